@@ -1,0 +1,57 @@
+# Short names for scripts/*.sh, where the work is done. `make help` lists them.
+# BUILD: the build folder. CC: the compiler. PREFIX, DESTDIR: where install puts things.
+BUILD        ?= build
+PREFIX       ?= /usr/local
+DESTDIR      ?=
+FUZZ_SECONDS ?= 600
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+export BUILD PREFIX DESTDIR FUZZ_SECONDS CC
+
+.PHONY: all demo test test-tiny bench check sanitize fuzz valgrind ci format install uninstall clean help
+
+all: ## build the library, the tools and the examples
+	@scripts/build.sh
+
+demo: ## run the best example there is
+	@scripts/demo.sh
+
+test: ## run every test
+	@scripts/test.sh
+
+test-tiny: ## run the few tests that take seconds
+	@scripts/test.sh tiny
+
+bench: ## run the benchmarks
+	@scripts/bench.sh
+
+check: ## format, static analysis, clang build, exports, layers, hygiene
+	@scripts/check.sh
+
+sanitize: ## tests and examples under ASan + UBSan, then TSan
+	@scripts/sanitize.sh
+
+fuzz: ## FUZZ_SECONDS (600) for each fuzzer
+	@scripts/fuzz.sh
+
+valgrind: ## the examples under valgrind
+	@scripts/valgrind.sh
+
+ci: ## all of the above, with one minute per fuzzer
+	@scripts/ci.sh
+
+format: ## format all C files in place
+	@scripts/format.sh
+
+install: ## install to DESTDIR/PREFIX (/usr/local)
+	@scripts/install.sh
+
+uninstall: ## remove exactly what install put there
+	@scripts/uninstall.sh
+
+clean: ## remove the build folder
+	@rm -rf -- "$(BUILD)"
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Configures (when sources or options changed) and builds. Arguments: ninja targets; none: the
+# library, tools and examples. MESON_OPTIONS: more options for meson, e.g. -Dfuzz=true.
+. "$(dirname "$0")/lib.sh"
+scripts/deps.sh build
+
+options=${MESON_OPTIONS:-}
+stamp=$BUILD/.configured
+now=$(
+    say "$CC" "$options"
+    for kind in lib yacc lex unit tests support tools examples bench fuzz; do scripts/sources.sh "$kind"; done
+    pkg-config --modversion cmocka 2> /dev/null || true
+)
+
+if [ ! -f "$BUILD/build.ninja" ] || [ "$now" != "$(cat "$stamp" 2> /dev/null)" ]; then
+    mkdir -p "$BUILD"
+    mode=
+    [ ! -f "$BUILD/build.ninja" ] || mode=--reconfigure
+    log=$BUILD/configure.log
+    meson setup $mode "$BUILD" $options > "$log" 2>&1 || { tail -n 8 "$log"; die "meson failed; all of it: $log"; }
+    say "$now" > "$stamp"
+fi
+exec ninja -C "$BUILD" ${NINJA_FLAGS:-} "$@"

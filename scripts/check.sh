@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Checks of the source that need no run: each prints its name and pass or fail.
+# Arguments: names of checks; none: all.
+. "$(dirname "$0")/lib.sh"
+scripts/deps.sh build test check
+tally_begin check
+
+clang_build=$BUILD/clang
+
+format() { scripts/sources.sh own | xargs -r -d '\n' clang-format --dry-run -Werror; }
+
+gcc_build() { scripts/build.sh all tests; }
+
+clang_build() { CC=clang BUILD=$clang_build scripts/build.sh all tests; }
+
+# The clang build gives the flags; the parsers' generated code is not ours to judge.
+tidy()
+{
+    clang_build > /dev/null 2>&1 || echo "note: the clang build fails"
+    for kind in lib tools unit tests support examples; do scripts/sources.sh "$kind"; done \
+        | xargs -r -d '\n' -P "$JOBS" -n 1 clang-tidy -p "$clang_build" --quiet 2> /dev/null
+}
+
+cppcheck_all()
+{
+    for kind in lib tools; do scripts/sources.sh "$kind"; done > "$LOGS/cppcheck.files"
+    cppcheck --file-list="$LOGS/cppcheck.files" -j "$JOBS" --std=c11 --language=c --quiet \
+        --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+        --suppress=missingIncludeSystem --suppress=missingInclude --suppress=toomanyconfigs \
+        --suppressions-list=scripts/suppressions/cppcheck.txt \
+        --template='{file}:{line}: {severity}: {message} [{id}]' \
+        -Iinclude -Isrc -Itools -DIPU_NO_LOCATIONS -D_GNU_SOURCE -DNDEBUG -D__x86_64__ -D__linux__
+}
+
+scripts_all() { find scripts tests .ci \( -name '*.sh' -o -path '.ci/run' \) -print0 | xargs -0 shellcheck; }
+
+exports() { scripts/check_exports.sh "$BUILD"; }
+
+checks=(
+    "format|format"
+    "layers|scripts/check_layers.sh"
+    "no tabs or trailing blanks|scripts/check_hygiene.sh blanks"
+    "files under 800 lines|scripts/check_hygiene.sh length"
+    "no machine paths|scripts/check_hygiene.sh paths"
+    "every source says what it does|scripts/check_hygiene.sh opening"
+    "nothing unfinished|scripts/check_hygiene.sh unfinished"
+    "gcc build|gcc_build"
+    "clang build|clang_build"
+    "exports|exports"
+    "shellcheck|scripts_all"
+    "cppcheck|cppcheck_all"
+    "clang-tidy|tidy"
+)
+for check in "${checks[@]}"; do
+    name=${check%%|*}
+    [ $# = 0 ] || [[ " $* " == *" ${check##*|} "* ]] || [[ " $* " == *" $name "* ]] || continue
+    step "$name" ${check##*|}
+done
+tally_end

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# One small rule about the text of the files, by name: blanks, length, paths, headers.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# All files of the project that are text, whether git knows them yet or not.
+all() { git ls-files -co --exclude-standard | grep -vE '^fuzz/corpus/|\.expected$' | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+code() { all | grep -E '\.([chyl]|inc|sh)$' || true; }
+
+# Fails if the command prints anything.
+empty() { local found; found=$("$@" || true); [ -z "$found" ] || { echo "$found"; return 1; }; }
+
+blanks()
+{
+    all | grep -v '^Makefile$' | xargs -r -d '\n' grep -nIHP '\t' || true
+    all | xargs -r -d '\n' grep -nIHE '[[:blank:]]+$' || true
+    all | while read -r f; do [ -s "$f" ] && [ -n "$(tail -c 1 "$f")" ] && echo "$f: no newline at the end"; done || true
+}
+
+length() { code | xargs -r -d '\n' wc -l | awk '$1 >= 800 && $2 != "total" { print $2 ": " $1 " lines; fewer than 800 expected" }'; }
+
+# Paths that exist on one machine only.
+paths() { all | xargs -r -d '\n' grep -nIHE '(^|[^A-Za-z0-9_.])/(home|root|work|Users)/' || true; }
+
+# The first line of a source says what the file does.
+opening()
+{
+    code | grep -E '\.[chyl]$' | while read -r f; do
+        head -n 3 "$f" | grep -q '/\*' || echo "$f: begins without a comment that says what it does"
+    done
+}
+
+unfinished() { code | grep -v '^scripts/' | xargs -r -d '\n' grep -nIHE '\b(TODO|FIXME|XXX|HACK)\b' || true; }
+
+case $1 in
+    blanks | length | paths | opening | unfinished) empty "$1" ;;
+    *) echo "check_hygiene.sh: no rule \"$1\"" >&2; exit 2 ;;
+esac

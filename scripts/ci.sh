@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# All that CI runs. Every suite runs, whatever the others gave; the last line sums them.
+. "$(dirname "$0")/lib.sh"
+scripts/deps.sh build test check sanitize fuzz valgrind
+export IPU_INNER_RUN=1 FUZZ_SECONDS=${CI_FUZZ_SECONDS:-60}
+
+rm -f "$LOGS"/*.tally
+mkdir -p "$LOGS"
+broken=0
+for suite in test check sanitize fuzz valgrind; do
+    say "==== $suite"
+    began=$SECONDS
+    if ! scripts/$suite.sh; then
+        broken=1
+        # A suite that stopped before it could count is a failure of its own.
+        tallies=$LOGS/$suite.tally
+        [ "$suite" != sanitize ] || tallies="$LOGS/asan.tally $LOGS/tsan.tally"
+        grep -qs '^fail' $tallies || say "fail 1 $suite stopped" > "$LOGS/$suite.stopped.tally"
+    fi
+    say "$suite took $((SECONDS - began)) s"
+done
+count_tallies "$LOGS"/*.tally || broken=1
+exit "$broken"

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs each fuzzer for FUZZ_SECONDS from its corpus in fuzz/corpus/NAME. A crash, a hang of ten seconds
+# or more than 2 GiB fails; what caused it is kept in $BUILD/fuzz/found, the grown corpus in $BUILD/fuzz/corpus.
+. "$(dirname "$0")/lib.sh"
+scripts/deps.sh build fuzz
+tally_begin fuzz
+fuzzers=$(scripts/sources.sh fuzz | sed 's:.*/::; s:\.c$::')
+[ -n "$fuzzers" ] || die "there are no fuzzers in fuzz/"
+
+folder=$BUILD/fuzz
+CC=clang BUILD=$folder MESON_OPTIONS="-Dfuzz=true -Dwerror=false -Db_lundef=false" scripts/build.sh
+mkdir -p "$folder/found"
+for name in ${FUZZERS:-$fuzzers}; do
+    mkdir -p "$folder/corpus/$name"
+    seeds=
+    [ ! -d "fuzz/corpus/$name" ] || seeds=fuzz/corpus/$name
+    step "$name for $FUZZ_SECONDS s" "$folder/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
+        -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$folder/found/$name-" \
+        "$folder/corpus/$name" $seeds
+    grep -h 'number_of_executed_units' "$(log_of "$name for $FUZZ_SECONDS s")" || true
+done
+tally_end

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Lists source files of one kind, one per line: sources are found by folder, never listed.
+# Folders may be missing or empty.
+cd "$(dirname "$0")/.." || exit 1
+
+list() # FOLDER DEPTH NAME [NOT-NAME]
+{
+    [ -d "$1" ] && find "$1" -maxdepth "$2" -type f -name "$3" ! -name "${4:-}" | sort
+}
+
+case "$1" in
+    lib)      list src 9 '*.c' '*_test.c' ;;
+    yacc)     list src 9 '*.y' ;;
+    lex)      list src 9 '*.l' ;;
+    unit)     list src 9 '*_test.c' ;;
+    tests)    list tests 1 '*.c' ;;
+    support)  list tests/support 1 '*.c' ;;
+    tools)    list tools 1 '*.c' ;;
+    examples) list examples 1 '*.c' ;;
+    bench)    list bench 1 '*.c' ;;
+    fuzz)     list fuzz 1 '*_fuzz.c' ;;
+    own)      for d in include src tools tests examples bench fuzz; do
+                  list "$d" 9 '*.c'
+                  list "$d" 9 '*.h'
+              done ;;
+    *)        echo "sources.sh: no kind \"$1\"" >&2; exit 2 ;;
+esac
+exit 0

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Builds and runs the tests: the tiny ones first, then the rest of the unit tests, tests/*.c,
+# the examples, tests/*.sh. Argument "tiny": only those. SUITE_NAME: what the results are called.
+. "$(dirname "$0")/lib.sh"
+scripts/deps.sh build test
+only=${1:-}
+tally_begin "${SUITE_NAME:-test${only:+-$only}}"
+
+tests=$( { scripts/sources.sh unit; scripts/sources.sh tests; } | wc -l)
+targets=all
+[ "$tests" = 0 ] || targets="all tests"
+if ! scripts/build.sh $targets; then
+    tally fail build
+    tally_end
+fi
+
+# Lines "NAME COMMAND...": base and target with the first example are the tiny tests.
+unit_lines()
+{
+    scripts/sources.sh unit | sed 's:^src/::; s:\.c$::' | while read -r path; do
+        case $path in
+            base/* | target/*) group=tiny ;;
+            *) group=rest ;;
+        esac
+        if [ $group = "$1" ]; then say "${path//\//.} $BUILD/src/${path//\//_}"; fi
+    done
+}
+
+example_lines()
+{
+    scripts/sources.sh examples | sed 's:^examples/::; s:\.c$::' | while read -r name; do
+        case $name in
+            01_*) group=tiny ;;
+            *) group=rest ;;
+        esac
+        if [ $group = "$1" ]; then say "example.$name scripts/run_examples.sh $name"; fi
+    done
+}
+
+cross_lines()
+{
+    scripts/sources.sh tests | sed 's:^tests/::; s:\.c$::' | while read -r name; do
+        say "$name $BUILD/tests/$name"
+    done
+}
+
+script_lines()
+{
+    local path name
+    for path in tests/*_test.sh; do
+        [ -f "$path" ] || continue
+        name=$(basename "$path" .sh)
+        # A sanitized library cannot be linked as a user would.
+        if [ "$SUITE" != test ] && [ "$name" = install_test ]; then continue; fi
+        say "$name bash $path"
+    done
+}
+
+export IPU_BIN=$PWD/$BUILD/tools/ipu
+case $BUILD in /*) IPU_BIN=$BUILD/tools/ipu ;; esac
+
+run_lines() # runs up to $JOBS programs at a time
+{
+    mkdir -p "$LOGS/$SUITE"
+    local lines
+    lines=$(cat)
+    [ -n "$lines" ] || return 0
+    xargs -P "$JOBS" -L 1 scripts/run_test.sh "$LOGS/$SUITE" <<< "$lines"
+    while read -r name _; do cat "$LOGS/$SUITE/$name.tally"; done <<< "$lines" >> "$TALLY"
+}
+
+rm -rf "${LOGS:?}/$SUITE"
+{ unit_lines tiny; example_lines tiny; } | run_lines
+if [ "$only" != tiny ]; then
+    unit_lines rest | run_lines
+    cross_lines | run_lines
+    example_lines rest | run_lines
+    script_lines | run_lines
+fi
+tally_end
