@@ -1,0 +1,109 @@
+/* Executables and engines: a graph compiled, and a machine that runs it.
+ *
+ *     ipu_executable *exe;
+ *     ipu_engine     *e;
+ *     IPU_TRY(ipu_executable_compile(g, (ipu_program[]){p}, 1, NULL, &exe));
+ *     IPU_TRY(ipu_engine_create(exe, NULL, &e));
+ *     IPU_TRY(ipu_engine_write(e, "x", data, sizeof data));
+ *     IPU_TRY(ipu_engine_run(e, 0));
+ *     IPU_TRY(ipu_engine_read(e, "y", result, sizeof result));
+ *
+ * An executable does not need its graph any more, is never changed once made, and may be used by
+ * any number of threads and engines at once. An engine is used by one thread at a time, except for
+ * ipu_engine_interrupt; different engines run side by side. Variables keep their values
+ * from run to run of one engine if some program reads them before it writes them, or the host can
+ * reach them; others share memory.
+ *
+ * An engine has threads: a child made by fork cannot use it (IPU_FORKED) and must create its own.
+ */
+#ifndef IPU_ENGINE_H
+#define IPU_ENGINE_H
+
+#include "ipu/options.h"
+#include "ipu/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ipu_executable ipu_executable;
+typedef struct ipu_engine     ipu_engine;
+
+/* Check everything about `programs` and what they use; report up to 20 problems at once, each
+ * with the user's file and line. Codelets may be known by their signatures only. Statuses: those of
+ * ipu_executable_compile. */
+ipu_status ipu_graph_check(ipu_graph *g, const ipu_program *programs, size_t n);
+
+/* Compile. Program i is run by ipu_engine_run(e, i). `options` NULL: the defaults.
+ * Owned: ipu_executable_release. Statuses: the graph's own error, INVALID (what ipu_graph_check
+ * finds), INTERRUPTED (the progress callback said so), OUT_OF_MEMORY. */
+ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
+                                  const ipu_options *options, ipu_executable **out);
+
+/* Called now and then with done <= total; false stops the compilation. Set per thread: it holds for
+ * the compilations this thread starts. NULL: none. */
+typedef bool (*ipu_progress_fn)(void *user, int done, int total);
+void ipu_set_compile_progress(ipu_progress_fn fn, void *user);
+
+ipu_executable *ipu_executable_retain(ipu_executable *exe);
+void            ipu_executable_release(ipu_executable *exe);
+size_t          ipu_executable_n_programs(const ipu_executable *exe);
+
+/* Bytes of host memory an engine will hold for variables, in all and without sharing. */
+void ipu_executable_memory(const ipu_executable *exe, int64_t *planned, int64_t *unshared);
+
+/* An engine with its own memory and threads, variables at their initial values. Retains `exe`.
+ * Owned: ipu_engine_destroy. */
+ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ipu_engine **out);
+void       ipu_engine_destroy(ipu_engine *e);
+
+/* Run program `i`. Statuses: INVALID (no such program, a stream not connected), ABORTED (the program
+ * stopped itself: a failed vertex, AbortOnCondition, a row out of range, replicas that diverge),
+ * INTERRUPTED, FORKED, or what a stream callback returned. After any of these the engine can run
+ * again; variables hold what had been computed. */
+ipu_status ipu_engine_run(ipu_engine *e, size_t i);
+
+/* Stop the run in progress, or the next one, at its next step. From any thread or signal handler. */
+void ipu_engine_interrupt(ipu_engine *e);
+
+/* ---- streams ---- */
+
+/* Connect a stream to memory, used as a ring: `bytes` is a multiple of a transfer, each transfer takes
+ * the next part, the last is followed by the first. Borrowed until connected anew. With several
+ * replicas and mode REPLICATE, each connection serves one replica. */
+ipu_status ipu_engine_connect_stream(ipu_engine *e, const char *handle, void *data, size_t bytes);
+ipu_status ipu_engine_connect_stream_replica(ipu_engine *e, const char *handle, int64_t replica,
+                                             void *data, size_t bytes);
+
+/* Called for every transfer, on the thread that runs: fill `data`, or take from it. Anything but IPU_OK
+ * stops the run with that status. Must not use the engine, but for ipu_engine_interrupt. */
+typedef ipu_status (*ipu_stream_fn)(void *user, void *data, size_t bytes);
+ipu_status ipu_engine_connect_callback(ipu_engine *e, const char *handle, ipu_stream_fn fn, void *user);
+ipu_status ipu_engine_connect_callback_replica(ipu_engine *e, const char *handle, int64_t replica,
+                                               ipu_stream_fn fn, void *user);
+
+/* ---- host access between runs ---- */
+
+/* `bytes` is the tensor's size. Write: to all replicas. Read: from replica 0. */
+ipu_status ipu_engine_write(ipu_engine *e, const char *handle, const void *data, size_t bytes);
+ipu_status ipu_engine_read(ipu_engine *e, const char *handle, void *data, size_t bytes);
+ipu_status ipu_engine_write_replica(ipu_engine *e, const char *handle, int64_t replica, const void *data, size_t bytes);
+ipu_status ipu_engine_read_replica(ipu_engine *e, const char *handle, int64_t replica, void *data, size_t bytes);
+
+/* One row of a remote buffer. */
+ipu_status ipu_engine_write_remote(ipu_engine *e, const char *handle, int64_t replica, int64_t row,
+                                   const void *data, size_t bytes);
+ipu_status ipu_engine_read_remote(ipu_engine *e, const char *handle, int64_t replica, int64_t row,
+                                  void *data, size_t bytes);
+
+/* What the engine did since it was made. */
+typedef struct ipu_engine_counters {
+    int64_t runs, supersteps, vertices, copied_bytes, streamed_bytes;
+    int     threads;
+} ipu_engine_counters;
+void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,19 @@
+/* OpenIPU: everything. See the headers below, in this order, for the manual. */
+#ifndef IPU_IPU_H
+#define IPU_IPU_H
+
+#include "ipu/status.h"
+#include "ipu/log.h"
+#include "ipu/type.h"
+#include "ipu/target.h"
+#include "ipu/tensor.h"
+#include "ipu/codelet.h"
+#include "ipu/graph.h"
+#include "ipu/stream.h"
+#include "ipu/program.h"
+#include "ipu/options.h"
+#include "ipu/engine.h"
+#include "ipu/text.h"
+#include "ipu/version.h"
+
+#endif

@@ -1,0 +1,144 @@
+/* Programs: what an engine runs, as a tree of steps.
+ *
+ * A program is a sequence of steps that run in order; each compute set is one superstep. A
+ * program used inside another (a body, a branch) is taken as it is at that moment: steps added
+ * to it later do not change the user of the earlier one.
+ *
+ *     ipu_program p = ipu_program_sequence(g);
+ *     ipu_program_add_copy(p, x, y);
+ *     ipu_program_add_execute(p, cs);
+ *     ipu_program_add_repeat(main, 10, p);
+ *
+ * Builders all: errors are kept in the graph (ipu_graph_status). Programs belong to the graph.
+ */
+#ifndef IPU_PROGRAM_H
+#define IPU_PROGRAM_H
+
+#include "ipu/graph.h"
+#include "ipu/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ipu_program {
+    ipu_graph *graph;
+    uint32_t   id;
+} ipu_program;
+
+typedef struct ipu_function {
+    ipu_graph *graph;
+    uint32_t   id;
+} ipu_function;
+
+/* An empty sequence. */
+ipu_program ipu_program_sequence(ipu_graph *g);
+
+/* All steps of `body`, as they are now. */
+void ipu_program_add(ipu_program p, ipu_program body);
+/* Run the vertices of a compute set: one superstep. */
+void ipu_program_add_execute(ipu_program p, ipu_compute_set cs);
+/* Copy elements in tensor order. Same type and number of elements; the two must not overlap. */
+void ipu_program_add_copy(ipu_program p, ipu_tensor from, ipu_tensor to);
+/* One transfer from the host, or to it. */
+void ipu_program_add_read(ipu_program p, ipu_stream from, ipu_tensor to);
+void ipu_program_add_write(ipu_program p, ipu_tensor from, ipu_stream to);
+/* Rows of a remote buffer. `rows` holds row numbers (int32 or uint32), one for each
+ * n_elements of the tensor; a null tensor: rows 0, 1, 2 ... */
+void ipu_program_add_remote_read(ipu_program p, ipu_remote_buffer from, ipu_tensor rows, ipu_tensor to);
+void ipu_program_add_remote_write(ipu_program p, ipu_tensor from, ipu_remote_buffer to, ipu_tensor rows);
+
+/* `body` `n` >= 0 times. */
+void ipu_program_add_repeat(ipu_program p, int64_t n, ipu_program body);
+/* Run `condition`; while the scalar `predicate` then is true (for _false: false), run `body` and
+ * begin again. A predicate has one element of type bool or an integer; not zero is true. */
+void ipu_program_add_while_true(ipu_program p, ipu_program condition, ipu_tensor predicate, ipu_program body);
+void ipu_program_add_while_false(ipu_program p, ipu_program condition, ipu_tensor predicate, ipu_program body);
+/* A null program (id 0) for either branch: nothing. */
+void ipu_program_add_if(ipu_program p, ipu_tensor predicate, ipu_program then, ipu_program otherwise);
+
+typedef struct ipu_switch_case {
+    int64_t     value;
+    ipu_program body;
+} ipu_switch_case;
+/* The case equal to the integer scalar `control`, else `otherwise` (null: nothing). */
+void ipu_program_add_switch(ipu_program p, ipu_tensor control, const ipu_switch_case *cases, size_t n,
+                            ipu_program otherwise);
+
+/* A body compiled once and called any number of times; it works on the tensors it names, so
+ * arguments are passed by copying into them. */
+ipu_function ipu_graph_add_function(ipu_graph *g, ipu_program body, const char *name);
+void         ipu_program_add_call(ipu_program p, ipu_function f);
+
+typedef enum ipu_sync_type { IPU_SYNC_INTERNAL, IPU_SYNC_EXTERNAL, IPU_SYNC_GLOBAL } ipu_sync_type;
+/* A barrier by itself; costs cycles on a chip, nothing on a host. */
+void ipu_program_add_sync(ipu_program p, ipu_sync_type type);
+/* "title: [1.0000000 1.5000000]" to the log at level PRINT. `title` NULL: the variable's name. */
+void ipu_program_add_print(ipu_program p, const char *title, ipu_tensor t);
+/* Stop the run with IPU_ABORTED and this message if the predicate is true. */
+void ipu_program_add_abort_if(ipu_program p, ipu_tensor predicate, const char *message);
+/* Stop the run with IPU_ABORTED: the message, and the value of `t` (may be null). */
+void ipu_program_add_error(ipu_program p, const char *message, ipu_tensor t);
+/* The value of `t` is not needed any more: its memory may be used for something else. */
+void ipu_program_add_write_undef(ipu_program p, ipu_tensor t);
+/* Replica r's `from` goes to replica to_replica[r]'s `to`; a permutation in which none stays. */
+void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tensor to,
+                                        const int64_t *to_replica, size_t n);
+
+/* ---- kernels: library operations over whole tensors, one superstep each ---- */
+
+typedef enum ipu_attribute_kind {
+    IPU_ATTRIBUTE_INT,
+    IPU_ATTRIBUTE_FLOAT,
+    IPU_ATTRIBUTE_TEXT,
+    IPU_ATTRIBUTE_INTS
+} ipu_attribute_kind;
+
+typedef struct ipu_attribute {
+    const char        *name;
+    ipu_attribute_kind kind;
+    int64_t            i;
+    double             f;
+    const char        *text;
+    const int64_t     *ints;
+    size_t             n_ints;
+} ipu_attribute;
+
+#define IPU_INT_ATTRIBUTE(n, v) ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_INT, .i = (v)})
+#define IPU_FLOAT_ATTRIBUTE(n, v) ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .f = (v)})
+#define IPU_TEXT_ATTRIBUTE(n, v) ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_TEXT, .text = (v)})
+
+/* Run the kernel of that name. Operands in the kernel's order, outputs included; what it
+ * expects is said by its check. Attributes and names are copied. */
+void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
+                            size_t n_attributes, const ipu_tensor *operands, size_t n_operands);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+#define ipu_program_sequence(...) (IPU_HERE, ipu_program_sequence(__VA_ARGS__))
+#define ipu_program_add(...) (IPU_HERE, ipu_program_add(__VA_ARGS__))
+#define ipu_program_add_execute(...) (IPU_HERE, ipu_program_add_execute(__VA_ARGS__))
+#define ipu_program_add_copy(...) (IPU_HERE, ipu_program_add_copy(__VA_ARGS__))
+#define ipu_program_add_read(...) (IPU_HERE, ipu_program_add_read(__VA_ARGS__))
+#define ipu_program_add_write(...) (IPU_HERE, ipu_program_add_write(__VA_ARGS__))
+#define ipu_program_add_remote_read(...) (IPU_HERE, ipu_program_add_remote_read(__VA_ARGS__))
+#define ipu_program_add_remote_write(...) (IPU_HERE, ipu_program_add_remote_write(__VA_ARGS__))
+#define ipu_program_add_repeat(...) (IPU_HERE, ipu_program_add_repeat(__VA_ARGS__))
+#define ipu_program_add_while_true(...) (IPU_HERE, ipu_program_add_while_true(__VA_ARGS__))
+#define ipu_program_add_while_false(...) (IPU_HERE, ipu_program_add_while_false(__VA_ARGS__))
+#define ipu_program_add_if(...) (IPU_HERE, ipu_program_add_if(__VA_ARGS__))
+#define ipu_program_add_switch(...) (IPU_HERE, ipu_program_add_switch(__VA_ARGS__))
+#define ipu_graph_add_function(...) (IPU_HERE, ipu_graph_add_function(__VA_ARGS__))
+#define ipu_program_add_call(...) (IPU_HERE, ipu_program_add_call(__VA_ARGS__))
+#define ipu_program_add_sync(...) (IPU_HERE, ipu_program_add_sync(__VA_ARGS__))
+#define ipu_program_add_print(...) (IPU_HERE, ipu_program_add_print(__VA_ARGS__))
+#define ipu_program_add_abort_if(...) (IPU_HERE, ipu_program_add_abort_if(__VA_ARGS__))
+#define ipu_program_add_error(...) (IPU_HERE, ipu_program_add_error(__VA_ARGS__))
+#define ipu_program_add_write_undef(...) (IPU_HERE, ipu_program_add_write_undef(__VA_ARGS__))
+#define ipu_program_add_cross_replica_copy(...) (IPU_HERE, ipu_program_add_cross_replica_copy(__VA_ARGS__))
+#define ipu_program_add_kernel(...) (IPU_HERE, ipu_program_add_kernel(__VA_ARGS__))
+#endif
+#endif

@@ -1,0 +1,48 @@
+/* CPU features, asked once: what the processor has and the operating system saves. */
+#include "base/cpu.h"
+
+#include <stdatomic.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+
+static unsigned leaf1_ecx(void)
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) ? c : 0;
+}
+
+/* __builtin_cpu_supports checks the saved state too; F16C, which clang 14 does not know by name,
+ * needs no state but AVX's. */
+static unsigned detect(void)
+{
+    __builtin_cpu_init();
+    unsigned f = 0;
+    if (__builtin_cpu_supports("avx2")) f |= IPU__CPU_AVX2;
+    if (__builtin_cpu_supports("fma")) f |= IPU__CPU_FMA;
+    if (__builtin_cpu_supports("avx") && (leaf1_ecx() & bit_F16C)) f |= IPU__CPU_F16C;
+    if (__builtin_cpu_supports("avx512f")) f |= IPU__CPU_AVX512F;
+    if (__builtin_cpu_supports("avx512bw")) f |= IPU__CPU_AVX512BW;
+    if (__builtin_cpu_supports("avx512vl")) f |= IPU__CPU_AVX512VL;
+    if (__builtin_cpu_supports("avx512bf16")) f |= IPU__CPU_AVX512_BF16;
+    return f;
+}
+#elif defined(__aarch64__)
+static unsigned detect(void) { return IPU__CPU_NEON; }
+#else
+static unsigned detect(void) { return 0; }
+#endif
+
+unsigned ipu__cpu_features(void)
+{
+    enum { KNOWN = 1 << 30 };
+    /* CPUID leaves a virtual machine each time: thousands of cycles. */
+    static atomic_uint cache;
+
+    unsigned f = atomic_load_explicit(&cache, memory_order_relaxed);
+    if (!(f & KNOWN)) {
+        f = detect() | KNOWN;
+        atomic_store_explicit(&cache, f, memory_order_relaxed);
+    }
+    return f & ~(unsigned)KNOWN;
+}

@@ -1,0 +1,17 @@
+/* Whole files. */
+#ifndef IPU_BASE_FILE_H
+#define IPU_BASE_FILE_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* The contents, with a 0 after the last byte that *bytes does not count. Refuses what is larger
+ * than `limit` and what is no regular file or pipe. Owned: ipu__free. Statuses: IO, OUT_OF_MEMORY. */
+ipu_status ipu__file_read(const char *path, size_t limit, char **out, size_t *bytes);
+
+/* Replaces `path` at one stroke: a temporary file beside it, fsync, rename. On any failure
+ * the old contents stay. */
+ipu_status ipu__file_write(const char *path, const void *data, size_t bytes);
+
+#endif
