@@ -1,0 +1,111 @@
+/* The kernel contract: what a library operation over whole tensors is.
+ *
+ * graph declares the record, op fills it in, engine calls it; none knows more of the other. A
+ * kernel step is a record, attributes and operands (inputs and outputs in the record's order). A
+ * kernel is a compute set in closed form: it says what it touches (`operands`), what it means
+ * (`ref`), how to do it fast (`implementations`), and what it would cost on tiles (`plan`).
+ *
+ * Nothing here assumes that operands are host pointers but `ref` and `run` of a host
+ * implementation: another engine brings implementations of its own.
+ */
+#ifndef IPU_GRAPH_KERNEL_H
+#define IPU_GRAPH_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "ipu/program.h"
+#include "ipu/target.h"
+
+enum { IPU__MAX_OPERANDS = 16 };
+
+typedef enum ipu_access {
+    IPU_ACCESS_READ,
+    IPU_ACCESS_WRITE, /* every element, old values not read */
+    IPU_ACCESS_UPDATE
+} ipu_access;
+
+typedef struct ipu_kernel_operand {
+    const char *name;
+    ipu_access  access;
+    int         shares; /* index of the operand it may share memory with, element by element; -1: none */
+} ipu_kernel_operand;
+
+typedef struct ipu_kernel_value {
+    ipu_type  type;
+    ipu_shape shape;
+} ipu_kernel_value;
+
+/* One use of a kernel. */
+typedef struct ipu_kernel_call {
+    const struct ipu_kernel_def *def;
+    const ipu_attribute         *attributes;
+    size_t                       n_attributes;
+    int                          n_operands;
+    ipu_kernel_value             operand[IPU__MAX_OPERANDS];
+} ipu_kernel_call;
+
+/* What the call would be on the chip: a split over tiles, as one superstep. */
+typedef struct ipu_kernel_plan {
+    int64_t     n_tiles;        /* tiles that have work */
+    int64_t     cycles;         /* of the busiest tile, all its workers together */
+    int64_t     bytes_received; /* exchange, busiest tile */
+    int64_t     bytes_sent;
+    int64_t     tile_bytes; /* temporary memory, fullest tile */
+    const char *basis;      /* where the formula comes from */
+} ipu_kernel_plan;
+
+/* How an operand lies in a host buffer. Plain: row-major, no padding. */
+typedef enum ipu_layout { IPU_LAYOUT_PLAIN } ipu_layout;
+
+typedef struct ipu_kernel_impl {
+    const char *name; /* "onednn" */
+    /* Whether it can do this call on a CPU with these features (base/cpu.h). A pure function. */
+    bool (*fits)(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+    /* NULL: plain for all operands. */
+    ipu_layout (*layout)(const ipu_kernel_call *call, int operand);
+    /* Bytes of scratch for one part. NULL: none. SIZE_MAX: memory ran out while finding out. */
+    size_t (*scratch_bytes)(const ipu_kernel_call *call, int n_parts);
+    /* At load: make what `run` needs. NULL: *state stays NULL. Undone by `release`. */
+    ipu_status (*prepare)(const ipu_kernel_call *call, int n_parts, void **state);
+    void (*release)(void *state);
+    /* Part `part` of `n_parts`, which together do all and do not overlap in what they write. No
+     * allocation, no threads of its own. `operand[i]` and `scratch` are aligned to 64 bytes. The
+     * same part of the same state never runs twice at once: it may keep things in `state`. */
+    ipu_status (*run)(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
+                      int n_parts);
+} ipu_kernel_impl;
+
+typedef struct ipu_kernel_def {
+    const char               *name; /* stable: used in text, profiles and tests */
+    const ipu_kernel_operand *operands;
+    int                       n_operands;
+    /* Attributes, types and shapes make sense together: IPU_OK, or ipu__fail with what was
+     * expected and what was found (the caller adds where). */
+    ipu_status (*check)(const ipu_kernel_call *call);
+    /* The meaning: plain C, one thread, plain operands. */
+    void (*ref)(const ipu_kernel_call *call, void *const *operand);
+    /* Work in floating-point or elementary operations, for deciding how to split. */
+    double (*work)(const ipu_kernel_call *call);
+    ipu_status (*plan)(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+    /* First that fits is used; `ref` on one thread if none does. */
+    const ipu_kernel_impl *implementations;
+    int                    n_implementations;
+} ipu_kernel_def;
+
+/* All kernels there are, NULL at the end. Defined by op. */
+extern const ipu_kernel_def *const ipu__kernels[];
+
+const ipu_kernel_def *ipu__kernel_find(const char *name); /* NULL: none */
+
+/* The attribute of that name; NULL: the call has none. */
+const ipu_attribute *ipu__attribute_find(const ipu_kernel_call *call, const char *name);
+/* The attribute of that name, or the default; INVALID if it has another kind. */
+ipu_status ipu__attribute_int(const ipu_kernel_call *call, const char *name, int64_t otherwise, int64_t *out);
+ipu_status ipu__attribute_float(const ipu_kernel_call *call, const char *name, double otherwise, double *out);
+/* INVALID if the call has an attribute that is not in the NULL-terminated list, or one twice. */
+ipu_status ipu__attributes_known(const ipu_kernel_call *call, const char *const *names);
+
+#endif
