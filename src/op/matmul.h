@@ -1,0 +1,58 @@
+/* matmul in pieces: what its implementations and its price have in common. */
+#ifndef IPU_OP_MATMUL_H
+#define IPU_OP_MATMUL_H
+
+#include "op/op.h"
+
+enum { IPU__MATMUL_A, IPU__MATMUL_B, IPU__MATMUL_OUT };
+
+/* out[b,m,n] = sum over k of a[b,m,k] * b[b,k,n]; strides in elements, as the operands lie. */
+typedef struct ipu__matmul {
+    int64_t batch, m, n, k;
+    int64_t a_m, a_k; /* strides of a */
+    int64_t b_k, b_n;
+    bool    transpose_a, transpose_b;
+} ipu__matmul;
+
+/* The call must have passed `check`. */
+ipu__matmul ipu__matmul_get(const ipu_kernel_call *call);
+
+/* What one part does: batches [batch.begin, batch.end), in each of them rows [row.begin, row.end). Whole
+ * batches where there are enough of them. */
+typedef struct ipu__matmul_part {
+    ipu_interval batch, row;
+} ipu__matmul_part;
+
+ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts);
+
+/* ---- matmul_onednn.c: float ---- */
+
+bool       ipu__matmul_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+size_t     ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status ipu__matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void       ipu__matmul_onednn_release(void *prepared);
+ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                  void *scratch, int index, int n_parts);
+
+/* ---- matmul_plan.c ---- */
+
+ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+
+/* An AMP unit as one pair of types finds it. */
+typedef enum ipu__amp_path {
+    IPU__AMP_COMMON, /* half in, float partials; or half partials on 16 units */
+    IPU__AMP_FLOAT,
+} ipu__amp_path;
+
+typedef struct ipu__amp {
+    ipu__amp_path path;
+    double        units, inputs; /* output channels of a pass, input channels of a group */
+    double        load_cycles;   /* of the weights of a pass */
+    double        n_workers;
+} ipu__amp;
+
+/* PopLibs' 1x1 vertex: `groups` products of `positions` x (in_groups * inputs) x (out_groups * units). */
+double ipu__amp_1x1_cycles(const ipu__amp *amp, double groups, double positions, double in_groups,
+                           double out_groups);
+
+#endif

@@ -1,0 +1,209 @@
+/* matmul: products worked out by hand, what is refused, and the price of PopLibs' test vectors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "op/matmul.h"
+
+static const ipu_attribute flags[2][2][2] = {
+    {{{.name = "transpose_a", .i = 0}, {.name = "transpose_b", .i = 0}},
+     {{.name = "transpose_a", .i = 0}, {.name = "transpose_b", .i = 1}}},
+    {{{.name = "transpose_a", .i = 1}, {.name = "transpose_b", .i = 0}},
+     {{.name = "transpose_a", .i = 1}, {.name = "transpose_b", .i = 1}}},
+};
+
+static ipu_kernel_call call_of(ipu_type type, ipu_shape a, ipu_shape b, ipu_shape out)
+{
+    return (ipu_kernel_call){
+        .def = &ipu__kernel_matmul, .n_operands = 3, .operand = {{type, a}, {type, b}, {type, out}}};
+}
+
+static ipu_kernel_call transposed(ipu_kernel_call call, int a, int b)
+{
+    call.attributes   = flags[a][b];
+    call.n_attributes = 2;
+    return call;
+}
+
+static void products_are_those_of_the_book(void **unused)
+{
+    (void)unused;
+    float a[] = {1, 2, 3, 4, 5, 6}, a_t[] = {1, 4, 2, 5, 3, 6};       /* 2 x 3 */
+    float b[] = {7, 8, 9, 10, 11, 12}, b_t[] = {7, 9, 11, 8, 10, 12}; /* 3 x 2 */
+    float expected[] = {58, 64, 139, 154};
+    for (int i = 0; i < 4; i++) {
+        int             ta = i & 1, tb = i >> 1;
+        float           out[4]    = {0};
+        void           *operand[] = {ta ? a_t : a, tb ? b_t : b, out};
+        ipu_kernel_call call      = transposed(call_of(IPU_FLOAT, ta ? IPU_SHAPE(3, 2) : IPU_SHAPE(2, 3),
+                                                  tb ? IPU_SHAPE(2, 3) : IPU_SHAPE(3, 2), IPU_SHAPE(2, 2)),
+                                               ta, tb);
+        assert_int_equal(call.def->check(&call), IPU_OK);
+        call.def->ref(&call, operand);
+        assert_memory_equal(out, expected, sizeof out);
+    }
+}
+
+static void every_matrix_of_a_batch_has_its_own_product(void **unused)
+{
+    (void)unused;
+    int32_t         a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40}, out[2] = {0}; /* two of 1 x 2 by 2 x 1 */
+    void           *operand[] = {a, b, out};
+    ipu_kernel_call call = call_of(IPU_INT32, IPU_SHAPE(2, 1, 2), IPU_SHAPE(2, 2, 1), IPU_SHAPE(2, 1, 1));
+    assert_int_equal(call.def->check(&call), IPU_OK);
+    call.def->ref(&call, operand);
+    assert_int_equal(out[0], 1 * 10 + 2 * 20);
+    assert_int_equal(out[1], 3 * 30 + 4 * 40);
+}
+
+static void half_sums_in_float_and_rounds_once(void **unused)
+{
+    (void)unused;
+    enum { K = 4096 }; /* a sum in half would stop at 2048: 2048 + 1 rounds back */
+    ipu_half a[K], b[K], out = {0};
+    for (int i = 0; i < K; i++) a[i].bits = b[i].bits = 0x3c00;
+    void           *operand[] = {a, b, &out};
+    ipu_kernel_call call      = call_of(IPU_HALF, IPU_SHAPE(1, K), IPU_SHAPE(K, 1), IPU_SHAPE(1, 1));
+    assert_int_equal(call.def->check(&call), IPU_OK);
+    call.def->ref(&call, operand);
+    assert_true(ipu_half_to_float(out) == 4096);
+}
+
+static void int32_wraps_and_float_sums_in_order(void **unused)
+{
+    (void)unused;
+    int32_t         a[] = {INT32_MAX, 2}, b[] = {2, 3}, out = 0;
+    float           x[] = {1, 0x1p-24f, 0x1p-24f}, y[] = {1, 1, 1}, sum = 0;
+    void           *ints[] = {a, b, &out}, *floats[] = {x, y, &sum};
+    ipu_kernel_call call = call_of(IPU_INT32, IPU_SHAPE(1, 2), IPU_SHAPE(2, 1), IPU_SHAPE(1, 1));
+    call.def->ref(&call, ints);
+    assert_int_equal(out, 4); /* 2^32 - 2 + 6 */
+    call = call_of(IPU_FLOAT, IPU_SHAPE(1, 3), IPU_SHAPE(3, 1), IPU_SHAPE(1, 1));
+    call.def->ref(&call, floats);
+    assert_true(sum == 1); /* each addition is rounded; the other order gives 1 + 2^-23 */
+}
+
+static void refuse(ipu_kernel_call call, const char *message)
+{
+    assert_int_equal(call.def->check(&call), IPU_INVALID);
+    assert_string_equal(ipu_message(), message);
+}
+
+static void shapes_that_do_not_fit_are_refused(void **unused)
+{
+    (void)unused;
+    ipu_kernel_call inner = call_of(IPU_FLOAT, IPU_SHAPE(64, 784), IPU_SHAPE(512, 128), IPU_SHAPE(64, 128));
+    refuse(inner, "matmul: inner dimensions differ: a [64,784] x b [512,128]");
+    refuse(transposed(inner, 1, 0), "matmul: inner dimensions differ: a [64,784] transposed x b [512,128]");
+    refuse(transposed(inner, 0, 1), "matmul: inner dimensions differ: a [64,784] x b [512,128] transposed");
+    refuse(call_of(IPU_FLOAT, IPU_SHAPE(2, 3), IPU_SHAPE(3, 4), IPU_SHAPE(4, 2)),
+           "matmul: out [4,2] must be [2,4]: a [2,3] x b [3,4]");
+    refuse(transposed(call_of(IPU_FLOAT, IPU_SHAPE(3, 2), IPU_SHAPE(3, 4), IPU_SHAPE(3, 4)), 1, 0),
+           "matmul: out [3,4] must be [2,4]: a [3,2] transposed x b [3,4]");
+    refuse(call_of(IPU_FLOAT, IPU_SHAPE(2, 3, 4), IPU_SHAPE(5, 4, 6), IPU_SHAPE(2, 3, 6)),
+           "matmul: batch dimensions differ: a [2,3,4] x b [5,4,6] -> out [2,3,6]");
+    refuse(call_of(IPU_FLOAT, IPU_SHAPE(2, 3, 4), IPU_SHAPE(4, 6), IPU_SHAPE(2, 3, 6)),
+           "matmul: expected operands of rank 2, or all of rank 3: a [2,3,4] x b [4,6] -> out [2,3,6]");
+    refuse(call_of(IPU_FLOAT, IPU_SHAPE(4), IPU_SHAPE(4), IPU_SCALAR),
+           "matmul: expected operands of rank 2, or all of rank 3: a [4] x b [4] -> out []");
+}
+
+static void types_attributes_and_counts_that_do_not_fit_are_refused(void **unused)
+{
+    (void)unused;
+    const ipu_attribute two  = IPU_INT_ATTRIBUTE("transpose_a", 2),
+                        real = IPU_FLOAT_ATTRIBUTE("transpose_b", 1);
+    ipu_kernel_call call     = call_of(IPU_INT8, IPU_SHAPE(2, 2), IPU_SHAPE(2, 2), IPU_SHAPE(2, 2));
+    refuse(call, "matmul: expected float, half, double or int32, found int8");
+    call.operand[1].type = IPU_FLOAT;
+    refuse(call, "matmul: types differ: a int8 x b float -> out int8");
+    call.n_attributes = 1;
+    call.attributes   = &two;
+    refuse(call, "matmul: attribute \"transpose_a\" must be 0 or 1, found 2");
+    call.attributes = &real;
+    refuse(call, "matmul: attribute \"transpose_b\" must be an int, found a float");
+    call.n_operands = 4;
+    refuse(call, "matmul: expected 3 operands (a, b, out), found 4");
+}
+
+/* Cycles of the estimate as re-implemented from PopLibs, weights loaded 64 and 128 bits at a time. */
+static void the_amp_estimate_gives_its_test_vectors(void **unused)
+{
+    (void)unused;
+    const ipu__amp half_half  = {IPU__AMP_COMMON, 16, 16, 64, 6};
+    const ipu__amp half_float = {IPU__AMP_COMMON, 8, 16, 32, 6};
+    const ipu__amp all_float  = {IPU__AMP_FLOAT, 16, 8, 64, 6};
+    const struct {
+        const ipu__amp *amp;
+        int             load_bytes, positions, in_groups, out_groups, cycles;
+    } vectors[] = {
+        {&half_half, 8, 96, 4, 2, 5011},   {&half_half, 16, 96, 4, 2, 4755},
+        {&half_float, 8, 96, 4, 2, 4755},  {&half_float, 16, 96, 4, 2, 4627},
+        {&all_float, 8, 96, 8, 2, 17787},  {&all_float, 16, 96, 8, 2, 17275},
+        {&half_half, 8, 768, 8, 1, 26653}, {&half_half, 8, 24, 4, 2, 2707},
+    };
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        ipu__amp amp = *vectors[i].amp;
+        amp.load_cycles *= 8.0 / vectors[i].load_bytes;
+        double cycles = ipu__amp_1x1_cycles(&amp, 1, vectors[i].positions, vectors[i].in_groups,
+                                            vectors[i].out_groups);
+        assert_int_equal((int)cycles, vectors[i].cycles);
+    }
+}
+
+static void a_tile_alone_costs_what_the_estimate_says(void **unused)
+{
+    (void)unused;
+    ipu_target      target;
+    ipu_kernel_plan plan;
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    assert_int_equal(ipu_target_limit_tiles(&target, 1), IPU_OK);
+    ipu_kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(96, 64), IPU_SHAPE(64, 32), IPU_SHAPE(96, 32));
+    assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
+    assert_int_equal(plan.cycles, 17787);
+    assert_int_equal(plan.n_tiles, 1);
+    assert_int_equal(plan.bytes_received, 0);
+    assert_int_equal(plan.bytes_sent, 0);
+    assert_int_equal(plan.tile_bytes, 4 * (96 * 64 + 64 * 32 + 96 * 32));
+    call = call_of(IPU_INT32, IPU_SHAPE(6, 5), IPU_SHAPE(5, 4), IPU_SHAPE(6, 4));
+    assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
+    assert_int_equal(plan.cycles, 11 + 6 * (26 + 6 * 5 * 4 / 6 * 14));
+}
+
+/* Two tiles, 32 positions x 8 inputs x 32 channels of float: each takes half of the positions or of
+ * the channels and receives half of what both need. */
+static void tiles_receive_what_they_do_not_hold(void **unused)
+{
+    (void)unused;
+    ipu_target      target;
+    ipu_kernel_plan plan;
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    assert_int_equal(ipu_target_limit_tiles(&target, 2), IPU_OK);
+    ipu_kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(32, 8), IPU_SHAPE(8, 32), IPU_SHAPE(32, 32));
+    assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
+    assert_int_equal(plan.n_tiles, 2);
+    assert_int_equal(plan.bytes_received, 32 * 8 * 4 / 2);
+    assert_int_equal(plan.bytes_sent, 32 * 8 * 4 / 2);
+    assert_int_equal(plan.tile_bytes, 4 * (32 * 8 + 16 * 8 + 32 * 16));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_those_of_the_book),
+        cmocka_unit_test(every_matrix_of_a_batch_has_its_own_product),
+        cmocka_unit_test(half_sums_in_float_and_rounds_once),
+        cmocka_unit_test(int32_wraps_and_float_sums_in_order),
+        cmocka_unit_test(shapes_that_do_not_fit_are_refused),
+        cmocka_unit_test(types_attributes_and_counts_that_do_not_fit_are_refused),
+        cmocka_unit_test(the_amp_estimate_gives_its_test_vectors),
+        cmocka_unit_test(a_tile_alone_costs_what_the_estimate_says),
+        cmocka_unit_test(tiles_receive_what_they_do_not_hold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
