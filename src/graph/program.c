@@ -1,4 +1,5 @@
 /* Programs: sequences of steps, checked as they are added. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/nearest.h"
@@ -268,18 +269,33 @@ void ipu_program_add_if(ipu_program p, ipu_tensor predicate, ipu_program then, i
         add_step(p, step);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const ipu__case *x = a, *y = b;
+    return (x->value > y->value) - (x->value < y->value);
+}
+
+/* Snapshots of the bodies, in the order given, and no value twice. */
 static bool copy_cases(ipu_program p, const ipu_switch_case *cases, size_t n, ipu__case *out)
 {
     for (size_t i = 0; i < n; i++) {
         out[i].value = cases[i].value;
         if (!snapshot("ipu_program_add_switch", p, cases[i].body, true, &out[i].body)) return false;
-        for (size_t k = 0; k < i; k++)
-            if (out[k].value == out[i].value) {
-                ipu__graph_fail(p.graph, IPU_INVALID, "ipu_program_add_switch: case %lld is given twice", (long long)out[i].value);
-                return false;
-            }
     }
-    return true;
+    ipu__case *sorted = ipu__alloc(n * sizeof *sorted);
+    if (!sorted) {
+        ipu__graph_fail_memory(p.graph);
+        return false;
+    }
+    memcpy(sorted, out, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_value);
+    for (size_t i = 1; i < n; i++)
+        if (sorted[i].value == sorted[i - 1].value) {
+            ipu__graph_fail(p.graph, IPU_INVALID, "ipu_program_add_switch: case %lld is given twice", (long long)sorted[i].value);
+            break;
+        }
+    ipu__free(sorted);
+    return ipu__graph_ok(p.graph);
 }
 
 void ipu_program_add_switch(ipu_program p, ipu_tensor control, const ipu_switch_case *cases, size_t n, ipu_program otherwise)

@@ -145,11 +145,41 @@ bool ipu_tensor_is_parallel_writeable(ipu_tensor t)
     return !is_null(t) && !ipu_tensor_contains_constant(t) && !ipu_tensor_contains_aliases(t);
 }
 
+/* The smallest interval that holds a piece. */
+static ipu__interval bounds_of(const ipu__piece *p)
+{
+    ipu__interval box = {p->var, 0, p->start, p->start + 1};
+    for (int k = 0; k < p->n_loops; k++) {
+        int64_t reach = (p->loop[k].count - 1) * p->loop[k].stride;
+        *(reach < 0 ? &box.begin : &box.end) += reach;
+    }
+    return box;
+}
+
+/* Enough to see that two views of few pieces have nothing in common, without listing elements. */
+static bool surely_apart(const ipu__view_pool *pool, uint32_t a, uint32_t b)
+{
+    enum { FEW = 8 };
+    ipu__view va = ipu__view_get(pool, a), vb = ipu__view_get(pool, b);
+    if (va.n_pieces > FEW || vb.n_pieces > FEW) return false;
+    ipu__pieces pa = ipu__view_pieces(pool, &va);
+    for (ipu__piece x; ipu__pieces_next(&pa, &x);) {
+        ipu__interval box = bounds_of(&x);
+        ipu__pieces   pb  = ipu__view_pieces(pool, &vb);
+        for (ipu__piece y; ipu__pieces_next(&pb, &y);) {
+            ipu__interval other = bounds_of(&y);
+            if (box.var == other.var && box.begin < other.end && other.begin < box.end) return false;
+        }
+    }
+    return true;
+}
+
 bool ipu__views_intersect(ipu_graph *g, uint32_t a, uint32_t b, ipu__interval *where)
 {
     ipu__interval_list set[2] = {0};
     const uint32_t     id[2]  = {a, b};
     bool               found = false, ok = true;
+    if (surely_apart(&g->root->views, a, b)) return false;
     for (int k = 0; ok && k < 2; k++) {
         ok = ipu__intervals_add(&set[k], &g->root->views, id[k], 0);
         ipu__intervals_merge(&set[k]);

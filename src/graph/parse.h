@@ -1,0 +1,174 @@
+/* What the grammar (parse.y), the lexer (lex.l) and the builder (parse.c, parse_program.c) share.
+ *
+ * The grammar calls the functions below as it recognises things; each builds its part of the graph by the
+ * public functions and returns false once it has noted an error. Positions are those of the text.
+ */
+#ifndef IPU_GRAPH_PARSE_H
+#define IPU_GRAPH_PARSE_H
+
+#include "base/map.h"
+#include "base/nearest.h"
+#include "graph/graph.h"
+#include "graph/print.h"
+#include "graph/side.h"
+#include "ipu/text.h"
+
+enum {
+    IPU__MAX_FIELDS  = 128,  /* of a codelet: each vertex has room for all of them */
+    IPU__SHOWN       = 40,   /* characters of what was found that an error shows */
+    IPU__LEXER_BYTES = 1024, /* what flex allocates for a text that lies in memory */
+};
+
+typedef struct ipu__position {
+    int line, column;
+} ipu__position;
+
+/* Characters of the text itself, which are not followed by a 0. */
+typedef struct ipu__slice {
+    const char *at;
+    size_t      n;
+} ipu__slice;
+
+/* `at "file":line`. Not given: the position in the text. */
+typedef struct ipu__at {
+    bool        given;
+    const char *file;
+    int         line;
+} ipu__at;
+
+typedef struct ipu__parser {
+    const char               *name; /* of the text */
+    const ipu_codelet *const *records;
+    size_t                    n_records;
+    ipu_graph                *g;
+    ipu_status                status;
+    ipu__arena                arena; /* strings and labels */
+    ipu__side                 side;
+    bool                      has_side;
+    size_t                    side_left; /* bytes that may still be taken from the side file */
+    ipu__map                  variables, compute_sets, functions;
+    IPU_ARRAY(char) scratch; /* a slice made a string */
+    ipu__nearest nearest;    /* of the name that was not found */
+    /* Lists being read; none of them nests. */
+    ipu_shape         shape;
+    ipu__view_builder pieces;
+    ipu__piece        piece;
+    bool              mixed; /* the pieces so far are of more than one type */
+    ipu_type          piece_type;
+    int64_t           n_elements; /* of the pieces so far */
+    int64_t           n_runs;     /* of them, as a set */
+    int64_t           runs_used;  /* by programs so far: see parse_view.c */
+    ipu_type          value_type;
+    bool              takes_values; /* else a value is an error */
+    IPU_ARRAY(char) values;
+    IPU_ARRAY(int64_t) ints;
+    IPU_ARRAY(ipu_tensor) tensors;
+    IPU_ARRAY(ipu_tile_interval) places;
+    IPU_ARRAY(ipu_codelet_field) fields;
+    IPU_ARRAY(ipu_attribute) attributes;
+    ipu_compute_set          compute_set;
+    ipu_vertex               vertex;
+    const ipu_codelet_field *field;
+    /* Lists that nest, as stacks. */
+    IPU_ARRAY(ipu_program) blocks;
+    IPU_ARRAY(ipu_switch_case) cases;
+    IPU_ARRAY(ipu_program) programs;
+    /* Of the lexer. */
+    ipu__position where; /* of what comes next */
+    ipu__slice    token; /* the last one */
+    size_t        lexer_used;
+    _Alignas(16) char lexer_memory[IPU__LEXER_BYTES];
+} ipu__parser;
+
+/* ---- parse.c: errors and small things ---- */
+
+/* Note "name:line:column: ..."; false. Only the first is kept. */
+bool ipu__parse_fail(ipu__parser *p, ipu__position at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool ipu__parse_memory(ipu__parser *p);
+/* Whether the graph is still well after the builder calls of the statement at `at`. */
+bool ipu__parse_built(ipu__parser *p, ipu__position at);
+/* The location of the builder calls that follow. */
+void ipu__parse_here(ipu__parser *p, ipu__position at, ipu__at where);
+/* A string in the scratch buffer, good until the next one. NULL: out of memory, noted. */
+const char *ipu__parse_string(ipu__parser *p, ipu__slice slice);
+/* A string that lives as long as the parser. */
+const char *ipu__parse_keep(ipu__parser *p, ipu__slice slice);
+/* The id of a label in one of the three maps. */
+bool ipu__parse_find(ipu__parser *p, ipu__position at, const ipu__map *map, const char *what,
+                     ipu__slice label, uint32_t *out);
+bool ipu__parse_label(ipu__parser *p, ipu__position at, ipu__map *map, const char *what, ipu__slice label,
+                      uint32_t id);
+/* The name of a thing declared with this label; `name` NULL: the label tells it. */
+const char *ipu__parse_name_of(ipu__parser *p, ipu__slice label, const char *name);
+/* " (did you mean ...?)", if something in `map` looks like `name`. */
+const char *ipu__parse_hint(ipu__parser *p, const ipu__map *map, const char *name);
+
+bool ipu__parse_int(ipu__parser *p, ipu__position at, ipu__slice text, int64_t *out);
+bool ipu__parse_double(ipu__parser *p, ipu__position at, ipu__slice text, double *out);
+bool ipu__parse_at(ipu__parser *p, ipu__position at, const char *file, int64_t line, ipu__at *out);
+/* The string between quotes, its escapes undone, in the parser's arena. */
+bool ipu__parse_quoted(ipu__parser *p, ipu__position at, ipu__slice quoted, const char **out);
+bool ipu__parse_type(ipu__parser *p, ipu__position at, ipu__slice name, ipu_type *out);
+bool ipu__parse_value(ipu__parser *p, ipu__position at, ipu__slice text);
+/* p->ints as p->shape. */
+bool ipu__parse_dims(ipu__parser *p, ipu__position at);
+
+/* ---- parse_view.c ---- */
+
+bool ipu__parse_loop(ipu__parser *p, ipu__position at, int64_t count, int64_t stride);
+/* The loops in p->piece, from element `start` of the variable of that label. */
+bool ipu__parse_piece(ipu__parser *p, ipu__position at, ipu__slice label, int64_t start);
+/* The pieces with p->shape; `type` IPU_N_TYPES: that of the variables. */
+bool ipu__parse_view(ipu__parser *p, ipu__position at, ipu_type type, ipu_tensor *out);
+bool ipu__parse_whole(ipu__parser *p, ipu__position at, ipu__slice label, ipu_tensor *out);
+
+/* ---- parse_graph.c: declarations ---- */
+
+typedef struct ipu__declared { /* what stands before the type */
+    ipu__slice  label;
+    const char *name; /* NULL: the label's */
+} ipu__declared;
+
+/* -1: the default. */
+bool ipu__parse_graph(ipu__parser *p, ipu__position at, const char *target, int64_t ipus, int64_t tiles,
+                      int64_t replication);
+bool ipu__parse_place(ipu__parser *p, int64_t tile, int64_t begin, int64_t end);
+bool ipu__parse_variable(ipu__parser *p, ipu__position at, ipu__declared d, ipu_type type, ipu__at where);
+/* Values to follow, of this type; p->shape is kept by the caller. */
+void ipu__parse_expect_values(ipu__parser *p, ipu_type type);
+bool ipu__parse_hash(ipu__parser *p, ipu__position at, const char *hash);
+bool ipu__parse_constant(ipu__parser *p, ipu__position at, ipu__declared d, ipu_type type, ipu__at where);
+bool ipu__parse_replication_index(ipu__parser *p, ipu__position at, ipu__declared d, ipu__at where);
+bool ipu__parse_initial_value(ipu__parser *p, ipu__position at, ipu_tensor t, ipu__at where);
+bool ipu__parse_field(ipu__parser *p, ipu__position at, ipu_field_direction direction, ipu_field_shape shape,
+                      ipu_type type, const char *name);
+/* With p->fields. */
+bool ipu__parse_codelet(ipu__parser *p, ipu__position at, const char *name, bool multi, ipu__at where);
+/* By its record alone. */
+bool ipu__parse_known_codelet(ipu__parser *p, ipu__position at, const char *name, ipu__at where);
+bool ipu__parse_compute_set(ipu__parser *p, ipu__position at, ipu__declared d, ipu__at where);
+/* `tile` -1: none. */
+bool ipu__parse_vertex(ipu__parser *p, ipu__position at, const char *codelet, int64_t tile, ipu__at where);
+/* The field that what follows is connected to. */
+bool ipu__parse_link(ipu__parser *p, ipu__position at, const char *field);
+bool ipu__parse_connect(ipu__parser *p, ipu__position at, ipu_tensor t);
+bool ipu__parse_connect_list(ipu__parser *p, ipu__position at);
+/* That the field takes no values. */
+bool ipu__parse_no_state(ipu__parser *p, ipu__position at);
+/* p->values; `is_list`: in braces. */
+bool ipu__parse_state(ipu__parser *p, ipu__position at, bool is_list);
+
+/* ---- parse_program.c ---- */
+
+bool        ipu__parse_open(ipu__parser *p, ipu__position at, ipu__at where);
+ipu_program ipu__parse_close(ipu__parser *p);
+bool ipu__parse_function(ipu__parser *p, ipu__position at, ipu__declared d, ipu_program body, ipu__at where);
+bool ipu__parse_find_stream(ipu__parser *p, ipu__position at, const char *handle, ipu_stream *out);
+bool ipu__parse_find_remote(ipu__parser *p, ipu__position at, const char *handle, ipu_remote_buffer *out);
+/* p->ints as an attribute without a name. */
+bool ipu__parse_ints(ipu__parser *p, ipu_attribute *out);
+/* The innermost block. */
+ipu_program ipu__parse_top(const ipu__parser *p);
+
+#endif

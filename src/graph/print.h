@@ -1,0 +1,47 @@
+/* What the two halves of the printer share: print.c writes the parts of a graph, print_program.c the
+ * steps of programs. */
+#ifndef IPU_GRAPH_PRINT_H
+#define IPU_GRAPH_PRINT_H
+
+#include "base/text.h"
+#include "graph/graph.h"
+#include "graph/side.h"
+
+enum {
+    IPU__TEXT_IN_FULL = 64, /* elements of a constant that are printed even with a side file */
+};
+
+/* Bytes of a text, printed or parsed: the lexer counts in int. */
+#define IPU__TEXT_BYTES ((size_t)1 << 30)
+
+/* Which names of one kind of thing are used more than once, and so need their id beside them. */
+typedef struct ipu__labels {
+    bool *shared; /* by id */
+} ipu__labels;
+
+typedef struct ipu__printer {
+    ipu_graph        *g; /* the root */
+    unsigned          flags;
+    ipu__text         out;
+    int               depth; /* of indentation */
+    bool              with_side;
+    ipu__side_writer  side;
+    ipu__view_builder builder, spare;
+    ipu__labels       variables, compute_sets, functions;
+    ipu_status        status; /* the first failure */
+} ipu__printer;
+
+/* ---- print.c ---- */
+void ipu__print_line(ipu__printer *p); /* a new line, indented */
+/* Keep the first failure: ipu__print_fail(p, ipu__fail(...)). */
+void ipu__print_fail(ipu__printer *p, ipu_status status);
+void ipu__print_label(ipu__printer *p, const ipu__labels *labels, const char *name, uint32_t id);
+void ipu__print_view(ipu__printer *p, uint32_t view);
+/* " at "file":line", if locations were asked for. */
+void ipu__print_at(ipu__printer *p, uint32_t location);
+
+/* ---- print_program.c ---- */
+/* " {", the steps, and "}" on a line of its own. */
+void ipu__print_block(ipu__printer *p, ipu__body body);
+
+#endif
