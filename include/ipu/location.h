@@ -3,7 +3,7 @@
  * Every builder function (`ipu_graph_add_variable`, `ipu_tensor_slice`, ...) is a
  * function and, in C, a macro of the same name that first notes where it was called:
  *
- *     #define ipu_graph_add_variable(...) (IPU_HERE, ipu_graph_add_variable(__VA_ARGS__))
+ *     #define ipu_program_add(...) (IPU_ENTER, ipu_program_add(__VA_ARGS__), ipu_leave())
  *
  * Bindings call `ipu_here` themselves before a builder call. Code that builds on
  * behalf of its caller compiles with IPU_NO_LOCATIONS, so that errors name the caller.
@@ -19,7 +19,18 @@ extern "C" {
  * copied before such a call and must live until then. NULL: unknown. */
 void ipu_here(const char *file, int line);
 
-#define IPU_HERE ipu_here(__FILE__, __LINE__)
+/* What the macros do. Builder calls nest, f(g, h(x)), and the arguments are evaluated after the place of
+ * f was noted: `ipu_leave` brings back the place that was in force before `ipu_enter`. */
+void ipu_enter(const char *file, int line);
+void ipu_leave(void);
+
+#define IPU_ENTER ipu_enter(__FILE__, __LINE__)
+#define IPU_LEFT(name, type)                      \
+    static inline type name##_left(type value)    \
+    {                                             \
+        ipu_leave();                              \
+        return value;                             \
+    }
 
 #ifdef __cplusplus
 }

@@ -53,10 +53,12 @@ void ipu_graph_add_host_read(ipu_graph *g, const char *handle, ipu_tensor t);
 #endif
 
 #ifndef IPU_NO_LOCATIONS
-#define ipu_graph_add_host_to_device(...) (IPU_HERE, ipu_graph_add_host_to_device(__VA_ARGS__))
-#define ipu_graph_add_device_to_host(...) (IPU_HERE, ipu_graph_add_device_to_host(__VA_ARGS__))
-#define ipu_graph_add_remote_buffer(...) (IPU_HERE, ipu_graph_add_remote_buffer(__VA_ARGS__))
-#define ipu_graph_add_host_write(...) (IPU_HERE, ipu_graph_add_host_write(__VA_ARGS__))
-#define ipu_graph_add_host_read(...) (IPU_HERE, ipu_graph_add_host_read(__VA_ARGS__))
+IPU_LEFT(ipu_stream, ipu_stream)
+IPU_LEFT(ipu_remote_buffer, ipu_remote_buffer)
+#define ipu_graph_add_host_to_device(...) ipu_stream_left((IPU_ENTER, ipu_graph_add_host_to_device(__VA_ARGS__)))
+#define ipu_graph_add_device_to_host(...) ipu_stream_left((IPU_ENTER, ipu_graph_add_device_to_host(__VA_ARGS__)))
+#define ipu_graph_add_remote_buffer(...) ipu_remote_buffer_left((IPU_ENTER, ipu_graph_add_remote_buffer(__VA_ARGS__)))
+#define ipu_graph_add_host_write(...) (IPU_ENTER, ipu_graph_add_host_write(__VA_ARGS__), ipu_leave())
+#define ipu_graph_add_host_read(...) (IPU_ENTER, ipu_graph_add_host_read(__VA_ARGS__), ipu_leave())
 #endif
 #endif

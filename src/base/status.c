@@ -49,4 +49,23 @@ ipu_status ipu__fail_memory(void)
 
 void ipu_here(const char *file, int line) { here = (ipu__location){file, line}; }
 
+enum { DEEPEST = 64 }; /* calls within calls: deeper ones keep the place of the deepest */
+
+static _Thread_local ipu__location around[DEEPEST];
+static _Thread_local unsigned      depth;
+
+void ipu_enter(const char *file, int line)
+{
+    if (depth < DEEPEST) around[depth] = here;
+    depth++;
+    here = (ipu__location){file, line};
+}
+
+void ipu_leave(void)
+{
+    if (depth == 0) return;
+    depth--;
+    if (depth < DEEPEST) here = around[depth];
+}
+
 ipu__location ipu__here(void) { return here; }

@@ -111,6 +111,20 @@ static void check_mapped(checker *c, uint32_t view, user by)
 
 /* ---- vertices ---- */
 
+/* What a field writes must not name an element twice: which of the two values stays would be chance. */
+static void check_repeats(checker *c, const ipu__compute_set *cs, const ipu__vertex *v, const ipu_codelet_field *f,
+                          uint32_t view)
+{
+    ipu__run run;
+    bool     ok = true;
+    if (ipu__field_direction(f->form) == IPU_DIRECTION_IN || ipu__view_contiguous(&c->g->views, view, &run)) return;
+    if (ipu__view_has_aliases(&c->g->views, view, &ok))
+        ipu__problem(&c->problems, v->location,
+                     "vertex \"%s\" of compute set \"%s\": field \"%s\" writes a tensor that selects some elements twice",
+                     c->g->codelets.at[v->codelet].name, cs->name, f->name);
+    if (!ok) c->problems.out_of_memory = true;
+}
+
 static void check_field(checker *c, const ipu__compute_set *cs, uint32_t id, uint32_t field)
 {
     const ipu__vertex       *v       = &c->g->vertices.at[id];
@@ -136,6 +150,7 @@ static void check_field(checker *c, const ipu__compute_set *cs, uint32_t id, uin
             snprintf(text, sizeof text, "field \"%s\" of vertex \"%s\" of compute set \"%s\"", f->name, codelet->name, cs->name);
             check_mapped(c, views[i], (user){text, v->location});
         }
+        check_repeats(c, cs, v, f, views[i]);
         if (!ipu__race_add(&c->races, c->g, id, field, views[i])) c->problems.out_of_memory = true;
     }
 }

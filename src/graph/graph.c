@@ -348,7 +348,8 @@ ipu_tensor ipu_graph_add_constant(ipu_graph *g, ipu_type type, ipu_shape shape, 
 {
     void      *own;
     ipu_tensor t = add_constant(g, __func__, type, &shape, &own, name);
-    if (own) memcpy(own, data, (size_t)ipu_tensor_n_elements(t) * ipu_type_size(type));
+    size_t     bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(type);
+    if (own && bytes > 0) memcpy(own, data, bytes); /* of an empty one, `data` may be NULL */
     return t;
 }
 
