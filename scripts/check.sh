@@ -27,7 +27,7 @@ cppcheck_all()
     cppcheck --file-list="$LOGS/cppcheck.files" -j "$JOBS" --std=c11 --language=c --quiet \
         --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
         --suppress=missingIncludeSystem --suppress=missingInclude --suppress=toomanyconfigs \
-        --suppressions-list=scripts/suppressions/cppcheck.txt \
+        --suppressions-list=scripts/cppcheck.supp \
         --template='{file}:{line}: {severity}: {message} [{id}]' \
         -Iinclude -Isrc -Itools -DIPU_NO_LOCATIONS -D_GNU_SOURCE -DNDEBUG -D__x86_64__ -D__linux__
 }

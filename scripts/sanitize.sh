@@ -5,11 +5,9 @@
 scripts/deps.sh build test sanitize
 
 options="-Dassertions=true -Dwerror=false -Db_lundef=false"
-supp=$PWD/scripts/suppressions
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1:strict_string_checks=1
-export LSAN_OPTIONS=suppressions=$supp/lsan.supp:print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1
-export TSAN_OPTIONS=die_after_fork=0:allocator_may_return_null=1:suppressions=$supp/tsan.supp
+export TSAN_OPTIONS=die_after_fork=0:allocator_may_return_null=1
 
 # TSan's fixed memory layout does not go with much address randomisation.
 no_aslr=

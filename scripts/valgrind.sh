@@ -4,8 +4,7 @@
 scripts/deps.sh build valgrind
 tally_begin valgrind
 scripts/build.sh
-export IPU_EXAMPLE_WRAPPER="valgrind --quiet --error-exitcode=99 --leak-check=full --num-callers=30 \
---suppressions=scripts/suppressions/valgrind.supp"
+export IPU_EXAMPLE_WRAPPER="valgrind --quiet --error-exitcode=99 --leak-check=full --num-callers=30"
 for name in $(scripts/sources.sh examples | sed 's:.*/::; s:\.c$::'); do
     step "valgrind $name" scripts/run_examples.sh "$name"
 done

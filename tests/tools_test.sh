@@ -1,0 +1,269 @@
+#!/usr/bin/env bash
+# Runs the built `ipu` with good and bad arguments; checks what it prints and its exit codes.
+# Usage: tools_test.sh [IPU]. Prints a line per check and ends with "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+ipu=${1:-${IPU_BIN:-}}
+for candidate in "${BUILD:-build}/tools/ipu" "${BUILD:-build}/ipu"; do
+    if [ -z "$ipu" ] && [ -x "$candidate" ]; then ipu=$candidate; fi
+done
+if [ ! -x "$ipu" ]; then
+    echo "no ipu to test: build first, or give its path" >&2
+    exit 1
+fi
+ipu=$(realpath "$ipu")
+box=$(mktemp -d)
+trap 'rm -rf "$box"' EXIT
+passed=0 failed=0 skipped=0
+
+result() # ok|not NAME
+{
+    if [ "$1" = ok ]; then
+        passed=$((passed + 1))
+        echo "ok $((passed + failed)) - $2"
+    else
+        failed=$((failed + 1))
+        echo "not ok $((passed + failed)) - $2"
+        sed 's/^/# /' "$box/out" "$box/err"
+    fi
+}
+
+skip() # WHY
+{
+    skipped=$((skipped + 1))
+    echo "# skipped: $1"
+}
+
+# run CODE ARGUMENT...: leaves output in $box/out and $box/err; true if the exit code is CODE.
+run()
+{
+    local expected=$1 code=0
+    shift
+    "$ipu" "$@" > "$box/out" 2> "$box/err" < /dev/null || code=$?
+    [ "$code" = "$expected" ] && return
+    echo "exit code $code, not $expected" >> "$box/err"
+    return 1
+}
+
+# good NAME PATTERN ARGUMENT...: exit code 0, a line of output matches, nothing on standard error.
+good()
+{
+    local name=$1 pattern=$2
+    shift 2
+    if run 0 "$@" && grep -qE -- "$pattern" "$box/out" && [ ! -s "$box/err" ]; then result ok "$name"; else result not "$name"; fi
+}
+
+# bad NAME CODE PATTERN ARGUMENT...: that exit code, a line of standard error matches, no output.
+bad()
+{
+    local name=$1 code=$2 pattern=$3
+    shift 3
+    if run "$code" "$@" && grep -qE -- "$pattern" "$box/err" && [ ! -s "$box/out" ]; then result ok "$name"; else result not "$name"; fi
+}
+
+# that NAME COMMAND...: the command is true.
+that()
+{
+    local name=$1
+    shift
+    : > "$box/out"
+    if "$@" > "$box/out" 2> "$box/err"; then result ok "$name"; else result not "$name"; fi
+}
+
+# json EXPRESSION ARGUMENT...: the output is JSON `d` for which the Python expression is true.
+json()
+{
+    local expression=$1
+    shift
+    "$ipu" "$@" > "$box/json" || return
+    python3 -m json.tool "$box/json" > /dev/null || return
+    python3 -c "import json, sys
+d = json.load(open(sys.argv[1]))
+assert ($expression), d" "$box/json"
+}
+
+same() { diff "$1" "$2"; }
+
+# ---- the frame ----
+
+good "version" '^ipu [0-9]+\.[0-9]+\.[0-9]+$' --version
+good "version by letter" '^ipu [0-9]' -V
+good "help lists the commands" '^  dump +read a graph' --help
+good "help tells the exit codes" '^  2  the command line is wrong' --help
+good "help command equals --help" '^Usage: ipu \[OPTION' help
+bad "no command" 2 'expected a command'
+bad "unknown command names the nearest" 2 'no command "dmup"; did you mean "dump"' dmup x
+bad "unknown command with no near one" 2 'no command "xyzzyplugh"$' xyzzyplugh
+bad "unknown option of the frame" 2 'no option --verzion; did you mean --version' --verzion
+bad "the frame is no command" 2 'no command "ipu"' ipu
+for command in help target dump; do
+    good "help of $command" "^Usage: ipu $command " help $command
+    good "$command --help" "^Usage: ipu $command " $command --help
+    good "$command -h, after other arguments" "^Usage: ipu $command " $command x -h
+done
+bad "unknown option names the nearest" 2 'ipu dump: no option --sumary; did you mean --summary' dump --sumary x
+bad "unknown letter" 2 'no option -z' target -z
+bad "option without its argument" 2 'option --output needs an argument: FILE' dump x --output
+bad "argument to an option that takes none" 2 'option --json takes no argument' target --json=yes
+bad "too many operands" 2 'unexpected "b"' target a b
+bad "too few operands" 2 'ipu dump: expected FILE' dump
+good "options may be abbreviated" '"chips"' target --js
+
+# ---- help ----
+
+bad "help of an unknown command" 2 'did you mean "target"' help tagret
+good "help options lists those of the engine" '^  threads \(default: ' help options
+bad "completion stands alone" 2 'stands alone' help --completion dump
+bad "no man page of options" 2 'no command "options"' help --man options
+for page in ipu help target dump; do
+    good "man page of $page" '^\.SH "EXIT STATUS"' help --man $page
+    cp "$box/out" "$box/page.1"
+    if command -v groff > /dev/null; then
+        groff -man -Tascii -P-cbou -ww "$box/page.1" > "$box/page.txt" 2> "$box/complaints"
+        that "groff has no complaint about it ($page)" test ! -s "$box/complaints"
+        that "it shows its options ($page)" grep -q -e '--help' "$box/page.txt"
+    else
+        skip "no groff here"
+    fi
+done
+
+# ---- completion ----
+
+"$ipu" help --completion > "$box/completion"
+# completes EXPECTED WORD...: bash offers EXPECTED (words joined by blanks) for the last word.
+completes()
+{
+    local expected=$1
+    shift
+    bash --norc -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ipu; echo "${COMPREPLY[*]}"' \
+        - "$box/completion" "$@" > "$box/offered" || return
+    [ "$(cat "$box/offered")" = "$expected" ] || { cat "$box/offered"; false; }
+}
+that "completion: commands" completes "help target dump" ipu ""
+that "completion: options of a command" completes "--summary --side --side-out" ipu dump --s
+that "completion: targets" completes "bow bow-2000 bow-pod16 bow-pod64 bow-pod256" ipu target bow
+that "completion: options of the frame" completes "--version" ipu --v
+: > "$box/a graph.ipu"
+that "completion: files, with blanks in their names" completes "$box/a graph.ipu" ipu dump "$box/a"
+that "completion: nothing where a number goes" completes "" ipu target --ipus ""
+
+# ---- target ----
+
+good "list of chips" '^  gc200 +1472 tiles x 624 KiB +1.33 GHz' target
+good "list of systems" '^  pod16 +16 x gc200 +4 machines' target
+that "list as JSON" json '{c["name"]: c["tiles"] for c in d["chips"]}["gc2"] == 1216' target --json
+that "systems as JSON" json '{s["name"]: s["machines"] for s in d["systems"]}["bow-pod64"] == 16' target -j
+good "constants have human units, certainty and source" '^bytes_per_tile +624 KiB +read +IPU programmer' target gc200
+good "names in any case" '^gc200: ' target GC200
+good "architecture names" '^c600: ' target ipu21
+good "a small number of seconds" '^ipu_sync_hop_seconds +15 ns ' target bow
+good "an address" '^memory_base_address +0x4C000 ' target bow
+good "a system tells its links" '^system pod16: 16 IPUs in 4 machines; .*IPU-Link' target POD16
+good "some IPUs of a system" '^8 IPUs, 11776 tiles' target pod16 --ipus 8
+good "several IPUs of a chip" '^4 IPUs, 5888 tiles' target -n4 gc200
+that "a target as JSON" json 'd["chip"] == "gc200" and d["ipus"] == 2 and d["tiles"] == 2944 and d["system"] is None' \
+    target gc200 --ipus 2 --json
+that "every constant as JSON has unit, certainty and source" \
+    json 'all(c["unit"] and c["certainty"] and c["source"] for c in d["constants"]) and len(d["constants"]) > 40' \
+    target bow --json
+that "numbers are exact in JSON" \
+    json '{c["name"]: c["value"] for c in d["constants"]}["ipu_link_efficiency"] == 0.85 and
+          {c["name"]: c["value"] for c in d["constants"]}["ipu_sync_hop_seconds"] == 15e-9' target bow --json
+that "a system as JSON" json 'd["system"]["name"] == "pod64" and d["ipus"] == 64' target pod64 --json
+bad "unknown target lists those there are" 1 'no target "gc300".*gc200.*pod64' target gc300
+bad "three IPUs" 1 'power of two' target gc200 --ipus 3
+bad "more IPUs than the system has" 1 'it has 16' target pod16 --ipus 32
+bad "IPUs that are no number" 2 '"many" is no number from 1 to 256' target gc200 --ipus many
+bad "IPUs without a name" 2 'ipus needs the name' target --ipus 2
+
+# ---- dump ----
+
+cat > "$box/good.ipu" << 'END'
+# out of order on purpose: blanks, and a mapping in two pieces that are one
+graph target tiny { codelet Adder { in float x, in float y, out float sum }
+var a float[2] on { 0: 0..1, 0: 1..2 }; var b float [2] on { 0: 0..1,
+   1: 1..2 };
+const c float[2] = {1, 2} on 1;
+compute_set add { vertex Adder on 0 { x = {a[0]}, y = {c[0]}, sum = {b[0]} } }
+program { copy c -> a; repeat 3 { execute add; } } }
+END
+good "dump prints the graph" 'var a float\[2\] on 0' dump "$box/good.ipu"
+cp "$box/out" "$box/canonical"
+good "dump of a dump" 'compute_set add' dump "$box/canonical"
+cp "$box/out" "$box/again"
+that "is the same" same "$box/canonical" "$box/again"
+that "dump reads standard input" bash -c '"$1" dump - < "$2" | cmp - "$3"' - "$ipu" "$box/good.ipu" "$box/canonical"
+good "locations name the text's lines" 'at ".*good.ipu":3' dump --locations "$box/good.ipu"
+good "summary" '^vertices +1$' dump --summary "$box/good.ipu"
+good "summary tells the memory" '^fullest tile +0: 12 B of 16 KiB' dump -s "$box/good.ipu"
+good "summary tells the target" '^target +tiny, 1 IPU$' dump -s "$box/good.ipu"
+that "summary as JSON" json 'd["target"] == "tiny" and d["ipus"] == 1 and d["tiles"] == 4 and d["variables"] == 3
+    and d["compute_sets"] == 1 and d["vertices"] == 1 and d["programs"] == 1 and d["replication"] == 1
+    and d["bytes"] == 24 and d["tiles_used"] == 2 and d["fullest_tile"] == 0 and d["fullest_tile_bytes"] == 12' \
+    dump --json "$box/good.ipu"
+bad "summary does not go with locations" 2 'not its summary' dump --summary --locations "$box/good.ipu"
+
+that "output to a file" "$ipu" dump "$box/good.ipu" -o "$box/new.ipu"
+that "holds the same" same "$box/canonical" "$box/new.ipu"
+cp "$box/good.ipu" "$box/self.ipu"
+chmod 640 "$box/self.ipu"
+that "output over the input" "$ipu" dump "$box/self.ipu" -o "$box/self.ipu"
+that "holds the same, too" same "$box/canonical" "$box/self.ipu"
+that "with the rights it had" test "$(stat -c %a "$box/self.ipu")" = 640
+that "no temporary file is left" bash -c '! ls "$1"/*.ipu.?????? 2> /dev/null' - "$box"
+that "output to a device" "$ipu" dump "$box/good.ipu" -o /dev/null
+bad "output to a full device" 1 'cannot write /dev/full: No space left' dump "$box/good.ipu" -o /dev/full
+bad "output to nowhere" 1 'cannot write .*: No such file' dump "$box/good.ipu" -o "$box/none/x"
+
+bad "no such file" 1 'cannot read .*none.ipu: No such file' dump "$box/none.ipu"
+bad "a folder" 1 'cannot read .*: Is a directory' dump "$box"
+bad "empty input" 1 '/dev/null:1:1: expected a graph' dump /dev/null
+printf 'graph target tiny {\n  var a float[2] on 0\n}\n' > "$box/wrong.ipu"
+bad "a syntax error names line and column" 1 'wrong.ipu:3:1: ' dump "$box/wrong.ipu"
+printf 'graph target tiny {\n  var a float[2] on 9;\n}\n' > "$box/tile.ipu"
+bad "a tile out of range names line and tile" 1 'tile.ipu:2.*tile 9' dump "$box/tile.ipu"
+printf '\0\1\377graph' > "$box/binary.ipu"
+bad "binary input" 1 'binary.ipu:1:1: ' dump "$box/binary.ipu"
+cp "$box/canonical" "$box/kept.ipu"
+bad "a wrong input leaves the output as it was" 1 'wrong.ipu' dump "$box/wrong.ipu" -o "$box/kept.ipu"
+that "indeed" same "$box/canonical" "$box/kept.ipu"
+
+printf 'graph target tiny {\n var a float[2];\n var b float[2] on 0;\n program { copy a -> b; }\n}\n' > "$box/unmapped.ipu"
+good "an unmapped variable prints" '^ *var a float\[2\];' dump "$box/unmapped.ipu"
+bad "but --check reports it" 1 'unmapped.ipu:2: variable "a".*not mapped' dump --check "$box/unmapped.ipu"
+printf 'graph target tiny {\n var a float[2] on 1;\n var b float[2] on 0;\n program { copy a -> b; }\n}\n' > "$box/mapped.ipu"
+good "--check passes a sound graph and prints it" 'copy a -> b' dump --check "$box/mapped.ipu"
+
+{
+    printf 'graph target tiny {\n const c float[100] = {'
+    seq -s, 0 99 | tr -d '\n'
+    printf '} on 0;\n}\n'
+} > "$box/large.ipu"
+that "large constants go to a side file" "$ipu" dump "$box/large.ipu" --side-out "$box/side" -o "$box/hashed.ipu"
+that "and not into the text" bash -c '! grep -q 98 "$1" && [ -s "$2" ]' - "$box/hashed.ipu" "$box/side"
+bad "without it the text is incomplete" 1 'side' dump "$box/hashed.ipu"
+good "with it, it is whole" ', 99' dump "$box/hashed.ipu" --side "$box/side"
+
+# ---- output that cannot be written ----
+
+# fails PATTERN COMMAND-LINE: run by bash, exit code 1 of the first command, and the message.
+fails()
+{
+    local code=0
+    bash -c "set -o pipefail; $2" - "$ipu" 2> "$box/message" || code=$?
+    cat "$box/message"
+    [ $code = 1 ] && grep -qE "$1" "$box/message"
+}
+that "a full disk is reported" fails 'cannot write to standard output: No space left' '"$1" target gc200 > /dev/full'
+that "a closed output is reported" fails 'cannot write to standard output: Bad file' '"$1" --version >&-'
+that "a reader that went away is reported" fails 'cannot write to standard output: Broken pipe' \
+    '{ sleep 0.2; "$1" target bow; } | true'
+that "JSON to a full disk is reported" fails 'No space left' '"$1" target gc200 --json > /dev/full'
+
+echo "1..$((passed + failed))"
+if [ $skipped -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+else
+    echo "$passed passed, $failed failed"
+fi
+[ $failed = 0 ]

@@ -1,0 +1,207 @@
+/* The commands as a table, and option parsing by getopt_long built from its rows. */
+#include "command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "output.h"
+
+/* ---- the table ---- */
+
+#define OPTION(id, letter, name, argument, help) {letter, name, argument, help},
+#define EXIT(code, text) {code, text},
+#define EXAMPLE(line, text) {line, text},
+
+#define COMMAND(name, operands, least, most, completes, summary, description, options, exits, examples)     \
+    _Static_assert((int)N_OPTIONS_##name < (int)TOOL_MAX_OPTIONS, "raise TOOL_MAX_OPTIONS");                \
+    static const tool_option    options_of_##name[]  = {options{'h', "help", NULL, "print this and stop"}}; \
+    static const tool_exit_text exits_of_##name[]    = {exits{0, NULL}};                                    \
+    static const tool_example   examples_of_##name[] = {examples{NULL, NULL}};
+#include "commands.inc"
+#undef COMMAND
+
+const tool_command tool_commands[] = {
+#define COMMAND(name, operands, least, most, completes, summary, description, options, exits, examples) \
+    {#name,                                                                                             \
+     operands,                                                                                          \
+     least,                                                                                             \
+     most,                                                                                              \
+     TOOL_##completes,                                                                                  \
+     summary,                                                                                           \
+     description,                                                                                       \
+     options_of_##name,                                                                                 \
+     N_OPTIONS_##name + 1,                                                                              \
+     exits_of_##name,                                                                                   \
+     examples_of_##name,                                                                                \
+     run_##name},
+#include "commands.inc"
+};
+
+const int tool_n_commands = sizeof tool_commands / sizeof *tool_commands;
+
+/* ---- names that are nearly right ---- */
+
+enum { NAME_BYTES = 64 };
+
+static int smallest(int a, int b, int c)
+{
+    int ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* Edits (insert, delete, replace) from one name to the other; names too long differ wholly. */
+static int distance(const char *a, const char *b)
+{
+    int row[NAME_BYTES];
+    int na = (int)strlen(a), nb = (int)strlen(b);
+    if (nb >= NAME_BYTES) return INT_MAX;
+    for (int k = 0; k <= nb; k++) row[k] = k;
+    for (int i = 1; i <= na; i++) {
+        int corner = row[0];
+        row[0]     = i;
+        for (int k = 1; k <= nb; k++) {
+            int above = row[k];
+            row[k]    = smallest(above + 1, row[k - 1] + 1, corner + (a[i - 1] != b[k - 1]));
+            corner    = above;
+        }
+    }
+    return row[nb];
+}
+
+/* Keeps `candidate` if it is nearer to `name` than what was kept, and near enough to be meant. */
+static void consider(const char *name, const char *candidate, const char **nearest, int *edits)
+{
+    size_t n = strlen(name);
+    int    d = n < NAME_BYTES ? distance(name, candidate) : INT_MAX;
+    if (n && !strncmp(candidate, name, n)) d = 0;
+    if (d >= *edits || d > 1 + (int)n / 3) return;
+    *nearest = candidate;
+    *edits   = d;
+}
+
+const tool_command *tool_find_command(const char *name)
+{
+    for (int i = 0; i < tool_n_commands; i++)
+        if (!strcmp(tool_commands[i].name, name)) return &tool_commands[i];
+    return NULL;
+}
+
+tool_exit tool_unknown_command(const char *name)
+{
+    const char *nearest = NULL;
+    int         edits   = INT_MAX;
+    for (int i = 1; i < tool_n_commands; i++) consider(name, tool_commands[i].name, &nearest, &edits);
+    if (!nearest) return tool_usage(NULL, "no command \"%s\"", name);
+    return tool_usage(NULL, "no command \"%s\"; did you mean \"%s\"?", name, nearest);
+}
+
+/* ---- options ---- */
+
+enum { LONG_BASE = 256 }; /* what getopt_long returns for a long option: this and its number */
+
+static void unknown_option(const tool_command *c, const char *text)
+{
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    const char *nearest = NULL;
+    int         edits   = INT_MAX;
+    for (int i = 0; i < c->n_options; i++) consider(name, c->options[i].name, &nearest, &edits);
+    if (!nearest)
+        tool_usage(c->name, "no option --%s", name);
+    else
+        tool_usage(c->name, "no option --%s; did you mean --%s?", name, nearest);
+}
+
+/* The option a result of getopt_long stands for; -1: none. */
+static int option_number(const tool_command *c, int value)
+{
+    if (value >= LONG_BASE) return value - LONG_BASE;
+    for (int i = 0; i < c->n_options; i++)
+        if (value && c->options[i].letter == value) return i;
+    return -1;
+}
+
+/* What went wrong, after getopt_long returned '?' or ':'. */
+static void refuse_option(const tool_command *c, int result, char **argv)
+{
+    const char *text  = argv[optind - 1];
+    int         known = option_number(c, optopt);
+    if (result == ':')
+        tool_usage(c->name, "option --%s needs an argument: %s", c->options[known].name,
+                   c->options[known].argument);
+    else if (known >= 0)
+        tool_usage(c->name, "option --%s takes no argument", c->options[known].name);
+    else if (optopt)
+        tool_usage(c->name, "no option -%c", optopt);
+    else
+        unknown_option(c, text + 2);
+}
+
+/* Reads the options into `out`; `help` tells whether --help was among them. */
+static tool_exit parse(const tool_command *c, int argc, char **argv, tool_arguments *out, bool *help)
+{
+    struct option longs[TOOL_MAX_OPTIONS + 1] = {0};
+    char          letters[2 * TOOL_MAX_OPTIONS + 3];
+    char         *end = letters;
+    if (c == &tool_commands[0]) *end++ = '+'; /* what follows the command's name is the command's */
+    *end++ = ':';
+    for (int i = 0; i < c->n_options; i++) {
+        const tool_option *o = &c->options[i];
+        longs[i]             = (struct option){o->name, o->argument ? required_argument : no_argument, NULL,
+                                               LONG_BASE + i};
+        *end++               = o->letter;
+        if (o->argument) *end++ = ':';
+    }
+    *end   = 0;
+    opterr = 0;
+    optind = 0; /* glibc: begin anew */
+    for (;;) {
+        int result = getopt_long(argc, argv, letters, longs, NULL);
+        if (result == -1) break;
+        if (result == '?' || result == ':') {
+            refuse_option(c, result, argv);
+            return TOOL_USAGE;
+        }
+        int i = option_number(c, result);
+        if (i == c->n_options - 1)
+            *help = true;
+        else
+            out->values[i] = optarg ? optarg : "";
+    }
+    out->operands   = argv + optind;
+    out->n_operands = argc - optind;
+    return TOOL_OK;
+}
+
+tool_exit tool_run(const tool_command *c, int argc, char **argv)
+{
+    tool_arguments args = {0};
+    bool           help = false;
+    tool_exit      code = parse(c, argc, argv, &args, &help);
+    if (code != TOOL_OK) return code;
+    if (help) {
+        tool_print_help(c);
+        return TOOL_OK;
+    }
+    bool frame = c == &tool_commands[0]; /* counts its operands itself: --version needs none */
+    if (!frame && args.n_operands < c->least) return tool_usage(c->name, "expected %s", c->operands);
+    if (args.n_operands > c->most) return tool_usage(c->name, "unexpected \"%s\"", args.operands[c->most]);
+    return c->run(&args);
+}
+
+bool tool_integer(const char *option, const char *text, int64_t least, int64_t most, int64_t *out)
+{
+    char *end;
+    errno           = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < least || value > most) {
+        tool_fail("option --%s: \"%s\" is no number from %lld to %lld", option, text, (long long)least,
+                  (long long)most);
+        return false;
+    }
+    *out = value;
+    return true;
+}

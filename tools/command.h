@@ -1,0 +1,93 @@
+/* The frame of the `ipu` command: rows of commands.inc, parsed arguments, exit codes. */
+#ifndef TOOLS_COMMAND_H
+#define TOOLS_COMMAND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum tool_exit {
+    TOOL_OK,
+    TOOL_FAILED, /* the input is wrong or the operation failed */
+    TOOL_USAGE,  /* the command line is wrong */
+} tool_exit;
+
+/* What an operand can be, for completion. */
+typedef enum tool_completion {
+    TOOL_FILES,
+    TOOL_COMMANDS,
+    TOOL_TARGETS,
+} tool_completion;
+
+typedef struct tool_option {
+    char        letter;
+    const char *name;
+    const char *argument; /* NULL: takes none */
+    const char *help;
+} tool_option;
+
+typedef struct tool_exit_text {
+    int         code;
+    const char *text; /* NULL: end */
+} tool_exit_text;
+
+typedef struct tool_example {
+    const char *line; /* NULL: end */
+    const char *text;
+} tool_example;
+
+enum { TOOL_MAX_OPTIONS = 32 };
+
+typedef struct tool_arguments {
+    const char *values[TOOL_MAX_OPTIONS]; /* by option id: NULL not given, "" given without argument */
+    char      **operands;
+    int         n_operands;
+} tool_arguments;
+
+typedef struct tool_command {
+    const char           *name, *operands;
+    int                   least, most;
+    tool_completion       completes;
+    const char           *summary, *description;
+    const tool_option    *options; /* ends in --help */
+    int                   n_options;
+    const tool_exit_text *exits;
+    const tool_example   *examples;
+    tool_exit (*run)(const tool_arguments *args);
+} tool_command;
+
+/* The options of each command, by number, and the functions that run them. */
+#define ANY INT_MAX
+#define OPTION(id, letter, name, argument, help) id,
+#define EXIT(code, text)
+#define EXAMPLE(line, text)
+#define COMMAND(name, operands, least, most, completes, summary, description, options, exits, examples) \
+    enum { options N_OPTIONS_##name };                                                                  \
+    tool_exit run_##name(const tool_arguments *args);
+#include "commands.inc"
+#undef COMMAND
+#undef OPTION
+#undef EXIT
+#undef EXAMPLE
+
+/* Command 0 is `ipu` itself. */
+extern const tool_command tool_commands[];
+extern const int          tool_n_commands;
+
+/* NULL: none of that name. */
+const tool_command *tool_find_command(const char *name);
+/* Says that there is no such command, and which is nearest. */
+tool_exit tool_unknown_command(const char *name);
+
+/* Parses argv[1..] by the row of `command` and runs it. */
+tool_exit tool_run(const tool_command *command, int argc, char **argv);
+
+/* The number an option was given, within least..most; reports anything else. */
+bool tool_integer(const char *option, const char *text, int64_t least, int64_t most, int64_t *out);
+
+/* Help, man page and completion, from the rows, on standard output. */
+void tool_print_help(const tool_command *command);
+void tool_print_man(const tool_command *command);
+void tool_print_completion(void);
+
+#endif

@@ -1,0 +1,77 @@
+/* Completion for bash, from the rows of commands.inc. Only bash's own words are used. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "ipu/target.h"
+
+static void put_commands(void)
+{
+    for (int i = 1; i < tool_n_commands; i++) printf("%s%s", i > 1 ? " " : "", tool_commands[i].name);
+}
+
+static void put_targets(void)
+{
+    const char *name, *summary;
+    ipu_system  system;
+    for (int i = 0; ipu_target_chip_at(i, &name, &summary); i++) printf("%s%s", i ? " " : "", name);
+    for (int i = 0; ipu_target_system_at(i, &system); i++) printf(" %s", system.name);
+}
+
+/* The words an operand can be; none: files. */
+static void put_operands(const tool_command *c)
+{
+    if (c->completes == TOOL_COMMANDS) put_commands();
+    if (c->completes == TOOL_TARGETS) put_targets();
+}
+
+static void put_options(const tool_command *c)
+{
+    for (int i = 0; i < c->n_options; i++) printf("%s--%s", i ? " " : "", c->options[i].name);
+}
+
+/* After an option that takes an argument, files are offered if it is a file, else nothing. */
+static void put_arguments(const tool_command *c)
+{
+    for (int i = 0; i < c->n_options; i++) {
+        const tool_option *o = &c->options[i];
+        if (!o->argument) continue;
+        bool file = !strcmp(o->argument, "FILE");
+        printf("        %s:-%c|%s:--%s) %s; return ;;\n", c->name, o->letter, c->name, o->name,
+               file ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")" : "COMPREPLY=()");
+    }
+}
+
+void tool_print_completion(void)
+{
+    puts("# Completion of `ipu` for bash, written by `ipu help --completion`.\n"
+         "_ipu()\n"
+         "{\n"
+         "    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
+         "    local command=ipu options operands i\n"
+         "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+         "        if [[ ${COMP_WORDS[i]} != -* ]]; then command=${COMP_WORDS[i]}; break; fi\n"
+         "    done\n"
+         "    case $command:$before in");
+    for (int i = 0; i < tool_n_commands; i++) put_arguments(&tool_commands[i]);
+    puts("    esac\n"
+         "    case $command in");
+    for (int i = 0; i < tool_n_commands; i++) {
+        printf("        %s) options=\"", tool_commands[i].name);
+        put_options(&tool_commands[i]);
+        fputs("\" operands=\"", stdout);
+        put_operands(&tool_commands[i]);
+        puts("\" ;;");
+    }
+    puts("        *) return ;;\n"
+         "    esac\n"
+         "    if [[ $word == -* ]]; then\n"
+         "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
+         "    elif [[ $operands ]]; then\n"
+         "        mapfile -t COMPREPLY < <(compgen -W \"$operands\" -- \"$word\")\n"
+         "    else\n"
+         "        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+         "    fi\n"
+         "}\n"
+         "complete -o filenames -F _ipu ipu");
+}

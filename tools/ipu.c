@@ -1,0 +1,25 @@
+/* `ipu`: one binary, a command per row of commands.inc. This file starts them. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "command.h"
+#include "ipu/version.h"
+#include "output.h"
+
+tool_exit run_ipu(const tool_arguments *args)
+{
+    if (args->values[IPU_SHOW_VERSION]) {
+        printf("ipu %s\n", ipu_version());
+        return TOOL_OK;
+    }
+    if (args->n_operands == 0) return tool_usage(NULL, "expected a command");
+    const tool_command *command = tool_find_command(args->operands[0]);
+    if (!command || command == &tool_commands[0]) return tool_unknown_command(args->operands[0]);
+    return tool_run(command, args->n_operands, args->operands);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is then an error of the write, and is reported */
+    return tool_finish(tool_run(&tool_commands[0], argc, argv));
+}

@@ -1,0 +1,218 @@
+/* Errors, numbers, JSON and files of the commands. Every failure to write is reported. */
+#include "output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READ_LIMIT = 1 << 30 }; /* a text form of a gigabyte is no text form */
+
+/* ---- errors ---- */
+
+tool_exit tool_fail(const char *format, ...)
+{
+    va_list args;
+    fflush(stdout);
+    fputs("ipu: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return TOOL_FAILED;
+}
+
+tool_exit tool_usage(const char *command, const char *format, ...)
+{
+    va_list args;
+    bool    frame = !command || !strcmp(command, "ipu");
+    fprintf(stderr, "ipu%s%s: ", frame ? "" : " ", frame ? "" : command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nTry: ipu%s%s --help\n", frame ? "" : " ", frame ? "" : command);
+    return TOOL_USAGE;
+}
+
+/* ---- text ---- */
+
+void tool_print_wrapped(FILE *out, const char *text, int column, int indent, int width)
+{
+    bool first = true;
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+        if (!first && column + 1 + n > width) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+            first  = true;
+        }
+        fprintf(out, "%s%.*s", first ? "" : " ", n, text);
+        column += n + !first;
+        first = false;
+        text += n;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+/* The value as a multiple of 1024 that is whole; false: there is none. */
+static bool format_binary(double value, char *out, size_t size)
+{
+    static const char *const prefixes[] = {"KiB", "MiB", "GiB", "TiB"};
+    for (int i = 0; i < 4; i++) {
+        value /= 1024;
+        if (value >= 1 && value < 1024 && value == floor(value)) {
+            snprintf(out, size, "%g %s", value, prefixes[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void format_decimal(double value, const char *unit, char *out, size_t size)
+{
+    static const char *const prefixes[] = {"n", "u", "m", "", "k", "M", "G", "T", "P"};
+    int                      i          = 3;
+    while (value >= 1000 && i < 8) value /= 1000, i++;
+    while (value > 0 && value < 1 && i > 0) value *= 1000, i--;
+    snprintf(out, size, "%.4g %s%s", value, prefixes[i], unit);
+}
+
+void tool_format(double value, const char *unit, char *out, size_t size)
+{
+    static const char *const scaled[] = {"B", "B/s", "Hz", "FLOP/s", "s"};
+    if (!strcmp(unit, "address")) {
+        snprintf(out, size, "0x%llX", (unsigned long long)value);
+        return;
+    }
+    if (!strcmp(unit, "B") && format_binary(value, out, size)) return;
+    for (size_t i = 0; i < sizeof scaled / sizeof *scaled; i++)
+        if (!strcmp(unit, scaled[i])) {
+            format_decimal(value, unit, out, size);
+            return;
+        }
+    snprintf(out, size, "%.15g %s", value, unit);
+}
+
+/* ---- JSON ---- */
+
+json_t *tool_json_number(double value)
+{
+    bool whole = value == floor(value) && fabs(value) < 9007199254740992.0; /* 2^53: exact as a double */
+    return whole ? json_integer((json_int_t)value) : json_real(value);
+}
+
+tool_exit tool_print_json(FILE *out, json_t *value)
+{
+    if (!value) return tool_fail("out of memory");
+    int wrong = json_dumpf(value, out, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
+    json_decref(value);
+    if (wrong && !ferror(out)) return tool_fail("out of memory");
+    fputc('\n', out);
+    return TOOL_OK;
+}
+
+/* ---- files ---- */
+
+static char *read_all(FILE *file, const char *path, size_t *bytes)
+{
+    size_t n = 0, capacity = 1 << 16;
+    char  *text = malloc(capacity);
+    while (text) {
+        n += fread(text + n, 1, capacity - 1 - n, file);
+        if (n < capacity - 1) break;
+        if (capacity > READ_LIMIT) {
+            tool_fail("%s: larger than 1 GiB", path);
+            free(text);
+            return NULL;
+        }
+        capacity *= 2;
+        char *grown = realloc(text, capacity);
+        if (!grown) free(text);
+        text = grown;
+    }
+    if (!text) {
+        tool_fail("%s: out of memory", path);
+        return NULL;
+    }
+    if (ferror(file)) {
+        tool_fail("cannot read %s: %s", path, strerror(errno));
+        free(text);
+        return NULL;
+    }
+    text[n] = 0;
+    *bytes  = n;
+    return text;
+}
+
+char *tool_read(const char *path, size_t *bytes)
+{
+    if (!strcmp(path, "-")) return read_all(stdin, "standard input", bytes);
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        tool_fail("cannot read %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = read_all(file, path, bytes);
+    fclose(file);
+    return text;
+}
+
+/* A new file beside `path` to be renamed to it, with the rights the old one has or a new one would have. */
+static FILE *open_beside(tool_output *out, const struct stat *old)
+{
+    if (asprintf(&out->temporary, "%s.XXXXXX", out->path) < 0) {
+        out->temporary = NULL;
+        return NULL;
+    }
+    int    fd   = mkstemp(out->temporary);
+    mode_t mask = umask(0);
+    umask(mask);
+    if (fd >= 0) {
+        FILE *file = fchmod(fd, old ? old->st_mode & 07777 : 0666 & ~mask) ? NULL : fdopen(fd, "wb");
+        if (file) return file;
+        close(fd);
+        unlink(out->temporary);
+    }
+    free(out->temporary);
+    out->temporary = NULL;
+    return NULL;
+}
+
+tool_exit tool_open(tool_output *out, const char *path)
+{
+    *out = (tool_output){.file = stdout, .path = path};
+    if (!path) return TOOL_OK;
+    struct stat old;
+    bool        exists = stat(path, &old) == 0;
+    if (exists && !S_ISREG(old.st_mode))
+        out->file = fopen(path, "wb"); /* a device or a pipe cannot be replaced */
+    else
+        out->file = open_beside(out, exists ? &old : NULL);
+    return out->file ? TOOL_OK : tool_fail("cannot write %s: %s", path, strerror(errno));
+}
+
+tool_exit tool_close(tool_output *out, tool_exit result)
+{
+    if (!out->path) return result;
+    bool failed = ferror(out->file) || fflush(out->file) || (out->temporary && fsync(fileno(out->file)));
+    failed |= fclose(out->file) != 0;
+    if (!failed && result == TOOL_OK && out->temporary) failed = rename(out->temporary, out->path) != 0;
+    if (failed) result = tool_fail("cannot write %s: %s", out->path, strerror(errno));
+    if (out->temporary && result != TOOL_OK) unlink(out->temporary);
+    free(out->temporary);
+    return result;
+}
+
+tool_exit tool_finish(tool_exit result)
+{
+    errno       = 0;
+    bool failed = ferror(stdout);
+    if (fflush(stdout)) failed = true;
+    if (!failed) return result;
+    return tool_fail("cannot write to standard output: %s",
+                     errno ? strerror(errno) : "an earlier write failed");
+}

@@ -1,0 +1,45 @@
+/* What the commands share for speaking: errors, numbers for people, JSON, files. */
+#ifndef TOOLS_OUTPUT_H
+#define TOOLS_OUTPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "command.h"
+
+/* "ipu: ..." on standard error; returns TOOL_FAILED. */
+tool_exit tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, with a hint at --help; returns TOOL_USAGE. `command` NULL: of `ipu`. */
+tool_exit tool_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints `text` in lines of at most `width`, each after `indent` blanks; the first has `column` already. */
+void tool_print_wrapped(FILE *out, const char *text, int column, int indent, int width);
+
+/* A value with its unit in a form for people: 624 KiB, 1.33 GHz, 15 ns, 0x4C000. */
+void tool_format(double value, const char *unit, char *out, size_t size);
+
+/* A JSON number: an integer where the value is one. */
+json_t *tool_json_number(double value);
+/* Writes a value and a newline, and releases it. NULL means that memory ran out making it. */
+tool_exit tool_print_json(FILE *out, json_t *value);
+
+/* The whole of a file, "-" for standard input, with a 0 behind it. Owned: free. NULL: reported. */
+char *tool_read(const char *path, size_t *bytes);
+
+/* An output that replaces `path` when closed, if all went well. `path` NULL: standard output. */
+typedef struct tool_output {
+    FILE       *file;
+    const char *path;
+    char       *temporary; /* NULL: written in place */
+} tool_output;
+
+tool_exit tool_open(tool_output *out, const char *path);
+/* `result` of what was written so far: anything but TOOL_OK leaves the old file as it was. */
+tool_exit tool_close(tool_output *out, tool_exit result);
+
+/* Flushes standard output; a failure is reported. */
+tool_exit tool_finish(tool_exit result);
+
+#endif
