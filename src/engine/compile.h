@@ -1,0 +1,136 @@
+/* The compiler: what the passes from graph to executable share.
+ *
+ * access -> liveness -> memory -> lower (vertices, kernels, transfers). Each pass relies on a graph that
+ * ipu_graph_check has passed. Arrays indexed by graph ids have the length of the graph's own.
+ */
+#ifndef IPU_ENGINE_COMPILE_H
+#define IPU_ENGINE_COMPILE_H
+
+#include "engine/executable.h"
+#include "graph/graph.h"
+
+enum {
+    IPU__READ  = 1, /* or changed in part: the value before matters */
+    IPU__WRITE = 2,
+    IPU__KILL  = 4, /* every element is written and none is read */
+};
+
+/* What a step does to a variable. */
+typedef struct ipu__access {
+    uint32_t var, flags;
+    int64_t  written; /* elements */
+} ipu__access;
+
+typedef struct ipu__access_range {
+    size_t begin, n;
+    bool   known;
+} ipu__access_range;
+
+/* Elements low <= i < high of a variable that the open group of copies reads and writes. */
+typedef struct ipu__touched {
+    uint32_t group;
+    int64_t  read_low, read_high, write_low, write_high;
+} ipu__touched;
+
+typedef struct ipu__copy_group {
+    ipu__touched *touched; /* by variable */
+    uint32_t      number;
+    bool          open;
+} ipu__copy_group;
+
+typedef struct ipu__compiler {
+    ipu_graph         *g;
+    ipu_executable    *exe;
+    const ipu_program *programs;
+    size_t             n_programs;
+    bool               share; /* memory of variables that are not live at the same time */
+
+    /* access.c */
+    IPU_ARRAY(ipu__access) accesses;
+    ipu__access_range *set_access; /* by compute set */
+    uint32_t          *var_stamp, *var_slot;
+    uint32_t           stamp;
+    uint8_t           *is_gathered; /* by vertex: may have a field that is not contiguous */
+    uint8_t           *is_used;     /* by variable; of constants only */
+    IPU_ARRAY(uint32_t) functions;  /* those called, callees first */
+
+    ipu__copy_group group;
+
+    /* memory: where element 0 of each variable is */
+    ipu__place *places;
+    ipu__layout layout;
+    IPU_ARRAY(char) constants;
+
+    /* lower: graph id -> executable index, IPU__NONE until needed */
+    uint32_t *set_of, *codelet_of, *kernel_of, *location_of, *function_of;
+    uint32_t *group_of;      /* by 2 * codelet + gathered: the group being filled */
+    ipu__map  files;         /* names of source files, to offsets in the executable's strings */
+    bool      out_of_memory; /* somewhere that could not say so */
+
+    ipu_progress_fn progress;
+    void           *progress_user;
+    int64_t         work_done, work_total;
+    int             percent;
+} ipu__compiler;
+
+/* ---- executable.c ---- */
+
+/* Note `work` units done, of work_total; tells the callback at every percent. */
+ipu_status ipu__compiler_advance(ipu__compiler *c, int64_t work);
+/* IPU__NONE: out of memory. */
+uint32_t ipu__compiler_text(ipu__compiler *c, const char *text);
+uint32_t ipu__compiler_location(ipu__compiler *c, uint32_t graph_location);
+/* Room in the constants block, aligned to `align`. False: out of memory. */
+bool ipu__compiler_constant(ipu__compiler *c, const void *data, size_t bytes, size_t align, ipu__place *out);
+/* A place that can be pointed to and holds nothing. */
+#define IPU__EMPTY_PLACE ipu__place_make(IPU__SPACE_CONSTANT, 0)
+
+/* ---- access.c ---- */
+
+/* All compute sets and functions that the programs reach. */
+ipu_status ipu__access_find(ipu__compiler *c);
+/* What a step that is no compound touches: accesses [begin, begin + n), to be given back with
+ * ipu__access_drop before the next. */
+ipu_status ipu__access_step(ipu__compiler *c, const ipu__step *step, ipu__access_range *out);
+void       ipu__access_drop(ipu__compiler *c, const ipu__step *step, const ipu__access_range *range);
+
+/* Steps of a body, in order. */
+static inline const ipu__step *ipu__body_steps(const ipu_graph *g, const ipu__body *body)
+{
+    return body->program ? g->programs.at[body->program].steps.at : NULL;
+}
+
+/* ---- group.c: copies that may run at the same time ---- */
+
+void ipu__group_close(ipu__copy_group *group);
+/* Adds a copy to the open group; false if it depends on what is in there: then a new group was opened
+ * for it. */
+bool ipu__group_join(ipu__copy_group *group, const ipu__view_pool *pool, uint32_t from, uint32_t to);
+
+/* ---- liveness.c: sets `places`, and the sizes in the executable ---- */
+ipu_status ipu__liveness_plan(ipu__compiler *c);
+
+/* ---- vertices.c ---- */
+ipu_status ipu__lower_set(ipu__compiler *c, uint32_t compute_set, uint32_t *out);
+
+/* ---- kernels.c ---- */
+ipu_status ipu__lower_kernel(ipu__compiler *c, uint32_t kernel_step, uint32_t *out);
+
+/* ---- transfers.c ---- */
+
+/* Moves [first, ...) as a batch. */
+ipu_status ipu__lower_batch(ipu__compiler *c, size_t first, uint32_t *out);
+/* A view that a packed buffer is moved to (`unpack`) or from. */
+ipu_status ipu__lower_tensor(ipu__compiler *c, uint32_t view, bool unpack, uint32_t *out);
+/* Streams, remote buffers, host handles, initial values: what does not depend on programs. */
+ipu_status ipu__lower_host(ipu__compiler *c);
+ipu_status ipu__lower_transfer(ipu__compiler *c, const ipu__step *step, uint32_t *out);
+ipu_status ipu__lower_print(ipu__compiler *c, const ipu__step *step, uint32_t *out);
+ipu_status ipu__lower_cross(ipu__compiler *c, const ipu__step *step, uint32_t *out);
+/* Where the first element of a contiguous view is; the empty place for others. */
+ipu__place ipu__lower_first(const ipu__compiler *c, uint32_t view);
+
+/* ---- lower.c ---- */
+ipu_status ipu__lower_programs(ipu__compiler *c);
+
+#endif

@@ -1,0 +1,166 @@
+/* Engines: creation and destruction. */
+#include "engine/cpu/engine.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/memory.h"
+#include "engine/options.h"
+
+/* ---- forks: a child has the memory but not the threads ---- */
+
+static atomic_uint    fork_generation;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void) { atomic_fetch_add(&fork_generation, 1); }
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+ipu_status ipu__engine_check(const ipu_engine *e)
+{
+    if (e->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed))
+        return ipu__fail(IPU_FORKED,
+                         "the engine was made before a fork, by the parent process: create one here");
+    if (e->running)
+        return ipu__fail(
+            IPU_INVALID,
+            "the engine is running: a stream callback must not use it (but for ipu_engine_interrupt)");
+    return IPU_OK;
+}
+
+/* ---- memory ---- */
+
+static bool product(size_t a, int64_t b, size_t *out)
+{
+    return b >= 0 && !__builtin_mul_overflow(a, (size_t)b, out);
+}
+
+static char *alloc_replicas(const ipu_engine *e, size_t stride)
+{
+    size_t bytes;
+    return product(stride, e->replication, &bytes) ? ipu__alloc_pages(bytes) : NULL;
+}
+
+static bool alloc_remotes(ipu_engine *e)
+{
+    const ipu_executable *exe = e->exe;
+    e->remotes                = ipu__alloc_zeroed(exe->remotes.n * sizeof *e->remotes);
+    if (!e->remotes) return false;
+    for (size_t i = 1; i < exe->remotes.n; i++) {
+        size_t bytes;
+        if (!product((size_t)exe->remotes.at[i].row_bytes, exe->remotes.at[i].n_rows, &bytes)) return false;
+        e->remotes[i] = alloc_replicas(e, bytes);
+        if (!e->remotes[i]) return false;
+    }
+    return true;
+}
+
+/* Records of a replica follow those of the one before, aligned as in the executable. */
+static size_t rounded(size_t bytes) { return (size_t)ipu__memory_round((int64_t)bytes + 1); }
+
+static bool alloc_memory(ipu_engine *e)
+{
+    const ipu_executable *exe = e->exe;
+    size_t                n   = (size_t)e->replication;
+    e->variables_stride       = rounded((size_t)exe->variable_bytes);
+    e->gather_stride          = rounded((size_t)exe->gather_bytes);
+    e->records_stride         = rounded(exe->records.n);
+    e->variables              = alloc_replicas(e, e->variables_stride);
+    e->gather                 = alloc_replicas(e, e->gather_stride);
+    e->records                = alloc_replicas(e, e->records_stride);
+    e->staging                = ipu__alloc_pages((size_t)exe->staging_bytes);
+    e->spans                  = ipu__alloc(exe->spans.n * n * sizeof *e->spans);
+    e->bases                  = ipu__alloc_zeroed(n * sizeof *e->bases);
+    e->groups                 = ipu__alloc(exe->groups.n * sizeof *e->groups);
+    e->sets                   = ipu__alloc(exe->sets.n * sizeof *e->sets);
+    e->connections            = ipu__alloc_zeroed(exe->streams.n * n * sizeof *e->connections);
+    e->counters               = ipu__alloc(exe->n_counters * sizeof *e->counters);
+    e->calls                  = ipu__alloc((size_t)exe->n_functions * sizeof *e->calls);
+    e->shares_memory          = ipu__alloc((size_t)e->n_threads * sizeof *e->shares + alignof(ipu__share));
+    if (!e->variables || !e->gather || !e->records || !e->staging || !e->spans || !e->bases || !e->groups
+        || !e->sets || !e->connections || !e->counters || !e->calls || !e->shares_memory)
+        return false;
+    size_t past = (uintptr_t)e->shares_memory % alignof(ipu__share);
+    e->shares   = (void *)((char *)e->shares_memory + (past ? alignof(ipu__share) - past : 0));
+    return alloc_remotes(e);
+}
+
+static void set_bases(ipu_engine *e)
+{
+    for (int64_t r = 0; r < e->replication; r++) {
+        char **bases               = e->bases[r];
+        bases[IPU__SPACE_VARIABLE] = e->variables + (size_t)r * e->variables_stride;
+        bases[IPU__SPACE_CONSTANT] = e->exe->constants;
+        bases[IPU__SPACE_GATHER]   = e->gather + (size_t)r * e->gather_stride;
+        bases[IPU__SPACE_SPANS]    = (char *)(e->spans + (size_t)r * e->exe->spans.n);
+    }
+}
+
+static void set_initial_values(ipu_engine *e)
+{
+    for (size_t i = 0; i < e->exe->initial.n; i++)
+        ipu__engine_move(e, e->exe->initial.at[i], 0, e->replication, NULL);
+    for (size_t i = 0; i < e->exe->replication_indices.n; i++)
+        for (int64_t r = 0; r < e->replication; r++) {
+            uint32_t index = (uint32_t)r;
+            memcpy(ipu__engine_pointer(e, r, e->exe->replication_indices.at[i]), &index, sizeof index);
+        }
+}
+
+/* ---- life ---- */
+
+static ipu_status init(ipu_engine *e)
+{
+    if (!alloc_memory(e)) return ipu__fail_memory();
+    if (e->n_threads > 1) IPU_TRY(ipu__pool_create(e->n_threads, &e->pool));
+    set_bases(e);
+    ipu__engine_prepare_sets(e);
+    set_initial_values(e);
+    return ipu__engine_prepare_kernels(e);
+}
+
+ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ipu_engine **out)
+{
+    ipu__settings settings;
+    *out = NULL;
+    IPU_TRY(ipu__options_settle(options, &settings));
+    pthread_once(&fork_once, watch_forks);
+    ipu_engine *e = ipu__alloc_zeroed(sizeof *e);
+    if (!e) return ipu__fail_memory();
+    e->exe             = ipu_executable_retain(exe);
+    e->replication     = exe->replication;
+    e->n_threads       = settings.threads;
+    e->counts.threads  = settings.threads;
+    e->fork_generation = atomic_load(&fork_generation);
+    atomic_init(&e->interrupted, 0);
+    ipu_status status = init(e);
+    if (status != IPU_OK) {
+        ipu_engine_destroy(e);
+        return status;
+    }
+    *out = e;
+    return IPU_OK;
+}
+
+void ipu_engine_destroy(ipu_engine *e)
+{
+    if (!e) return;
+    const ipu_executable *exe = e->exe;
+    size_t                n   = (size_t)e->replication;
+    ipu__engine_release_kernels(e);
+    ipu__pool_destroy(e->pool);
+    for (size_t i = 1; e->remotes && i < exe->remotes.n; i++)
+        ipu__free_pages(e->remotes[i],
+                        (size_t)(exe->remotes.at[i].row_bytes * exe->remotes.at[i].n_rows) * n);
+    ipu__free_pages(e->variables, e->variables_stride * n);
+    ipu__free_pages(e->gather, e->gather_stride * n);
+    ipu__free_pages(e->records, e->records_stride * n);
+    ipu__free_pages(e->staging, (size_t)exe->staging_bytes);
+    void *const owned[] = {e->remotes,     e->spans,    e->bases, e->groups,       e->sets,
+                           e->connections, e->counters, e->calls, e->shares_memory};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
+    ipu_executable_release(e->exe);
+    ipu__free(e);
+}
+
+void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out) { *out = e->counts; }

@@ -1,0 +1,155 @@
+/* The CPU engine: what one holds.
+ *
+ * Everything is allocated when it is created: running allocates nothing (but for the text of prints). Places
+ * of the executable have become pointers here, or do so by one addition.
+ */
+#ifndef IPU_ENGINE_CPU_ENGINE_H
+#define IPU_ENGINE_CPU_ENGINE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+#include "base/pool.h"
+#include "engine/executable.h"
+
+/* Vertices of one codelet, ready to be called. */
+typedef struct ipu__group {
+    ipu_compute_fn compute;
+    char          *records; /* of replica 0 */
+    size_t         stride;
+    int64_t        begin, end; /* in the set */
+    uint32_t       first_vertex, first_moves;
+    bool           multi;
+} ipu__group;
+
+typedef struct ipu__set {
+    const ipu__group *groups;
+    uint32_t          n_groups;
+    bool              parallel;
+    bool              may_be_parallel; /* there are threads, and work to share */
+    int64_t           n_vertices;
+    uint64_t          runs;
+    int64_t           alone_ns; /* what a run on one thread took; 0: none was timed */
+} ipu__set;
+
+typedef struct ipu__kernel {
+    const ipu_kernel_impl *impl; /* NULL: the reference */
+    void                  *state;
+    void                 **operands;      /* n_operands per replica */
+    size_t                 scratch_bytes; /* of a part */
+    int                    n_parts;
+} ipu__kernel;
+
+typedef struct ipu__connection {
+    ipu_stream_fn fn; /* or memory: */
+    void         *user;
+    char         *data;
+    size_t        bytes, at;
+} ipu__connection;
+
+/* Items of one thread, which others take from when theirs are done. */
+typedef struct ipu__share {
+    alignas(64) atomic_llong next;
+    long long end;
+} ipu__share;
+
+enum { IPU__PART_MESSAGE_BYTES = 512 };
+
+/* What a part of a kernel said. */
+typedef struct ipu__part {
+    ipu_status status;
+    char       message[IPU__PART_MESSAGE_BYTES];
+} ipu__part;
+
+typedef char *ipu__bases[IPU__N_SPACES];
+
+struct ipu_engine {
+    ipu_executable *exe;
+    ipu__pool      *pool; /* NULL: one thread */
+    int             n_threads;
+    unsigned        fork_generation;
+    bool            running;
+    atomic_int      interrupted;
+    atomic_ullong   failed; /* number of the vertex << 32 | replica, the smallest; all ones: none */
+    int64_t         replication;
+
+    ipu__bases *bases;                                  /* by replica */
+    char       *variables, *gather, *records, *staging; /* pages; all replicas one after another */
+    size_t      variables_stride, gather_stride, records_stride;
+    ipu_span   *spans;
+    char      **remotes; /* by remote buffer, all replicas */
+
+    ipu__group      *groups;
+    ipu__set        *sets;
+    ipu__kernel     *kernels;
+    char            *scratch; /* pages, of kernels, a slice per part */
+    size_t           scratch_bytes;
+    ipu__part       *parts;
+    ipu__connection *connections; /* stream * replication + replica */
+    ipu__share      *shares;      /* by thread */
+    void            *shares_memory;
+    int64_t         *counters;
+    uint32_t        *calls; /* return addresses */
+
+    ipu_engine_counters counts;
+};
+
+/* ---- engine.c ---- */
+
+/* FORKED, or INVALID from within a run. */
+ipu_status ipu__engine_check(const ipu_engine *e);
+
+static inline char *ipu__engine_pointer(const ipu_engine *e, int64_t replica, ipu__place place)
+{
+    return ipu__place_pointer(place, e->bases[replica]);
+}
+
+/* ---- parallel.c ---- */
+
+typedef struct ipu__work ipu__work;
+struct ipu__work {
+    ipu_engine *e;
+    /* Items begin <= i < end, on any thread. */
+    void (*run)(const ipu__work *work, int64_t begin, int64_t end);
+    const void    *object;
+    int64_t        first_replica;
+    const int64_t *to_replica; /* NULL: the same */
+    int64_t        chunk;
+};
+
+/* All `n` items over all threads. */
+void ipu__parallel_run(ipu__work *work, int64_t n);
+
+/* Moves of a batch for replicas [first, end); to_replica: to those of other replicas. */
+void ipu__engine_move(ipu_engine *e, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica);
+/* The same with `host` as the packed buffer. */
+void ipu__engine_move_host(ipu_engine *e, uint32_t batch, int64_t first, int64_t end, void *host);
+
+/* ---- execute.c ---- */
+void       ipu__engine_prepare_sets(ipu_engine *e);
+ipu_status ipu__engine_execute(ipu_engine *e, const ipu__instruction *i);
+
+/* ---- kernel.c ---- */
+ipu_status ipu__engine_prepare_kernels(ipu_engine *e);
+void       ipu__engine_release_kernels(ipu_engine *e);
+ipu_status ipu__engine_run_kernel(ipu_engine *e, const ipu__instruction *i);
+/* One OpenMP thread per engine thread while kernels run; what to give back to the caller's. */
+int  ipu__openmp_enter(ipu_engine *e);
+void ipu__openmp_leave(ipu_engine *e, int before);
+
+/* ---- transfer.c ---- */
+ipu_status ipu__engine_read_stream(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__engine_write_stream(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__engine_remote(ipu_engine *e, const ipu__instruction *i);
+
+/* ---- print.c ---- */
+ipu_status ipu__engine_print(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__engine_error(ipu_engine *e, const ipu__instruction *i);
+
+/* ---- run.c ---- */
+
+/* ABORTED with "file.c:12: " before the sentence. */
+ipu_status ipu__engine_abort(const ipu_engine *e, const ipu__instruction *i, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,195 @@
+/* Running programs: the loop over instructions. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/cpu/engine.h"
+
+ipu_status ipu__engine_abort(const ipu_engine *e, const ipu__instruction *i, const char *format, ...)
+{
+    char    where[IPU__EXE_WHERE_BYTES];
+    va_list args;
+    va_start(args, format);
+    ipu__vfail(IPU_ABORTED, format, args);
+    va_end(args);
+    ipu__exe_where(e->exe, i->location, where);
+    return ipu__fail(IPU_ABORTED, "%s%s%s", where, *where ? ": " : "", ipu_message());
+}
+
+/* ---- predicates ---- */
+
+static int64_t integer_at(ipu_type type, const char *at)
+{
+#define INTEGER(TYPE, ctype)      \
+    case IPU_##TYPE: {            \
+        ctype x;                  \
+        memcpy(&x, at, sizeof x); \
+        return (int64_t)x;        \
+    }
+    switch (type) {
+        INTEGER(BOOL, uint8_t)
+        INTEGER(INT8, int8_t)
+        INTEGER(UINT8, uint8_t)
+        INTEGER(INT16, int16_t)
+        INTEGER(UINT16, uint16_t)
+        INTEGER(INT32, int32_t)
+        INTEGER(UINT32, uint32_t)
+        INTEGER(INT64, int64_t)
+        INTEGER(UINT64, uint64_t)
+    default: return 0;
+    }
+#undef INTEGER
+}
+
+static bool same(int64_t a, int64_t b, bool as_truth) { return as_truth ? !a == !b : a == b; }
+
+/* The value that all replicas agree on. */
+static ipu_status read_control(const ipu_engine *e, const ipu__instruction *i, ipu_type type,
+                               ipu__place place, bool as_truth, int64_t *out)
+{
+    *out = integer_at(type, ipu__engine_pointer(e, 0, place));
+    for (int64_t r = 1; r < e->replication; r++) {
+        int64_t other = integer_at(type, ipu__engine_pointer(e, r, place));
+        if (!same(*out, other, as_truth))
+            return ipu__engine_abort(e, i,
+                                     "control flow diverges between replicas: "
+                                     "the value is %lld in replica 0 and %lld in replica %lld",
+                                     (long long)*out, (long long)other, (long long)r);
+    }
+    return IPU_OK;
+}
+
+static ipu_status abort_if(const ipu_engine *e, const ipu__instruction *i)
+{
+    for (int64_t r = 0; r < e->replication; r++)
+        if (integer_at((ipu_type)i->a, ipu__engine_pointer(e, r, i->n)) != 0)
+            return ipu__engine_abort(e, i, "%s", ipu__exe_text(e->exe, i->b));
+    return IPU_OK;
+}
+
+static ipu_status jump(const ipu_engine *e, const ipu__instruction *i, uint32_t *pc)
+{
+    int64_t value;
+    IPU_TRY(read_control(e, i, (ipu_type)i->a, i->n, true, &value));
+    if ((value != 0) == (i->op == IPU__OP_JUMP_IF)) *pc = i->b;
+    return IPU_OK;
+}
+
+static ipu_status jump_to_case(const ipu_engine *e, const ipu__instruction *i, uint32_t *pc)
+{
+    const ipu__exe_switch *s     = &e->exe->switches.at[i->a];
+    const ipu__exe_case   *cases = e->exe->cases.at + s->first_case;
+    int64_t                value;
+    IPU_TRY(read_control(e, i, s->type, s->control, false, &value));
+    *pc = s->otherwise;
+    for (uint32_t k = 0; k < s->n_cases; k++)
+        if (cases[k].value == value) {
+            *pc = cases[k].target;
+            break;
+        }
+    return IPU_OK;
+}
+
+/* ---- copies ---- */
+
+static void move(ipu_engine *e, const ipu__instruction *i)
+{
+    ipu__engine_move(e, i->a, 0, e->replication, NULL);
+    e->counts.copied_bytes += e->exe->batches.at[i->a].bytes * e->replication;
+}
+
+static void cross_replica(ipu_engine *e, const ipu__instruction *i)
+{
+    const ipu__exe_cross *cross = &e->exe->crosses.at[i->a];
+    if (cross->gather != IPU__NONE) ipu__engine_move(e, cross->gather, 0, e->replication, NULL);
+    ipu__engine_move(e, cross->copy, 0, e->replication, e->exe->replicas.at + cross->to);
+    e->counts.copied_bytes += e->exe->batches.at[cross->copy].bytes * e->replication;
+}
+
+/* ---- the loop ---- */
+
+static ipu_status interrupted(ipu_engine *e)
+{
+    atomic_store(&e->interrupted, 0);
+    return ipu__fail(IPU_INTERRUPTED, "the run was stopped by ipu_engine_interrupt");
+}
+
+static ipu_status run_from(ipu_engine *e, uint32_t pc)
+{
+    const ipu__instruction *code   = e->exe->code.at;
+    ipu_status              status = IPU_OK;
+    uint32_t                depth  = 0;
+    while (status == IPU_OK) {
+        const ipu__instruction *i = &code[pc++];
+        if (atomic_load_explicit(&e->interrupted, memory_order_relaxed)) return interrupted(e);
+        switch (i->op) {
+        case IPU__OP_EXECUTE: status = ipu__engine_execute(e, i); break;
+        case IPU__OP_KERNEL: status = ipu__engine_run_kernel(e, i); break;
+        case IPU__OP_MOVE: move(e, i); break;
+        case IPU__OP_READ: status = ipu__engine_read_stream(e, i); break;
+        case IPU__OP_WRITE: status = ipu__engine_write_stream(e, i); break;
+        case IPU__OP_REMOTE_READ:
+        case IPU__OP_REMOTE_WRITE: status = ipu__engine_remote(e, i); break;
+        case IPU__OP_REPEAT: e->counters[i->a] = (int64_t)i->n; break;
+        case IPU__OP_AGAIN:
+            if (--e->counters[i->a] > 0) pc = i->b;
+            break;
+        case IPU__OP_JUMP: pc = i->b; break;
+        case IPU__OP_JUMP_IF:
+        case IPU__OP_JUMP_UNLESS: status = jump(e, i, &pc); break;
+        case IPU__OP_SWITCH: status = jump_to_case(e, i, &pc); break;
+        case IPU__OP_CALL:
+            e->calls[depth++] = pc;
+            pc                = i->b;
+            break;
+        case IPU__OP_RETURN: pc = e->calls[--depth]; break;
+        case IPU__OP_PRINT: status = ipu__engine_print(e, i); break;
+        case IPU__OP_ABORT_IF: status = abort_if(e, i); break;
+        case IPU__OP_ERROR: status = ipu__engine_error(e, i); break;
+        case IPU__OP_CROSS_REPLICA: cross_replica(e, i); break;
+        case IPU__OP_END: return IPU_OK;
+        }
+    }
+    return status;
+}
+
+static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *program)
+{
+    const ipu_executable *exe = e->exe;
+    for (uint32_t i = 0; i < program->n_streams; i++) {
+        uint32_t               stream = exe->used_streams.at[program->first_stream + i];
+        const ipu__exe_stream *s      = &exe->streams.at[stream];
+        for (int64_t r = 0; r < (s->broadcast ? 1 : e->replication); r++) {
+            const ipu__connection *c           = &e->connections[stream * e->replication + r];
+            char                   replica[40] = "";
+            if (c->fn || c->data || s->bytes == 0) continue;
+            if (e->replication > 1 && !s->broadcast)
+                snprintf(replica, sizeof replica, " for replica %lld", (long long)r);
+            return ipu__fail(IPU_INVALID,
+                             "stream \"%s\" is not connected%s: "
+                             "use ipu_engine_connect_stream%s or ipu_engine_connect_callback%s",
+                             ipu__exe_text(exe, s->handle), replica, *replica ? "_replica" : "",
+                             *replica ? "_replica" : "");
+        }
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu_engine_run(ipu_engine *e, size_t i)
+{
+    IPU_TRY(ipu__engine_check(e));
+    if (i >= e->exe->programs.n)
+        return ipu__fail(IPU_INVALID, "there is no program %zu: the executable has %zu, counted from 0", i,
+                         e->exe->programs.n);
+    const ipu__exe_program *program = &e->exe->programs.at[i];
+    IPU_TRY(check_streams(e, program));
+    int before = ipu__openmp_enter(e);
+    e->running = true;
+    e->counts.runs++;
+    ipu_status status = run_from(e, program->begin);
+    e->running        = false;
+    ipu__openmp_leave(e, before);
+    return status;
+}
+
+void ipu_engine_interrupt(ipu_engine *e) { atomic_store(&e->interrupted, 1); }

@@ -1,0 +1,150 @@
+/* Streams and remote buffers while a program runs. */
+#include <string.h>
+
+#include "engine/cpu/engine.h"
+#include "engine/memory.h"
+
+static ipu_status call_back(const ipu_engine *e, uint32_t stream, const ipu__connection *c, void *data)
+{
+    const ipu__exe_stream *s      = &e->exe->streams.at[stream];
+    ipu_status             status = c->fn(c->user, data, (size_t)s->bytes);
+    if (status == IPU_OK) return IPU_OK;
+    return ipu__fail(status, "stream \"%s\": its callback returned %d (%s)", ipu__exe_text(e->exe, s->handle),
+                     (int)status, ipu_status_text(status));
+}
+
+/* The next part of the ring. */
+static char *next_part(ipu__connection *c, size_t bytes)
+{
+    if (bytes == 0) return c->data;
+    char *part = c->data + c->at;
+    c->at += bytes;
+    if (c->at >= c->bytes) c->at = 0;
+    return part;
+}
+
+/* One transfer for replicas [first, end), from the connection of the first. */
+static ipu_status read_one(ipu_engine *e, const ipu__exe_transfer *transfer, int64_t first, int64_t end)
+{
+    const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
+    ipu__connection       *c      = &e->connections[transfer->object * e->replication + first];
+    e->counts.streamed_bytes += tensor->bytes;
+    if (!c->fn) {
+        ipu__engine_move_host(e, tensor->batch, first, end, next_part(c, (size_t)tensor->bytes));
+        return IPU_OK;
+    }
+    if (tensor->direct && end - first == 1)
+        return call_back(e, transfer->object, c, ipu__engine_pointer(e, first, tensor->place));
+    IPU_TRY(call_back(e, transfer->object, c, e->staging));
+    ipu__engine_move_host(e, tensor->batch, first, end, e->staging);
+    return IPU_OK;
+}
+
+ipu_status ipu__engine_read_stream(ipu_engine *e, const ipu__instruction *i)
+{
+    const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
+    if (e->exe->streams.at[transfer->object].broadcast) return read_one(e, transfer, 0, e->replication);
+    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(read_one(e, transfer, r, r + 1));
+    return IPU_OK;
+}
+
+static ipu_status write_one(ipu_engine *e, const ipu__exe_transfer *transfer, int64_t r)
+{
+    const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
+    ipu__connection       *c      = &e->connections[transfer->object * e->replication + r];
+    e->counts.streamed_bytes += tensor->bytes;
+    if (!c->fn) {
+        ipu__engine_move_host(e, tensor->batch, r, r + 1, next_part(c, (size_t)tensor->bytes));
+        return IPU_OK;
+    }
+    if (tensor->direct) return call_back(e, transfer->object, c, ipu__engine_pointer(e, r, tensor->place));
+    ipu__engine_move_host(e, tensor->batch, r, r + 1, e->staging);
+    return call_back(e, transfer->object, c, e->staging);
+}
+
+ipu_status ipu__engine_write_stream(ipu_engine *e, const ipu__instruction *i)
+{
+    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(write_one(e, &e->exe->transfers.at[i->a], r));
+    return IPU_OK;
+}
+
+/* ---- remote buffers ---- */
+
+/* One transfer of a replica. */
+typedef struct rows {
+    const ipu__exe_remote *remote;
+    const ipu__exe_tensor *tensor;
+    char                  *buffer;
+    const char            *numbers; /* NULL: 0, 1, 2 ... */
+    bool                   is_signed;
+    int64_t                n;
+} rows;
+
+static int64_t row_at(const rows *x, int64_t i)
+{
+    if (!x->numbers) return i;
+    uint32_t number;
+    memcpy(&number, x->numbers + i * (int64_t)sizeof number, sizeof number);
+    return x->is_signed ? (int64_t)(int32_t)number : (int64_t)number;
+}
+
+static ipu_status find_rows(ipu_engine *e, const ipu__instruction *i, int64_t r, rows *out)
+{
+    const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
+    const ipu__exe_remote   *remote   = &e->exe->remotes.at[transfer->object];
+    const ipu__exe_tensor   *tensor   = &e->exe->tensors.at[transfer->tensor];
+    *out                              = (rows){.remote = remote, .tensor = tensor};
+    if (remote->row_bytes > 0) out->n = tensor->bytes / remote->row_bytes;
+    out->buffer = e->remotes[transfer->object] + r * remote->n_rows * remote->row_bytes;
+    if (transfer->rows != IPU__NONE) {
+        const ipu__exe_tensor *numbers = &e->exe->tensors.at[transfer->rows];
+        char                  *packed  = e->staging + ipu__memory_round(tensor->direct ? 0 : tensor->bytes);
+        ipu__engine_move_host(e, numbers->batch, r, r + 1, packed);
+        out->numbers   = packed;
+        out->is_signed = numbers->type == IPU_INT32;
+    }
+    for (int64_t k = 0; k < out->n; k++) {
+        int64_t row = row_at(out, k);
+        if (row < 0 || row >= remote->n_rows)
+            return ipu__engine_abort(e, i, "remote buffer \"%s\": row %lld is out of range: it has %lld rows",
+                                     ipu__exe_text(e->exe, remote->handle), (long long)row,
+                                     (long long)remote->n_rows);
+    }
+    return IPU_OK;
+}
+
+/* Rows in order to or from one packed buffer. */
+static void move_rows(const rows *x, char *packed, bool is_read)
+{
+    int64_t bytes = x->remote->row_bytes;
+    for (int64_t k = 0; k < x->n; k++) {
+        char *row = x->buffer + row_at(x, k) * bytes, *part = packed + k * bytes;
+        memcpy(is_read ? part : row, is_read ? row : part, (size_t)bytes);
+    }
+}
+
+static ipu_status remote_one(ipu_engine *e, const ipu__instruction *i, int64_t r)
+{
+    bool is_read = i->op == IPU__OP_REMOTE_READ;
+    rows x;
+    IPU_TRY(find_rows(e, i, r, &x));
+    e->counts.streamed_bytes += x.tensor->bytes;
+    if (x.n == 1) {
+        ipu__engine_move_host(e, x.tensor->batch, r, r + 1, x.buffer + row_at(&x, 0) * x.remote->row_bytes);
+        return IPU_OK;
+    }
+    if (x.tensor->direct) {
+        move_rows(&x, ipu__engine_pointer(e, r, x.tensor->place), is_read);
+        return IPU_OK;
+    }
+    if (is_read) move_rows(&x, e->staging, true);
+    ipu__engine_move_host(e, x.tensor->batch, r, r + 1, e->staging);
+    if (!is_read) move_rows(&x, e->staging, false);
+    return IPU_OK;
+}
+
+ipu_status ipu__engine_remote(ipu_engine *e, const ipu__instruction *i)
+{
+    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(remote_one(e, i, r));
+    return IPU_OK;
+}

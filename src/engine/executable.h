@@ -1,0 +1,241 @@
+/* What an executable holds: a graph and programs as flat arrays, ready to be run.
+ *
+ * Nothing in it points into the graph, and things name one another by index: what remains as
+ * pointers (bodies of codelets, kernel records and their attributes) is found by name on load. It is
+ * written once, by the compiler (compile.h), and only read after that.
+ */
+#ifndef IPU_ENGINE_EXECUTABLE_H
+#define IPU_ENGINE_EXECUTABLE_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/array.h"
+#include "base/map.h"
+#include "base/status.h"
+#include "engine/moves.h"
+#include "graph/kernel.h"
+#include "ipu/codelet.h"
+#include "ipu/engine.h"
+
+#define IPU__NONE UINT32_MAX
+
+static inline ipu_status ipu__or_memory(bool ok)
+{
+    if (!ok) ipu__fail_memory();
+    return ok ? IPU_OK : IPU_OUT_OF_MEMORY;
+}
+
+/* Names are offsets in `strings`; 0 is "". */
+typedef struct ipu__exe_location {
+    uint32_t file;
+    int      line;
+} ipu__exe_location;
+
+typedef struct ipu__exe_codelet {
+    uint32_t       name;
+    ipu_compute_fn compute;
+    uint32_t       first_field, n_fields; /* pointers to fill in, in `fields` */
+    uint32_t       bytes;
+    bool           multi;
+} ipu__exe_codelet;
+
+/* Where a record holds a place that an engine turns into a pointer. */
+typedef uint32_t ipu__exe_field;
+
+/* An ipu_span that an engine makes a pointer of. Of the same size and layout. */
+typedef struct ipu__exe_span {
+    ipu__place place;
+    size_t     size;
+} ipu__exe_span;
+
+/* Vertices of one codelet in a compute set. Their records lie one after another. */
+typedef struct ipu__exe_group {
+    uint32_t codelet;
+    uint32_t first, n;    /* in `vertices` */
+    uint32_t first_moves; /* in `vertex_moves`, one for each vertex; IPU__NONE: nothing is gathered */
+    size_t   records;     /* byte offset in `records` */
+} ipu__exe_group;
+
+typedef struct ipu__exe_set {
+    uint32_t name;
+    uint32_t first_group, n_groups;
+    int64_t  n_vertices;
+    int64_t  bytes; /* connected to fields: a guess of the work */
+} ipu__exe_set;
+
+typedef struct ipu__exe_vertex {
+    uint32_t tile, location;
+    uint32_t number; /* in its compute set, in the order added */
+} ipu__exe_vertex;
+
+/* Moves [gather, scatter) go before the body of a vertex, [scatter, end) after it. */
+typedef struct ipu__exe_vertex_moves {
+    uint32_t gather, scatter, end;
+} ipu__exe_vertex_moves;
+
+/* A list of moves that may run at the same time. */
+typedef struct ipu__exe_batch {
+    uint32_t first, n;
+    int64_t  bytes, nanoseconds;
+} ipu__exe_batch;
+
+/* A view and the host: moves between it and a packed buffer. Direct: the variable is such a buffer itself,
+ * and the host may be shown its memory. */
+typedef struct ipu__exe_tensor {
+    ipu_type   type;
+    ipu_shape  shape;
+    int64_t    bytes;
+    bool       direct;
+    ipu__place place; /* of the first element, if direct */
+    uint32_t   batch;
+} ipu__exe_tensor;
+
+typedef struct ipu__exe_kernel {
+    ipu_kernel_call call;
+    ipu__place      place[IPU__MAX_OPERANDS];
+    uint32_t        gather, scatter; /* batches, often empty */
+} ipu__exe_kernel;
+
+typedef struct ipu__exe_stream {
+    uint32_t handle;
+    int64_t  bytes; /* of a transfer */
+    bool     to_device, broadcast;
+} ipu__exe_stream;
+
+typedef struct ipu__exe_remote {
+    uint32_t handle;
+    int64_t  row_bytes, n_rows;
+} ipu__exe_remote;
+
+/* READ and WRITE of a stream or of rows of a remote buffer. */
+typedef struct ipu__exe_transfer {
+    uint32_t object;       /* stream or remote buffer */
+    uint32_t tensor, rows; /* in `tensors`; rows IPU__NONE: 0, 1, 2 ... */
+} ipu__exe_transfer;
+
+typedef struct ipu__exe_handle {
+    uint32_t handle, tensor;
+    bool     is_write;
+} ipu__exe_handle;
+
+typedef struct ipu__exe_case {
+    int64_t  value;
+    uint32_t target;
+} ipu__exe_case;
+
+typedef struct ipu__exe_switch {
+    ipu_type   type;
+    ipu__place control;
+    uint32_t   first_case, n_cases, otherwise;
+} ipu__exe_switch;
+
+/* Replica r's `gather` runs in r, then `copy` from r to replica to[r]. */
+typedef struct ipu__exe_cross {
+    uint32_t gather, copy; /* batches; gather IPU__NONE: none */
+    uint32_t to;           /* in `replicas` */
+} ipu__exe_cross;
+
+/* A title or message, and a tensor to go with it (IPU__NONE: none). */
+typedef struct ipu__exe_print {
+    uint32_t text, tensor;
+} ipu__exe_print;
+
+/* X(name): a, b, n */
+#define IPU__INSTRUCTION_LIST(X)                                              \
+    X(EXECUTE)      /* a: set */                                              \
+    X(KERNEL)       /* a: kernel */                                           \
+    X(MOVE)         /* a: batch */                                            \
+    X(READ)         /* a: transfer */                                         \
+    X(WRITE)        /* a: transfer */                                         \
+    X(REMOTE_READ)  /* a: transfer */                                         \
+    X(REMOTE_WRITE) /* a: transfer */                                         \
+    X(REPEAT)       /* a: counter = n */                                      \
+    X(AGAIN)        /* a: counter - 1; if not 0 go to b */                    \
+    X(JUMP)         /* to b */                                                \
+    X(JUMP_IF)      /* the predicate of type a at place n is true: to b */    \
+    X(JUMP_UNLESS)  /* it is false: to b */                                   \
+    X(SWITCH)       /* a: switch */                                           \
+    X(CALL)         /* b, and come back here */                               \
+    X(RETURN)                                                                 \
+    X(PRINT)         /* a: print */                                           \
+    X(ABORT_IF)      /* the predicate of type a at place n is true: text b */ \
+    X(ERROR)         /* a: print */                                           \
+    X(CROSS_REPLICA) /* a: cross */                                           \
+    X(END)
+
+typedef enum ipu__opcode {
+#define X(name) IPU__OP_##name,
+    IPU__INSTRUCTION_LIST(X)
+#undef X
+} ipu__opcode;
+
+typedef struct ipu__instruction {
+    ipu__opcode op;
+    uint32_t    a, b;
+    uint32_t    location;
+    uint64_t    n;
+} ipu__instruction;
+
+/* Its first instruction, and streams [first_stream, + n_streams) of `used_streams`. */
+typedef struct ipu__exe_program {
+    uint32_t begin;
+    uint32_t first_stream, n_streams;
+} ipu__exe_program;
+
+struct ipu_executable {
+    atomic_int references;
+    int64_t    replication;
+    unsigned   n_workers;
+
+    int64_t variable_bytes; /* per replica */
+    int64_t unshared_bytes; /* per replica, were no memory shared */
+    int64_t gather_bytes;   /* per replica */
+    int64_t staging_bytes;
+    char   *constants; /* pages */
+    size_t  constant_bytes;
+
+    ipu__arena arena; /* attributes of kernel calls */
+    IPU_ARRAY(char) strings;
+    IPU_ARRAY(ipu__exe_location) locations; /* 0: unknown */
+    IPU_ARRAY(ipu__exe_codelet) codelets;
+    IPU_ARRAY(ipu__exe_field) fields;
+    IPU_ARRAY(ipu__exe_set) sets;
+    IPU_ARRAY(ipu__exe_group) groups;
+    IPU_ARRAY(ipu__exe_vertex) vertices;
+    IPU_ARRAY(ipu__exe_vertex_moves) vertex_moves;
+    IPU_ARRAY(char) records; /* images of vertex structs with places for pointers */
+    IPU_ARRAY(ipu__exe_span) spans;
+    ipu__moves moves;
+    IPU_ARRAY(ipu__exe_batch) batches;
+    IPU_ARRAY(ipu__exe_tensor) tensors;
+    IPU_ARRAY(ipu__exe_kernel) kernels;
+    IPU_ARRAY(ipu__exe_stream) streams; /* by id of the graph, 0 unused */
+    IPU_ARRAY(ipu__exe_remote) remotes; /* by id of the graph, 0 unused */
+    IPU_ARRAY(ipu__exe_transfer) transfers;
+    IPU_ARRAY(ipu__exe_handle) handles;
+    IPU_ARRAY(ipu__exe_switch) switches;
+    IPU_ARRAY(ipu__exe_case) cases;
+    IPU_ARRAY(ipu__exe_cross) crosses;
+    IPU_ARRAY(int64_t) replicas;
+    IPU_ARRAY(ipu__exe_print) prints;
+    IPU_ARRAY(ipu__place) replication_indices;
+    IPU_ARRAY(uint32_t) initial; /* batches from constants to variables, in this order */
+    IPU_ARRAY(ipu__instruction) code;
+    IPU_ARRAY(ipu__exe_program) programs;
+    IPU_ARRAY(uint32_t) used_streams;
+    uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than there are functions */
+
+    ipu__map stream_names, remote_names, write_names, read_names; /* keys in `strings`, which stays put */
+};
+
+static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name)
+{
+    return exe->strings.at + name;
+}
+
+/* "file.c:12", or "" if unknown. */
+enum { IPU__EXE_WHERE_BYTES = 512 };
+const char *ipu__exe_where(const ipu_executable *exe, uint32_t location, char buffer[IPU__EXE_WHERE_BYTES]);
+
+#endif

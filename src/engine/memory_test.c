@@ -1,0 +1,123 @@
+/* The memory planner: what lives at the same time never overlaps, what does not shares. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../tests/support/random.h"
+#include "base/alloc.h"
+#include "engine/memory.h"
+
+static int64_t check_plan(const ipu__tenant *t, size_t n)
+{
+    int64_t end = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (t[i].bytes == 0) continue;
+        assert_int_equal(t[i].offset % IPU__MEMORY_ALIGN, 0);
+        if (t[i].offset + t[i].bytes > end) end = t[i].offset + t[i].bytes;
+        for (size_t k = 0; k < i; k++) {
+            bool together = t[i].first <= t[k].last && t[k].first <= t[i].last && t[k].bytes > 0;
+            bool overlap  = t[i].offset < t[k].offset + t[k].bytes && t[k].offset < t[i].offset + t[i].bytes;
+            if (together && overlap)
+                fail_msg("tenants %u and %u overlap (IPU_TEST_SEED)", (unsigned)t[i].id, (unsigned)t[k].id);
+        }
+    }
+    return end;
+}
+
+static void tenants_of_the_same_moment_do_not_overlap(void **state)
+{
+    (void)state;
+    enum { MOST = 200 };
+    for (int trial = 0; trial < test_count(300); trial++) {
+        test_random r = {test_seed(1) + (uint64_t)trial};
+        ipu__tenant t[MOST];
+        size_t      n       = (size_t)random_in(&r, 0, MOST);
+        int64_t     moments = random_in(&r, 1, 100), bytes, most = 0;
+        for (size_t i = 0; i < n; i++) {
+            int64_t first = random_in(&r, 0, moments), last = random_in(&r, first, moments);
+            t[i] = (ipu__tenant){(uint32_t)i, first, last, random_in(&r, 0, 3) * random_in(&r, 0, 1000), -1};
+            most += ipu__memory_round(t[i].bytes);
+        }
+        assert_true(ipu__memory_plan(t, n, &bytes));
+        assert_true(check_plan(t, n) <= bytes);
+        assert_true(bytes <= most);
+    }
+}
+
+static void a_chain_needs_two_at_a_time(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    static ipu__tenant t[N];
+    int64_t            bytes;
+    for (uint32_t i = 0; i < N; i++) t[i] = (ipu__tenant){i, i, i + 1, 4096, 0};
+    assert_true(ipu__memory_plan(t, N, &bytes));
+    check_plan(t, N);
+    assert_int_equal(bytes, 2 * 4096);
+}
+
+static void the_best_fitting_hole_is_taken(void **state)
+{
+    (void)state;
+    /* 0 and 2 leave holes of 512 and 128 bytes; 4 fits both */
+    ipu__tenant t[] = {
+        {0, 0, 0, 512, 0}, {1, 0, 9, 256, 0}, {2, 0, 0, 128, 0}, {3, 0, 9, 64, 0}, {4, 1, 9, 128, 0}};
+    int64_t bytes, offsets[5];
+    assert_true(ipu__memory_plan(t, 5, &bytes));
+    for (size_t i = 0; i < 5; i++) offsets[t[i].id] = t[i].offset;
+    assert_int_equal(offsets[4], offsets[2]);
+    assert_int_equal(bytes, 512 + 256 + 128 + 64);
+}
+
+/* 100,000 at once, all replaced by 100,000 others: a list of holes that does not close makes this minutes. */
+static void many_tenants_take_no_time(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    ipu__tenant *t = malloc(2 * N * sizeof *t);
+    int64_t      bytes;
+    for (uint32_t i = 0; i < 2 * N; i++) t[i] = (ipu__tenant){i, i / N, i / N, 4, 0};
+    assert_true(ipu__memory_plan(t, 2 * N, &bytes));
+    assert_int_equal(bytes, (int64_t)N * IPU__MEMORY_ALIGN);
+    free(t);
+}
+
+static void *refuse(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
+{
+    int *left = user;
+    (void)old_bytes;
+    if (new_bytes == 0) {
+        free(ptr);
+        return NULL;
+    }
+    return (*left)-- > 0 ? realloc(ptr, new_bytes) : NULL;
+}
+
+static void refused_memory_is_reported(void **state)
+{
+    (void)state;
+    ipu__tenant t[] = {{0, 0, 0, 64, 0}, {1, 0, 9, 64, 0}, {2, 1, 9, 64, 0}};
+    int64_t     bytes;
+    int         left = 0, needed = 0;
+    ipu__alloc_set(refuse, &left);
+    while (left = needed, !ipu__memory_plan(t, 3, &bytes)) needed++;
+    ipu__alloc_set(NULL, NULL);
+    assert_int_equal(needed, 2);
+    assert_int_equal(bytes, 128);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tenants_of_the_same_moment_do_not_overlap),
+        cmocka_unit_test(a_chain_needs_two_at_a_time),
+        cmocka_unit_test(the_best_fitting_hole_is_taken),
+        cmocka_unit_test(many_tenants_take_no_time),
+        cmocka_unit_test(refused_memory_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+/* Moves: copies of elements as loop nests over bytes.
+ *
+ * A move copies `unit` bytes for every turn of its loops. What a view selects becomes moves once,
+ * when a graph is compiled; running them looks nothing up. Moves of a list may run in any order
+ * and at the same time, and none is larger than IPU__MOVE_BYTES, so that threads can share them.
+ */
+#ifndef IPU_ENGINE_MOVES_H
+#define IPU_ENGINE_MOVES_H
+
+#include "base/array.h"
+#include "engine/place.h"
+#include "graph/view.h"
+
+/* 128 KiB: some 10 us of memcpy, well above the cost of handing a move to a thread. */
+enum { IPU__MOVE_BYTES = 128 << 10 };
+
+typedef struct ipu__stride {
+    int64_t count, to, from; /* bytes */
+} ipu__stride;
+
+typedef struct ipu__move {
+    ipu__place to, from;
+    uint32_t   unit, n_loops, first_loop;
+    uint32_t   bytes; /* in all */
+} ipu__move;
+
+typedef struct ipu__moves { /* all zero: empty */
+    IPU_ARRAY(ipu__move) at;
+    IPU_ARRAY(ipu__stride) loops; /* outermost first */
+} ipu__moves;
+
+void ipu__moves_fini(ipu__moves *moves);
+
+/* Adds moves for one nest whose elements are `unit` bytes; loops in any order. It may be joined to the
+ * last move, unless that comes before index `first`. False: out of memory. */
+bool ipu__moves_add(ipu__moves *moves, size_t first, ipu__place to, ipu__place from, int64_t unit,
+                    const ipu__stride *loops, int n_loops);
+
+/* `places`: where element 0 of each variable is. */
+typedef struct ipu__layout {
+    const ipu__view_pool *pool;
+    const ipu__place     *places;
+} ipu__layout;
+
+/* The elements of view `from` to those of view `to`; same type and number. */
+bool ipu__moves_add_copy(ipu__moves *moves, size_t first, const ipu__layout *layout, uint32_t from,
+                         uint32_t to);
+/* Between a view and a packed buffer. */
+bool ipu__moves_add_pack(ipu__moves *moves, size_t first, const ipu__layout *layout, uint32_t from,
+                         ipu__place to);
+bool ipu__moves_add_unpack(ipu__moves *moves, size_t first, const ipu__layout *layout, ipu__place from,
+                           uint32_t to);
+
+/* Estimated time of moves first .. first + n, for deciding whether threads are worth it. */
+int64_t ipu__moves_nanoseconds(const ipu__moves *moves, size_t first, size_t n);
+
+void ipu__move_run(const ipu__moves *moves, size_t i, char *const *to_bases, char *const *from_bases);
+
+/* ---- reading a view front to back, some elements at a time ---- */
+
+typedef struct ipu__cursor {
+    ipu__pieces pieces;
+    ipu__piece  piece;
+    int64_t     at, n; /* elements of `piece` passed, and in all */
+} ipu__cursor;
+
+ipu__cursor ipu__cursor_make(const ipu__view_pool *pool, uint32_t view);
+/* The largest nest that holds the next elements in order, `most` >= 1 at most; how many there are, 0 at the
+ * end. The cursor stays. */
+int64_t ipu__cursor_peek(ipu__cursor *cursor, int64_t most, ipu__piece *out);
+void    ipu__cursor_pass(ipu__cursor *cursor, int64_t n);
+
+#endif

@@ -1,0 +1,17 @@
+/* Options as the engine uses them. Public half: ipu/options.h. */
+#ifndef IPU_ENGINE_OPTIONS_H
+#define IPU_ENGINE_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "ipu/options.h"
+
+typedef struct ipu__settings {
+    int  threads; /* >= 1 */
+    bool share;
+} ipu__settings;
+
+/* What holds: the options (NULL: the defaults) overridden by the environment. */
+ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out);
+
+#endif
