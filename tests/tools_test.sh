@@ -139,7 +139,7 @@ completes()
         - "$box/completion" "$@" > "$box/offered" || return
     [ "$(cat "$box/offered")" = "$expected" ] || { cat "$box/offered"; false; }
 }
-that "completion: commands" completes "help target dump" ipu ""
+that "completion: commands" completes "help target dump profile codelet" ipu ""
 that "completion: options of a command" completes "--summary --side --side-out" ipu dump --s
 that "completion: targets" completes "bow bow-2000 bow-pod16 bow-pod64 bow-pod256" ipu target bow
 that "completion: options of the frame" completes "--version" ipu --v

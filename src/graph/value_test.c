@@ -16,10 +16,14 @@ static void integers_take_what_they_can_hold_and_nothing_else(void **state)
         ipu_type type;
         double   least, most;
     } ranges[] = {
-        {IPU_BOOL, 0, 1},          {IPU_INT8, -128, 127},
-        {IPU_UINT8, 0, 255},       {IPU_INT16, -32768, 32767},
-        {IPU_UINT16, 0, 65535},    {IPU_INT32, -2147483648.0, 2147483647.0},
-        {IPU_UINT32, 0, 4294967295.0}, {IPU_INT64, -0x1p63, 0x1p63 - 1024},
+        {IPU_BOOL, 0, 1},
+        {IPU_INT8, -128, 127},
+        {IPU_UINT8, 0, 255},
+        {IPU_INT16, -32768, 32767},
+        {IPU_UINT16, 0, 65535},
+        {IPU_INT32, -2147483648.0, 2147483647.0},
+        {IPU_UINT32, 0, 4294967295.0},
+        {IPU_INT64, -0x1p63, 0x1p63 - 1024},
         {IPU_UINT64, 0, 0x1p64 - 2048},
     };
     char out[8];
@@ -50,8 +54,8 @@ static void a_double_is_rounded_to_half_once(void **state)
 {
     (void)state;
     assert_int_equal(half_bits(1), 0x3c00);
-    assert_int_equal(half_bits(1 + 0x1p-11), 0x3c00);             /* a tie: to even */
-    assert_int_equal(half_bits(1 + 0x1p-11 + 0x1p-40), 0x3c01);   /* just above it: up */
+    assert_int_equal(half_bits(1 + 0x1p-11), 0x3c00);               /* a tie: to even */
+    assert_int_equal(half_bits(1 + 0x1p-11 + 0x1p-40), 0x3c01);     /* just above it: up */
     assert_int_equal(half_bits(1 + 3 * 0x1p-11 - 0x1p-40), 0x3c01); /* just below the next: down */
     assert_int_equal(half_bits(-1 - 0x1p-11 - 0x1p-40), 0xbc01);
     assert_int_equal(half_bits(1e300), 0x7c00);
