@@ -42,6 +42,7 @@ extern "C" {
 #endif
 
 /* X(form, text form, direction, shape) */
+/* clang-format off */
 #define IPU_FIELD_FORM_LIST(X)                       \
     X(IN,             "in",            IN,    SCALAR)  \
     X(OUT,            "out",           OUT,   SCALAR)  \
@@ -64,6 +65,7 @@ typedef enum ipu_field_form {
 #undef X
     IPU_N_FIELD_FORMS
 } ipu_field_form;
+/* clang-format on */
 
 typedef enum ipu_field_direction {
     IPU_DIRECTION_IN,
@@ -89,12 +91,12 @@ typedef struct ipu_codelet_field {
 typedef bool (*ipu_compute_fn)(void *vertex, unsigned worker, unsigned n_workers);
 
 typedef struct ipu_codelet {
-    const char              *name;
-    ipu_compute_fn           compute; /* NULL: a signature without a body (a parsed text form) */
+    const char    *name;
+    ipu_compute_fn compute;                   /* NULL: a signature without a body (a parsed text form) */
     const ipu_codelet_field *(*fields)(void); /* n_fields of them */
-    uint32_t                 n_fields;
-    uint32_t                 bytes; /* of the struct the body sees */
-    bool                     multi; /* runs once per worker */
+    uint32_t n_fields;
+    uint32_t bytes; /* of the struct the body sees */
+    bool     multi; /* runs once per worker */
 } ipu_codelet;
 
 /* How a run looks inside a vertex, whatever its type. */
@@ -122,9 +124,9 @@ typedef struct ipu_codelet_host {
 typedef struct ipu_codelet_module {
     uint32_t                  abi, codelet_bytes, field_bytes; /* of the header it was compiled with */
     uint32_t                  n_codelets;
-    const ipu_codelet *const *codelets, *const *end; /* in the order of the source */
-    uint64_t                  cpu;                   /* CPU features it needs, in the library's numbering */
-    const ipu_codelet_host   *host;
+    const ipu_codelet *const *codelets, *const *end; /* by name */
+    uint64_t                   cpu;                  /* CPU features it needs, in the library's numbering */
+    const ipu_codelet_host    *host;
     struct ipu_codelet_module *next; /* the library's */
     unsigned char              hash[16];
 } ipu_codelet_module;
@@ -132,10 +134,10 @@ typedef struct ipu_codelet_module {
 /* Compile the C file at `path` with the system's compiler (IPU_CC, or cc, gcc, clang of PATH) and load
  * it; a file that ipu_codelet_compile wrote is loaded as it is. Its codelets are those it defines with
  * IPU_VERTEX and IPU_MULTI_VERTEX. `flags` are words between blanks, put behind our own (-O3 among
- * them); no shell sees them; NULL: none. What was compiled before is taken from a cache on disk (IPU_CACHE_DIR,
- * $XDG_CACHE_HOME/openipu or ~/.cache/openipu). Borrowed: a module stays until the process ends.
- * Statuses: INVALID (it does not compile: the message is the compiler's), UNSUPPORTED (no compiler; made for
- * another CPU or version of the library), IO, OUT_OF_MEMORY. */
+ * them); no shell sees them; NULL: none. What was compiled before is taken from a cache on disk, in
+ * IPU_CACHE_DIR, $XDG_CACHE_HOME/openipu or ~/.cache/openipu. Borrowed: a module stays until the process
+ * ends. Statuses: INVALID (it does not compile: the message is the compiler's), UNSUPPORTED (no compiler;
+ * made for another CPU or version of the library), IO, OUT_OF_MEMORY. */
 ipu_status ipu_codelet_load_file(const char *path, const char *flags, const ipu_codelet_module **out);
 /* The same for source in memory; `name` is what the compiler's messages call it, NULL: "codelet". */
 ipu_status ipu_codelet_load_source(const char *name, const char *source, const char *flags,
@@ -145,6 +147,7 @@ ipu_status ipu_codelet_compile(const char *path, const char *flags, const char *
 /* Forget all that was compiled; what processes have loaded stays loaded. */
 ipu_status ipu_codelet_clear_cache(void);
 
+/* clang-format off */
 #define IPU_MEMBER_IN(T, n) const T *n;
 #define IPU_MEMBER_OUT(T, n) T *n;
 #define IPU_MEMBER_INOUT(T, n) T *n;
@@ -159,6 +162,7 @@ ipu_status ipu_codelet_clear_cache(void);
 #define IPU_MEMBER_INOUT_VECTORS(T, n) struct { const struct { T *data; size_t size; } *data; size_t size; } n;
 #define IPU_MEMBER_STATE(T, n) T n;
 #define IPU_MEMBER_STATE_VECTOR(T, n) struct { const T *data; size_t size; } n;
+/* clang-format on */
 
 #ifndef __cplusplus
 #define IPU_CODELET_MEMBER(form, T, n) IPU_MEMBER_##form(T, n)
@@ -169,33 +173,40 @@ ipu_status ipu_codelet_clear_cache(void);
 
 /* Offsets need a name for the struct that is the same in every codelet: hence the
  * function, in whose scope `ipu_this_vertex` is that name. */
-#define IPU_CODELET_RECORD_(Name, FIELDS, is_multi)                                        \
-    struct Name { FIELDS(IPU_CODELET_MEMBER) };                                            \
-    static const ipu_codelet_field *Name##_fields(void)                                    \
-    {                                                                                      \
-        typedef struct Name ipu_this_vertex;                                               \
-        static const ipu_codelet_field fields[] = {FIELDS(IPU_CODELET_ENTRY)};             \
-        return fields;                                                                     \
-    }                                                                                      \
-    static bool Name##_call(void *vertex, unsigned worker, unsigned n_workers);            \
-    const ipu_codelet Name = {.name = #Name, .compute = Name##_call,                       \
-                              .fields = Name##_fields,                                     \
-                              .n_fields = 0 FIELDS(IPU_CODELET_ONE),                       \
-                              .bytes = sizeof(struct Name), .multi = is_multi};            \
+#define IPU_CODELET_RECORD_(Name, FIELDS, is_multi)                                   \
+    struct Name {                                                                     \
+        FIELDS(IPU_CODELET_MEMBER)                                                    \
+    };                                                                                \
+    static const ipu_codelet_field *Name##_fields(void)                               \
+    {                                                                                 \
+        typedef struct Name            ipu_this_vertex;                               \
+        static const ipu_codelet_field fields[] = {FIELDS(IPU_CODELET_ENTRY)};        \
+        return fields;                                                                \
+    }                                                                                 \
+    static bool       Name##_call(void *vertex, unsigned worker, unsigned n_workers); \
+    const ipu_codelet Name = {.name     = #Name,                                      \
+                              .compute  = Name##_call,                                \
+                              .fields   = Name##_fields,                              \
+                              .n_fields = 0 FIELDS(IPU_CODELET_ONE),                  \
+                              .bytes    = sizeof(struct Name),                        \
+                              .multi    = is_multi};                                     \
     IPU_CODELET_LISTED_(Name)
 
 /* A module lists its codelets in a section, whose ends the linker names. */
 #ifdef IPU_CODELET_MODULE
-#define IPU_CODELET_LISTED_(Name)                                                          \
-    static const ipu_codelet *const Name##_listed                                          \
-        __attribute__((section("ipu_codelets"), used)) = &Name;
+#define IPU_CODELET_LISTED_(Name) \
+    static const ipu_codelet *Name##_listed __attribute__((section("ipu_codelets"), used)) = &Name;
 
-extern const ipu_codelet *const __start_ipu_codelets[] __attribute__((weak, visibility("hidden")));
-extern const ipu_codelet *const __stop_ipu_codelets[] __attribute__((weak, visibility("hidden")));
+extern const ipu_codelet *__start_ipu_codelets[] __attribute__((weak, visibility("hidden")));
+extern const ipu_codelet *__stop_ipu_codelets[] __attribute__((weak, visibility("hidden")));
 
-__attribute__((visibility("default"))) ipu_codelet_module ipu_this_module = {
-    .abi = IPU_CODELET_ABI, .codelet_bytes = sizeof(ipu_codelet), .field_bytes = sizeof(ipu_codelet_field),
-    .codelets = __start_ipu_codelets, .end = __stop_ipu_codelets, .cpu = IPU_CODELET_MODULE};
+__attribute__((visibility("default")))
+ipu_codelet_module ipu_this_module = {.abi           = IPU_CODELET_ABI,
+                                      .codelet_bytes = sizeof(ipu_codelet),
+                                      .field_bytes   = sizeof(ipu_codelet_field),
+                                      .codelets      = __start_ipu_codelets,
+                                      .end           = __stop_ipu_codelets,
+                                      .cpu           = IPU_CODELET_MODULE};
 
 #define ipu_half_from_float ipu_this_module.host->half_from_float
 #define ipu_half_to_float ipu_this_module.host->half_to_float
@@ -207,23 +218,23 @@ __attribute__((visibility("default"))) ipu_codelet_module ipu_this_module = {
 #define IPU_CODELET_LISTED_(Name)
 #endif
 
-#define IPU_VERTEX(Name, FIELDS)                                                           \
-    IPU_CODELET_RECORD_(Name, FIELDS, false)                                               \
-    static inline bool Name##_compute(struct Name *v);                                     \
-    static bool Name##_call(void *vertex, unsigned worker, unsigned n_workers)             \
-    {                                                                                      \
-        (void)worker, (void)n_workers;                                                     \
-        return Name##_compute((struct Name *)vertex);                                      \
-    }                                                                                      \
+#define IPU_VERTEX(Name, FIELDS)                                                      \
+    IPU_CODELET_RECORD_(Name, FIELDS, false)                                          \
+    static inline bool Name##_compute(struct Name *v);                                \
+    static bool        Name##_call(void *vertex, unsigned worker, unsigned n_workers) \
+    {                                                                                 \
+        (void)worker, (void)n_workers;                                                \
+        return Name##_compute((struct Name *)vertex);                                 \
+    }                                                                                 \
     static inline bool Name##_compute(struct Name *v)
 
-#define IPU_MULTI_VERTEX(Name, FIELDS)                                                     \
-    IPU_CODELET_RECORD_(Name, FIELDS, true)                                                \
+#define IPU_MULTI_VERTEX(Name, FIELDS)                                                      \
+    IPU_CODELET_RECORD_(Name, FIELDS, true)                                                 \
     static inline bool Name##_compute(struct Name *v, unsigned worker, unsigned n_workers); \
-    static bool Name##_call(void *vertex, unsigned worker, unsigned n_workers)             \
-    {                                                                                      \
-        return Name##_compute((struct Name *)vertex, worker, n_workers);                   \
-    }                                                                                      \
+    static bool        Name##_call(void *vertex, unsigned worker, unsigned n_workers)       \
+    {                                                                                       \
+        return Name##_compute((struct Name *)vertex, worker, n_workers);                    \
+    }                                                                                       \
     static inline bool Name##_compute(struct Name *v, unsigned worker, unsigned n_workers)
 #endif
 
