@@ -1,0 +1,45 @@
+/* Profiles: costs for people and for programs, beside the host time an engine measured.
+ *
+ *     char *text;
+ *     IPU_TRY(ipu_cost_print(cost, IPU_PROFILE_STEPS, &text));
+ *     puts(text);
+ *     ipu_free(text);
+ *
+ * Both forms open with what is modelled and what is not. docs/profile-schema.json describes the JSON.
+ */
+#ifndef IPU_PROFILE_H
+#define IPU_PROFILE_H
+
+#include "ipu/cost.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    IPU_PROFILE_STEPS = 1, /* text: with the list of steps (JSON always has it) */
+    IPU_PROFILE_TILES = 2, /* JSON: with the memory of every tile */
+};
+
+/* A summary to read. Owned: ipu_free. Statuses: OUT_OF_MEMORY. */
+ipu_status ipu_cost_print(const ipu_cost *cost, unsigned flags, char **out);
+/* The same and more, as a JSON object. Owned: ipu_free. */
+ipu_status ipu_cost_json(const ipu_cost *cost, unsigned flags, char **out);
+
+/* What an engine measured of one step: host time, and how often it ran. The place of a step is
+ * the id of the sequence it was added to and its index there (ipu_cost_step.program, .step). */
+typedef struct ipu_step_time {
+    uint32_t program, step;
+    int64_t  runs;
+    double   seconds; /* of all these runs together */
+} ipu_step_time;
+
+/* Put measured times beside the estimates; earlier ones are replaced. A step that the list of a cost
+ * has in several places gets its time in the first. Places it does not have are ignored.
+ * Statuses: OUT_OF_MEMORY. */
+ipu_status ipu_cost_set_times(ipu_cost *cost, const ipu_step_time *times, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

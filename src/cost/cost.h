@@ -1,0 +1,229 @@
+/* What a cost is, and the state of working one out. Public half: ipu/cost.h.
+ *
+ * Order of work (cost.c): check the graph; walk the programs into units of rows, pricing each step
+ * (walk.c, step.c, set.c, exchange.c); find when variables are live (live.c); add up memory (memory.c).
+ */
+#ifndef IPU_COST_COST_H
+#define IPU_COST_COST_H
+
+#include "cost/model.h"
+#include "graph/check.h"
+#include "graph/graph.h"
+#include "ipu/cost.h"
+
+#define IPU__NO_UNIT UINT32_MAX
+
+/* Entries first <= i < first + n of an array of the pricer. */
+typedef struct ipu__cost_slice {
+    size_t first, n;
+} ipu__cost_slice;
+
+/* What a step does to a variable. */
+typedef struct ipu__access {
+    uint32_t var;
+    bool     is_exposed; /* its value before matters: read, or written in part */
+    bool     is_killed;  /* written completely, without being read. Neither: its value is dropped */
+} ipu__access;
+
+/* Memory that a tile needs during one step. */
+typedef struct ipu__buffer {
+    uint32_t tile;
+    int64_t  bytes;
+} ipu__buffer;
+
+typedef struct ipu__cost_row {
+    ipu_cost_step   s;
+    double          tile_cycles; /* compute, of all tiles together */
+    uint32_t        callee;      /* unit, IPU__NO_UNIT: none */
+    ipu__cost_slice accesses, buffers;
+    ipu_kernel_plan plan;     /* kernels: tile_bytes on the first n_tiles */
+    bool            is_phase; /* a superstep: it has a sync */
+} ipu__cost_row;
+
+struct ipu_cost {
+    ipu__arena       arena; /* all text */
+    ipu__cost_model  model;
+    ipu_target       target; /* of all replicas */
+    ipu_cost_summary summary;
+    IPU_ARRAY(ipu__cost_row) rows;
+    IPU_ARRAY(ipu_cost_cycles) programs;
+    IPU_ARRAY(const char *) unknown;
+    IPU_ARRAY(const char *) by_default;
+    IPU_ARRAY(ipu_cost_overfull) overfull;
+    ipu_cost_tile *tiles;
+};
+
+/* ---- units: programs, functions, and bodies that are used more than once ---- */
+
+/* The shape of a unit, for liveness: rows in order, with what is around them. */
+typedef enum ipu__shape_kind {
+    IPU__SHAPE_ROW,
+    IPU__SHAPE_LOOP, /* its body runs at least once */
+    IPU__SHAPE_END_LOOP,
+    IPU__SHAPE_BRANCHES,
+    IPU__SHAPE_NEXT_BRANCH, /* between two; each may be empty */
+    IPU__SHAPE_END_BRANCHES
+} ipu__shape_kind;
+
+typedef struct ipu__shape_mark {
+    ipu__shape_kind kind;
+    uint32_t        row;
+} ipu__shape_mark;
+
+typedef struct ipu__entry { /* what a unit as a whole does to a variable */
+    ipu__access access;
+    bool        is_outside;  /* not only of this unit: its callers see it */
+    int64_t     first, last; /* rows */
+} ipu__entry;
+
+/* The memory of a unit that is not always live, on one tile, when that is most. */
+enum { IPU__N_CHANGING = 3 }; /* categories NOT_ALWAYS_LIVE, MESSAGES, TEMPORARIES */
+typedef struct ipu__frame {
+    uint32_t tile;
+    uint32_t row;
+    int64_t  bytes[IPU__N_CHANGING], total;
+} ipu__frame;
+
+typedef struct ipu__unit {
+    const char     *name;
+    bool            is_program;
+    int64_t         count;
+    size_t          base;   /* of its rows in cost->rows */
+    ipu_cost_cycles cycles; /* of one execution, callees included */
+    IPU_ARRAY(ipu__cost_row) rows;
+    IPU_ARRAY(ipu__shape_mark) shape;
+    IPU_ARRAY(ipu__entry) entries;
+    IPU_ARRAY(ipu__frame) frames; /* by tile */
+} ipu__unit;
+
+/* ---- exchange ---- */
+
+/* Elements begin <= i < end of `var`, from tile to tile. */
+typedef struct ipu__flow {
+    uint32_t to, from, var;
+    int64_t  begin, end;
+} ipu__flow;
+
+/* All of one variable that goes from one tile to another. */
+typedef struct ipu__message {
+    uint32_t to, from, var;
+    int64_t  bytes;
+} ipu__message;
+
+typedef struct ipu__traffic {
+    int64_t cycles;          /* on the chip and over the links, without the fixed cost */
+    int64_t bytes, messages; /* received by all tiles */
+    int64_t received, sent;  /* busiest tile */
+    int64_t link_bytes;
+} ipu__traffic;
+
+enum { IPU__CACHED_MESSAGES = 4096 };
+
+typedef struct ipu__exchange { /* all zero: empty */
+    IPU_ARRAY(ipu__flow) flows, dealt;
+    IPU_ARRAY(ipu__message) messages, sends;
+    ipu__message *cache; /* IPU__CACHED_MESSAGES, of those not in `messages` yet; NULL: not made yet */
+} ipu__exchange;
+
+/* ---- the pricer ---- */
+
+typedef struct ipu__set_cost { /* a compute set, priced once */
+    bool          is_done;
+    ipu__cost_row row;
+} ipu__set_cost;
+
+typedef struct ipu__job { /* a vertex on its tile */
+    uint32_t tile, cycles;
+    bool     is_multi;
+} ipu__job;
+
+typedef struct ipu__snapshot { /* a body: which unit it is, if it is used more than once */
+    ipu__body body;
+    uint32_t  uses, unit, next; /* next of the same program, from 1 */
+} ipu__snapshot;
+
+/* Bytes of a tile that never change. */
+typedef struct ipu__fixed {
+    int64_t state, code, exchange_code, always;
+} ipu__fixed;
+
+typedef struct ipu__pricer {
+    ipu_graph             *g;
+    ipu_cost              *cost;
+    const ipu__cost_model *model;
+    int64_t                while_count;
+    /* by tile, by variable, by codelet, by compute set, by program, by function */
+    ipu__fixed    *fixed;
+    size_t        *deal;                    /* n_tiles + 1 */
+    int64_t       *on_tile;                 /* bytes, 0 between uses */
+    uint32_t      *hint;                    /* last placement looked at */
+    uint32_t      *access_of, *accessed_in; /* index in `accesses`, and the step for which that holds */
+    int64_t       *written;
+    uint32_t       step_number;
+    unsigned char *code_on;      /* bits: codelets and kernels by tile */
+    unsigned char *is_defaulted; /* codelet priced by default */
+    ipu__set_cost *sets;
+    uint32_t      *snapshot_of, *function_unit;
+    bool          *is_always_live;
+    IPU_ARRAY(ipu__snapshot) snapshots;
+    IPU_ARRAY(ipu__unit) units; /* callees before their callers */
+    IPU_ARRAY(uint32_t) roots;  /* unit of each program */
+    IPU_ARRAY(ipu__access) accesses;
+    IPU_ARRAY(ipu__buffer) buffers;
+    IPU_ARRAY(ipu__job) jobs, dealt_jobs;
+    ipu__interval_list intervals;
+    ipu__exchange      in, out, both;
+    int64_t            n_edges;
+} ipu__pricer;
+
+/* Text in the cost's arena; NULL: out of memory. */
+const char *ipu__cost_text(ipu_cost *cost, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void        ipu__cost_sum(ipu_cost_cycles *cycles, const ipu_cost_cycles *more, int64_t count);
+
+/* ---- exchange.c ---- */
+bool ipu__exchange_add(ipu__exchange *x, uint32_t to, uint32_t from, uint32_t var, int64_t begin,
+                       int64_t end);
+/* For flows of which no element is sent twice: only bytes are kept. */
+bool ipu__exchange_add_bytes(ipu__exchange *x, uint32_t to, uint32_t from, uint32_t var, int64_t bytes);
+/* Price what was added, charge the tiles for its code, and forget it. */
+ipu_status ipu__exchange_price(ipu__pricer *p, ipu__exchange *x, ipu__traffic *out);
+/* Note in p->buffers what each tile receives, every element once; forget it. */
+ipu_status ipu__exchange_buffers(ipu__pricer *p, ipu__exchange *x);
+void       ipu__exchange_fini(ipu__exchange *x);
+/* Add what an exchange takes to the row of its step. */
+void ipu__cost_add_traffic(const ipu__pricer *p, ipu__cost_row *row, const ipu__traffic *t);
+/* Charge a tile for the code of an exchange in which it sends or takes `n_messages`. */
+void ipu__exchange_charge(ipu__pricer *p, uint32_t tile, int64_t n_messages);
+
+/* ---- vertex.c ---- */
+ipu_status ipu__vertex_cycles(ipu__pricer *p, uint32_t vertex, uint32_t *out);
+int64_t    ipu__vertex_state_bytes(const ipu_graph *g, uint32_t vertex);
+
+/* ---- access.c, set.c, step.c ---- */
+/* A piece of an interval that is on one tile; the rest stays in *x. */
+ipu__interval ipu__cost_split(ipu__pricer *p, ipu__interval *x, uint32_t *tile);
+/* Begin a list of accesses; note one; end it. */
+size_t          ipu__access_begin(ipu__pricer *p);
+bool            ipu__access_note(ipu__pricer *p, uint32_t var, int64_t n, bool reads, bool writes);
+ipu__cost_slice ipu__access_end(ipu__pricer *p, size_t begin);
+bool            ipu__access_view(ipu__pricer *p, uint32_t view, bool reads, bool writes);
+/* Charge a tile for code number `code` if it has not got it. */
+void       ipu__code_on_tile(ipu__pricer *p, size_t code, uint32_t tile);
+ipu_status ipu__price_set(ipu__pricer *p, uint32_t set, ipu__cost_row *row);
+ipu_status ipu__price_step(ipu__pricer *p, const ipu__step *step, ipu__cost_row *row);
+
+/* ---- walk.c, live.c, memory.c ---- */
+ipu_status ipu__cost_walk(ipu__pricer *p, const ipu_program *programs, size_t n);
+ipu_status ipu__cost_live(ipu__pricer *p);
+ipu_status ipu__cost_memory(ipu__pricer *p);
+/* Whether the memory of a variable is part of the unit's frame. */
+bool ipu__cost_counts(const ipu__pricer *p, const ipu__unit *u, const ipu__entry *e);
+/* The frame of a tile; NULL: the unit has nothing there. */
+const ipu__frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile);
+
+/* ---- overfull.c ---- */
+ipu_status ipu__cost_overfull(ipu__pricer *p);
+/* Nothing if no tile is; else a warning in the log, or with `strict` TILE_OVERFLOW. */
+ipu_status ipu__cost_report_overfull(const ipu_cost *cost, bool strict);
+
+#endif

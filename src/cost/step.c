@@ -1,0 +1,374 @@
+/* Steps that are no compute sets: copies, streams, remote buffers, kernels, syncs, predicates. */
+#include <string.h>
+
+#include "cost/cost.h"
+
+/* ---- names ---- */
+
+/* The variables of a view: the first, and whether there are others. */
+static const char *view_name(ipu__pricer *p, uint32_t view)
+{
+    ipu__view   v      = ipu__view_get(&p->g->views, view);
+    ipu__pieces pieces = ipu__view_pieces(&p->g->views, &v);
+    ipu__piece  piece;
+    uint32_t    first = 0;
+    bool        more  = false;
+    while (ipu__pieces_next(&pieces, &piece)) {
+        if (first && piece.var != first) more = true;
+        if (!first) first = piece.var;
+    }
+    return ipu__cost_text(p->cost, "%s%s", first ? ipu__variable_str(p->g, first) : "nothing",
+                          more ? " ..." : "");
+}
+
+static const char *arrow(ipu__pricer *p, const char *from, const char *to)
+{
+    return from && to ? ipu__cost_text(p->cost, "%s -> %s", from, to) : NULL;
+}
+
+static const char *quoted(ipu__pricer *p, const char *text)
+{
+    return ipu__cost_text(p->cost, "\"%s\"", text);
+}
+
+static const char *step_name(ipu__pricer *p, const ipu__step *s)
+{
+    const ipu_graph *g = p->g;
+    switch (s->kind) {
+    case IPU__STEP_EXECUTE: return ipu__cost_text(p->cost, "%s", g->compute_sets.at[s->object].name);
+    case IPU__STEP_KERNEL: return ipu__cost_text(p->cost, "%s", g->kernel_steps.at[s->object].call.def->name);
+    case IPU__STEP_READ: return arrow(p, quoted(p, g->streams.at[s->object].handle), view_name(p, s->to));
+    case IPU__STEP_WRITE: return arrow(p, view_name(p, s->from), quoted(p, g->streams.at[s->object].handle));
+    case IPU__STEP_REMOTE_READ:
+        return arrow(p, quoted(p, g->remote_buffers.at[s->object].handle), view_name(p, s->to));
+    case IPU__STEP_REMOTE_WRITE:
+        return arrow(p, view_name(p, s->from), quoted(p, g->remote_buffers.at[s->object].handle));
+    case IPU__STEP_COPY:
+    case IPU__STEP_CROSS_REPLICA_COPY: return arrow(p, view_name(p, s->from), view_name(p, s->to));
+    case IPU__STEP_WRITE_UNDEF: return view_name(p, s->to);
+    case IPU__STEP_PRINT:
+    case IPU__STEP_ABORT_IF:
+    case IPU__STEP_ERROR: return ipu__cost_text(p->cost, "%s", s->text);
+    case IPU__STEP_REPEAT: return ipu__cost_text(p->cost, "%lld times", (long long)s->n);
+    case IPU__STEP_SYNC: {
+        static const char *const types[] = {"internal", "external", "global"};
+        return types[s->n];
+    }
+    default: return s->from ? view_name(p, s->from) : "";
+    }
+}
+
+/* ---- views on tiles ---- */
+
+/* Adds the bytes of a view to p->on_tile. */
+static bool add_on_tiles(ipu__pricer *p, uint32_t view)
+{
+    p->intervals.list.n = 0;
+    if (!ipu__intervals_add(&p->intervals, &p->g->views, view, 0)) return false;
+    for (size_t i = 0; i < p->intervals.list.n; i++) {
+        ipu__interval x    = p->intervals.list.at[i];
+        int64_t       size = (int64_t)ipu_type_size(p->g->variables.at[x.var].type);
+        while (x.begin < x.end) {
+            uint32_t      tile;
+            ipu__interval part = ipu__cost_split(p, &x, &tile);
+            p->on_tile[tile] += (part.end - part.begin) * size;
+        }
+    }
+    return true;
+}
+
+/* The most on any tile, and on any IPU; takes p->on_tile back to 0. */
+static void take_on_tiles(ipu__pricer *p, bool has_code, int64_t *tile_most, int64_t *ipu_most,
+                          int64_t *tiles)
+{
+    int64_t ipu = 0, per_ipu = p->model->target.tiles_per_ipu;
+    *tile_most = *ipu_most = *tiles = 0;
+    for (int64_t t = 0; t < p->model->n_tiles; t++) {
+        int64_t bytes = p->on_tile[t];
+        p->on_tile[t] = 0;
+        if (t % per_ipu == 0) ipu = 0;
+        ipu += bytes;
+        if (ipu > *ipu_most) *ipu_most = ipu;
+        if (bytes > *tile_most) *tile_most = bytes;
+        if (bytes == 0) continue;
+        (*tiles)++;
+        if (has_code) ipu__exchange_charge(p, (uint32_t)t, 1);
+    }
+}
+
+/* ---- copies ---- */
+
+typedef struct copier {
+    ipu__pricer *p;
+    bool         once; /* no source element is copied twice */
+} copier;
+
+/* `n` elements from x on to y on: neighbours in both. */
+static bool copy_run(copier *c, ipu__interval x, ipu__interval y)
+{
+    ipu__pricer *p    = c->p;
+    int64_t      size = (int64_t)ipu_type_size(p->g->variables.at[x.var].type);
+    while (x.begin < x.end) {
+        uint32_t      from, to;
+        ipu__interval a = ipu__cost_split(p, &x, &from), b = y;
+        b.end   = b.begin + (a.end - a.begin);
+        y.begin = b.end;
+        while (b.begin < b.end) {
+            ipu__interval part = ipu__cost_split(p, &b, &to);
+            int64_t       n    = part.end - part.begin;
+            if (from == to)
+                p->on_tile[to] += n * size;
+            else if (!(c->once ? ipu__exchange_add_bytes(&p->in, to, from, a.var, n * size)
+                               : ipu__exchange_add(&p->in, to, from, a.var, a.begin, a.begin + n)))
+                return false;
+            a.begin += n;
+        }
+    }
+    return true;
+}
+
+static bool copy_runs(copier *c, const ipu__step *s)
+{
+    ipu__runs from = ipu__view_runs(&c->p->g->views, s->from), to = ipu__view_runs(&c->p->g->views, s->to);
+    ipu__run  x = {0}, y = {0};
+    for (;;) {
+        if (x.count == 0 && !ipu__runs_next(&from, &x)) return true;
+        if (y.count == 0 && !ipu__runs_next(&to, &y)) return true;
+        bool    runs = (x.stride == 1 || x.count == 1) && (y.stride == 1 || y.count == 1);
+        int64_t n    = !runs ? 1 : x.count < y.count ? x.count : y.count;
+        if (!copy_run(c, (ipu__interval){x.var, 0, x.start, x.start + n},
+                      (ipu__interval){y.var, 0, y.start, y.start + n}))
+            return false;
+        x.start += n * x.stride, x.count -= n;
+        y.start += n * y.stride, y.count -= n;
+    }
+}
+
+static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    bool         ok;
+    copier       c = {p, !ipu__view_has_aliases(&p->g->views, s->from, &ok)};
+    ipu__traffic traffic;
+    int64_t      most, ipu, all = 0;
+    if (!ok || !copy_runs(&c, s)) return ipu__fail_memory();
+    IPU_TRY(ipu__exchange_price(p, &p->in, &traffic));
+    for (int64_t t = 0; t < p->model->n_tiles; t++) all += p->on_tile[t];
+    take_on_tiles(p, false, &most, &ipu, &row->s.active_tiles);
+    if (most > 0) {
+        row->s.cycles.compute = (int64_t)p->model->copy_start
+                              + ipu__cost_ceil((double)most, p->model->copy_rate);
+        row->tile_cycles = p->model->copy_start * (double)row->s.active_tiles;
+        if (p->model->copy_rate > 0) row->tile_cycles += (double)all / p->model->copy_rate;
+    }
+    ipu__cost_add_traffic(p, row, &traffic);
+    row->is_phase = most > 0 || traffic.bytes > 0;
+    return IPU_OK;
+}
+
+/* ---- off the chip ---- */
+
+static ipu_status price_outside(ipu__pricer *p, uint32_t view, bool to_tiles, double rate,
+                                const char *lacking, ipu__cost_row *row)
+{
+    int64_t most, ipu, tiles, size;
+    if (!add_on_tiles(p, view)) return ipu__fail_memory();
+    take_on_tiles(p, true, &most, &ipu, &tiles);
+    ipu__view v            = ipu__view_get(&p->g->views, view);
+    size                   = v.n_elements * (int64_t)ipu_type_size(v.type);
+    int64_t host           = ipu__cost_at_rate(p->model, size, rate);
+    row->s.cycles.exchange = ipu__cost_ceil((double)most,
+                                            to_tiles ? p->model->receive_rate : p->model->send_rate);
+    row->s.cycles.host     = host > row->s.cycles.exchange ? host - row->s.cycles.exchange : 0;
+    row->s.bytes_exchanged = size;
+    row->s.messages        = tiles;
+    *(to_tiles ? &row->s.bytes_received : &row->s.bytes_sent) = most;
+    if (rate <= 0) row->s.note = lacking;
+    row->is_phase = true;
+    return IPU_OK;
+}
+
+static ipu_status price_stream(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    bool reads = s->kind == IPU__STEP_READ;
+    return price_outside(p, reads ? s->to : s->from, reads, p->model->host_rate,
+                         "the host's part is not modelled on this chip", row);
+}
+
+static ipu_status price_remote(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    bool reads = s->kind == IPU__STEP_REMOTE_READ;
+    return price_outside(p, reads ? s->to : s->from, reads, p->model->streaming_rate,
+                         "streaming memory is not modelled on this chip", row);
+}
+
+static ipu_status price_cross_replica(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    int64_t tile_in, tile_out, ipu_in, ipu_out, tiles;
+    if (!add_on_tiles(p, s->from)) return ipu__fail_memory();
+    take_on_tiles(p, true, &tile_out, &ipu_out, &tiles);
+    if (!add_on_tiles(p, s->to)) return ipu__fail_memory();
+    take_on_tiles(p, true, &tile_in, &ipu_in, &tiles);
+    double    rate         = p->model->links * p->model->link_rate * p->model->link_efficiency;
+    int64_t   link         = ipu__cost_at_rate(p->model, ipu_in > ipu_out ? ipu_in : ipu_out, rate);
+    int64_t   in           = ipu__cost_ceil((double)tile_in, p->model->receive_rate);
+    int64_t   out          = ipu__cost_ceil((double)tile_out, p->model->send_rate);
+    int64_t   most         = in > out ? in : out;
+    ipu__view view         = ipu__view_get(&p->g->views, s->to);
+    row->s.cycles.exchange = link > most ? link : most;
+    row->s.cycles.sync     = ipu__cost_hops(p->model, p->model->all_ipus);
+    row->s.bytes_received  = tile_in;
+    row->s.bytes_sent      = tile_out;
+    row->s.messages        = tiles;
+    row->s.bytes_exchanged = row->s.link_bytes = view.n_elements * (int64_t)ipu_type_size(view.type);
+    row->is_phase                              = true;
+    return IPU_OK;
+}
+
+/* ---- kernels ---- */
+
+static size_t kernel_number(const ipu_kernel_def *def)
+{
+    size_t i = 0;
+    while (ipu__kernels[i] && ipu__kernels[i] != def) i++;
+    return i;
+}
+
+static ipu_status price_kernel(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    const ipu_kernel_call *call = &p->g->kernel_steps.at[s->object].call;
+    ipu_kernel_plan        plan = {0};
+    ipu_status status = call->def->plan ? call->def->plan(call, &p->model->target, &plan) : IPU_NOT_FOUND;
+    row->is_phase     = true;
+    if (status == IPU_NOT_FOUND) {
+        row->s.note = "not modelled on this chip: it has no constant that the plan of this kernel needs";
+        return IPU_OK;
+    }
+    if (status != IPU_OK) return status;
+    int64_t in             = ipu__cost_ceil((double)plan.bytes_received, p->model->receive_rate);
+    int64_t out            = ipu__cost_ceil((double)plan.bytes_sent, p->model->send_rate);
+    row->plan              = plan;
+    row->s.cycles.compute  = plan.cycles;
+    row->s.cycles.exchange = in > out ? in : out;
+    row->s.active_tiles    = plan.n_tiles;
+    row->tile_cycles       = (double)plan.cycles * (double)plan.n_tiles;
+    row->s.bytes_received  = plan.bytes_received;
+    row->s.bytes_sent      = plan.bytes_sent;
+    row->s.bytes_exchanged = ipu__cost_times(plan.bytes_received, plan.n_tiles);
+    row->s.note            = plan.basis;
+    for (int64_t t = 0; t < plan.n_tiles && t < p->model->n_tiles; t++) {
+        ipu__code_on_tile(p, p->g->codelets.n + kernel_number(call->def), (uint32_t)t);
+        if (plan.bytes_received || plan.bytes_sent) ipu__exchange_charge(p, (uint32_t)t, 1);
+    }
+    return IPU_OK;
+}
+
+/* ---- the rest ---- */
+
+static ipu_status price_set(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    return ipu__price_set(p, s->object, row);
+}
+
+static ipu_status price_sync(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    if (s->n != IPU_SYNC_INTERNAL) row->s.cycles.sync = ipu__cost_hops(p->model, p->model->all_ipus);
+    row->is_phase = true;
+    return IPU_OK;
+}
+
+/* All tiles have to know which way to go. */
+static ipu_status price_predicate(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    (void)s;
+    int64_t others = p->model->n_tiles - 1, bytes = IPU__DEFAULT_predicate_bytes;
+    if (others == 0) return IPU_OK;
+    row->s.cycles.exchange = ipu__cost_ceil((double)bytes, p->model->receive_rate);
+    row->s.cycles.sync     = ipu__cost_hops(p->model, p->model->target.n_ipus);
+    row->s.bytes_exchanged = others * bytes;
+    row->s.bytes_received = row->s.bytes_sent = bytes;
+    row->s.messages                           = others;
+    row->s.link_bytes                         = (p->model->target.n_ipus - 1) * bytes;
+    for (int64_t t = 0; t < p->model->n_tiles; t++) ipu__exchange_charge(p, (uint32_t)t, 1);
+    row->is_phase = true;
+    return IPU_OK;
+}
+
+static ipu_status price_host_only(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    (void)p, (void)s;
+    row->s.note = "not modelled: what it says goes to the host";
+    return IPU_OK;
+}
+
+static ipu_status (*const prices[IPU__N_STEP_KINDS])(ipu__pricer *, const ipu__step *, ipu__cost_row *) = {
+    [IPU__STEP_EXECUTE]            = price_set,
+    [IPU__STEP_KERNEL]             = price_kernel,
+    [IPU__STEP_COPY]               = price_copy,
+    [IPU__STEP_READ]               = price_stream,
+    [IPU__STEP_WRITE]              = price_stream,
+    [IPU__STEP_REMOTE_READ]        = price_remote,
+    [IPU__STEP_REMOTE_WRITE]       = price_remote,
+    [IPU__STEP_WHILE_TRUE]         = price_predicate,
+    [IPU__STEP_WHILE_FALSE]        = price_predicate,
+    [IPU__STEP_IF]                 = price_predicate,
+    [IPU__STEP_SWITCH]             = price_predicate,
+    [IPU__STEP_ABORT_IF]           = price_predicate,
+    [IPU__STEP_SYNC]               = price_sync,
+    [IPU__STEP_CROSS_REPLICA_COPY] = price_cross_replica,
+    [IPU__STEP_PRINT]              = price_host_only,
+    [IPU__STEP_ERROR]              = price_host_only,
+};
+
+static bool note_accesses(ipu__pricer *p, const ipu__step *s)
+{
+    if (s->kind == IPU__STEP_KERNEL) {
+        const ipu__kernel_step *k = &p->g->kernel_steps.at[s->object];
+        for (int i = 0; i < k->call.n_operands; i++) {
+            ipu_access access = k->call.def->operands[i].access;
+            if (!ipu__access_view(p, k->views[i], access != IPU_ACCESS_WRITE, access != IPU_ACCESS_READ))
+                return false;
+        }
+        return true;
+    }
+    return ipu__access_view(p, s->from, true, false) && ipu__access_view(p, s->rows, true, false)
+        && ipu__access_view(p, s->to, false, true);
+}
+
+/* A variable of which a part is dropped keeps the rest. */
+static void drop_values(ipu__pricer *p, ipu__cost_row *row)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < row->accesses.n; i++) {
+        ipu__access a = p->accesses.at[row->accesses.first + i];
+        if (a.is_killed) p->accesses.at[row->accesses.first + n++] = (ipu__access){.var = a.var};
+    }
+    row->accesses.n = n;
+}
+
+ipu_status ipu__price_step(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    static const char *const kinds[] = {
+#define X(name, text) [IPU__STEP_##name] = text,
+        IPU__STEP_LIST(X)
+#undef X
+    };
+    char where[IPU__WHERE_BYTES];
+    *row = (ipu__cost_row){0};
+    if (prices[s->kind]) IPU_TRY(prices[s->kind](p, s, row));
+    if (s->kind != IPU__STEP_EXECUTE) {
+        size_t begin = ipu__access_begin(p);
+        if (!note_accesses(p, s)) return ipu__fail_memory();
+        row->accesses = ipu__access_end(p, begin);
+        if (s->kind == IPU__STEP_WRITE_UNDEF) drop_values(p, row);
+    }
+    if (row->is_phase) row->s.cycles.sync = ipu__cost_add(row->s.cycles.sync, (int64_t)p->model->sync);
+    ipu_cost_cycles *c = &row->s.cycles;
+    c->total = ipu__cost_add(ipu__cost_add(c->compute, c->exchange), ipu__cost_add(c->sync, c->host));
+    if (c->compute > 0) row->s.balance = row->tile_cycles / ((double)c->compute * (double)p->model->n_tiles);
+    row->callee  = IPU__NO_UNIT;
+    row->s.kind  = kinds[s->kind];
+    row->s.name  = step_name(p, s);
+    row->s.where = ipu__cost_text(p->cost, "%s", ipu__graph_where(p->g, s->location, where));
+    row->s.note  = row->s.note ? row->s.note : "";
+    return row->s.name && row->s.where ? IPU_OK : ipu__fail_memory();
+}
