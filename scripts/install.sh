@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs to $DESTDIR$PREFIX and notes every file and folder it makes there in
-# PREFIX/share/ipu/manifest, from which uninstall.sh works. The build is not changed by PREFIX.
+# PREFIX/share/ipu/manifest, from which uninstall.sh works. PREFIX does not change the build.
+# IPU_BUILT: take the build as it is.
 . "$(dirname "$0")/lib.sh"
 case $PREFIX in /*) ;; *) die "PREFIX must be an absolute path, found \"$PREFIX\"" ;; esac
 case $DESTDIR in "" | /*) ;; *) DESTDIR=$PWD/$DESTDIR ;; esac
@@ -10,7 +11,7 @@ above=$DESTDIR$PREFIX
 while [ ! -e "$above" ]; do above=$(dirname "$above"); done
 [ -w "$above" ] || die "cannot write to $above: run with sudo, or choose a folder with PREFIX=\$HOME/.local"
 
-scripts/build.sh
+[ -n "${IPU_BUILT:-}" ] || scripts/build.sh
 stage=$(realpath "$BUILD")/stage
 rm -rf "$stage"
 meson install -C "$BUILD" --no-rebuild --quiet --destdir "$stage" > /dev/null

@@ -56,6 +56,8 @@ script_lines()
     done
 }
 
+# No test builds anew beneath the others.
+export IPU_BUILT=1
 export IPU_BIN=$PWD/$BUILD/tools/ipu
 case $BUILD in /*) IPU_BIN=$BUILD/tools/ipu ;; esac
 

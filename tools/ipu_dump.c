@@ -30,8 +30,9 @@ static tool_exit add_tensor(ipu_graph *g, ipu_tensor t, int64_t *bytes_on)
 /* What the variables take, on all tiles and on the fullest. */
 static tool_exit summarise_memory(ipu_graph *g, summary *s)
 {
-    int64_t  *bytes_on = calloc((size_t)s->n_tiles, sizeof *bytes_on);
-    tool_exit code     = bytes_on ? TOOL_OK : tool_fail("out of memory");
+    int64_t *bytes_on = calloc((size_t)s->n_tiles, sizeof *bytes_on);
+    if (!bytes_on) return tool_fail("out of memory");
+    tool_exit code = TOOL_OK;
     for (int64_t i = 0; i < s->n_variables && code == TOOL_OK; i++) {
         ipu_tensor t = ipu_graph_variable_at(g, i);
         s->bytes += ipu_tensor_n_elements(t) * (int64_t)ipu_type_size(ipu_tensor_type(t));

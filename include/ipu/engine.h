@@ -72,8 +72,8 @@ void ipu_engine_interrupt(ipu_engine *e);
  * the next part, the last is followed by the first. Borrowed until connected anew. With several
  * replicas and mode REPLICATE, each connection serves one replica. */
 ipu_status ipu_engine_connect_stream(ipu_engine *e, const char *handle, void *data, size_t bytes);
-ipu_status ipu_engine_connect_stream_replica(ipu_engine *e, const char *handle, int64_t replica,
-                                             void *data, size_t bytes);
+ipu_status ipu_engine_connect_stream_replica(ipu_engine *e, const char *handle, int64_t replica, void *data,
+                                             size_t bytes);
 
 /* Called for every transfer, on the thread that runs: fill `data`, or take from it. Anything but IPU_OK
  * stops the run with that status. Must not use the engine, but for ipu_engine_interrupt. */
@@ -87,14 +87,16 @@ ipu_status ipu_engine_connect_callback_replica(ipu_engine *e, const char *handle
 /* `bytes` is the tensor's size. Write: to all replicas. Read: from replica 0. */
 ipu_status ipu_engine_write(ipu_engine *e, const char *handle, const void *data, size_t bytes);
 ipu_status ipu_engine_read(ipu_engine *e, const char *handle, void *data, size_t bytes);
-ipu_status ipu_engine_write_replica(ipu_engine *e, const char *handle, int64_t replica, const void *data, size_t bytes);
-ipu_status ipu_engine_read_replica(ipu_engine *e, const char *handle, int64_t replica, void *data, size_t bytes);
+ipu_status ipu_engine_write_replica(ipu_engine *e, const char *handle, int64_t replica, const void *data,
+                                    size_t bytes);
+ipu_status ipu_engine_read_replica(ipu_engine *e, const char *handle, int64_t replica, void *data,
+                                   size_t bytes);
 
 /* One row of a remote buffer. */
 ipu_status ipu_engine_write_remote(ipu_engine *e, const char *handle, int64_t replica, int64_t row,
                                    const void *data, size_t bytes);
-ipu_status ipu_engine_read_remote(ipu_engine *e, const char *handle, int64_t replica, int64_t row,
-                                  void *data, size_t bytes);
+ipu_status ipu_engine_read_remote(ipu_engine *e, const char *handle, int64_t replica, int64_t row, void *data,
+                                  size_t bytes);
 
 /* What the engine did since it was made. */
 typedef struct ipu_engine_counters {

@@ -73,7 +73,9 @@ ipu_tensor ipu_graph_clone_as(ipu_graph *g, ipu_type type, ipu_tensor t, const c
 void ipu_graph_set_tile_mapping(ipu_graph *g, ipu_tensor t, int64_t tile);
 
 /* Elements begin <= i < end of the flattened tensor on `tile`. */
-typedef struct ipu_tile_interval { int64_t tile, begin, end; } ipu_tile_interval;
+typedef struct ipu_tile_interval {
+    int64_t tile, begin, end;
+} ipu_tile_interval;
 void ipu_graph_set_tile_intervals(ipu_graph *g, ipu_tensor t, const ipu_tile_interval *map, size_t n);
 
 /* Spread over all tiles of `g` in order: as even as possible in units of `grain` elements, and
@@ -153,8 +155,10 @@ IPU_LEFT(ipu_vertex, ipu_vertex)
 #define ipu_graph_add_virtual_range(...) ipu_graph_left((IPU_ENTER, ipu_graph_add_virtual_range(__VA_ARGS__)))
 #define ipu_graph_add_variable(...) ipu_tensor_left((IPU_ENTER, ipu_graph_add_variable(__VA_ARGS__)))
 #define ipu_graph_add_constant(...) ipu_tensor_left((IPU_ENTER, ipu_graph_add_constant(__VA_ARGS__)))
-#define ipu_graph_add_constant_value(...) ipu_tensor_left((IPU_ENTER, ipu_graph_add_constant_value(__VA_ARGS__)))
-#define ipu_graph_add_replication_index(...) ipu_tensor_left((IPU_ENTER, ipu_graph_add_replication_index(__VA_ARGS__)))
+#define ipu_graph_add_constant_value(...) \
+    ipu_tensor_left((IPU_ENTER, ipu_graph_add_constant_value(__VA_ARGS__)))
+#define ipu_graph_add_replication_index(...) \
+    ipu_tensor_left((IPU_ENTER, ipu_graph_add_replication_index(__VA_ARGS__)))
 #define ipu_graph_set_initial_value(...) (IPU_ENTER, ipu_graph_set_initial_value(__VA_ARGS__), ipu_leave())
 #define ipu_graph_clone(...) ipu_tensor_left((IPU_ENTER, ipu_graph_clone(__VA_ARGS__)))
 #define ipu_graph_clone_as(...) ipu_tensor_left((IPU_ENTER, ipu_graph_clone_as(__VA_ARGS__)))
@@ -165,7 +169,8 @@ IPU_LEFT(ipu_vertex, ipu_vertex)
 #define ipu_graph_add_codelet(...) (IPU_ENTER, ipu_graph_add_codelet(__VA_ARGS__), ipu_leave())
 #define ipu_graph_add_codelet_file(...) (IPU_ENTER, ipu_graph_add_codelet_file(__VA_ARGS__), ipu_leave())
 #define ipu_graph_add_codelet_source(...) (IPU_ENTER, ipu_graph_add_codelet_source(__VA_ARGS__), ipu_leave())
-#define ipu_graph_add_compute_set(...) ipu_compute_set_left((IPU_ENTER, ipu_graph_add_compute_set(__VA_ARGS__)))
+#define ipu_graph_add_compute_set(...) \
+    ipu_compute_set_left((IPU_ENTER, ipu_graph_add_compute_set(__VA_ARGS__)))
 #define ipu_graph_add_vertex(...) ipu_vertex_left((IPU_ENTER, ipu_graph_add_vertex(__VA_ARGS__)))
 #define ipu_graph_set_vertex_tile(...) (IPU_ENTER, ipu_graph_set_vertex_tile(__VA_ARGS__), ipu_leave())
 #define ipu_vertex_connect(...) (IPU_ENTER, ipu_vertex_connect(__VA_ARGS__), ipu_leave())
@@ -173,6 +178,7 @@ IPU_LEFT(ipu_vertex, ipu_vertex)
 #define ipu_vertex_set(...) (IPU_ENTER, ipu_vertex_set(__VA_ARGS__), ipu_leave())
 #define ipu_vertex_set_data(...) (IPU_ENTER, ipu_vertex_set_data(__VA_ARGS__), ipu_leave())
 #define ipu_vertex_set_cycles(...) (IPU_ENTER, ipu_vertex_set_cycles(__VA_ARGS__), ipu_leave())
-#define ipu_graph_set_cycle_estimator(...) (IPU_ENTER, ipu_graph_set_cycle_estimator(__VA_ARGS__), ipu_leave())
+#define ipu_graph_set_cycle_estimator(...) \
+    (IPU_ENTER, ipu_graph_set_cycle_estimator(__VA_ARGS__), ipu_leave())
 #endif
 #endif

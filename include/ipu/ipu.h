@@ -14,6 +14,8 @@
 #include "ipu/options.h"
 #include "ipu/engine.h"
 #include "ipu/text.h"
+#include "ipu/cost.h"
+#include "ipu/profile.h"
 #include "ipu/version.h"
 
 #endif

@@ -25,11 +25,11 @@ void ipu_enter(const char *file, int line);
 void ipu_leave(void);
 
 #define IPU_ENTER ipu_enter(__FILE__, __LINE__)
-#define IPU_LEFT(name, type)                      \
-    static inline type name##_left(type value)    \
-    {                                             \
-        ipu_leave();                              \
-        return value;                             \
+#define IPU_LEFT(name, type)                   \
+    static inline type name##_left(type value) \
+    {                                          \
+        ipu_leave();                           \
+        return value;                          \
     }
 
 #ifdef __cplusplus

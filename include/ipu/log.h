@@ -18,7 +18,13 @@ extern "C" {
 #endif
 
 #define IPU_LOG_LEVEL_LIST(X) \
-    X(OFF, "OFF") X(PRINT, "PRINT") X(ERR, "ERR") X(WARN, "WARN") X(INFO, "INFO") X(DEBUG, "DEBUG") X(TRACE, "TRACE")
+    X(OFF, "OFF")             \
+    X(PRINT, "PRINT")         \
+    X(ERR, "ERR")             \
+    X(WARN, "WARN")           \
+    X(INFO, "INFO")           \
+    X(DEBUG, "DEBUG")         \
+    X(TRACE, "TRACE")
 
 typedef enum ipu_log_level {
 #define X(name, text) IPU_LOG_##name,

@@ -29,7 +29,8 @@ ipu_status ipu_options_set(ipu_options *options, const char *key, const char *va
 /* Every key of a JSON object, e.g. {"threads": "2"}. Nothing is set if one is wrong. */
 ipu_status ipu_options_set_json(ipu_options *options, const char *json);
 
-/* The value in force; NULL for an unknown key. Borrowed until the next set. */
+/* The value set, or the default; NULL for an unknown key. What the environment overrides is not shown: it is
+ * read when the options are used. Borrowed until the next set. */
 const char *ipu_options_get(const ipu_options *options, const char *key);
 
 /* The i-th key, its default, and what it does; NULL past the last. Borrowed: static. */

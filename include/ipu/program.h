@@ -53,7 +53,8 @@ void ipu_program_add_repeat(ipu_program p, int64_t n, ipu_program body);
 /* Run `condition`; while the scalar `predicate` then is true (for _false: false), run `body` and
  * begin again. A predicate has one element of type bool or an integer; not zero is true. */
 void ipu_program_add_while_true(ipu_program p, ipu_program condition, ipu_tensor predicate, ipu_program body);
-void ipu_program_add_while_false(ipu_program p, ipu_program condition, ipu_tensor predicate, ipu_program body);
+void ipu_program_add_while_false(ipu_program p, ipu_program condition, ipu_tensor predicate,
+                                 ipu_program body);
 /* A null program (id 0) for either branch: nothing. */
 void ipu_program_add_if(ipu_program p, ipu_tensor predicate, ipu_program then, ipu_program otherwise);
 
@@ -73,7 +74,9 @@ void         ipu_program_add_call(ipu_program p, ipu_function f);
 typedef enum ipu_sync_type { IPU_SYNC_INTERNAL, IPU_SYNC_EXTERNAL, IPU_SYNC_GLOBAL } ipu_sync_type;
 /* A barrier by itself; costs cycles on a chip, nothing on a host. */
 void ipu_program_add_sync(ipu_program p, ipu_sync_type type);
-/* "title: [1.0000000 1.5000000]" to the log at level PRINT. `title` NULL: the variable's name. */
+/* "title: [1.0000000 1.5000000]" to the log at level PRINT: floats with 7 decimals, a scalar without
+ * brackets, from rank 2 on a line for each outermost row; with several replicas, one for each, with
+ * " (replica r)" after the title. `title` NULL: the variable's name. */
 void ipu_program_add_print(ipu_program p, const char *title, ipu_tensor t);
 /* Stop the run with IPU_ABORTED and this message if the predicate is true. */
 void ipu_program_add_abort_if(ipu_program p, ipu_tensor predicate, const char *message);
@@ -140,7 +143,8 @@ IPU_LEFT(ipu_function, ipu_function)
 #define ipu_program_add_abort_if(...) (IPU_ENTER, ipu_program_add_abort_if(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_error(...) (IPU_ENTER, ipu_program_add_error(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_write_undef(...) (IPU_ENTER, ipu_program_add_write_undef(__VA_ARGS__), ipu_leave())
-#define ipu_program_add_cross_replica_copy(...) (IPU_ENTER, ipu_program_add_cross_replica_copy(__VA_ARGS__), ipu_leave())
+#define ipu_program_add_cross_replica_copy(...) \
+    (IPU_ENTER, ipu_program_add_cross_replica_copy(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_kernel(...) (IPU_ENTER, ipu_program_add_kernel(__VA_ARGS__), ipu_leave())
 #endif
 #endif

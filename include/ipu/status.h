@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/* clang-format off */
 #define IPU_STATUS_LIST(X)                                                  \
     X(OK,            "ok")                                                  \
     X(INVALID,       "the caller passed something that is wrong")           \
@@ -25,6 +26,7 @@ extern "C" {
     X(ABORTED,       "the program stopped itself with an error")            \
     X(TILE_OVERFLOW, "a tile's memory is full")                             \
     X(FORKED,        "an engine was used in a child of the process that made it")
+/* clang-format on */
 
 typedef enum ipu_status {
 #define X(name, text) IPU_##name,
@@ -41,10 +43,10 @@ const char *ipu_status_text(ipu_status status);
 const char *ipu_message(void);
 
 /* Return early from a function that itself returns ipu_status. */
-#define IPU_TRY(expr)                                 \
-    do {                                              \
-        ipu_status ipu_try_ = (expr);                 \
-        if (ipu_try_ != IPU_OK) return ipu_try_;      \
+#define IPU_TRY(expr)                            \
+    do {                                         \
+        ipu_status ipu_try_ = (expr);            \
+        if (ipu_try_ != IPU_OK) return ipu_try_; \
     } while (0)
 
 #ifdef __cplusplus

@@ -35,10 +35,9 @@ typedef enum ipu_stream_mode {
 } ipu_stream_mode;
 
 /* `n_elements` is the size of one transfer. */
-ipu_stream ipu_graph_add_host_to_device(ipu_graph *g, const char *handle, ipu_type type,
-                                        int64_t n_elements, ipu_stream_mode mode);
-ipu_stream ipu_graph_add_device_to_host(ipu_graph *g, const char *handle, ipu_type type,
-                                        int64_t n_elements);
+ipu_stream ipu_graph_add_host_to_device(ipu_graph *g, const char *handle, ipu_type type, int64_t n_elements,
+                                        ipu_stream_mode mode);
+ipu_stream ipu_graph_add_device_to_host(ipu_graph *g, const char *handle, ipu_type type, int64_t n_elements);
 
 /* `n_rows` rows of `n_elements` each, zero at first; every replica has its own. */
 ipu_remote_buffer ipu_graph_add_remote_buffer(ipu_graph *g, const char *handle, ipu_type type,
@@ -55,9 +54,12 @@ void ipu_graph_add_host_read(ipu_graph *g, const char *handle, ipu_tensor t);
 #ifndef IPU_NO_LOCATIONS
 IPU_LEFT(ipu_stream, ipu_stream)
 IPU_LEFT(ipu_remote_buffer, ipu_remote_buffer)
-#define ipu_graph_add_host_to_device(...) ipu_stream_left((IPU_ENTER, ipu_graph_add_host_to_device(__VA_ARGS__)))
-#define ipu_graph_add_device_to_host(...) ipu_stream_left((IPU_ENTER, ipu_graph_add_device_to_host(__VA_ARGS__)))
-#define ipu_graph_add_remote_buffer(...) ipu_remote_buffer_left((IPU_ENTER, ipu_graph_add_remote_buffer(__VA_ARGS__)))
+#define ipu_graph_add_host_to_device(...) \
+    ipu_stream_left((IPU_ENTER, ipu_graph_add_host_to_device(__VA_ARGS__)))
+#define ipu_graph_add_device_to_host(...) \
+    ipu_stream_left((IPU_ENTER, ipu_graph_add_device_to_host(__VA_ARGS__)))
+#define ipu_graph_add_remote_buffer(...) \
+    ipu_remote_buffer_left((IPU_ENTER, ipu_graph_add_remote_buffer(__VA_ARGS__)))
 #define ipu_graph_add_host_write(...) (IPU_ENTER, ipu_graph_add_host_write(__VA_ARGS__), ipu_leave())
 #define ipu_graph_add_host_read(...) (IPU_ENTER, ipu_graph_add_host_read(__VA_ARGS__), ipu_leave())
 #endif

@@ -43,12 +43,13 @@ typedef struct ipu_shape {
 } ipu_shape;
 
 /* IPU_SHAPE(4, 8) is a shape of rank 2; IPU_SCALAR one of rank 0. */
-#define IPU_SHAPE(...)                                                                    \
-    ((ipu_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#define IPU_SHAPE(...) ((ipu_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #define IPU_SCALAR ((ipu_shape){0, {0}})
 
 /* Half-open: begin <= i < end. */
-typedef struct ipu_interval { int64_t begin, end; } ipu_interval;
+typedef struct ipu_interval {
+    int64_t begin, end;
+} ipu_interval;
 
 /* ---- selecting ---- */
 
@@ -116,7 +117,7 @@ int64_t   ipu_tensor_n_elements(ipu_tensor t);
 ipu_type  ipu_tensor_type(ipu_tensor t);
 /* Same elements in the same order with the same shape and type. */
 bool ipu_tensor_equal(ipu_tensor a, ipu_tensor b);
-/* One run of ascending neighbours in one variable. */
+/* One run of ascending neighbours in one variable, or no element at all. */
 bool ipu_tensor_is_contiguous(ipu_tensor t);
 bool ipu_tensor_contains_aliases(ipu_tensor t);
 bool ipu_tensor_contains_constant(ipu_tensor t);
@@ -139,11 +140,10 @@ ipu_status ipu_tensor_contiguous_regions(ipu_tensor t, ipu_interval **out, size_
 
 /* Intervals of the flat tensor `t`, grouped into runs that are neighbours in memory:
  * the intervals come back in variable order in *out, and (*run_end)[r] is the end of run r
- * in that array. Elements aliased by an earlier one are left out if `drop_aliases`.
+ * in that array. With `drop_aliases` each element is there once.
  * Owned: both, free with ipu_free. */
-ipu_status ipu_tensor_sorted_regions(ipu_tensor t, const ipu_interval *intervals, size_t n,
-                                     bool drop_aliases, ipu_interval **out, size_t *n_out,
-                                     size_t **run_end, size_t *n_runs);
+ipu_status ipu_tensor_sorted_regions(ipu_tensor t, const ipu_interval *intervals, size_t n, bool drop_aliases,
+                                     ipu_interval **out, size_t *n_out, size_t **run_end, size_t *n_runs);
 
 /* One permutation applied to the flat tensor *t and to others of its length, chosen so that
  * *t has as few runs as possible. Builder. */
@@ -189,6 +189,7 @@ IPU_LEFT(ipu_tensor, ipu_tensor)
 #define ipu_tensor_concat2(...) ipu_tensor_left((IPU_ENTER, ipu_tensor_concat2(__VA_ARGS__)))
 #define ipu_tensor_append(...) ipu_tensor_left((IPU_ENTER, ipu_tensor_append(__VA_ARGS__)))
 #define ipu_tensor_reinterpret(...) ipu_tensor_left((IPU_ENTER, ipu_tensor_reinterpret(__VA_ARGS__)))
-#define ipu_tensor_reorder_to_simplify(...) (IPU_ENTER, ipu_tensor_reorder_to_simplify(__VA_ARGS__), ipu_leave())
+#define ipu_tensor_reorder_to_simplify(...) \
+    (IPU_ENTER, ipu_tensor_reorder_to_simplify(__VA_ARGS__), ipu_leave())
 #endif
 #endif

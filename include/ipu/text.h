@@ -39,8 +39,8 @@ typedef struct ipu_parsed {
  * name. A codelet without a record parses but does not compile. `side_file` NULL: none.
  * Statuses: INVALID with line, column and what was expected; IO; OUT_OF_MEMORY. */
 ipu_status ipu_graph_parse(const char *text, size_t bytes, const char *name,
-                           const ipu_codelet *const *codelets, size_t n_codelets,
-                           const char *side_file, ipu_parsed *out);
+                           const ipu_codelet *const *codelets, size_t n_codelets, const char *side_file,
+                           ipu_parsed *out);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/* clang-format off */
 typedef struct ipu_half { uint16_t bits; } ipu_half;         /* IEEE binary16 */
 typedef struct ipu_bfloat16 { uint16_t bits; } ipu_bfloat16; /* upper half of a binary32 */
 
@@ -39,6 +40,7 @@ typedef enum ipu_type {
 #undef X
     IPU_N_TYPES
 } ipu_type;
+/* clang-format on */
 
 size_t ipu_type_size(ipu_type type);
 
@@ -60,6 +62,7 @@ void ipu_half_to_floats(const ipu_half *from, float *to, size_t n);
 
 /* The constant of a C type: IPU_TYPE_OF(float) is IPU_FLOAT. */
 #ifndef __cplusplus
+/* clang-format off */
 #define IPU_TYPE_OF(T)                                                          \
     _Generic((T *)0,                                                            \
         _Bool *: IPU_BOOL, ipu_half *: IPU_HALF, ipu_bfloat16 *: IPU_BFLOAT16,  \
@@ -71,6 +74,8 @@ void ipu_half_to_floats(const ipu_half *from, float *to, size_t n);
         long *: (sizeof(long) == 8 ? IPU_INT64 : IPU_INT32),                    \
         unsigned long *: (sizeof(long) == 8 ? IPU_UINT64 : IPU_UINT32),         \
         long long *: IPU_INT64, unsigned long long *: IPU_UINT64)
+/* clang-format on */
+
 #endif
 
 #ifdef __cplusplus

@@ -57,7 +57,10 @@ char *ipu__strdup(const char *text)
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
-static size_t mapped_bytes(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE + (bytes == 0 ? PAGE : 0); }
+static size_t mapped_bytes(size_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE + (bytes == 0 ? PAGE : 0);
+}
 
 void *ipu__alloc_pages(size_t bytes)
 {

@@ -39,7 +39,9 @@ static void pushed_elements_survive_growth(void **state)
 static void structs_are_pushed_as_compound_literals(void **state)
 {
     (void)state;
-    struct pair { int a, b; };
+    struct pair {
+        int a, b;
+    };
     IPU_ARRAY(struct pair) list = {0};
     assert_true(ipu__push(&list, (struct pair){1, 2}));
     assert_int_equal(list.at[0].a, 1);

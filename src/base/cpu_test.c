@@ -55,8 +55,12 @@ static void x86_features_agree_with_the_kernel(void **state)
         unsigned    feature;
         const char *word;
     } pairs[] = {
-        {IPU__CPU_AVX2, "avx2"},         {IPU__CPU_FMA, "fma"},           {IPU__CPU_F16C, "f16c"},
-        {IPU__CPU_AVX512F, "avx512f"},   {IPU__CPU_AVX512BW, "avx512bw"}, {IPU__CPU_AVX512VL, "avx512vl"},
+        {IPU__CPU_AVX2, "avx2"},
+        {IPU__CPU_FMA, "fma"},
+        {IPU__CPU_F16C, "f16c"},
+        {IPU__CPU_AVX512F, "avx512f"},
+        {IPU__CPU_AVX512BW, "avx512bw"},
+        {IPU__CPU_AVX512VL, "avx512vl"},
         {IPU__CPU_AVX512_BF16, "avx512_bf16"},
     };
     if (kernel_says("fpu") != 1) skip(); /* not x86, or no /proc */

@@ -67,9 +67,9 @@ static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array 
 ipu_status ipu__file_read(const char *path, size_t limit, char **out, size_t *bytes)
 {
     bytes_array data = {0};
-    *out   = NULL;
-    *bytes = 0;
-    int fd = open_retrying(path, O_RDONLY, 0);
+    *out             = NULL;
+    *bytes           = 0;
+    int fd           = open_retrying(path, O_RDONLY, 0);
     if (fd < 0) return fail_errno("cannot open", path);
     ipu_status status = read_open(fd, path, limit, &data);
     close(fd);
@@ -114,8 +114,8 @@ static ipu_status find_target(const char *path, target *t)
 static int open_temporary(target *t)
 {
     static atomic_uint counter;
-    const char *slash = strrchr(t->path, '/');
-    int         folder = slash ? (int)(slash + 1 - t->path) : 0, fd;
+    const char        *slash  = strrchr(t->path, '/');
+    int                folder = slash ? (int)(slash + 1 - t->path) : 0, fd;
     do {
         int n = snprintf(t->temporary, sizeof t->temporary, "%.*s.ipu-%ld-%u.tmp", folder, t->path,
                          (long)getpid(), atomic_fetch_add(&counter, 1));
@@ -158,7 +158,7 @@ ipu_status ipu__file_write(const char *path, const void *data, size_t bytes)
     IPU_TRY(find_target(path, &t));
     int fd = open_temporary(&t);
     if (fd < 0) return fail_errno("cannot make a temporary file beside", path);
-    bool ok = (!t.exists || fchmod(fd, t.mode) == 0) && write_all(fd, data, bytes) && fsync(fd) == 0;
+    bool ok    = (!t.exists || fchmod(fd, t.mode) == 0) && write_all(fd, data, bytes) && fsync(fd) == 0;
     int  error = errno;
     if (close(fd) != 0 && ok) { /* network file systems find out here that the disk is full */
         ok    = false;

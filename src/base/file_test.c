@@ -239,7 +239,7 @@ static void refused_memory_is_reported_at_every_allocation(void **state)
     (void)state;
     char      *data;
     size_t     bytes;
-    ipu_status status = IPU_OUT_OF_MEMORY;
+    ipu_status status  = IPU_OUT_OF_MEMORY;
     int        refused = 0;
     ipu__alloc_set(limited, NULL);
     for (int allowed = 0; status == IPU_OUT_OF_MEMORY; allowed++) {

@@ -19,15 +19,16 @@
 #include "base/alloc.h"
 
 /* Poplar's modules. */
-#define MODULE_LIST(X) \
-    X(codelets, CODELETS) X(engine, ENGINE) X(graph, GRAPH) X(profiler, PROFILER) X(program, PROGRAM) \
-    X(target, TARGET) X(tensor, TENSOR)
+#define MODULE_LIST(X)    \
+    X(codelets, CODELETS) \
+    X(engine, ENGINE)     \
+    X(graph, GRAPH) X(profiler, PROFILER) X(program, PROGRAM) X(target, TARGET) X(tensor, TENSOR)
 
 enum {
 #define X(name, upper) MODULE_##upper,
     MODULE_LIST(X)
 #undef X
-    OTHER, /* any other name */
+        OTHER, /* any other name */
     N_MODULES
 };
 
@@ -168,8 +169,8 @@ static int level_or_warn(const char *variable, const char *value)
     if (level >= 0) return level;
     char text[192];
     snprintf(text, sizeof text,
-             "%s: expected OFF, ERR, WARN, INFO, DEBUG or TRACE, found \"%.40s\": taken as WARN",
-             variable, value);
+             "%s: expected OFF, ERR, WARN, INFO, DEBUG or TRACE, found \"%.40s\": taken as WARN", variable,
+             value);
     write_own(IPU_LOG_WARN, "log", text);
     return IPU_LOG_WARN;
 }

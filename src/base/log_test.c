@@ -167,8 +167,8 @@ static void lines_have_a_time_a_module_and_a_letter(void **state)
     in_child("IPU_LOG_LEVEL=WARN", say_everything);
     char *line = strchr(err_text, '\n') + 1; /* after the bare one */
     assert_int_equal(strncmp(err_text, "printed\n", 8), 0);
-    int found = sscanf(line, "%2d:%2d:%2d.%3d [ipu:engine] %c e1%n", &hour, &minute, &second, &milli,
-                       &letter, &n);
+    int found = sscanf(line, "%2d:%2d:%2d.%3d [ipu:engine] %c e1%n", &hour, &minute, &second, &milli, &letter,
+                       &n);
     assert_int_equal(found, 5);
     assert_in_range(hour, 0, 23);
     assert_in_range(minute, 0, 59);

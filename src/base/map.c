@@ -42,7 +42,8 @@ static bool rehash(ipu__map *map, size_t capacity)
 
 bool ipu__map_set(ipu__map *map, const char *key, uint32_t value)
 {
-    if (2 * (map->n + 1) > map->capacity && !rehash(map, map->capacity ? 2 * map->capacity : 16)) return false;
+    if (2 * (map->n + 1) > map->capacity && !rehash(map, map->capacity ? 2 * map->capacity : 16))
+        return false;
     uint32_t       hash = ipu__hash_text(key);
     ipu__map_slot *slot = slot_of(map, key, hash);
     if (!slot->key) map->n++;

@@ -102,8 +102,8 @@ static void refusal_leaves_the_map_as_it_was(void **state)
 {
     (void)state;
     static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
-    ipu__map map = {0};
-    uint32_t value, n = 0;
+    ipu__map                 map    = {0};
+    uint32_t                 value, n = 0;
     ipu__alloc_set(refusing, NULL);
     assert_false(ipu__map_set(&map, "a", 0));
     ipu__alloc_set(NULL, NULL);

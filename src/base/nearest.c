@@ -46,6 +46,7 @@ void ipu__nearest_try(ipu__nearest *nearest, const char *name)
 
 const char *ipu__nearest_hint(ipu__nearest *nearest)
 {
-    if (nearest->best) snprintf(nearest->hint, sizeof nearest->hint, " (did you mean \"%s\"?)", nearest->best);
+    if (nearest->best)
+        snprintf(nearest->hint, sizeof nearest->hint, " (did you mean \"%s\"?)", nearest->best);
     return nearest->hint;
 }

@@ -11,7 +11,7 @@
 static const char *hint_for(ipu__nearest *nearest, const char *wanted)
 {
     static const char *const names[] = {"threads", "memory.share", "print.limit", "x", "AdderVertex"};
-    *nearest = ipu__nearest_to(wanted);
+    *nearest                         = ipu__nearest_to(wanted);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) ipu__nearest_try(nearest, names[i]);
     return ipu__nearest_hint(nearest);
 }

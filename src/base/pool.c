@@ -137,8 +137,8 @@ static void leave_cpu(int cpu, long long *last_left)
 
 static void *worker_main(void *arg)
 {
-    const worker *self = arg;
-    ipu__pool    *pool = self->pool;
+    const worker *self      = arg;
+    ipu__pool    *pool      = self->pool;
     long long     last_left = 0;
     char          name[16];
     snprintf(name, sizeof name, "ipu-%d", self->part);
@@ -195,7 +195,7 @@ static int start_workers(ipu__pool *pool, int *error)
     pthread_attr_t attr;
     sigset_t       all, before;
     int            n = 0;
-    *error = pthread_attr_init(&attr);
+    *error           = pthread_attr_init(&attr);
     if (*error) return 0;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     sigfillset(&all);

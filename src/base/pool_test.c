@@ -218,7 +218,7 @@ static void several_pools_run_at_once(void **state)
 static void run_inner(void *work, int part, int n_parts)
 {
     (void)n_parts;
-    int runs = 10;
+    int runs            = 10;
     ((int *)work)[part] = use_a_pool(&runs) == NULL;
 }
 
@@ -312,7 +312,7 @@ static void refused_memory_is_reported_at_every_allocation(void **state)
     }
     assert_true(allowed > 1);
     calls_left = 0; /* a run and the end need none */
-    tally t = {0};
+    tally t    = {0};
     ipu__pool_run(pool, count, &t);
     ipu__pool_destroy(pool);
     assert_int_equal(t.calls[2], 1);

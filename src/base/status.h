@@ -10,7 +10,8 @@
 
 /* Set this thread's message and return `status`. */
 ipu_status ipu__fail(ipu_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-ipu_status ipu__vfail(ipu_status status, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+ipu_status ipu__vfail(ipu_status status, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* IPU_OUT_OF_MEMORY with its sentence. Formats nothing, so that it cannot fail itself. */
 ipu_status ipu__fail_memory(void);

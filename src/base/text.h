@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 typedef struct ipu__text { /* all zero: empty */
-    char  *at; /* NULL or ends in 0 */
+    char  *at;             /* NULL or ends in 0 */
     size_t n, capacity;
     bool   failed;
 } ipu__text;

@@ -87,7 +87,7 @@ float ipu_half_to_float(ipu_half value)
         u = (h << 13) + HALF_REBIAS;
     } else if (h) { /* h * 2^-24: move the leading bit to where it is implied */
         unsigned shift = (unsigned)__builtin_clz(h) - 8;
-        u = (h << shift) - 0x800000 + ((127 - 1 - shift) << 23);
+        u              = (h << shift) - 0x800000 + ((127 - 1 - shift) << 23);
     } else {
         u = 0;
     }

@@ -32,10 +32,10 @@ static float float_of(uint32_t bits)
 static void sizes_and_names_are_those_of_the_list(void **state)
 {
     (void)state;
-#define X(constant, text, ctype)                                 \
+#define X(constant, text, ctype)                                    \
     assert_int_equal(ipu_type_size(IPU_##constant), sizeof(ctype)); \
-    assert_string_equal(ipu_type_name(IPU_##constant), text);    \
-    assert_int_equal(ipu_type_find(text), IPU_##constant);       \
+    assert_string_equal(ipu_type_name(IPU_##constant), text);       \
+    assert_int_equal(ipu_type_find(text), IPU_##constant);          \
     assert_int_equal(IPU_TYPE_OF(ctype), IPU_##constant);
     IPU_TYPE_LIST(X)
 #undef X
@@ -145,10 +145,10 @@ static void known_halves(void **state)
         float    value;
         uint16_t bits;
     } known[] = {
-        {0.0f, 0x0000},     {-0.0f, 0x8000},         {1.0f, 0x3c00},         {-2.0f, 0xc000},
-        {0.1f, 0x2e66},     {65504.0f, 0x7bff},      {65519.996f, 0x7bff},   {65520.0f, 0x7c00},
-        {1e30f, 0x7c00},    {-INFINITY, 0xfc00},     {0x1p-14f, 0x0400},     {0x1p-24f, 0x0001},
-        {0x1p-25f, 0x0000}, {0x1.000002p-25f, 1},    {-0x1p-149f, 0x8000},   {0x1.ffep-15f, 0x0400},
+        {0.0f, 0x0000},     {-0.0f, 0x8000},      {1.0f, 0x3c00},       {-2.0f, 0xc000},
+        {0.1f, 0x2e66},     {65504.0f, 0x7bff},   {65519.996f, 0x7bff}, {65520.0f, 0x7c00},
+        {1e30f, 0x7c00},    {-INFINITY, 0xfc00},  {0x1p-14f, 0x0400},   {0x1p-24f, 0x0001},
+        {0x1p-25f, 0x0000}, {0x1.000002p-25f, 1}, {-0x1p-149f, 0x8000}, {0x1.ffep-15f, 0x0400},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint16_t found = ipu_half_from_float(known[i].value).bits;
@@ -252,8 +252,8 @@ static void every_bfloat16_survives_the_way_to_float_and_back(void **state)
 /* Of the two neighbours the nearer wins, the even one if neither is nearer. */
 static void check_bfloat16_from(uint32_t bits)
 {
-    uint16_t low  = (uint16_t)(bits >> 16);
-    double   x    = float_of(bits), a = float_of((uint32_t)low << 16);
+    uint16_t low = (uint16_t)(bits >> 16);
+    double   x = float_of(bits), a = float_of((uint32_t)low << 16);
     double   b    = low == 0x7f7f ? 0x1p128 : float_of((low + 1u) << 16);
     uint16_t best = x - a < b - x || (x - a == b - x && low % 2 == 0) ? low : (uint16_t)(low + 1);
     uint16_t plus = ipu_bfloat16_from_float((float)x).bits, minus = ipu_bfloat16_from_float((float)-x).bits;

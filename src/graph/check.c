@@ -37,12 +37,12 @@ static ipu_status conclude(ipu__problems *p)
 typedef enum mapped { UNKNOWN, COMPLETE, PARTIAL, REPORTED } mapped;
 
 typedef struct checker {
-    ipu_graph    *g;
-    ipu__problems problems;
-    unsigned char *mapped;      /* by variable */
-    uint32_t      *steps_done;  /* by program: this many steps have been looked at */
-    unsigned char *set_done;    /* by compute set */
-    unsigned char *function_done;
+    ipu_graph        *g;
+    ipu__problems     problems;
+    unsigned char    *mapped;     /* by variable */
+    uint32_t         *steps_done; /* by program: this many steps have been looked at */
+    unsigned char    *set_done;   /* by compute set */
+    unsigned char    *function_done;
     ipu__race_scratch races;
     bool              need_bodies;
 } checker;
@@ -71,18 +71,20 @@ static mapped mapping_state(checker *c, uint32_t var)
 static void check_interval(checker *c, ipu__interval x, user by)
 {
     if (mapping_state(c, x.var) != PARTIAL) return;
-    ipu__variable        *v = &c->g->variables.at[x.var];
-    const ipu__placement *p = ipu__mapping_find(&v->mapping, x.begin), *past = v->mapping.places.at + v->mapping.places.n;
-    int64_t               at = x.begin;
+    ipu__variable        *v    = &c->g->variables.at[x.var];
+    const ipu__placement *p    = ipu__mapping_find(&v->mapping, x.begin),
+                         *past = v->mapping.places.at + v->mapping.places.n;
+    int64_t at                 = x.begin;
     for (; p && p < past && at < x.end && p->begin <= at; p++) at = p->end;
     if (at >= x.end) return;
     int64_t gap_end = p && p < past && p->begin < x.end ? p->begin : x.end;
     char    where[IPU__WHERE_BYTES];
-    ipu__problem(&c->problems, v->location,
-                 "variable %s %s%s: elements [%lld, %lld) are not mapped to a tile, but used by %s (%s): map them with "
-                 "ipu_graph_set_tile_mapping or ipu_graph_map_linearly",
-                 ipu__variable_str(c->g, x.var), ipu_type_name(v->type), ipu__shape_str(&v->shape), (long long)at,
-                 (long long)gap_end, by.text, ipu__graph_where(c->g, by.location, where));
+    ipu__problem(
+        &c->problems, v->location,
+        "variable %s %s%s: elements [%lld, %lld) are not mapped to a tile, but used by %s (%s): map them with "
+        "ipu_graph_set_tile_mapping or ipu_graph_map_linearly",
+        ipu__variable_str(c->g, x.var), ipu_type_name(v->type), ipu__shape_str(&v->shape), (long long)at,
+        (long long)gap_end, by.text, ipu__graph_where(c->g, by.location, where));
     c->mapped[x.var] = REPORTED;
 }
 
@@ -112,16 +114,18 @@ static void check_mapped(checker *c, uint32_t view, user by)
 /* ---- vertices ---- */
 
 /* What a field writes must not name an element twice: which of the two values stays would be chance. */
-static void check_repeats(checker *c, const ipu__compute_set *cs, const ipu__vertex *v, const ipu_codelet_field *f,
-                          uint32_t view)
+static void check_repeats(checker *c, const ipu__compute_set *cs, const ipu__vertex *v,
+                          const ipu_codelet_field *f, uint32_t view)
 {
     ipu__run run;
     bool     ok = true;
-    if (ipu__field_direction(f->form) == IPU_DIRECTION_IN || ipu__view_contiguous(&c->g->views, view, &run)) return;
+    if (ipu__field_direction(f->form) == IPU_DIRECTION_IN || ipu__view_contiguous(&c->g->views, view, &run))
+        return;
     if (ipu__view_has_aliases(&c->g->views, view, &ok))
-        ipu__problem(&c->problems, v->location,
-                     "vertex \"%s\" of compute set \"%s\": field \"%s\" writes a tensor that selects some elements twice",
-                     c->g->codelets.at[v->codelet].name, cs->name, f->name);
+        ipu__problem(
+            &c->problems, v->location,
+            "vertex \"%s\" of compute set \"%s\": field \"%s\" writes a tensor that selects some elements twice",
+            c->g->codelets.at[v->codelet].name, cs->name, f->name);
     if (!ok) c->problems.out_of_memory = true;
 }
 
@@ -133,8 +137,10 @@ static void check_field(checker *c, const ipu__compute_set *cs, uint32_t id, uin
     uint32_t                 link    = c->g->links.at[v->links + field];
     if (link == 0) {
         bool is_state = ipu__field_direction(f->form) == IPU_DIRECTION_STATE;
-        ipu__problem(&c->problems, v->location, "vertex \"%s\" of compute set \"%s\": field \"%s\" %s", codelet->name, cs->name,
-                     f->name, is_state ? "has no value: set it with ipu_vertex_set" : "is not connected: use ipu_vertex_connect");
+        ipu__problem(&c->problems, v->location, "vertex \"%s\" of compute set \"%s\": field \"%s\" %s",
+                     codelet->name, cs->name, f->name,
+                     is_state ? "has no value: set it with ipu_vertex_set"
+                              : "is not connected: use ipu_vertex_connect");
         return;
     }
     if (ipu__field_direction(f->form) == IPU_DIRECTION_STATE) return;
@@ -147,7 +153,8 @@ static void check_field(checker *c, const ipu__compute_set *cs, uint32_t id, uin
     for (uint32_t i = 0; i < n; i++) {
         char text[256] = "";
         if (!surely_mapped(c, views[i])) {
-            snprintf(text, sizeof text, "field \"%s\" of vertex \"%s\" of compute set \"%s\"", f->name, codelet->name, cs->name);
+            snprintf(text, sizeof text, "field \"%s\" of vertex \"%s\" of compute set \"%s\"", f->name,
+                     codelet->name, cs->name);
             check_mapped(c, views[i], (user){text, v->location});
         }
         check_repeats(c, cs, v, f, views[i]);
@@ -165,10 +172,13 @@ static void check_compute_set(checker *c, uint32_t id)
         const ipu__codelet *codelet = &c->g->codelets.at[v->codelet];
         if (v->tile == IPU__NO_TILE)
             ipu__problem(&c->problems, v->location,
-                         "vertex \"%s\" of compute set \"%s\" is on no tile: use ipu_graph_set_vertex_tile", codelet->name, cs->name);
+                         "vertex \"%s\" of compute set \"%s\" is on no tile: use ipu_graph_set_vertex_tile",
+                         codelet->name, cs->name);
         if (c->need_bodies && !codelet->compute)
-            ipu__problem(&c->problems, v->location, "codelet \"%s\" is known by its signature only: add its body with ipu_graph_add_codelet",
-                         codelet->name);
+            ipu__problem(
+                &c->problems, v->location,
+                "codelet \"%s\" is known by its signature only: add its body with ipu_graph_add_codelet",
+                codelet->name);
         for (uint32_t f = 0; f < codelet->n_fields; f++) check_field(c, cs, i, f);
     }
     ipu__race_check(&c->races, &c->problems, cs);
@@ -183,7 +193,8 @@ static void check_kernel(checker *c, const ipu__step *step)
     const ipu__kernel_step *k = &c->g->kernel_steps.at[step->object];
     for (int i = 0; i < k->call.n_operands; i++) {
         char text[256];
-        snprintf(text, sizeof text, "operand \"%s\" of kernel \"%s\"", k->call.def->operands[i].name, k->call.def->name);
+        snprintf(text, sizeof text, "operand \"%s\" of kernel \"%s\"", k->call.def->operands[i].name,
+                 k->call.def->name);
         check_mapped(c, k->views[i], (user){text, step->location});
     }
 }
@@ -244,8 +255,8 @@ static ipu_status check_handles(const ipu_graph *g, const ipu_program *programs,
 ipu_status ipu__graph_check(ipu_graph *graph, const ipu_program *programs, size_t n, bool need_bodies)
 {
     IPU_TRY(check_handles(graph, programs, n));
-    ipu_graph *g = graph->root;
-    checker    c = {.g = g, .problems = {.g = g}, .need_bodies = need_bodies};
+    ipu_graph *g    = graph->root;
+    checker    c    = {.g = g, .problems = {.g = g}, .need_bodies = need_bodies};
     c.mapped        = ipu__alloc_zeroed(g->variables.n);
     c.steps_done    = ipu__alloc_zeroed(g->programs.n * sizeof *c.steps_done);
     c.set_done      = ipu__alloc_zeroed(g->compute_sets.n);

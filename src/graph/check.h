@@ -20,7 +20,8 @@ typedef struct ipu__problems {
     bool             out_of_memory;
 } ipu__problems;
 
-void ipu__problem(ipu__problems *p, uint32_t location, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ipu__problem(ipu__problems *p, uint32_t location, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- race.c: who touches what in one compute set ---- */
 

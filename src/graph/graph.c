@@ -10,18 +10,19 @@
 static bool reserve_null_ids(ipu_graph *g)
 {
     return ipu__push(&g->variables, (ipu__variable){0}) && ipu__push(&g->codelets, (ipu__codelet){0})
-           && ipu__push(&g->compute_sets, (ipu__compute_set){0}) && ipu__push(&g->vertices, (ipu__vertex){0})
-           && ipu__push(&g->links, 0) && ipu__push(&g->lists, 0) && ipu__push(&g->states, NULL)
-           && ipu__push(&g->streams, (ipu__stream){0}) && ipu__push(&g->remote_buffers, (ipu__remote_buffer){0})
-           && ipu__push(&g->programs, (ipu__program){0}) && ipu__push(&g->functions, (ipu__function){0})
-           && ipu__push(&g->kernel_steps, (ipu__kernel_step){0}) && ipu__push(&g->locations, (ipu__location){0});
+        && ipu__push(&g->compute_sets, (ipu__compute_set){0}) && ipu__push(&g->vertices, (ipu__vertex){0})
+        && ipu__push(&g->links, 0) && ipu__push(&g->lists, 0) && ipu__push(&g->states, NULL)
+        && ipu__push(&g->streams, (ipu__stream){0}) && ipu__push(&g->remote_buffers, (ipu__remote_buffer){0})
+        && ipu__push(&g->programs, (ipu__program){0}) && ipu__push(&g->functions, (ipu__function){0})
+        && ipu__push(&g->kernel_steps, (ipu__kernel_step){0}) && ipu__push(&g->locations, (ipu__location){0});
 }
 
 ipu_status ipu_graph_create(const ipu_target *target, int64_t replication, ipu_graph **out)
 {
     *out = NULL;
     if (replication < 1 || target->n_ipus % replication != 0)
-        return ipu__fail(IPU_INVALID, "ipu_graph_create: replication %lld does not divide the %lld IPUs of the target",
+        return ipu__fail(IPU_INVALID,
+                         "ipu_graph_create: replication %lld does not divide the %lld IPUs of the target",
                          (long long)replication, (long long)target->n_ipus);
     ipu_graph *g = ipu__alloc_zeroed(sizeof *g);
     if (!g) return ipu__fail_memory();
@@ -134,11 +135,12 @@ uint32_t ipu__graph_here(ipu_graph *graph)
     if (!here.file) return 0;
     size_t    slot = (size_t)here.line % (sizeof g->location_cache / sizeof *g->location_cache);
     uint32_t *id   = &g->location_cache[slot];
-    if (*id && g->locations.at[*id].line == here.line && strcmp(g->locations.at[*id].file, here.file) == 0) return *id;
+    if (*id && g->locations.at[*id].line == here.line && strcmp(g->locations.at[*id].file, here.file) == 0)
+        return *id;
     if (!ipu__reserve(&g->locations, 1)) return 0;
     here.file = intern_file(g, here.file);
     if (!here.file) return 0;
-    *id                            = (uint32_t)g->locations.n;
+    *id                               = (uint32_t)g->locations.n;
     g->locations.at[g->locations.n++] = here;
     return *id;
 }
@@ -230,8 +232,9 @@ ipu_tensor ipu_graph_variable_at(ipu_graph *g, int64_t i)
 uint32_t ipu__graph_tile(ipu_graph *g, const char *function, int64_t tile)
 {
     if (tile < 0 || tile >= g->n_tiles) {
-        ipu__graph_fail(g, IPU_INVALID, "%s: tile %lld is out of range: this %s has tiles 0 to %lld", function,
-                        (long long)tile, g->root == g ? "graph" : "virtual graph", (long long)g->n_tiles - 1);
+        ipu__graph_fail(g, IPU_INVALID, "%s: tile %lld is out of range: this %s has tiles 0 to %lld",
+                        function, (long long)tile, g->root == g ? "graph" : "virtual graph",
+                        (long long)g->n_tiles - 1);
         return IPU__NO_TILE;
     }
     return (uint32_t)(g->tiles ? g->tiles[tile] : tile);
@@ -255,7 +258,7 @@ ipu_graph *ipu_graph_add_virtual(ipu_graph *g, const int64_t *tiles, int64_t n)
         ipu__graph_fail_memory(g);
         return NULL;
     }
-    *v                    = (ipu_graph){.root = g->root, .n_tiles = n, .tiles = own, .next_virtual = g->root->next_virtual};
+    *v = (ipu_graph){.root = g->root, .n_tiles = n, .tiles = own, .next_virtual = g->root->next_virtual};
     g->root->next_virtual = v;
     return v;
 }
@@ -264,7 +267,8 @@ ipu_graph *ipu_graph_add_virtual_range(ipu_graph *g, int64_t begin, int64_t end)
 {
     if (!ipu__graph_ok(g)) return NULL;
     if (begin < 0 || begin >= end || end > g->n_tiles) {
-        ipu__graph_fail(g, IPU_INVALID, "ipu_graph_add_virtual_range: tiles [%lld, %lld): expected 0 <= begin < end <= %lld",
+        ipu__graph_fail(g, IPU_INVALID,
+                        "ipu_graph_add_virtual_range: tiles [%lld, %lld): expected 0 <= begin < end <= %lld",
                         (long long)begin, (long long)end, (long long)g->n_tiles);
         return NULL;
     }
@@ -283,7 +287,8 @@ ipu_graph *ipu_graph_add_virtual_range(ipu_graph *g, int64_t begin, int64_t end)
 
 enum { MOST_VARIABLES = 1 << 27 }; /* a packed piece has 27 bits for its variable */
 
-static bool check_variable(ipu_graph *g, const char *function, ipu_type type, const ipu_shape *shape, int64_t *n)
+static bool check_variable(ipu_graph *g, const char *function, ipu_type type, const ipu_shape *shape,
+                           int64_t *n)
 {
     if (!ipu__graph_ok(g)) return false;
     if (type >= IPU_N_TYPES)
@@ -291,7 +296,8 @@ static bool check_variable(ipu_graph *g, const char *function, ipu_type type, co
     else if (shape->rank < 0 || shape->rank > IPU_MAX_RANK)
         ipu__graph_fail(g, IPU_INVALID, "%s: rank %d: expected 0 to %d", function, shape->rank, IPU_MAX_RANK);
     else if (!ipu__shape_count(shape, n))
-        ipu__graph_fail(g, IPU_INVALID, "%s: shape %s: a dimension is negative or there are too many elements", function,
+        ipu__graph_fail(g, IPU_INVALID,
+                        "%s: shape %s: a dimension is negative or there are too many elements", function,
                         ipu__shape_str(shape));
     else if (g->root->variables.n >= MOST_VARIABLES)
         ipu__graph_fail(g, IPU_UNSUPPORTED, "%s: more than %d variables", function, MOST_VARIABLES);
@@ -305,16 +311,21 @@ static uint32_t whole_view(ipu_graph *g, uint32_t var, const ipu__variable *v, c
     return ipu__view_commit(&g->builder, &g->views, v->type, shape);
 }
 
-ipu_tensor ipu__graph_add_variable(ipu_graph *graph, const char *function, ipu__variable_kind kind, ipu_type type,
-                                   const ipu_shape *shape, const void *data, const char *name)
+ipu_tensor ipu__graph_add_variable(ipu_graph *graph, const char *function, ipu__variable_kind kind,
+                                   ipu_type type, const ipu_shape *shape, const void *data, const char *name)
 {
     int64_t    n;
     ipu_tensor null = {graph, 0};
     if (!check_variable(graph, function, type, shape, &n)) return null;
     ipu_graph    *g   = graph->root;
     uint32_t      var = (uint32_t)g->variables.n;
-    ipu__variable v   = {.name = ipu__graph_strdup(g, name), .type = type, .kind = kind, .shape = *shape,
-                         .n_elements = n, .data = data, .location = ipu__graph_here(g)};
+    ipu__variable v   = {.name       = ipu__graph_strdup(g, name),
+                         .type       = type,
+                         .kind       = kind,
+                         .shape      = *shape,
+                         .n_elements = n,
+                         .data       = data,
+                         .location   = ipu__graph_here(g)};
     if (!v.name) return null;
     v.view      = whole_view(g, var, &v, shape);
     v.flat_view = shape->rank == 1 ? v.view : whole_view(g, var, &v, &IPU_SHAPE(n));
@@ -344,27 +355,37 @@ static ipu_tensor add_constant(ipu_graph *g, const char *function, ipu_type type
     return ipu__graph_add_variable(g, function, IPU__CONSTANT, type, shape, *data, name);
 }
 
-ipu_tensor ipu_graph_add_constant(ipu_graph *g, ipu_type type, ipu_shape shape, const void *data, const char *name)
+ipu_tensor ipu_graph_add_constant(ipu_graph *g, ipu_type type, ipu_shape shape, const void *data,
+                                  const char *name)
 {
     void      *own;
-    ipu_tensor t = add_constant(g, __func__, type, &shape, &own, name);
+    ipu_tensor t     = add_constant(g, __func__, type, &shape, &own, name);
     size_t     bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(type);
-    if (own && bytes > 0) memcpy(own, data, bytes); /* of an empty one, `data` may be NULL */
+    if (!own || bytes == 0) return t; /* of an empty one, `data` may be NULL */
+    if (!data) {
+        ipu__graph_fail(g, IPU_INVALID, "%s: no data for a constant of shape %s", __func__,
+                        ipu__shape_str(&shape));
+        return (ipu_tensor){g, 0};
+    }
+    memcpy(own, data, bytes);
     return t;
 }
 
-ipu_tensor ipu_graph_add_constant_value(ipu_graph *g, ipu_type type, ipu_shape shape, double value, const char *name)
+ipu_tensor ipu_graph_add_constant_value(ipu_graph *g, ipu_type type, ipu_shape shape, double value,
+                                        const char *name)
 {
     void      *own;
     char       element[8];
     ipu_tensor t = add_constant(g, __func__, type, &shape, &own, name);
     if (!own) return t;
     if (!ipu__value_from_double(type, value, element)) {
-        ipu__graph_fail(g, IPU_INVALID, "ipu_graph_add_constant_value: %g is no value of type %s", value, ipu_type_name(type));
+        ipu__graph_fail(g, IPU_INVALID, "ipu_graph_add_constant_value: %g is no value of type %s", value,
+                        ipu_type_name(type));
         return (ipu_tensor){g, 0};
     }
     size_t size = ipu_type_size(type);
-    for (int64_t i = 0, n = ipu_tensor_n_elements(t); i < n; i++) memcpy((char *)own + (size_t)i * size, element, size);
+    for (int64_t i = 0, n = ipu_tensor_n_elements(t); i < n; i++)
+        memcpy((char *)own + (size_t)i * size, element, size);
     return t;
 }
 
@@ -378,7 +399,12 @@ void ipu_graph_set_initial_value(ipu_graph *graph, ipu_tensor t, const void *dat
     if (!ipu__graph_has(graph, __func__, t)) return;
     ipu_graph *g = graph->root;
     if (ipu_tensor_contains_constant(t)) {
-        ipu__graph_fail(g, IPU_INVALID, "%s: the tensor contains a constant, whose value is given already", __func__);
+        ipu__graph_fail(g, IPU_INVALID, "%s: the tensor contains a constant, whose value is given already",
+                        __func__);
+        return;
+    }
+    if (ipu_tensor_contains_aliases(t)) {
+        ipu__graph_fail(g, IPU_INVALID, "%s: the tensor selects some elements twice", __func__);
         return;
     }
     size_t             bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(ipu_tensor_type(t));

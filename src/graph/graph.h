@@ -78,13 +78,13 @@ typedef struct ipu__vertex {
     uint32_t codelet, compute_set, next;
     uint32_t tile; /* of the root graph */
     uint32_t location;
-    uint32_t links; /* index in graph->links of n_fields entries */
-    uint32_t state; /* index in graph->states, 0: none set */
+    uint32_t links;  /* index in graph->links of n_fields entries */
+    uint32_t state;  /* index in graph->states, 0: none set */
     uint32_t cycles; /* worker cycles on the chip, 0: not said */
 } ipu__vertex;
 
-/* A link is 0 (not connected), a view, or, for VECTORS fields, IPU__LIST | index in graph->lists of
- * [n, view...]. State fields: 1 if set. */
+/* A link is 0 (not connected), a view, or, for VECTORS fields and always for them, IPU__LIST | index in
+ * graph->lists of [n, view...]. State fields: 1 if set. */
 #define IPU__LIST 0x80000000u
 
 typedef struct ipu__stream {
@@ -116,33 +116,33 @@ typedef struct ipu__body {
 } ipu__body;
 
 /* X(name, text): members of ipu__step used by each kind */
-#define IPU__STEP_LIST(X)                                              \
-    X(SEQUENCE, "sequence")            /* body */                      \
-    X(EXECUTE, "execute")              /* object: compute set */       \
-    X(KERNEL, "kernel")                /* object: kernel call */       \
-    X(COPY, "copy")                    /* from, to */                  \
-    X(READ, "read")                    /* object: stream, to */        \
-    X(WRITE, "write")                  /* from, object: stream */      \
-    X(REMOTE_READ, "remote_read")      /* object: buffer, rows, to */  \
-    X(REMOTE_WRITE, "remote_write")    /* from, object: buffer, rows */ \
-    X(REPEAT, "repeat")                /* n, body */                   \
-    X(WHILE_TRUE, "while_true")        /* other: condition, from: predicate, body */ \
-    X(WHILE_FALSE, "while_false")      /* the same */                  \
-    X(IF, "if")                        /* from: predicate, body, other */ \
-    X(SWITCH, "switch")                /* from: control, cases, n, other: default */ \
-    X(CALL, "call")                    /* object: function */          \
-    X(SYNC, "sync")                    /* n: ipu_sync_type */          \
-    X(PRINT, "print")                  /* text, from */                \
-    X(ABORT_IF, "abort_if")            /* from: predicate, text */     \
-    X(ERROR, "error")                  /* text, from (may be 0) */     \
-    X(WRITE_UNDEF, "write_undef")      /* to */                        \
+#define IPU__STEP_LIST(X)                                                                     \
+    X(SEQUENCE, "sequence")                     /* body */                                    \
+    X(EXECUTE, "execute")                       /* object: compute set */                     \
+    X(KERNEL, "kernel")                         /* object: kernel call */                     \
+    X(COPY, "copy")                             /* from, to */                                \
+    X(READ, "read")                             /* object: stream, to */                      \
+    X(WRITE, "write")                           /* from, object: stream */                    \
+    X(REMOTE_READ, "remote_read")               /* object: buffer, rows, to */                \
+    X(REMOTE_WRITE, "remote_write")             /* from, object: buffer, rows */              \
+    X(REPEAT, "repeat")                         /* n, body */                                 \
+    X(WHILE_TRUE, "while_true")                 /* other: condition, from: predicate, body */ \
+    X(WHILE_FALSE, "while_false")               /* the same */                                \
+    X(IF, "if")                                 /* from: predicate, body, other */            \
+    X(SWITCH, "switch")                         /* from: control, cases, n, other: default */ \
+    X(CALL, "call")                             /* object: function */                        \
+    X(SYNC, "sync")                             /* n: ipu_sync_type */                        \
+    X(PRINT, "print")                           /* text, from */                              \
+    X(ABORT_IF, "abort_if")                     /* from: predicate, text */                   \
+    X(ERROR, "error")                           /* text, from (may be 0) */                   \
+    X(WRITE_UNDEF, "write_undef")               /* to */                                      \
     X(CROSS_REPLICA_COPY, "cross_replica_copy") /* from, to, replicas, n */
 
 typedef enum ipu__step_kind {
 #define X(name, text) IPU__STEP_##name,
     IPU__STEP_LIST(X)
 #undef X
-    IPU__N_STEP_KINDS
+        IPU__N_STEP_KINDS
 } ipu__step_kind;
 
 typedef struct ipu__case {
@@ -190,11 +190,11 @@ struct ipu_graph {
     const int64_t *tiles; /* of the root; NULL: the same numbers */
     ipu_graph     *next_virtual;
     /* The root has everything: */
-    ipu_target  target;
-    int64_t     replication;
-    ipu_status  status;
-    char       *message; /* of the first error */
-    ipu__arena  arena;
+    ipu_target        target;
+    int64_t           replication;
+    ipu_status        status;
+    char             *message; /* of the first error */
+    ipu__arena        arena;
     ipu__view_pool    views;
     ipu__view_builder builder; /* scratch of the tensor functions */
     ipu__piece_index  piece_index;
@@ -205,7 +205,8 @@ struct ipu_graph {
     IPU_ARRAY(ipu__vertex) vertices;
     IPU_ARRAY(uint32_t) links;
     IPU_ARRAY(uint32_t) lists;
-    IPU_ARRAY(void *) states; /* images of the vertex struct; pointers in it to arena copies of state vectors */
+    IPU_ARRAY(void *)
+    states; /* images of the vertex struct; pointers in it to arena copies of state vectors */
     IPU_ARRAY(ipu__stream) streams;
     IPU_ARRAY(ipu__remote_buffer) remote_buffers;
     IPU_ARRAY(ipu__host_handle) host_handles; /* from 0 */
@@ -213,7 +214,7 @@ struct ipu_graph {
     IPU_ARRAY(ipu__function) functions;
     IPU_ARRAY(ipu__kernel_step) kernel_steps;
     IPU_ARRAY(ipu__location) locations; /* 0: unknown */
-    uint32_t location_cache[64]; /* recent locations by hash */
+    uint32_t location_cache[64];        /* recent locations by hash */
     ipu__map codelet_names, stream_names, remote_names, write_names, read_names, files;
 };
 
@@ -231,7 +232,10 @@ const char *ipu__graph_where(const ipu_graph *g, uint32_t location, char buffer[
 /* A copy in the arena; "" for NULL. NULL: out of memory, noted in the graph. */
 const char *ipu__graph_strdup(ipu_graph *g, const char *text);
 
-static inline ipu__variable *ipu__graph_variable(const ipu_graph *g, uint32_t id) { return &g->root->variables.at[id]; }
+static inline ipu__variable *ipu__graph_variable(const ipu_graph *g, uint32_t id)
+{
+    return &g->root->variables.at[id];
+}
 
 /* "[4,8]" etc. in a rotating buffer of this thread (4 of them), for messages. */
 const char *ipu__shape_str(const ipu_shape *shape);

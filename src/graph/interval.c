@@ -28,7 +28,8 @@ static bool add_run(ipu__interval_list *set, const ipu__piece *p, int64_t start,
 {
     const ipu__loop *inner = p->n_loops ? &p->loop[p->n_loops - 1] : NULL;
     if (!inner) return ipu__push(&set->list, (ipu__interval){p->var, tag, start, start + 1});
-    if (inner->stride == 1) return ipu__push(&set->list, (ipu__interval){p->var, tag, start, start + inner->count});
+    if (inner->stride == 1)
+        return ipu__push(&set->list, (ipu__interval){p->var, tag, start, start + inner->count});
     for (int64_t i = 0; i < inner->count; i++, start += inner->stride)
         if (!ipu__push(&set->list, (ipu__interval){p->var, tag, start, start + 1})) return false;
     return true;
@@ -46,7 +47,8 @@ bool ipu__intervals_add(ipu__interval_list *set, const ipu__view_pool *pool, uin
 {
     ipu__run run;
     if (ipu__view_contiguous(pool, id, &run))
-        return run.count == 0 || ipu__push(&set->list, (ipu__interval){run.var, tag, run.start, run.start + run.count});
+        return run.count == 0
+            || ipu__push(&set->list, (ipu__interval){run.var, tag, run.start, run.start + run.count});
     ipu__view   view   = ipu__view_get(pool, id);
     ipu__pieces pieces = ipu__view_pieces(pool, &view);
     for (ipu__piece piece; ipu__pieces_next(&pieces, &piece);) {

@@ -173,8 +173,8 @@ void ipu_graph_set_tile_intervals(ipu_graph *g, ipu_tensor t, const ipu_tile_int
         uint32_t tile = ipu__graph_tile(g, __func__, map[i].tile);
         if (tile == IPU__NO_TILE) return;
         if (map[i].begin < 0 || map[i].begin > map[i].end || map[i].end > total) {
-            ipu__graph_fail(g, IPU_INVALID, "%s: elements [%lld, %lld) of a tensor of %lld", __func__, (long long)map[i].begin,
-                            (long long)map[i].end, (long long)total);
+            ipu__graph_fail(g, IPU_INVALID, "%s: elements [%lld, %lld) of a tensor of %lld", __func__,
+                            (long long)map[i].begin, (long long)map[i].end, (long long)total);
             return;
         }
         if (map[i].begin < map[i].end && !place_range(g->root, t.id, map[i].begin, map[i].end, tile)) {
@@ -187,8 +187,9 @@ void ipu_graph_set_tile_intervals(ipu_graph *g, ipu_tensor t, const ipu_tile_int
 /* How many tiles get elements: each of them at least `least`, the last one too, which has what is left over. */
 static int64_t tiles_used(int64_t n, int64_t n_tiles, int64_t least, int64_t grain)
 {
-    int64_t grains = (n + grain - 1) / grain, each = (least + grain - 1) / grain, missing = grains * grain - n;
-    int64_t used = grains / (each > 0 ? each : 1);
+    int64_t grains = (n + grain - 1) / grain, each = (least + grain - 1) / grain,
+            missing = grains * grain - n;
+    int64_t used    = grains / (each > 0 ? each : 1);
     if (used > n_tiles) used = n_tiles;
     while (used > 1 && (grains + used - 1) / used * grain - missing < least) used--;
     return used > 1 ? used : 1;
@@ -198,17 +199,21 @@ void ipu_graph_map_linearly_by(ipu_graph *g, ipu_tensor t, int64_t min_elements,
 {
     if (!ipu__graph_has(g, __func__, t)) return;
     if (min_elements < 0 || grain < 1 || grain > INT64_MAX / 4 || min_elements > INT64_MAX / 4) {
-        ipu__graph_fail(g, IPU_INVALID, "%s: at least %lld elements in grains of %lld: expected 0 or more, in grains of 1 or more",
-                        __func__, (long long)min_elements, (long long)grain);
+        ipu__graph_fail(
+            g, IPU_INVALID,
+            "%s: at least %lld elements in grains of %lld: expected 0 or more, in grains of 1 or more",
+            __func__, (long long)min_elements, (long long)grain);
         return;
     }
     int64_t n = ipu_tensor_n_elements(t);
     if (n == 0) return;
     if (grain > n) grain = n;
-    int64_t used = tiles_used(n, g->n_tiles, min_elements, grain), grains = (n + grain - 1) / grain, begin = 0;
+    int64_t used = tiles_used(n, g->n_tiles, min_elements, grain), grains = (n + grain - 1) / grain,
+            begin = 0;
     for (int64_t i = 0; i < used; i++) {
-        int64_t share = grains / used + (i >= used - grains % used); /* the extra ones go to the last, which is short */
-        int64_t end   = begin + share * grain < n ? begin + share * grain : n;
+        int64_t share = grains / used
+                      + (i >= used - grains % used); /* the extra ones go to the last, which is short */
+        int64_t end = begin + share * grain < n ? begin + share * grain : n;
         if (!place_range(g->root, t.id, begin, end, (uint32_t)(g->tiles ? g->tiles[i] : i))) {
             ipu__graph_fail_memory(g);
             return;
@@ -282,8 +287,10 @@ static ipu_status translate(const ipu_graph *g, ipu_tile_interval *map, size_t n
         if (map[i].tile < 0) continue;
         int64_t own = number[map[i].tile];
         if (own < 0)
-            status = ipu__fail(IPU_INVALID, "ipu_graph_tile_mapping: elements [%lld, %lld) are on tile %lld, which the virtual graph does not show",
-                               (long long)map[i].begin, (long long)map[i].end, (long long)map[i].tile);
+            status = ipu__fail(
+                IPU_INVALID,
+                "ipu_graph_tile_mapping: elements [%lld, %lld) are on tile %lld, which the virtual graph does not show",
+                (long long)map[i].begin, (long long)map[i].end, (long long)map[i].tile);
         map[i].tile = own;
     }
     ipu__free(number);
@@ -293,9 +300,12 @@ static ipu_status translate(const ipu_graph *g, ipu_tile_interval *map, size_t n
 ipu_status ipu_graph_tile_mapping(ipu_graph *g, ipu_tensor t, ipu_tile_interval **out, size_t *n)
 {
     if (t.id == 0 || !t.graph || t.graph->root != g->root)
-        return ipu__fail(IPU_INVALID, "ipu_graph_tile_mapping: the tensor is null or belongs to another graph");
+        return ipu__fail(IPU_INVALID,
+                         "ipu_graph_tile_mapping: the tensor is null or belongs to another graph");
     tile_list  tiles  = {0};
-    ipu_status status = ipu__reserve(&tiles.list, 1) && collect_tiles(g->root, t.id, &tiles) ? IPU_OK : ipu__fail_memory();
+    ipu_status status = ipu__reserve(&tiles.list, 1) && collect_tiles(g->root, t.id, &tiles)
+                          ? IPU_OK
+                          : ipu__fail_memory();
     if (status == IPU_OK) status = translate(g, tiles.list.at, tiles.list.n);
     if (status != IPU_OK) {
         ipu__array_fini(&tiles.list);

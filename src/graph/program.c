@@ -48,7 +48,8 @@ static void add_step(ipu_program p, ipu__step step)
     if (more.depth > IPU__MAX_DEPTH)
         ipu__graph_fail(g, IPU_UNSUPPORTED, "programs within programs: more than %d deep", IPU__MAX_DEPTH);
     else if (program->expanded + more.expanded > IPU__MAX_STEPS)
-        ipu__graph_fail(g, IPU_UNSUPPORTED, "the program has more than %d steps, all bodies written out: use functions or repeat",
+        ipu__graph_fail(g, IPU_UNSUPPORTED,
+                        "the program has more than %d steps, all bodies written out: use functions or repeat",
                         IPU__MAX_STEPS);
     else if (!ipu__push(&program->steps, step))
         ipu__graph_fail_memory(g);
@@ -58,7 +59,8 @@ static void add_step(ipu_program p, ipu__step step)
 }
 
 /* `object` of a kind ("stream") that belongs to the graph. */
-static bool check_object(const char *function, ipu_program p, const char *kind, const ipu_graph *owner, uint32_t id)
+static bool check_object(const char *function, ipu_program p, const char *kind, const ipu_graph *owner,
+                         uint32_t id)
 {
     if (id != 0 && owner && owner->root == p.graph->root) return true;
     ipu__graph_fail(p.graph, IPU_INVALID, "%s: the %s is null or belongs to another graph", function, kind);
@@ -84,8 +86,8 @@ static bool check_predicate(const char *function, ipu_program p, ipu_tensor t)
     ipu_type type = ipu_tensor_type(t);
     if (ipu_tensor_n_elements(t) == 1 && (type == IPU_BOOL || is_integer(type))) return true;
     ipu_shape shape = ipu_tensor_shape(t);
-    ipu__graph_fail(p.graph, IPU_INVALID, "%s: a predicate has one element, bool or an integer: this is %s%s", function,
-                    ipu_type_name(type), ipu__shape_str(&shape));
+    ipu__graph_fail(p.graph, IPU_INVALID, "%s: a predicate has one element, bool or an integer: this is %s%s",
+                    function, ipu_type_name(type), ipu__shape_str(&shape));
     return false;
 }
 
@@ -102,21 +104,25 @@ static bool check_writeable(const char *function, ipu_program p, ipu_tensor t)
             return false;
         }
     bool ok, aliases = ipu__view_has_aliases(&p.graph->root->views, t.id, &ok);
-    if (!ok)
-        ipu__graph_fail_memory(p.graph);
-    else if (aliases)
-        ipu__graph_fail(p.graph, IPU_INVALID, "%s: the target selects some elements twice", function);
+    if (!ok) ipu__graph_fail_memory(p.graph);
+    if (ok && aliases) {
+        char text[160];
+        ipu_tensor_text(t, text, sizeof text);
+        ipu__graph_fail(p.graph, IPU_INVALID, "%s: the target selects some elements twice: %s", function,
+                        text);
+    }
     return ok && !aliases;
 }
 
-static bool check_transfer(const char *function, ipu_program p, ipu_tensor t, const char *kind, const char *handle,
-                           ipu_type type, int64_t n_elements)
+static bool check_transfer(const char *function, ipu_program p, ipu_tensor t, const char *kind,
+                           const char *handle, ipu_type type, int64_t n_elements)
 {
     if (!ipu__graph_has(p.graph, function, t)) return false;
     if (ipu_tensor_type(t) == type && ipu_tensor_n_elements(t) == n_elements) return true;
     ipu_shape shape = ipu_tensor_shape(t);
-    ipu__graph_fail(p.graph, IPU_INVALID, "%s: %s \"%s\" moves %lld elements of %s, the tensor is %s%s", function, kind, handle,
-                    (long long)n_elements, ipu_type_name(type), ipu_type_name(ipu_tensor_type(t)), ipu__shape_str(&shape));
+    ipu__graph_fail(p.graph, IPU_INVALID, "%s: %s \"%s\" moves %lld elements of %s, the tensor is %s%s",
+                    function, kind, handle, (long long)n_elements, ipu_type_name(type),
+                    ipu_type_name(ipu_tensor_type(t)), ipu__shape_str(&shape));
     return false;
 }
 
@@ -150,10 +156,12 @@ static bool check_copy(const char *function, ipu_program p, ipu_tensor from, ipu
 {
     if (!ipu__graph_has(p.graph, function, from) || !ipu__graph_has(p.graph, function, to)) return false;
     ipu_shape a = ipu_tensor_shape(from), b = ipu_tensor_shape(to);
-    if (ipu_tensor_type(from) != ipu_tensor_type(to) || ipu_tensor_n_elements(from) != ipu_tensor_n_elements(to)) {
-        ipu__graph_fail(p.graph, IPU_INVALID, "%s: from %s%s to %s%s: expected the same type and number of elements", function,
-                        ipu_type_name(ipu_tensor_type(from)), ipu__shape_str(&a), ipu_type_name(ipu_tensor_type(to)),
-                        ipu__shape_str(&b));
+    if (ipu_tensor_type(from) != ipu_tensor_type(to)
+        || ipu_tensor_n_elements(from) != ipu_tensor_n_elements(to)) {
+        ipu__graph_fail(p.graph, IPU_INVALID,
+                        "%s: from %s%s to %s%s: expected the same type and number of elements", function,
+                        ipu_type_name(ipu_tensor_type(from)), ipu__shape_str(&a),
+                        ipu_type_name(ipu_tensor_type(to)), ipu__shape_str(&b));
         return false;
     }
     return check_writeable(function, p, to);
@@ -164,8 +172,10 @@ void ipu_program_add_copy(ipu_program p, ipu_tensor from, ipu_tensor to)
     ipu__interval where;
     if (!begin(__func__, p) || !check_copy(__func__, p, from, to)) return;
     if (ipu__views_intersect(p.graph, from.id, to.id, &where)) {
-        ipu__graph_fail(p.graph, IPU_INVALID, "%s: source and target overlap in elements [%lld, %lld) of %s: copy through a third tensor",
-                        __func__, (long long)where.begin, (long long)where.end, ipu__variable_str(p.graph, where.var));
+        ipu__graph_fail(
+            p.graph, IPU_INVALID,
+            "%s: source and target overlap in elements [%lld, %lld) of %s: copy through a third tensor",
+            __func__, (long long)where.begin, (long long)where.end, ipu__variable_str(p.graph, where.var));
         return;
     }
     add_step(p, (ipu__step){.kind = IPU__STEP_COPY, .from = from.id, .to = to.id});
@@ -197,37 +207,44 @@ void ipu_program_add_write(ipu_program p, ipu_tensor from, ipu_stream to)
         add_step(p, (ipu__step){.kind = IPU__STEP_WRITE, .from = from.id, .object = to.id});
 }
 
-static bool check_remote(const char *function, ipu_program p, ipu_remote_buffer b, ipu_tensor rows, ipu_tensor t)
+static bool check_remote(const char *function, ipu_program p, ipu_remote_buffer b, ipu_tensor rows,
+                         ipu_tensor t)
 {
-    if (!check_object(function, p, "remote buffer", b.graph, b.id) || !ipu__graph_has(p.graph, function, t)) return false;
+    if (!check_object(function, p, "remote buffer", b.graph, b.id) || !ipu__graph_has(p.graph, function, t))
+        return false;
     const ipu__remote_buffer *buffer = &p.graph->root->remote_buffers.at[b.id];
     int64_t n = ipu_tensor_n_elements(t), n_rows = buffer->n_elements ? n / buffer->n_elements : 0;
     if (rows.id != 0) {
         if (!ipu__graph_has(p.graph, function, rows)) return false;
         ipu_type type = ipu_tensor_type(rows);
         if (type != IPU_INT32 && type != IPU_UINT32) {
-            ipu__graph_fail(p.graph, IPU_INVALID, "%s: row numbers are int32 or uint32, not %s", function, ipu_type_name(type));
+            ipu__graph_fail(p.graph, IPU_INVALID,
+                            "%s: row numbers of remote buffer \"%s\" are int32 or uint32, not %s", function,
+                            buffer->handle, ipu_type_name(type));
             return false;
         }
         n_rows = ipu_tensor_n_elements(rows);
     } else if (n_rows > buffer->n_rows) {
-        ipu__graph_fail(p.graph, IPU_INVALID, "%s: %lld rows of remote buffer \"%s\", which has %lld", function,
-                        (long long)n_rows, buffer->handle, (long long)buffer->n_rows);
+        ipu__graph_fail(p.graph, IPU_INVALID, "%s: %lld rows of remote buffer \"%s\", which has %lld",
+                        function, (long long)n_rows, buffer->handle, (long long)buffer->n_rows);
         return false;
     }
-    return check_transfer(function, p, t, "remote buffer", buffer->handle, buffer->type, n_rows * buffer->n_elements);
+    return check_transfer(function, p, t, "remote buffer", buffer->handle, buffer->type,
+                          n_rows * buffer->n_elements);
 }
 
 void ipu_program_add_remote_read(ipu_program p, ipu_remote_buffer from, ipu_tensor rows, ipu_tensor to)
 {
     if (begin(__func__, p) && check_remote(__func__, p, from, rows, to) && check_writeable(__func__, p, to))
-        add_step(p, (ipu__step){.kind = IPU__STEP_REMOTE_READ, .object = from.id, .rows = rows.id, .to = to.id});
+        add_step(p,
+                 (ipu__step){.kind = IPU__STEP_REMOTE_READ, .object = from.id, .rows = rows.id, .to = to.id});
 }
 
 void ipu_program_add_remote_write(ipu_program p, ipu_tensor from, ipu_remote_buffer to, ipu_tensor rows)
 {
     if (begin(__func__, p) && check_remote(__func__, p, to, rows, from))
-        add_step(p, (ipu__step){.kind = IPU__STEP_REMOTE_WRITE, .object = to.id, .rows = rows.id, .from = from.id});
+        add_step(p, (ipu__step){
+                        .kind = IPU__STEP_REMOTE_WRITE, .object = to.id, .rows = rows.id, .from = from.id});
 }
 
 /* ---- loops, branches, calls ---- */
@@ -247,7 +264,8 @@ static void add_while(const char *function, ipu__step_kind kind, ipu_program p, 
 {
     ipu__step step = {.kind = kind, .from = predicate.id};
     if (begin(function, p) && check_predicate(function, p, predicate)
-        && snapshot(function, p, condition, true, &step.other) && snapshot(function, p, body, true, &step.body))
+        && snapshot(function, p, condition, true, &step.other)
+        && snapshot(function, p, body, true, &step.body))
         add_step(p, step);
 }
 
@@ -264,7 +282,8 @@ void ipu_program_add_while_false(ipu_program p, ipu_program condition, ipu_tenso
 void ipu_program_add_if(ipu_program p, ipu_tensor predicate, ipu_program then, ipu_program otherwise)
 {
     ipu__step step = {.kind = IPU__STEP_IF, .from = predicate.id};
-    if (begin(__func__, p) && check_predicate(__func__, p, predicate) && snapshot(__func__, p, then, true, &step.body)
+    if (begin(__func__, p) && check_predicate(__func__, p, predicate)
+        && snapshot(__func__, p, then, true, &step.body)
         && snapshot(__func__, p, otherwise, true, &step.other))
         add_step(p, step);
 }
@@ -291,17 +310,20 @@ static bool copy_cases(ipu_program p, const ipu_switch_case *cases, size_t n, ip
     qsort(sorted, n, sizeof *sorted, by_value);
     for (size_t i = 1; i < n; i++)
         if (sorted[i].value == sorted[i - 1].value) {
-            ipu__graph_fail(p.graph, IPU_INVALID, "ipu_program_add_switch: case %lld is given twice", (long long)sorted[i].value);
+            ipu__graph_fail(p.graph, IPU_INVALID, "ipu_program_add_switch: case %lld is given twice",
+                            (long long)sorted[i].value);
             break;
         }
     ipu__free(sorted);
     return ipu__graph_ok(p.graph);
 }
 
-void ipu_program_add_switch(ipu_program p, ipu_tensor control, const ipu_switch_case *cases, size_t n, ipu_program otherwise)
+void ipu_program_add_switch(ipu_program p, ipu_tensor control, const ipu_switch_case *cases, size_t n,
+                            ipu_program otherwise)
 {
     ipu__step step = {.kind = IPU__STEP_SWITCH, .from = control.id, .n = (int64_t)n};
-    if (!begin(__func__, p) || !check_predicate(__func__, p, control) || !snapshot(__func__, p, otherwise, true, &step.other))
+    if (!begin(__func__, p) || !check_predicate(__func__, p, control)
+        || !snapshot(__func__, p, otherwise, true, &step.other))
         return;
     ipu__case *own = ipu__arena_alloc(&p.graph->root->arena, n * sizeof *own);
     if (!own) {
@@ -363,7 +385,8 @@ void ipu_program_add_print(ipu_program p, const char *title, ipu_tensor t)
 void ipu_program_add_abort_if(ipu_program p, ipu_tensor predicate, const char *message)
 {
     if (!begin(__func__, p) || !check_predicate(__func__, p, predicate)) return;
-    ipu__step step = {.kind = IPU__STEP_ABORT_IF, .from = predicate.id, .text = ipu__graph_strdup(p.graph, message)};
+    ipu__step step = {
+        .kind = IPU__STEP_ABORT_IF, .from = predicate.id, .text = ipu__graph_strdup(p.graph, message)};
     if (step.text) add_step(p, step);
 }
 
@@ -389,17 +412,21 @@ static bool check_replica_map(ipu_program p, const int64_t *to_replica, size_t n
         for (size_t k = 0; ok && k < i; k++) ok = to_replica[k] != to_replica[i];
     }
     if (!ok)
-        ipu__graph_fail(p.graph, IPU_INVALID,
-                        "ipu_program_add_cross_replica_copy: expected one target for each of %lld replicas, all different and none to itself",
-                        (long long)replicas);
+        ipu__graph_fail(
+            p.graph, IPU_INVALID,
+            "ipu_program_add_cross_replica_copy: expected one target for each of %lld replicas, all different and none to itself",
+            (long long)replicas);
     return ok;
 }
 
-void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tensor to, const int64_t *to_replica, size_t n)
+void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tensor to,
+                                        const int64_t *to_replica, size_t n)
 {
-    if (!begin(__func__, p) || !check_copy(__func__, p, from, to) || !check_replica_map(p, to_replica, n)) return;
-    const int64_t *own = ipu__arena_copy(&p.graph->root->arena, to_replica, n * sizeof *own);
-    ipu__step step = {.kind = IPU__STEP_CROSS_REPLICA_COPY, .from = from.id, .to = to.id, .n = (int64_t)n, .replicas = own};
+    if (!begin(__func__, p) || !check_copy(__func__, p, from, to) || !check_replica_map(p, to_replica, n))
+        return;
+    const int64_t *own  = ipu__arena_copy(&p.graph->root->arena, to_replica, n * sizeof *own);
+    ipu__step      step = {
+             .kind = IPU__STEP_CROSS_REPLICA_COPY, .from = from.id, .to = to.id, .n = (int64_t)n, .replicas = own};
     if (own)
         add_step(p, step);
     else
@@ -417,7 +444,7 @@ static bool copy_attributes(ipu_graph *g, const ipu_attribute *attributes, size_
         if (own[i].kind == IPU_ATTRIBUTE_INTS)
             own[i].ints = ipu__arena_copy(&g->arena, own[i].ints, own[i].n_ints * sizeof *own[i].ints);
         bool ok = own[i].name && (own[i].kind != IPU_ATTRIBUTE_TEXT || own[i].text)
-                  && (own[i].kind != IPU_ATTRIBUTE_INTS || own[i].ints);
+               && (own[i].kind != IPU_ATTRIBUTE_INTS || own[i].ints);
         if (!ok) own = NULL;
     }
     if (!own) ipu__graph_fail_memory(g);
@@ -432,7 +459,8 @@ static const ipu_kernel_def *find_kernel(ipu_program p, const char *name)
     if (def) return def;
     ipu__nearest nearest = ipu__nearest_to(name);
     for (size_t i = 0; ipu__kernels[i]; i++) ipu__nearest_try(&nearest, ipu__kernels[i]->name);
-    ipu__graph_fail(p.graph, IPU_NOT_FOUND, "ipu_program_add_kernel: no kernel \"%s\"%s", name, ipu__nearest_hint(&nearest));
+    ipu__graph_fail(p.graph, IPU_NOT_FOUND, "ipu_program_add_kernel: no kernel \"%s\"%s", name,
+                    ipu__nearest_hint(&nearest));
     return NULL;
 }
 
@@ -442,36 +470,43 @@ static bool check_outputs(ipu_program p, const ipu__kernel_step *step)
     const ipu_kernel_def *def = step->call.def;
     for (int i = 0; i < step->call.n_operands; i++) {
         if (def->operands[i].access == IPU_ACCESS_READ) continue;
-        if (!check_writeable("ipu_program_add_kernel", p, (ipu_tensor){p.graph, step->views[i]})) return false;
+        if (!check_writeable("ipu_program_add_kernel", p, (ipu_tensor){p.graph, step->views[i]}))
+            return false;
         for (int k = 0; k < step->call.n_operands; k++) {
             ipu__interval where;
-            bool both_written = def->operands[k].access != IPU_ACCESS_READ;
-            if (k == i || !both_written || !ipu__views_intersect(p.graph, step->views[i], step->views[k], &where)) continue;
-            ipu__graph_fail(p.graph, IPU_INVALID, "kernel \"%s\": operands \"%s\" and \"%s\" both write elements [%lld, %lld) of %s",
-                            def->name, def->operands[i].name, def->operands[k].name, (long long)where.begin,
-                            (long long)where.end, ipu__variable_str(p.graph, where.var));
+            bool          both_written = def->operands[k].access != IPU_ACCESS_READ;
+            if (k == i || !both_written
+                || !ipu__views_intersect(p.graph, step->views[i], step->views[k], &where))
+                continue;
+            ipu__graph_fail(
+                p.graph, IPU_INVALID,
+                "kernel \"%s\": operands \"%s\" and \"%s\" both write elements [%lld, %lld) of %s", def->name,
+                def->operands[i].name, def->operands[k].name, (long long)where.begin, (long long)where.end,
+                ipu__variable_str(p.graph, where.var));
             return false;
         }
     }
     return true;
 }
 
-void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes, size_t n_attributes,
-                            const ipu_tensor *operands, size_t n_operands)
+void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
+                            size_t n_attributes, const ipu_tensor *operands, size_t n_operands)
 {
     if (!begin(__func__, p)) return;
     ipu_graph            *g   = p.graph->root;
     const ipu_kernel_def *def = find_kernel(p, kernel);
     if (!def) return;
     if (n_operands != (size_t)def->n_operands) {
-        ipu__graph_fail(g, IPU_INVALID, "kernel \"%s\": %zu operands: expected %d", def->name, n_operands, def->n_operands);
+        ipu__graph_fail(g, IPU_INVALID, "kernel \"%s\": %zu operands: expected %d", def->name, n_operands,
+                        def->n_operands);
         return;
     }
     ipu__kernel_step step = {.call = {.def = def, .n_operands = def->n_operands}};
     for (size_t i = 0; i < n_operands; i++) {
         if (!ipu__graph_has(g, __func__, operands[i])) return;
         step.views[i]        = operands[i].id;
-        step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(operands[i]), ipu_tensor_shape(operands[i])};
+        step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(operands[i]),
+                                                  ipu_tensor_shape(operands[i])};
     }
     if (!copy_attributes(g, attributes, n_attributes, &step.call)) return;
     ipu_status status = def->check(&step.call);

@@ -6,9 +6,10 @@
 
 bool ipu__race_add(ipu__race_scratch *r, const ipu_graph *g, uint32_t vertex, uint32_t field, uint32_t view)
 {
-    const ipu_codelet_field *f = &g->codelets.at[g->vertices.at[vertex].codelet].fields[field];
-    ipu__race_use use = {vertex, field, ipu__field_direction(f->form) != IPU_DIRECTION_IN};
-    return ipu__push(&r->uses, use) && ipu__intervals_add(&r->elements, &g->views, view, (uint32_t)r->uses.n - 1);
+    const ipu_codelet_field *f   = &g->codelets.at[g->vertices.at[vertex].codelet].fields[field];
+    ipu__race_use            use = {vertex, field, ipu__field_direction(f->form) != IPU_DIRECTION_IN};
+    return ipu__push(&r->uses, use)
+        && ipu__intervals_add(&r->elements, &g->views, view, (uint32_t)r->uses.n - 1);
 }
 
 /* The two intervals that reach furthest, of different vertices. */
@@ -47,12 +48,13 @@ static const ipu__interval *other_vertex(const sweep *s, const reach *r, const i
 
 static void describe(const sweep *s, const ipu__interval *x, char text[256])
 {
-    const ipu__race_use *use     = use_of(s, x);
-    const ipu__vertex   *v       = &s->g->vertices.at[use->vertex];
-    const ipu__codelet  *codelet = &s->g->codelets.at[v->codelet];
+    const ipu__race_use *use      = use_of(s, x);
+    const ipu__vertex   *v        = &s->g->vertices.at[use->vertex];
+    const ipu__codelet  *codelet  = &s->g->codelets.at[v->codelet];
     char                 tile[32] = "no tile";
     if (v->tile != IPU__NO_TILE) snprintf(tile, sizeof tile, "tile %u", v->tile);
-    snprintf(text, 256, "field \"%s\" of vertex \"%s\" on %s", codelet->fields[use->field].name, codelet->name, tile);
+    snprintf(text, 256, "field \"%s\" of vertex \"%s\" on %s", codelet->fields[use->field].name,
+             codelet->name, tile);
 }
 
 static void report(const sweep *s, const ipu__interval *x, const ipu__interval *y, bool both_write)
@@ -66,12 +68,14 @@ static void report(const sweep *s, const ipu__interval *x, const ipu__interval *
     int64_t begin = x->begin > y->begin ? x->begin : y->begin, end = x->end < y->end ? x->end : y->end;
     describe(s, x, a);
     describe(s, y, b);
-    const ipu__vertex *vx = &s->g->vertices.at[use_of(s, x)->vertex], *vy = &s->g->vertices.at[use_of(s, y)->vertex];
-    ipu__problem(s->problems, vx->location,
-                 "race in compute set \"%s\": %s writes elements [%lld, %lld) of variable %s, which %s %s in the same compute "
-                 "set (added at %s): use two compute sets or separate elements",
-                 s->cs->name, a, (long long)begin, (long long)end, ipu__variable_str(s->g, x->var), b,
-                 both_write ? "writes too" : "reads", ipu__graph_where(s->g, vy->location, where));
+    const ipu__vertex *vx = &s->g->vertices.at[use_of(s, x)->vertex],
+                      *vy = &s->g->vertices.at[use_of(s, y)->vertex];
+    ipu__problem(
+        s->problems, vx->location,
+        "race in compute set \"%s\": %s writes elements [%lld, %lld) of variable %s, which %s %s in the same compute "
+        "set (added at %s): use two compute sets or separate elements",
+        s->cs->name, a, (long long)begin, (long long)end, ipu__variable_str(s->g, x->var), b,
+        both_write ? "writes too" : "reads", ipu__graph_where(s->g, vy->location, where));
 }
 
 /* True if a race, or a write to a constant, was reported. */
@@ -87,8 +91,9 @@ static bool check_one(sweep *s, const ipu__interval *x)
         char text[256];
         describe(s, x, text);
         ipu__problem(s->problems, s->g->vertices.at[use_of(s, x)->vertex].location,
-                     "compute set \"%s\": %s writes elements [%lld, %lld) of %s, which is a constant", s->cs->name, text,
-                     (long long)x->begin, (long long)x->end, ipu__variable_str(s->g, x->var));
+                     "compute set \"%s\": %s writes elements [%lld, %lld) of %s, which is a constant",
+                     s->cs->name, text, (long long)x->begin, (long long)x->end,
+                     ipu__variable_str(s->g, x->var));
         return true;
     }
     const ipu__interval *y = s->writes.first && s->writes.first->end > x->begin ? s->writes.first : NULL;

@@ -2,7 +2,8 @@
 #include "graph/graph.h"
 
 /* Room under `handle` in `names` for index `id`: unique, not empty. NULL: an error was noted. */
-static const char *take_handle(ipu_graph *g, const char *function, ipu__map *names, const char *handle, uint32_t id)
+static const char *take_handle(ipu_graph *g, const char *function, ipu__map *names, const char *handle,
+                               uint32_t id)
 {
     uint32_t other;
     if (!handle || !*handle) {
@@ -52,7 +53,8 @@ static ipu_stream add_stream(ipu_graph *graph, const char *function, ipu__stream
 ipu_stream ipu_graph_add_host_to_device(ipu_graph *g, const char *handle, ipu_type type, int64_t n_elements,
                                         ipu_stream_mode mode)
 {
-    ipu__stream stream = {.handle = handle, .type = type, .n_elements = n_elements, .to_device = true, .mode = mode};
+    ipu__stream stream = {
+        .handle = handle, .type = type, .n_elements = n_elements, .to_device = true, .mode = mode};
     return add_stream(g, __func__, stream);
 }
 
@@ -68,8 +70,8 @@ ipu_remote_buffer ipu_graph_add_remote_buffer(ipu_graph *graph, const char *hand
     if (!check_size(graph, __func__, type, n_elements, n_rows)) return null;
     ipu_graph         *g      = graph->root;
     uint32_t           id     = (uint32_t)g->remote_buffers.n;
-    ipu__remote_buffer buffer = {take_handle(g, __func__, &g->remote_names, handle, id), type, n_elements, n_rows,
-                                 ipu__graph_here(g)};
+    ipu__remote_buffer buffer = {take_handle(g, __func__, &g->remote_names, handle, id), type, n_elements,
+                                 n_rows, ipu__graph_here(g)};
     if (!buffer.handle) return null;
     if (!ipu__push(&g->remote_buffers, buffer)) {
         ipu__graph_fail_memory(g);
@@ -78,17 +80,25 @@ ipu_remote_buffer ipu_graph_add_remote_buffer(ipu_graph *graph, const char *hand
     return (ipu_remote_buffer){graph, id};
 }
 
-static void add_host_handle(ipu_graph *graph, const char *function, const char *handle, ipu_tensor t, bool is_write)
+static void add_host_handle(ipu_graph *graph, const char *function, const char *handle, ipu_tensor t,
+                            bool is_write)
 {
     if (!ipu__graph_has(graph, function, t)) return;
     ipu_graph *g = graph->root;
     if (is_write && ipu_tensor_contains_constant(t)) {
-        ipu__graph_fail(g, IPU_INVALID, "%s: the tensor of \"%s\" contains a constant, which cannot be written", function, handle);
+        ipu__graph_fail(g, IPU_INVALID,
+                        "%s: the tensor of \"%s\" contains a constant, which cannot be written", function,
+                        handle);
+        return;
+    }
+    if (is_write && ipu_tensor_contains_aliases(t)) {
+        ipu__graph_fail(g, IPU_INVALID, "%s: the tensor of \"%s\" selects some elements twice", function,
+                        handle);
         return;
     }
     ipu__map        *names = is_write ? &g->write_names : &g->read_names;
-    ipu__host_handle h     = {take_handle(g, function, names, handle, (uint32_t)g->host_handles.n), t.id, is_write,
-                              ipu__graph_here(g)};
+    ipu__host_handle h     = {take_handle(g, function, names, handle, (uint32_t)g->host_handles.n), t.id,
+                              is_write, ipu__graph_here(g)};
     if (h.handle && !ipu__push(&g->host_handles, h)) ipu__graph_fail_memory(g);
 }
 

@@ -67,8 +67,8 @@ static int64_t product(const ipu_shape *s, int from, int to)
 static bool check_dim(const char *function, ipu_tensor t, const ipu__view *view, int dim)
 {
     if (dim >= 0 && dim < view->shape.rank) return true;
-    ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimension %d of a tensor of shape %s: expected 0 to %d", function,
-                    dim, ipu__shape_str(&view->shape), view->shape.rank - 1);
+    ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimension %d of a tensor of shape %s: expected 0 to %d",
+                    function, dim, ipu__shape_str(&view->shape), view->shape.rank - 1);
     return false;
 }
 
@@ -80,8 +80,8 @@ static bool check_shape(const char *function, ipu_tensor t, const ipu_shape *sha
         ipu__graph_fail(t.graph, IPU_INVALID, "%s: the result would have rank %d: the most is %d", function,
                         shape->rank, IPU_MAX_RANK);
     else
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: the result would have shape %s: too many elements", function,
-                        ipu__shape_str(shape));
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: the result would have shape %s: too many elements",
+                        function, ipu__shape_str(shape));
     return false;
 }
 
@@ -92,8 +92,9 @@ ipu_tensor ipu_tensor_index(ipu_tensor t, int64_t i)
     ipu__view view;
     if (!begin(__func__, t, &view) || !check_dim(__func__, t, &view, 0)) return null_of(t);
     if (i < 0 || i >= view.shape.dim[0]) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: index %lld of a tensor of shape %s: expected 0 to %lld", __func__,
-                        (long long)i, ipu__shape_str(&view.shape), (long long)view.shape.dim[0] - 1);
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: index %lld of a tensor of shape %s: expected 0 to %lld",
+                        __func__, (long long)i, ipu__shape_str(&view.shape),
+                        (long long)view.shape.dim[0] - 1);
         return null_of(t);
     }
     ipu_shape shape = {view.shape.rank - 1, {0}};
@@ -110,16 +111,17 @@ ipu_tensor ipu_tensor_at(ipu_tensor t, const int64_t *at, int n)
     ipu__view view;
     if (!begin(__func__, t, &view)) return null_of(t);
     if (n != view.shape.rank) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: %d indices for a tensor of shape %s: expected %d", __func__, n,
-                        ipu__shape_str(&view.shape), view.shape.rank);
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: %d indices for a tensor of shape %s: expected %d",
+                        __func__, n, ipu__shape_str(&view.shape), view.shape.rank);
         return null_of(t);
     }
     ipu__piece nest;
     start_nest(&nest, 0);
     for (int d = 0; d < n; d++) {
         if (at[d] < 0 || at[d] >= view.shape.dim[d]) {
-            ipu__graph_fail(t.graph, IPU_INVALID, "%s: index %lld in dimension %d of shape %s: expected 0 to %lld",
-                            __func__, (long long)at[d], d, ipu__shape_str(&view.shape),
+            ipu__graph_fail(t.graph, IPU_INVALID,
+                            "%s: index %lld in dimension %d of shape %s: expected 0 to %lld", __func__,
+                            (long long)at[d], d, ipu__shape_str(&view.shape),
                             (long long)view.shape.dim[d] - 1);
             return null_of(t);
         }
@@ -133,7 +135,8 @@ ipu_tensor ipu_tensor_slice(ipu_tensor t, int64_t from, int64_t to, int dim)
     ipu__view view;
     if (!begin(__func__, t, &view) || !check_dim(__func__, t, &view, dim)) return null_of(t);
     if (from < 0 || from > to || to > view.shape.dim[dim]) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: [%lld, %lld) of dimension %d of shape %s: expected 0 <= begin <= end <= %lld",
+        ipu__graph_fail(t.graph, IPU_INVALID,
+                        "%s: [%lld, %lld) of dimension %d of shape %s: expected 0 <= begin <= end <= %lld",
                         __func__, (long long)from, (long long)to, dim, ipu__shape_str(&view.shape),
                         (long long)view.shape.dim[dim]);
         return null_of(t);
@@ -154,12 +157,14 @@ ipu_tensor ipu_tensor_slice_all(ipu_tensor t, const int64_t *from, const int64_t
     if (!begin(__func__, t, &view)) return null_of(t);
     ipu__piece nest;
     start_nest(&nest, 0);
-    ipu_shape  shape = view.shape;
+    ipu_shape shape = view.shape;
     for (int d = 0; d < shape.rank; d++) {
         if (from[d] < 0 || from[d] > to[d] || to[d] > shape.dim[d]) {
-            ipu__graph_fail(t.graph, IPU_INVALID, "%s: [%lld, %lld) of dimension %d of shape %s: expected 0 <= begin <= end <= %lld",
-                            __func__, (long long)from[d], (long long)to[d], d, ipu__shape_str(&view.shape),
-                            (long long)view.shape.dim[d]);
+            ipu__graph_fail(
+                t.graph, IPU_INVALID,
+                "%s: [%lld, %lld) of dimension %d of shape %s: expected 0 <= begin <= end <= %lld", __func__,
+                (long long)from[d], (long long)to[d], d, ipu__shape_str(&view.shape),
+                (long long)view.shape.dim[d]);
             return null_of(t);
         }
         int64_t inner = product(&view.shape, d + 1, shape.rank);
@@ -180,7 +185,8 @@ ipu_tensor ipu_tensor_subsample(ipu_tensor t, int64_t stride, int dim)
     ipu__view view;
     if (!begin(__func__, t, &view) || !check_dim(__func__, t, &view, dim)) return null_of(t);
     if (stride < 1) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: stride %lld in dimension %d of shape %s: expected 1 or more", __func__,
+        ipu__graph_fail(t.graph, IPU_INVALID,
+                        "%s: stride %lld in dimension %d of shape %s: expected 1 or more", __func__,
                         (long long)stride, dim, ipu__shape_str(&view.shape));
         return null_of(t);
     }
@@ -188,7 +194,7 @@ ipu_tensor ipu_tensor_subsample(ipu_tensor t, int64_t stride, int dim)
     int64_t    inner = product(&shape, dim + 1, shape.rank), size = shape.dim[dim];
     ipu__piece nest;
     start_nest(&nest, 0);
-    shape.dim[dim]   = size / stride + (size % stride != 0);
+    shape.dim[dim] = size / stride + (size % stride != 0);
     add_loop(&nest, product(&shape, 0, dim), size * inner);
     add_loop(&nest, shape.dim[dim], shape.dim[dim] > 1 ? stride * inner : 0);
     add_loop(&nest, inner, 1);
@@ -234,7 +240,8 @@ ipu_tensor ipu_tensor_reshape(ipu_tensor t, ipu_shape shape)
     ipu__view view;
     if (!begin(__func__, t, &view)) return null_of(t);
     if (shape.rank < 0 || shape.rank > IPU_MAX_RANK) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: rank %d: expected 0 to %d", __func__, shape.rank, IPU_MAX_RANK);
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: rank %d: expected 0 to %d", __func__, shape.rank,
+                        IPU_MAX_RANK);
         return null_of(t);
     }
     ipu_shape wanted = shape;
@@ -259,14 +266,16 @@ ipu_tensor ipu_tensor_reshape_partial(ipu_tensor t, int from, int to, ipu_shape 
     if (!begin(__func__, t, &view)) return null_of(t);
     if (from < 0 || from > to || to > view.shape.rank || middle.rank < 0
         || view.shape.rank - (to - from) + middle.rank > IPU_MAX_RANK) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimensions [%d, %d) of shape %s replaced by %d: expected 0 <= begin <= end <= %d and at most %d in all",
-                        __func__, from, to, ipu__shape_str(&view.shape), middle.rank, view.shape.rank, IPU_MAX_RANK);
+        ipu__graph_fail(
+            t.graph, IPU_INVALID,
+            "%s: dimensions [%d, %d) of shape %s replaced by %d: expected 0 <= begin <= end <= %d and at most %d in all",
+            __func__, from, to, ipu__shape_str(&view.shape), middle.rank, view.shape.rank, IPU_MAX_RANK);
         return null_of(t);
     }
     ipu_shape wanted = middle, shape = {0};
     if (!complete_shape(&middle, product(&view.shape, from, to))) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimensions [%d, %d) of shape %s cannot become %s", __func__, from, to,
-                        ipu__shape_str(&view.shape), ipu__shape_str(&wanted));
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimensions [%d, %d) of shape %s cannot become %s",
+                        __func__, from, to, ipu__shape_str(&view.shape), ipu__shape_str(&wanted));
         return null_of(t);
     }
     for (int d = 0; d < from; d++) shape.dim[shape.rank++] = view.shape.dim[d];
@@ -280,7 +289,8 @@ ipu_tensor ipu_tensor_flatten_dims(ipu_tensor t, int from, int to)
     ipu__view view;
     if (!begin(__func__, t, &view)) return null_of(t);
     if (from < 0 || from >= to || to > view.shape.rank) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimensions [%d, %d) of shape %s: expected 0 <= begin < end <= %d", __func__,
+        ipu__graph_fail(t.graph, IPU_INVALID,
+                        "%s: dimensions [%d, %d) of shape %s: expected 0 <= begin < end <= %d", __func__,
                         from, to, ipu__shape_str(&view.shape), view.shape.rank);
         return null_of(t);
     }
@@ -294,8 +304,8 @@ ipu_tensor ipu_tensor_expand(ipu_tensor t, const int *dims, int n)
     ipu_shape shape = {0};
     int       next  = 0;
     if (n < 0 || view.shape.rank + n > IPU_MAX_RANK) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: %d dimensions more for shape %s: the most is %d in all", __func__, n,
-                        ipu__shape_str(&view.shape), IPU_MAX_RANK);
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: %d dimensions more for shape %s: the most is %d in all",
+                        __func__, n, ipu__shape_str(&view.shape), IPU_MAX_RANK);
         return null_of(t);
     }
     for (int d = 0; d <= view.shape.rank; d++) {
@@ -303,7 +313,8 @@ ipu_tensor ipu_tensor_expand(ipu_tensor t, const int *dims, int n)
         if (d < view.shape.rank) shape.dim[shape.rank++] = view.shape.dim[d];
     }
     if (next < n) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimension %d for shape %s: expected ascending numbers from 0 to %d", __func__,
+        ipu__graph_fail(t.graph, IPU_INVALID,
+                        "%s: dimension %d for shape %s: expected ascending numbers from 0 to %d", __func__,
                         dims[next], ipu__shape_str(&view.shape), view.shape.rank);
         return null_of(t);
     }
@@ -347,8 +358,8 @@ ipu_tensor ipu_tensor_permute(ipu_tensor t, const int *perm, int n)
         add_loop(&nest, shape.dim[d], product(&view.shape, perm[d] + 1, shape.rank));
     }
     if (n != shape.rank || seen != (1u << n) - 1) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: not a permutation of the %d dimensions of shape %s", __func__,
-                        view.shape.rank, ipu__shape_str(&view.shape));
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: not a permutation of the %d dimensions of shape %s",
+                        __func__, view.shape.rank, ipu__shape_str(&view.shape));
         return null_of(t);
     }
     return select_as(t, &nest, view.type, &shape);
@@ -360,17 +371,18 @@ ipu_tensor ipu_tensor_permute_partial(ipu_tensor t, const int *from, const int *
     if (!begin(__func__, t, &view)) return null_of(t);
     int      perm[IPU_MAX_RANK], rank = view.shape.rank, next = 0;
     unsigned taken = 0, placed = 0;
-    bool     ok    = n >= 0 && n <= rank;
+    bool     ok = n >= 0 && n <= rank;
     for (int i = 0; ok && i < n; i++) {
         ok = from[i] >= 0 && from[i] < rank && to[i] >= 0 && to[i] < rank && !(taken >> from[i] & 1)
-             && !(placed >> to[i] & 1);
+          && !(placed >> to[i] & 1);
         if (!ok) break;
         taken |= 1u << from[i];
         placed |= 1u << to[i];
         perm[to[i]] = from[i];
     }
     if (!ok) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: from and to must name different dimensions, 0 to %d, of shape %s", __func__,
+        ipu__graph_fail(t.graph, IPU_INVALID,
+                        "%s: from and to must name different dimensions, 0 to %d, of shape %s", __func__,
                         rank - 1, ipu__shape_str(&view.shape));
         return null_of(t);
     }
@@ -385,7 +397,8 @@ ipu_tensor ipu_tensor_permute_partial(ipu_tensor t, const int *from, const int *
 ipu_tensor ipu_tensor_roll(ipu_tensor t, int from, int to)
 {
     ipu__view view;
-    if (!begin(__func__, t, &view) || !check_dim(__func__, t, &view, from) || !check_dim(__func__, t, &view, to))
+    if (!begin(__func__, t, &view) || !check_dim(__func__, t, &view, from)
+        || !check_dim(__func__, t, &view, to))
         return null_of(t);
     return ipu_tensor_permute_partial(t, &from, &to, 1);
 }
@@ -409,7 +422,8 @@ static ipu_tensor repeat(const char *function, ipu_tensor t, int64_t n, int dim,
     ipu_shape shape = view.shape;
     int64_t   size = shape.dim[dim], inner = product(&shape, dim + 1, shape.rank);
     if (n < 0 || (size > 0 && n > INT64_MAX / size)) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: dimension %d of shape %s %lld times: expected 0 or more, and not too many",
+        ipu__graph_fail(t.graph, IPU_INVALID,
+                        "%s: dimension %d of shape %s %lld times: expected 0 or more, and not too many",
                         function, dim, ipu__shape_str(&view.shape), (long long)n);
         return null_of(t);
     }
@@ -424,20 +438,28 @@ static ipu_tensor repeat(const char *function, ipu_tensor t, int64_t n, int dim,
     return select_as(t, &nest, view.type, &shape);
 }
 
-ipu_tensor ipu_tensor_broadcast(ipu_tensor t, int64_t n, int dim) { return repeat(__func__, t, n, dim, false); }
+ipu_tensor ipu_tensor_broadcast(ipu_tensor t, int64_t n, int dim)
+{
+    return repeat(__func__, t, n, dim, false);
+}
 
-ipu_tensor ipu_tensor_upsample(ipu_tensor t, int64_t scale, int dim) { return repeat(__func__, t, scale, dim, true); }
+ipu_tensor ipu_tensor_upsample(ipu_tensor t, int64_t scale, int dim)
+{
+    return repeat(__func__, t, scale, dim, true);
+}
 
 static bool check_concat(const ipu_tensor *tensors, size_t n, int dim, ipu_shape *shape, ipu_type *type)
 {
     ipu__view first, view;
-    if (!begin("ipu_tensor_concat", tensors[0], &first) || !check_dim("ipu_tensor_concat", tensors[0], &first, dim))
+    if (!begin("ipu_tensor_concat", tensors[0], &first)
+        || !check_dim("ipu_tensor_concat", tensors[0], &first, dim))
         return false;
     *shape = first.shape;
     *type  = first.type;
     for (size_t i = 1; i < n; i++) {
         if (!tensors[i].graph || tensors[i].graph->root != tensors[0].graph->root) {
-            ipu__graph_fail(tensors[0].graph, IPU_INVALID, "ipu_tensor_concat: tensor %zu belongs to another graph", i);
+            ipu__graph_fail(tensors[0].graph, IPU_INVALID,
+                            "ipu_tensor_concat: tensor %zu belongs to another graph", i);
             return false;
         }
         if (!begin("ipu_tensor_concat", tensors[i], &view)) return false;
@@ -445,10 +467,11 @@ static bool check_concat(const ipu_tensor *tensors, size_t n, int dim, ipu_shape
         for (int d = 0; same && d < first.shape.rank; d++)
             same = d == dim || view.shape.dim[d] == first.shape.dim[d];
         if (!same) {
-            ipu__graph_fail(tensors[0].graph, IPU_INVALID,
-                            "ipu_tensor_concat: tensor %zu is %s%s, the first is %s%s: they may differ in dimension %d only", i,
-                            ipu_type_name(view.type), ipu__shape_str(&view.shape), ipu_type_name(first.type),
-                            ipu__shape_str(&first.shape), dim);
+            ipu__graph_fail(
+                tensors[0].graph, IPU_INVALID,
+                "ipu_tensor_concat: tensor %zu is %s%s, the first is %s%s: they may differ in dimension %d only",
+                i, ipu_type_name(view.type), ipu__shape_str(&view.shape), ipu_type_name(first.type),
+                ipu__shape_str(&first.shape), dim);
             return false;
         }
         shape->dim[dim] += view.shape.dim[dim];
@@ -506,8 +529,8 @@ ipu_tensor ipu_tensor_reinterpret(ipu_tensor t, ipu_type type)
     ipu__view view;
     if (!begin(__func__, t, &view)) return null_of(t);
     if (type >= IPU_N_TYPES || ipu_type_size(type) != ipu_type_size(view.type)) {
-        ipu__graph_fail(t.graph, IPU_INVALID, "%s: %s as %s: the sizes differ", __func__, ipu_type_name(view.type),
-                        ipu_type_name(type));
+        ipu__graph_fail(t.graph, IPU_INVALID, "%s: %s as %s: the sizes differ", __func__,
+                        ipu_type_name(view.type), ipu_type_name(type));
         return null_of(t);
     }
     return recast(t, type, &view.shape);

@@ -124,7 +124,7 @@ bool ipu_tensor_is_contiguous(ipu_tensor t)
 
 bool ipu_tensor_contains_aliases(ipu_tensor t)
 {
-    bool ok = true;
+    bool ok      = true;
     bool aliases = !is_null(t) && ipu__view_has_aliases(&t.graph->root->views, t.id, &ok);
     if (!ok) ipu__graph_fail_memory(t.graph);
     return aliases;
@@ -189,7 +189,8 @@ bool ipu__views_intersect(ipu_graph *g, uint32_t a, uint32_t b, ipu__interval *w
         ipu__interval x = set[0].list.at[i], y = set[1].list.at[j];
         found = x.var == y.var && x.begin < y.end && y.begin < x.end;
         if (found)
-            *where = (ipu__interval){x.var, 0, x.begin > y.begin ? x.begin : y.begin, x.end < y.end ? x.end : y.end};
+            *where = (ipu__interval){x.var, 0, x.begin > y.begin ? x.begin : y.begin,
+                                     x.end < y.end ? x.end : y.end};
         else if (x.var < y.var || (x.var == y.var && x.end <= y.begin))
             i++;
         else
@@ -204,7 +205,7 @@ bool ipu_tensor_intersects(ipu_tensor a, ipu_tensor b)
 {
     ipu__interval where;
     return !is_null(a) && !is_null(b) && a.graph->root == b.graph->root
-           && ipu__views_intersect(a.graph, a.id, b.id, &where);
+        && ipu__views_intersect(a.graph, a.id, b.id, &where);
 }
 
 bool ipu_tensor_equal(ipu_tensor a, ipu_tensor b)
@@ -270,9 +271,10 @@ static ipu_status check_intervals(ipu_tensor t, const ipu_interval *intervals, s
     for (size_t i = 0; i < n; i++) {
         int64_t low = i ? intervals[i - 1].end : 0;
         if (intervals[i].begin < low || intervals[i].end < intervals[i].begin || intervals[i].end > total)
-            return ipu__fail(IPU_INVALID,
-                             "ipu_tensor_sorted_regions: interval %zu is [%lld, %lld): expected ascending intervals within [0, %lld)",
-                             i, (long long)intervals[i].begin, (long long)intervals[i].end, (long long)total);
+            return ipu__fail(
+                IPU_INVALID,
+                "ipu_tensor_sorted_regions: interval %zu is [%lld, %lld): expected ascending intervals within [0, %lld)",
+                i, (long long)intervals[i].begin, (long long)intervals[i].end, (long long)total);
     }
     return IPU_OK;
 }
@@ -286,7 +288,7 @@ ipu_status ipu_tensor_sorted_regions(ipu_tensor t, const ipu_interval *intervals
     IPU_ARRAY(ipu_interval) sorted = {0};
     IPU_ARRAY(size_t) ends         = {0};
     placed last                    = {0};
-    bool   ok = collect_placed(t, intervals, n, &places) && ipu__reserve(&sorted, 1) && ipu__reserve(&ends, 1);
+    bool ok = collect_placed(t, intervals, n, &places) && ipu__reserve(&sorted, 1) && ipu__reserve(&ends, 1);
     for (size_t i = 0; ok && i < places.list.n; i++) {
         placed p = places.list.at[i];
         if (drop_aliases && sorted.n > 0 && p.var == last.var && p.begin < last.end) {
@@ -338,11 +340,12 @@ void ipu_tensor_reorder_to_simplify(ipu_tensor *t, ipu_tensor **others, size_t n
     int64_t count = ipu_tensor_n_elements(*t);
     bool    ok    = !is_null(*t) && ipu_tensor_rank(*t) == 1;
     for (size_t i = 0; ok && i < n; i++)
-        ok = !is_null(*others[i]) && others[i]->graph->root == t->graph->root && ipu_tensor_rank(*others[i]) == 1
-             && ipu_tensor_n_elements(*others[i]) == count;
+        ok = !is_null(*others[i]) && others[i]->graph->root == t->graph->root
+          && ipu_tensor_rank(*others[i]) == 1 && ipu_tensor_n_elements(*others[i]) == count;
     if (!ok) {
-        ipu__graph_fail(t->graph, IPU_INVALID,
-                        "ipu_tensor_reorder_to_simplify: expected tensors of rank 1 and of one length, of one graph");
+        ipu__graph_fail(
+            t->graph, IPU_INVALID,
+            "ipu_tensor_reorder_to_simplify: expected tensors of rank 1 and of one length, of one graph");
         return;
     }
     placed_list order = {0};
@@ -365,8 +368,8 @@ ipu_status ipu_tensor_constant_value(ipu_tensor t, void *out, size_t bytes)
     if (bytes != (size_t)view.n_elements * size)
         return ipu__fail(IPU_INVALID, "ipu_tensor_constant_value: room for %zu bytes: expected %zu", bytes,
                          (size_t)view.n_elements * size);
-    char      *to   = out;
-    neighbours it   = neighbours_of(t);
+    char      *to = out;
+    neighbours it = neighbours_of(t);
     for (ipu__run run; next_neighbours(&it, &run);) {
         const ipu__variable *v = ipu__graph_variable(t.graph, run.var);
         if (v->kind != IPU__CONSTANT)

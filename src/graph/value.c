@@ -25,12 +25,12 @@ static float to_odd_float(double value)
 
 bool ipu__value_from_double(ipu_type type, double value, void *out)
 {
-#define INTEGER(TYPE, ctype, low, past)                    \
-    case IPU_##TYPE: {                                     \
+#define INTEGER(TYPE, ctype, low, past)                     \
+    case IPU_##TYPE: {                                      \
         if (!is_integer_in(value, low, past)) return false; \
-        ctype element = (ctype)value;                      \
-        memcpy(out, &element, sizeof element);             \
-        return true;                                       \
+        ctype element = (ctype)value;                       \
+        memcpy(out, &element, sizeof element);              \
+        return true;                                        \
     }
 #define REAL(TYPE, ctype, expression)          \
     case IPU_##TYPE: {                         \

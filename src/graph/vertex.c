@@ -9,7 +9,8 @@ static const struct {
     ipu_field_direction direction;
     ipu_field_shape     shape;
 } forms[] = {
-#define X(form, text, direction, shape) [IPU_FIELD_##form] = {text, IPU_DIRECTION_##direction, IPU_FIELD_SHAPE_##shape},
+#define X(form, text, direction, shape) \
+    [IPU_FIELD_##form] = {text, IPU_DIRECTION_##direction, IPU_FIELD_SHAPE_##shape},
     IPU_FIELD_FORM_LIST(X)
 #undef X
 };
@@ -52,12 +53,17 @@ void ipu_graph_add_codelet(ipu_graph *graph, const ipu_codelet *codelet)
         bool          same  = same_signature(known, codelet, codelet->fields());
         if (same && !known->compute) known->compute = codelet->compute;
         if (!same || (codelet->compute && known->compute != codelet->compute))
-            ipu__graph_fail(g, IPU_INVALID, "%s: there is another codelet called \"%s\"", __func__, codelet->name);
+            ipu__graph_fail(g, IPU_INVALID, "%s: there is another codelet called \"%s\"", __func__,
+                            codelet->name);
         return;
     }
-    ipu__codelet c = {.name = ipu__arena_strdup(&g->arena, codelet->name), .compute = codelet->compute,
-                      .fields = copy_fields(g, codelet), .n_fields = codelet->n_fields, .bytes = codelet->bytes,
-                      .multi = codelet->multi, .location = ipu__graph_here(g)};
+    ipu__codelet c = {.name     = ipu__arena_strdup(&g->arena, codelet->name),
+                      .compute  = codelet->compute,
+                      .fields   = copy_fields(g, codelet),
+                      .n_fields = codelet->n_fields,
+                      .bytes    = codelet->bytes,
+                      .multi    = codelet->multi,
+                      .location = ipu__graph_here(g)};
     if (!c.name || !c.fields || !ipu__push(&g->codelets, c)
         || !ipu__map_set(&g->codelet_names, c.name, (uint32_t)g->codelets.n - 1))
         ipu__graph_fail_memory(g);
@@ -91,8 +97,8 @@ static uint32_t find_codelet(ipu_graph *g, const char *function, const char *nam
     if (ipu__map_find(&g->codelet_names, name, &id)) return id;
     ipu__nearest nearest = ipu__nearest_to(name);
     for (size_t i = 1; i < g->codelets.n; i++) ipu__nearest_try(&nearest, g->codelets.at[i].name);
-    ipu__graph_fail(g, IPU_NOT_FOUND, "%s: no codelet \"%s\"%s: add it with ipu_graph_add_codelet", function, name,
-                    ipu__nearest_hint(&nearest));
+    ipu__graph_fail(g, IPU_NOT_FOUND, "%s: no codelet \"%s\"%s: add it with ipu_graph_add_codelet", function,
+                    name, ipu__nearest_hint(&nearest));
     return 0;
 }
 
@@ -113,9 +119,12 @@ ipu_vertex ipu_graph_add_vertex(ipu_graph *graph, ipu_compute_set cs, const char
         ipu__graph_fail_memory(g);
         return null;
     }
-    ipu__compute_set *set = &g->compute_sets.at[cs.id];
-    g->vertices.at[g->vertices.n++] = (ipu__vertex){.codelet = type, .compute_set = cs.id, .tile = IPU__NO_TILE,
-                                                    .location = ipu__graph_here(g), .links = (uint32_t)g->links.n};
+    ipu__compute_set *set           = &g->compute_sets.at[cs.id];
+    g->vertices.at[g->vertices.n++] = (ipu__vertex){.codelet     = type,
+                                                    .compute_set = cs.id,
+                                                    .tile        = IPU__NO_TILE,
+                                                    .location    = ipu__graph_here(g),
+                                                    .links       = (uint32_t)g->links.n};
     memset(g->links.at + g->links.n, 0, n_fields * sizeof *g->links.at);
     g->links.n += n_fields;
     if (set->last)
@@ -145,7 +154,8 @@ void ipu_vertex_set_cycles(ipu_vertex v, int64_t cycles)
     if (v.id == 0)
         ipu__graph_fail(g, IPU_INVALID, "%s: the vertex is null", __func__);
     else if (cycles < 1 || cycles > UINT32_MAX)
-        ipu__graph_fail(g, IPU_INVALID, "%s: %lld cycles: expected 1 to %u", __func__, (long long)cycles, UINT32_MAX);
+        ipu__graph_fail(g, IPU_INVALID, "%s: %lld cycles: expected 1 to %u", __func__, (long long)cycles,
+                        UINT32_MAX);
     else
         g->vertices.at[v.id].cycles = (uint32_t)cycles;
 }
@@ -188,8 +198,8 @@ static slot find_slot(const char *function, ipu_vertex v, const char *name, bool
     if (i == codelet->n_fields) {
         ipu__nearest nearest = ipu__nearest_to(name);
         for (i = 0; i < codelet->n_fields; i++) ipu__nearest_try(&nearest, codelet->fields[i].name);
-        ipu__graph_fail(g, IPU_NOT_FOUND, "%s: codelet \"%s\" has no field \"%s\"%s", function, codelet->name, name,
-                        ipu__nearest_hint(&nearest));
+        ipu__graph_fail(g, IPU_NOT_FOUND, "%s: codelet \"%s\" has no field \"%s\"%s", function, codelet->name,
+                        name, ipu__nearest_hint(&nearest));
         return none;
     }
     slot s = {g, codelet, &codelet->fields[i], &g->links.at[vertex->links + i]};
@@ -200,7 +210,8 @@ static slot find_slot(const char *function, ipu_vertex v, const char *name, bool
         return none;
     }
     if (!is_state && *s.link != 0) {
-        ipu__graph_fail(g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is connected already", function, name, codelet->name);
+        ipu__graph_fail(g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is connected already", function,
+                        name, codelet->name);
         return none;
     }
     return s;
@@ -211,8 +222,8 @@ static bool check_type(const char *function, const slot *s, ipu_tensor t)
     if (!ipu__graph_has(s->g, function, t)) return false;
     ipu_type type = ipu_tensor_type(t);
     if (type == s->field->type) return true;
-    ipu__graph_fail(s->g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is %s, the tensor is %s", function, s->field->name,
-                    s->codelet->name, ipu_type_name(s->field->type), ipu_type_name(type));
+    ipu__graph_fail(s->g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is %s, the tensor is %s", function,
+                    s->field->name, s->codelet->name, ipu_type_name(s->field->type), ipu_type_name(type));
     return false;
 }
 
@@ -234,8 +245,10 @@ static void connect_rows(slot *s, ipu_tensor t)
     int64_t n = ipu_tensor_dim(t, 0);
     if (ipu_tensor_rank(t) != 2) {
         ipu_shape shape = ipu_tensor_shape(t);
-        ipu__graph_fail(s->g, IPU_INVALID, "ipu_vertex_connect: field \"%s\" of vertex \"%s\" is a list of runs: expected a tensor of rank 2, found shape %s",
-                        s->field->name, s->codelet->name, ipu__shape_str(&shape));
+        ipu__graph_fail(
+            s->g, IPU_INVALID,
+            "ipu_vertex_connect: field \"%s\" of vertex \"%s\" is a list of runs: expected a tensor of rank 2, found shape %s",
+            s->field->name, s->codelet->name, ipu__shape_str(&shape));
         return;
     }
     uint32_t *rows = ipu__alloc((size_t)n * sizeof *rows);
@@ -252,7 +265,8 @@ void ipu_vertex_connect(ipu_vertex v, const char *field, ipu_tensor t)
     ipu_field_shape shape = forms[s.field->form].shape;
     if (shape == IPU_FIELD_SHAPE_SCALAR && ipu_tensor_n_elements(t) != 1) {
         ipu_shape found = ipu_tensor_shape(t);
-        ipu__graph_fail(s.g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is one element, the tensor has shape %s", __func__,
+        ipu__graph_fail(s.g, IPU_INVALID,
+                        "%s: field \"%s\" of vertex \"%s\" is one element, the tensor has shape %s", __func__,
                         s.field->name, s.codelet->name, ipu__shape_str(&found));
     } else if (shape == IPU_FIELD_SHAPE_VECTORS) {
         connect_rows(&s, t);
@@ -266,8 +280,8 @@ void ipu_vertex_connect_list(ipu_vertex v, const char *field, const ipu_tensor *
     slot s = find_slot(__func__, v, field, false);
     if (!s.g) return;
     if (forms[s.field->form].shape != IPU_FIELD_SHAPE_VECTORS) {
-        ipu__graph_fail(s.g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is %s, not a list of runs", __func__, s.field->name,
-                        s.codelet->name, forms[s.field->form].text);
+        ipu__graph_fail(s.g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is %s, not a list of runs",
+                        __func__, s.field->name, s.codelet->name, forms[s.field->form].text);
         return;
     }
     uint32_t *views = ipu__alloc(n * sizeof *views);
@@ -300,8 +314,8 @@ void ipu_vertex_set_data(ipu_vertex v, const char *field, const void *data, size
     if (!s.g) return;
     bool is_vector = forms[s.field->form].shape == IPU_FIELD_SHAPE_VECTOR;
     if (!is_vector && n != 1) {
-        ipu__graph_fail(s.g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is one value, not %zu", __func__, s.field->name,
-                        s.codelet->name, n);
+        ipu__graph_fail(s.g, IPU_INVALID, "%s: field \"%s\" of vertex \"%s\" is one value, not %zu", __func__,
+                        s.field->name, s.codelet->name, n);
         return;
     }
     size_t bytes = n * ipu_type_size(s.field->type);
@@ -324,8 +338,9 @@ void ipu_vertex_set(ipu_vertex v, const char *field, double value)
     char element[8];
     if (!s.g) return;
     if (!ipu__value_from_double(s.field->type, value, element)) {
-        ipu__graph_fail(s.g, IPU_INVALID, "%s: %.17g is no value of field \"%s\" of vertex \"%s\", which is %s", __func__, value,
-                        s.field->name, s.codelet->name, ipu_type_name(s.field->type));
+        ipu__graph_fail(s.g, IPU_INVALID,
+                        "%s: %.17g is no value of field \"%s\" of vertex \"%s\", which is %s", __func__,
+                        value, s.field->name, s.codelet->name, ipu_type_name(s.field->type));
         return;
     }
     ipu_vertex_set_data(v, field, element, 1);

@@ -30,8 +30,7 @@ void ipu__nest_normalise(ipu__piece *p)
     for (int k = 0; k < p->n_loops; k++) {
         ipu__loop loop = p->loop[k];
         if (loop.count == 1) continue;
-        if (n > 0 && p->loop[n - 1].stride == loop.stride * loop.count)
-            loop.count *= p->loop[--n].count;
+        if (n > 0 && p->loop[n - 1].stride == loop.stride * loop.count) loop.count *= p->loop[--n].count;
         p->loop[n++] = loop;
     }
     p->n_loops = n;
@@ -88,11 +87,11 @@ void ipu__view_load(const ipu__view_pool *pool, uint32_t id, ipu__view *out)
     const uint32_t *words = pool->words.at;
     uint32_t        head = words[id], at = id + 1;
     int64_t         n_elements = 1;
-    out->type       = head & 15;
-    out->wide       = head & WIDE;
-    out->compact    = head & COMPACT;
-    out->shape.rank = (int)(head >> 4 & 15);
-    out->n_pieces   = head >> PIECES_SHIFT;
+    out->type                  = head & 15;
+    out->wide                  = head & WIDE;
+    out->compact               = head & COMPACT;
+    out->shape.rank            = (int)(head >> 4 & 15);
+    out->n_pieces              = head >> PIECES_SHIFT;
     if (out->n_pieces == MANY_PIECES) out->n_pieces = words[at++];
     for (int d = 0; d < out->shape.rank; d++) {
         out->shape.dim[d] = get_number(words, &at, out->wide);
@@ -197,8 +196,10 @@ static bool join(ipu__piece *last, const ipu__piece *next)
     if (last->var != next->var) return false;
     if (last->n_loops <= 1 && next->n_loops <= 1) { /* two runs, or elements, in line */
         int64_t a = last->n_loops ? last->loop[0].count : 1, b = next->n_loops ? next->loop[0].count : 1;
-        int64_t stride = a > 1 ? last->loop[0].stride : b > 1 ? next->loop[0].stride : next->start - last->start;
-        bool    in_line = (b == 1 || next->loop[0].stride == stride) && next->start == last->start + a * stride;
+        int64_t stride = a > 1 ? last->loop[0].stride
+                       : b > 1 ? next->loop[0].stride
+                               : next->start - last->start;
+        bool in_line = (b == 1 || next->loop[0].stride == stride) && next->start == last->start + a * stride;
         if (in_line) {
             last->n_loops = 1;
             last->loop[0] = (ipu__loop){a + b, stride};
@@ -265,8 +266,8 @@ void ipu__view_add_range(ipu__view_builder *b, const ipu__piece *piece, int64_t 
         ipu__view_add(b, piece);
         return;
     }
-    int64_t stride = piece->loop[0].stride, inner = ipu__piece_count(piece) / piece->loop[0].count;
-    int64_t first = begin / inner, last = end / inner; /* rounds; the last is not complete */
+    int64_t    stride = piece->loop[0].stride, inner = ipu__piece_count(piece) / piece->loop[0].count;
+    int64_t    first = begin / inner, last = end / inner; /* rounds; the last is not complete */
     ipu__piece round;
     round.var     = piece->var;
     round.n_loops = piece->n_loops - 1;
@@ -312,11 +313,11 @@ static void put_piece(uint32_t *words, size_t *at, bool wide, const int64_t *w)
 static void put_view(uint32_t *words, size_t *at, const ipu__view_builder *b, ipu_type type,
                      const ipu_shape *shape, bool wide)
 {
-    const int64_t *w = b->words.at;
-    bool compact  = b->n_pieces == 1 && (w[1] == 0 || (w[1] == 1 && w[4] == 1));
-    bool many     = b->n_pieces >= MANY_PIECES;
-    words[(*at)++] = (uint32_t)type | (uint32_t)shape->rank << 4 | (wide ? WIDE : 0u) | (compact ? COMPACT : 0u)
-                     | (many ? (uint32_t)MANY_PIECES : b->n_pieces) << PIECES_SHIFT;
+    const int64_t *w       = b->words.at;
+    bool           compact = b->n_pieces == 1 && (w[1] == 0 || (w[1] == 1 && w[4] == 1));
+    bool           many    = b->n_pieces >= MANY_PIECES;
+    words[(*at)++]         = (uint32_t)type | (uint32_t)shape->rank << 4 | (wide ? WIDE : 0u)
+                   | (compact ? COMPACT : 0u) | (many ? (uint32_t)MANY_PIECES : b->n_pieces) << PIECES_SHIFT;
     if (many) words[(*at)++] = b->n_pieces;
     for (int d = 0; d < shape->rank; d++) put_number(words, at, wide, shape->dim[d]);
     if (compact) {
@@ -324,14 +325,15 @@ static void put_view(uint32_t *words, size_t *at, const ipu__view_builder *b, ip
         put_number(words, at, wide, w[2]);
         return;
     }
-    for (size_t i = 0; i < b->words.n; i += PIECE_WORDS + 2 * (size_t)w[i + 1]) put_piece(words, at, wide, w + i);
+    for (size_t i = 0; i < b->words.n; i += PIECE_WORDS + 2 * (size_t)w[i + 1])
+        put_piece(words, at, wide, w + i);
 }
 
 uint32_t ipu__view_commit(ipu__view_builder *b, ipu__view_pool *pool, ipu_type type, const ipu_shape *shape)
 {
     bool   wide = !is_narrow(b, shape);
     size_t need = 2 + 2 * (2 * (size_t)shape->rank + 2 * b->words.n);
-    bool   ok   = !b->failed && pool->words.n + need < IPU__VIEW_LIMIT && ipu__reserve(&pool->words, need + 1);
+    bool   ok = !b->failed && pool->words.n + need < IPU__VIEW_LIMIT && ipu__reserve(&pool->words, need + 1);
     uint32_t id = 0;
     if (ok) {
         if (pool->words.n == 0) pool->words.at[pool->words.n++] = 0; /* so that no view is 0 */
@@ -369,7 +371,8 @@ void ipu__piece_index_fini(ipu__piece_index *index)
     *index = (ipu__piece_index){0};
 }
 
-static bool build_index(ipu__piece_index *index, const ipu__view_pool *pool, uint32_t id, const ipu__view *view)
+static bool build_index(ipu__piece_index *index, const ipu__view_pool *pool, uint32_t id,
+                        const ipu__view *view)
 {
     if (index->view == id) return true;
     index->view = 0;
@@ -436,7 +439,8 @@ static int digit_of(const digits *d, const ipu__piece *piece, int64_t stride)
 {
     int64_t size = stride < 0 ? -stride : stride;
     for (int k = 0; k < d->n; k++)
-        if (d->unit[k] <= size) return size % d->unit[k] == 0 && size / d->unit[k] < piece->loop[k].count ? k : -1;
+        if (d->unit[k] <= size)
+            return size % d->unit[k] == 0 && size / d->unit[k] < piece->loop[k].count ? k : -1;
     return -1;
 }
 

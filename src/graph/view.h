@@ -42,7 +42,7 @@ typedef struct ipu__view {
     uint32_t  n_pieces;
     bool      wide;    /* 64-bit numbers in the pool */
     bool      compact; /* one ascending run */
-    uint32_t  at;   /* where the pieces begin in the pool */
+    uint32_t  at;      /* where the pieces begin in the pool */
 } ipu__view;
 
 /* Packed views. */
@@ -99,8 +99,8 @@ typedef struct ipu__view_builder {
     IPU_ARRAY(int64_t) words; /* var, n_loops, start, (count, stride)* per piece */
     size_t   last;            /* where the last piece begins */
     uint32_t n_pieces;
-    bool     failed;          /* out of memory */
-} ipu__view_builder;          /* all zero: empty */
+    bool     failed; /* out of memory */
+} ipu__view_builder; /* all zero: empty */
 
 void ipu__view_add(ipu__view_builder *b, const ipu__piece *piece);
 /* Elements begin <= i < end of the flat order of a piece. */
@@ -112,7 +112,10 @@ void     ipu__view_builder_fini(ipu__view_builder *b);
 /* Random access to the pieces of one view: where each begins in its flat order. */
 typedef struct ipu__piece_index {
     uint32_t view; /* whose it is; 0: none */
-    struct { int64_t first; uint32_t at; } *entry;
+    struct {
+        int64_t  first;
+        uint32_t at;
+    } * entry;
     size_t n, capacity;
 } ipu__piece_index; /* all zero: empty */
 
