@@ -286,7 +286,7 @@ static void bench_triad(int64_t n)
     b.threads = n_threads(b.e);
     bench_row("triad a = b + s*c, 64 Mi floats / plain C", bench_against(triad_ours, triad_peer, &b, 1));
     ipu_engine_destroy(b.e);
-    for (int k = 0; k < 3; k++) free(data[k]);
+    for (int k = 0; k < 3; k++) bench_free_floats(data[k]);
 }
 
 /* ---- Jacobi ---- */
@@ -364,8 +364,8 @@ static void bench_jacobi(void)
     bench_pair pair = bench_against(jacobi_ours, jacobi_peer, &b, 1);
     bench_row("Jacobi sweep 4096 x 4096 / plain C", (bench_pair){pair.ours / SWEEPS, pair.peer / SWEEPS});
     ipu_engine_destroy(b.e);
-    free(b.a);
-    free(b.b);
+    bench_free_floats(b.a);
+    bench_free_floats(b.b);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* The allocator hook and page-sized memory. */
 #include "base/alloc.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,9 +58,17 @@ char *ipu__strdup(const char *text)
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
-static size_t mapped_bytes(size_t bytes)
+static size_t mapped_bytes(size_t bytes) { return (bytes / PAGE + 1) * PAGE; }
+
+/* Begins at a huge page, so that all of it can be in huge pages. */
+static void *map_aligned(size_t bytes)
 {
-    return (bytes + PAGE - 1) / PAGE * PAGE + (bytes == 0 ? PAGE : 0);
+    char *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return MAP_FAILED;
+    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (before) munmap(p, before);
+    if (before < HUGE_PAGE) munmap(p + before + bytes, HUGE_PAGE - before);
+    return p + before;
 }
 
 void *ipu__alloc_pages(size_t bytes)
@@ -69,10 +78,15 @@ void *ipu__alloc_pages(size_t bytes)
     if (!token) return NULL;
     ipu__free(token);
     if (bytes > (size_t)1 << 48) return NULL;
-    void *p = mmap(NULL, mapped_bytes(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t mapped = mapped_bytes(bytes);
+    if (mapped < HUGE_PAGE) {
+        void *p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return p == MAP_FAILED ? NULL : p;
+    }
+    void *p = map_aligned(mapped);
     if (p == MAP_FAILED) return NULL;
 #ifdef MADV_HUGEPAGE
-    if (bytes >= HUGE_PAGE) madvise(p, mapped_bytes(bytes), MADV_HUGEPAGE);
+    madvise(p, mapped, MADV_HUGEPAGE);
 #endif
     return p;
 }

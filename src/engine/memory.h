@@ -15,9 +15,21 @@ typedef struct ipu__tenant {
     int64_t  offset; /* out: aligned */
 } ipu__tenant;
 
+/* Large things get one to two pages and a third of padding, so that neighbours of equal size begin neither
+ * at the same offset in a page nor in the same sets of a cache: a loop over three arrays of 256 MiB took
+ * 82 ms without it, 54 ms with a third of a page and 29 ms with this (`bench/graph`, triad, 1 thread of
+ * an EPYC). */
+enum {
+    IPU__MEMORY_LARGE   = 256 << 10,
+    IPU__MEMORY_PAGE    = 4096,
+    IPU__MEMORY_STAGGER = IPU__MEMORY_PAGE + 21 * IPU__MEMORY_ALIGN,
+};
+
 static inline int64_t ipu__memory_round(int64_t bytes)
 {
-    return (bytes + IPU__MEMORY_ALIGN - 1) / IPU__MEMORY_ALIGN * IPU__MEMORY_ALIGN;
+    if (bytes < IPU__MEMORY_LARGE)
+        return (bytes + IPU__MEMORY_ALIGN - 1) / IPU__MEMORY_ALIGN * IPU__MEMORY_ALIGN;
+    return (bytes + IPU__MEMORY_PAGE - 1) / IPU__MEMORY_PAGE * IPU__MEMORY_PAGE + IPU__MEMORY_STAGGER;
 }
 
 /* Sets the offsets so that tenants whose intervals meet do not overlap; sorts them by first moment.

@@ -314,7 +314,7 @@ static uint32_t whole_view(ipu_graph *g, uint32_t var, const ipu__variable *v, c
 ipu_tensor ipu__graph_add_variable(ipu_graph *graph, const char *function, ipu__variable_kind kind,
                                    ipu_type type, const ipu_shape *shape, const void *data, const char *name)
 {
-    int64_t    n;
+    int64_t    n    = 0;
     ipu_tensor null = {graph, 0};
     if (!check_variable(graph, function, type, shape, &n)) return null;
     ipu_graph    *g   = graph->root;
@@ -344,8 +344,8 @@ ipu_tensor ipu_graph_add_variable(ipu_graph *g, ipu_type type, ipu_shape shape, 
 static ipu_tensor add_constant(ipu_graph *g, const char *function, ipu_type type, const ipu_shape *shape,
                                void **data, const char *name)
 {
-    int64_t n;
-    *data = NULL;
+    int64_t n = 0;
+    *data     = NULL;
     if (!check_variable(g, function, type, shape, &n)) return (ipu_tensor){g, 0};
     *data = ipu__arena_alloc(&g->root->arena, (size_t)n * ipu_type_size(type) + 1);
     if (!*data) {

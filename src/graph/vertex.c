@@ -236,7 +236,7 @@ static void link_list(slot *s, const uint32_t *views, size_t n)
     }
     *s->link                        = IPU__LIST | (uint32_t)s->g->lists.n;
     s->g->lists.at[s->g->lists.n++] = (uint32_t)n;
-    if (n) memcpy(s->g->lists.at + s->g->lists.n, views, n * sizeof *views);
+    if (n && views) memcpy(s->g->lists.at + s->g->lists.n, views, n * sizeof *views);
     s->g->lists.n += n;
 }
 

@@ -175,7 +175,7 @@ bool ipu__view_contiguous(const ipu__view_pool *pool, uint32_t id, ipu__run *out
     if (!view.compact) return false;
     ipu__pieces pieces = ipu__view_pieces(pool, &view);
     ipu__piece  piece;
-    ipu__pieces_next(&pieces, &piece);
+    if (!ipu__pieces_next(&pieces, &piece)) return false;
     out->var   = piece.var;
     out->start = piece.start;
     return true;
