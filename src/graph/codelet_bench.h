@@ -56,6 +56,7 @@ static inline int set_up(void **state)
     snprintf(box, sizeof box, "/tmp/ipu-codelet-test-XXXXXX");
     if (!mkdtemp(box)) return -1;
     setenv("IPU_CACHE_DIR", in_box("cache"), 1);
+    setenv("TMPDIR", box, 1); /* children that end without cleaning up leave nothing outside */
     unsetenv("IPU_CC");
     return 0;
 }
