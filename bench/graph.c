@@ -1,6 +1,7 @@
 /* What the graph layer and the engine cost: building and compiling, and running vertices against the same work
  * in plain C on the same threads. Times are medians of 5 rounds, ours and the peer's in turn. */
 #include <pthread.h>
+#include <string.h>
 
 #include "bench.h"
 
@@ -119,11 +120,12 @@ static void peer_run(void (*part)(void *, int, int), void *user, int n)
 
 /* ---- building and compiling ---- */
 
-static double build_and_compile(int sets)
+enum { EACH = 16 }; /* elements of a field */
+
+/* The graph of `sets` compute sets, and its program. */
+static ipu_graph *build(int sets, ipu_program *out)
 {
-    double     t0 = bench_now();
-    ipu_graph *g  = new_graph();
-    enum { EACH = 16 };
+    ipu_graph *g = new_graph();
     ipu_tensor a = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(VERTICES * EACH), "a");
     ipu_tensor b = ipu_graph_clone(g, a, "b"), c = ipu_graph_clone(g, a, "c");
     ipu_graph_map_linearly(g, a);
@@ -141,10 +143,53 @@ static double build_and_compile(int sets)
         }
         ipu_program_add_execute(p, cs);
     }
+    *out = p;
+    return g;
+}
+
+static double build_and_compile(int sets)
+{
+    double      t0 = bench_now();
+    ipu_program p;
+    ipu_graph  *g = build(sets, &p);
     ipu_engine *e = compile(g, p);
     double      t = bench_now() - t0;
     ipu_engine_destroy(e);
     return t;
+}
+
+/* Of this process, in bytes: "VmRSS" now, "VmHWM" at its peak. */
+static double resident(const char *what)
+{
+    char  line[256];
+    FILE *f  = fopen("/proc/self/status", "r");
+    long  kb = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, what, strlen(what)) == 0) kb = strtol(line + strlen(what) + 1, NULL, 10);
+    if (f) fclose(f);
+    return 1024.0 * (double)kb;
+}
+
+/* Runs first, in a process that has used no memory yet. */
+static void bench_memory(void)
+{
+    enum { SETS = 100, FIELDS = 3 };
+    double          before = resident("VmRSS"), vertices = (double)SETS * VERTICES;
+    double          tensors = 3.0 * VERTICES * EACH * sizeof(float);
+    ipu_program     p;
+    ipu_graph      *g = build(SETS, &p);
+    ipu_executable *exe;
+    ipu_engine     *e;
+    BENCH_CHECK(ipu_executable_compile(g, &p, 1, NULL, &exe));
+    BENCH_CHECK(ipu_engine_create(exe, NULL, &e));
+    run(e);
+    printf(
+        "memory of graph, executable and engine: %.0f bytes a vertex of %d fields, %.0f at the peak; budget %d\n",
+        (resident("VmRSS") - before - 2 * tensors) / vertices, FIELDS,
+        (resident("VmHWM") - before - 2 * tensors) / vertices, 120 + 60 * FIELDS);
+    ipu_engine_destroy(e);
+    ipu_executable_release(exe);
+    ipu_graph_destroy(g);
 }
 
 static void bench_build(void)
@@ -368,13 +413,75 @@ static void bench_jacobi(void)
     bench_free_floats(b.b);
 }
 
+/* ---- engines side by side ---- */
+
+enum { ENGINES = 4, SMALL = 1024, ROUNDS = 200 };
+
+static ipu_engine *small_engine(void)
+{
+    ipu_graph  *g = new_graph();
+    ipu_tensor  x = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(3, SMALL * SMALL), "x");
+    ipu_program p = ipu_program_sequence(g), body = ipu_program_sequence(g);
+    ipu_graph_map_linearly(g, x);
+    ipu_graph_add_host_write(g, "x", x);
+    ipu_compute_set cs = ipu_graph_add_compute_set(g, "triad");
+    for (int64_t i = 0; i < TILES; i++) {
+        int64_t    from = (int64_t)SMALL * SMALL * i / TILES, to = (int64_t)SMALL * SMALL * (i + 1) / TILES;
+        ipu_vertex v = ipu_graph_add_vertex(g, cs, "Triad");
+        ipu_graph_set_vertex_tile(g, v, i);
+        connect_slice(v, "a", ipu_tensor_index(x, 0), from, to);
+        connect_slice(v, "b", ipu_tensor_index(x, 1), from, to);
+        connect_slice(v, "c", ipu_tensor_index(x, 2), from, to);
+        ipu_vertex_set(v, "s", 0.5);
+    }
+    ipu_program_add_execute(body, cs);
+    ipu_program_add_repeat(p, ROUNDS, body);
+    return compile(g, p);
+}
+
+static void *run_thread(void *engine)
+{
+    run(engine);
+    return NULL;
+}
+
+static void side_by_side(void *user)
+{
+    ipu_engine **e = user;
+    pthread_t    threads[ENGINES];
+    for (int i = 0; i < ENGINES; i++)
+        if (pthread_create(&threads[i], NULL, run_thread, e[i]) != 0) exit(1);
+    for (int i = 0; i < ENGINES; i++) pthread_join(threads[i], NULL);
+}
+
+static void one_by_one(void *user)
+{
+    ipu_engine **e = user;
+    for (int i = 0; i < ENGINES; i++) run(e[i]);
+}
+
+static void bench_engines(void)
+{
+    ipu_engine *e[ENGINES];
+    float      *data = calloc(3 * SMALL * SMALL, sizeof *data);
+    for (int i = 0; i < ENGINES; i++) {
+        e[i] = small_engine();
+        BENCH_CHECK(ipu_engine_write(e[i], "x", data, 3 * SMALL * SMALL * sizeof *data));
+    }
+    bench_row("4 engines at once / one after the other", bench_against(side_by_side, one_by_one, e, 1));
+    for (int i = 0; i < ENGINES; i++) ipu_engine_destroy(e[i]);
+    free(data);
+}
+
 int main(void)
 {
+    bench_memory();
     bench_build();
     bench_header();
     bench_empty();
     bench_loop();
     bench_triad((int64_t)64 << 20);
     bench_jacobi();
+    bench_engines();
     return 0;
 }
