@@ -137,6 +137,35 @@ typedef struct ipu_vertex_info ipu_vertex_info;
 typedef int64_t (*ipu_cycle_fn)(const ipu_vertex_info *v, const ipu_target *target, void *user);
 void ipu_graph_set_cycle_estimator(ipu_graph *g, const char *codelet, ipu_cycle_fn fn, void *user);
 
+/* A vertex on its tile with all its fields at once:
+ *
+ *     ipu_graph_add_vertex_with(g, cs, "Scale", 3, IPU_FIELDS(IPU_TO("x", row), IPU_VALUE("by", 2)));
+ */
+typedef enum ipu_connection_kind {
+    IPU_CONNECTION_TENSOR,
+    IPU_CONNECTION_LIST,
+    IPU_CONNECTION_VALUE
+} ipu_connection_kind;
+
+typedef struct ipu_connection {
+    const char         *field;
+    ipu_connection_kind kind;
+    ipu_tensor          tensor; /* TENSOR: as ipu_vertex_connect */
+    const ipu_tensor   *list;   /* LIST: as ipu_vertex_connect_list */
+    size_t              n;
+    double              value; /* VALUE: as ipu_vertex_set */
+} ipu_connection;
+
+#define IPU_TO(f, t) ((ipu_connection){.field = (f), .kind = IPU_CONNECTION_TENSOR, .tensor = (t)})
+#define IPU_TO_LIST(f, l, count) \
+    ((ipu_connection){.field = (f), .kind = IPU_CONNECTION_LIST, .list = (l), .n = (count)})
+#define IPU_VALUE(f, v) ((ipu_connection){.field = (f), .kind = IPU_CONNECTION_VALUE, .value = (v)})
+#define IPU_FIELDS(...) \
+    (const ipu_connection[]){__VA_ARGS__}, sizeof((ipu_connection[]){__VA_ARGS__}) / sizeof(ipu_connection)
+
+ipu_vertex ipu_graph_add_vertex_with(ipu_graph *g, ipu_compute_set cs, const char *codelet, int64_t tile,
+                                     const ipu_connection *connections, size_t n);
+
 int64_t ipu_graph_n_vertices(const ipu_graph *g);
 int64_t ipu_graph_n_compute_sets(const ipu_graph *g);
 int64_t ipu_graph_n_variables(const ipu_graph *g); /* constants included */
@@ -172,6 +201,7 @@ IPU_LEFT(ipu_vertex, ipu_vertex)
 #define ipu_graph_add_compute_set(...) \
     ipu_compute_set_left((IPU_ENTER, ipu_graph_add_compute_set(__VA_ARGS__)))
 #define ipu_graph_add_vertex(...) ipu_vertex_left((IPU_ENTER, ipu_graph_add_vertex(__VA_ARGS__)))
+#define ipu_graph_add_vertex_with(...) ipu_vertex_left((IPU_ENTER, ipu_graph_add_vertex_with(__VA_ARGS__)))
 #define ipu_graph_set_vertex_tile(...) (IPU_ENTER, ipu_graph_set_vertex_tile(__VA_ARGS__), ipu_leave())
 #define ipu_vertex_connect(...) (IPU_ENTER, ipu_vertex_connect(__VA_ARGS__), ipu_leave())
 #define ipu_vertex_connect_list(...) (IPU_ENTER, ipu_vertex_connect_list(__VA_ARGS__), ipu_leave())

@@ -345,3 +345,20 @@ void ipu_vertex_set(ipu_vertex v, const char *field, double value)
     }
     ipu_vertex_set_data(v, field, element, 1);
 }
+
+ipu_vertex ipu_graph_add_vertex_with(ipu_graph *g, ipu_compute_set cs, const char *codelet, int64_t tile,
+                                     const ipu_connection *connections, size_t n)
+{
+    ipu_vertex v = ipu_graph_add_vertex(g, cs, codelet);
+    ipu_graph_set_vertex_tile(g, v, tile);
+    for (size_t i = 0; i < n && ipu__graph_ok(g); i++) {
+        const ipu_connection *c = &connections[i];
+        if (c->kind == IPU_CONNECTION_VALUE)
+            ipu_vertex_set(v, c->field, c->value);
+        else if (c->kind == IPU_CONNECTION_LIST)
+            ipu_vertex_connect_list(v, c->field, c->list, c->n);
+        else
+            ipu_vertex_connect(v, c->field, c->tensor);
+    }
+    return ipu__graph_ok(g) ? v : (ipu_vertex){g, 0};
+}

@@ -152,9 +152,36 @@ static void a_window_places_vertices_on_tiles_of_the_root(void **state)
     ipu_graph_destroy(b.g);
 }
 
+static void a_vertex_can_be_given_all_its_fields_at_once(void **state)
+{
+    (void)state;
+    bench      b      = start();
+    ipu_tensor list[] = {ipu_tensor_index(b.x, 0), ipu_tensor_index(b.x, 1)};
+    int64_t    before = (int64_t)b.g->views.words.n;
+    ipu_vertex v      = ipu_graph_add_vertex_with(
+             b.g, b.cs, "Mixed", 5,
+             IPU_FIELDS(IPU_VALUE("small", -7), IPU_TO_LIST("rows", list, 2),
+                        IPU_TO("x", ipu_tensor_at(b.x, (int64_t[]){2, 3}, 2))));
+    assert_int_equal(ipu_graph_status(b.g), IPU_OK);
+    assert_true((int64_t)b.g->views.words.n > before);
+    const ipu__vertex  *made  = &b.g->vertices.at[v.id];
+    const struct Mixed *image = b.g->states.at[made->state];
+    assert_int_equal(made->tile, 5);
+    assert_int_equal(image->small, -7);
+    assert_int_equal(b.g->links.at[made->links + 0], 1);
+    assert_int_equal(ipu__view_get(&b.g->views, b.g->links.at[made->links + 1]).n_elements, 1);
+    assert_int_equal(b.g->lists.at[b.g->links.at[made->links + 4] & ~IPU__LIST], 2);
+
+    ipu_vertex wrong = ipu_graph_add_vertex_with(b.g, b.cs, "Mixed", 5, IPU_FIELDS(IPU_VALUE("smal", 1)));
+    assert_int_equal(wrong.id, 0);
+    assert_non_null(strstr(ipu_graph_message(b.g), "(did you mean \"small\"?)"));
+    ipu_graph_destroy(b.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_vertex_can_be_given_all_its_fields_at_once),
         cmocka_unit_test(a_codelet_record_tells_the_struct_of_its_body),
         cmocka_unit_test(codelets_are_known_by_name),
         cmocka_unit_test(state_is_converted_and_copied_to_the_image),
