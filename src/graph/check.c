@@ -91,6 +91,9 @@ static void check_interval(checker *c, ipu__interval x, user by)
 /* True if the whole view is on tiles, without looking at elements. */
 static bool surely_mapped(checker *c, uint32_t view)
 {
+    ipu__run run;
+    if (ipu__view_contiguous(&c->g->views, view, &run))
+        return run.count == 0 || mapping_state(c, run.var) != PARTIAL;
     ipu__view   v      = ipu__view_get(&c->g->views, view);
     ipu__pieces pieces = ipu__view_pieces(&c->g->views, &v);
     for (ipu__piece piece; ipu__pieces_next(&pieces, &piece);)

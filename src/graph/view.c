@@ -169,15 +169,20 @@ bool ipu__runs_next(ipu__runs *runs, ipu__run *out)
 
 bool ipu__view_contiguous(const ipu__view_pool *pool, uint32_t id, ipu__run *out)
 {
-    ipu__view view = ipu__view_get(pool, id);
-    *out           = (ipu__run){0, 0, view.n_elements, 1};
-    if (view.n_elements == 0) return true;
-    if (!view.compact) return false;
-    ipu__pieces pieces = ipu__view_pieces(pool, &view);
-    ipu__piece  piece;
-    if (!ipu__pieces_next(&pieces, &piece)) return false;
-    out->var   = piece.var;
-    out->start = piece.start;
+    /* Straight from the words: asked several times per vertex and field. */
+    const uint32_t *words = pool->words.at;
+    uint32_t        head = words[id], at = id + 1;
+    out->var    = 0;
+    out->start  = 0;
+    out->count  = 0;
+    out->stride = 1;
+    if (!(head & COMPACT)) return head >> PIECES_SHIFT == 0; /* no element at all */
+    bool    wide  = head & WIDE;
+    int64_t count = 1;
+    for (uint32_t d = head >> 4 & 15; d > 0; d--) count *= get_number(words, &at, wide);
+    out->var   = words[at++];
+    out->start = get_number(words, &at, wide);
+    out->count = count;
     return true;
 }
 
