@@ -44,6 +44,15 @@ graph target tiny ipus 1 tiles 4 replication 1 {
 }
 END
 
+cat > "$box/cycles.ipu" << 'END'
+graph target tiny ipus 1 tiles 4 replication 1 {
+  codelet Touch { in vector float x }
+  var x float[8] on 1;
+  compute_set touch { vertex Touch on 1 cycles 20 { x = x } }
+  program { execute touch; }
+}
+END
+
 for file in tests/text/adder.ipu tests/text/control.ipu tests/text/views.ipu; do
     check "$(basename "$file") has a report" exits 0 '^Execution' "$file"
 done
@@ -52,6 +61,8 @@ check "loops count as asked" exits 0 'counted 9 times' --steps --while-count 9 t
 check "a full tile is told" exits 0 'tile 2: 4960 bytes over; largest: "x" 20000' "$box/full.ipu"
 check "a full tile fails if strict" exits 1 'tile 2 of 4 is over-full by 4960 bytes' --strict "$box/full.ipu"
 check "a full tile has a report even so" exits 1 'over-full tiles      1' --strict "$box/full.ipu"
+# 11 to launch, 6 workers in turn
+check "cycles of the text are used" exits 0 '^  compute +131 cycles' "$box/cycles.ipu"
 check "a file that is missing" exits 1 'nowhere.ipu' "$box/nowhere.ipu"
 check "a count that is none" exits 2 'while-count' --while-count 0 tests/text/adder.ipu
 check "tiles without JSON" exits 2 'needs --json' --tiles tests/text/adder.ipu
