@@ -4,8 +4,9 @@
 #include <time.h>
 
 #include "machine.h"
+#include "random_program.h"
 
-enum { SLOW_NANOSECONDS = 2000000, N_RUNS = 3 };
+enum { SLOW_NANOSECONDS = 2000000, N_RUNS = 3, N_RANDOM = 200 };
 
 static int64_t now(void)
 {
@@ -273,6 +274,69 @@ static void a_run_that_fails_is_measured_as_far_as_it_went(void **state)
     ipu_graph_destroy(g);
 }
 
+static ipu_status bring_zeros(void *user, void *data, size_t bytes)
+{
+    (void)user;
+    memset(data, 0, bytes);
+    return IPU_OK;
+}
+
+static ipu_status take(void *user, void *data, size_t bytes)
+{
+    (void)user, (void)data, (void)bytes;
+    return IPU_OK;
+}
+
+/* Supersteps that an engine has counted: those of its compute sets and kernels. */
+static int64_t supersteps(const ipu_engine *e)
+{
+    ipu_engine_counters counters;
+    ipu_engine_get_counters(e, &counters);
+    return counters.supersteps;
+}
+
+static void assert_runs_add_up(random_program *rp)
+{
+    ipu_options    *options = profiling();
+    ipu_executable *exe;
+    ipu_engine     *e;
+    ipu_cost       *cost;
+    ipu_cost_step   s;
+    int64_t         runs = 0;
+    assert_ok(ipu_executable_compile(rp->graph, rp->programs, RP_N_PROGRAMS, options, &exe));
+    assert_ok(ipu_engine_create(exe, options, &e));
+    for (int i = 0; i < rp->n_streams; i++)
+        for (int64_t r = 0; r < (rp->streams[i].broadcast ? 1 : rp->replication); r++)
+            assert_ok(ipu_engine_connect_callback_replica(
+                e, rp->streams[i].handle, r, rp->streams[i].to_device ? bring_zeros : take, NULL));
+    for (size_t i = 0; i < RP_N_PROGRAMS; i++) {
+        ipu_status status = ipu_engine_run(e, i);
+        if (status != IPU_OK && status != IPU_ABORTED) fail_msg("%s", ipu_message());
+    }
+    assert_ok(ipu_cost_estimate(rp->graph, rp->programs, RP_N_PROGRAMS, NULL, &cost));
+    add_times(e, cost);
+    for (int64_t i = 0; ipu_cost_step_at(cost, i, &s); i++)
+        if (strcmp(s.kind, "execute") == 0 || strcmp(s.kind, "kernel") == 0) runs += s.host_runs;
+    assert_int_equal(runs, supersteps(e));
+    ipu_cost_destroy(cost);
+    ipu_engine_destroy(e);
+    ipu_executable_release(exe);
+    ipu_options_destroy(options);
+}
+
+/* Every superstep that ran has its place among the steps of the cost. */
+static void runs_of_random_programs_add_up(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= N_RANDOM; seed++) {
+        random_program rp;
+        random_program_create(&rp, seed);
+        assert_string_equal(ipu_graph_message(rp.graph), "");
+        assert_runs_add_up(&rp);
+        ipu_graph_destroy(rp.graph);
+    }
+}
+
 static void nothing_is_measured_unless_asked(void **state)
 {
     (void)state;
@@ -355,6 +419,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(times_are_those_of_the_steps_and_sum_to_the_run),
         cmocka_unit_test(copies_that_run_together_count_as_the_first),
         cmocka_unit_test(a_run_that_fails_is_measured_as_far_as_it_went),
+        cmocka_unit_test(runs_of_random_programs_add_up),
         cmocka_unit_test(nothing_is_measured_unless_asked),
         cmocka_unit_test(text_and_json_show_the_times),
     };
