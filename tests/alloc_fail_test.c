@@ -145,6 +145,10 @@ static ipu_status run_engine(ipu_engine *e)
         IPU_TRY(ipu_engine_connect_stream_replica(e, "out", r, stream_out[r], sizeof stream_out[r]));
     IPU_TRY(ipu_engine_write(e, "x", x, sizeof x));
     IPU_TRY(ipu_engine_run(e, 0));
+    ipu_step_time *times;
+    size_t         n;
+    IPU_TRY(ipu_engine_step_times(e, &times, &n));
+    ipu_free(times);
     return ipu_engine_read(e, "z", x, sizeof x);
 }
 
@@ -155,6 +159,7 @@ static ipu_status compile_and_run(ipu_graph *g, const ipu_program *p)
     ipu_engine     *e       = NULL;
     ipu_status      status  = ipu_options_create(&options);
     if (status == IPU_OK) status = ipu_options_set(options, "threads", "2");
+    if (status == IPU_OK) status = ipu_options_set(options, "profile", "true");
     if (status == IPU_OK) status = ipu_executable_compile(g, p, 1, options, &exe);
     if (status == IPU_OK) status = ipu_engine_create(exe, options, &e);
     if (status == IPU_OK) status = run_engine(e);

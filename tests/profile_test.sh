@@ -44,6 +44,15 @@ graph target tiny ipus 1 tiles 4 replication 1 {
 }
 END
 
+cat > "$box/cycles.ipu" << 'END'
+graph target tiny ipus 1 tiles 4 replication 1 {
+  codelet Touch { in vector float x }
+  var x float[8] on 1;
+  compute_set touch { vertex Touch on 1 cycles 20 { x = x } }
+  program { execute touch; }
+}
+END
+
 for file in tests/text/adder.ipu tests/text/control.ipu tests/text/views.ipu; do
     check "$(basename "$file") has a report" exits 0 '^Execution' "$file"
 done
@@ -52,15 +61,29 @@ check "loops count as asked" exits 0 'counted 9 times' --steps --while-count 9 t
 check "a full tile is told" exits 0 'tile 2: 4960 bytes over; largest: "x" 20000' "$box/full.ipu"
 check "a full tile fails if strict" exits 1 'tile 2 of 4 is over-full by 4960 bytes' --strict "$box/full.ipu"
 check "a full tile has a report even so" exits 1 'over-full tiles      1' --strict "$box/full.ipu"
+# 11 to launch, 6 workers in turn
+check "cycles of the text are used" exits 0 '^  compute +131 cycles' "$box/cycles.ipu"
 check "a file that is missing" exits 1 'nowhere.ipu' "$box/nowhere.ipu"
 check "a count that is none" exits 2 'while-count' --while-count 0 tests/text/adder.ipu
 check "tiles without JSON" exits 2 'needs --json' --tiles tests/text/adder.ipu
 check "a file to write to" "$ipu" profile tests/text/adder.ipu -o "$box/report"
 check "which has the report" grep -q '^Memory' "$box/report"
 
+# json_of FILE: the profile of a graph, or of a run that was measured.
+json_of()
+{
+    case $1 in
+        *.ipu) "$ipu" profile --json --tiles "$1" > "$box/profile.json" ;;
+        *) "$1" "$box/profile.json" > "$box/log" 2>&1 ;;
+    esac
+}
+
 if python3 -c 'import jsonschema' 2> /dev/null; then
-    for file in tests/text/adder.ipu tests/text/control.ipu tests/text/views.ipu "$box/full.ipu"; do
-        "$ipu" profile --json --tiles "$file" > "$box/profile.json"
+    for file in tests/text/adder.ipu tests/text/control.ipu tests/text/views.ipu "$box/full.ipu" \
+        "${BUILD:-build}/tests/profile_times_test"; do
+        if [ ! -e "$file" ]; then continue; fi # a tree in which tests were not built
+        rm -f "$box/profile.json"
+        json_of "$file"
         check "JSON of $(basename "$file") follows the schema" \
             python3 - docs/profile-schema.json "$box/profile.json" << 'END'
 import json, sys, jsonschema
@@ -73,6 +96,12 @@ else
     skipped=$((skipped + 1))
     echo "# skipped: JSON against its schema, for want of python3's jsonschema"
 fi
+
+# The block of the README that shows a report, without the command line.
+sed -n '/^\$ build\/tools\/ipu profile --steps/,/^```/p' README.md | sed '1d;$d' > "$box/shown"
+"$ipu" profile --steps tests/text/adder.ipu | sed -n '/^Execution/,$p' > "$box/real"
+check "the README shows a report" test -s "$box/shown"
+check "and it is the real one" diff "$box/shown" "$box/real"
 
 # Lines "name value certainty" of the table of defaults and of the manual.
 sed -n 's/^DEFAULT(\([a-z_]*\), *\([0-9]*\), "[^"]*", \([A-Z]*\),.*/\1 \2 \3/p' \

@@ -11,6 +11,7 @@
 #define IPU_PROFILE_H
 
 #include "ipu/cost.h"
+#include "ipu/engine.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +34,11 @@ typedef struct ipu_step_time {
     int64_t  runs;
     double   seconds; /* of all these runs together */
 } ipu_step_time;
+
+/* What an engine made with the option "profile" (docs/cost.md) measured since then: the steps that ran, by
+ * place. Copies that run together count as the first of them. Owned: ipu_free.
+ * Statuses: INVALID (the engine measures nothing), OUT_OF_MEMORY. */
+ipu_status ipu_engine_step_times(const ipu_engine *e, ipu_step_time **out, size_t *n);
 
 /* Put measured times beside the estimates; earlier ones are replaced. A step that the list of a cost
  * has in several places gets its time in the first. Places it does not have are ignored.

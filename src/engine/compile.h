@@ -43,7 +43,8 @@ typedef struct ipu__compiler {
     ipu_executable    *exe;
     const ipu_program *programs;
     size_t             n_programs;
-    bool               share; /* memory of variables that are not live at the same time */
+    bool               share;   /* memory of variables that are not live at the same time */
+    bool               profile; /* keep the step of every instruction */
 
     /* access.c */
     IPU_ARRAY(ipu__access) accesses;

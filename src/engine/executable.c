@@ -227,6 +227,7 @@ ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, siz
                             .programs      = programs,
                             .n_programs    = n,
                             .share         = settings.share,
+                            .profile       = settings.profile,
                             .progress      = progress.fn,
                             .progress_user = progress.user};
     ipu_status    status = run_passes(&c);
@@ -282,6 +283,7 @@ static void destroy(ipu_executable *exe)
     ipu__array_fini(&exe->replication_indices);
     ipu__array_fini(&exe->initial);
     ipu__array_fini(&exe->code);
+    ipu__array_fini(&exe->steps);
     ipu__array_fini(&exe->programs);
     ipu__array_fini(&exe->used_streams);
     ipu__map *const maps[] = {&exe->stream_names, &exe->remote_names, &exe->write_names, &exe->read_names};

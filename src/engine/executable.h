@@ -177,6 +177,11 @@ typedef struct ipu__instruction {
     uint64_t    n;
 } ipu__instruction;
 
+/* A step of the graph's programs: the sequence it was added to, and its index there. */
+typedef struct ipu__exe_step {
+    uint32_t program, step;
+} ipu__exe_step;
+
 /* Its first instruction, and streams [first_stream, + n_streams) of `used_streams`. */
 typedef struct ipu__exe_program {
     uint32_t begin;
@@ -222,6 +227,7 @@ struct ipu_executable {
     IPU_ARRAY(ipu__place) replication_indices;
     IPU_ARRAY(uint32_t) initial; /* batches from constants to variables, in this order */
     IPU_ARRAY(ipu__instruction) code;
+    IPU_ARRAY(ipu__exe_step) steps; /* by instruction; none unless compiled with the option "profile" */
     IPU_ARRAY(ipu__exe_program) programs;
     IPU_ARRAY(uint32_t) used_streams;
     uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than there are functions */

@@ -17,15 +17,25 @@ typedef struct lowering {
     bool            has_moves; /* of copies, not yet in a batch */
     size_t          first_move;
     uint32_t        location;
+    ipu__exe_step   step, first_copy; /* being lowered; the first of the copies not yet in a batch */
 } lowering;
 
 static uint32_t here(const lowering *l) { return (uint32_t)l->exe->code.n; }
+
+/* For the instruction that comes next. */
+static ipu_status note_step(lowering *l, const ipu__step *step)
+{
+    ipu_executable *exe = l->exe;
+    exe->steps.n        = exe->code.n; /* instructions may have been taken back */
+    return ipu__or_memory(ipu__push(&exe->steps, step ? l->step : l->first_copy));
+}
 
 static ipu_status emit(lowering *l, const ipu__step *step, ipu__instruction instruction)
 {
     instruction.location = step ? ipu__compiler_location(l->c, step->location) : l->location;
     if (l->exe->code.n >= IPU__NONE - 1)
         return ipu__fail(IPU_UNSUPPORTED, "the programs have more than 2^32 instructions");
+    if (l->c->profile) IPU_TRY(note_step(l, step));
     return ipu__or_memory(ipu__push(&l->exe->code, instruction));
 }
 
@@ -51,6 +61,7 @@ static ipu_status lower_copy(lowering *l, const ipu__step *step)
         l->has_moves  = true;
         l->first_move = l->exe->moves.at.n;
         l->location   = ipu__compiler_location(c, step->location);
+        l->first_copy = l->step;
     }
     return ipu__or_memory(
         ipu__moves_add_copy(&l->exe->moves, l->first_move, &c->layout, step->from, step->to));
@@ -227,11 +238,14 @@ static const struct {
 
 static ipu_status lower_steps(lowering *l, const ipu__body *body)
 {
-    const ipu__step *steps = ipu__body_steps(l->c->g, body);
+    const ipu__step *steps  = ipu__body_steps(l->c->g, body);
+    ipu__exe_step    around = l->step;
     for (uint32_t i = 0; steps && i < body->n_steps; i++) {
+        l->step = (ipu__exe_step){body->program, i};
         if (!kinds[steps[i].kind].joins) IPU_TRY(flush(l));
         IPU_TRY(kinds[steps[i].kind].lower(l, &steps[i]));
     }
+    l->step = around;
     return IPU_OK;
 }
 
@@ -248,7 +262,8 @@ static ipu_status lower_unit(lowering *l, const ipu__body *body, ipu__opcode las
 {
     out->begin = here(l);
     IPU_TRY(lower_body(l, body));
-    l->location = 0;
+    l->location   = 0;
+    l->first_copy = (ipu__exe_step){0};
     IPU_TRY(emit(l, NULL, (ipu__instruction){.op = last}));
     out->end = here(l);
     return IPU_OK;

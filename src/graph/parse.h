@@ -148,8 +148,11 @@ bool ipu__parse_codelet(ipu__parser *p, ipu__position at, const char *name, bool
 /* By its record alone. */
 bool ipu__parse_known_codelet(ipu__parser *p, ipu__position at, const char *name, ipu__at where);
 bool ipu__parse_compute_set(ipu__parser *p, ipu__position at, ipu__declared d, ipu__at where);
-/* `tile` -1: none. */
-bool ipu__parse_vertex(ipu__parser *p, ipu__position at, const char *codelet, int64_t tile, ipu__at where);
+/* That a vertex may be said to take so many. */
+bool ipu__parse_cycles(ipu__parser *p, ipu__position at, int64_t cycles);
+/* `tile` -1: none. `cycles` 0: not said. */
+bool ipu__parse_vertex(ipu__parser *p, ipu__position at, const char *codelet, int64_t tile, int64_t cycles,
+                       ipu__at where);
 /* The field that what follows is connected to. */
 bool ipu__parse_link(ipu__parser *p, ipu__position at, const char *field);
 bool ipu__parse_connect(ipu__parser *p, ipu__position at, ipu_tensor t);

@@ -57,7 +57,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
     VAR "var" CONST "const" REPLICATION_INDEX "replication_index" INIT "init" HASH "hash"
     STREAM "stream" REPLICATE "replicate" BROADCAST "broadcast" REMOTE "remote" ROWS "rows"
     HOST_WRITE "host_write" HOST_READ "host_read"
-    COMPUTE_SET "compute_set" VERTEX "vertex" ON "on" AT "at" AS "as"
+    COMPUTE_SET "compute_set" VERTEX "vertex" ON "on" CYCLES "cycles" AT "at" AS "as"
     FUNCTION "function" PROGRAM "program"
     EXECUTE "execute" KERNEL "kernel" COPY "copy" READ "read" WRITE "write"
     REMOTE_READ "remote_read" REMOTE_WRITE "remote_write"
@@ -70,7 +70,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
 %type <ipu__slice> word ref number
 %type <const char *> name
 %type <ipu__declared> declared
-%type <int64_t> int ipus tiles replication tile
+%type <int64_t> int ipus tiles replication tile cycles
 %type <ipu_type> type as
 %type <ipu__at> at
 %type <ipu_field_direction> direction
@@ -164,8 +164,10 @@ mode: %empty { $$ = IPU_STREAM_REPLICATE; } | REPLICATE { $$ = IPU_STREAM_REPLIC
 compute_set: COMPUTE_SET declared at '{' { TRY(ipu__parse_compute_set(p, @1, $2, $3)); } vertices '}';
 
 vertices: %empty | vertices vertex;
-vertex: VERTEX name tile at '{' { TRY(ipu__parse_vertex(p, @1, $2, $3, $4)); } links '}' { BUILT(@1); };
+vertex: VERTEX name tile cycles at '{' { TRY(ipu__parse_vertex(p, @1, $2, $3, $4, $5)); } links '}'
+        { BUILT(@1); };
 tile: %empty { $$ = -1; } | ON int { $$ = $2; };
+cycles: %empty { $$ = 0; } | CYCLES int { TRY(ipu__parse_cycles(p, @2, $2)); $$ = $2; };
 
 links: %empty | link_list;
 link_list: link | link_list ',' link;
@@ -273,8 +275,8 @@ ref: word | LABEL;
 
 word: IDENT | GRAPH | TARGET | IPUS | TILES | REPLICATION | CODELET | MULTI | IN | OUT | INOUT | STATE
     | VECTOR | POINTER | VECTORS | VAR | CONST | REPLICATION_INDEX | INIT | HASH | STREAM | REPLICATE
-    | BROADCAST | REMOTE | ROWS | HOST_WRITE | HOST_READ | COMPUTE_SET | VERTEX | ON | AT | AS | FUNCTION
-    | PROGRAM | EXECUTE | KERNEL | COPY | READ | WRITE | REMOTE_READ | REMOTE_WRITE | REPEAT | WHILE_TRUE
+    | BROADCAST | REMOTE | ROWS | HOST_WRITE | HOST_READ | COMPUTE_SET | VERTEX | ON | CYCLES | AT | AS
+    | FUNCTION | PROGRAM | EXECUTE | KERNEL | COPY | READ | WRITE | REMOTE_READ | REMOTE_WRITE | REPEAT | WHILE_TRUE
     | WHILE_FALSE | IF | ELSE | SWITCH | CASE | DEFAULT | SEQUENCE | CALL | SYNC | INTERNAL | EXTERNAL
     | GLOBAL | PRINT | ABORT_IF | ERROR | WRITE_UNDEF | CROSS_REPLICA_COPY;
 

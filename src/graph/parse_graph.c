@@ -228,7 +228,14 @@ bool ipu__parse_compute_set(ipu__parser *p, ipu__position at, ipu__declared d, i
         && ipu__parse_label(p, at, &p->compute_sets, "compute set", d.label, p->compute_set.id);
 }
 
-bool ipu__parse_vertex(ipu__parser *p, ipu__position at, const char *codelet, int64_t tile, ipu__at where)
+bool ipu__parse_cycles(ipu__parser *p, ipu__position at, int64_t cycles)
+{
+    if (cycles >= 1 && cycles <= UINT32_MAX) return true;
+    return ipu__parse_fail(p, at, "expected 1 to %u cycles, found %lld", UINT32_MAX, (long long)cycles);
+}
+
+bool ipu__parse_vertex(ipu__parser *p, ipu__position at, const char *codelet, int64_t tile, int64_t cycles,
+                       ipu__at where)
 {
     if (!ipu_graph_has_codelet(p->g, codelet))
         return ipu__parse_fail(p, at, "no codelet '%.200s' is declared above%s", codelet,
@@ -237,6 +244,7 @@ bool ipu__parse_vertex(ipu__parser *p, ipu__position at, const char *codelet, in
     p->vertex = ipu_graph_add_vertex(p->g, p->compute_set, codelet);
     if (!ipu__parse_built(p, at)) return false;
     if (tile != -1) ipu_graph_set_vertex_tile(p->g, p->vertex, tile);
+    if (cycles > 0) ipu_vertex_set_cycles(p->vertex, cycles);
     return ipu__parse_built(p, at);
 }
 

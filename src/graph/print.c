@@ -347,6 +347,7 @@ static void print_vertex(ipu__printer *p, const ipu__vertex *v)
     print_string(p, "vertex ");
     ipu__name_print(&p->out, codelet->name);
     if (v->tile != IPU__NO_TILE) ipu__text_add(&p->out, " on %" PRIu32, v->tile);
+    if (v->cycles) ipu__text_add(&p->out, " cycles %" PRIu32, v->cycles);
     ipu__print_at(p, v->location);
     print_string(p, " {");
     for (uint32_t i = 0; i < codelet->n_fields && p->status == IPU_OK; i++) {

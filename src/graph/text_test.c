@@ -219,6 +219,25 @@ static void every_form_of_field_round_trips(void **state)
     ipu_graph_destroy(g);
 }
 
+static void cycles_of_vertices_round_trip(void **state)
+{
+    (void)state;
+    ipu_graph      *g  = new_graph(1, 1);
+    ipu_compute_set cs = ipu_graph_add_compute_set(g, "cycles");
+    ipu_graph_add_codelet(g, &Adder);
+    ipu_vertex v = ipu_graph_add_vertex(g, cs, "Adder"), most = ipu_graph_add_vertex(g, cs, "Adder");
+    ipu_graph_add_vertex(g, cs, "Adder");
+    ipu_graph_set_vertex_tile(g, v, 3);
+    ipu_vertex_set_cycles(v, 20);
+    ipu_vertex_set_cycles(most, UINT32_MAX);
+    char *text = print(g, NULL, 0, 0);
+    assert_contains(text, "compute_set cycles {\n    vertex Adder on 3 cycles 20 { }\n"
+                          "    vertex Adder cycles 4294967295 { }\n    vertex Adder { }\n");
+    ipu_free(text);
+    assert_round_trip(g, NULL, 0);
+    ipu_graph_destroy(g);
+}
+
 static void add_leaf_steps(ipu_graph *g, ipu_program p, const ipu_tensor t[4])
 {
     ipu_stream in = ipu_graph_add_host_to_device(g, "in", IPU_FLOAT, 8, IPU_STREAM_BROADCAST);
@@ -735,6 +754,7 @@ int main(void)
         cmocka_unit_test(locations_are_kept),
         cmocka_unit_test(things_without_a_location_are_where_the_text_says_they_are),
         cmocka_unit_test(every_form_of_field_round_trips),
+        cmocka_unit_test(cycles_of_vertices_round_trip),
         cmocka_unit_test(every_kind_of_step_round_trips),
         cmocka_unit_test(a_body_is_printed_as_it_was_when_it_was_used),
         cmocka_unit_test(names_that_are_no_words_or_not_unique_get_their_id),

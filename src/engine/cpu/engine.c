@@ -133,7 +133,8 @@ ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ip
     e->counts.threads  = settings.threads;
     e->fork_generation = atomic_load(&fork_generation);
     atomic_init(&e->interrupted, 0);
-    ipu_status status = init(e);
+    ipu_status status = ipu__times_init(e, settings.profile);
+    if (status == IPU_OK) status = init(e);
     if (status != IPU_OK) {
         ipu_engine_destroy(e);
         return status;
@@ -159,6 +160,7 @@ void ipu_engine_destroy(ipu_engine *e)
     void *const owned[] = {e->remotes,     e->spans,    e->bases, e->groups,       e->sets,
                            e->connections, e->counters, e->calls, e->shares_memory};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
+    ipu__free(e->times);
     ipu_executable_release(e->exe);
     ipu__free(e);
 }

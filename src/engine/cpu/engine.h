@@ -61,6 +61,11 @@ typedef struct ipu__part {
     char       message[IPU__PART_MESSAGE_BYTES];
 } ipu__part;
 
+/* What was measured of an instruction. */
+typedef struct ipu__time {
+    int64_t runs, nanoseconds;
+} ipu__time;
+
 typedef char *ipu__bases[IPU__N_SPACES];
 
 struct ipu_engine {
@@ -90,6 +95,10 @@ struct ipu_engine {
     void            *shares_memory;
     int64_t         *counters;
     uint32_t        *calls; /* return addresses */
+
+    ipu__time *times;   /* by instruction; NULL: nothing is measured */
+    uint32_t   last_pc; /* the instruction that began at last_ns; IPU__NONE: none in this run */
+    int64_t    last_ns;
 
     ipu_engine_counters counts;
 };
@@ -141,6 +150,11 @@ void ipu__openmp_leave(ipu_engine *e, int before);
 ipu_status ipu__engine_read_stream(ipu_engine *e, const ipu__instruction *i);
 ipu_status ipu__engine_write_stream(ipu_engine *e, const ipu__instruction *i);
 ipu_status ipu__engine_remote(ipu_engine *e, const ipu__instruction *i);
+
+/* ---- times.c: one look at the clock when an instruction begins, which is when the last one ends ---- */
+ipu_status ipu__times_init(ipu_engine *e, bool profile);
+void       ipu__times_begin(ipu_engine *e, uint32_t pc);
+void       ipu__times_end(ipu_engine *e); /* of a run, however it ended */
 
 /* ---- print.c ---- */
 ipu_status ipu__engine_print(ipu_engine *e, const ipu__instruction *i);

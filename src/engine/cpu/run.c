@@ -122,6 +122,7 @@ static ipu_status run_from(ipu_engine *e, uint32_t pc)
     while (status == IPU_OK) {
         const ipu__instruction *i = &code[pc++];
         if (atomic_load_explicit(&e->interrupted, memory_order_relaxed)) return interrupted(e);
+        if (e->times) ipu__times_begin(e, pc - 1);
         switch (i->op) {
         case IPU__OP_EXECUTE: status = ipu__engine_execute(e, i); break;
         case IPU__OP_KERNEL: status = ipu__engine_run_kernel(e, i); break;
@@ -187,7 +188,8 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
     e->running = true;
     e->counts.runs++;
     ipu_status status = run_from(e, program->begin);
-    e->running        = false;
+    if (e->times) ipu__times_end(e);
+    e->running = false;
     ipu__openmp_leave(e, before);
     return status;
 }

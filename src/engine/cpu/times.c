@@ -1,0 +1,97 @@
+/* Host time of the steps of programs, measured instruction by instruction.
+ *
+ * Only the thread that runs programs looks at the clock: the time of a step is what the run waited for it, with
+ * all its replicas, on however many threads.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/cpu/engine.h"
+#include "ipu/profile.h"
+
+ipu_status ipu__times_init(ipu_engine *e, bool profile)
+{
+    const ipu_executable *exe = e->exe;
+    if (!profile) return IPU_OK;
+    if (exe->steps.n != exe->code.n)
+        return ipu__fail(IPU_INVALID,
+                         "the option \"profile\" is set for the engine and was not when its executable was "
+                         "compiled: set it for both");
+    e->last_pc = IPU__NONE;
+    e->times   = ipu__alloc_zeroed(exe->code.n * sizeof *e->times);
+    return ipu__or_memory(e->times != NULL);
+}
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void ipu__times_begin(ipu_engine *e, uint32_t pc)
+{
+    int64_t t = now();
+    if (e->last_pc != IPU__NONE) e->times[e->last_pc].nanoseconds += t - e->last_ns;
+    e->times[pc].runs++;
+    e->last_pc = pc;
+    e->last_ns = t;
+}
+
+void ipu__times_end(ipu_engine *e)
+{
+    if (e->last_pc != IPU__NONE) e->times[e->last_pc].nanoseconds += now() - e->last_ns;
+    e->last_pc = IPU__NONE;
+}
+
+/* ---- as steps ---- */
+
+/* What a step does again, or when it is done: its time counts, and is no run of its own. */
+static bool is_run(ipu__opcode op) { return op != IPU__OP_AGAIN && op != IPU__OP_JUMP; }
+
+static int by_place(const void *a, const void *b)
+{
+    const ipu_step_time *x = a, *y = b;
+    if (x->program != y->program) return x->program < y->program ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+/* Entries of one place become one. */
+static size_t join(ipu_step_time *times, size_t n)
+{
+    size_t last = 0;
+    for (size_t i = 1; i < n; i++) {
+        if (by_place(&times[last], &times[i]) == 0) {
+            times[last].runs += times[i].runs;
+            times[last].seconds += times[i].seconds;
+        } else {
+            times[++last] = times[i];
+        }
+    }
+    return n ? last + 1 : 0;
+}
+
+ipu_status ipu_engine_step_times(const ipu_engine *e, ipu_step_time **out, size_t *n)
+{
+    const ipu_executable *exe = e->exe;
+    *out                      = NULL;
+    *n                        = 0;
+    if (!e->times)
+        return ipu__fail(IPU_INVALID,
+                         "ipu_engine_step_times: the engine measures nothing: set the option \"profile\" to "
+                         "true for the compilation and for the engine");
+    ipu_step_time *times = ipu__alloc(exe->code.n * sizeof *times);
+    if (!times) return ipu__fail_memory();
+    size_t n_times = 0;
+    for (size_t pc = 0; pc < exe->code.n; pc++) {
+        const ipu__exe_step *s = &exe->steps.at[pc];
+        const ipu__time     *t = &e->times[pc];
+        if (t->runs == 0 || s->program == 0) continue; /* the ends of programs and functions are no steps */
+        times[n_times++] = (ipu_step_time){s->program, s->step, is_run(exe->code.at[pc].op) ? t->runs : 0,
+                                           1e-9 * (double)t->nanoseconds};
+    }
+    qsort(times, n_times, sizeof *times, by_place);
+    *out = times;
+    *n   = join(times, n_times);
+    return IPU_OK;
+}
