@@ -44,6 +44,7 @@ typedef struct ipu__compiler {
     const ipu_program *programs;
     size_t             n_programs;
     bool               share; /* memory of variables that are not live at the same time */
+    bool               check; /* keep what checking mode needs */
 
     /* access.c */
     IPU_ARRAY(ipu__access) accesses;

@@ -58,6 +58,7 @@ typedef struct random_program {
     test_random  random;
     ipu_graph   *graph;
     int64_t      replication;
+    bool         defined;
     int64_t      scale; /* 1, or RP_LARGE: then sizes are such that threads share the work */
     ipu_program  programs[RP_N_PROGRAMS];
     rp_variable  variables[RP_MAX_VARIABLES]; /* general ones; what decides is kept apart */
@@ -72,6 +73,8 @@ typedef struct random_program {
 
 /* Everything from the seed. The graph is the caller's to destroy. */
 void random_program_create(random_program *rp, uint64_t seed);
+/* The same, and every element always has a value. */
+void random_program_create_defined(random_program *rp, uint64_t seed);
 
 /* The codelets it uses. */
 extern const ipu_codelet *const random_program_codelets[];

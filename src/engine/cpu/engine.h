@@ -91,7 +91,8 @@ struct ipu_engine {
     int64_t         *counters;
     uint32_t        *calls; /* return addresses */
 
-    ipu_engine_counters counts;
+    ipu_engine_counters   counts;
+    struct ipu__checking *check; /* checking.h; NULL: no checking */
 };
 
 /* ---- engine.c ---- */
