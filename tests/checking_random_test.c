@@ -34,7 +34,7 @@ typedef struct trial {
     int            run;
 } trial;
 
-static int n_complete, n_refused; /* runs */
+static int n_complete, n_refused, n_caught; /* runs */
 
 __attribute__((format(printf, 2, 3))) static void fail_trial(const trial *t, const char *format, ...)
 {
@@ -90,11 +90,11 @@ static void connect(trial *t)
 
 /* ---- a trial ---- */
 
-static void create(trial *t)
+static void create(trial *t, bool defined)
 {
     ipu_executable *exe;
     ipu_options    *options;
-    if (t->seed % 2)
+    if (defined)
         random_program_create_defined(&t->rp, t->seed);
     else
         random_program_create(&t->rp, t->seed);
@@ -110,6 +110,13 @@ static void create(trial *t)
     ipu_executable_release(exe);
     ipu_graph_destroy(t->rp.graph);
     connect(t);
+}
+
+static void destroy(trial *t)
+{
+    ipu_engine_destroy(t->e);
+    interp_destroy(t->it);
+    ipu_free(t->text);
 }
 
 static void write_from_host(trial *t)
@@ -197,20 +204,66 @@ static void findings_are_those_of_the_interpreter(void **state)
     for (int n = 0; n < count; n++) {
         memset(&t, 0, sizeof t);
         t.seed = seed + (uint64_t)n;
-        create(&t);
+        create(&t, t.seed % 2);
         for (t.run = 0; t.run < N_RUNS && run_and_compare(&t); t.run++)
             ;
-        ipu_engine_destroy(t.e);
-        interp_destroy(t.it);
-        ipu_free(t.text);
+        destroy(&t);
     }
     if (count < 400) return; /* else both kinds must have been there */
     assert_true(n_complete > count);
     assert_true(n_refused > count / 8);
 }
 
+/* The engine's bodies make a mistake that the interpreter's do not; the run tells of it exactly if it
+ * came to a vertex that makes it. */
+static bool run_with_mistake(trial *t, rp_mistake mistake)
+{
+    static const char *const texts[][2] = {
+        [RP_BLEND_PAST_END]    = {"vertex \"Blend\" of compute set",
+                                  "field \"y\": writes outside: 1 element past"},
+        [RP_COMBINE_WRITES_IN] = {"vertex \"Combine\" of", "field \"x\": writes to an in field"},
+        [RP_BUMP_BEFORE_ROW]   = {"vertex \"Bump\" of", "field \"rows\": writes outside: 1 element before"}};
+    size_t program = (size_t)random_in(&t->rp.random, 0, RP_N_PROGRAMS - 1);
+    long   before  = atomic_load(&random_program_chances[mistake]);
+    write_from_host(t);
+    ipu_status expected    = interp_run(t->it, program);
+    bool       made        = atomic_load(&random_program_chances[mistake]) > before;
+    random_program_mistake = mistake;
+    ipu_status status      = ipu_engine_run(t->e, program);
+    random_program_mistake = RP_NO_MISTAKE;
+    if (!made && status != expected)
+        fail_trial(t, "status %d (%s), expected %d", (int)status, status ? ipu_message() : "", (int)expected);
+    for (int i = 0; made && i < 2; i++)
+        if (status != IPU_ABORTED || !strstr(ipu_message(), texts[mistake][i]))
+            fail_trial(t, "mistake %d: status %d, expected \"%s\" in:\n%s", (int)mistake, (int)status,
+                       texts[mistake][i], status ? ipu_message() : "");
+    n_caught += made;
+    return !made && expected == IPU_OK;
+}
+
+static void mistakes_of_bodies_are_found(void **state)
+{
+    (void)state;
+    static trial t;
+    uint64_t     seed  = test_seed(1);
+    int          count = test_count(150);
+    for (int n = 0; n < count; n++) {
+        rp_mistake mistake = (rp_mistake)(1 + n % (RP_N_MISTAKES - 1));
+        memset(&t, 0, sizeof t);
+        t.seed = seed + (uint64_t)n;
+        create(&t, true);
+        for (t.run = 0; t.run < N_RUNS && run_with_mistake(&t, mistake); t.run++)
+            ;
+        destroy(&t);
+    }
+    if (count >= 150) assert_true(n_caught > count / 4);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(findings_are_those_of_the_interpreter)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(findings_are_those_of_the_interpreter),
+        cmocka_unit_test(mistakes_of_bodies_are_found),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+rp_mistake  random_program_mistake;
+atomic_long random_program_chances[RP_N_MISTAKES];
+
+static bool slips(rp_mistake mistake)
+{
+    atomic_fetch_add(&random_program_chances[mistake], 1);
+    return random_program_mistake == mistake;
+}
+
 /* ---- codelets of all forms; integers wrap, all of an output is written ---- */
 
 #define BLEND(F) F(IN, float, a) F(IN_VECTOR, float, x) F(INOUT_VECTOR, float, y) F(STATE, float, k)
@@ -11,6 +20,7 @@ IPU_VERTEX(Blend, BLEND)
 {
     for (size_t i = 0; i < v->y.size; i++)
         v->y.data[i] = 0.5f * v->y.data[i] + *v->a * (v->x.size ? v->x.data[i % v->x.size] : 1) + v->k;
+    if (slips(RP_BLEND_PAST_END)) v->y.data[v->y.size] = 1.5f;
     return true;
 }
 
@@ -18,6 +28,7 @@ IPU_VERTEX(Blend, BLEND)
 IPU_VERTEX(Combine, COMBINE)
 {
     *v->to = (int32_t)((uint32_t)*v->x * 3u + (uint32_t)*v->y);
+    if (slips(RP_COMBINE_WRITES_IN)) *(int32_t *)v->x ^= 1;
     return true;
 }
 
@@ -62,6 +73,7 @@ IPU_VERTEX(Bump, BUMP)
             total += (uint32_t)v->rows.data[r].data[i];
         }
     *v->total = (int32_t)total;
+    if (v->rows.size > 0 && slips(RP_BUMP_BEFORE_ROW)) v->rows.data[0].data[-1] = 1;
     return true;
 }
 

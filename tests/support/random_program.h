@@ -6,6 +6,8 @@
 #ifndef IPU_TESTS_RANDOM_PROGRAM_H
 #define IPU_TESTS_RANDOM_PROGRAM_H
 
+#include <stdatomic.h>
+
 #include "ipu/ipu.h"
 #include "random.h"
 
@@ -79,6 +81,17 @@ void random_program_create_defined(random_program *rp, uint64_t seed);
 /* The codelets it uses. */
 extern const ipu_codelet *const random_program_codelets[];
 extern const size_t             random_program_n_codelets;
+
+/* A mistake that bodies make while it is set, and how often each could have been made. */
+typedef enum rp_mistake {
+    RP_NO_MISTAKE,
+    RP_BLEND_PAST_END,    /* y of Blend */
+    RP_COMBINE_WRITES_IN, /* x of Combine */
+    RP_BUMP_BEFORE_ROW,   /* rows of Bump */
+    RP_N_MISTAKES
+} rp_mistake;
+extern rp_mistake  random_program_mistake;
+extern atomic_long random_program_chances[RP_N_MISTAKES];
 
 /* Values that are legal for a type (bool: 0 and 1), a function of `key` alone. */
 void random_values(uint64_t key, ipu_type type, int64_t n, void *out);
