@@ -357,6 +357,53 @@ static void steps_that_read_unwritten_elements_are_named(void **state)
     expect_finding(&b, __LINE__ - 1, "kernel \"add\"", "operand", "[3, 8) of variable \"x\"", NULL);
 }
 
+static void what_a_step_decides_by_must_be_written(void **state)
+{
+    (void)state;
+    bench       b       = start();
+    ipu_program none    = {b.g, 0};
+    ipu_tensor  control = mapped(b.g, IPU_INT32, IPU_SCALAR, "control");
+    ipu_program_add_switch(b.p, control, &(ipu_switch_case){1, ipu_program_sequence(b.g)}, 1, none);
+    expect_finding(&b, __LINE__ - 1, "switch", "[0, 1) of variable \"control\"", NULL);
+    b                      = start();
+    ipu_remote_buffer far  = ipu_graph_add_remote_buffer(b.g, "far", IPU_FLOAT, 4, 3);
+    ipu_tensor        rows = mapped(b.g, IPU_INT32, IPU_SHAPE(2), "rows");
+    ipu_graph_set_initial_value(b.g, element(rows, 0), (int32_t[]){1});
+    ipu_program_add_remote_read(b.p, far, rows, b.x);
+    expect_finding(&b, __LINE__ - 1, "\"far\"", "[1, 2) of variable \"rows\"", NULL);
+    b = start();
+    ipu_program_add_error(b.p, "the value is", b.x);
+    expect_finding(&b, __LINE__ - 1, "error step", "[0, 8) of variable \"x\"", NULL);
+}
+
+/* Elements 8 and 9 of a 3 x 4 x 2 block come, with its dimensions in another order, as numbers 1 and 13. */
+static void elements_are_found_through_any_view(void **state)
+{
+    (void)state;
+    bench      b    = start();
+    ipu_tensor cube = mapped(b.g, IPU_FLOAT, IPU_SHAPE(3, 4, 2), "cube");
+    ipu_tensor to   = mapped(b.g, IPU_FLOAT, IPU_SHAPE(24), "to");
+    ipu_tensor flat = ipu_tensor_flatten(cube);
+    fill(&b, ipu_tensor_slice(flat, 0, 8, 0));
+    fill(&b, ipu_tensor_slice(flat, 10, 24, 0));
+    int perm[] = {2, 1, 0};
+    add_scale(&b, ipu_tensor_flatten(ipu_tensor_permute(cube, perm, 3)), to);
+    expect_finding(&b, 0, "field \"from\": reads elements [8, 9) of variable \"cube\"",
+                   "and 1 more such elements", NULL);
+}
+
+static void constants_and_the_replication_index_have_values(void **state)
+{
+    (void)state;
+    bench      b     = start();
+    ipu_tensor index = ipu_graph_add_replication_index(b.g, "index");
+    ipu_graph_set_tile_mapping(b.g, index, 0);
+    ipu_program_add_print(b.p, "index", index);
+    ipu_program_add_print(b.p, "c", b.c);
+    add_scale(&b, b.c, b.x);
+    expect_nothing(&b);
+}
+
 static ipu_status ignore_transfer(void *user, void *data, size_t bytes)
 {
     (void)user, (void)data, (void)bytes;
@@ -482,6 +529,9 @@ int main(void)
         cmocka_unit_test(every_value_counts_as_written),
         cmocka_unit_test(what_a_body_leaves_out_stays_as_it_was),
         cmocka_unit_test(steps_that_read_unwritten_elements_are_named),
+        cmocka_unit_test(what_a_step_decides_by_must_be_written),
+        cmocka_unit_test(elements_are_found_through_any_view),
+        cmocka_unit_test(constants_and_the_replication_index_have_values),
         cmocka_unit_test(a_stream_to_the_host_is_checked),
         cmocka_unit_test(a_value_from_before_write_undef_is_stale),
         cmocka_unit_test(the_host_and_remote_buffers_carry_what_is_known),

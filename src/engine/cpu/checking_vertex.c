@@ -113,10 +113,9 @@ static bool collect(const vertex *v, size_t *bytes)
 {
     ipu__checking *c      = v->e->check;
     const char    *record = v->e->exe->records.at + v->group->records + v->index * (size_t)v->codelet->bytes;
-    const int64_t *length = c->info->lengths.at ? c->info->lengths.at + c->info->first_length[number_of(v)]
-                                                : NULL;
+    size_t         length = c->info->first_length[number_of(v)];
     bool           ok     = true;
-    *bytes                = 0;
+    *bytes                = ZONE; /* empty fields point there */
     c->guards.n = c->spans.n = 0;
     for (uint32_t i = 0; ok && i < v->n_fields; i++) {
         const ipu__check_field *f = &v->fields[i];
@@ -124,7 +123,7 @@ static bool collect(const vertex *v, size_t *bytes)
         ipu__exe_span span        = {.size = 1};
         if (is_value(f)) continue;
         memcpy(&span, record + f->offset, has_size ? sizeof span : sizeof span.place);
-        if (f->shape == IPU_FIELD_SHAPE_POINTER) span.size = (size_t)*length++;
+        if (f->shape == IPU_FIELD_SHAPE_POINTER) span.size = (size_t)c->info->lengths.at[length++];
         ok = f->shape == IPU_FIELD_SHAPE_VECTORS ? add_list(v, f, &span, bytes)
                                                  : add_guard(c, f, span.place, (int64_t)span.size, bytes);
     }
@@ -175,7 +174,7 @@ static void fill_record(const vertex *v)
         if (f->shape == IPU_FIELD_SHAPE_VECTORS) {
             size_t n;
             memcpy(&n, c->record.at + f->offset + offsetof(ipu_span, size), sizeof n);
-            pointer = (char *)span;
+            if (n > 0) pointer = (char *)span;
             for (; n > 0; n--, g++) *span++ = (ipu_span){c->arena + g->at, (size_t)g->count};
         } else {
             pointer = c->arena + g++->at;
@@ -197,7 +196,7 @@ static void note_worker(const vertex *v, const ipu__guard *g, unsigned worker)
         if (memcmp(c->arena + at, c->before + at, unit) == 0) continue;
         unsigned other = (unsigned char)c->writer[at];
         c->writer[at]  = (char)(worker + 1);
-        if (other == 0 || other == worker + 1 || told) continue;
+        if (other == 0 || told) continue;
         told = true;
         ipu__checking_find(v->e, who(v, g->field, name), "workers %u and %u both write %s, a race", other - 1,
                            worker, elements(v, g, i, i + 1, text));
