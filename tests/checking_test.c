@@ -376,7 +376,7 @@ static void what_a_step_decides_by_must_be_written(void **state)
     expect_finding(&b, __LINE__ - 1, "error step", "[0, 8) of variable \"x\"", NULL);
 }
 
-/* Elements 8 and 9 of a 3 x 4 x 2 block come, with its dimensions in another order, as numbers 1 and 13. */
+/* Elements 10 and 11 of a 3 x 4 x 2 block come, with its dimensions in another order, as numbers 4 and 16. */
 static void elements_are_found_through_any_view(void **state)
 {
     (void)state;
@@ -384,11 +384,11 @@ static void elements_are_found_through_any_view(void **state)
     ipu_tensor cube = mapped(b.g, IPU_FLOAT, IPU_SHAPE(3, 4, 2), "cube");
     ipu_tensor to   = mapped(b.g, IPU_FLOAT, IPU_SHAPE(24), "to");
     ipu_tensor flat = ipu_tensor_flatten(cube);
-    fill(&b, ipu_tensor_slice(flat, 0, 8, 0));
-    fill(&b, ipu_tensor_slice(flat, 10, 24, 0));
+    fill(&b, ipu_tensor_slice(flat, 0, 10, 0));
+    fill(&b, ipu_tensor_slice(flat, 12, 24, 0));
     int perm[] = {2, 1, 0};
     add_scale(&b, ipu_tensor_flatten(ipu_tensor_permute(cube, perm, 3)), to);
-    expect_finding(&b, 0, "field \"from\": reads elements [8, 9) of variable \"cube\"",
+    expect_finding(&b, 0, "field \"from\": reads elements [10, 11) of variable \"cube\"",
                    "and 1 more such elements", NULL);
 }
 
@@ -483,6 +483,24 @@ static void replicas_are_told_apart(void **state)
     ipu_engine_destroy(e);
 }
 
+static void a_copy_between_replicas_carries_what_is_known(void **state)
+{
+    (void)state;
+    float       data[8] = {0};
+    ipu_graph  *g       = new_graph(2, 2);
+    ipu_tensor  x = mapped(g, IPU_FLOAT, IPU_SHAPE(8), "x"), y = mapped(g, IPU_FLOAT, IPU_SHAPE(8), "y");
+    ipu_program p = ipu_program_sequence(g);
+    ipu_graph_add_host_write(g, "x", x);
+    ipu_graph_add_host_read(g, "y", y);
+    ipu_program_add_cross_replica_copy(p, x, y, (int64_t[]){1, 0}, 2);
+    ipu_engine *e = make_engine(g, p);
+    assert_int_equal(ipu_engine_write_replica(e, "x", 0, data, sizeof data), IPU_OK);
+    assert_int_equal(ipu_engine_run(e, 0), IPU_OK);
+    assert_int_equal(ipu_engine_read_replica(e, "y", 1, data, sizeof data), IPU_OK);
+    assert_int_equal(ipu_engine_read_replica(e, "y", 0, data, sizeof data), IPU_INVALID);
+    ipu_engine_destroy(e);
+}
+
 static void many_findings_are_counted(void **state)
 {
     (void)state;
@@ -536,6 +554,7 @@ int main(void)
         cmocka_unit_test(a_value_from_before_write_undef_is_stale),
         cmocka_unit_test(the_host_and_remote_buffers_carry_what_is_known),
         cmocka_unit_test(replicas_are_told_apart),
+        cmocka_unit_test(a_copy_between_replicas_carries_what_is_known),
         cmocka_unit_test(many_findings_are_counted),
         cmocka_unit_test(the_option_belongs_to_the_compilation),
     };
