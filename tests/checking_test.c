@@ -1,6 +1,7 @@
 /* Mistakes planted in programs, and what checking mode must say of each: vertex, tile, field, elements of
  * which variable, and the lines of both. Without the mistake it must say nothing and compute the same.
  */
+#include "engine/cpu/engine.h"
 #include "support/error_bench.h"
 #include "support/random.h"
 
@@ -404,6 +405,26 @@ static void constants_and_the_replication_index_have_values(void **state)
     expect_nothing(&b);
 }
 
+static void kernels_run_by_their_reference(void **state)
+{
+    (void)state;
+    bench      b   = start();
+    ipu_tensor t[] = {mapped(b.g, IPU_FLOAT, IPU_SHAPE(32, 32), "a"),
+                      mapped(b.g, IPU_FLOAT, IPU_SHAPE(32, 32), "b"),
+                      mapped(b.g, IPU_FLOAT, IPU_SHAPE(32, 32), "c")};
+    ipu_program_add_kernel(b.p, "matmul", NULL, 0, t, 3);
+    ipu_executable *exe;
+    ipu_engine     *plain, *checked;
+    assert_int_equal(ipu_executable_compile(b.g, &b.p, 1, NULL, &exe), IPU_OK);
+    assert_int_equal(ipu_engine_create(exe, NULL, &plain), IPU_OK);
+    checked = make_engine(b.g, b.p);
+    assert_non_null(plain->kernels[0].impl);
+    assert_null(checked->kernels[0].impl);
+    ipu_engine_destroy(plain);
+    ipu_engine_destroy(checked);
+    ipu_executable_release(exe);
+}
+
 static ipu_status ignore_transfer(void *user, void *data, size_t bytes)
 {
     (void)user, (void)data, (void)bytes;
@@ -550,6 +571,7 @@ int main(void)
         cmocka_unit_test(what_a_step_decides_by_must_be_written),
         cmocka_unit_test(elements_are_found_through_any_view),
         cmocka_unit_test(constants_and_the_replication_index_have_values),
+        cmocka_unit_test(kernels_run_by_their_reference),
         cmocka_unit_test(a_stream_to_the_host_is_checked),
         cmocka_unit_test(a_value_from_before_write_undef_is_stale),
         cmocka_unit_test(the_host_and_remote_buffers_carry_what_is_known),
