@@ -21,6 +21,7 @@ enum { LETTERS = 32 };
 
 IPU_VERTEX(Hello, HELLO)
 {
+    for (size_t i = 0; i < v->text.size; i++) v->text.data[i] = 0; /* the host will read all of it */
     snprintf((char *)v->text.data, v->text.size, "hello from tile %d", v->tile);
     return true;
 }

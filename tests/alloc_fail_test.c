@@ -244,11 +244,25 @@ static void memory_may_end_anywhere(void **state)
     ipu__alloc_set(NULL, NULL);
 }
 
+static int check_on(void **state)
+{
+    (void)state;
+    return setenv("IPU_CHECK", "1", 1);
+}
+
+static int check_off(void **state)
+{
+    (void)state;
+    return unsetenv("IPU_CHECK");
+}
+
+#define checking_too(test) cmocka_unit_test(test), cmocka_unit_test_setup_teardown(test, check_on, check_off)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_allocation_may_fail_once),
-        cmocka_unit_test(memory_may_end_anywhere),
+        checking_too(each_allocation_may_fail_once),
+        checking_too(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

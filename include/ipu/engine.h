@@ -14,6 +14,10 @@
  * from run to run of one engine if some program reads them before it writes them, or the host can
  * reach them; others share memory.
  *
+ * Compiled with the option "check", its engines run in checking mode (docs/checking.md): slowly, on
+ * copies, telling of elements that are read and never written and of vertices that write where they must
+ * not. Then a run with such a finding is ABORTED, and a read of elements without a value INVALID.
+ *
  * An engine has threads: a child made by fork cannot use it (IPU_FORKED) and must create its own.
  */
 #ifndef IPU_ENGINE_H

@@ -45,6 +45,7 @@ typedef struct ipu__compiler {
     size_t             n_programs;
     bool               share;   /* memory of variables that are not live at the same time */
     bool               profile; /* keep the step of every instruction */
+    bool               check;   /* keep what checking mode needs */
 
     /* access.c */
     IPU_ARRAY(ipu__access) accesses;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/checkinfo.h"
 #include "engine/compile.h"
 #include "graph/check.h"
 #include "engine/memory.h"
@@ -205,6 +206,7 @@ static ipu_status run_passes(ipu__compiler *c)
     IPU_TRY(place_constants(c));
     IPU_TRY(ipu__lower_host(c));
     IPU_TRY(ipu__lower_programs(c));
+    if (c->check) IPU_TRY(ipu__check_info_build(c));
     IPU_TRY(finish(c));
     c->percent = 100;
     return report(c);
@@ -228,6 +230,7 @@ ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, siz
                             .n_programs    = n,
                             .share         = settings.share,
                             .profile       = settings.profile,
+                            .check         = settings.check,
                             .progress      = progress.fn,
                             .progress_user = progress.user};
     ipu_status    status = run_passes(&c);
@@ -256,6 +259,7 @@ ipu_executable *ipu_executable_retain(ipu_executable *exe)
 static void destroy(ipu_executable *exe)
 {
     ipu__free_pages(exe->constants, exe->constant_bytes);
+    ipu__check_info_destroy(exe->check);
     ipu__arena_fini(&exe->arena);
     ipu__array_fini(&exe->strings);
     ipu__array_fini(&exe->locations);

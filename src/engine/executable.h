@@ -162,6 +162,7 @@ typedef struct ipu__exe_print {
     X(ABORT_IF)      /* the predicate of type a at place n is true: text b */ \
     X(ERROR)         /* a: print */                                           \
     X(CROSS_REPLICA) /* a: cross */                                           \
+    X(UNDEFINE)      /* a: tensor; only with checking */                      \
     X(END)
 
 typedef enum ipu__opcode {
@@ -231,6 +232,8 @@ struct ipu_executable {
     IPU_ARRAY(ipu__exe_program) programs;
     IPU_ARRAY(uint32_t) used_streams;
     uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than there are functions */
+
+    struct ipu__check_info *check; /* checkinfo.h; NULL: not compiled for checking */
 
     ipu__map stream_names, remote_names, write_names, read_names; /* keys in `strings`, which stays put */
 };

@@ -358,7 +358,7 @@ static void find_homes(const liveness *l, uint32_t *home)
         }
     }
     for (uint32_t id = 0; id < l->n_ids; id++)
-        if (home[id] && !l->c->share && id < g->variables.n) home[id] = SEVERAL;
+        if ((home[id] || l->c->check) && !l->c->share && id < g->variables.n) home[id] = SEVERAL;
     for (size_t i = 0; i < g->host_handles.n; i++) keep_view(l, home, g->host_handles.at[i].view);
     for (size_t i = 0; i < g->initial_values.n; i++) keep_view(l, home, g->initial_values.at[i].view);
     for (uint32_t id = 1; id < g->variables.n; id++)

@@ -209,6 +209,16 @@ static ipu_status lower_cross(lowering *l, const ipu__step *step)
     return emit(l, step, (ipu__instruction){.op = IPU__OP_CROSS_REPLICA, .a = cross});
 }
 
+/* Means something to checking mode only, which must see it between the copies around it. */
+static ipu_status lower_undef(lowering *l, const ipu__step *step)
+{
+    uint32_t tensor;
+    if (!l->c->check) return IPU_OK;
+    IPU_TRY(flush(l));
+    IPU_TRY(ipu__lower_tensor(l->c, step->to, true, &tensor));
+    return emit(l, step, (ipu__instruction){.op = IPU__OP_UNDEFINE, .a = tensor});
+}
+
 static ipu_status lower_steps(lowering *l, const ipu__body *body);
 
 static ipu_status lower_sequence(lowering *l, const ipu__step *step) { return lower_steps(l, &step->body); }
@@ -233,7 +243,7 @@ static const struct {
     [IPU__STEP_SWITCH] = {lower_switch, false},        [IPU__STEP_CALL] = {lower_call, false},
     [IPU__STEP_SYNC] = {lower_nothing, true},          [IPU__STEP_PRINT] = {lower_print, false},
     [IPU__STEP_ABORT_IF] = {lower_abort_if, false},    [IPU__STEP_ERROR] = {lower_print, false},
-    [IPU__STEP_WRITE_UNDEF] = {lower_nothing, true},   [IPU__STEP_CROSS_REPLICA_COPY] = {lower_cross, false},
+    [IPU__STEP_WRITE_UNDEF] = {lower_undef, true},     [IPU__STEP_CROSS_REPLICA_COPY] = {lower_cross, false},
 };
 
 static ipu_status lower_steps(lowering *l, const ipu__body *body)

@@ -240,6 +240,15 @@ const char *ipu_options_key_at(int i, const char **value, const char **help)
     return known[i].key;
 }
 
+/* IPU_CHECK=1 is short for {"check": "true"}. */
+static ipu_status apply_check_variable(ipu_options *options)
+{
+    const char *value = getenv("IPU_CHECK");
+    if (!value || !*value) return IPU_OK;
+    ipu_status status = ipu_options_set(options, "check", value);
+    return status == IPU_INVALID ? ipu__fail(status, "IPU_CHECK: %s", ipu_message()) : status;
+}
+
 ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
 {
     static const char *const variables[] = {"POPLAR_ENGINE_OPTIONS", "IPU_ENGINE_OPTIONS"};
@@ -250,11 +259,14 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
         const char *json = getenv(variables[i]);
         if (json && *json) status = apply_json(settled, variables[i], json);
     }
+    if (status == IPU_OK) status = apply_check_variable(settled);
     if (status == IPU_OK) {
         int threads  = atoi(ipu_options_get(settled, "threads"));
         out->threads = threads ? threads : ipu__pool_default_threads();
         out->profile = strcmp(ipu_options_get(settled, "profile"), "true") == 0;
         out->share   = strcmp(ipu_options_get(settled, "memory.share"), "true") == 0;
+        out->check   = strcmp(ipu_options_get(settled, "check"), "true") == 0;
+        out->share   = out->share && !out->check;
     }
     ipu_options_destroy(settled);
     return status;

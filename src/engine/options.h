@@ -10,6 +10,7 @@ typedef struct ipu__settings {
     int  threads; /* >= 1 */
     bool share;
     bool profile;
+    bool check; /* then nothing is shared */
 } ipu__settings;
 
 /* What holds: the options (NULL: the defaults) overridden by the environment. */

@@ -42,12 +42,13 @@ static void defaults_are_those_listed(void **state)
         assert_string_equal(ipu_options_get(*state, key), value);
         assert_true(strlen(help) > 10);
     }
-    assert_int_equal(n, 3);
+    assert_int_equal(n, 4);
     assert_null(ipu_options_key_at(-1, NULL, NULL));
     assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);
     assert_int_equal(settings.threads, ipu__pool_default_threads());
     assert_true(settings.share);
     assert_false(settings.profile);
+    assert_false(settings.check);
 }
 
 static void values_are_checked_and_kept_as_they_were_when_wrong(void **state)
@@ -150,6 +151,10 @@ static void the_environment_overrides_and_ours_comes_last(void **state)
     assert_false(settings.share);
     assert_string_equal(ipu_options_get(*state, "threads"), "1"); /* what the program set stays */
     setenv("IPU_ENGINE_OPTIONS", "", 1);
+    setenv("IPU_CHECK", "1", 1);
+    assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);
+    assert_true(settings.check && !settings.share);
+    unsetenv("IPU_CHECK");
     assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);
     assert_int_equal(settings.threads, 2);
 }

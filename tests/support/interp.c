@@ -32,7 +32,7 @@ struct interp {
     void            *user;
     char           **printed;
     size_t           n_printed;
-    bool             lost;
+    bool             lost, undefined;
     char             message[500];
 };
 
@@ -125,6 +125,13 @@ static bool all_defined(const packed *p)
     return true;
 }
 
+static bool use(interp *it, const packed *p)
+{
+    bool defined  = all_defined(p);
+    it->undefined = it->undefined || !defined;
+    return defined;
+}
+
 static void define(packed *p, bool defined) { memset(p->cells.defined, defined, (size_t)p->n); }
 
 static int64_t integer(const void *data, ipu_type type)
@@ -215,8 +222,7 @@ static void unbind(interp *it, int64_t replica, binding *b, bool ok)
 {
     bool inputs = ok;
     for (size_t i = 0; i < b->list.n; i++)
-        if (b->list.at[i].direction != IPU_DIRECTION_OUT)
-            inputs = inputs && all_defined(&b->list.at[i].values);
+        if (b->list.at[i].direction != IPU_DIRECTION_OUT) inputs = use(it, &b->list.at[i].values) && inputs;
     for (size_t i = 0; i < b->list.n; i++) {
         bound *x = &b->list.at[i];
         if (x->direction != IPU_DIRECTION_IN) {
@@ -287,7 +293,7 @@ static void run_kernel(interp *it, int64_t replica, const ipu__kernel_step *k)
     for (int i = 0; i < k->call.n_operands; i++) {
         values[i]   = gather(it, replica, k->views[i]);
         operands[i] = values[i].cells.data;
-        if (def->operands[i].access != IPU_ACCESS_WRITE) inputs = inputs && all_defined(&values[i]);
+        if (def->operands[i].access != IPU_ACCESS_WRITE) inputs = use(it, &values[i]) && inputs;
     }
     def->ref(&k->call, operands);
     for (int i = 0; i < k->call.n_operands; i++) {
@@ -318,6 +324,7 @@ static ipu_status transfer(interp *it, const ipu__step *s)
     for (int64_t r = 0; r < (broadcast ? 1 : it->g->replication); r++) {
         packed p = stream->to_device ? new_packed(it, s->to) : gather(it, r, s->from);
         if (stream->to_device) define(&p, true);
+        use(it, &p);
         ipu_status status = it->stream(it->user, stream->handle, r, p.cells.data, (size_t)p.n * p.size,
                                        p.cells.defined);
         if (status == IPU_OK && broadcast) scatter_all(it, s->to, &p);
@@ -442,7 +449,7 @@ static void print(interp *it, const ipu__step *s)
         if (it->g->replication > 1) ipu__text_add(&text, " (replica %lld)", (long long)r);
         ipu__text_add(&text, ": ");
         print_dim(&text, &p, &v, 0, 0);
-        keep_printed(it, all_defined(&p) ? strdup(text.at) : NULL);
+        keep_printed(it, use(it, &p) ? strdup(text.at) : NULL);
         ipu__text_fini(&text);
         free_cells(p.cells);
     }
@@ -459,7 +466,7 @@ static ipu_status decide(interp *it, uint32_t view, int64_t *out)
     for (int64_t r = 0; r < it->g->replication; r++) {
         packed  p     = gather(it, r, view);
         int64_t value = integer(p.cells.data, type);
-        it->lost      = it->lost || !all_defined(&p);
+        it->lost      = !use(it, &p) || it->lost;
         free_cells(p.cells);
         if (r > 0 && value != *out) return stop(it, IPU_ABORTED, "control flow diverges between replicas");
         *out = value;
@@ -506,7 +513,7 @@ static ipu_status run_abort(interp *it, const ipu__step *s)
     bool     abort = false;
     for (int64_t r = 0; r < it->g->replication; r++) {
         packed p = gather(it, r, s->from);
-        it->lost = it->lost || !all_defined(&p);
+        it->lost = !use(it, &p) || it->lost;
         abort    = abort || integer(p.cells.data, type) != 0;
         free_cells(p.cells);
     }
@@ -624,7 +631,7 @@ void interp_connect(interp *it, interp_stream_fn fn, void *user)
 ipu_status interp_run(interp *it, size_t program)
 {
     uint32_t id = it->parsed.programs[program].id;
-    it->lost    = false;
+    it->lost = it->undefined = false;
     return run_body(it, (ipu__body){id, (uint32_t)it->g->programs.at[id].steps.n});
 }
 
@@ -692,4 +699,5 @@ void interp_read_remote(interp *it, const char *handle, int64_t replica, int64_t
 size_t      interp_n_printed(const interp *it) { return it->n_printed; }
 const char *interp_printed(const interp *it, size_t i) { return it->printed[i]; }
 bool        interp_lost(const interp *it) { return it->lost; }
+bool        interp_undefined(const interp *it) { return it->undefined; }
 const char *interp_message(const interp *it) { return it->message; }

@@ -42,6 +42,9 @@ const char *interp_printed(const interp *it, size_t i);
 /* True if the last run took a decision on a value that is not defined: the program is no test. */
 bool interp_lost(const interp *it);
 
+/* True if the last run used a value that is not defined: in a vertex, a kernel, a decision or on its way out. */
+bool interp_undefined(const interp *it);
+
 /* What the last failed run said, in its own words. */
 const char *interp_message(const interp *it);
 

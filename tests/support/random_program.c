@@ -4,6 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+rp_mistake  random_program_mistake;
+atomic_long random_program_chances[RP_N_MISTAKES];
+
+static bool slips(rp_mistake mistake)
+{
+    atomic_fetch_add(&random_program_chances[mistake], 1);
+    return random_program_mistake == mistake;
+}
+
 /* ---- codelets of all forms; integers wrap, all of an output is written ---- */
 
 #define BLEND(F) F(IN, float, a) F(IN_VECTOR, float, x) F(INOUT_VECTOR, float, y) F(STATE, float, k)
@@ -11,6 +20,7 @@ IPU_VERTEX(Blend, BLEND)
 {
     for (size_t i = 0; i < v->y.size; i++)
         v->y.data[i] = 0.5f * v->y.data[i] + *v->a * (v->x.size ? v->x.data[i % v->x.size] : 1) + v->k;
+    if (slips(RP_BLEND_PAST_END)) v->y.data[v->y.size] = 1.5f;
     return true;
 }
 
@@ -18,6 +28,7 @@ IPU_VERTEX(Blend, BLEND)
 IPU_VERTEX(Combine, COMBINE)
 {
     *v->to = (int32_t)((uint32_t)*v->x * 3u + (uint32_t)*v->y);
+    if (slips(RP_COMBINE_WRITES_IN)) *(int32_t *)v->x ^= 1;
     return true;
 }
 
@@ -62,6 +73,7 @@ IPU_VERTEX(Bump, BUMP)
             total += (uint32_t)v->rows.data[r].data[i];
         }
     *v->total = (int32_t)total;
+    if (v->rows.size > 0 && slips(RP_BUMP_BEFORE_ROW)) v->rows.data[0].data[-1] = 1;
     return true;
 }
 
@@ -193,7 +205,8 @@ static void add_variables(random_program *rp)
         v->home        = (int)in(rp, -RP_N_PROGRAMS, RP_N_PROGRAMS - 1);
         random_values(random_bits(&rp->random), v->type, RP_MAX_ELEMENTS, data);
         v->tensor = v->constant ? new_constant(rp, v->type, s, data) : new_variable(rp, v->type, s);
-        if (!v->constant && chance(rp, 40)) ipu_graph_set_initial_value(rp->graph, v->tensor, data);
+        if (!v->constant && (chance(rp, 40) || rp->defined))
+            ipu_graph_set_initial_value(rp->graph, v->tensor, data);
         if (!v->constant && chance(rp, 30)) add_handle(rp, v->tensor, true);
         if (chance(rp, 40)) add_handle(rp, v->tensor, false);
     }
@@ -543,7 +556,7 @@ static void step_forget(random_program *rp, ipu_program p, int depth)
     (void)depth;
     rp_variable *v = &rp->variables[in(rp, 0, rp->n_variables - 1)];
     ipu_tensor   t = v->temporary || chance(rp, 70) ? v->tensor : any_part(rp, v->tensor);
-    if (v->constant || !in_use(rp, v)) return;
+    if (v->constant || !in_use(rp, v) || rp->defined) return;
     ipu_program_add_write_undef(p, t);
     v->ready = false;
 }
@@ -737,11 +750,11 @@ static ipu_program new_body(random_program *rp, int depth)
 
 /* ---- the whole ---- */
 
-void random_program_create(random_program *rp, uint64_t seed)
+static void create(random_program *rp, uint64_t seed, bool defined)
 {
     static const int64_t replications[] = {1, 1, 2, 4};
     ipu_target           target;
-    *rp             = (random_program){.random = {seed}};
+    *rp             = (random_program){.random = {seed}, .defined = defined};
     rp->replication = replications[in(rp, 0, 3)];
     rp->scale       = chance(rp, 5) ? RP_LARGE : 1;
     if (ipu_target_find("gc200", rp->replication, &target) != IPU_OK) return;
@@ -759,3 +772,7 @@ void random_program_create(random_program *rp, uint64_t seed)
     for (rp->program = 0; rp->program < RP_N_PROGRAMS; rp->program++)
         rp->programs[rp->program] = new_body(rp, 0);
 }
+
+void random_program_create(random_program *rp, uint64_t seed) { create(rp, seed, false); }
+
+void random_program_create_defined(random_program *rp, uint64_t seed) { create(rp, seed, true); }

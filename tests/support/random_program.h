@@ -6,6 +6,8 @@
 #ifndef IPU_TESTS_RANDOM_PROGRAM_H
 #define IPU_TESTS_RANDOM_PROGRAM_H
 
+#include <stdatomic.h>
+
 #include "ipu/ipu.h"
 #include "random.h"
 
@@ -58,6 +60,7 @@ typedef struct random_program {
     test_random  random;
     ipu_graph   *graph;
     int64_t      replication;
+    bool         defined;
     int64_t      scale; /* 1, or RP_LARGE: then sizes are such that threads share the work */
     ipu_program  programs[RP_N_PROGRAMS];
     rp_variable  variables[RP_MAX_VARIABLES]; /* general ones; what decides is kept apart */
@@ -72,10 +75,23 @@ typedef struct random_program {
 
 /* Everything from the seed. The graph is the caller's to destroy. */
 void random_program_create(random_program *rp, uint64_t seed);
+/* The same, and every element always has a value. */
+void random_program_create_defined(random_program *rp, uint64_t seed);
 
 /* The codelets it uses. */
 extern const ipu_codelet *const random_program_codelets[];
 extern const size_t             random_program_n_codelets;
+
+/* A mistake that bodies make while it is set, and how often each could have been made. */
+typedef enum rp_mistake {
+    RP_NO_MISTAKE,
+    RP_BLEND_PAST_END,    /* y of Blend */
+    RP_COMBINE_WRITES_IN, /* x of Combine */
+    RP_BUMP_BEFORE_ROW,   /* rows of Bump */
+    RP_N_MISTAKES
+} rp_mistake;
+extern rp_mistake  random_program_mistake;
+extern atomic_long random_program_chances[RP_N_MISTAKES];
 
 /* Values that are legal for a type (bool: 0 and 1), a function of `key` alone. */
 void random_values(uint64_t key, ipu_type type, int64_t n, void *out);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "engine/cpu/checking.h"
 #include "engine/memory.h"
 #include "engine/options.h"
 
@@ -116,6 +117,7 @@ static ipu_status init(ipu_engine *e)
     set_bases(e);
     ipu__engine_prepare_sets(e);
     set_initial_values(e);
+    if (e->exe->check) IPU_TRY(ipu__checking_create(e));
     return ipu__engine_prepare_kernels(e);
 }
 
@@ -124,6 +126,9 @@ ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ip
     ipu__settings settings;
     *out = NULL;
     IPU_TRY(ipu__options_settle(options, &settings));
+    if (settings.check && !exe->check)
+        return ipu__fail(IPU_INVALID, "option \"check\": the executable was compiled without it: "
+                                      "give the option to ipu_executable_compile, or set IPU_CHECK=1");
     pthread_once(&fork_once, watch_forks);
     ipu_engine *e = ipu__alloc_zeroed(sizeof *e);
     if (!e) return ipu__fail_memory();
@@ -149,6 +154,7 @@ void ipu_engine_destroy(ipu_engine *e)
     const ipu_executable *exe = e->exe;
     size_t                n   = (size_t)e->replication;
     ipu__engine_release_kernels(e);
+    ipu__checking_destroy(e);
     ipu__pool_destroy(e->pool);
     for (size_t i = 1; e->remotes && i < exe->remotes.n; i++)
         ipu__free_pages(e->remotes[i],

@@ -100,7 +100,8 @@ struct ipu_engine {
     uint32_t   last_pc; /* the instruction that began at last_ns; IPU__NONE: none in this run */
     int64_t    last_ns;
 
-    ipu_engine_counters counts;
+    ipu_engine_counters   counts;
+    struct ipu__checking *check; /* checking.h; NULL: no checking */
 };
 
 /* ---- engine.c ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/cpu/checking.h"
 #include "engine/cpu/engine.h"
 
 enum {
@@ -150,7 +151,9 @@ static ipu_status fail(ipu_engine *e, const ipu__exe_set *set)
 ipu_status ipu__engine_execute(ipu_engine *e, const ipu__instruction *i)
 {
     ipu__set *set = &e->sets[i->a];
-    if (set->may_be_parallel && (set->runs & (set->runs - 1)) == 0 && set->runs != 1)
+    if (e->check)
+        IPU_TRY(ipu__checking_execute(e, i));
+    else if (set->may_be_parallel && (set->runs & (set->runs - 1)) == 0 && set->runs != 1)
         run_timed(e, set);
     else
         run_set(e, set);

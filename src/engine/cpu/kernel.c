@@ -47,6 +47,8 @@ static const ipu_kernel_impl *find_impl(const ipu_kernel_call *call, int n_parts
 /* A function of the call, the CPU and the number of threads alone, so that results do not vary. */
 static void choose(const ipu_engine *e, const ipu_kernel_call *call, ipu__kernel *kernel)
 {
+    kernel->n_parts = 1;
+    if (e->check) return; /* by the reference */
     kernel->n_parts = call->def->work(call) >= WORTH_OPERATIONS ? e->n_threads : 1;
     kernel->impl    = find_impl(call, kernel->n_parts);
     if (kernel->impl) return;

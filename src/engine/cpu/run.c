@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/cpu/checking.h"
 #include "engine/cpu/engine.h"
 
 ipu_status ipu__engine_abort(const ipu_engine *e, const ipu__instruction *i, const char *format, ...)
@@ -123,6 +124,7 @@ static ipu_status run_from(ipu_engine *e, uint32_t pc)
         const ipu__instruction *i = &code[pc++];
         if (atomic_load_explicit(&e->interrupted, memory_order_relaxed)) return interrupted(e);
         if (e->times) ipu__times_begin(e, pc - 1);
+        if (e->check) IPU_TRY(ipu__checking_step(e, i));
         switch (i->op) {
         case IPU__OP_EXECUTE: status = ipu__engine_execute(e, i); break;
         case IPU__OP_KERNEL: status = ipu__engine_run_kernel(e, i); break;
@@ -148,6 +150,7 @@ static ipu_status run_from(ipu_engine *e, uint32_t pc)
         case IPU__OP_ABORT_IF: status = abort_if(e, i); break;
         case IPU__OP_ERROR: status = ipu__engine_error(e, i); break;
         case IPU__OP_CROSS_REPLICA: cross_replica(e, i); break;
+        case IPU__OP_UNDEFINE: break;
         case IPU__OP_END: return IPU_OK;
         }
     }
