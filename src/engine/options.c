@@ -253,6 +253,7 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
     if (status == IPU_OK) {
         int threads  = atoi(ipu_options_get(settled, "threads"));
         out->threads = threads ? threads : ipu__pool_default_threads();
+        out->trust   = strcmp(ipu_options_get(settled, "load.trust"), "true") == 0;
         out->share   = strcmp(ipu_options_get(settled, "memory.share"), "true") == 0;
     }
     ipu_options_destroy(settled);

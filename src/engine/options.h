@@ -9,6 +9,7 @@
 typedef struct ipu__settings {
     int  threads; /* >= 1 */
     bool share;
+    bool trust; /* source code in executables */
 } ipu__settings;
 
 /* What holds: the options (NULL: the defaults) overridden by the environment. */
