@@ -14,12 +14,13 @@ static_assert(sizeof(ipu__file_header) == 56 && sizeof(ipu__file_entry) == 32, "
 #undef SECTION
 #undef PLAIN
 
-#define IS_BOOL(type, member) _Generic(((type *)0)->member, bool: true, default: false)
-#define MEMBER(section, member)                                                                     \
-    {offsetof(section##_element, member), sizeof(((section##_element *)0)->member),                 \
+#define IS_BOOL(type, member) _Generic(((type *)0)->member, bool : true, default : false)
+#define MEMBER(section, member)                                                     \
+    {offsetof(section##_element, member), sizeof(((section##_element *)0)->member), \
      IS_BOOL(section##_element, member)},
 #define SECTION(name, array, ...) static const ipu__exe_member name##_members[] = {__VA_ARGS__};
-#define PLAIN(name, array) static const ipu__exe_member name##_members[] = {{0, sizeof(name##_element), false}};
+#define PLAIN(name, array) \
+    static const ipu__exe_member name##_members[] = {{0, sizeof(name##_element), false}};
 #include "engine/sections.inc"
 #undef SECTION
 #undef PLAIN

@@ -40,7 +40,7 @@ static const char *take(reader *r, size_t bytes)
 static bool get(reader *r, void *out, size_t bytes)
 {
     const char *at = take(r, bytes);
-    if (at) memcpy(out, at, bytes);
+    if (at && bytes > 0) memcpy(out, at, bytes);
     return at != NULL;
 }
 
@@ -264,7 +264,8 @@ static ipu_status differs(const char *codelet, const char *what, const char *nam
                      codelet, what, name);
 }
 
-static ipu_status check_signature(const ipu_executable *exe, const ipu__exe_codelet *own, const ipu_codelet *c)
+static ipu_status check_signature(const ipu_executable *exe, const ipu__exe_codelet *own,
+                                  const ipu_codelet *c)
 {
     if (c->n_fields != own->n_signatures) return differs(c->name, "the number of fields", "");
     const ipu_codelet_field *fields = c->n_fields > 0 ? c->fields() : NULL;
@@ -295,9 +296,10 @@ static ipu_status bind_codelet(ipu_executable *exe, ipu__exe_codelet *own, const
         own->compute = c->compute;
         return check_signature(exe, own, c);
     }
-    return ipu__fail(IPU_NOT_FOUND,
-                     "the executable needs codelet \"%s\", which is not among the %zu given: add it to the list",
-                     name, from->n);
+    return ipu__fail(
+        IPU_NOT_FOUND,
+        "the executable needs codelet \"%s\", which is not among the %zu given: add it to the list", name,
+        from->n);
 }
 
 static ipu_status bind_source(ipu_executable *exe, uint32_t source)

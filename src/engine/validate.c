@@ -13,7 +13,7 @@
 #define MOST_BYTES ((int64_t)1 << 55) /* of all replicas together; what a place can say */
 #define REQUIRE IPU__REQUIRE
 
-enum { MOST_WORKERS = 1 << 16, RECORD_ALIGN = 16 };
+enum { MOST_WORKERS = 1 << 16, MOST_REPLICAS = 1 << 16, RECORD_ALIGN = 16 };
 
 ipu_status ipu__invalid(const char *what, size_t i, const char *why)
 {
@@ -65,7 +65,8 @@ static bool fits(const ipu_executable *exe, uint64_t n, uint64_t bytes)
 
 static ipu_status check_numbers(const ipu_executable *exe)
 {
-    REQUIRE(exe->replication >= 1 && exe->replication < UINT32_MAX, "number", 0, "replicas");
+    REQUIRE(exe->replication >= 1 && exe->replication <= MOST_REPLICAS, "number", 0, "replicas");
+    REQUIRE(exe->n_counters <= exe->code.n, "number", 2, "loops");
     REQUIRE(exe->n_workers >= 1 && exe->n_workers <= MOST_WORKERS, "number", 1, "workers");
     const int64_t bytes[] = {exe->variable_bytes, exe->gather_bytes, exe->staging_bytes, exe->unshared_bytes};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
@@ -426,9 +427,9 @@ static ipu_status check_all(ipu__validator *v)
 
 ipu_status ipu__executable_validate(const ipu_executable *exe)
 {
-    ipu__validator v = {.exe = exe};
-    v.batches        = ipu__alloc_zeroed(exe->batches.n * sizeof *v.batches);
-    v.functions      = ipu__alloc((exe->code.n + 1) * sizeof *v.functions);
+    ipu__validator v  = {.exe = exe};
+    v.batches         = ipu__alloc_zeroed(exe->batches.n * sizeof *v.batches);
+    v.functions       = ipu__alloc((exe->code.n + 1) * sizeof *v.functions);
     ipu_status status = v.batches && v.functions ? check_all(&v) : ipu__fail_memory();
     ipu__free(v.batches);
     ipu__free(v.functions);

@@ -25,7 +25,7 @@ static bool clashes(const ipu__exe_kernel *k, const int64_t *bytes, int in, int 
 
 static ipu_status check_kernel(const ipu__validator *v, size_t i)
 {
-    const ipu__exe_kernel *k = &v->exe->kernels.at[i];
+    const ipu__exe_kernel *k   = &v->exe->kernels.at[i];
     const ipu_kernel_def  *def = k->call.def;
     int64_t                bytes[IPU__MAX_OPERANDS];
     REQUIRE(k->call.n_operands == def->n_operands && ipu__valid_batch(v, k->gather)

@@ -71,6 +71,7 @@ typedef struct ipu__codelet {
     uint32_t                 location;
     ipu_cycle_fn             estimator; /* NULL: none */
     void                    *estimator_user;
+
     const ipu__codelet_origin *origin; /* NULL: compiled in, or loaded by the user */
 } ipu__codelet;
 
