@@ -203,12 +203,15 @@ static ipu_status check_codelet(const ipu_executable *exe, size_t i)
     return IPU_OK;
 }
 
-/* `size` elements of the field at a place. A place that holds nothing may be anywhere. */
+/* `size` elements of the field at a place. What is written is no constant, but for the place that holds
+ * nothing. */
 static bool valid_run(const ipu_executable *exe, const ipu__exe_signature *s, ipu__place place, uint64_t size)
 {
     ipu_field_direction direction = ipu__field_direction((ipu_field_form)s->form);
     bool                written   = direction == IPU_DIRECTION_OUT || direction == IPU_DIRECTION_INOUT;
     size_t              unit      = ipu_type_size((ipu_type)s->type);
+    if (written && ipu__place_space(place) == IPU__SPACE_CONSTANT && ipu__place_offset(place) != 0)
+        return false;
     return size <= (uint64_t)MOST_BYTES / unit && place % unit == 0
         && ipu__valid_place(exe, place, (int64_t)(size * unit), written);
 }
