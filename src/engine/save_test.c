@@ -192,6 +192,9 @@ static void forged_bytes_do_no_harm(void **state)
     static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
     size_t                     bytes, passed = 0;
     unsigned char             *data = serialise(false, &bytes);
+    ipu_options               *options;
+    assert_int_equal(ipu_options_create(&options), IPU_OK);
+    assert_int_equal(ipu_options_set(options, "threads", "1"), IPU_OK);
     for (size_t i = 0; i + sizeof(ipu__hash128) < bytes; i++)
         for (size_t k = 0; k < sizeof values; k++) {
             unsigned char   before = data[i];
@@ -201,7 +204,7 @@ static void forged_bytes_do_no_harm(void **state)
             if (ipu_executable_deserialise(data, bytes, known, 1, NULL, &exe) == IPU_OK) {
                 ipu_engine *e;
                 passed++;
-                if (ipu_engine_create(exe, NULL, &e) == IPU_OK) {
+                if (ipu_engine_create(exe, options, &e) == IPU_OK) {
                     (void)ipu_engine_run(e, 0);
                     ipu_engine_destroy(e);
                 }
@@ -210,6 +213,7 @@ static void forged_bytes_do_no_harm(void **state)
             data[i] = before;
         }
     assert_true(passed > 0 && passed < (bytes - 16) * sizeof values);
+    ipu_options_destroy(options);
     ipu_free(data);
 }
 
