@@ -1,4 +1,4 @@
-/* Every allocation of building, printing, parsing, compiling, loading and running a program made to fail,
+/* Every allocation of building, printing, parsing, compiling, saving, loading and running a program made to fail,
  * one after another: no crash, no leak, IPU_OUT_OF_MEMORY each time.
  */
 #include <stdatomic.h>
@@ -152,6 +152,22 @@ static ipu_status run_engine(ipu_engine *e)
     return ipu_engine_read(e, "z", x, sizeof x);
 }
 
+/* The executable, by way of its file. */
+static ipu_status save_and_load(ipu_executable **exe)
+{
+    void           *data = NULL;
+    size_t          bytes;
+    ipu_executable *loaded = NULL;
+    ipu_status      status = ipu_executable_serialise(*exe, &data, &bytes);
+    if (status == IPU_OK)
+        status = ipu_executable_deserialise(data, bytes, random_program_codelets, random_program_n_codelets,
+                                            NULL, &loaded);
+    ipu_free(data);
+    ipu_executable_release(*exe);
+    *exe = loaded;
+    return status;
+}
+
 static ipu_status compile_and_run(ipu_graph *g, const ipu_program *p)
 {
     ipu_options    *options = NULL;
@@ -161,6 +177,7 @@ static ipu_status compile_and_run(ipu_graph *g, const ipu_program *p)
     if (status == IPU_OK) status = ipu_options_set(options, "threads", "2");
     if (status == IPU_OK) status = ipu_options_set(options, "profile", "true");
     if (status == IPU_OK) status = ipu_executable_compile(g, p, 1, options, &exe);
+    if (status == IPU_OK && !getenv("IPU_CHECK")) status = save_and_load(&exe); /* not of a checked one */
     if (status == IPU_OK) status = ipu_engine_create(exe, options, &e);
     if (status == IPU_OK) status = run_engine(e);
     ipu_engine_destroy(e);

@@ -1,6 +1,7 @@
 /* Random programs on the engine against the interpreter of their text form, bit for bit.
  *
- * Each program is printed; the interpreter runs the text, engines with one and two threads run the graph.
+ * Each program is printed; the interpreter runs the text, engines with one and two threads run the graph,
+ * the second from a saved executable.
  * After every run, all that the host can see must agree wherever the interpreter knows a value: host
  * tensors, streams, remote buffers, what was printed, and the status.
  */
@@ -244,6 +245,22 @@ static void keep_message(void *user, ipu_log_level level, const char *module, co
 
 /* ---- a trial ---- */
 
+/* The same executable, by way of its file. Takes `exe`. */
+static ipu_executable *saved_and_loaded(const trial *t, ipu_executable *exe)
+{
+    void           *data;
+    size_t          bytes;
+    ipu_executable *loaded;
+    if (ipu_executable_serialise(exe, &data, &bytes) != IPU_OK) fail_trial(t, "saving: %s", ipu_message());
+    ipu_executable_release(exe);
+    if (ipu_executable_deserialise(data, bytes, random_program_codelets, random_program_n_codelets, NULL,
+                                   &loaded)
+        != IPU_OK)
+        fail_trial(t, "loading: %s", ipu_message());
+    ipu_free(data);
+    return loaded;
+}
+
 static void create_engines(trial *t)
 {
     ipu_executable *exe;
@@ -261,6 +278,7 @@ static void create_engines(trial *t)
         ipu_options *options;
         assert_int_equal(ipu_options_create(&options), IPU_OK);
         assert_int_equal(ipu_options_set(options, "threads", k ? "2" : "1"), IPU_OK);
+        if (k == 1) exe = saved_and_loaded(t, exe);
         if (ipu_engine_create(exe, options, &t->engines[k]) != IPU_OK)
             fail_trial(t, "creating: %s", ipu_message());
         ipu_options_destroy(options);

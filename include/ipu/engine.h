@@ -56,6 +56,26 @@ size_t          ipu_executable_n_programs(const ipu_executable *exe);
 /* Bytes of host memory an engine will hold for variables, in all and without sharing. */
 void ipu_executable_memory(const ipu_executable *exe, int64_t *planned, int64_t *unshared);
 
+/* ---- executables as files ---- */
+
+/* Write to a file, at one stroke: readers see the old file or the new one. */
+ipu_status ipu_executable_save(const ipu_executable *exe, const char *path);
+
+/* Read what ipu_executable_save wrote. Codelets that were compiled in are found by name among the `n` of
+ * `codelets`, and their fields must be those the file says. Codelets that a graph compiled from source
+ * travel as source and are compiled here, if the file is the effective user's, nobody else may write to
+ * it, or the option "load.trust" is true. The file is checked as a whole: a damaged or forged one gives an
+ * error. Owned: ipu_executable_release. Statuses: INVALID (it is no executable, of another format, damaged
+ * or forged; a codelet's fields differ; source that is not trusted), NOT_FOUND (a codelet), IO,
+ * UNSUPPORTED (no compiler), OUT_OF_MEMORY. */
+ipu_status ipu_executable_load(const char *path, const ipu_codelet *const *codelets, size_t n,
+                               const ipu_options *options, ipu_executable **out);
+
+/* The same in memory. `*data` is owned: ipu_free. Source is compiled only with "load.trust". */
+ipu_status ipu_executable_serialise(const ipu_executable *exe, void **data, size_t *bytes);
+ipu_status ipu_executable_deserialise(const void *data, size_t bytes, const ipu_codelet *const *codelets,
+                                      size_t n, const ipu_options *options, ipu_executable **out);
+
 /* An engine with its own memory and threads, variables at their initial values. Retains `exe`.
  * Owned: ipu_engine_destroy. */
 ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ipu_engine **out);

@@ -52,7 +52,7 @@ static ipu_status read_all(int fd, const char *path, size_t limit, bytes_array *
 }
 
 /* The size is a hint only: files grow, and those of /proc say 0. */
-static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array *data)
+static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array *data, bool *is_ours)
 {
     struct stat st;
     if (fstat(fd, &st) != 0) return fail_errno("cannot read", path);
@@ -61,17 +61,25 @@ static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array 
                          S_ISDIR(st.st_mode) ? "a directory" : "something else");
     if (S_ISREG(st.st_mode) && (uintmax_t)st.st_size > limit) return fail_too_large(path, limit);
     if (S_ISREG(st.st_mode) && !ipu__reserve(data, (size_t)st.st_size + 2)) return ipu__fail_memory();
+    *is_ours = S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
     return read_all(fd, path, limit, data);
 }
 
 ipu_status ipu__file_read(const char *path, size_t limit, char **out, size_t *bytes)
 {
+    bool is_ours;
+    return ipu__file_read_owned(path, limit, out, bytes, &is_ours);
+}
+
+ipu_status ipu__file_read_owned(const char *path, size_t limit, char **out, size_t *bytes, bool *is_ours)
+{
     bytes_array data = {0};
     *out             = NULL;
     *bytes           = 0;
+    *is_ours         = false;
     int fd           = open_retrying(path, O_RDONLY, 0);
     if (fd < 0) return fail_errno("cannot open", path);
-    ipu_status status = read_open(fd, path, limit, &data);
+    ipu_status status = read_open(fd, path, limit, &data, is_ours);
     close(fd);
     if (status != IPU_OK) {
         ipu__array_fini(&data);

@@ -10,6 +10,7 @@
 #include "graph/check.h"
 #include "engine/memory.h"
 #include "engine/options.h"
+#include "engine/validate.h"
 
 /* ---- progress ---- */
 
@@ -155,7 +156,7 @@ static ipu_status place_constants(ipu__compiler *c)
     return IPU_OK;
 }
 
-static bool add_names(ipu_executable *exe)
+bool ipu__exe_add_names(ipu_executable *exe)
 {
     bool ok = true;
     for (size_t i = 1; ok && i < exe->streams.n; i++)
@@ -191,7 +192,7 @@ static ipu_status finish(ipu__compiler *c)
     bool trimmed = TRIM(&exe->records) && TRIM(&exe->vertices) && TRIM(&exe->vertex_moves)
                 && TRIM(&exe->spans) && TRIM(&exe->moves.at) && TRIM(&exe->moves.loops)
                 && TRIM(&exe->strings);
-    return ipu__or_memory(!c->out_of_memory && trimmed && add_names(exe));
+    return ipu__or_memory(!c->out_of_memory && trimmed && ipu__exe_add_names(exe));
 }
 
 static ipu_status run_passes(ipu__compiler *c)
@@ -235,6 +236,10 @@ ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, siz
                             .progress_user = progress.user};
     ipu_status    status = run_passes(&c);
     compiler_fini(&c);
+#ifndef NDEBUG
+    if (status == IPU_OK) status = ipu__executable_validate(exe);
+    IPU_ASSERT(status != IPU_INVALID);
+#endif
     if (status != IPU_OK) {
         ipu_executable_release(exe);
         return status;
@@ -265,6 +270,8 @@ static void destroy(ipu_executable *exe)
     ipu__array_fini(&exe->locations);
     ipu__array_fini(&exe->codelets);
     ipu__array_fini(&exe->fields);
+    ipu__array_fini(&exe->signatures);
+    ipu__array_fini(&exe->sources);
     ipu__array_fini(&exe->sets);
     ipu__array_fini(&exe->groups);
     ipu__array_fini(&exe->vertices);

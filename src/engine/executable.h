@@ -38,7 +38,19 @@ typedef struct ipu__exe_codelet {
     uint32_t       first_field, n_fields; /* pointers to fill in, in `fields` */
     uint32_t       bytes;
     bool           multi;
+    uint32_t       first_signature, n_signatures;
+    uint32_t       source; /* IPU__NONE: compiled in, found by name on load */
 } ipu__exe_codelet;
+
+/* A field of a codelet as declared, by which the codelet is known again on load. */
+typedef struct ipu__exe_signature {
+    uint32_t name, form, type, offset;
+} ipu__exe_signature;
+
+/* What codelets were compiled from at run time. */
+typedef struct ipu__exe_source {
+    uint32_t name, text, flags;
+} ipu__exe_source;
 
 /* Where a record holds a place that an engine turns into a pointer. */
 typedef uint32_t ipu__exe_field;
@@ -206,6 +218,8 @@ struct ipu_executable {
     IPU_ARRAY(ipu__exe_location) locations; /* 0: unknown */
     IPU_ARRAY(ipu__exe_codelet) codelets;
     IPU_ARRAY(ipu__exe_field) fields;
+    IPU_ARRAY(ipu__exe_signature) signatures;
+    IPU_ARRAY(ipu__exe_source) sources;
     IPU_ARRAY(ipu__exe_set) sets;
     IPU_ARRAY(ipu__exe_group) groups;
     IPU_ARRAY(ipu__exe_vertex) vertices;
@@ -242,6 +256,9 @@ static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name
 {
     return exe->strings.at + name;
 }
+
+/* The maps of names, from the arrays. */
+bool ipu__exe_add_names(ipu_executable *exe);
 
 /* "file.c:12", or "" if unknown. */
 enum { IPU__EXE_WHERE_BYTES = 512 };

@@ -88,6 +88,7 @@ static ipu_status lower_repeat(lowering *l, const ipu__step *step)
     IPU_TRY(lower_body(l, &step->body));
     if (here(l) == top) { /* nothing to repeat */
         l->exe->code.n--;
+        l->exe->n_counters--;
         return IPU_OK;
     }
     return emit(l, step, (ipu__instruction){.op = IPU__OP_AGAIN, .a = counter, .b = top});

@@ -334,14 +334,14 @@ static void rows_of_bytes(char *to, const char *from, const ipu__stride *o, cons
 {
     for (int64_t r = 0; r < o->count; r++)
         for (int64_t c = 0; c < i->count; c++)
-            memcpy(to + r * o->to + c * i->to, from + r * o->from + c * i->from, unit);
+            memmove(to + r * o->to + c * i->to, from + r * o->from + c * i->from, unit);
 }
 
 static void run_nest(char *to, const char *from, uint32_t unit, const ipu__stride *loops, uint32_t n)
 {
     static const ipu__stride once = {1, 0, 0};
     if (n == 0) {
-        memcpy(to, from, unit);
+        memmove(to, from, unit);
         return;
     }
     if (n > 2) {

@@ -11,6 +11,7 @@ typedef struct ipu__settings {
     bool share;
     bool profile;
     bool check; /* then nothing is shared */
+    bool trust; /* source code in executables */
 } ipu__settings;
 
 /* What holds: the options (NULL: the defaults) overridden by the environment. */

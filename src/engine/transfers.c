@@ -32,6 +32,7 @@ ipu_status ipu__lower_tensor(ipu__compiler *c, uint32_t view, bool unpack, uint3
     size_t          first  = exe->moves.at.n;
     ipu__exe_tensor tensor = {.type = v.type, .shape = v.shape};
     ipu__run        run;
+    for (int d = v.shape.rank; d < IPU_MAX_RANK; d++) tensor.shape.dim[d] = 0; /* they go to files */
     tensor.bytes  = v.n_elements * (int64_t)ipu_type_size(v.type);
     tensor.place  = ipu__lower_first(c, view);
     tensor.direct = ipu__view_contiguous(&c->g->views, view, &run)

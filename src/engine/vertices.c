@@ -34,6 +34,41 @@ static const struct {
 
 /* ---- codelets ---- */
 
+static bool lower_signature(ipu__compiler *c, const ipu__codelet *codelet, ipu__exe_codelet *out)
+{
+    ipu_executable *exe  = c->exe;
+    out->first_signature = (uint32_t)exe->signatures.n;
+    out->n_signatures    = codelet->n_fields;
+    for (uint32_t i = 0; i < codelet->n_fields; i++) {
+        const ipu_codelet_field *f    = &codelet->fields[i];
+        uint32_t                 name = ipu__compiler_text(c, f->name);
+        if (name == IPU__NONE
+            || !ipu__push(&exe->signatures, (ipu__exe_signature){name, f->form, f->type, f->offset}))
+            return false;
+    }
+    return true;
+}
+
+static bool same_source(const ipu_executable *exe, const ipu__exe_source *a, const ipu__codelet_origin *b)
+{
+    return strcmp(ipu__exe_text(exe, a->text), b->text) == 0
+        && strcmp(ipu__exe_text(exe, a->flags), b->flags) == 0
+        && strcmp(ipu__exe_text(exe, a->name), b->name) == 0;
+}
+
+static bool lower_source(ipu__compiler *c, const ipu__codelet_origin *origin, uint32_t *out)
+{
+    ipu_executable *exe = c->exe;
+    *out                = IPU__NONE;
+    if (!origin) return true;
+    for (*out = 0; *out < exe->sources.n; ++*out)
+        if (same_source(exe, &exe->sources.at[*out], origin)) return true;
+    ipu__exe_source source = {ipu__compiler_text(c, origin->name), ipu__compiler_text(c, origin->text),
+                              ipu__compiler_text(c, origin->flags)};
+    return source.name != IPU__NONE && source.text != IPU__NONE && source.flags != IPU__NONE
+        && ipu__push(&exe->sources, source);
+}
+
 static ipu_status lower_codelet(ipu__compiler *c, uint32_t id, uint32_t *out)
 {
     ipu_executable     *exe     = c->exe;
@@ -45,7 +80,8 @@ static ipu_status lower_codelet(ipu__compiler *c, uint32_t id, uint32_t *out)
                                 .first_field = (uint32_t)exe->fields.n,
                                 .bytes       = codelet->bytes,
                                 .multi       = codelet->multi};
-    bool             ok      = lowered.name != IPU__NONE;
+    bool             ok      = lowered.name != IPU__NONE && lower_signature(c, codelet, &lowered)
+           && lower_source(c, codelet->origin, &lowered.source);
     for (uint32_t i = 0; ok && i < codelet->n_fields; i++)
         if (codelet->fields[i].form != IPU_FIELD_STATE)
             ok = ipu__push(&exe->fields, codelet->fields[i].offset);

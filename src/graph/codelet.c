@@ -332,14 +332,25 @@ static ipu_status read_source(const char *function, const char *path, ipu__codel
     return IPU_OK;
 }
 
-ipu_status ipu_codelet_load_file(const char *path, const char *flags, const ipu_codelet_module **out)
+/* `*text`: the source, owned; NULL: it was compiled, or is no text. */
+static ipu_status load_file(const char *path, const char *flags, char **text, const ipu_codelet_module **out)
 {
-    char               *text   = NULL;
     ipu__codelet_source source = {.flags = flags};
     *out                       = NULL;
     guard_fork();
-    IPU_TRY(read_source(__func__, path, &source, &text));
-    ipu_status status = is_module(&source) ? load_compiled(&source, text, out) : load_source(&source, out);
+    IPU_TRY(read_source("ipu_codelet_load_file", path, &source, text));
+    bool       compiled = is_module(&source);
+    ipu_status status   = compiled ? load_compiled(&source, *text, out) : load_source(&source, out);
+    if (!compiled && strlen(*text) == source.bytes) return status;
+    ipu__free(*text);
+    *text = NULL;
+    return status;
+}
+
+ipu_status ipu_codelet_load_file(const char *path, const char *flags, const ipu_codelet_module **out)
+{
+    char      *text   = NULL;
+    ipu_status status = load_file(path, flags, &text, out);
     ipu__free(text);
     return status;
 }
@@ -381,7 +392,17 @@ ipu_status ipu_codelet_clear_cache(void)
 
 /* ---- builders ---- */
 
-static void add_module(ipu_graph *g, const char *function, const char *name, const ipu_codelet_module *m)
+/* NULL: out of memory. */
+static const ipu__codelet_origin *keep_origin(ipu_graph *g, const char *name, const char *text,
+                                              const char *flags)
+{
+    ipu__codelet_origin own = {ipu__arena_strdup(&g->arena, name), ipu__arena_strdup(&g->arena, text),
+                               ipu__arena_strdup(&g->arena, flags ? flags : "")};
+    return own.name && own.text && own.flags ? ipu__arena_copy(&g->arena, &own, sizeof own) : NULL;
+}
+
+static void add_module(ipu_graph *g, const char *function, const char *name, const ipu_codelet_module *m,
+                       const ipu__codelet_origin *origin)
 {
     char     where[IPU__WHERE_BYTES];
     uint32_t id;
@@ -395,14 +416,20 @@ static void add_module(ipu_graph *g, const char *function, const char *name, con
                             function, name, c->name, ipu__graph_where(g, known->location, where));
         else
             ipu_graph_add_codelet(g, c);
+        if (ipu__graph_ok(g) && ipu__map_find(&g->codelet_names, c->name, &id))
+            g->codelets.at[id].origin = origin;
     }
 }
 
-static void add(ipu_graph *g, const char *function, const char *name, ipu_status status,
-                const ipu_codelet_module *m)
+/* `text` NULL: there is no source. */
+static void add(ipu_graph *g, const char *function, const char *name, const char *text, const char *flags,
+                ipu_status status, const ipu_codelet_module *m)
 {
-    if (m)
-        add_module(g, function, name, m);
+    const ipu__codelet_origin *origin = m && text ? keep_origin(g, name, text, flags) : NULL;
+    if (m && (origin || !text))
+        add_module(g, function, name, m, origin);
+    else if (m)
+        ipu__graph_fail_memory(g);
     else if (status == IPU_OUT_OF_MEMORY)
         ipu__graph_fail_memory(g);
     else
@@ -411,10 +438,12 @@ static void add(ipu_graph *g, const char *function, const char *name, ipu_status
 
 void ipu_graph_add_codelet_file(ipu_graph *g, const char *path, const char *flags)
 {
-    const ipu_codelet_module *m = NULL;
+    const ipu_codelet_module *m    = NULL;
+    char                     *text = NULL;
     if (!ipu__graph_ok(g)) return;
-    ipu_status status = ipu_codelet_load_file(path, flags, &m);
-    add(g->root, __func__, path, status, m);
+    ipu_status status = load_file(path, flags, &text, &m);
+    add(g->root, __func__, path, text, flags, status, m);
+    ipu__free(text);
 }
 
 void ipu_graph_add_codelet_source(ipu_graph *g, const char *name, const char *source, const char *flags)
@@ -422,5 +451,5 @@ void ipu_graph_add_codelet_source(ipu_graph *g, const char *name, const char *so
     const ipu_codelet_module *m = NULL;
     if (!ipu__graph_ok(g)) return;
     ipu_status status = ipu_codelet_load_source(name, source, flags, &m);
-    add(g->root, __func__, name ? name : "codelet", status, m);
+    add(g->root, __func__, name && *name ? name : "codelet", source, flags, status, m);
 }

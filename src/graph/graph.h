@@ -57,6 +57,11 @@ typedef struct ipu__initial_value {
     uint32_t    location;
 } ipu__initial_value;
 
+/* What a codelet was compiled from at run time. */
+typedef struct ipu__codelet_origin {
+    const char *name, *text, *flags;
+} ipu__codelet_origin;
+
 typedef struct ipu__codelet {
     const char              *name;
     ipu_compute_fn           compute; /* NULL: known by signature only */
@@ -66,6 +71,8 @@ typedef struct ipu__codelet {
     uint32_t                 location;
     ipu_cycle_fn             estimator; /* NULL: none */
     void                    *estimator_user;
+
+    const ipu__codelet_origin *origin; /* NULL: compiled in, or loaded by the user */
 } ipu__codelet;
 
 typedef struct ipu__compute_set {

@@ -75,7 +75,7 @@ static bool alloc_memory(ipu_engine *e)
     e->groups                 = ipu__alloc(exe->groups.n * sizeof *e->groups);
     e->sets                   = ipu__alloc(exe->sets.n * sizeof *e->sets);
     e->connections            = ipu__alloc_zeroed(exe->streams.n * n * sizeof *e->connections);
-    e->counters               = ipu__alloc(exe->n_counters * sizeof *e->counters);
+    e->counters               = ipu__alloc_zeroed(exe->n_counters * sizeof *e->counters);
     e->calls                  = ipu__alloc((size_t)exe->n_functions * sizeof *e->calls);
     e->shares_memory          = ipu__alloc((size_t)e->n_threads * sizeof *e->shares + alignof(ipu__share));
     if (!e->variables || !e->gather || !e->records || !e->staging || !e->spans || !e->bases || !e->groups

@@ -23,11 +23,20 @@ static char *next_part(ipu__connection *c, size_t bytes)
     return part;
 }
 
+/* The list of streams that a run checks comes from a file, perhaps: it may lack one. */
+static ipu_status check_connected(const ipu_engine *e, const ipu__exe_transfer *t, const ipu__connection *c)
+{
+    if (c->fn || c->data || e->exe->tensors.at[t->tensor].bytes == 0) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "stream \"%s\" is not connected",
+                     ipu__exe_text(e->exe, e->exe->streams.at[t->object].handle));
+}
+
 /* One transfer for replicas [first, end), from the connection of the first. */
 static ipu_status read_one(ipu_engine *e, const ipu__exe_transfer *transfer, int64_t first, int64_t end)
 {
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + first];
+    IPU_TRY(check_connected(e, transfer, c));
     e->counts.streamed_bytes += tensor->bytes;
     if (!c->fn) {
         ipu__engine_move_host(e, tensor->batch, first, end, next_part(c, (size_t)tensor->bytes));
@@ -52,6 +61,7 @@ static ipu_status write_one(ipu_engine *e, const ipu__exe_transfer *transfer, in
 {
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + r];
+    IPU_TRY(check_connected(e, transfer, c));
     e->counts.streamed_bytes += tensor->bytes;
     if (!c->fn) {
         ipu__engine_move_host(e, tensor->batch, r, r + 1, next_part(c, (size_t)tensor->bytes));

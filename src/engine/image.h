@@ -1,0 +1,65 @@
+/* The file of an executable, as save.c writes it and load.c reads it.
+ *
+ *     header, a table with an entry for each section, the sections one after another, a hash of all before
+ *
+ * Numbers are little-endian, as on every host there is; structs are written member by member, without
+ * padding. The sections are "numbers" (ipu__exe_numbers), the arrays of sections.inc, "constants" and
+ * "kernels". The hash (FNV-1a, 128 bits) tells damage, not forgery: whatever it says, the contents are
+ * checked (validate.h).
+ */
+#ifndef IPU_ENGINE_IMAGE_H
+#define IPU_ENGINE_IMAGE_H
+
+#include "engine/executable.h"
+#include "graph/side.h"
+
+enum {
+    IPU__FILE_FORMAT = 1,
+    IPU__FILE_ORDER  = 0x01020304,
+    IPU__FILE_NAME   = 16, /* bytes of a name of a section, with its 0 */
+};
+
+#define IPU__FILE_MAGIC "IPUEXE\r\n"
+
+typedef struct ipu__file_header {
+    char     magic[8];
+    uint32_t order, format, pointer_bytes, n_sections;
+    char     version[16];  /* of the library that wrote it: for messages */
+    uint64_t cpu_features; /* of the machine that wrote it: for people; nothing in the file depends on them */
+    uint64_t bytes;        /* of the whole file */
+} ipu__file_header;
+
+typedef struct ipu__file_entry {
+    char     name[IPU__FILE_NAME];
+    uint64_t element_bytes, n;
+} ipu__file_entry;
+
+/* How an array of the executable goes to the file. */
+typedef struct ipu__exe_member {
+    uint32_t offset, bytes;
+    bool     is_bool;
+} ipu__exe_member;
+
+typedef struct ipu__exe_section {
+    const char            *name;
+    size_t                 array;         /* offset in ipu_executable */
+    size_t                 element_bytes; /* in memory */
+    const ipu__exe_member *members;
+    size_t                 n_members;
+} ipu__exe_section;
+
+/* Of every IPU_ARRAY. */
+typedef struct ipu__any_array {
+    void  *at;
+    size_t n, capacity;
+} ipu__any_array;
+
+extern const ipu__exe_section ipu__exe_sections[];
+extern const size_t           ipu__exe_n_sections;
+/* The numbers of ipu_executable itself: one element at its beginning. */
+extern const ipu__exe_section ipu__exe_numbers;
+
+/* Bytes of an element in the file. */
+size_t ipu__exe_file_bytes(const ipu__exe_section *section);
+
+#endif
