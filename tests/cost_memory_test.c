@@ -137,6 +137,10 @@ static void memory_of_each_step_agrees_with_a_count_by_variable(void **unused)
                              - now.bytes[IPU_MEMORY_TEMPORARIES];
                 for (int i = 0; i < VARIABLES; i++)
                     if (tile[i] == k && first[i] < s && last[i] >= s) live += size[i];
+                ipu_cost_tile during;
+                assert_true(ipu_cost_tile_during(cost, k, n, &during));
+                assert_int_equal(during.total, live);
+                assert_int_equal(during.peak_step, n);
                 if (live > most) most = live;
             }
             assert_int_equal(row.tile_bytes, most);
@@ -281,6 +285,13 @@ static void check_sums(const ipu_cost *cost)
         int64_t on_tile_now = 0;
         for (int k = 0; k < IPU_N_MEMORY_CATEGORIES; k++) on_tile_now += step.memory[k];
         assert_int_equal(on_tile_now, step.tile_bytes);
+        ipu_cost_tile during;
+        assert_true(ipu_cost_tile_during(cost, step.fullest_tile, i, &during));
+        assert_int_equal(during.total, step.tile_bytes);
+        for (int k = 0; k < IPU_N_MEMORY_CATEGORIES; k++) assert_int_equal(during.bytes[k], step.memory[k]);
+        assert_false(ipu_cost_tile_during(cost, s.n_tiles, i, &during));
+        assert_false(ipu_cost_tile_during(cost, 0, s.n_steps, &during));
+        assert_false(ipu_cost_tile_during(cost, 0, -1, &during));
     }
     for (int64_t i = 0; ipu_cost_program_at(cost, i, &c); i++) programs.total += c.total;
     assert_int_equal(s.cycles.total, sum.total);

@@ -108,6 +108,10 @@ typedef struct ipu_cost_tile {
 
 bool ipu_cost_tile_at(const ipu_cost *cost, int64_t tile, ipu_cost_tile *out);
 
+/* The same tile while step `step` runs; peak_step is that step. Within a function, without the variables of the
+ * caller; at a call, with the most the function needs. False: no such tile or step. */
+bool ipu_cost_tile_during(const ipu_cost *cost, int64_t tile, int64_t step, ipu_cost_tile *out);
+
 enum { IPU_COST_MAX_OVERFULL = 20, IPU_COST_MAX_TENANTS = 3 };
 
 /* A tile that is too small: the fullest IPU_COST_MAX_OVERFULL of them, worst first. */

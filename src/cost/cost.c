@@ -192,6 +192,8 @@ void ipu_cost_destroy(ipu_cost *cost)
     ipu__array_fini(&cost->unknown);
     ipu__array_fini(&cost->by_default);
     ipu__array_fini(&cost->overfull);
+    ipu__array_fini(&cost->levels);
+    ipu__array_fini(&cost->ranges);
     ipu__free(cost->tiles);
     ipu__arena_fini(&cost->arena);
     ipu__free(cost);

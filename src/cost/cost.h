@@ -40,6 +40,18 @@ typedef struct ipu__cost_row {
     bool            is_phase; /* a superstep: it has a sync */
 } ipu__cost_row;
 
+/* What changes on a tile: from this row of its unit on, until the tile's next. */
+enum { IPU__N_CHANGING = 3 }; /* categories NOT_ALWAYS_LIVE, MESSAGES, TEMPORARIES */
+typedef struct ipu__level {
+    uint32_t tile, row;
+    int64_t  bytes[IPU__N_CHANGING];
+} ipu__level;
+
+/* Rows base <= i < base + n_rows of the cost, and their levels, by tile and row. */
+typedef struct ipu__level_range {
+    size_t base, n_rows, first, n;
+} ipu__level_range;
+
 struct ipu_cost {
     ipu__arena       arena; /* all text */
     ipu__cost_model  model;
@@ -51,6 +63,8 @@ struct ipu_cost {
     IPU_ARRAY(const char *) by_default;
     IPU_ARRAY(ipu_cost_overfull) overfull;
     ipu_cost_tile *tiles;
+    IPU_ARRAY(ipu__level) levels;
+    IPU_ARRAY(ipu__level_range) ranges;
 };
 
 /* ---- units: programs, functions, and bodies that are used more than once ---- */
@@ -77,7 +91,6 @@ typedef struct ipu__entry { /* what a unit as a whole does to a variable */
 } ipu__entry;
 
 /* The memory of a unit that is not always live, on one tile, when that is most. */
-enum { IPU__N_CHANGING = 3 }; /* categories NOT_ALWAYS_LIVE, MESSAGES, TEMPORARIES */
 typedef struct ipu__frame {
     uint32_t tile;
     uint32_t row;

@@ -161,7 +161,10 @@ static bool sweep_tile(memory *m, ipu__unit *u, uint32_t tile, event *events, si
             now.bytes[events[i].category] += events[i].bytes;
             now.total += events[i].bytes;
         }
-        now.row = row;
+        now.row          = row;
+        ipu__level level = {tile, row, {0}};
+        memcpy(level.bytes, now.bytes, sizeof level.bytes);
+        if (!ipu__push(&m->p->cost->levels, level)) return false;
         if (now.total > most.total) most = now;
         uint32_t end = i < n ? events[i].row : (uint32_t)u->rows.n;
         stretch  s   = {row, end, tile, m->fixed[tile] + now.total, {0}};
@@ -216,8 +219,9 @@ static void paint(memory *m, ipu__unit *u)
 
 static bool sweep_unit(memory *m, ipu__unit *u)
 {
-    bool ok = add_variables(m, u);
-    m->next = ipu__alloc((u->rows.n + 1) * sizeof *m->next);
+    ipu__level_range range = {u->base, u->rows.n, m->p->cost->levels.n, 0};
+    bool             ok    = add_variables(m, u);
+    m->next                = ipu__alloc((u->rows.n + 1) * sizeof *m->next);
     for (size_t r = 0; ok && r < u->rows.n; r++) {
         u->rows.at[r].s.tile_bytes   = m->fullest_bytes;
         u->rows.at[r].s.fullest_tile = m->fullest;
@@ -231,7 +235,8 @@ static bool sweep_unit(memory *m, ipu__unit *u)
     if (ok) paint(m, u);
     ipu__free(m->next);
     m->events.n = 0;
-    return ok;
+    range.n     = m->p->cost->levels.n - range.first;
+    return ok && ipu__push(&m->p->cost->ranges, range);
 }
 
 /* ---- everything together ---- */
@@ -314,4 +319,43 @@ ipu_status ipu__cost_memory(ipu__pricer *p)
     ipu__array_fini(&m.dealt);
     ipu__array_fini(&m.stretches);
     return ok ? IPU_OK : ipu__fail_memory();
+}
+
+/* ---- asking ---- */
+
+/* The last level of the tile that begins at or before the row; NULL: nothing has changed yet. */
+static const ipu__level *level_at(const ipu_cost *cost, const ipu__level_range *range, uint32_t tile,
+                                  uint32_t row)
+{
+    size_t low = range->first, high = range->first + range->n;
+    while (low < high) {
+        size_t            middle = (low + high) / 2;
+        const ipu__level *l      = &cost->levels.at[middle];
+        if (l->tile < tile || (l->tile == tile && l->row <= row))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const ipu__level *found = low > range->first ? &cost->levels.at[low - 1] : NULL;
+    return found && found->tile == tile ? found : NULL;
+}
+
+bool ipu_cost_tile_during(const ipu_cost *cost, int64_t tile, int64_t step, ipu_cost_tile *out)
+{
+    if (step < 0 || !ipu_cost_tile_at(cost, tile, out)) return false;
+    size_t i = 0;
+    while (i < cost->ranges.n
+           && ((size_t)step < cost->ranges.at[i].base
+               || (size_t)step >= cost->ranges.at[i].base + cost->ranges.at[i].n_rows))
+        i++;
+    if (i == cost->ranges.n) return false;
+    const ipu__level_range *range = &cost->ranges.at[i];
+    const ipu__level *level = level_at(cost, range, (uint32_t)tile, (uint32_t)((size_t)step - range->base));
+    for (int c = 0; c < IPU__N_CHANGING; c++) {
+        int64_t now = level ? level->bytes[c] : 0;
+        out->total += now - out->bytes[changing[c]];
+        out->bytes[changing[c]] = now;
+    }
+    out->peak_step = step;
+    return true;
 }
