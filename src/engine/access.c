@@ -63,15 +63,10 @@ static ipu__access_range end_list(ipu__compiler *c, size_t begin)
 
 /* ---- compute sets ---- */
 
-static const uint8_t form_flags[IPU_N_FIELD_FORMS] = {
-#define DIRECTION_IN IPU__READ
-#define DIRECTION_OUT IPU__WRITE
-#define DIRECTION_INOUT (IPU__READ | IPU__WRITE)
-#define DIRECTION_STATE 0
-#define X(form, text, direction, shape) [IPU_FIELD_##form] = DIRECTION_##direction,
-    IPU_FIELD_FORM_LIST(X)
-#undef X
-};
+static const uint8_t direction_flags[] = {[IPU_DIRECTION_IN]    = IPU__READ,
+                                          [IPU_DIRECTION_OUT]   = IPU__WRITE,
+                                          [IPU_DIRECTION_INOUT] = IPU__READ | IPU__WRITE,
+                                          [IPU_DIRECTION_STATE] = 0};
 
 static bool note_field(ipu__compiler *c, uint32_t vertex, uint32_t view, uint32_t flags)
 {
@@ -89,7 +84,8 @@ static bool note_vertex(ipu__compiler *c, uint32_t id)
     const ipu__vertex  *vertex  = &g->vertices.at[id];
     const ipu__codelet *codelet = &g->codelets.at[vertex->codelet];
     for (uint32_t i = 0; i < codelet->n_fields; i++) {
-        uint32_t flags = form_flags[codelet->fields[i].form], link = g->links.at[vertex->links + i];
+        uint32_t flags = direction_flags[ipu__field_direction(codelet->fields[i].form)],
+                 link  = g->links.at[vertex->links + i];
         if (flags == 0) continue;
         if (!(link & IPU__LIST)) {
             if (!note_field(c, id, link, flags)) return false;

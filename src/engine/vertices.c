@@ -23,15 +23,6 @@ typedef struct filler {
     int64_t        bytes;      /* connected to fields */
 } filler;
 
-static const struct {
-    uint8_t direction, shape;
-} forms[IPU_N_FIELD_FORMS] = {
-#define X(form, text, direction, shape) \
-    [IPU_FIELD_##form] = {IPU_DIRECTION_##direction, IPU_FIELD_SHAPE_##shape},
-    IPU_FIELD_FORM_LIST(X)
-#undef X
-};
-
 /* ---- codelets ---- */
 
 static bool lower_signature(ipu__compiler *c, const ipu__codelet *codelet, ipu__exe_codelet *out)
@@ -148,12 +139,12 @@ static bool fill_field(filler *f, const ipu_codelet_field *field, uint32_t link,
     int64_t       unit = (int64_t)ipu_type_size(field->type);
     char         *slot = record + field->offset;
     ipu__exe_span span;
-    bool          has_size = forms[field->form].shape == IPU_FIELD_SHAPE_VECTOR
-                 || forms[field->form].shape == IPU_FIELD_SHAPE_VECTORS;
+    bool          has_size = ipu__field_shape(field->form) == IPU_FIELD_SHAPE_VECTOR
+                 || ipu__field_shape(field->form) == IPU_FIELD_SHAPE_VECTORS;
     if (field->form == IPU_FIELD_STATE) return true;
-    bool ok = field->form == IPU_FIELD_STATE_VECTOR               ? fill_state(f, slot, unit, &span)
-            : forms[field->form].shape == IPU_FIELD_SHAPE_VECTORS ? fill_list(f, link, unit, &span)
-                                                                  : fill_run(f, link, unit, &span);
+    bool ok = field->form == IPU_FIELD_STATE_VECTOR                    ? fill_state(f, slot, unit, &span)
+            : ipu__field_shape(field->form) == IPU_FIELD_SHAPE_VECTORS ? fill_list(f, link, unit, &span)
+                                                                       : fill_run(f, link, unit, &span);
     if (ok) memcpy(slot, &span, has_size ? sizeof span : sizeof span.place);
     return ok;
 }
@@ -168,10 +159,10 @@ static bool scatter_run(filler *f, uint32_t view, const ipu__exe_span *span)
 
 static bool scatter_field(filler *f, const ipu_codelet_field *field, uint32_t link, const char *record)
 {
-    int           direction = forms[field->form].direction;
+    int           direction = ipu__field_direction(field->form);
     ipu__exe_span span      = {0};
     if (direction != IPU_DIRECTION_OUT && direction != IPU_DIRECTION_INOUT) return true;
-    bool is_list = forms[field->form].shape == IPU_FIELD_SHAPE_VECTORS;
+    bool is_list = ipu__field_shape(field->form) == IPU_FIELD_SHAPE_VECTORS;
     memcpy(&span, record + field->offset, is_list ? sizeof span : sizeof span.place);
     if (!is_list) return scatter_run(f, link, &span);
     if (span.size == 0) return true;
