@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "graph/side.h"
+#include "base/hash.h"
 #include "ipu/ipu.h"
 
 #define BLEND(F)    \

@@ -118,6 +118,10 @@ bad "no operand" 2 'expected FILE.c or --clear-cache'
 bad "a missing file" 1 'none.c: No such file' none.c
 bad "what the compiler says" 1 '^wrong.c:2:.*mystery' wrong.c
 bad "which file does not compile" 1 'wrong.c does not compile: .* ended with status 1' wrong.c
+cp filter.c filter.codelet
+good "a file of another name is C all the same" '^Filter' filter.codelet
+printf 'INPUT(nothing.o)\n' > script.ld
+bad "the linker is not given the user's file" 1 'script.ld:1:' script.ld
 IPU_CC=/nonexistent bad "no compiler" 1 'no C compiler: IPU_CC is "/nonexistent"' filter.c
 bad "flags are no shell" 1 'flag ";": expected options' filter.c --flags '; touch pwned'
 bad "flags write nowhere" 1 'flag "-opwned"' filter.c --flags '-opwned'

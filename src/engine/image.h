@@ -11,7 +11,7 @@
 #define IPU_ENGINE_IMAGE_H
 
 #include "engine/executable.h"
-#include "graph/side.h"
+#include "base/hash.h"
 
 enum {
     IPU__FILE_FORMAT = 1,

@@ -4,6 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "engine/image.h"
 #include "ipu/version.h"
 

@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/status.h"
-#include "graph/side.h"
+#include "base/hash.h"
 #include "ipu/codelet.h"
 
 #define IPU__MODULE_LIMIT ((size_t)256 << 20) /* bytes of a source, and of what is made of it */

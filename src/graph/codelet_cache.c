@@ -22,6 +22,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "graph/codelet.h"
 
 enum { MANIFEST_LIMIT = 8 << 20 };

@@ -18,6 +18,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "graph/codelet.h"
 
 /* ---- our headers ---- */
@@ -512,8 +513,8 @@ static ipu_status execute(ipu__codelet_job *job, const char *folder)
     IPU_TRY(write_inputs(job, folder, &source));
     snprintf(map, sizeof map, "-ffile-prefix-map=%s/=", folder);
     snprintf(include, sizeof include, "-I%s", folder);
-    const char *const more[]         = {map,      "-MD", "-MF",       rule.path,   "-MT",
-                                        "module", "-o",  output.path, source.path, "-lm"};
+    const char *const more[]         = {map,         "-MD", "-MF", rule.path,   "-MT", "module", "-o",
+                                        output.path, "-x",  "c",   source.path, "-x",  "none",   "-lm"};
     size_t            n              = job->command.n;
     job->command.at[job->n_compiler] = include;
     ipu_status status                = IPU_OK;

@@ -10,17 +10,9 @@
 #include <stdint.h>
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text.h"
-
-typedef struct ipu__hash128 {
-    unsigned char bytes[16]; /* most significant first */
-} ipu__hash128;
-
-enum { IPU__HASH_TEXT = 33 }; /* 32 digits and the 0 */
-
-ipu__hash128 ipu__hash_bytes(const void *data, size_t bytes);
-void         ipu__hash_print(const ipu__hash128 *hash, char out[IPU__HASH_TEXT]);
 
 typedef struct ipu__side_writer { /* all zero: empty */
     ipu__text entries;
