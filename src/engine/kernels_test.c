@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "engine/executable.h"
 #include "ipu/ipu.h"
 
 enum { M = 70, K = 90, N = 110, SIZE = 40000 };
@@ -155,12 +156,55 @@ static void only_the_elements_of_the_view_are_written(void **state)
     ipu_engine_destroy(e);
 }
 
+static bool fits_all(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+{
+    (void)call, (void)cpu_features, (void)n_parts;
+    return true;
+}
+
+static size_t no_answer(const ipu_kernel_call *call, int n_parts)
+{
+    (void)call, (void)n_parts;
+    return SIZE_MAX;
+}
+
+static ipu_status must_not_run(const ipu_kernel_call *call, void *kernel_state, void *const *operand,
+                               void *scratch, int part, int n_parts)
+{
+    (void)call, (void)kernel_state, (void)operand, (void)scratch, (void)part, (void)n_parts;
+    fail_msg("a kernel ran without its scratch memory");
+    return IPU_OK;
+}
+
+static void scratch_that_cannot_be_had_is_no_engine(void **state)
+{
+    (void)state;
+    static const ipu_kernel_impl impl = {
+        .name = "greedy", .fits = fits_all, .scratch_bytes = no_answer, .run = must_not_run};
+    ipu_graph  *g = new_graph();
+    ipu_program p = ipu_program_sequence(g);
+    ipu_tensor  x = new_variable(g, IPU_FLOAT, IPU_SHAPE(4), "x");
+    add_kernel(p, "add", x, x, x);
+    ipu_executable *exe;
+    ipu_engine     *e;
+    assert_int_equal(ipu_executable_compile(g, &p, 1, NULL, &exe), IPU_OK);
+    ipu_kernel_def greedy       = *exe->kernels.at[0].call.def;
+    greedy.implementations      = &impl;
+    greedy.n_implementations    = 1;
+    exe->kernels.at[0].call.def = &greedy;
+    assert_int_equal(ipu_engine_create(exe, NULL, &e), IPU_OUT_OF_MEMORY);
+    assert_null(e);
+    ipu_executable_release(exe);
+    ipu_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operands_that_are_no_plain_runs_are_packed),
         cmocka_unit_test(outputs_over_inputs_see_the_old_values),
         cmocka_unit_test(only_the_elements_of_the_view_are_written),
+        cmocka_unit_test(scratch_that_cannot_be_had_is_no_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

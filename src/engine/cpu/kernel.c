@@ -68,10 +68,13 @@ static ipu_status prepare(ipu_engine *e, const ipu__exe_kernel *from, ipu__kerne
     choose(e, call, kernel);
     const ipu_kernel_impl *impl = kernel->impl;
     if (!impl) return IPU_OK;
-    if (impl->scratch_bytes)
-        kernel->scratch_bytes = (size_t)ipu__memory_round(
-            (int64_t)impl->scratch_bytes(call, kernel->n_parts));
-    size_t scratch = kernel->scratch_bytes * (size_t)kernel->n_parts;
+    size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(call, kernel->n_parts) : 0;
+    if (bytes >= (size_t)1 << 48) { /* SIZE_MAX: it could not be found out */
+        kernel->impl = NULL;        /* nothing to release */
+        return ipu__fail_memory();
+    }
+    kernel->scratch_bytes = (size_t)ipu__memory_round((int64_t)bytes);
+    size_t scratch        = kernel->scratch_bytes * (size_t)kernel->n_parts;
     if (scratch > e->scratch_bytes) e->scratch_bytes = scratch;
     if (!impl->prepare) return IPU_OK;
     ipu_status status = impl->prepare(call, kernel->n_parts, &kernel->state);
