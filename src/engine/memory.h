@@ -15,7 +15,15 @@ typedef struct ipu__tenant {
     int64_t  offset; /* out: aligned */
 } ipu__tenant;
 
-/* Large things get one to two pages and a third of padding, so that neighbours of equal size begin neither
+/* The next offset, or `offset` itself, at which something may begin. */
+static inline int64_t ipu__memory_align(int64_t offset)
+{
+    return (offset + IPU__MEMORY_ALIGN - 1) / IPU__MEMORY_ALIGN * IPU__MEMORY_ALIGN;
+}
+
+/* Room for something of this size.
+ *
+ * Large things get one to two pages and a third of padding, so that neighbours of equal size begin neither
  * at the same offset in a page nor in the same sets of a cache: a loop over three arrays of 256 MiB took
  * 82 ms without it, 54 ms with a third of a page and 29 ms with this (`bench/graph`, triad, 1 thread of
  * an EPYC). */
@@ -27,8 +35,7 @@ enum {
 
 static inline int64_t ipu__memory_round(int64_t bytes)
 {
-    if (bytes < IPU__MEMORY_LARGE)
-        return (bytes + IPU__MEMORY_ALIGN - 1) / IPU__MEMORY_ALIGN * IPU__MEMORY_ALIGN;
+    if (bytes < IPU__MEMORY_LARGE) return ipu__memory_align(bytes);
     return (bytes + IPU__MEMORY_PAGE - 1) / IPU__MEMORY_PAGE * IPU__MEMORY_PAGE + IPU__MEMORY_STAGGER;
 }
 

@@ -92,7 +92,7 @@ static bool add_guard(ipu__checking *c, const ipu__check_field *field, ipu__plac
                       size_t *at)
 {
     ipu__guard guard = {field, place, count, *at + ZONE};
-    *at              = (size_t)ipu__memory_round((int64_t)(guard.at + bytes_of(&guard))) + ZONE;
+    *at              = (size_t)ipu__memory_align((int64_t)(guard.at + bytes_of(&guard))) + ZONE;
     return ipu__push(&c->guards, guard);
 }
 
@@ -237,7 +237,7 @@ static void check_zones(const vertex *v, const ipu__guard *g)
 {
     const char *arena = v->e->check->arena;
     size_t      end = g->at + bytes_of(g), unit = (size_t)g->field->unit;
-    size_t      low = g->at - ZONE, high = (size_t)ipu__memory_round((int64_t)end) + ZONE;
+    size_t      low = g->at - ZONE, high = (size_t)ipu__memory_align((int64_t)end) + ZONE;
     if (is_pattern(arena, low, ZONE, 0) && is_pattern(arena, end, high - end, 0)) return;
     while (low < g->at && arena[low] == pattern(low, 0)) low++;
     while (high > end && arena[high - 1] == pattern(high - 1, 0)) high--;
