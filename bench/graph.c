@@ -337,6 +337,31 @@ static void bench_triad(int64_t n)
     for (int k = 0; k < 3; k++) bench_free_floats(data[k]);
 }
 
+/* ---- why large variables are laid out of step (src/engine/memory.h) ---- */
+
+typedef struct step_bench {
+    float *block;
+    size_t n, stagger; /* elements */
+} step_bench;
+
+static void triad_apart(const step_bench *b, size_t gap)
+{
+    float *second = b->block + b->n + gap, *third = second + b->n + gap;
+    triad(b->block, second, third, 3.0f, b->n);
+}
+
+static void out_of_step(void *user) { triad_apart(user, ((step_bench *)user)->stagger); }
+static void in_step(void *user) { triad_apart(user, 0); }
+
+static void bench_stagger(void)
+{
+    step_bench b = {NULL, (size_t)64 << 20, (4096 + 21 * 64) / sizeof(float)};
+    b.block      = bench_floats(3 * b.n + 4 * b.stagger);
+    for (size_t i = 0; i < 3 * b.n + 4 * b.stagger; i++) b.block[i] = 1;
+    bench_row("plain C triad, arrays out of step / in step", bench_against(out_of_step, in_step, &b, 1));
+    bench_free_floats(b.block);
+}
+
 /* ---- Jacobi ---- */
 
 enum { SIDE = 4096, SWEEPS = 4 };
@@ -484,6 +509,7 @@ int main(void)
     bench_empty();
     bench_loop();
     bench_triad((int64_t)64 << 20);
+    bench_stagger();
     bench_jacobi();
     bench_engines();
     return 0;

@@ -24,9 +24,8 @@ static inline int64_t ipu__memory_align(int64_t offset)
 /* Room for something of this size.
  *
  * Large things get one to two pages and a third of padding, so that neighbours of equal size begin neither
- * at the same offset in a page nor in the same sets of a cache: a loop over three arrays of 256 MiB took
- * 82 ms without it, 54 ms with a third of a page and 29 ms with this (`bench/graph`, triad, 1 thread of
- * an EPYC). */
+ * at the same offset in a page nor in the same sets of a cache: a loop over three arrays of 256 MiB takes half
+ * the time or less (`make bench`, "arrays out of step / in step"). */
 enum {
     IPU__MEMORY_LARGE   = 256 << 10,
     IPU__MEMORY_PAGE    = 4096,
