@@ -19,7 +19,7 @@
 #include "ipu/program.h"
 #include "ipu/target.h"
 
-enum { IPU__MAX_OPERANDS = 16 };
+enum { IPU__MAX_OPERANDS = 24 };
 
 typedef enum ipu_access {
     IPU_ACCESS_READ,
@@ -27,10 +27,14 @@ typedef enum ipu_access {
     IPU_ACCESS_UPDATE
 } ipu_access;
 
+/* For `shares`: with any operand of the same shape and type. */
+enum { IPU_SHARES_NONE = -1, IPU_SHARES_ANY = -2 };
+
 typedef struct ipu_kernel_operand {
     const char *name;
     ipu_access  access;
-    int         shares; /* index of the operand it may share memory with, element by element; -1: none */
+    int         shares;   /* index of the operand it may share memory with, element by element; or SHARES_* */
+    bool        optional; /* may be absent: an operand of shape [0] */
 } ipu_kernel_operand;
 
 typedef struct ipu_kernel_value {
@@ -46,6 +50,13 @@ typedef struct ipu_kernel_call {
     int                          n_operands;
     ipu_kernel_value             operand[IPU__MAX_OPERANDS];
 } ipu_kernel_call;
+
+/* Whether an optional operand is there. */
+static inline bool ipu__kernel_has(const ipu_kernel_call *call, int i)
+{
+    const ipu_shape *shape = &call->operand[i].shape;
+    return !(shape->rank == 1 && shape->dim[0] == 0);
+}
 
 /* What the call would be on the chip: a split over tiles, as one superstep. */
 typedef struct ipu_kernel_plan {
@@ -102,10 +113,7 @@ const ipu_kernel_def *ipu__kernel_find(const char *name); /* NULL: none */
 
 /* The attribute of that name; NULL: the call has none. */
 const ipu_attribute *ipu__attribute_find(const ipu_kernel_call *call, const char *name);
-/* The attribute of that name, or the default; INVALID if it has another kind. */
-ipu_status ipu__attribute_int(const ipu_kernel_call *call, const char *name, int64_t otherwise, int64_t *out);
-ipu_status ipu__attribute_float(const ipu_kernel_call *call, const char *name, double otherwise, double *out);
-/* INVALID if the call has an attribute that is not in the NULL-terminated list, or one twice. */
-ipu_status ipu__attributes_known(const ipu_kernel_call *call, const char *const *names);
+/* "an int", "a list of ints"; for messages. */
+const char *ipu__attribute_kind_text(ipu_attribute_kind kind);
 
 #endif

@@ -128,25 +128,15 @@ static void add_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- the record ---- */
 
-static bool same_shape(const ipu_shape *x, const ipu_shape *y)
+static ipu_status add_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    return x->rank == y->rank && memcmp(x->dim, y->dim, (size_t)x->rank * sizeof *x->dim) == 0;
-}
-
-static ipu_status add_check(const ipu_kernel_call *call)
-{
-    static const char *const none[] = {NULL};
-    IPU_TRY(ipu__op_check_operands(call));
-    IPU_TRY(ipu__attributes_known(call, none));
-    const ipu_kernel_value *v = call->operand;
-    if (v[A].type != v[B].type || v[A].type != v[OUT].type)
-        return ipu__fail(IPU_INVALID, "add: types differ: a %s + b %s -> out %s", ipu_type_name(v[A].type),
-                         ipu_type_name(v[B].type), ipu_type_name(v[OUT].type));
-    if (!by_type[v[A].type])
-        return ipu__fail(IPU_INVALID, "add: %s is not a type that can be added", ipu_type_name(v[A].type));
-    if (same_shape(&v[A].shape, &v[B].shape) && same_shape(&v[A].shape, &v[OUT].shape)) return IPU_OK;
-    return ipu__fail(IPU_INVALID, "add: shapes differ: a %s + b %s -> out %s", ipu__shape_str(&v[A].shape),
-                     ipu__shape_str(&v[B].shape), ipu__shape_str(&v[OUT].shape));
+    IPU_TRY(ipu__op_want_same_type(call, A, B));
+    if (!by_type[call->operand[A].type])
+        return ipu__fail(IPU_INVALID, "add: %s is not a type that can be added",
+                         ipu_type_name(call->operand[A].type));
+    IPU_TRY(ipu__op_want_shape(call, B, &call->operand[A].shape));
+    out[0] = call->operand[A];
+    return IPU_OK;
 }
 
 static ipu_status add_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
@@ -186,22 +176,28 @@ static ipu_status add_plan(const ipu_kernel_call *call, const ipu_target *target
     return IPU_OK;
 }
 
-/* `shares` goes both ways, so that `out` may take the place of either. */
-static const ipu_kernel_operand operands[] = {
-    {"a", IPU_ACCESS_READ, OUT}, {"b", IPU_ACCESS_READ, OUT}, {"out", IPU_ACCESS_WRITE, A}};
+static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"),
+                                              IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
 
 static const ipu_kernel_impl implementations[] = {
     {.name = "plain", .fits = ipu__op_fits_always, .run = add_run},
 };
 
-const ipu_kernel_def ipu__kernel_add = {
-    .name              = "add",
-    .operands          = operands,
-    .n_operands        = 3,
-    .check             = add_check,
-    .ref               = add_ref,
-    .work              = add_work,
-    .plan              = add_plan,
-    .implementations   = implementations,
-    .n_implementations = 1,
+static const char *const samples[] = {"float[3,4], float[3,4]", "int32[1000], int32[1000]", NULL};
+
+const ipu_op_def ipu__op_add = {
+    .kernel = {.name              = "add",
+               .operands          = operands,
+               .n_operands        = 3,
+               .check             = ipu__op_check,
+               .ref               = add_ref,
+               .work              = add_work,
+               .plan              = add_plan,
+               .implementations   = implementations,
+               .n_implementations = 1},
+    .n_in    = 2,
+    .family  = "elementwise",
+    .summary = "a + b",
+    .infer   = add_infer,
+    .samples = samples,
 };

@@ -22,17 +22,12 @@ static bool encode(ipu_type type, const ipu_attribute *value, uint64_t *bits)
     return ipu__value_from_double(type, is_int ? (double)value->i : value->f, bits);
 }
 
-static ipu_status fill_check(const ipu_kernel_call *call)
+static ipu_status fill_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    static const char *const known[] = {"value", NULL};
-    IPU_TRY(ipu__op_check_operands(call));
-    IPU_TRY(ipu__attributes_known(call, known));
     const ipu_attribute *value = ipu__attribute_find(call, "value");
-    if (!value) return ipu__fail(IPU_INVALID, "fill: attribute \"value\" is missing: give an int or a float");
-    if (value->kind != IPU_ATTRIBUTE_INT && value->kind != IPU_ATTRIBUTE_FLOAT)
-        return ipu__fail(IPU_INVALID, "fill: attribute \"value\" must be an int or a float");
+    IPU_TRY(ipu__op_made(call, out));
     uint64_t bits;
-    ipu_type type = call->operand[OUT].type;
+    ipu_type type = out->type;
     if (encode(type, value, &bits)) return IPU_OK;
     if (value->kind == IPU_ATTRIBUTE_INT)
         return ipu__fail(IPU_INVALID, "fill: %s cannot hold the value %lld", ipu_type_name(type),
@@ -102,20 +97,34 @@ static ipu_status fill_plan(const ipu_kernel_call *call, const ipu_target *targe
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {{"out", IPU_ACCESS_WRITE, -1}};
+static const ipu_kernel_operand operands[] = {IPU__OUTPUT("out")};
 
 static const ipu_kernel_impl implementations[] = {
     {.name = "plain", .fits = ipu__op_fits_always, .run = fill_run},
 };
 
-const ipu_kernel_def ipu__kernel_fill = {
-    .name              = "fill",
-    .operands          = operands,
-    .n_operands        = 1,
-    .check             = fill_check,
-    .ref               = fill_ref,
-    .work              = fill_work,
-    .plan              = fill_plan,
-    .implementations   = implementations,
-    .n_implementations = 1,
+static const ipu_op_attribute attributes[] = {
+    {.name = "value", .kind = IPU_ATTRIBUTE_FLOAT, .required = true, .meaning = "give an int or a float"},
+    IPU__MADE_ATTRIBUTES,
+};
+
+static const char *const samples[] = {"; value=0.5 shape=[3,4]", "; value=7 shape=[1000] type=int32", NULL};
+
+const ipu_op_def ipu__op_fill = {
+    .kernel       = {.name              = "fill",
+                     .operands          = operands,
+                     .n_operands        = 1,
+                     .check             = ipu__op_check,
+                     .ref               = fill_ref,
+                     .work              = fill_work,
+                     .plan              = fill_plan,
+                     .implementations   = implementations,
+                     .n_implementations = 1},
+    .n_in         = 0,
+    .family       = "fill",
+    .summary      = "all elements equal to an attribute",
+    .attributes   = attributes,
+    .n_attributes = IPU__COUNT(attributes),
+    .infer        = fill_infer,
+    .samples      = samples,
 };

@@ -13,7 +13,7 @@
 
 static ipu_kernel_call call_of(ipu_type type, const ipu_attribute *value)
 {
-    return (ipu_kernel_call){.def          = &ipu__kernel_fill,
+    return (ipu_kernel_call){.def          = &ipu__op_fill.kernel,
                              .attributes   = value,
                              .n_attributes = 1,
                              .n_operands   = 1,

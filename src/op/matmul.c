@@ -14,9 +14,8 @@ enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 ipu__matmul ipu__matmul_get(const ipu_kernel_call *call)
 {
     const ipu_shape *out = &call->operand[OUT].shape, *a = &call->operand[A].shape;
-    int64_t          transpose_a = 0, transpose_b = 0;
-    (void)ipu__attribute_int(call, "transpose_a", 0, &transpose_a);
-    (void)ipu__attribute_int(call, "transpose_b", 0, &transpose_b);
+    int64_t          transpose_a = ipu__op_int(call, "transpose_a");
+    int64_t          transpose_b = ipu__op_int(call, "transpose_b");
     int         row = out->rank - 2, column = out->rank - 1;
     ipu__matmul mm = {.batch       = out->rank == 3 ? out->dim[0] : 1,
                       .m           = out->dim[row],
@@ -139,8 +138,7 @@ static const struct {
 
 static ipu_status check_flag(const ipu_kernel_call *call, const char *name, bool *out)
 {
-    int64_t value;
-    IPU_TRY(ipu__attribute_int(call, name, 0, &value));
+    int64_t value = ipu__op_int(call, name);
     if (value != 0 && value != 1)
         return ipu__fail(IPU_INVALID, "matmul: attribute \"%s\" must be 0 or 1, found %lld", name,
                          (long long)value);
@@ -148,52 +146,37 @@ static ipu_status check_flag(const ipu_kernel_call *call, const char *name, bool
     return IPU_OK;
 }
 
-static ipu_status check_types(const ipu_kernel_value *v)
+static ipu_status infer_shape(const ipu_kernel_value *v, bool transpose_a, bool transpose_b, ipu_shape *out)
 {
-    if (v[A].type != v[B].type || v[A].type != v[OUT].type)
-        return ipu__fail(IPU_INVALID, "matmul: types differ: a %s x b %s -> out %s", ipu_type_name(v[A].type),
-                         ipu_type_name(v[B].type), ipu_type_name(v[OUT].type));
-    if (by_type[v[A].type].ref) return IPU_OK;
-    return ipu__fail(IPU_INVALID, "matmul: expected float, half, double or int32, found %s",
-                     ipu_type_name(v[A].type));
-}
-
-static ipu_status check_shapes(const ipu_kernel_value *v, bool transpose_a, bool transpose_b)
-{
-    const ipu_shape *a = &v[A].shape, *b = &v[B].shape, *out = &v[OUT].shape;
-    const char      *a_text = ipu__shape_str(a), *b_text = ipu__shape_str(b), *out_text = ipu__shape_str(out);
+    const ipu_shape *a = &v[A].shape, *b = &v[B].shape;
+    const char      *a_text = ipu__shape_str(a), *b_text = ipu__shape_str(b);
     const char      *a_note = transpose_a ? " transposed" : "", *b_note = transpose_b ? " transposed" : "";
     int              rank = a->rank;
-    if ((rank != 2 && rank != 3) || b->rank != rank || out->rank != rank)
-        return ipu__fail(IPU_INVALID,
-                         "matmul: expected operands of rank 2, or all of rank 3: a %s x b %s -> out %s",
-                         a_text, b_text, out_text);
-    if (rank == 3 && (a->dim[0] != b->dim[0] || a->dim[0] != out->dim[0]))
-        return ipu__fail(IPU_INVALID, "matmul: batch dimensions differ: a %s x b %s -> out %s", a_text,
-                         b_text, out_text);
-    int64_t m = a->dim[rank - 2 + transpose_a], k = a->dim[rank - 1 - transpose_a];
-    int64_t n = b->dim[rank - 1 - transpose_b];
-    if (k != b->dim[rank - 2 + transpose_b])
+    if ((rank != 2 && rank != 3) || b->rank != rank)
+        return ipu__fail(IPU_INVALID, "matmul: expected operands of rank 2, or all of rank 3: a %s x b %s",
+                         a_text, b_text);
+    if (rank == 3 && a->dim[0] != b->dim[0])
+        return ipu__fail(IPU_INVALID, "matmul: batch dimensions differ: a %s x b %s", a_text, b_text);
+    if (a->dim[rank - 1 - transpose_a] != b->dim[rank - 2 + transpose_b])
         return ipu__fail(IPU_INVALID, "matmul: inner dimensions differ: a %s%s x b %s%s", a_text, a_note,
                          b_text, b_note);
-    if (out->dim[rank - 2] == m && out->dim[rank - 1] == n) return IPU_OK;
-    ipu_shape expected     = *out;
-    expected.dim[rank - 2] = m;
-    expected.dim[rank - 1] = n;
-    return ipu__fail(IPU_INVALID, "matmul: out %s must be %s: a %s%s x b %s%s", out_text,
-                     ipu__shape_str(&expected), a_text, a_note, b_text, b_note);
+    *out               = *a;
+    out->dim[rank - 2] = a->dim[rank - 2 + transpose_a];
+    out->dim[rank - 1] = b->dim[rank - 1 - transpose_b];
+    return IPU_OK;
 }
 
-static ipu_status matmul_check(const ipu_kernel_call *call)
+static ipu_status matmul_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    static const char *const known[]     = {"transpose_a", "transpose_b", NULL};
-    bool                     transpose_a = false, transpose_b = false;
-    IPU_TRY(ipu__op_check_operands(call));
-    IPU_TRY(ipu__attributes_known(call, known));
+    bool transpose_a = false, transpose_b = false;
     IPU_TRY(check_flag(call, "transpose_a", &transpose_a));
     IPU_TRY(check_flag(call, "transpose_b", &transpose_b));
-    IPU_TRY(check_types(call->operand));
-    return check_shapes(call->operand, transpose_a, transpose_b);
+    IPU_TRY(ipu__op_want_same_type(call, A, B));
+    out->type = call->operand[A].type;
+    if (!by_type[out->type].ref)
+        return ipu__fail(IPU_INVALID, "matmul: expected float, half, double or int32, found %s",
+                         ipu_type_name(out->type));
+    return infer_shape(call->operand, transpose_a, transpose_b, &out->shape);
 }
 
 /* ---- running ---- */
@@ -240,8 +223,7 @@ static double matmul_work(const ipu_kernel_call *call)
     return 2.0 * (double)mm.batch * (double)mm.m * (double)mm.n * (double)mm.k;
 }
 
-static const ipu_kernel_operand operands[] = {
-    {"a", IPU_ACCESS_READ, -1}, {"b", IPU_ACCESS_READ, -1}, {"out", IPU_ACCESS_WRITE, -1}};
+static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OUTPUT("out")};
 
 static const ipu_kernel_impl implementations[] = {
     {
@@ -255,14 +237,29 @@ static const ipu_kernel_impl implementations[] = {
     {.name = "plain", .fits = ipu__op_fits_always, .scratch_bytes = plain_scratch_bytes, .run = plain_run},
 };
 
-const ipu_kernel_def ipu__kernel_matmul = {
-    .name              = "matmul",
-    .operands          = operands,
-    .n_operands        = 3,
-    .check             = matmul_check,
-    .ref               = matmul_ref,
-    .work              = matmul_work,
-    .plan              = ipu__matmul_plan,
-    .implementations   = implementations,
-    .n_implementations = 2,
+static const ipu_op_attribute attributes[] = {
+    {.name = "transpose_a", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the last two dimensions of a swapped"},
+    {.name = "transpose_b", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the last two dimensions of b swapped"},
+};
+
+static const char *const samples[] = {"float[3,4], float[4,5]", "float[2,4,3], float[2,4,5]; transpose_a=1",
+                                      NULL};
+
+const ipu_op_def ipu__op_matmul = {
+    .kernel       = {.name              = "matmul",
+                     .operands          = operands,
+                     .n_operands        = 3,
+                     .check             = ipu__op_check,
+                     .ref               = matmul_ref,
+                     .work              = matmul_work,
+                     .plan              = ipu__matmul_plan,
+                     .implementations   = implementations,
+                     .n_implementations = 2},
+    .n_in         = 2,
+    .family       = "matmul",
+    .summary      = "matrix product, batched, either operand transposed",
+    .attributes   = attributes,
+    .n_attributes = IPU__COUNT(attributes),
+    .infer        = matmul_infer,
+    .samples      = samples,
 };

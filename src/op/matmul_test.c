@@ -20,7 +20,7 @@ static const ipu_attribute flags[2][2][2] = {
 static ipu_kernel_call call_of(ipu_type type, ipu_shape a, ipu_shape b, ipu_shape out)
 {
     return (ipu_kernel_call){
-        .def = &ipu__kernel_matmul, .n_operands = 3, .operand = {{type, a}, {type, b}, {type, out}}};
+        .def = &ipu__op_matmul.kernel, .n_operands = 3, .operand = {{type, a}, {type, b}, {type, out}}};
 }
 
 static ipu_kernel_call transposed(ipu_kernel_call call, int a, int b)

@@ -1,18 +1,147 @@
-/* What the kernels of the op library share: operand checks, splitting, pricing.
+/* What an op is: one const record per op, in the file of its family, and a line in ops.inc.
  *
- * A kernel is a record `ipu__kernel_<name>` in the file of its family and a line in kernels.inc.
+ * The record holds the op's kernel (graph/kernel.h: what it means, how to do it fast, what it costs on
+ * tiles) and what a builder and a model need: inference of types and shapes, its gradient, the views and
+ * compositions that need no kernel. A NULL member means the documented default, so that a small op is a
+ * small record. docs/adding-an-op.md goes through one.
  */
 #ifndef IPU_OP_OP_H
 #define IPU_OP_OP_H
 
 #include "graph/kernel.h"
+#include "ipu/builder.h"
 
-#define KERNEL(name) extern const ipu_kernel_def ipu__kernel_##name;
-#include "op/kernels.inc"
-#undef KERNEL
+/* The gradient of one op, emitted as ops. */
+typedef struct ipu__gradient {
+    ipu_builder           *b;
+    const ipu_kernel_call *call;   /* attributes, types and shapes, outputs included */
+    const ipu_value       *in;     /* null where absent */
+    const ipu_value       *out;
+    const ipu_value       *d_out;  /* of each output; null: nothing depends on it */
+    const bool            *wanted; /* which of d_in are asked for */
+    ipu_value             *d_in;   /* all null at first; null stays: no dependence */
+} ipu__gradient;
 
-/* As many operands as the record has, or INVALID with their names. */
-ipu_status ipu__op_check_operands(const ipu_kernel_call *call);
+enum {
+    IPU__OP_ELEMENTWISE = 1,  /* out[i] is a function of in[i], broadcast; may be part of a chain (chain.h) */
+    IPU__OP_IMPURE      = 2,  /* not folded and not merged with its like */
+    IPU__OP_BATCHED     = 4,  /* dimension 0 of the first input is a batch: rows do not depend on each other */
+    IPU__OP_NO_GRADIENT = 8,  /* constant almost everywhere (floor, sign, argmax): gradient is none, no error */
+    IPU__OP_EPILOGUE    = 16  /* takes attribute "epilogue" and operands e0.. (chain.h) */
+};
+
+typedef struct ipu_op_def {
+    /* Name, operands (inputs first), ref, work, plan, implementations. `check` is ipu__op_check, which asks
+     * `infer`. `ref` NULL: there is no kernel, it is a view or a composition. */
+    ipu_kernel_def kernel;
+    int            n_in;
+    const char    *family, *summary;
+    unsigned       flags;
+
+    const ipu_op_attribute *attributes;
+    size_t                  n_attributes;
+
+    /* Types and shapes of the outputs, from call->operand[0..n_in) and the attributes (whose names and kinds
+     * have been checked); or ipu__fail with what was expected and what was found. Required. Element counts
+     * that overflow are found by the caller. */
+    ipu_status (*infer)(const ipu_kernel_call *call, ipu_kernel_value *out);
+
+    /* NULL: through `compose` if there is one, else asking for it is an error. */
+    void (*grad)(ipu__gradient *g);
+
+    /* The same computation in other ops: required if there is no kernel, otherwise what second
+     * derivatives and tests use. Fills out[0..n_out). */
+    void (*compose)(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+
+    /* The output as a view of the inputs (null where absent): no kernel, nothing moves. One output only. */
+    ipu_tensor (*view)(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in);
+
+    /* Uses of it as text, for tests, `ipu ops` and bindings; NULL-terminated. Inputs, then attributes:
+     *     "float[3,4], float[4]; axis=1"        values in [-2, 2], or 0..9 for integers
+     *     "float[8]{0.1,4}, none; pads=[1,1]"   values in [0.1, 4]; an input left out
+     * They reach every branch of every implementation. The generic test adds half and double to those
+     * that are float, where `infer` takes them. */
+    const char *const *samples;
+
+    const char *onnx; /* "Relu:6,13" : ONNX name and versions; NULL: none */
+} ipu_op_def;
+
+#define OP(name) extern const ipu_op_def ipu__op_##name;
+#include "op/ops.inc"
+#undef OP
+
+extern const ipu_op_def *const ipu__ops[]; /* in the order of ops.inc; NULL at the end */
+
+const ipu_op_def *ipu__op_find(const char *name); /* NULL: none */
+
+/* The op that a kernel record is part of: all kernels are. */
+static inline const ipu_op_def *ipu__op_of(const ipu_kernel_def *kernel) { return (const ipu_op_def *)kernel; }
+
+static inline int ipu__op_n_out(const ipu_op_def *op) { return op->kernel.n_operands - op->n_in; }
+
+/* `check` of all ops: operands, attributes, then that the outputs are what `infer` says. */
+ipu_status ipu__op_check(const ipu_kernel_call *call);
+
+/* Names and kinds of the attributes, and that required ones are there. */
+ipu_status ipu__op_check_attributes(const ipu_kernel_call *call);
+
+/* The attribute of that name, which ipu__op_check_attributes has seen, or the default of the record.
+ * Lists: *n receives the length, NULL and 0 if left out. */
+int64_t        ipu__op_int(const ipu_kernel_call *call, const char *name);
+double         ipu__op_float(const ipu_kernel_call *call, const char *name);
+const char    *ipu__op_text(const ipu_kernel_call *call, const char *name);
+const int64_t *ipu__op_ints(const ipu_kernel_call *call, const char *name, size_t *n);
+
+/* ---- for `infer`: each fails with a sentence that names op, operand, expected and found ---- */
+
+bool       ipu__op_is_floating(ipu_type type); /* half, bfloat16, float, double */
+bool       ipu__op_is_integer(ipu_type type);  /* without bool */
+ipu_status ipu__op_want_floating(const ipu_kernel_call *call, int operand);
+ipu_status ipu__op_want_integer(const ipu_kernel_call *call, int operand); /* int32, int64 or uint32 */
+ipu_status ipu__op_want_type(const ipu_kernel_call *call, int operand, ipu_type type);
+ipu_status ipu__op_want_same_type(const ipu_kernel_call *call, int a, int b);
+ipu_status ipu__op_want_rank(const ipu_kernel_call *call, int operand, int least, int most);
+ipu_status ipu__op_want_shape(const ipu_kernel_call *call, int operand, const ipu_shape *shape);
+/* Negative axes count from the end; *axis receives 0 <= axis < rank. */
+ipu_status ipu__op_axis(const ipu_kernel_call *call, const char *name, int rank, int *axis);
+/* The list `name` as a mask over dimensions; all of them if it is left out or empty. */
+ipu_status ipu__op_axes(const ipu_kernel_call *call, const char *name, int rank, bool mask[IPU_MAX_RANK]);
+/* numpy's rule over operands [0, n) that are there. */
+ipu_status ipu__op_broadcast(const ipu_kernel_call *call, int n, ipu_shape *out);
+
+/* For ops whose output comes from nothing: attributes "shape" and "type" (default float). In a kernel step,
+ * which has its output already, they may be left out: *out then says what was found. */
+#define IPU__MADE_ATTRIBUTES                                                                                   \
+    {.name = "shape", .kind = IPU_ATTRIBUTE_INTS, .meaning = "dimensions of the output; none: a scalar"},      \
+        {.name = "type", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "float", .meaning = "type of the output"}
+ipu_status ipu__op_made(const ipu_kernel_call *call, ipu_kernel_value *out);
+
+bool ipu__shape_equal(const ipu_shape *a, const ipu_shape *b);
+
+/* ---- for records: operands, and members that most have alike ---- */
+
+#define IPU__INPUT(n) {.name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE}
+#define IPU__OPTIONAL(n) {.name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE, .optional = true}
+#define IPU__OUTPUT(n) {.name = (n), .access = IPU_ACCESS_WRITE, .shares = IPU_SHARES_NONE}
+/* May take the memory of operand `with`, element by element. */
+#define IPU__OUTPUT_OVER(n, with) {.name = (n), .access = IPU_ACCESS_WRITE, .shares = (with)}
+#define IPU__COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ---- for functions that emit ---- */
+
+/* The one output of an op. */
+ipu_value ipu__emit1(ipu_builder *b, const char *op, const ipu_attribute *attributes, size_t n_attributes,
+                     const ipu_value *in, size_t n_in);
+#define IPU__IN(...) (const ipu_value[]){__VA_ARGS__}, sizeof((ipu_value[]){__VA_ARGS__}) / sizeof(ipu_value)
+#define IPU__WITH(...) \
+    (const ipu_attribute[]){__VA_ARGS__}, sizeof((ipu_attribute[]){__VA_ARGS__}) / sizeof(ipu_attribute)
+#define IPU__INTS(n, v, count) \
+    ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_INTS, .ints = (v), .n_ints = (size_t)(count)})
+/* The gradient of something that was broadcast to `from`: summed back to the shape of `like`. */
+ipu_value ipu__sum_like(ipu_builder *b, ipu_value from, ipu_value like);
+static inline bool ipu__has(ipu_value v) { return v.id != 0; }
+
+/* ---- for kernels ---- */
 
 /* Elements of a shape that was checked when its tensor was made: cannot overflow. */
 int64_t ipu__op_n_elements(const ipu_shape *shape);

@@ -1,0 +1,14 @@
+/* The op library: functions that emit ops into a builder (ipu/builder.h), a header per family.
+ *
+ *     ipu_value y = ipu_softmax(b, ipu_matmul(b, x, w), -1);
+ *
+ * An op takes inputs of one type unless it says otherwise: nothing is converted behind the user's back
+ * (ipu_cast does). Floating types are half, bfloat16, float and double; half and bfloat16 are computed in
+ * float and rounded to nearest even at the end of every op.
+ */
+#ifndef IPU_OP_H
+#define IPU_OP_H
+
+#include "ipu/builder.h"
+
+#endif

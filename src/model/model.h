@@ -1,0 +1,122 @@
+/* What a model holds. The public functions on it are in ipu/model.h.
+ *
+ * Values have the ids of the builder's table (op/builder.h), 1 to n. An op defines a run of values, its
+ * outputs; every value is defined once. Ops are in blocks, in the order they run: block 0 is the model,
+ * the others are branches and loop bodies, and belong to one IF or LOOP op. An op may use values of its
+ * own block and of those around it that come earlier. Passes build `order` lists anew; ops are never moved
+ * in `ops`, only marked dead.
+ */
+#ifndef IPU_MODEL_MODEL_H
+#define IPU_MODEL_MODEL_H
+
+#include "base/map.h"
+#include "ipu/model.h"
+#include "op/builder.h"
+
+#define IPU__NO_BLOCK UINT32_MAX
+
+typedef enum ipu__value_kind {
+    IPU__VALUE_OP,        /* an output of op `of` */
+    IPU__VALUE_INPUT,
+    IPU__VALUE_PARAMETER,
+    IPU__VALUE_STATE,
+    IPU__VALUE_CONSTANT,
+    IPU__VALUE_CARRIED,   /* in a loop body: carried value `at` of block `of` */
+    IPU__VALUE_INDEX      /* in a loop body: the turn of block `of` */
+} ipu__value_kind;
+
+typedef struct ipu__model_value {
+    ipu__value_kind kind;
+    uint32_t        of, at; /* op and output number; block and number */
+    uint32_t        block;  /* where it is defined */
+    const void     *data;   /* CONSTANT: the values. PARAMETER, STATE: initial ones or NULL. In the arena */
+    uint32_t        update; /* PARAMETER, STATE: the value it takes after a run; 0: keeps its own */
+    uint32_t        location;
+} ipu__model_value;
+
+typedef enum ipu__model_op_kind { IPU__MODEL_OP, IPU__MODEL_IF, IPU__MODEL_LOOP } ipu__model_op_kind;
+
+/* IF: in[0] the condition. LOOP: in[0] whether to begin (or 0), then the carried values. */
+typedef struct ipu__model_op {
+    ipu__model_op_kind   kind;
+    const ipu_op_def    *def; /* OP only */
+    const ipu_attribute *attributes;
+    size_t               n_attributes;
+    uint32_t            *in; /* ids, 0 where absent; in the arena, may be changed by passes */
+    uint32_t             n_in;
+    uint32_t             first_out, n_out; /* ids first_out .. first_out + n_out */
+    uint32_t             block;            /* it is in */
+    uint32_t             body, otherwise;  /* blocks of IF and LOOP */
+    int64_t              most;             /* LOOP: turns */
+    uint32_t             location;
+    uint32_t             recompute; /* 0, or a number that keeps copies made for a gradient apart */
+    bool                 dead;
+} ipu__model_op;
+
+typedef struct ipu__block {
+    uint32_t op; /* the IF or LOOP it belongs to; IPU__NO_BLOCK for block 0 */
+    uint32_t parent;
+    IPU_ARRAY(uint32_t) order;  /* ops */
+    IPU_ARRAY(uint32_t) yields; /* ids of what it gives */
+    uint32_t go_on;             /* LOOP: 0: always */
+    uint32_t first_carried, n_carried, index;
+    bool     is_closed;
+} ipu__block;
+
+typedef struct ipu__model_output {
+    uint32_t    value;
+    const char *name;
+    uint32_t    location;
+} ipu__model_output;
+
+struct ipu_model {
+    ipu_builder base; /* first: a model's builder is the model */
+    IPU_ARRAY(ipu__model_value) values; /* parallel to base.values */
+    IPU_ARRAY(ipu__model_op) ops;
+    IPU_ARRAY(ipu__block) blocks;
+    IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
+    IPU_ARRAY(ipu__model_output) outputs;
+    IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
+    ipu__map names; /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
+    uint32_t block; /* ops go there */
+    uint32_t seed;  /* id of the state that random ops draw from; 0: none yet */
+    uint32_t seed_value;
+    uint32_t recompute; /* ops emitted now get this number */
+    IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
+};
+
+static inline ipu_model *ipu__model_of(ipu_builder *b) { return (ipu_model *)b; }
+
+static inline ipu_value ipu__model_handle(const ipu_model *m, uint32_t id)
+{
+    return (ipu_value){id ? (ipu_builder *)&m->base : NULL, id};
+}
+
+extern const ipu__builder_class ipu__model_class;
+
+uint32_t    ipu__model_here(ipu_model *m);
+/* "net.c:12: " or "". */
+const char *ipu__model_where(const ipu_model *m, uint32_t location, char buffer[512]);
+
+/* The call of an op of kind OP: types and shapes of inputs and outputs, attributes. */
+ipu_kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op);
+
+/* A model of its own with the same ids. NULL: memory. */
+ipu_model *ipu__model_copy(const ipu_model *m);
+
+/* Everything refers to what exists, is defined before it is used, in types and shapes that infer gives: for
+ * tests and after parsing. */
+ipu_status ipu__model_verify(const ipu_model *m);
+
+/* Passes, each over the whole model: true if it changed anything. */
+ipu_status ipu__model_fold(ipu_model *m, bool *changed);
+ipu_status ipu__model_merge(ipu_model *m, bool *changed);
+ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed);
+ipu_status ipu__model_fuse(ipu_model *m, bool *changed);
+
+/* Uses of each value by id (ops that are not dead, yields, outputs, updates). Owned: ipu__free. NULL: memory. */
+uint32_t *ipu__model_count_uses(const ipu_model *m);
+/* Replace uses of value `from` by `to` everywhere (ops, yields, outputs, updates). */
+void ipu__model_replace(ipu_model *m, uint32_t from, uint32_t to);
+
+#endif
