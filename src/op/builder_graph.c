@@ -33,8 +33,7 @@ static ipu_status add(graph_builder *gb, ipu_tensor t, ipu_value *out)
 
 static ipu_tensor absent(graph_builder *gb)
 {
-    if (gb->none.id == 0)
-        gb->none = ipu_graph_add_constant(gb->g, IPU_FLOAT, IPU_SHAPE(0), "", "none");
+    if (gb->none.id == 0) gb->none = ipu_graph_add_constant(gb->g, IPU_FLOAT, IPU_SHAPE(0), "", "none");
     return gb->none;
 }
 
@@ -99,7 +98,8 @@ ipu_value ipu_builder_value(ipu_builder *b, ipu_tensor t)
     ipu_value out = {b, 0};
     if (b->status != IPU_OK) return out;
     if (b->class != &graph_class)
-        ipu__builder_fail(b, IPU_INVALID, "ipu_builder_value: this builder is a model's, which has no tensors");
+        ipu__builder_fail(b, IPU_INVALID,
+                          "ipu_builder_value: this builder is a model's, which has no tensors");
     else if (!ipu__graph_has(self(b)->g, __func__, t) || add(self(b), t, &out) != IPU_OK)
         ipu__builder_fail(b, IPU_INVALID, "%s", ipu_message());
     return out;

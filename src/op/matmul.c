@@ -16,17 +16,17 @@ ipu__matmul ipu__matmul_get(const ipu_kernel_call *call)
     const ipu_shape *out = &call->operand[OUT].shape, *a = &call->operand[A].shape;
     int64_t          transpose_a = ipu__op_int(call, "transpose_a");
     int64_t          transpose_b = ipu__op_int(call, "transpose_b");
-    int         row = out->rank - 2, column = out->rank - 1;
-    ipu__matmul mm = {.batch       = out->rank == 3 ? out->dim[0] : 1,
-                      .m           = out->dim[row],
-                      .n           = out->dim[column],
-                      .k           = a->dim[transpose_a ? row : column],
-                      .transpose_a = transpose_a != 0,
-                      .transpose_b = transpose_b != 0};
-    mm.a_m         = mm.transpose_a ? 1 : mm.k;
-    mm.a_k         = mm.transpose_a ? mm.m : 1;
-    mm.b_k         = mm.transpose_b ? 1 : mm.n;
-    mm.b_n         = mm.transpose_b ? mm.k : 1;
+    int              row = out->rank - 2, column = out->rank - 1;
+    ipu__matmul      mm = {.batch       = out->rank == 3 ? out->dim[0] : 1,
+                           .m           = out->dim[row],
+                           .n           = out->dim[column],
+                           .k           = a->dim[transpose_a ? row : column],
+                           .transpose_a = transpose_a != 0,
+                           .transpose_b = transpose_b != 0};
+    mm.a_m              = mm.transpose_a ? 1 : mm.k;
+    mm.a_k              = mm.transpose_a ? mm.m : 1;
+    mm.b_k              = mm.transpose_b ? 1 : mm.n;
+    mm.b_n              = mm.transpose_b ? mm.k : 1;
     return mm;
 }
 
