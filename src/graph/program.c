@@ -433,6 +433,18 @@ void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tens
         ipu__graph_fail_memory(p.graph);
 }
 
+void ipu_graph_add_start(ipu_graph *graph, ipu_program steps)
+{
+    if (!begin(__func__, steps)) return;
+    ipu_graph *g = graph->root;
+    if (g != steps.graph->root) {
+        ipu__graph_fail(g, IPU_INVALID, "ipu_graph_add_start: the program belongs to another graph");
+        return;
+    }
+    if (g->start == 0) g->start = ipu_program_sequence(g).id;
+    if (g->start) ipu_program_add((ipu_program){g, g->start}, steps);
+}
+
 /* ---- kernels ---- */
 
 static bool copy_attributes(ipu_graph *g, const ipu_attribute *attributes, size_t n, ipu_kernel_call *call)
