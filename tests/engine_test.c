@@ -104,7 +104,6 @@ static void an_engine_begins_with_the_start_program(void **state)
     size_t          bytes;
     ipu_executable *exe, *loaded;
     ipu_engine     *e;
-    ipu_graph_add_host_read(p.graph, "n", n);
     add_count(start, n, 1000);
     ipu_graph_add_start(p.graph, start);
     ipu_graph_add_start(p.graph, start);
