@@ -10,5 +10,6 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/reduce.h"
 
 #endif
