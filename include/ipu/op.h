@@ -12,5 +12,6 @@
 #include "ipu/builder.h"
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
+#include "ipu/reduce.h"
 
 #endif
