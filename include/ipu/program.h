@@ -115,8 +115,8 @@ typedef struct ipu_attribute {
 #define IPU_FLOAT_ATTRIBUTE(n, v) ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .f = (v)})
 #define IPU_TEXT_ATTRIBUTE(n, v) ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_TEXT, .text = (v)})
 
-/* Run the kernel of that name. Operands in the kernel's order, outputs included; what it
- * expects is said by its check. Attributes and names are copied. */
+/* Run the kernel of that name (`ipu ops`). Operands in the kernel's order, outputs included; those that it can do
+ * without may be null, or all of them left out. Attributes and names are copied. */
 void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
                             size_t n_attributes, const ipu_tensor *operands, size_t n_operands);
 

@@ -16,7 +16,6 @@ typedef struct lowering {
     ipu_model  *m;
     ipu_graph  *g;
     ipu_program program;    /* being added to */
-    ipu_tensor  none;       /* stands for operands that are absent */
     uint32_t   *last_use;   /* by value: position of the last op that may read its memory */
     uint32_t   *position;   /* by op: of the op of block 0 that it is, or is in */
     uint8_t    *is_operand; /* by value: of a kernel */
@@ -177,7 +176,8 @@ static ipu_status lower_view(lowering *l, const ipu__model_op *op, const ipu_ker
 static ipu_status lower_kernel(lowering *l, const ipu__model_op *op, const ipu_kernel_call *call)
 {
     ipu_tensor operands[IPU__MAX_OPERANDS];
-    for (uint32_t i = 0; i < op->n_in; i++) operands[i] = op->in[i] ? tensor_of(l, op->in[i]) : l->none;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        operands[i] = op->in[i] ? tensor_of(l, op->in[i]) : (ipu_tensor){l->g, 0};
     for (uint32_t i = 0; i < op->n_out; i++) {
         uint32_t id            = op->first_out + i;
         l->m->tensors.at[id]   = l->in_place[id] ? tensor_of(l, l->in_place[id]) : variable_for(l, id);
@@ -473,7 +473,6 @@ static ipu_status lower(lowering *l)
     for (size_t i = 0; i < m->values.n; i++) m->tensors.at[i] = (ipu_tensor){l->g, 0};
     m->tensors.n = m->values.n;
     IPU_TRY(prepare(l));
-    l->none = ipu_graph_add_constant(l->g, IPU_FLOAT, IPU_SHAPE(0), "", "none");
     IPU_TRY(lower_boundary(l));
     IPU_TRY(lower_block(l, 0));
     IPU_TRY(lower_outputs(l));
