@@ -348,7 +348,7 @@ void ipu_model_gradients(ipu_model *m, ipu_value y, const ipu_value *x, size_t n
     ipu__recompute_end(&p);
     for (size_t i = 0; i < n && ipu__diff_ok(&p); i++) {
         name_gradient(&p, x[i].id);
-        if (!p.values.at[x[i].id].d) ipu__diff_fail_cut(&p, y, x[i]);
+        if (!p.values.at[x[i].id].d && !options->allow_unused) ipu__diff_fail_cut(&p, y, x[i]);
     }
     for (size_t i = 0; i < n && ipu__diff_ok(&p); i++) d_x[i] = ipu__diff_of(&p, x[i].id);
     ipu__array_fini(&p.values);
