@@ -11,5 +11,6 @@
 
 #include "ipu/builder.h"
 #include "ipu/reduce.h"
+#include "ipu/softmax.h"
 
 #endif
