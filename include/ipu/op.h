@@ -13,5 +13,6 @@
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
 #include "ipu/reduce.h"
+#include "ipu/softmax.h"
 
 #endif
