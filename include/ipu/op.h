@@ -12,5 +12,7 @@
 #include "ipu/builder.h"
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
+#include "ipu/reduce.h"
+#include "ipu/softmax.h"
 
 #endif
