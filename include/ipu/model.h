@@ -83,6 +83,8 @@ typedef struct ipu_gradient_options {
     /* Ops that are one kernel with a gradient of its own (recurrent layers) are taken apart, so that the
      * gradient can itself be differentiated. */
     bool higher_order;
+    /* The gradient of an x that y does not depend on differentiably is null, and no error. */
+    bool allow_unused;
     /* Gradient of `y`, of its shape. Null: ones (then y must be a scalar). */
     ipu_value d_y;
 } ipu_gradient_options;

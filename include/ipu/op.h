@@ -10,5 +10,8 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/conv.h"
+#include "ipu/matmul.h"
+#include "ipu/reduce.h"
 
 #endif

@@ -413,6 +413,11 @@ static void print_graph(ipu__printer *p)
     print_streams(p);
     print_compute_sets(p);
     print_functions(p);
+    if (g->start) {
+        ipu__print_line(p);
+        print_string(p, "start");
+        ipu__print_block(p, (ipu__body){g->start, (uint32_t)g->programs.at[g->start].steps.n});
+    }
     for (size_t i = 0; i < p->n_bodies && p->status == IPU_OK; i++) {
         ipu__print_line(p);
         print_string(p, "program");

@@ -126,7 +126,7 @@ ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32
     return IPU_OK;
 }
 
-static bool is_visible(const ipu_model *m, uint32_t id)
+bool ipu__model_sees(const ipu_model *m, uint32_t id)
 {
     for (uint32_t block = m->block; block != IPU__NO_BLOCK; block = m->blocks.at[block].parent)
         if (m->values.at[id].block == block) return true;
@@ -140,8 +140,8 @@ static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_ca
     ipu_kernel_call own = *call;
     uint32_t        ids[IPU__MAX_OPERANDS];
     for (int i = 0; i < op->n_in; i++) {
-        ids[i] = in[i].id;
-        if (ids[i] && !is_visible(m, ids[i]))
+        ids[i] = ipu__model_substitute(m, in[i].id);
+        if (ids[i] && !ipu__model_sees(m, ids[i]))
             return ipu__fail(IPU_INVALID,
                              "%s: %s was made in a branch or loop that has ended: yield it from there",
                              op->kernel.name, ipu__value_str(in[i]));
@@ -285,7 +285,7 @@ void ipu_model_output(ipu_model *m, ipu_value v, const char *name)
     if (!ipu__builder_has(b, __func__, v)) return;
     const ipu__builder_value *value = &b->values.at[v.id];
     if (!check_boundary(m, __func__, value->type, &value->shape, name)) return;
-    if (!is_visible(m, v.id)) {
+    if (!ipu__model_sees(m, v.id)) {
         ipu__builder_fail(b, IPU_INVALID,
                           "ipu_model_output: %s was made in a branch or loop: yield it from there",
                           ipu__value_str(v));
@@ -444,6 +444,7 @@ ipu_model *ipu__model_copy(const ipu_model *m)
     copy->seed_value    = m->seed_value;
     copy->n_keys        = m->n_keys;
     copy->recompute     = m->recompute;
+    copy->n_recomputes  = m->n_recomputes;
     bool ok = COPY(base.values) && COPY(values) && COPY(inputs) && COPY(parameters) && COPY(states)
            && COPY(outputs) && COPY(locations) && copy_ops(m, copy) && copy_blocks(m, copy)
            && copy_names(m, copy);

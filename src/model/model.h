@@ -79,12 +79,14 @@ struct ipu_model {
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
     IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
-    ipu__map files;                     /* names of source files, to locations */
-    ipu__map names;                     /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
-    uint32_t block;                     /* ops go there */
-    uint32_t seed;                      /* id of the state that random ops draw from; 0: none yet */
-    uint32_t seed_value, n_keys;
-    uint32_t recompute;            /* ops emitted now get this number */
+    ipu__map               files;       /* names of source files, to locations */
+    ipu__map               names;       /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
+    uint32_t               block;       /* ops go there */
+    uint32_t               seed;        /* id of the state that random ops draw from; 0: none yet */
+    uint32_t               seed_value, n_keys;
+    uint32_t               recompute;    /* ops emitted now get this number */
+    uint32_t               n_recomputes; /* numbers given so far */
+    struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */
     IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
 };
 
@@ -103,6 +105,11 @@ ipu_value ipu__model_add_value(ipu_model *m, ipu_kernel_value type, const char *
  * `in` is copied. Fills out[0..n_out). */
 ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32_t *in,
                              const ipu_kernel_value *types, ipu_value *out);
+
+/* Whether the block being built may use it: it was made there or in a block around. */
+bool ipu__model_sees(const ipu_model *m, uint32_t id);
+/* What an op emitted now uses for value `id`: itself, or a copy computed again (recompute.c). */
+uint32_t ipu__model_substitute(ipu_model *m, uint32_t id);
 
 uint32_t ipu__model_here(ipu_model *m);
 /* "net.c:12: " or "". */

@@ -41,10 +41,22 @@ static ipu_status fail_dnnl(dnnl_status_t status, const char *what)
         if (status_ != dnnl_success) return fail_dnnl(status_, (what)); \
     } while (0)
 
+/* Whether matrices of the batch follow one another in both operands. */
+static bool is_stack(const ipu__matmul *mm)
+{
+    int64_t a = mm->m * mm->k, b = mm->k * mm->n;
+    for (int i = mm->rank - 1; i >= 0; i--) {
+        if (mm->dim[i] > 1 && (mm->a_step[i] != a || mm->b_step[i] != b)) return false;
+        a *= mm->dim[i];
+        b *= mm->dim[i];
+    }
+    return true;
+}
+
 /* Matrices one primitive takes at once: all of a part that has whole ones, else one. */
 static int64_t n_at_once(const ipu__matmul *mm, const ipu__matmul_part *mine)
 {
-    bool whole = mine->row.end - mine->row.begin == mm->m;
+    bool whole = mine->row.end - mine->row.begin == mm->m && is_stack(mm);
     return whole ? mine->batch.end - mine->batch.begin : 1;
 }
 
@@ -192,8 +204,10 @@ ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, v
                                {DNNL_ARG_SCRATCHPAD, p->scratch}};
     TRY_DNNL(dnnl_memory_set_data_handle(p->scratch, scratch), "use the scratch memory");
     for (int64_t i = mine.batch.begin; i < mine.batch.end; i += step) {
-        float *a   = (float *)operand[IPU__MATMUL_A] + i * mm.m * mm.k + mine.row.begin * mm.a_m;
-        float *b   = (float *)operand[IPU__MATMUL_B] + i * mm.k * mm.n;
+        int64_t a_at, b_at;
+        ipu__matmul_at(&mm, i, &a_at, &b_at);
+        float *a   = (float *)operand[IPU__MATMUL_A] + a_at + mine.row.begin * mm.a_m;
+        float *b   = (float *)operand[IPU__MATMUL_B] + b_at;
         float *out = (float *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n + mine.row.begin * mm.n;
         TRY_DNNL(dnnl_memory_set_data_handle(p->a, a), "use a");
         TRY_DNNL(dnnl_memory_set_data_handle(p->b, b), "use b");

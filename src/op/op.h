@@ -27,8 +27,10 @@ enum {
     IPU__OP_IMPURE      = 2, /* not folded and not merged with its like */
     IPU__OP_BATCHED     = 4, /* dimension 0 of the first input is a batch: rows do not depend on each other */
     IPU__OP_NO_GRADIENT =
-        8,                /* constant almost everywhere (floor, sign, argmax): gradient is none, no error */
-    IPU__OP_EPILOGUE = 16 /* takes attribute "epilogue" and operands e0.. (chain.h) */
+        8,                 /* constant almost everywhere (floor, sign, argmax): gradient is none, no error */
+    IPU__OP_EPILOGUE = 16, /* takes attribute "epilogue" and operands e0.. (chain.h) */
+    IPU__OP_GRAD_ONCE =
+        32 /* what `grad` emits has no gradient: where that is wanted, `compose` is differentiated instead */
 };
 
 typedef struct ipu_op_def {

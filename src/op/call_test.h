@@ -1,0 +1,187 @@
+/* For tests of kernels: a call made from shapes and numbers, done by `ref` and every implementation.
+ *
+ * Floating inputs are given as doubles and stored in the type asked for; int32 ones as they are.
+ */
+#ifndef IPU_OP_CALL_TEST_H
+#define IPU_OP_CALL_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "op/number.h"
+#include "op/op.h"
+
+typedef struct call_input {
+    ipu_type      type; /* FLOAT stands for the type under test */
+    ipu_shape     shape;
+    const double *values; /* NULL and elements: random, -2 to 2 or 0 to 9 */
+} call_input;
+
+typedef struct call_made {
+    ipu_kernel_call call;
+    void           *data[IPU__MAX_OPERANDS];
+    size_t          bytes[IPU__MAX_OPERANDS];
+} call_made;
+
+static inline void call_store(ipu_type type, void *data, int64_t i, double value)
+{
+    int64_t whole = (int64_t)value;
+    if (ipu__op_is_floating(type))
+        ipu__number_store(type, data, i, value);
+    else
+        memcpy((char *)data + (size_t)i * ipu_type_size(type), &whole, ipu_type_size(type));
+}
+
+static inline double call_load(ipu_type type, const void *data, int64_t i)
+{
+    if (type == IPU_BOOL) return ((const uint8_t *)data)[i];
+    return ipu__number_load(type, data, i);
+}
+
+static inline call_made call_make(const char *op, const ipu_attribute *attributes, size_t n_attributes,
+                                  const call_input *in, size_t n_in, ipu_type type)
+{
+    const ipu_op_def *def  = ipu__op_find(op);
+    call_made         made = {.call = {.attributes = attributes, .n_attributes = n_attributes}};
+    uint32_t          seed = 1;
+    assert_non_null(def);
+    made.call.def        = &def->kernel;
+    made.call.n_operands = def->n_in;
+    for (size_t k = 0; k < (size_t)def->n_in; k++) {
+        static const call_input none = {IPU_FLOAT, {1, {0}}, NULL};
+        const call_input       *from = k < n_in ? &in[k] : &none;
+        ipu_type                own  = from->type == IPU_FLOAT ? type : from->type;
+        int64_t                 n    = ipu__op_n_elements(&from->shape);
+        made.call.operand[k]         = (ipu_kernel_value){own, from->shape};
+        made.bytes[k]                = (size_t)n * ipu_type_size(own);
+        made.data[k]                 = aligned_alloc(64, (made.bytes[k] + 64) / 64 * 64);
+        assert_non_null(made.data[k]);
+        for (int64_t i = 0; i < n; i++) {
+            seed          = seed * 1664525u + 1013904223u;
+            double random = ipu__op_is_floating(own) ? (double)(seed >> 8) * 0x1p-22 - 2
+                          : own == IPU_BOOL          ? (double)(seed >> 31)
+                                                     : (double)((seed >> 8) % 10);
+            call_store(own, made.data[k], i, from->values ? from->values[i] : random);
+        }
+    }
+    if (ipu__op_check_attributes(&made.call) != IPU_OK
+        || def->infer(&made.call, made.call.operand + def->n_in) != IPU_OK)
+        fail_msg("%s", ipu_message());
+    made.call.n_operands = def->kernel.n_operands;
+    for (int k = def->n_in; k < def->kernel.n_operands; k++) {
+        const ipu_kernel_value *v = &made.call.operand[k];
+        made.bytes[k]             = (size_t)ipu__op_n_elements(&v->shape) * ipu_type_size(v->type);
+        made.data[k]              = aligned_alloc(64, (made.bytes[k] + 64) / 64 * 64);
+        assert_non_null(made.data[k]);
+        memset(made.data[k], 0xff, made.bytes[k]);
+    }
+    return made;
+}
+
+static inline void call_free(call_made *made)
+{
+    for (int k = 0; k < made->call.n_operands; k++) free(made->data[k]);
+}
+
+static inline void call_run(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand,
+                            int n_parts)
+{
+    size_t bytes   = impl->scratch_bytes ? impl->scratch_bytes(call, n_parts) : 0;
+    void  *state   = NULL;
+    char  *scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    assert_non_null(scratch);
+    if (impl->prepare) assert_int_equal(impl->prepare(call, n_parts, &state), IPU_OK);
+    for (int part = n_parts - 1; part >= 0; part--) {
+        memset(scratch, 0xff, bytes);
+        assert_int_equal(impl->run(call, state, operand, scratch, part, n_parts), IPU_OK);
+    }
+    if (impl->release) impl->release(state);
+    free(scratch);
+}
+
+static inline double call_slack(ipu_type type)
+{
+    return type == IPU_BFLOAT16 ? 0x1p-7 : type == IPU_HALF ? 0x1p-9 : type == IPU_DOUBLE ? 1e-12 : 1e-5;
+}
+
+static inline void call_compare(const ipu_kernel_call *call, const char *what, int k, const void *found,
+                                const void *expected, double size)
+{
+    ipu_type type = call->operand[k].type;
+    for (int64_t i = 0; i < ipu__op_n_elements(&call->operand[k].shape); i++) {
+        double a = call_load(type, expected, i), b = call_load(type, found, i);
+        double slack = call_slack(type) * (fabs(a) > size ? fabs(a) : size);
+        if (isnan(a) ? !isnan(b) : !(a == b || fabs(a - b) <= slack))
+            fail_msg("%s, %s, %s: output %d element %lld is %.9g, expected %.9g", call->def->name, what,
+                     ipu_type_name(type), k, (long long)i, b, a);
+    }
+}
+
+/* Every implementation, in 1, 2 and 5 parts, is near `ref` (whose results are left in `made`), and the number of
+ * parts makes no difference. `size`: of the numbers that results are made from. */
+static inline void call_check(call_made *made, double size)
+{
+    static const int  parts[] = {1, 2, 5};
+    ipu_kernel_call  *call    = &made->call;
+    const ipu_op_def *op      = ipu__op_of(call->def);
+    void             *found[3][IPU__MAX_OPERANDS];
+    call->def->ref(call, made->data);
+    for (int i = 0; i < call->def->n_implementations; i++) {
+        const ipu_kernel_impl *impl = &call->def->implementations[i];
+        if (!impl->fits(call, ipu__cpu_features(), 1)) continue;
+        for (int p = 0; p < 3; p++)
+            for (int k = 0; k < call->n_operands; k++) {
+                found[p][k] = aligned_alloc(64, (made->bytes[k] + 64) / 64 * 64);
+                assert_non_null(found[p][k]);
+                memcpy(found[p][k], made->data[k], made->bytes[k]);
+                if (call->def->operands[k].access == IPU_ACCESS_WRITE)
+                    memset(found[p][k], 0xff, made->bytes[k]);
+            }
+        for (int p = 0; p < 3; p++) {
+            call_run(call, impl, found[p], parts[p]);
+            for (int k = op->n_in; k < call->n_operands; k++) {
+                call_compare(call, impl->name, k, found[p][k], made->data[k], size);
+                assert_memory_equal(found[p][k], found[0][k], made->bytes[k]);
+            }
+            for (int k = 0; k < op->n_in; k++)
+                assert_memory_equal(found[p][k], made->data[k], made->bytes[k]);
+        }
+        for (int p = 0; p < 3; p++)
+            for (int k = 0; k < call->n_operands; k++) free(found[p][k]);
+    }
+}
+
+/* The first output of `ref` and of every implementation is `expected`, in double and float. */
+static inline void call_expect(const char *op, const ipu_attribute *attributes, size_t n_attributes,
+                               const call_input *in, size_t n_in, int output, const double *expected)
+{
+    static const ipu_type types[] = {IPU_DOUBLE, IPU_FLOAT};
+    for (int t = 0; t < 2; t++) {
+        call_made made = call_make(op, attributes, n_attributes, in, n_in, types[t]);
+        call_check(&made, 1);
+        int      k    = ipu__op_of(made.call.def)->n_in + output;
+        ipu_type type = made.call.operand[k].type;
+        for (int64_t i = 0; i < ipu__op_n_elements(&made.call.operand[k].shape); i++) {
+            double a = expected[i], b = call_load(type, made.data[k], i);
+            if (isnan(a) ? !isnan(b) : !(a == b || fabs(a - b) <= 1e-6 * (fabs(a) > 1 ? fabs(a) : 1)))
+                fail_msg("%s, %s: output %d element %lld is %.9g, expected %.9g", op, ipu_type_name(types[t]),
+                         output, (long long)i, b, a);
+        }
+        call_free(&made);
+    }
+}
+
+#define CALL_IN(...) \
+    (const call_input[]){__VA_ARGS__}, sizeof((call_input[]){__VA_ARGS__}) / sizeof(call_input)
+#define CALL_VALUES(...) ((const double[]){__VA_ARGS__})
+
+#endif
