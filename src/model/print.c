@@ -34,7 +34,7 @@ static void number_value(model_printer *p, uint32_t id)
     const char *name = name_of(p, id);
     uint32_t    other;
     p->number[id] = p->next++;
-    p->shared[id] = strcmp(name, "none") == 0;
+    p->shared[id] = strcmp(name, "none") == 0 || strcmp(name, "while") == 0; /* mean something themselves */
     if (*name == 0) return;
     if (ipu__map_find(&p->names, name, &other))
         p->shared[id] = p->shared[other] = true;
