@@ -10,6 +10,7 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/loss.h"
 #include "ipu/reduce.h"
 #include "ipu/softmax.h"
 
