@@ -93,6 +93,42 @@ static void values_persist_from_run_to_run_of_one_engine(void **state)
     ipu_graph_destroy(p.graph);
 }
 
+/* Runs by itself, before all others, cannot be asked for, and travels with the executable. */
+static void an_engine_begins_with_the_start_program(void **state)
+{
+    (void)state;
+    ipu_program     p = counting_program(1, 10), start = ipu_program_sequence(p.graph);
+    ipu_tensor      n = ipu_graph_variable_at(p.graph, 0);
+    int32_t         value;
+    void           *data;
+    size_t          bytes;
+    ipu_executable *exe, *loaded;
+    ipu_engine     *e;
+    add_count(start, n, 1000);
+    ipu_graph_add_start(p.graph, start);
+    ipu_graph_add_start(p.graph, start);
+    assert_int_equal(ipu_executable_compile(p.graph, &p, 1, NULL, &exe), IPU_OK);
+    assert_int_equal(ipu_executable_n_programs(exe), 1);
+    assert_int_equal(ipu_executable_serialise(exe, &data, &bytes), IPU_OK);
+    assert_int_equal(ipu_executable_deserialise(
+                         data, bytes, (const ipu_codelet *[]){&Count, &Smaller, &Twice}, 3, NULL, &loaded),
+                     IPU_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ipu_engine_create(i ? loaded : exe, NULL, &e), IPU_OK);
+        assert_int_equal(ipu_engine_run(e, 1), IPU_INVALID);
+        assert_int_equal(ipu_engine_read(e, "n", &value, sizeof value), IPU_OK);
+        assert_int_equal(value, 2000);
+        assert_int_equal(ipu_engine_run(e, 0), IPU_OK);
+        assert_int_equal(ipu_engine_read(e, "n", &value, sizeof value), IPU_OK);
+        assert_int_equal(value, 2010);
+        ipu_engine_destroy(e);
+    }
+    ipu_free(data);
+    ipu_executable_release(exe);
+    ipu_executable_release(loaded);
+    ipu_graph_destroy(p.graph);
+}
+
 static void an_executable_outlives_its_graph(void **state)
 {
     (void)state;
@@ -552,6 +588,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_persist_from_run_to_run_of_one_engine),
+        cmocka_unit_test(an_engine_begins_with_the_start_program),
         cmocka_unit_test(an_executable_outlives_its_graph),
         cmocka_unit_test(programs_share_variables_and_run_by_number),
         cmocka_unit_test(replicas_have_values_of_their_own),

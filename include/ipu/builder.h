@@ -96,8 +96,8 @@ typedef struct ipu_op_attribute {
 } ipu_op_attribute;
 
 typedef struct ipu_op_info {
-    const char             *name, *family, *summary;
-    const char *const      *inputs, *const *outputs; /* NULL-terminated; optional inputs end in '?' */
+    const char        *name, *family, *summary;
+    const char *const *inputs, *const *outputs; /* NULL-terminated; optional inputs end in '?' */
     const ipu_op_attribute *attributes;
     size_t                  n_attributes;
     bool                    has_gradient, is_composite, is_view;

@@ -38,13 +38,26 @@ ipu_builder *ipu_model_builder(ipu_model *m); /* Borrowed. */
 /* ---- what goes in, stays and comes out; names are unique among these ---- */
 
 ipu_value ipu_model_input(ipu_model *m, ipu_type type, ipu_shape shape, const char *name);
-/* Trained: ipu_model_parameters lists it. `initial` (copied) NULL: zeros. */
+/* Trained: ipu_model_parameter_at lists it. `initial` (copied) NULL: zeros. */
 ipu_value ipu_model_parameter(ipu_model *m, ipu_type type, ipu_shape shape, const void *initial,
                               const char *name);
 /* Kept between runs but not trained: running means, momenta, step counts. */
 ipu_value ipu_model_state(ipu_model *m, ipu_type type, ipu_shape shape, const void *initial,
                           const char *name);
-void      ipu_model_output(ipu_model *m, ipu_value v, const char *name);
+/* How a parameter or state begins when there is no data: drawn when an engine is created, so that neither model
+ * nor executable holds it. Random ones are keyed by ipu_model_set_seed and the order of their making. */
+typedef enum ipu_initial_kind {
+    IPU_INITIAL_CONSTANT,
+    IPU_INITIAL_UNIFORM,
+    IPU_INITIAL_NORMAL
+} ipu_initial_kind;
+typedef struct ipu_initial {
+    ipu_initial_kind kind;
+    double           a, b; /* the constant; low and high; mean and standard deviation */
+} ipu_initial;
+void ipu_model_set_initial(ipu_model *m, ipu_value kept, ipu_initial initial);
+
+void ipu_model_output(ipu_model *m, ipu_value v, const char *name);
 /* After a run the parameter or state has this value; all ops of the run see the value before. */
 void ipu_model_update(ipu_model *m, ipu_value kept, ipu_value value);
 
@@ -70,6 +83,8 @@ typedef struct ipu_gradient_options {
     /* Ops that are one kernel with a gradient of its own (recurrent layers) are taken apart, so that the
      * gradient can itself be differentiated. */
     bool higher_order;
+    /* The gradient of an x that y does not depend on differentiably is null, and no error. */
+    bool allow_unused;
     /* Gradient of `y`, of its shape. Null: ones (then y must be a scalar). */
     ipu_value d_y;
 } ipu_gradient_options;
@@ -106,11 +121,11 @@ void ipu_model_end(ipu_model *m, ipu_value *results, size_t n);
 /* ---- optimising, lowering, compiling ---- */
 
 enum {
-    IPU_PASS_FOLD = 1,   /* ops on constants become constants; reshapes of reshapes, x + 0, ... simplify */
-    IPU_PASS_MERGE = 2,  /* equal ops on equal values become one */
-    IPU_PASS_DEAD = 4,   /* what no output or update needs is dropped */
-    IPU_PASS_FUSE = 8,   /* elementwise chains; epilogues of matmul and convolution */
-    IPU_PASS_ALL = 15
+    IPU_PASS_FOLD  = 1, /* ops on constants become constants; reshapes of reshapes, x + 0, ... simplify */
+    IPU_PASS_MERGE = 2, /* equal ops on equal values become one */
+    IPU_PASS_DEAD  = 4, /* what no output or update needs is dropped */
+    IPU_PASS_FUSE  = 8, /* elementwise chains; epilogues of matmul and convolution */
+    IPU_PASS_ALL   = 15
 };
 /* In place; values that outputs, updates and the user's handles of inputs and parameters name stay. */
 ipu_status ipu_model_optimise(ipu_model *m, unsigned passes);
@@ -141,6 +156,7 @@ ipu_status ipu_model_parse(const char *text, size_t bytes, const char *name, con
 #define ipu_model_input(...) IPU_AT(ipu_model_input(__VA_ARGS__))
 #define ipu_model_parameter(...) IPU_AT(ipu_model_parameter(__VA_ARGS__))
 #define ipu_model_state(...) IPU_AT(ipu_model_state(__VA_ARGS__))
+#define ipu_model_set_initial(...) (IPU_ENTER, ipu_model_set_initial(__VA_ARGS__), ipu_leave())
 #define ipu_model_output(...) (IPU_ENTER, ipu_model_output(__VA_ARGS__), ipu_leave())
 #define ipu_model_update(...) (IPU_ENTER, ipu_model_update(__VA_ARGS__), ipu_leave())
 #define ipu_model_seed(...) IPU_AT(ipu_model_seed(__VA_ARGS__))

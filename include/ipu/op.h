@@ -11,6 +11,9 @@
 
 #include "ipu/builder.h"
 #include "ipu/loss.h"
+#include "ipu/optimizer.h"
+#include "ipu/conv.h"
+#include "ipu/matmul.h"
 #include "ipu/reduce.h"
 #include "ipu/softmax.h"
 

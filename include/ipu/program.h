@@ -71,6 +71,10 @@ void ipu_program_add_switch(ipu_program p, ipu_tensor control, const ipu_switch_
 ipu_function ipu_graph_add_function(ipu_graph *g, ipu_program body, const char *name);
 void         ipu_program_add_call(ipu_program p, ipu_function f);
 
+/* Steps that run once, when an engine is created, after initial values are set; added to those that are
+ * there. They use no streams. */
+void ipu_graph_add_start(ipu_graph *g, ipu_program steps);
+
 typedef enum ipu_sync_type { IPU_SYNC_INTERNAL, IPU_SYNC_EXTERNAL, IPU_SYNC_GLOBAL } ipu_sync_type;
 /* A barrier by itself; costs cycles on a chip, nothing on a host. */
 void ipu_program_add_sync(ipu_program p, ipu_sync_type type);
@@ -111,8 +115,8 @@ typedef struct ipu_attribute {
 #define IPU_FLOAT_ATTRIBUTE(n, v) ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .f = (v)})
 #define IPU_TEXT_ATTRIBUTE(n, v) ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_TEXT, .text = (v)})
 
-/* Run the kernel of that name. Operands in the kernel's order, outputs included; what it
- * expects is said by its check. Attributes and names are copied. */
+/* Run the kernel of that name (`ipu ops`). Operands in the kernel's order, outputs included; those that it can do
+ * without may be null, or all of them left out. Attributes and names are copied. */
 void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
                             size_t n_attributes, const ipu_tensor *operands, size_t n_operands);
 
@@ -137,6 +141,7 @@ IPU_LEFT(ipu_function, ipu_function)
 #define ipu_program_add_if(...) (IPU_ENTER, ipu_program_add_if(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_switch(...) (IPU_ENTER, ipu_program_add_switch(__VA_ARGS__), ipu_leave())
 #define ipu_graph_add_function(...) ipu_function_left((IPU_ENTER, ipu_graph_add_function(__VA_ARGS__)))
+#define ipu_graph_add_start(...) (IPU_ENTER, ipu_graph_add_start(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_call(...) (IPU_ENTER, ipu_program_add_call(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_sync(...) (IPU_ENTER, ipu_program_add_sync(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_print(...) (IPU_ENTER, ipu_program_add_print(__VA_ARGS__), ipu_leave())

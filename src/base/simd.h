@@ -20,9 +20,10 @@
     type name##_base;                 \
     type name##_avx2;                 \
     type name##_avx512;
-#define IPU__SIMD_PICK(name)                                                                   \
-    (*(ipu__simd_has(IPU__SIMD_AVX512) ? &name##_avx512 : ipu__simd_has(IPU__SIMD_AVX2) ? &name##_avx2 \
-                                                                                       : &name##_base))
+#define IPU__SIMD_PICK(name)                            \
+    (*(ipu__simd_has(IPU__SIMD_AVX512) ? &name##_avx512 \
+       : ipu__simd_has(IPU__SIMD_AVX2) ? &name##_avx2   \
+                                       : &name##_base))
 #else
 #define IPU__SIMD_DECLARE(type, name) type name##_base;
 #define IPU__SIMD_PICK(name) (name##_base)

@@ -213,17 +213,17 @@ static ipu_status run_passes(ipu__compiler *c)
     return report(c);
 }
 
-ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
-                                  const ipu_options *options, ipu_executable **out)
+static ipu_status compile(ipu_graph *g, const ipu_program *programs, size_t n, const ipu_options *options,
+                          ipu_executable **out)
 {
     ipu__settings settings;
-    *out = NULL;
     IPU_TRY(ipu__graph_check(g, programs, n, true));
     IPU_TRY(ipu__options_settle(options, &settings));
     ipu_executable *exe = ipu__alloc_zeroed(sizeof *exe);
     if (!exe) return ipu__fail_memory();
     atomic_init(&exe->references, 1);
     exe->replication     = g->root->replication;
+    exe->start           = g->root->start ? (uint32_t)n - 1 : IPU__NONE;
     exe->n_workers       = (unsigned)ipu_target_n_workers(&g->root->target);
     ipu__compiler c      = {.g             = g->root,
                             .exe           = exe,
@@ -251,6 +251,20 @@ ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, siz
              (long long)exe->unshared_bytes);
     *out = exe;
     return IPU_OK;
+}
+
+ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
+                                  const ipu_options *options, ipu_executable **out)
+{
+    *out = NULL;
+    if (g->root->start == 0) return compile(g, programs, n, options, out);
+    ipu_program *all = n < SIZE_MAX / sizeof *all ? ipu__alloc((n + 1) * sizeof *all) : NULL;
+    if (!all) return ipu__fail_memory();
+    for (size_t i = 0; i < n; i++) all[i] = programs[i];
+    all[n]            = (ipu_program){g->root, g->root->start};
+    ipu_status status = compile(g, all, n + 1, options, out);
+    ipu__free(all);
+    return status;
 }
 
 /* ---- life ---- */
@@ -308,7 +322,10 @@ void ipu_executable_release(ipu_executable *exe)
     destroy(exe);
 }
 
-size_t ipu_executable_n_programs(const ipu_executable *exe) { return exe->programs.n; }
+size_t ipu_executable_n_programs(const ipu_executable *exe)
+{
+    return exe->programs.n - (exe->start != IPU__NONE);
+}
 
 void ipu_executable_memory(const ipu_executable *exe, int64_t *planned, int64_t *unshared)
 {

@@ -245,6 +245,7 @@ struct ipu_executable {
     IPU_ARRAY(ipu__exe_step) steps; /* by instruction; none unless compiled with the option "profile" */
     IPU_ARRAY(ipu__exe_program) programs;
     IPU_ARRAY(uint32_t) used_streams;
+    uint32_t start; /* program that runs when an engine is created, the last one; IPU__NONE: none */
     uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than there are functions */
 
     struct ipu__check_info *check; /* checkinfo.h; NULL: not compiled for checking */

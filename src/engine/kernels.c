@@ -36,8 +36,7 @@ static bool clashes(const ipu_kernel_call *call, const operand *operands, int in
     const operand *a = &operands[in], *b = &operands[out];
     if (!a->direct || !b->direct || a->bytes == 0 || b->bytes == 0) return false;
     if (a->place >= b->place + (uint64_t)b->bytes || b->place >= a->place + (uint64_t)a->bytes) return false;
-    bool may_share = call->def->operands[out].shares == in || call->def->operands[in].shares == out;
-    return !may_share || a->place != b->place || a->bytes != b->bytes;
+    return !ipu__kernel_may_share(call, in, out) || a->place != b->place || a->bytes != b->bytes;
 }
 
 static ipu_status gather(ipu__compiler *c, const ipu_kernel_call *call, operand *operands, uint32_t *batch)

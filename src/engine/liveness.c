@@ -5,6 +5,8 @@
  * (or from before the loop) may be read: where it is accessed without having been written completely before
  * in that turn. A variable accessed like that with respect to the whole program keeps its value between runs.
  *
+ * Where a kernel may write an output over an input that nothing needs any more, the two have one memory.
+ *
  * A variable belongs to the only unit that accesses it; a function's variables form its frame, which its
  * caller sees as one more variable. What several units access is placed as its accesses through calls say.
  * requires: access. Leaves `places` and the sizes of variable memory.
@@ -22,8 +24,15 @@ typedef struct entry {
     int64_t  first, last;
 } entry;
 
+/* At `moment` a kernel could write variable `to` over variable `from`, all of it. */
+typedef struct reuse {
+    uint32_t from, to;
+    int64_t  moment;
+} reuse;
+
 typedef struct unit {
-    size_t  first, n; /* in `entries` */
+    size_t  first, n;              /* in `entries` */
+    size_t  first_reuse, n_reuses; /* in `reuses` */
     int64_t bytes, base;
 } unit;
 
@@ -68,7 +77,10 @@ typedef struct liveness {
     IPU_ARRAY(uint32_t) in_all; /* a stack: killed in all branches so far */
     IPU_ARRAY(entry) entries;
     IPU_ARRAY(unit) units;
+    IPU_ARRAY(reuse) reuses;
     IPU_ARRAY(ipu__tenant) tenants;
+    uint32_t *tenant_of;         /* by id, in the unit being placed: index + 1; 0: none */
+    IPU_ARRAY(uint32_t) leaders; /* by tenant: the one whose memory it has */
 } liveness;
 
 /* ---- noting accesses ---- */
@@ -123,6 +135,37 @@ static void note_direct(liveness *l, uint32_t id)
     *direct          = *direct == 0 || *direct == l->unit_number + 1 ? l->unit_number + 1 : SEVERAL;
 }
 
+/* The variable that a view is the whole of, in order; 0: none. */
+static uint32_t whole_variable(const liveness *l, uint32_t view)
+{
+    const ipu_graph *g = l->c->g;
+    ipu__run         run;
+    if (!ipu__view_contiguous(&g->views, view, &run) || run.count == 0 || run.start != 0) return 0;
+    return run.count == g->variables.at[run.var].n_elements ? run.var : 0;
+}
+
+static bool is_only_operand(const ipu__kernel_step *k, int i)
+{
+    for (int other = 0; other < k->call.n_operands; other++)
+        if (other != i && k->views[other] == k->views[i]) return false;
+    return true;
+}
+
+static bool note_reuses(liveness *l, const ipu__kernel_step *k)
+{
+    for (int out = 0; out < k->call.n_operands; out++) {
+        if (k->call.def->operands[out].access != IPU_ACCESS_WRITE) continue;
+        uint32_t to = whole_variable(l, k->views[out]);
+        for (int in = 0; to && in < k->call.n_operands; in++) {
+            if (k->call.def->operands[in].access != IPU_ACCESS_READ || !is_only_operand(k, in)) continue;
+            if (!ipu__kernel_may_share(&k->call, in, out)) continue;
+            uint32_t from = whole_variable(l, k->views[in]);
+            if (from && from != to && !ipu__push(&l->reuses, (reuse){from, to, l->moment})) return false;
+        }
+    }
+    return true;
+}
+
 static ipu_status note_step(liveness *l, const ipu__step *step)
 {
     ipu__access_range range;
@@ -141,7 +184,8 @@ static ipu_status note_step(liveness *l, const ipu__step *step)
         if (!ok) return ipu__fail_memory();
     }
     ipu__access_drop(l->c, step, &range);
-    return IPU_OK;
+    if (step->kind != IPU__STEP_KERNEL) return IPU_OK;
+    return ipu__or_memory(note_reuses(l, &l->c->g->kernel_steps.at[step->object]));
 }
 
 /* ---- walking ---- */
@@ -301,10 +345,14 @@ static ipu_status walk(liveness *l, const ipu__body *body)
 
 static ipu_status walk_unit(liveness *l, const ipu__body *body)
 {
-    l->unit_number = (uint32_t)l->units.n;
-    l->moment      = 0;
+    l->unit_number     = (uint32_t)l->units.n;
+    l->moment          = 0;
+    size_t first_reuse = l->reuses.n;
     IPU_TRY(walk_body(l, body));
-    unit u = {.first = l->entries.n, .n = l->seen.n};
+    unit u = {.first       = l->entries.n,
+              .n           = l->seen.n,
+              .first_reuse = first_reuse,
+              .n_reuses    = l->reuses.n - first_reuse};
     for (size_t i = 0; i < l->seen.n; i++) {
         uint32_t     id = l->seen.at[i];
         const state *s  = &l->states[id];
@@ -381,21 +429,68 @@ static ipu_status check_total(const liveness *l, const uint32_t *home)
     return ipu__fail(IPU_OUT_OF_MEMORY, "out of memory: the variables have more than 2^54 bytes");
 }
 
+static bool collect_tenants(liveness *l, const unit *u, uint32_t home_of_unit, const uint32_t *home)
+{
+    l->tenants.n = l->leaders.n = 0;
+    for (size_t i = u->first; i < u->first + u->n; i++) {
+        const entry *e = &l->entries.at[i];
+        if (home[e->id] != home_of_unit) continue;
+        l->tenant_of[e->id] = (uint32_t)l->tenants.n + 1;
+        if (!ipu__push(&l->leaders, (uint32_t)l->tenants.n)
+            || !ipu__push(&l->tenants, (ipu__tenant){e->id, e->first, e->last, l->bytes[e->id], 0}))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t leader_of(const liveness *l, uint32_t tenant)
+{
+    while (l->leaders.at[tenant] != tenant) tenant = l->leaders.at[tenant];
+    return tenant;
+}
+
+/* A kernel's output moves into the memory of an input that ends there. In the order of the steps, so that
+ * chains have one memory. */
+static void reuse_memory(liveness *l, const unit *u)
+{
+    for (size_t i = u->first_reuse; i < u->first_reuse + u->n_reuses; i++) {
+        const reuse *r = &l->reuses.at[i];
+        if (!l->tenant_of[r->from] || !l->tenant_of[r->to]) continue;
+        uint32_t     a = leader_of(l, l->tenant_of[r->from] - 1), b = l->tenant_of[r->to] - 1;
+        ipu__tenant *from = &l->tenants.at[a], *to = &l->tenants.at[b];
+        if (l->leaders.at[b] != b || a == b || from->last != r->moment || to->first != r->moment
+            || from->bytes != to->bytes)
+            continue;
+        from->last       = to->last;
+        l->leaders.at[b] = a;
+    }
+}
+
+/* Leaders to the front, planned; the others take their offsets. */
+static bool plan_tenants(liveness *l, int64_t *offsets, int64_t *bytes)
+{
+    IPU_ARRAY(ipu__tenant) planned = {0};
+    bool ok                        = true;
+    for (uint32_t i = 0; ok && i < l->tenants.n; i++)
+        if (l->leaders.at[i] == i) ok = ipu__push(&planned, l->tenants.at[i]);
+    ok = ok && ipu__memory_plan(planned.at, planned.n, bytes);
+    for (size_t i = 0; ok && i < planned.n; i++) offsets[planned.at[i].id] = planned.at[i].offset;
+    for (uint32_t i = 0; ok && i < l->tenants.n; i++)
+        offsets[l->tenants.at[i].id] = offsets[l->tenants.at[leader_of(l, i)].id];
+    for (size_t i = 0; i < l->tenants.n; i++) l->tenant_of[l->tenants.at[i].id] = 0;
+    ipu__array_fini(&planned);
+    return ok;
+}
+
 /* Units come callees first, so that the frame of a callee has its size. */
 static ipu_status plan_units(liveness *l, const uint32_t *home, int64_t *offsets, int64_t *scratch)
 {
     *scratch = 0;
     for (size_t u = 0; u < l->units.n; u++) {
         unit *planned = &l->units.at[u];
-        l->tenants.n  = 0;
-        for (size_t i = planned->first; i < planned->first + planned->n; i++) {
-            const entry *e = &l->entries.at[i];
-            if (home[e->id] != u + 1) continue;
-            if (!ipu__push(&l->tenants, (ipu__tenant){e->id, e->first, e->last, l->bytes[e->id], 0}))
-                return ipu__fail_memory();
-        }
-        if (!ipu__memory_plan(l->tenants.at, l->tenants.n, &planned->bytes)) return ipu__fail_memory();
-        for (size_t i = 0; i < l->tenants.n; i++) offsets[l->tenants.at[i].id] = l->tenants.at[i].offset;
+        if (!collect_tenants(l, planned, (uint32_t)u + 1, home)) return ipu__fail_memory();
+        reuse_memory(l, planned);
+        if (!plan_tenants(l, offsets, &planned->bytes)) return ipu__fail_memory();
         if (u < l->c->functions.n)
             l->bytes[l->c->g->variables.n + u] = planned->bytes;
         else if (planned->bytes > *scratch)
@@ -457,7 +552,8 @@ ipu_status ipu__liveness_plan(ipu__compiler *c)
     l.mark            = ipu__alloc_zeroed(l.n_ids * sizeof *l.mark);
     l.direct          = ipu__alloc_zeroed(l.n_ids * sizeof *l.direct);
     l.bytes           = ipu__alloc_zeroed(l.n_ids * sizeof *l.bytes);
-    if (l.states && l.mark && l.direct && l.bytes)
+    l.tenant_of       = ipu__alloc_zeroed(l.n_ids * sizeof *l.tenant_of);
+    if (l.states && l.mark && l.direct && l.bytes && l.tenant_of)
         status = walk_all(&l);
     else
         ipu__fail_memory();
@@ -466,6 +562,9 @@ ipu_status ipu__liveness_plan(ipu__compiler *c)
     ipu__free(l.mark);
     ipu__free(l.direct);
     ipu__free(l.bytes);
+    ipu__free(l.tenant_of);
+    ipu__array_fini(&l.reuses);
+    ipu__array_fini(&l.leaders);
     ipu__array_fini(&l.seen);
     ipu__array_fini(&l.loops);
     ipu__array_fini(&l.pending);

@@ -273,6 +273,29 @@ static void a_chain_keeps_its_input_and_shares_the_rest(void **state)
     assert_int_equal(planned(g, &p, 1), 3 * BYTES);
 }
 
+static void add(ipu_program p, ipu_tensor a, ipu_tensor b, ipu_tensor out)
+{
+    ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){a, b, out}, 3);
+}
+
+/* input -> t0 -> t1 ... by kernels that may write over what they read. */
+static void kernels_write_over_inputs_that_end_there(void **state)
+{
+    (void)state;
+    for (int reused = 0; reused < 2; reused++) {
+        ipu_graph  *g     = new_graph();
+        ipu_program p     = ipu_program_sequence(g);
+        ipu_tensor  input = variable(g, IPU_UINT32, IPU_SHAPE(SIZE), "input"), t[10];
+        ipu_graph_add_host_write(g, "input", input);
+        for (int i = 0; i < 10; i++) {
+            t[i] = ipu_graph_clone(g, input, "t");
+            add(p, i ? t[i - 1] : input, input, t[i]);
+        }
+        if (reused) add(p, t[3], input, t[9]); /* t[3] lives on, so t[4] needs memory of its own */
+        assert_int_equal(planned(g, &p, 1), (reused ? 3 : 2) * BYTES);
+    }
+}
+
 static void what_a_later_turn_reads_is_not_shared(void **state)
 {
     (void)state;
@@ -408,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sharing_memory_changes_no_result),
         cmocka_unit_test(a_chain_keeps_its_input_and_shares_the_rest),
+        cmocka_unit_test(kernels_write_over_inputs_that_end_there),
         cmocka_unit_test(what_a_later_turn_reads_is_not_shared),
         cmocka_unit_test(a_write_in_one_branch_only_does_not_end_a_value),
         cmocka_unit_test(several_programs_share_their_scratch),

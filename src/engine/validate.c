@@ -67,6 +67,8 @@ static ipu_status check_numbers(const ipu_executable *exe)
 {
     REQUIRE(exe->replication >= 1 && exe->replication <= MOST_REPLICAS, "number", 0, "replicas");
     REQUIRE(exe->n_counters <= exe->code.n, "number", 2, "loops");
+    REQUIRE(exe->start == IPU__NONE || (exe->programs.n > 0 && exe->start == exe->programs.n - 1), "number",
+            6, "the program to start with");
     REQUIRE(exe->n_workers >= 1 && exe->n_workers <= MOST_WORKERS, "number", 1, "workers");
     const int64_t bytes[] = {exe->variable_bytes, exe->gather_bytes, exe->staging_bytes, exe->unshared_bytes};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)

@@ -14,13 +14,12 @@
 /* As kernels.c decides: an input in the memory of an output only where the kernel allows it. */
 static bool clashes(const ipu__exe_kernel *k, const int64_t *bytes, int in, int out)
 {
-    const ipu_kernel_def *def = k->call.def;
     if (bytes[in] == 0 || bytes[out] == 0) return false;
     if (k->place[in] >= k->place[out] + (uint64_t)bytes[out]
         || k->place[out] >= k->place[in] + (uint64_t)bytes[in])
         return false;
-    bool may_share = def->operands[out].shares == in || def->operands[in].shares == out;
-    return !may_share || k->place[in] != k->place[out] || bytes[in] != bytes[out];
+    return !ipu__kernel_may_share(&k->call, in, out) || k->place[in] != k->place[out]
+        || bytes[in] != bytes[out];
 }
 
 static ipu_status check_kernel(const ipu__validator *v, size_t i)

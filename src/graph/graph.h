@@ -217,6 +217,8 @@ struct ipu_graph {
     IPU_ARRAY(ipu__stream) streams;
     IPU_ARRAY(ipu__remote_buffer) remote_buffers;
     IPU_ARRAY(ipu__host_handle) host_handles; /* from 0 */
+    ipu_tensor none;  /* stands for operands of kernels that are absent; null until needed */
+    uint32_t   start; /* program that runs when an engine is created; 0: none */
     IPU_ARRAY(ipu__program) programs;
     IPU_ARRAY(ipu__function) functions;
     IPU_ARRAY(ipu__kernel_step) kernel_steps;

@@ -34,3 +34,12 @@ const char *ipu__attribute_kind_text(ipu_attribute_kind kind)
                                        [IPU_ATTRIBUTE_INTS]  = "a list of ints"};
     return (size_t)kind < sizeof text / sizeof *text ? text[kind] : "of no known kind";
 }
+
+bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out)
+{
+    const ipu_kernel_operand *operands = call->def->operands;
+    const ipu_kernel_value   *a = &call->operand[in], *b = &call->operand[out];
+    if (a->type != b->type || a->shape.rank != b->shape.rank) return false;
+    if (memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.rank * sizeof *a->shape.dim) != 0) return false;
+    return operands[out].shares == in || operands[in].shares == out || operands[out].shares == IPU_SHARES_ANY;
+}

@@ -58,6 +58,9 @@ static inline bool ipu__kernel_has(const ipu_kernel_call *call, int i)
     return !(shape->rank == 1 && shape->dim[0] == 0);
 }
 
+/* Whether input `in` and output `out` may be the same memory, element on element. */
+bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out);
+
 /* What the call would be on the chip: a split over tiles, as one superstep. */
 typedef struct ipu_kernel_plan {
     int64_t     n_tiles;        /* tiles that have work */

@@ -225,9 +225,29 @@ bool ipu__parse_dims(ipu__parser *p, ipu__position at)
                            ipu__shape_str(&p->shape));
 }
 
+/* ---- the lexer ---- */
+
+void ipu__parse_advance(ipu__parser *p, ipu__position *at, const char *text, size_t n)
+{
+    *at      = p->where;
+    p->token = (ipu__slice){text, n};
+    for (size_t i = 0; i < n; i++) {
+        p->where.column++;
+        if (text[i] == '\n') p->where = (ipu__position){p->where.line + 1, 1};
+    }
+}
+
+void *ipu__parse_lexer_alloc(ipu__parser *p, size_t bytes)
+{
+    size_t size = (bytes + 15) / 16 * 16;
+    if (size > sizeof p->lexer_memory - p->lexer_used) return NULL;
+    p->lexer_used += size;
+    return p->lexer_memory + p->lexer_used - size;
+}
+
 /* ---- the driver ---- */
 
-static void parser_fini(ipu__parser *p)
+void ipu__parser_fini(ipu__parser *p)
 {
     ipu__arena_fini(&p->arena);
     ipu__side_fini(&p->side);
@@ -247,20 +267,8 @@ static void parser_fini(ipu__parser *p)
     ipu__array_fini(&p->programs);
 }
 
-/* `buffer` is the text and two 0 bytes, which flex wants there. */
-static ipu_status run_grammar(ipu__parser *p, char *buffer, size_t bytes)
-{
-    yyscan_t scanner;
-    if (ipu__grammar_lex_init_extra(p, &scanner) != 0) return ipu__fail_memory();
-    if (!ipu__grammar__scan_buffer(buffer, bytes + 2, scanner)) return ipu__fail_memory();
-    int result = ipu__grammar_parse(p, scanner);
-    ipu__grammar_lex_destroy(scanner);
-    if (result == 0 && !p->g) ipu__parse_fail(p, p->where, "expected a graph, found the end of the text");
-    if (result != 0 && p->status == IPU_OK) ipu__parse_memory(p);
-    return p->status;
-}
-
-static ipu_status parse_copy(ipu__parser *p, const char *text, size_t bytes)
+/* flex wants two 0 bytes after the text. */
+static ipu_status parse_copy(ipu__parser *p, const char *text, size_t bytes, ipu__grammar_fn grammar)
 {
     char *buffer = ipu__alloc(bytes + 2);
     if (!buffer) return ipu__fail_memory();
@@ -271,7 +279,7 @@ static ipu_status parse_copy(ipu__parser *p, const char *text, size_t bytes)
     locale_t   c      = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (c) {
         locale_t before = uselocale(c);
-        status          = run_grammar(p, buffer, bytes);
+        status          = grammar(p, buffer, bytes + 2);
         uselocale(before);
         freelocale(c);
     } else {
@@ -279,6 +287,37 @@ static ipu_status parse_copy(ipu__parser *p, const char *text, size_t bytes)
     }
     ipu__free(buffer);
     return status;
+}
+
+ipu_status ipu__parse_text(ipu__parser *p, const char *text, size_t bytes, const char *side_file,
+                           ipu__grammar_fn grammar)
+{
+    if (bytes > IPU__TEXT_BYTES) return ipu__fail(IPU_INVALID, "%s: the text is larger than 1 GiB", p->name);
+    ipu__location before = ipu__here();
+    ipu_status    status = IPU_OK;
+    p->where             = (ipu__position){1, 1};
+    if (side_file) {
+        status       = ipu__side_read(&p->side, side_file);
+        p->has_side  = true;
+        p->side_left = p->side.n_bytes;
+    }
+    if (status == IPU_OK) status = parse_copy(p, text, bytes, grammar);
+    ipu_here(before.file, before.line);
+    return status;
+}
+
+/* ---- graphs ---- */
+
+static ipu_status run_grammar(ipu__parser *p, char *buffer, size_t bytes)
+{
+    yyscan_t scanner;
+    if (ipu__grammar_lex_init_extra(p, &scanner) != 0) return ipu__fail_memory();
+    if (!ipu__grammar__scan_buffer(buffer, bytes, scanner)) return ipu__fail_memory();
+    int result = ipu__grammar_parse(p, scanner);
+    ipu__grammar_lex_destroy(scanner);
+    if (result == 0 && !p->g) ipu__parse_fail(p, p->where, "expected a graph, found the end of the text");
+    if (result != 0 && p->status == IPU_OK) ipu__parse_memory(p);
+    return p->status;
 }
 
 static ipu_status hand_over(ipu__parser *p, ipu_parsed *out)
@@ -296,20 +335,11 @@ ipu_status ipu_graph_parse(const char *text, size_t bytes, const char *name,
                            const ipu_codelet *const *codelets, size_t n_codelets, const char *side_file,
                            ipu_parsed *out)
 {
-    *out = (ipu_parsed){0};
-    if (bytes > IPU__TEXT_BYTES) return ipu__fail(IPU_INVALID, "%s: the text is larger than 1 GiB", name);
-    ipu__location before = ipu__here();
-    ipu__parser   p      = {.name = name, .records = codelets, .n_records = n_codelets, .where = {1, 1}};
-    ipu_status    status = IPU_OK;
-    if (side_file) {
-        status      = ipu__side_read(&p.side, side_file);
-        p.has_side  = true;
-        p.side_left = p.side.n_bytes;
-    }
-    if (status == IPU_OK) status = parse_copy(&p, text, bytes);
+    *out               = (ipu_parsed){0};
+    ipu__parser p      = {.name = name, .records = codelets, .n_records = n_codelets};
+    ipu_status  status = ipu__parse_text(&p, text, bytes, side_file, run_grammar);
     if (status == IPU_OK) status = hand_over(&p, out);
     if (status != IPU_OK) ipu_graph_destroy(p.g);
-    parser_fini(&p);
-    ipu_here(before.file, before.line);
+    ipu__parser_fini(&p);
     return status;
 }

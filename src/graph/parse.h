@@ -1,4 +1,5 @@
-/* What the grammar (parse.y), the lexer (lex.l) and the builder (parse.c, parse_program.c) share.
+/* What the grammar (parse.y), the lexer (lex.l) and the builder (parse.c, parse_program.c) share; the grammar
+ * of models uses words, values and errors too.
  *
  * The grammar calls the functions below as it recognises things; each builds its part of the graph by the
  * public functions and returns false once it has noted an error. Positions are those of the text.
@@ -114,6 +115,17 @@ bool ipu__parse_value(ipu__parser *p, ipu__position at, ipu__slice text);
 /* p->ints as p->shape. */
 bool ipu__parse_dims(ipu__parser *p, ipu__position at);
 
+/* What flex's actions and allocations come to: nothing is freed singly, nothing grows. */
+void  ipu__parse_advance(ipu__parser *p, ipu__position *at, const char *text, size_t n);
+void *ipu__parse_lexer_alloc(ipu__parser *p, size_t bytes);
+
+/* Reads the side file (NULL: none) and calls `grammar` with a copy of the text that ends in the two 0 bytes
+ * flex wants (`bytes` counts them), in the C locale. The caller's location is restored. */
+typedef ipu_status (*ipu__grammar_fn)(ipu__parser *p, char *buffer, size_t bytes);
+ipu_status ipu__parse_text(ipu__parser *p, const char *text, size_t bytes, const char *side_file,
+                           ipu__grammar_fn grammar);
+void       ipu__parser_fini(ipu__parser *p);
+
 /* ---- parse_view.c ---- */
 
 bool ipu__parse_loop(ipu__parser *p, ipu__position at, int64_t count, int64_t stride);
@@ -138,6 +150,8 @@ bool ipu__parse_variable(ipu__parser *p, ipu__position at, ipu__declared d, ipu_
 /* Values to follow, of this type; p->shape is kept by the caller. */
 void ipu__parse_expect_values(ipu__parser *p, ipu_type type);
 bool ipu__parse_hash(ipu__parser *p, ipu__position at, const char *hash);
+/* That there are `n` of them. */
+bool ipu__parse_check_values(ipu__parser *p, ipu__position at, int64_t n);
 bool ipu__parse_constant(ipu__parser *p, ipu__position at, ipu__declared d, ipu_type type, ipu__at where);
 bool ipu__parse_replication_index(ipu__parser *p, ipu__position at, ipu__declared d, ipu__at where);
 bool ipu__parse_initial_value(ipu__parser *p, ipu__position at, ipu_tensor t, ipu__at where);

@@ -58,7 +58,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
     STREAM "stream" REPLICATE "replicate" BROADCAST "broadcast" REMOTE "remote" ROWS "rows"
     HOST_WRITE "host_write" HOST_READ "host_read"
     COMPUTE_SET "compute_set" VERTEX "vertex" ON "on" CYCLES "cycles" AT "at" AS "as"
-    FUNCTION "function" PROGRAM "program"
+    FUNCTION "function" PROGRAM "program" START "start"
     EXECUTE "execute" KERNEL "kernel" COPY "copy" READ "read" WRITE "write"
     REMOTE_READ "remote_read" REMOTE_WRITE "remote_write"
     REPEAT "repeat" WHILE_TRUE "while_true" WHILE_FALSE "while_false" IF "if" ELSE "else"
@@ -102,6 +102,7 @@ declarations: %empty | declarations declaration;
 
 declaration: codelet | variable | handle | compute_set
     | FUNCTION declared at block { TRY(ipu__parse_function(p, @1, $2, $4, $3)); }
+    | START at block { HERE(@1, $2); ipu_graph_add_start(p->g, $3); BUILT(@1); }
     | PROGRAM at '{' { TRY(ipu__parse_open(p, @1, $2)); } steps '}' { PUSH(programs, ipu__parse_close(p)); };
 
 /* ---- codelets ---- */
@@ -276,7 +277,7 @@ ref: word | LABEL;
 word: IDENT | GRAPH | TARGET | IPUS | TILES | REPLICATION | CODELET | MULTI | IN | OUT | INOUT | STATE
     | VECTOR | POINTER | VECTORS | VAR | CONST | REPLICATION_INDEX | INIT | HASH | STREAM | REPLICATE
     | BROADCAST | REMOTE | ROWS | HOST_WRITE | HOST_READ | COMPUTE_SET | VERTEX | ON | CYCLES | AT | AS
-    | FUNCTION | PROGRAM | EXECUTE | KERNEL | COPY | READ | WRITE | REMOTE_READ | REMOTE_WRITE | REPEAT | WHILE_TRUE
+    | FUNCTION | PROGRAM | START | EXECUTE | KERNEL | COPY | READ | WRITE | REMOTE_READ | REMOTE_WRITE | REPEAT | WHILE_TRUE
     | WHILE_FALSE | IF | ELSE | SWITCH | CASE | DEFAULT | SEQUENCE | CALL | SYNC | INTERNAL | EXTERNAL
     | GLOBAL | PRINT | ABORT_IF | ERROR | WRITE_UNDEF | CROSS_REPLICA_COPY;
 

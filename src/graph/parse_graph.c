@@ -69,7 +69,7 @@ bool ipu__parse_hash(ipu__parser *p, ipu__position at, const char *hash)
     return true;
 }
 
-static bool check_values(ipu__parser *p, ipu__position at, int64_t n)
+bool ipu__parse_check_values(ipu__parser *p, ipu__position at, int64_t n)
 {
     size_t found = p->values.n / ipu_type_size(p->value_type);
     return (found == (uint64_t)n && p->values.n % ipu_type_size(p->value_type) == 0)
@@ -85,7 +85,7 @@ bool ipu__parse_constant(ipu__parser *p, ipu__position at, ipu__declared d, ipu_
     const char *name = ipu__parse_name_of(p, d.label, d.name);
     if (!name) return false;
     ipu__shape_count(&p->shape, &n);
-    if (!check_values(p, at, n)) return false;
+    if (!ipu__parse_check_values(p, at, n)) return false;
     ipu__parse_here(p, at, where);
     return place_variable(p, at, d.label, ipu_graph_add_constant(p->g, type, p->shape, values(p), name));
 }
@@ -100,7 +100,7 @@ bool ipu__parse_replication_index(ipu__parser *p, ipu__position at, ipu__declare
 
 bool ipu__parse_initial_value(ipu__parser *p, ipu__position at, ipu_tensor t, ipu__at where)
 {
-    if (!check_values(p, at, ipu_tensor_n_elements(t))) return false;
+    if (!ipu__parse_check_values(p, at, ipu_tensor_n_elements(t))) return false;
     ipu__parse_here(p, at, where);
     ipu_graph_set_initial_value(p->g, t, values(p));
     return ipu__parse_built(p, at);

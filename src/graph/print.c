@@ -25,7 +25,7 @@ void ipu__print_line(ipu__printer *p)
     }
     if (p->out.n > IPU__TEXT_BYTES)
         ipu__print_fail(p, ipu__fail(IPU_INVALID,
-                                     "printing the graph: the text would be larger than 1 GiB; "
+                                     "printing: the text would be larger than 1 GiB; "
                                      "give a side file for its constants, or print fewer programs"));
 }
 
@@ -86,7 +86,7 @@ static void print_declared(ipu__printer *p, const ipu__labels *labels, const cha
 
 /* ---- views ---- */
 
-static void print_dims(ipu__printer *p, const ipu_shape *shape)
+void ipu__print_dims(ipu__printer *p, const ipu_shape *shape)
 {
     for (int d = 0; d < shape->rank; d++) ipu__text_add(&p->out, "%s%" PRId64, d ? "," : "[", shape->dim[d]);
     if (shape->rank) print_string(p, "]");
@@ -167,7 +167,7 @@ void ipu__print_view(ipu__printer *p, uint32_t id)
         ipu__piece_text(&p->out, "", &piece);
     }
     print_string(p, "}");
-    print_dims(p, &view.shape);
+    ipu__print_dims(p, &view.shape);
     if (recast) ipu__text_add(&p->out, " as %s", ipu_type_name(view.type));
 }
 
@@ -207,7 +207,7 @@ static void print_values(ipu__printer *p, ipu_type type, const void *data, size_
     print_string(p, "}");
 }
 
-static void print_data(ipu__printer *p, ipu_type type, const void *data, int64_t n)
+void ipu__print_data(ipu__printer *p, ipu_type type, const void *data, int64_t n)
 {
     print_string(p, " = ");
     if (!p->with_side || n <= IPU__TEXT_IN_FULL) {
@@ -231,9 +231,9 @@ static void print_variables(ipu__printer *p)
         print_declared(p, &p->variables, v->name, id);
         if (v->kind != IPU__REPLICATION_INDEX) {
             ipu__text_add(&p->out, " %s", ipu_type_name(v->type));
-            print_dims(p, &v->shape);
+            ipu__print_dims(p, &v->shape);
         }
-        if (v->kind == IPU__CONSTANT) print_data(p, v->type, v->data, v->n_elements);
+        if (v->kind == IPU__CONSTANT) ipu__print_data(p, v->type, v->data, v->n_elements);
         print_mapping(p, v);
         ipu__print_at(p, v->location);
         print_string(p, ";");
@@ -248,7 +248,7 @@ static void print_initial_values(ipu__printer *p)
         ipu__print_line(p);
         print_string(p, "init ");
         ipu__print_view(p, initial->view);
-        print_data(p, view.type, initial->data, view.n_elements);
+        ipu__print_data(p, view.type, initial->data, view.n_elements);
         ipu__print_at(p, initial->location);
         print_string(p, ";");
     }
@@ -399,7 +399,7 @@ static void print_functions(ipu__printer *p)
 
 /* ---- the whole ---- */
 
-static void print_graph(ipu__printer *p, const ipu__body *programs, size_t n)
+static void print_graph(ipu__printer *p)
 {
     const ipu_graph *g = p->g;
     print_string(p, "graph target ");
@@ -413,28 +413,28 @@ static void print_graph(ipu__printer *p, const ipu__body *programs, size_t n)
     print_streams(p);
     print_compute_sets(p);
     print_functions(p);
-    for (size_t i = 0; i < n && p->status == IPU_OK; i++) {
+    if (g->start) {
+        ipu__print_line(p);
+        print_string(p, "start");
+        ipu__print_block(p, (ipu__body){g->start, (uint32_t)g->programs.at[g->start].steps.n});
+    }
+    for (size_t i = 0; i < p->n_bodies && p->status == IPU_OK; i++) {
         ipu__print_line(p);
         print_string(p, "program");
-        ipu__print_at(p, g->programs.at[programs[i].program].location);
-        ipu__print_block(p, programs[i]);
+        ipu__print_at(p, g->programs.at[p->bodies[i].program].location);
+        ipu__print_block(p, p->bodies[i]);
     }
     print_string(p, "\n}\n");
 }
 
-static ipu_status print_all(ipu__printer *p, const ipu__body *programs, size_t n, const char *side_file,
-                            char **out)
+/* Numbers have a point, whatever language the program around us speaks. */
+ipu_status ipu__print_finish(ipu__printer *p, void (*print)(ipu__printer *p), const char *side_file,
+                             char **out)
 {
-    ipu_graph *g = p->g;
-    if (!find_shared(g, variable_name, g->variables.n, &p->variables)
-        || !find_shared(g, compute_set_name, g->compute_sets.n, &p->compute_sets)
-        || !find_shared(g, function_name, g->functions.n, &p->functions))
-        return ipu__fail_memory();
-    /* Numbers have a point, whatever language the program around us speaks. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return ipu__fail_memory();
     locale_t before = uselocale(c);
-    print_graph(p, programs, n);
+    print(p);
     uselocale(before);
     freelocale(c);
     if (p->status != IPU_OK) return p->status;
@@ -442,6 +442,16 @@ static ipu_status print_all(ipu__printer *p, const ipu__body *programs, size_t n
     if (side_file) IPU_TRY(ipu__side_write(&p->side, side_file));
     *out = ipu__text_take(&p->out);
     return *out ? IPU_OK : ipu__fail_memory();
+}
+
+static ipu_status print_all(ipu__printer *p, const char *side_file, char **out)
+{
+    ipu_graph *g = p->g;
+    if (!find_shared(g, variable_name, g->variables.n, &p->variables)
+        || !find_shared(g, compute_set_name, g->compute_sets.n, &p->compute_sets)
+        || !find_shared(g, function_name, g->functions.n, &p->functions))
+        return ipu__fail_memory();
+    return ipu__print_finish(p, print_graph, side_file, out);
 }
 
 static ipu_status take_bodies(const ipu_graph *g, const ipu_program *programs, size_t n, ipu__body *out)
@@ -462,9 +472,10 @@ ipu_status ipu_graph_print(ipu_graph *g, const ipu_program *programs, size_t n, 
     if (g->status != IPU_OK) return ipu__fail(g->status, "%s", ipu_graph_message(g));
     ipu__body *bodies = n > SIZE_MAX / sizeof *bodies ? NULL : ipu__alloc(n * sizeof *bodies);
     if (!bodies) return ipu__fail_memory();
-    ipu__printer p      = {.g = g, .flags = flags, .with_side = side_file != NULL};
-    ipu_status   status = take_bodies(g, programs, n, bodies);
-    if (status == IPU_OK) status = print_all(&p, bodies, n, side_file, out);
+    ipu__printer p = {
+        .g = g, .flags = flags, .with_side = side_file != NULL, .bodies = bodies, .n_bodies = n};
+    ipu_status status = take_bodies(g, programs, n, bodies);
+    if (status == IPU_OK) status = print_all(&p, side_file, out);
     ipu__free(bodies);
     ipu__text_fini(&p.out);
     ipu__side_writer_fini(&p.side);

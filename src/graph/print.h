@@ -1,5 +1,5 @@
 /* What the two halves of the printer share: print.c writes the parts of a graph, print_program.c the
- * steps of programs. */
+ * steps of programs. Models print their own section with what is said here to be for all. */
 #ifndef IPU_GRAPH_PRINT_H
 #define IPU_GRAPH_PRINT_H
 
@@ -20,7 +20,9 @@ typedef struct ipu__labels {
 } ipu__labels;
 
 typedef struct ipu__printer {
-    ipu_graph        *g; /* the root */
+    ipu_graph        *g; /* the root; NULL: the text is no graph's */
+    const ipu__body  *bodies;
+    size_t            n_bodies; /* programs to print */
     unsigned          flags;
     ipu__text         out;
     int               depth; /* of indentation */
@@ -35,6 +37,14 @@ typedef struct ipu__printer {
 void ipu__print_line(ipu__printer *p); /* a new line, indented */
 /* Keep the first failure: ipu__print_fail(p, ipu__fail(...)). */
 void ipu__print_fail(ipu__printer *p, ipu_status status);
+/* "[4,8]", nothing for a scalar. */
+void ipu__print_dims(ipu__printer *p, const ipu_shape *shape);
+/* " = {1, 2}", or by hash if there is a side file and the values are many. */
+void ipu__print_data(ipu__printer *p, ipu_type type, const void *data, int64_t n);
+/* Calls `print`, writes the side file (NULL: none) and takes the text. */
+ipu_status ipu__print_finish(ipu__printer *p, void (*print)(ipu__printer *p), const char *side_file,
+                             char **out);
+/* Those below are for graphs. */
 void ipu__print_label(ipu__printer *p, const ipu__labels *labels, const char *name, uint32_t id);
 void ipu__print_view(ipu__printer *p, uint32_t view);
 /* " at "file":line", if locations were asked for. */

@@ -433,6 +433,18 @@ void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tens
         ipu__graph_fail_memory(p.graph);
 }
 
+void ipu_graph_add_start(ipu_graph *graph, ipu_program steps)
+{
+    if (!begin(__func__, steps)) return;
+    ipu_graph *g = graph->root;
+    if (g != steps.graph->root) {
+        ipu__graph_fail(g, IPU_INVALID, "ipu_graph_add_start: the program belongs to another graph");
+        return;
+    }
+    if (g->start == 0) g->start = ipu_program_sequence(g).id;
+    if (g->start) ipu_program_add((ipu_program){g, g->start}, steps);
+}
+
 /* ---- kernels ---- */
 
 static bool copy_attributes(ipu_graph *g, const ipu_attribute *attributes, size_t n, ipu_kernel_call *call)
@@ -489,6 +501,32 @@ static bool check_outputs(ipu_program p, const ipu__kernel_step *step)
     return true;
 }
 
+static ipu_tensor none_of(ipu_graph *g)
+{
+    if (g->none.id == 0) g->none = ipu_graph_add_constant(g, IPU_FLOAT, IPU_SHAPE(0), "", "none");
+    return g->none;
+}
+
+/* All operands in the record's order; optional ones that are null or, all of them, left out are absent. */
+static bool take_operands(ipu_graph *g, const ipu_kernel_def *def, const ipu_tensor *operands, size_t n,
+                          ipu_tensor *out)
+{
+    size_t n_required = 0, next = 0;
+    for (int i = 0; i < def->n_operands; i++) n_required += !def->operands[i].optional;
+    if (n != (size_t)def->n_operands && n != n_required) {
+        ipu__graph_fail(g, IPU_INVALID, "kernel \"%s\": %zu operands: expected %d", def->name, n,
+                        def->n_operands);
+        return false;
+    }
+    for (int i = 0; i < def->n_operands; i++) {
+        bool is_left_out = def->operands[i].optional && n != (size_t)def->n_operands;
+        out[i]           = is_left_out ? none_of(g) : operands[next++];
+        if (out[i].id == 0 && def->operands[i].optional) out[i] = none_of(g);
+        if (!ipu__graph_has(g, "ipu_program_add_kernel", out[i])) return false;
+    }
+    return true;
+}
+
 void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
                             size_t n_attributes, const ipu_tensor *operands, size_t n_operands)
 {
@@ -496,17 +534,12 @@ void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribu
     ipu_graph            *g   = p.graph->root;
     const ipu_kernel_def *def = find_kernel(p, kernel);
     if (!def) return;
-    if (n_operands != (size_t)def->n_operands) {
-        ipu__graph_fail(g, IPU_INVALID, "kernel \"%s\": %zu operands: expected %d", def->name, n_operands,
-                        def->n_operands);
-        return;
-    }
+    ipu_tensor all[IPU__MAX_OPERANDS];
+    if (!take_operands(g, def, operands, n_operands, all)) return;
     ipu__kernel_step step = {.call = {.def = def, .n_operands = def->n_operands}};
-    for (size_t i = 0; i < n_operands; i++) {
-        if (!ipu__graph_has(g, __func__, operands[i])) return;
-        step.views[i]        = operands[i].id;
-        step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(operands[i]),
-                                                  ipu_tensor_shape(operands[i])};
+    for (int i = 0; i < def->n_operands; i++) {
+        step.views[i]        = all[i].id;
+        step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(all[i]), ipu_tensor_shape(all[i])};
     }
     if (!copy_attributes(g, attributes, n_attributes, &step.call)) return;
     ipu_status status = def->check(&step.call);

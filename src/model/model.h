@@ -16,21 +16,23 @@
 #define IPU__NO_BLOCK UINT32_MAX
 
 typedef enum ipu__value_kind {
-    IPU__VALUE_OP,        /* an output of op `of` */
+    IPU__VALUE_OP, /* an output of op `of` */
     IPU__VALUE_INPUT,
     IPU__VALUE_PARAMETER,
     IPU__VALUE_STATE,
     IPU__VALUE_CONSTANT,
-    IPU__VALUE_CARRIED,   /* in a loop body: carried value `at` of block `of` */
-    IPU__VALUE_INDEX      /* in a loop body: the turn of block `of` */
+    IPU__VALUE_CARRIED, /* in a loop body: carried value `at` of block `of` */
+    IPU__VALUE_INDEX    /* in a loop body: the turn of block `of` */
 } ipu__value_kind;
 
 typedef struct ipu__model_value {
     ipu__value_kind kind;
-    uint32_t        of, at; /* op and output number; block and number */
-    uint32_t        block;  /* where it is defined */
-    const void     *data;   /* CONSTANT: the values. PARAMETER, STATE: initial ones or NULL. In the arena */
-    uint32_t        update; /* PARAMETER, STATE: the value it takes after a run; 0: keeps its own */
+    uint32_t        of, at;  /* op and output number; block and number */
+    uint32_t        block;   /* where it is defined */
+    const void     *data;    /* CONSTANT: the values. PARAMETER, STATE: initial ones or NULL. In the arena */
+    ipu_initial     initial; /* PARAMETER, STATE: without data */
+    uint32_t        key;     /* of random initial values */
+    uint32_t        update;  /* PARAMETER, STATE: the value it takes after a run; 0: keeps its own */
     uint32_t        location;
 } ipu__model_value;
 
@@ -70,18 +72,21 @@ typedef struct ipu__model_output {
 } ipu__model_output;
 
 struct ipu_model {
-    ipu_builder base; /* first: a model's builder is the model */
+    ipu_builder base;                   /* first: a model's builder is the model */
     IPU_ARRAY(ipu__model_value) values; /* parallel to base.values */
     IPU_ARRAY(ipu__model_op) ops;
     IPU_ARRAY(ipu__block) blocks;
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
     IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
-    ipu__map names; /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
-    uint32_t block; /* ops go there */
-    uint32_t seed;  /* id of the state that random ops draw from; 0: none yet */
-    uint32_t seed_value;
-    uint32_t recompute; /* ops emitted now get this number */
+    ipu__map               files;       /* names of source files, to locations */
+    ipu__map               names;       /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
+    uint32_t               block;       /* ops go there */
+    uint32_t               seed;        /* id of the state that random ops draw from; 0: none yet */
+    uint32_t               seed_value, n_keys;
+    uint32_t               recompute;    /* ops emitted now get this number */
+    uint32_t               n_recomputes; /* numbers given so far */
+    struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */
     IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
 };
 
@@ -94,14 +99,27 @@ static inline ipu_value ipu__model_handle(const ipu_model *m, uint32_t id)
 
 extern const ipu__builder_class ipu__model_class;
 
-uint32_t    ipu__model_here(ipu_model *m);
+/* A value of kind `v.kind` in the block being built; null after an error. `name` NULL: none. */
+ipu_value ipu__model_add_value(ipu_model *m, ipu_kernel_value type, const char *name, ipu__model_value v);
+/* An op with its outputs, at the end of the block being built: `op` tells all but outputs, block and location;
+ * `in` is copied. Fills out[0..n_out). */
+ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32_t *in,
+                             const ipu_kernel_value *types, ipu_value *out);
+
+/* Whether the block being built may use it: it was made there or in a block around. */
+bool ipu__model_sees(const ipu_model *m, uint32_t id);
+/* What an op emitted now uses for value `id`: itself, or a copy computed again (recompute.c). */
+uint32_t ipu__model_substitute(ipu_model *m, uint32_t id);
+
+uint32_t ipu__model_here(ipu_model *m);
 /* "net.c:12: " or "". */
 const char *ipu__model_where(const ipu_model *m, uint32_t location, char buffer[512]);
 
 /* The call of an op of kind OP: types and shapes of inputs and outputs, attributes. */
 ipu_kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op);
 
-/* A model of its own with the same ids. NULL: memory. */
+/* A model with the same ids that may be changed; names, attributes and data are those of `m`, which
+ * outlives it. NULL: memory. */
 ipu_model *ipu__model_copy(const ipu_model *m);
 
 /* Everything refers to what exists, is defined before it is used, in types and shapes that infer gives: for
@@ -116,7 +134,8 @@ ipu_status ipu__model_fuse(ipu_model *m, bool *changed);
 
 /* Uses of each value by id (ops that are not dead, yields, outputs, updates). Owned: ipu__free. NULL: memory. */
 uint32_t *ipu__model_count_uses(const ipu_model *m);
-/* Replace uses of value `from` by `to` everywhere (ops, yields, outputs, updates). */
+/* Replace uses of value `from` by `to` everywhere (ops, yields, outputs, updates). One walk over the model: a
+ * pass that replaces many keeps a table of its own. */
 void ipu__model_replace(ipu_model *m, uint32_t from, uint32_t to);
 
 #endif

@@ -164,7 +164,7 @@ ipu_value ipu_named(ipu_builder *b, ipu_value v, const char *name)
 /* ---- constants ---- */
 
 /* Overflow must not pass silently: sizes are in int64 and bytes. */
-static ipu_status check_extent(const char *what, const ipu_kernel_value *v)
+ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v)
 {
     int64_t n = (int64_t)ipu_type_size(v->type), limit = (int64_t)1 << 54;
     if (v->shape.rank < 0 || v->shape.rank > IPU_MAX_RANK)
@@ -197,7 +197,7 @@ static bool check_constant(ipu_builder *b, const char *caller, const ipu_kernel_
     if (b->status != IPU_OK) return false;
     if ((unsigned)value->type >= IPU_N_TYPES)
         ipu__builder_fail(b, IPU_INVALID, "%s: there is no type %d", caller, (int)value->type);
-    else if (check_extent(caller, value) != IPU_OK)
+    else if (ipu__builder_check_extent(caller, value) != IPU_OK)
         ipu__builder_fail(b, IPU_INVALID, "%s", ipu_message());
     return b->status == IPU_OK;
 }
@@ -279,11 +279,12 @@ static void fail_emit(ipu_builder *b, const ipu_op_def *op, const ipu_value *in,
     ipu__text_fini(&text);
 }
 
-static bool take_inputs(ipu_builder *b, const ipu_op_def *op, const ipu_value *in, size_t n_in, ipu_value *all,
-                        ipu_kernel_call *call)
+static bool take_inputs(ipu_builder *b, const ipu_op_def *op, const ipu_value *in, size_t n_in,
+                        ipu_value *all, ipu_kernel_call *call)
 {
     if (n_in > (size_t)op->n_in) {
-        ipu__builder_fail(b, IPU_INVALID, "%s: %zu inputs: expected at most %d", op->kernel.name, n_in, op->n_in);
+        ipu__builder_fail(b, IPU_INVALID, "%s: %zu inputs: expected at most %d", op->kernel.name, n_in,
+                          op->n_in);
         return false;
     }
     for (int i = 0; i < op->n_in; i++) {
@@ -310,7 +311,7 @@ static ipu_status infer(const ipu_op_def *op, ipu_kernel_call *call)
     ipu_kernel_value *out = call->operand + op->n_in;
     for (int i = 0; i < ipu__op_n_out(op); i++) out[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     IPU_TRY(op->infer(call, out));
-    for (int i = 0; i < ipu__op_n_out(op); i++) IPU_TRY(check_extent(op->kernel.name, &out[i]));
+    for (int i = 0; i < ipu__op_n_out(op); i++) IPU_TRY(ipu__builder_check_extent(op->kernel.name, &out[i]));
     call->n_operands = op->kernel.n_operands;
     return IPU_OK;
 }
@@ -350,8 +351,8 @@ void ipu_emit(ipu_builder *b, const char *name, const ipu_attribute *attributes,
                           ipu__op_n_out(op), n_out);
         return;
     }
-    ipu_kernel_call call = {.def = &op->kernel, .attributes = attributes, .n_attributes = n_attributes,
-                            .n_operands = op->n_in};
+    ipu_kernel_call call = {
+        .def = &op->kernel, .attributes = attributes, .n_attributes = n_attributes, .n_operands = op->n_in};
     if (!take_inputs(b, op, in, n_in, all_in, &call)) return;
     ipu_status status = infer(op, &call);
     if (status != IPU_OK) {

@@ -26,11 +26,12 @@ typedef struct ipu__builder_class {
 
 struct ipu_builder {
     const ipu__builder_class *class;
-    ipu_status                status;
-    char                     *message; /* NULL: "" */
-    ipu__arena                arena;   /* names, attributes */
+    ipu_status status;
+    char      *message;                   /* NULL: "" */
+    ipu__arena arena;                     /* names, attributes */
     IPU_ARRAY(ipu__builder_value) values; /* by id; 0 unused */
     ipu__text scope;                      /* "encoder/layer3/", or empty */
+    uint32_t  next_key;                   /* of random ops: which of them draws which numbers */
 };
 
 ipu_status ipu__builder_init(ipu_builder *b, const ipu__builder_class *class);
@@ -45,6 +46,9 @@ void ipu__builder_fail(ipu_builder *b, ipu_status status, const char *format, ..
 
 /* False after an error, or (which is then one) if `v` is null or of another builder. */
 bool ipu__builder_has(ipu_builder *b, const char *caller, ipu_value v);
+
+/* IPU_OK, or INVALID: a dimension is negative, or there are too many bytes to count. */
+ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v);
 
 /* A copy in the arena that outlives the caller's. */
 ipu_status ipu__builder_keep_attributes(ipu_builder *b, ipu_kernel_call *call);

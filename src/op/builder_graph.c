@@ -10,7 +10,6 @@ typedef struct graph_builder {
     ipu_graph  *g;
     ipu_program program;
     IPU_ARRAY(ipu_tensor) tensors; /* by id; 0 unused */
-    ipu_tensor none;               /* stands for an operand that is absent */
 } graph_builder;
 
 static graph_builder *self(ipu_builder *b) { return (graph_builder *)b; }
@@ -31,22 +30,13 @@ static ipu_status add(graph_builder *gb, ipu_tensor t, ipu_value *out)
     return gb->base.status;
 }
 
-static ipu_tensor absent(graph_builder *gb)
-{
-    if (gb->none.id == 0)
-        gb->none = ipu_graph_add_constant(gb->g, IPU_FLOAT, IPU_SHAPE(0), "", "none");
-    return gb->none;
-}
-
 static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_call *call, const ipu_value *in,
                        ipu_value *out)
 {
     graph_builder *gb = self(b);
     ipu_tensor     operands[IPU__MAX_OPERANDS];
-    for (int i = 0; i < op->n_in; i++) {
-        operands[i] = in[i].id ? gb->tensors.at[in[i].id] : absent(gb);
-        if (op->view && !in[i].id) operands[i] = (ipu_tensor){gb->g, 0};
-    }
+    for (int i = 0; i < op->n_in; i++)
+        operands[i] = in[i].id ? gb->tensors.at[in[i].id] : (ipu_tensor){gb->g, 0};
     if (op->view) return add(gb, op->view(gb->g, call, operands), &out[0]);
     for (int i = op->n_in; i < call->n_operands; i++) {
         operands[i] = ipu_graph_add_variable(gb->g, call->operand[i].type, call->operand[i].shape, NULL);
@@ -99,7 +89,8 @@ ipu_value ipu_builder_value(ipu_builder *b, ipu_tensor t)
     ipu_value out = {b, 0};
     if (b->status != IPU_OK) return out;
     if (b->class != &graph_class)
-        ipu__builder_fail(b, IPU_INVALID, "ipu_builder_value: this builder is a model's, which has no tensors");
+        ipu__builder_fail(b, IPU_INVALID,
+                          "ipu_builder_value: this builder is a model's, which has no tensors");
     else if (!ipu__graph_has(self(b)->g, __func__, t) || add(self(b), t, &out) != IPU_OK)
         ipu__builder_fail(b, IPU_INVALID, "%s", ipu_message());
     return out;

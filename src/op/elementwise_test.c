@@ -12,8 +12,9 @@
 
 static ipu_kernel_call call_of(ipu_type type, ipu_shape shape)
 {
-    return (ipu_kernel_call){
-        .def = &ipu__op_add.kernel, .n_operands = 3, .operand = {{type, shape}, {type, shape}, {type, shape}}};
+    return (ipu_kernel_call){.def        = &ipu__op_add.kernel,
+                             .n_operands = 3,
+                             .operand    = {{type, shape}, {type, shape}, {type, shape}}};
 }
 
 /* Of two scalars given by their bits (low bytes first): by the meaning and by the implementation, which

@@ -1,48 +1,126 @@
-/* matmul: out = a x b, with an optional batch dimension in front and either operand transposed.
+/* matmul: out = a x b, with broadcast batch dimensions in front and either operand transposed.
  *
  * Sums run over ascending k in the accumulating type (float for half) and every operation is
  * rounded; an implementation may order sums otherwise and then agrees to rounding.
  */
 #include "op/matmul.h"
 
-#include <string.h>
-
+#include "base/alloc.h"
 #include "graph/graph.h"
+#include "ipu/matmul.h"
+#include "op/builder.h"
+#include "op/matmul_types.h"
+
+/* weak until merged */
+ipu_value ipu__sum_like(ipu_builder *b, ipu_value from, ipu_value like) __attribute__((weak));
 
 enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 
+/* ---- shapes ---- */
+
+/* An operand as a stack of matrices; a vector has a dimension of 1 added in front or behind. */
+typedef struct stack {
+    int     rank; /* of the batch */
+    int64_t dim[IPU_MAX_RANK], rows, columns;
+} stack;
+
+static stack stack_of(const ipu_shape *s, bool is_left)
+{
+    stack out = {.rank = s->rank > 2 ? s->rank - 2 : 0, .rows = 1, .columns = 1};
+    for (int i = 0; i < out.rank; i++) out.dim[i] = s->dim[i];
+    if (s->rank == 1)
+        *(is_left ? &out.columns : &out.rows) = s->dim[0];
+    else {
+        out.rows    = s->dim[s->rank - 2];
+        out.columns = s->dim[s->rank - 1];
+    }
+    return out;
+}
+
+static void swap(int64_t *a, int64_t *b)
+{
+    int64_t old = *a;
+    *a          = *b;
+    *b          = old;
+}
+
+/* Batch dimension `i` of `rank`, when dimensions are counted from the last and missing ones are 1. */
+static int64_t batch_dim(const stack *s, int rank, int i)
+{
+    return i < rank - s->rank ? 1 : s->dim[i - (rank - s->rank)];
+}
+
+/* A batch that shares b: rows of all matrices of a follow one another. */
+static void flatten(ipu__matmul *mm)
+{
+    if (mm->transpose_a) return;
+    for (int i = 0; i < mm->rank; i++)
+        if (mm->b_step[i] != 0 || (mm->a_step[i] == 0 && mm->dim[i] > 1)) return;
+    mm->m *= mm->batch;
+    mm->batch = 1;
+    mm->rank  = 0;
+}
+
+static void get_steps(ipu__matmul *mm, const stack *a, const stack *b)
+{
+    int64_t a_step = mm->m * mm->k, b_step = mm->k * mm->n;
+    mm->rank  = a->rank > b->rank ? a->rank : b->rank;
+    mm->batch = 1;
+    for (int i = mm->rank - 1; i >= 0; i--) {
+        int64_t a_dim = batch_dim(a, mm->rank, i), b_dim = batch_dim(b, mm->rank, i);
+        mm->dim[i]    = a_dim == 1 ? b_dim : a_dim;
+        mm->a_step[i] = a_dim == 1 ? 0 : a_step;
+        mm->b_step[i] = b_dim == 1 ? 0 : b_step;
+        a_step *= a_dim;
+        b_step *= b_dim;
+        mm->batch *= mm->dim[i];
+    }
+}
+
 ipu__matmul ipu__matmul_get(const ipu_kernel_call *call)
 {
-    const ipu_shape *out = &call->operand[OUT].shape, *a = &call->operand[A].shape;
-    int64_t          transpose_a = ipu__op_int(call, "transpose_a");
-    int64_t          transpose_b = ipu__op_int(call, "transpose_b");
-    int         row = out->rank - 2, column = out->rank - 1;
-    ipu__matmul mm = {.batch       = out->rank == 3 ? out->dim[0] : 1,
-                      .m           = out->dim[row],
-                      .n           = out->dim[column],
-                      .k           = a->dim[transpose_a ? row : column],
-                      .transpose_a = transpose_a != 0,
-                      .transpose_b = transpose_b != 0};
-    mm.a_m         = mm.transpose_a ? 1 : mm.k;
-    mm.a_k         = mm.transpose_a ? mm.m : 1;
-    mm.b_k         = mm.transpose_b ? 1 : mm.n;
-    mm.b_n         = mm.transpose_b ? mm.k : 1;
+    stack       a = stack_of(&call->operand[A].shape, true), b = stack_of(&call->operand[B].shape, false);
+    ipu__matmul mm = {.transpose_a = ipu__op_int(call, "transpose_a") != 0,
+                      .transpose_b = ipu__op_int(call, "transpose_b") != 0};
+    if (mm.transpose_a) swap(&a.rows, &a.columns);
+    if (mm.transpose_b) swap(&b.rows, &b.columns);
+    mm.m   = a.rows;
+    mm.k   = a.columns;
+    mm.n   = b.columns;
+    mm.a_m = mm.transpose_a ? 1 : mm.k;
+    mm.a_k = mm.transpose_a ? mm.m : 1;
+    mm.b_k = mm.transpose_b ? 1 : mm.n;
+    mm.b_n = mm.transpose_b ? mm.k : 1;
+    get_steps(&mm, &a, &b);
+    flatten(&mm);
     return mm;
+}
+
+void ipu__matmul_at(const ipu__matmul *mm, int64_t i, int64_t *a, int64_t *b)
+{
+    *a = *b = 0;
+    for (int d = mm->rank - 1; d >= 0; d--) {
+        int64_t at = i % mm->dim[d];
+        i /= mm->dim[d];
+        *a += at * mm->a_step[d];
+        *b += at * mm->b_step[d];
+    }
 }
 
 ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts)
 {
-    if (mm->batch >= n_parts)
-        return (ipu__matmul_part){ipu__op_part(mm->batch, 1, part, n_parts), {0, mm->m}};
-    return (ipu__matmul_part){{0, mm->batch}, ipu__op_part(mm->m, 1, part, n_parts)};
+    const int64_t    few = 96; /* rows of a part: with fewer, reading all of b for them costs too much */
+    ipu__matmul_part all = {{0, mm->batch}, {0, mm->m}, {0, mm->n}};
+    if (mm->batch >= 2 * n_parts || (mm->batch == n_parts && mm->batch > 1))
+        all.batch = ipu__op_part(mm->batch, 1, part, n_parts);
+    else if (mm->m < few * n_parts && mm->n >= mm->m && mm->n >= 16 * n_parts)
+        all.column = ipu__op_part(mm->n, 16, part, n_parts);
+    else
+        all.row = ipu__op_part(mm->m, 1, part, n_parts);
+    return all;
 }
 
 /* ---- by type ---- */
-
-static float    float_of_float(float x) { return x; }
-static double   double_of_double(double x) { return x; }
-static uint32_t word_of_int(int32_t x) { return (uint32_t)x; }
-static int32_t  int_of_word(uint32_t x) { return (int32_t)x; }
 
 /* The meaning, for one matrix of the batch. Sum: the type that accumulates. */
 #define REF(T, Sum, load, store)                                                                    \
@@ -59,161 +137,84 @@ static int32_t  int_of_word(uint32_t x) { return (int32_t)x; }
             }                                                                                       \
     }
 
-/* A row of b, or a piece of it, as sums want it. */
-#define LOAD_ROW(T, Sum, load)                                         \
-    static void row_##T(const T *from, int64_t stride, int n, Sum *to) \
-    {                                                                  \
-        for (int j = 0; j < n; j++) to[j] = load(from[j * stride]);    \
-    }
-LOAD_ROW(float, float, float_of_float)
-LOAD_ROW(double, double, double_of_double)
-LOAD_ROW(int32_t, uint32_t, word_of_int)
+IPU__MATMUL_TYPES(REF)
 
-static void row_ipu_half(const ipu_half *from, int64_t stride, int n, float *to)
-{
-    if (stride == 1) {
-        ipu_half_to_floats(from, to, (size_t)n);
-        return;
-    }
-    for (int j = 0; j < n; j++) to[j] = ipu_half_to_float(from[j * stride]);
-}
-
-/* The same sums, up to ROWS x COLUMNS of them at a time, each in the same order: a row of b is
- * loaded once for all of them. STEP: a fixed inner length, which makes vector code. */
-enum { ROWS = 8, COLUMNS = 256, STEP = 16 };
-
-#define PLAIN(T, Sum, load, store)                                                                           \
-    typedef struct block_##T {                                                                               \
-        Sum sum[ROWS][COLUMNS], row[COLUMNS];                                                                \
-    } block_##T;                                                                                             \
-    static void add_row_##T(Sum *restrict sum, const Sum *restrict row, Sum factor, int columns)             \
-    {                                                                                                        \
-        for (int j = 0; j < columns; j += STEP)                                                              \
-            for (int l = j; l < j + STEP; l++) sum[l] += factor * row[l];                                    \
-    }                                                                                                        \
-    static void do_block_##T(const ipu__matmul *mm, const T *x, const T *y, T *to, int rows, int columns,    \
-                             block_##T *block)                                                               \
-    {                                                                                                        \
-        memset(block, 0, sizeof *block);                                                                     \
-        for (int64_t p = 0; p < mm->k; p++) {                                                                \
-            row_##T(y + p * mm->b_k, mm->b_n, columns, block->row);                                          \
-            for (int i = 0; i < rows; i++)                                                                   \
-                add_row_##T(block->sum[i], block->row, load(x[i * mm->a_m + p * mm->a_k]), columns);         \
-        }                                                                                                    \
-        for (int i = 0; i < rows; i++)                                                                       \
-            for (int j = 0; j < columns; j++) to[i * mm->n + j] = store(block->sum[i][j]);                   \
-    }                                                                                                        \
-    static void plain_##T(const ipu__matmul *mm, const void *a, const void *b, void *out, ipu_interval rows, \
-                          void *scratch)                                                                     \
-    {                                                                                                        \
-        for (int64_t i = rows.begin; i < rows.end; i += ROWS)                                                \
-            for (int64_t j = 0; j < mm->n; j += COLUMNS) {                                                   \
-                int64_t down = rows.end - i, across = mm->n - j;                                             \
-                do_block_##T(mm, (const T *)a + i * mm->a_m, (const T *)b + j * mm->b_n,                     \
-                             (T *)out + i * mm->n + j, (int)(down < ROWS ? down : ROWS),                     \
-                             (int)(across < COLUMNS ? across : COLUMNS), scratch);                           \
-            }                                                                                                \
-    }
-
-#define MATMUL(T, Sum, load, store) REF(T, Sum, load, store) PLAIN(T, Sum, load, store)
-MATMUL(float, float, float_of_float, float_of_float)
-MATMUL(double, double, double_of_double, double_of_double)
-MATMUL(ipu_half, float, ipu_half_to_float, ipu_half_from_float)
-MATMUL(int32_t, uint32_t, word_of_int, int_of_word) /* unsigned: it wraps */
-
-static const struct {
-    void (*ref)(const ipu__matmul *mm, const void *a, const void *b, void *out);
-    void (*plain)(const ipu__matmul *mm, const void *a, const void *b, void *out, ipu_interval rows,
-                  void *scratch);
-    size_t scratch_bytes;
-} by_type[IPU_N_TYPES] = {
-    /* all NULL: not a type that multiplies */
-    [IPU_FLOAT]  = {ref_float, plain_float, sizeof(block_float)},
-    [IPU_DOUBLE] = {ref_double, plain_double, sizeof(block_double)},
-    [IPU_HALF]   = {ref_ipu_half, plain_ipu_half, sizeof(block_ipu_half)},
-    [IPU_INT32]  = {ref_int32_t, plain_int32_t, sizeof(block_int32_t)},
+static void (*const ref_by_type[IPU_N_TYPES])(const ipu__matmul *mm, const void *a, const void *b,
+                                              void *out) = {
+/* NULL: not a type that multiplies */
+#define X(T, Sum, load, store) [IPU_TYPE_OF(T)] = ref_##T,
+    IPU__MATMUL_TYPES(X)
+#undef X
 };
 
-/* ---- check ---- */
+static void matmul_ref(const ipu_kernel_call *call, void *const *operand)
+{
+    ipu__matmul mm    = ipu__matmul_get(call);
+    ipu_type    type  = call->operand[OUT].type;
+    int64_t     bytes = (int64_t)ipu_type_size(type);
+    for (int64_t i = 0; i < mm.batch; i++) {
+        int64_t a, b;
+        ipu__matmul_at(&mm, i, &a, &b);
+        ref_by_type[type](&mm, (char *)operand[A] + a * bytes, (char *)operand[B] + b * bytes,
+                          (char *)operand[OUT] + i * mm.m * mm.n * bytes);
+    }
+}
 
-static ipu_status check_flag(const ipu_kernel_call *call, const char *name, bool *out)
+/* ---- infer ---- */
+
+static ipu_status check_flag(const ipu_kernel_call *call, const char *name, int operand, bool *out)
 {
     int64_t value = ipu__op_int(call, name);
     if (value != 0 && value != 1)
         return ipu__fail(IPU_INVALID, "matmul: attribute \"%s\" must be 0 or 1, found %lld", name,
                          (long long)value);
+    if (value && call->operand[operand].shape.rank < 2)
+        return ipu__fail(IPU_INVALID, "matmul: %s = 1, but \"%s\" %s is a vector", name,
+                         call->def->operands[operand].name, ipu__shape_str(&call->operand[operand].shape));
     *out = value;
     return IPU_OK;
 }
 
-static ipu_status infer_shape(const ipu_kernel_value *v, bool transpose_a, bool transpose_b, ipu_shape *out)
+static ipu_status infer_batch(const ipu_kernel_call *call, const stack *a, const stack *b, ipu_shape *out)
 {
-    const ipu_shape *a = &v[A].shape, *b = &v[B].shape;
-    const char      *a_text = ipu__shape_str(a), *b_text = ipu__shape_str(b);
-    const char      *a_note = transpose_a ? " transposed" : "", *b_note = transpose_b ? " transposed" : "";
-    int              rank = a->rank;
-    if ((rank != 2 && rank != 3) || b->rank != rank)
-        return ipu__fail(IPU_INVALID, "matmul: expected operands of rank 2, or all of rank 3: a %s x b %s",
-                         a_text, b_text);
-    if (rank == 3 && a->dim[0] != b->dim[0])
-        return ipu__fail(IPU_INVALID, "matmul: batch dimensions differ: a %s x b %s", a_text, b_text);
-    if (a->dim[rank - 1 - transpose_a] != b->dim[rank - 2 + transpose_b])
-        return ipu__fail(IPU_INVALID, "matmul: inner dimensions differ: a %s%s x b %s%s", a_text, a_note,
-                         b_text, b_note);
-    *out               = *a;
-    out->dim[rank - 2] = a->dim[rank - 2 + transpose_a];
-    out->dim[rank - 1] = b->dim[rank - 1 - transpose_b];
+    out->rank = a->rank > b->rank ? a->rank : b->rank;
+    for (int i = 0; i < out->rank; i++) {
+        int64_t x = batch_dim(a, out->rank, i), y = batch_dim(b, out->rank, i);
+        if (x != y && x != 1 && y != 1)
+            return ipu__fail(
+                IPU_INVALID,
+                "matmul: batch dimensions do not broadcast: a %s x b %s: counted from the last they "
+                "must be equal or 1",
+                ipu__shape_str(&call->operand[A].shape), ipu__shape_str(&call->operand[B].shape));
+        out->dim[i] = x == 1 ? y : x;
+    }
     return IPU_OK;
 }
 
 static ipu_status matmul_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     bool transpose_a = false, transpose_b = false;
-    IPU_TRY(check_flag(call, "transpose_a", &transpose_a));
-    IPU_TRY(check_flag(call, "transpose_b", &transpose_b));
+    IPU_TRY(check_flag(call, "transpose_a", A, &transpose_a));
+    IPU_TRY(check_flag(call, "transpose_b", B, &transpose_b));
     IPU_TRY(ipu__op_want_same_type(call, A, B));
-    out->type = call->operand[A].type;
-    if (!by_type[out->type].ref)
-        return ipu__fail(IPU_INVALID, "matmul: expected float, half, double or int32, found %s",
-                         ipu_type_name(out->type));
-    return infer_shape(call->operand, transpose_a, transpose_b, &out->shape);
-}
-
-/* ---- running ---- */
-
-/* Matrix `i` of the batch, of `elements` elements each. */
-static void *matrix(void *operand, ipu_type type, int64_t i, int64_t elements)
-{
-    return (char *)operand + (size_t)(i * elements) * ipu_type_size(type);
-}
-
-static void matmul_ref(const ipu_kernel_call *call, void *const *operand)
-{
-    ipu__matmul mm   = ipu__matmul_get(call);
-    ipu_type    type = call->operand[OUT].type;
-    for (int64_t i = 0; i < mm.batch; i++)
-        by_type[type].ref(&mm, matrix(operand[A], type, i, mm.m * mm.k),
-                          matrix(operand[B], type, i, mm.k * mm.n),
-                          matrix(operand[OUT], type, i, mm.m * mm.n));
-}
-
-static size_t plain_scratch_bytes(const ipu_kernel_call *call, int n_parts)
-{
-    (void)n_parts;
-    return by_type[call->operand[OUT].type].scratch_bytes;
-}
-
-static ipu_status plain_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
-                            int part, int n_parts)
-{
-    (void)state;
-    ipu__matmul      mm   = ipu__matmul_get(call);
-    ipu__matmul_part mine = ipu__matmul_part_get(&mm, part, n_parts);
-    ipu_type         type = call->operand[OUT].type;
-    for (int64_t i = mine.batch.begin; i < mine.batch.end; i++)
-        by_type[type].plain(&mm, matrix(operand[A], type, i, mm.m * mm.k),
-                            matrix(operand[B], type, i, mm.k * mm.n),
-                            matrix(operand[OUT], type, i, mm.m * mm.n), mine.row, scratch);
+    if (!ref_by_type[call->operand[A].type])
+        return ipu__fail(IPU_INVALID,
+                         "matmul: expected float, half, bfloat16, double, int32 or int64, found %s",
+                         ipu_type_name(call->operand[A].type));
+    IPU_TRY(ipu__op_want_rank(call, A, 1, IPU_MAX_RANK));
+    IPU_TRY(ipu__op_want_rank(call, B, 1, IPU_MAX_RANK));
+    const ipu_shape *x = &call->operand[A].shape, *y = &call->operand[B].shape;
+    stack            a = stack_of(x, true), b = stack_of(y, false);
+    if (transpose_a) swap(&a.rows, &a.columns);
+    if (transpose_b) swap(&b.rows, &b.columns);
+    if (a.columns != b.rows)
+        return ipu__fail(IPU_INVALID, "matmul: inner dimensions differ: a %s%s x b %s%s", ipu__shape_str(x),
+                         transpose_a ? " transposed" : "", ipu__shape_str(y),
+                         transpose_b ? " transposed" : "");
+    *out = (ipu_kernel_value){.type = call->operand[A].type};
+    IPU_TRY(infer_batch(call, &a, &b, &out->shape));
+    if (x->rank > 1) out->shape.dim[out->shape.rank++] = a.rows;
+    if (y->rank > 1) out->shape.dim[out->shape.rank++] = b.columns;
     return IPU_OK;
 }
 
@@ -223,9 +224,82 @@ static double matmul_work(const ipu_kernel_call *call)
     return 2.0 * (double)mm.batch * (double)mm.m * (double)mm.n * (double)mm.k;
 }
 
+/* ---- gradient ---- */
+
+static ipu_value with_shape(ipu_builder *b, ipu_value v, const int64_t *dim, int rank)
+{
+    return ipu__emit1(b, "reshape", IPU__WITH(IPU__INTS("shape", dim, rank)), IPU__IN(v));
+}
+
+/* A vector as a matrix, and the gradient of the product with the dimension that the vector lacks. */
+static ipu_value as_matrix(ipu_builder *b, ipu_value v, bool is_left)
+{
+    if (ipu_value_rank(v) != 1) return v;
+    int64_t n = ipu_value_dim(v, 0), dim[] = {is_left ? 1 : n, is_left ? n : 1};
+    return with_shape(b, v, dim, 2);
+}
+
+static ipu_value as_product(ipu_builder *b, ipu_value v, bool left_is_vector, bool right_is_vector)
+{
+    if (!left_is_vector && !right_is_vector) return v;
+    ipu_shape s = ipu_value_shape(v);
+    if (left_is_vector) {
+        if (!right_is_vector && s.rank > 0) s.dim[s.rank] = s.dim[s.rank - 1];
+        s.dim[right_is_vector ? s.rank : s.rank - 1] = 1;
+        s.rank++;
+    }
+    if (right_is_vector) s.dim[s.rank++] = 1;
+    return with_shape(b, v, s.dim, s.rank);
+}
+
+/* Rows of all matrices as those of one. */
+static ipu_value as_one(ipu_builder *b, ipu_value v)
+{
+    int64_t columns = ipu_value_dim(v, -1), rows = 1;
+    for (int i = 0; i < ipu_value_rank(v) - 1; i++) rows *= ipu_value_dim(v, i);
+    return with_shape(b, v, (int64_t[]){rows, columns}, 2);
+}
+
+static ipu_value back_to(ipu_builder *b, ipu_value d, ipu_value like, ipu_value original)
+{
+    ipu_shape shape = ipu_value_shape(original);
+    d               = ipu__sum_like(b, d, like);
+    if (ipu_value_rank(original) != 1) return d;
+    return with_shape(b, d, shape.dim, shape.rank);
+}
+
+static void matmul_grad(ipu__gradient *g)
+{
+    ipu_builder *b  = g->b;
+    bool         ta = ipu__op_int(g->call, "transpose_a") != 0, tb = ipu__op_int(g->call, "transpose_b") != 0;
+    ipu_value    x = as_matrix(b, g->in[A], true), y = as_matrix(b, g->in[B], false);
+    ipu_value    d = as_product(b, g->d_out[0], ipu_value_rank(g->in[A]) == 1, ipu_value_rank(g->in[B]) == 1);
+    if (g->wanted[A]) {
+        ipu_value dx = ta ? ipu_matmul_with(b, y, d, tb, true) : ipu_matmul_with(b, d, y, false, !tb);
+        g->d_in[A]   = back_to(b, dx, x, g->in[A]);
+    }
+    if (!g->wanted[B]) return;
+    if (!ta && ipu_value_rank(y) == 2 && ipu_value_rank(x) > 2) { /* one product instead of a sum of many */
+        x = as_one(b, x);
+        d = as_one(b, d);
+    }
+    ipu_value dy = tb ? ipu_matmul_with(b, d, x, true, ta) : ipu_matmul_with(b, x, d, !ta, false);
+    g->d_in[B]   = back_to(b, dy, y, g->in[B]);
+}
+
+/* ---- the record ---- */
+
 static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OUTPUT("out")};
 
 static const ipu_kernel_impl implementations[] = {
+    {
+        .name          = "xsmm",
+        .fits          = ipu__matmul_xsmm_fits,
+        .scratch_bytes = ipu__matmul_xsmm_scratch_bytes,
+        .prepare       = ipu__matmul_xsmm_prepare,
+        .release       = ipu__free,
+        .run           = ipu__matmul_xsmm_run,
+    },
     {
         .name          = "onednn",
         .fits          = ipu__matmul_onednn_fits,
@@ -234,7 +308,12 @@ static const ipu_kernel_impl implementations[] = {
         .release       = ipu__matmul_onednn_release,
         .run           = ipu__matmul_onednn_run,
     },
-    {.name = "plain", .fits = ipu__op_fits_always, .scratch_bytes = plain_scratch_bytes, .run = plain_run},
+    {
+        .name          = "plain",
+        .fits          = ipu__op_fits_always,
+        .scratch_bytes = ipu__matmul_plain_scratch_bytes,
+        .run           = ipu__matmul_plain_run,
+    },
 };
 
 static const ipu_op_attribute attributes[] = {
@@ -242,24 +321,44 @@ static const ipu_op_attribute attributes[] = {
     {.name = "transpose_b", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the last two dimensions of b swapped"},
 };
 
-static const char *const samples[] = {"float[3,4], float[4,5]", "float[2,4,3], float[2,4,5]; transpose_a=1",
-                                      NULL};
+static const char *const samples[] = {
+    "float[3,4], float[4,5]",
+    "float[2,4,3], float[2,4,5]; transpose_a=1",
+    "float[2,3,4], float[2,5,4]; transpose_b=1",
+    "float[4,3], float[2,5,4]; transpose_a=1 transpose_b=1",
+    "float[2,1,3,4], float[5,4,2]",
+    "float[2,3,3,4], float[4,6]",
+    "float[4], float[4]",
+    "float[4], float[3,4,2]",
+    "float[2,3,4], float[4]",
+    "float[3,0], float[0,5]",
+    "float[0,4], float[4,5]",
+    "float[9,33], float[33,257]",
+    "float[64,100], float[100,65]",
+    "float[65,100], float[130,100]; transpose_b=1",
+    "int32[7,8], int32[8,9]",
+    "int64[7,8], int64[8,9]",
+    NULL,
+};
 
 const ipu_op_def ipu__op_matmul = {
     .kernel       = {.name              = "matmul",
                      .operands          = operands,
-                     .n_operands        = 3,
+                     .n_operands        = IPU__COUNT(operands),
                      .check             = ipu__op_check,
                      .ref               = matmul_ref,
                      .work              = matmul_work,
                      .plan              = ipu__matmul_plan,
                      .implementations   = implementations,
-                     .n_implementations = 2},
+                     .n_implementations = IPU__COUNT(implementations)},
     .n_in         = 2,
     .family       = "matmul",
-    .summary      = "matrix product, batched, either operand transposed",
+    .summary      = "matrix product, batched and broadcast, either operand transposed",
+    .flags        = IPU__OP_BATCHED,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = matmul_infer,
+    .grad         = matmul_grad,
     .samples      = samples,
+    .onnx         = "MatMul:1,9,13",
 };

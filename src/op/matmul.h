@@ -6,24 +6,45 @@
 
 enum { IPU__MATMUL_A, IPU__MATMUL_B, IPU__MATMUL_OUT };
 
-/* out[b,m,n] = sum over k of a[b,m,k] * b[b,k,n]; strides in elements, as the operands lie. */
+/* out[i,m,n] = sum over k of a[i,m,k] * b[i,k,n]; strides in elements, as the operands lie. */
 typedef struct ipu__matmul {
     int64_t batch, m, n, k;
     int64_t a_m, a_k; /* strides of a */
     int64_t b_k, b_n;
     bool    transpose_a, transpose_b;
+    /* The batch by dimensions, and how far a step in one moves in a and b: 0 where they are broadcast. */
+    int     rank;
+    int64_t dim[IPU_MAX_RANK], a_step[IPU_MAX_RANK], b_step[IPU_MAX_RANK];
 } ipu__matmul;
 
-/* The call must have passed `check`. */
+/* The call must have passed `check`. A batch that shares b and does not transpose a is one tall matrix. */
 ipu__matmul ipu__matmul_get(const ipu_kernel_call *call);
 
-/* What one part does: batches [batch.begin, batch.end), in each of them rows [row.begin, row.end). Whole
- * batches where there are enough of them. */
+/* Where matrix `i` of the batch begins in a and b, in elements. */
+void ipu__matmul_at(const ipu__matmul *mm, int64_t i, int64_t *a, int64_t *b);
+
+/* What one part does: batches [batch.begin, batch.end), in each of them rows [row.begin, row.end) and columns
+ * [column.begin, column.end). Whole batches where there are enough of them; then rows, or columns if there are
+ * many and few rows, so that both operands are read by as few parts as can be. */
 typedef struct ipu__matmul_part {
-    ipu_interval batch, row;
+    ipu_interval batch, row, column;
 } ipu__matmul_part;
 
 ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts);
+
+/* ---- matmul_plain.c: any type, sums in the order of `ref` ---- */
+
+size_t     ipu__matmul_plain_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void *const *operand,
+                                 void *scratch, int part, int n_parts);
+
+/* ---- matmul_xsmm.c: float, half, bfloat16 ---- */
+
+bool       ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+size_t     ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+ipu_status ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                void *scratch, int index, int n_parts);
 
 /* ---- matmul_onednn.c: float ---- */
 
@@ -50,6 +71,9 @@ typedef struct ipu__amp {
     double        load_cycles;   /* of the weights of a pass */
     double        n_workers;
 } ipu__amp;
+
+/* As `type` finds it (half or float). */
+ipu_status ipu__amp_get(ipu_type type, const ipu_target *target, ipu__amp *out);
 
 /* PopLibs' 1x1 vertex: `groups` products of `positions` x (in_groups * inputs) x (out_groups * units). */
 double ipu__amp_1x1_cycles(const ipu__amp *amp, double groups, double positions, double in_groups,

@@ -41,16 +41,30 @@ static ipu_status fail_dnnl(dnnl_status_t status, const char *what)
         if (status_ != dnnl_success) return fail_dnnl(status_, (what)); \
     } while (0)
 
+/* Whether matrices of the batch follow one another in both operands. */
+static bool is_stack(const ipu__matmul *mm)
+{
+    int64_t a = mm->m * mm->k, b = mm->k * mm->n;
+    for (int i = mm->rank - 1; i >= 0; i--) {
+        if (mm->dim[i] > 1 && (mm->a_step[i] != a || mm->b_step[i] != b)) return false;
+        a *= mm->dim[i];
+        b *= mm->dim[i];
+    }
+    return true;
+}
+
 /* Matrices one primitive takes at once: all of a part that has whole ones, else one. */
 static int64_t n_at_once(const ipu__matmul *mm, const ipu__matmul_part *mine)
 {
-    bool whole = mine->row.end - mine->row.begin == mm->m;
+    bool whole = mine->row.end - mine->row.begin == mm->m && mine->column.end - mine->column.begin == mm->n
+              && is_stack(mm);
     return whole ? mine->batch.end - mine->batch.begin : 1;
 }
 
 static bool is_empty(const ipu__matmul_part *mine)
 {
-    return mine->batch.begin == mine->batch.end || mine->row.begin == mine->row.end;
+    return mine->batch.begin == mine->batch.end || mine->row.begin == mine->row.end
+        || mine->column.begin == mine->column.end;
 }
 
 typedef struct descs {
@@ -70,11 +84,12 @@ static ipu_status describe(const ipu__matmul *mm, const ipu__matmul_part *mine, 
                            descs *out, dnnl_primitive_desc_t *out_primitive)
 {
     int64_t               batch = n_at_once(mm, mine), rows = mine->row.end - mine->row.begin;
+    int64_t               columns = mine->column.end - mine->column.begin;
     dnnl_matmul_desc_t    matmul;
     dnnl_primitive_attr_t attributes;
     TRY_DNNL(describe_memory(&out->a, batch, rows, mm->k, mm->m * mm->k, mm->a_m, mm->a_k), "describe a");
-    TRY_DNNL(describe_memory(&out->b, batch, mm->k, mm->n, mm->k * mm->n, mm->b_k, mm->b_n), "describe b");
-    TRY_DNNL(describe_memory(&out->out, batch, rows, mm->n, mm->m * mm->n, mm->n, 1), "describe out");
+    TRY_DNNL(describe_memory(&out->b, batch, mm->k, columns, mm->k * mm->n, mm->b_k, mm->b_n), "describe b");
+    TRY_DNNL(describe_memory(&out->out, batch, rows, columns, mm->m * mm->n, mm->n, 1), "describe out");
     TRY_DNNL(dnnl_matmul_desc_init(&matmul, &out->a, &out->b, NULL, &out->out), "describe the product");
     TRY_DNNL(dnnl_primitive_attr_create(&attributes), "make attributes");
     dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
@@ -192,9 +207,12 @@ ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, v
                                {DNNL_ARG_SCRATCHPAD, p->scratch}};
     TRY_DNNL(dnnl_memory_set_data_handle(p->scratch, scratch), "use the scratch memory");
     for (int64_t i = mine.batch.begin; i < mine.batch.end; i += step) {
-        float *a   = (float *)operand[IPU__MATMUL_A] + i * mm.m * mm.k + mine.row.begin * mm.a_m;
-        float *b   = (float *)operand[IPU__MATMUL_B] + i * mm.k * mm.n;
-        float *out = (float *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n + mine.row.begin * mm.n;
+        int64_t a_at, b_at;
+        ipu__matmul_at(&mm, i, &a_at, &b_at);
+        float *a   = (float *)operand[IPU__MATMUL_A] + a_at + mine.row.begin * mm.a_m;
+        float *b   = (float *)operand[IPU__MATMUL_B] + b_at + mine.column.begin * mm.b_n;
+        float *out = (float *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n + mine.row.begin * mm.n
+                   + mine.column.begin;
         TRY_DNNL(dnnl_memory_set_data_handle(p->a, a), "use a");
         TRY_DNNL(dnnl_memory_set_data_handle(p->b, b), "use b");
         TRY_DNNL(dnnl_memory_set_data_handle(p->out, out), "use out");

@@ -102,7 +102,7 @@ static double amp_block(const void *unit, const problem *p, const split *s)
 
 /* ---- by type ---- */
 
-static ipu_status get_amp(ipu_type type, const ipu_target *target, ipu__amp *out)
+ipu_status ipu__amp_get(ipu_type type, const ipu_target *target, ipu__amp *out)
 {
     bool   is_half = type == IPU_HALF;
     double bytes_per_cycle;
@@ -159,7 +159,7 @@ ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *targe
     IPU_TRY(ipu__op_constant(target, "exchange_receive_bytes_per_cycle", &p.receive_bytes_per_cycle));
     if (has_amp) {
         ipu__amp amp;
-        IPU_TRY(get_amp(type, target, &amp));
+        IPU_TRY(ipu__amp_get(type, target, &amp));
         search_both(&p, amp.units, amp_block, &amp, &best);
     } else {
         loop_unit unit = {.loop = {26, 1, 14}, .n_workers = (double)ipu_target_n_workers(target)};

@@ -61,6 +61,33 @@ static void every_matrix_of_a_batch_has_its_own_product(void **unused)
     assert_int_equal(out[1], 3 * 30 + 4 * 40);
 }
 
+/* numpy's rules, on numbers that tell where they came from. */
+static void batches_broadcast_and_vectors_lose_their_dimension(void **unused)
+{
+    (void)unused;
+    int64_t a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40, 50, 60}, out[6];
+    void   *operand[] = {a, b, out};
+    /* a: two of 1 x 2, b: one batch of three of 2 x 1 */
+    ipu_kernel_call call = call_of(IPU_INT64, IPU_SHAPE(2, 1, 1, 2), IPU_SHAPE(3, 2, 1),
+                                   IPU_SHAPE(2, 3, 1, 1));
+    assert_int_equal(call.def->check(&call), IPU_OK);
+    call.def->ref(&call, operand);
+    const int64_t expected[] = {50, 110, 170, 110, 250, 390};
+    assert_memory_equal(out, expected, sizeof expected);
+    call = call_of(IPU_INT64, IPU_SHAPE(2), IPU_SHAPE(3, 2, 1), IPU_SHAPE(3, 1));
+    assert_int_equal(call.def->check(&call), IPU_OK);
+    call.def->ref(&call, operand);
+    assert_memory_equal(out, expected, 3 * sizeof *expected);
+    call = call_of(IPU_INT64, IPU_SHAPE(2, 1, 2), IPU_SHAPE(2), IPU_SHAPE(2, 1));
+    assert_int_equal(call.def->check(&call), IPU_OK);
+    call.def->ref(&call, operand);
+    assert_true(out[0] == 50 && out[1] == 110);
+    call = call_of(IPU_INT64, IPU_SHAPE(2), IPU_SHAPE(2), IPU_SCALAR);
+    assert_int_equal(call.def->check(&call), IPU_OK);
+    call.def->ref(&call, operand);
+    assert_true(out[0] == 50);
+}
+
 static void half_sums_in_float_and_rounds_once(void **unused)
 {
     (void)unused;
@@ -102,15 +129,15 @@ static void shapes_that_do_not_fit_are_refused(void **unused)
     refuse(transposed(inner, 1, 0), "matmul: inner dimensions differ: a [64,784] transposed x b [512,128]");
     refuse(transposed(inner, 0, 1), "matmul: inner dimensions differ: a [64,784] x b [512,128] transposed");
     refuse(call_of(IPU_FLOAT, IPU_SHAPE(2, 3), IPU_SHAPE(3, 4), IPU_SHAPE(4, 2)),
-           "matmul: out [4,2] must be [2,4]: a [2,3] x b [3,4]");
-    refuse(transposed(call_of(IPU_FLOAT, IPU_SHAPE(3, 2), IPU_SHAPE(3, 4), IPU_SHAPE(3, 4)), 1, 0),
-           "matmul: out [3,4] must be [2,4]: a [3,2] transposed x b [3,4]");
-    refuse(call_of(IPU_FLOAT, IPU_SHAPE(2, 3, 4), IPU_SHAPE(5, 4, 6), IPU_SHAPE(2, 3, 6)),
-           "matmul: batch dimensions differ: a [2,3,4] x b [5,4,6] -> out [2,3,6]");
-    refuse(call_of(IPU_FLOAT, IPU_SHAPE(2, 3, 4), IPU_SHAPE(4, 6), IPU_SHAPE(2, 3, 6)),
-           "matmul: expected operands of rank 2, or all of rank 3: a [2,3,4] x b [4,6] -> out [2,3,6]");
-    refuse(call_of(IPU_FLOAT, IPU_SHAPE(4), IPU_SHAPE(4), IPU_SCALAR),
-           "matmul: expected operands of rank 2, or all of rank 3: a [4] x b [4] -> out []");
+           "matmul: output \"out\" must be float[2,4], found float[4,2]");
+    refuse(
+        call_of(IPU_FLOAT, IPU_SHAPE(2, 3, 4), IPU_SHAPE(5, 4, 6), IPU_SHAPE(2, 3, 6)),
+        "matmul: batch dimensions do not broadcast: a [2,3,4] x b [5,4,6]: counted from the last they must be "
+        "equal or 1");
+    refuse(transposed(call_of(IPU_FLOAT, IPU_SHAPE(4), IPU_SHAPE(4, 2), IPU_SHAPE(2)), 1, 0),
+           "matmul: transpose_a = 1, but \"a\" [4] is a vector");
+    refuse(call_of(IPU_FLOAT, IPU_SCALAR, IPU_SHAPE(4), IPU_SCALAR),
+           "matmul: \"a\" must have rank 1 to 8, found float[]");
 }
 
 static void types_attributes_and_counts_that_do_not_fit_are_refused(void **unused)
@@ -119,9 +146,9 @@ static void types_attributes_and_counts_that_do_not_fit_are_refused(void **unuse
     const ipu_attribute two  = IPU_INT_ATTRIBUTE("transpose_a", 2),
                         real = IPU_FLOAT_ATTRIBUTE("transpose_b", 1);
     ipu_kernel_call call     = call_of(IPU_INT8, IPU_SHAPE(2, 2), IPU_SHAPE(2, 2), IPU_SHAPE(2, 2));
-    refuse(call, "matmul: expected float, half, double or int32, found int8");
+    refuse(call, "matmul: expected float, half, bfloat16, double, int32 or int64, found int8");
     call.operand[1].type = IPU_FLOAT;
-    refuse(call, "matmul: types differ: a int8 x b float -> out int8");
+    refuse(call, "matmul: \"a\" and \"b\" must have one type, found int8[2,2] and float[2,2]: cast one");
     call.n_attributes = 1;
     call.attributes   = &two;
     refuse(call, "matmul: attribute \"transpose_a\" must be 0 or 1, found 2");
@@ -197,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_those_of_the_book),
         cmocka_unit_test(every_matrix_of_a_batch_has_its_own_product),
+        cmocka_unit_test(batches_broadcast_and_vectors_lose_their_dimension),
         cmocka_unit_test(half_sums_in_float_and_rounds_once),
         cmocka_unit_test(int32_wraps_and_float_sums_in_order),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),

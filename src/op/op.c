@@ -68,8 +68,9 @@ ipu_status ipu__op_check_attributes(const ipu_kernel_call *call)
         if (ipu__attribute_find(call, a->name) != a)
             return ipu__fail(IPU_INVALID, "%s: attribute \"%s\" is given twice", op->kernel.name, a->name);
         if (!kind_fits(want->kind, a->kind))
-            return ipu__fail(IPU_INVALID, "%s: attribute \"%s\" must be %s, found %s", op->kernel.name, a->name,
-                             ipu__attribute_kind_text(want->kind), ipu__attribute_kind_text(a->kind));
+            return ipu__fail(IPU_INVALID, "%s: attribute \"%s\" must be %s, found %s", op->kernel.name,
+                             a->name, ipu__attribute_kind_text(want->kind),
+                             ipu__attribute_kind_text(a->kind));
         if (a->kind == IPU_ATTRIBUTE_TEXT && !a->text)
             return ipu__fail(IPU_INVALID, "%s: attribute \"%s\" has no text", op->kernel.name, a->name);
     }
@@ -127,11 +128,11 @@ static ipu_status check_operands(const ipu_kernel_call *call)
         ipu__text names = {0};
         for (int i = 0; i < def->n_operands; i++)
             ipu__text_add(&names, "%s%s", i ? ", " : "", def->operands[i].name);
-        ipu_status status = names.failed ? ipu__fail_memory()
-                                         : ipu__fail(IPU_INVALID, "%s: expected %d operand%s (%s), found %d",
-                                                     def->name, def->n_operands,
-                                                     def->n_operands == 1 ? "" : "s", names.at,
-                                                     call->n_operands);
+        ipu_status status = names.failed
+                              ? ipu__fail_memory()
+                              : ipu__fail(IPU_INVALID, "%s: expected %d operand%s (%s), found %d", def->name,
+                                          def->n_operands, def->n_operands == 1 ? "" : "s", names.at,
+                                          call->n_operands);
         ipu__text_fini(&names);
         return status;
     }

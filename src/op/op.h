@@ -14,8 +14,8 @@
 /* The gradient of one op, emitted as ops. */
 typedef struct ipu__gradient {
     ipu_builder           *b;
-    const ipu_kernel_call *call;   /* attributes, types and shapes, outputs included */
-    const ipu_value       *in;     /* null where absent */
+    const ipu_kernel_call *call; /* attributes, types and shapes, outputs included */
+    const ipu_value       *in;   /* null where absent */
     const ipu_value       *out;
     const ipu_value       *d_out;  /* of each output; null: nothing depends on it */
     const bool            *wanted; /* which of d_in are asked for */
@@ -23,11 +23,14 @@ typedef struct ipu__gradient {
 } ipu__gradient;
 
 enum {
-    IPU__OP_ELEMENTWISE = 1,  /* out[i] is a function of in[i], broadcast; may be part of a chain (chain.h) */
-    IPU__OP_IMPURE      = 2,  /* not folded and not merged with its like */
-    IPU__OP_BATCHED     = 4,  /* dimension 0 of the first input is a batch: rows do not depend on each other */
-    IPU__OP_NO_GRADIENT = 8,  /* constant almost everywhere (floor, sign, argmax): gradient is none, no error */
-    IPU__OP_EPILOGUE    = 16  /* takes attribute "epilogue" and operands e0.. (chain.h) */
+    IPU__OP_ELEMENTWISE = 1, /* out[i] is a function of in[i], broadcast; may be part of a chain (chain.h) */
+    IPU__OP_IMPURE      = 2, /* not folded and not merged with its like */
+    IPU__OP_BATCHED     = 4, /* dimension 0 of the first input is a batch: rows do not depend on each other */
+    IPU__OP_NO_GRADIENT =
+        8,                 /* constant almost everywhere (floor, sign, argmax): gradient is none, no error */
+    IPU__OP_EPILOGUE = 16, /* takes attribute "epilogue" and operands e0.. (chain.h) */
+    IPU__OP_GRAD_ONCE =
+        32 /* what `grad` emits has no gradient: where that is wanted, `compose` is differentiated instead */
 };
 
 typedef struct ipu_op_def {
@@ -75,7 +78,10 @@ extern const ipu_op_def *const ipu__ops[]; /* in the order of ops.inc; NULL at t
 const ipu_op_def *ipu__op_find(const char *name); /* NULL: none */
 
 /* The op that a kernel record is part of: all kernels are. */
-static inline const ipu_op_def *ipu__op_of(const ipu_kernel_def *kernel) { return (const ipu_op_def *)kernel; }
+static inline const ipu_op_def *ipu__op_of(const ipu_kernel_def *kernel)
+{
+    return (const ipu_op_def *)kernel;
+}
 
 static inline int ipu__op_n_out(const ipu_op_def *op) { return op->kernel.n_operands - op->n_in; }
 
@@ -111,20 +117,35 @@ ipu_status ipu__op_broadcast(const ipu_kernel_call *call, int n, ipu_shape *out)
 
 /* For ops whose output comes from nothing: attributes "shape" and "type" (default float). In a kernel step,
  * which has its output already, they may be left out: *out then says what was found. */
-#define IPU__MADE_ATTRIBUTES                                                                                   \
-    {.name = "shape", .kind = IPU_ATTRIBUTE_INTS, .meaning = "dimensions of the output; none: a scalar"},      \
-        {.name = "type", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "float", .meaning = "type of the output"}
+#define IPU__MADE_ATTRIBUTES                                                                              \
+    {.name = "shape", .kind = IPU_ATTRIBUTE_INTS, .meaning = "dimensions of the output; none: a scalar"}, \
+    {                                                                                                     \
+        .name = "type", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "float",                            \
+        .meaning = "type of the output"                                                                   \
+    }
 ipu_status ipu__op_made(const ipu_kernel_call *call, ipu_kernel_value *out);
 
 bool ipu__shape_equal(const ipu_shape *a, const ipu_shape *b);
 
 /* ---- for records: operands, and members that most have alike ---- */
 
-#define IPU__INPUT(n) {.name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE}
-#define IPU__OPTIONAL(n) {.name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE, .optional = true}
-#define IPU__OUTPUT(n) {.name = (n), .access = IPU_ACCESS_WRITE, .shares = IPU_SHARES_NONE}
+#define IPU__INPUT(n)                                                     \
+    {                                                                     \
+        .name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE \
+    }
+#define IPU__OPTIONAL(n)                                                                    \
+    {                                                                                       \
+        .name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE, .optional = true \
+    }
+#define IPU__OUTPUT(n)                                                     \
+    {                                                                      \
+        .name = (n), .access = IPU_ACCESS_WRITE, .shares = IPU_SHARES_NONE \
+    }
 /* May take the memory of operand `with`, element by element. */
-#define IPU__OUTPUT_OVER(n, with) {.name = (n), .access = IPU_ACCESS_WRITE, .shares = (with)}
+#define IPU__OUTPUT_OVER(n, with)                                 \
+    {                                                             \
+        .name = (n), .access = IPU_ACCESS_WRITE, .shares = (with) \
+    }
 #define IPU__COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* ---- for functions that emit ---- */
@@ -138,7 +159,7 @@ ipu_value ipu__emit1(ipu_builder *b, const char *op, const ipu_attribute *attrib
 #define IPU__INTS(n, v, count) \
     ((ipu_attribute){.name = (n), .kind = IPU_ATTRIBUTE_INTS, .ints = (v), .n_ints = (size_t)(count)})
 /* The gradient of something that was broadcast to `from`: summed back to the shape of `like`. */
-ipu_value ipu__sum_like(ipu_builder *b, ipu_value from, ipu_value like);
+ipu_value          ipu__sum_like(ipu_builder *b, ipu_value from, ipu_value like);
 static inline bool ipu__has(ipu_value v) { return v.id != 0; }
 
 /* ---- for kernels ---- */

@@ -118,7 +118,8 @@ static ipu_status init(ipu_engine *e)
     ipu__engine_prepare_sets(e);
     set_initial_values(e);
     if (e->exe->check) IPU_TRY(ipu__checking_create(e));
-    return ipu__engine_prepare_kernels(e);
+    IPU_TRY(ipu__engine_prepare_kernels(e));
+    return ipu__engine_start(e);
 }
 
 ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ipu_engine **out)

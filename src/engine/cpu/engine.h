@@ -141,6 +141,8 @@ ipu_status ipu__engine_execute(ipu_engine *e, const ipu__instruction *i);
 
 /* ---- kernel.c ---- */
 ipu_status ipu__engine_prepare_kernels(ipu_engine *e);
+/* Run the program that engines begin with, if there is one. Counts nothing. */
+ipu_status ipu__engine_start(ipu_engine *e);
 void       ipu__engine_release_kernels(ipu_engine *e);
 ipu_status ipu__engine_run_kernel(ipu_engine *e, const ipu__instruction *i);
 /* One OpenMP thread per engine thread while kernels run; what to give back to the caller's. */

@@ -179,13 +179,8 @@ static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *pro
     return IPU_OK;
 }
 
-ipu_status ipu_engine_run(ipu_engine *e, size_t i)
+static ipu_status run_program(ipu_engine *e, const ipu__exe_program *program)
 {
-    IPU_TRY(ipu__engine_check(e));
-    if (i >= e->exe->programs.n)
-        return ipu__fail(IPU_INVALID, "there is no program %zu: the executable has %zu, counted from 0", i,
-                         e->exe->programs.n);
-    const ipu__exe_program *program = &e->exe->programs.at[i];
     IPU_TRY(check_streams(e, program));
     int before = ipu__openmp_enter(e);
     e->running = true;
@@ -194,6 +189,24 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
     if (e->times) ipu__times_end(e);
     e->running = false;
     ipu__openmp_leave(e, before);
+    return status;
+}
+
+ipu_status ipu_engine_run(ipu_engine *e, size_t i)
+{
+    size_t n = ipu_executable_n_programs(e->exe);
+    IPU_TRY(ipu__engine_check(e));
+    if (i >= n)
+        return ipu__fail(IPU_INVALID, "there is no program %zu: the executable has %zu, counted from 0", i,
+                         n);
+    return run_program(e, &e->exe->programs.at[i]);
+}
+
+ipu_status ipu__engine_start(ipu_engine *e)
+{
+    if (e->exe->start == IPU__NONE) return IPU_OK;
+    ipu_status status = run_program(e, &e->exe->programs.at[e->exe->start]);
+    e->counts         = (ipu_engine_counters){.threads = e->n_threads};
     return status;
 }
 

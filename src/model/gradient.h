@@ -1,0 +1,70 @@
+/* Reverse mode over the ops of a model: what gradient*.c and recompute.c share.
+ *
+ * A pass goes once forward over the ops, noting which values depend on an x (`is_active`), and once
+ * backward, where each op that has the gradient of an output gives those of its inputs. Everything is kept by
+ * value id in one table that grows with the model, so that ops which arise on the way (compositions, the
+ * branches and bodies that gradients of IF and LOOP clone) are gone over like any others.
+ */
+#ifndef IPU_MODEL_GRADIENT_H
+#define IPU_MODEL_GRADIENT_H
+
+#include "model/model.h"
+
+typedef struct ipu__diff_value {
+    uint32_t d;         /* the gradient so far; 0: none yet */
+    uint32_t copy;      /* while blocks are cloned: what stands for it; 0: itself */
+    uint32_t origin;    /* of a copy: the value that its gradient belongs to; 0: itself */
+    uint32_t seen;      /* the number of the last walk that met it */
+    bool     is_active; /* depends on an x, differentiably */
+} ipu__diff_value;
+
+typedef struct ipu__diff {
+    ipu_model *m;
+    bool       higher_order;
+    uint32_t   first_new; /* ids from here on are made by the pass */
+    uint32_t   walk;      /* number of the last walk */
+    IPU_ARRAY(ipu__diff_value) values;
+    struct ipu__recompute *again; /* NULL: nothing is computed again */
+} ipu__diff;
+
+typedef IPU_ARRAY(uint32_t) ipu__id_list;
+
+/* ---- gradient.c ---- */
+
+static inline bool ipu__diff_ok(const ipu__diff *p) { return p->m->base.status == IPU_OK; }
+/* The table reaches all values there are; false: memory (the builder's error). */
+bool ipu__diff_cover(ipu__diff *p);
+void ipu__diff_fail_memory(ipu__diff *p);
+/* Which outputs of ops `begin` to `end` of a block depend on an x. */
+void ipu__diff_sweep(ipu__diff *p, uint32_t block, size_t begin, size_t end);
+/* From the last op to the first: gradients of inputs out of those of outputs. */
+void ipu__diff_reverse(ipu__diff *p, uint32_t block, size_t begin, size_t end);
+/* The gradient of value `id` has this part too. */
+void ipu__diff_add(ipu__diff *p, uint32_t id, ipu_value part);
+/* Gradient of `id` so far; null: none. */
+ipu_value ipu__diff_of(const ipu__diff *p, uint32_t id);
+
+/* ---- gradient_error.c ---- */
+
+/* The error that y has no gradient for x, and where the path from x to y ends. */
+void ipu__diff_fail_cut(ipu__diff *p, ipu_value y, ipu_value x);
+
+/* ---- gradient_control.c ---- */
+
+void ipu__diff_if(ipu__diff *p, uint32_t op);
+void ipu__diff_loop(ipu__diff *p, uint32_t op);
+
+/* ---- recompute.c ---- */
+
+/* The ops of `block` once more, at the end of the block being built, on values that `copy` tells. */
+void ipu__clone_block(ipu__diff *p, uint32_t block);
+/* What stands for `id` in the clone. */
+ipu_value ipu__clone_of(const ipu__diff *p, uint32_t id);
+
+/* From here on gradient ops use copies of forward values, except of `checkpoints` and `kept`. */
+void ipu__recompute_begin(ipu__diff *p, const ipu_value *checkpoints, size_t n, ipu_value kept);
+void ipu__recompute_end(ipu__diff *p);
+/* The pass is about to do `op`: what is computed again before a checkpoint is not kept until after it. */
+void ipu__recompute_step(ipu__diff *p, const ipu__model_op *op);
+
+#endif

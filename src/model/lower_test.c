@@ -1,0 +1,111 @@
+/* Lowering: what a model computes when it runs, what is updated in place, how kept values begin. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ipu/ipu.h"
+
+static ipu_target target;
+
+static int setup(void **state)
+{
+    (void)state;
+    return ipu_target_find("gc200", 1, &target) != IPU_OK;
+}
+
+static ipu_value add(ipu_builder *b, ipu_value x, ipu_value y)
+{
+    ipu_value out;
+    ipu_emit(b, "add", NULL, 0, (ipu_value[]){x, y}, 2, &out, 1);
+    return out;
+}
+
+static ipu_engine *start(ipu_model *m)
+{
+    ipu_executable *exe;
+    ipu_engine     *e;
+    if (ipu_model_compile(m, &target, NULL, &exe) != IPU_OK) fail_msg("%s", ipu_message());
+    if (ipu_engine_create(exe, NULL, &e) != IPU_OK) fail_msg("%s", ipu_message());
+    ipu_executable_release(exe);
+    return e;
+}
+
+static void run(ipu_engine *e)
+{
+    if (ipu_engine_run(e, 0) != IPU_OK) fail_msg("%s", ipu_message());
+}
+
+static float read_float(ipu_engine *e, const char *name)
+{
+    float value[4];
+    if (ipu_engine_read(e, name, value, sizeof value) != IPU_OK) fail_msg("%s", ipu_message());
+    return value[0];
+}
+
+static void kept_values_begin_as_told_and_are_updated_after_the_run(void **state)
+{
+    (void)state;
+    ipu_model *m;
+    assert_int_equal(ipu_model_create(&m), IPU_OK);
+    ipu_builder *b    = ipu_model_builder(m);
+    const float  w0[] = {1, 2, 3, 4};
+    ipu_value    x    = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(4), "x");
+    ipu_value    w    = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(4), w0, "w");
+    ipu_value    s    = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "s");
+    ipu_value    c    = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "c");
+    ipu_model_set_initial(m, c, (ipu_initial){IPU_INITIAL_CONSTANT, 5, 0});
+    ipu_value next = add(b, w, x);
+    ipu_model_update(m, w, next); /* in place: nobody reads w afterwards */
+    ipu_model_update(m, s, c);    /* an exchange of two kept values */
+    ipu_model_update(m, c, s);
+    ipu_model_output(m, add(b, next, s), "y");
+    ipu_model_output(m, c, "c_before");
+    ipu_engine *e     = start(m);
+    const float one[] = {1, 1, 1, 1};
+    assert_int_equal(ipu_engine_write(e, "x", one, sizeof one), IPU_OK);
+    run(e);
+    assert_true(read_float(e, "y") == 2);
+    assert_true(read_float(e, "w") == 2);
+    assert_true(read_float(e, "s") == 5);
+    assert_true(read_float(e, "c") == 0);
+    assert_true(read_float(e, "c_before") == 5);
+    run(e);
+    assert_true(read_float(e, "y") == 8);
+    assert_true(read_float(e, "s") == 0);
+    assert_true(read_float(e, "c_before") == 0);
+    ipu_engine_destroy(e);
+    ipu_model_destroy(m);
+}
+
+static void errors_name_values_and_the_line(void **state)
+{
+    (void)state;
+    ipu_model *m;
+    assert_int_equal(ipu_model_create(&m), IPU_OK);
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_value    x = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(4), "x");
+    ipu_value    y = ipu_model_input(m, IPU_INT32, IPU_SHAPE(4), "labels");
+    ipu_value    z;
+    ipu_emit(b, "add", NULL, 0, (ipu_value[]){x, y}, 2, &z, 1);
+    assert_int_equal(z.id, 0);
+    assert_int_equal(ipu_builder_status(b), IPU_INVALID);
+    assert_non_null(strstr(ipu_builder_message(b), "lower_test.c:"));
+    assert_non_null(strstr(ipu_builder_message(b), "\"labels\" int32[4]"));
+    ipu_executable *exe;
+    assert_int_equal(ipu_model_compile(m, &target, NULL, &exe), IPU_INVALID);
+    assert_null(exe);
+    ipu_model_destroy(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kept_values_begin_as_told_and_are_updated_after_the_run),
+        cmocka_unit_test(errors_name_values_and_the_line),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,40 @@
+/* The passes one after another, until none finds anything to do. */
+#include "model/model.h"
+
+enum { ROUNDS = 8 }; /* each but the last has changed something; models settle in two or three */
+
+typedef ipu_status (*pass_fn)(ipu_model *m, bool *changed);
+
+static ipu_status run(ipu_model *m, unsigned passes, unsigned pass, pass_fn fn, bool *changed)
+{
+    bool did = false;
+    if (!(passes & pass)) return IPU_OK;
+    IPU_TRY(fn(m, &did));
+    *changed |= did;
+    return IPU_OK;
+}
+
+static ipu_status simplify(ipu_model *m, unsigned passes)
+{
+    bool changed = true;
+    for (int i = 0; changed && i < ROUNDS; i++) {
+        changed = false;
+        IPU_TRY(run(m, passes, IPU_PASS_DEAD, ipu__model_drop_dead, &changed));
+        IPU_TRY(run(m, passes, IPU_PASS_FOLD, ipu__model_fold, &changed));
+        IPU_TRY(run(m, passes, IPU_PASS_MERGE, ipu__model_merge, &changed));
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu_model_optimise(ipu_model *m, unsigned passes)
+{
+    if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
+    if (passes & ~(unsigned)IPU_PASS_ALL)
+        return ipu__fail(IPU_INVALID, "ipu_model_optimise: passes 0x%x: expected IPU_PASS_* flags", passes);
+    if (m->block != 0)
+        return ipu__fail(IPU_INVALID,
+                         "ipu_model_optimise: a branch or loop has no end yet: ipu_model_end is missing");
+    ipu_status status = simplify(m, passes);
+    if (status != IPU_OK) m->base.status = status; /* half changed: not to be used any more */
+    return status;
+}
