@@ -10,6 +10,7 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/optimizer.h"
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
 #include "ipu/reduce.h"
