@@ -96,7 +96,7 @@ bad "unknown command names the nearest" 2 'no command "dmup"; did you mean "dump
 bad "unknown command with no near one" 2 'no command "xyzzyplugh"$' xyzzyplugh
 bad "unknown option of the frame" 2 'no option --verzion; did you mean --version' --verzion
 bad "the frame is no command" 2 'no command "ipu"' ipu
-for command in help target dump; do
+for command in help target ops dump; do
     good "help of $command" "^Usage: ipu $command " help $command
     good "$command --help" "^Usage: ipu $command " $command --help
     good "$command -h, after other arguments" "^Usage: ipu $command " $command x -h
@@ -115,7 +115,7 @@ bad "help of an unknown command" 2 'did you mean "target"' help tagret
 good "help options lists those of the engine" '^  threads \(default: ' help options
 bad "completion stands alone" 2 'stands alone' help --completion dump
 bad "no man page of options" 2 'no command "options"' help --man options
-for page in ipu help target dump; do
+for page in ipu help target ops dump; do
     good "man page of $page" '^\.SH "EXIT STATUS"' help --man $page
     cp "$box/out" "$box/page.1"
     if command -v groff > /dev/null; then
@@ -139,9 +139,10 @@ completes()
         - "$box/completion" "$@" > "$box/offered" || return
     [ "$(cat "$box/offered")" = "$expected" ] || { cat "$box/offered"; false; }
 }
-that "completion: commands" completes "help target dump profile codelet" ipu ""
+that "completion: commands" completes "help target ops dump profile codelet" ipu ""
 that "completion: options of a command" completes "--summary --side --side-out" ipu dump --s
 that "completion: targets" completes "bow bow-2000 bow-pod16 bow-pod64 bow-pod256" ipu target bow
+that "completion: ops" completes "matmul" ipu ops matm
 that "completion: options of the frame" completes "--version" ipu --v
 : > "$box/a graph.ipu"
 that "completion: files, with blanks in their names" completes "$box/a graph.ipu" ipu dump "$box/a"
@@ -175,6 +176,22 @@ bad "three IPUs" 1 'power of two' target gc200 --ipus 3
 bad "more IPUs than the system has" 1 'it has 16' target pod16 --ipus 32
 bad "IPUs that are no number" 2 '"many" is no number from 1 to 256' target gc200 --ipus many
 bad "IPUs without a name" 2 'ipus needs the name' target --ipus 2
+
+# ---- ops ----
+
+good "list of ops by family" '^  matmul +a, b.* -> out +matrix product' ops
+good "families are titles" '^matmul$' ops
+good "one family" '^  matmul ' ops --family matmul
+that "only of that family" json 'all(o["family"] == "matmul" for o in d["ops"]) and len(d["ops"]) > 0' ops -f matmul -j
+bad "unknown family" 1 'no family "matmull"' ops --family matmull
+good "one op in detail" '^  transpose_a +int +' ops matmul
+good "its samples" '^  float\[3,4\], float\[4,5\]' ops matmul
+good "required attributes" '^  value +float +required' ops fill
+good "defaults that are text" '^  type +text += "float"' ops fill
+that "one op as JSON" json 'd["name"] == "matmul" and d["inputs"][:2] == ["a", "b"] and d["outputs"] == ["out"]' ops matmul --json
+that "all ops as JSON" json 'len({o["name"] for o in d["ops"]}) == len(d["ops"]) and all(o["summary"] for o in d["ops"])' ops -j
+bad "unknown op names the nearest" 1 'no op "matmull" \(did you mean "matmul"' ops matmull
+bad "a family and a name" 2 'give it or NAME' ops matmul --family matmul
 
 # ---- dump ----
 
