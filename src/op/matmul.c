@@ -5,6 +5,7 @@
  */
 #include "op/matmul.h"
 
+#include "base/alloc.h"
 #include "graph/graph.h"
 #include "ipu/matmul.h"
 #include "op/builder.h"
@@ -108,9 +109,15 @@ void ipu__matmul_at(const ipu__matmul *mm, int64_t i, int64_t *a, int64_t *b)
 
 ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts)
 {
-    if (mm->batch >= n_parts)
-        return (ipu__matmul_part){ipu__op_part(mm->batch, 1, part, n_parts), {0, mm->m}};
-    return (ipu__matmul_part){{0, mm->batch}, ipu__op_part(mm->m, 1, part, n_parts)};
+    const int64_t    few = 96; /* rows of a part: with fewer, reading all of b for them costs too much */
+    ipu__matmul_part all = {{0, mm->batch}, {0, mm->m}, {0, mm->n}};
+    if (mm->batch >= 2 * n_parts || (mm->batch == n_parts && mm->batch > 1))
+        all.batch = ipu__op_part(mm->batch, 1, part, n_parts);
+    else if (mm->m < few * n_parts && mm->n >= mm->m && mm->n >= 16 * n_parts)
+        all.column = ipu__op_part(mm->n, 16, part, n_parts);
+    else
+        all.row = ipu__op_part(mm->m, 1, part, n_parts);
+    return all;
 }
 
 /* ---- by type ---- */
@@ -285,6 +292,14 @@ static void matmul_grad(ipu__gradient *g)
 static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OUTPUT("out")};
 
 static const ipu_kernel_impl implementations[] = {
+    {
+        .name          = "xsmm",
+        .fits          = ipu__matmul_xsmm_fits,
+        .scratch_bytes = ipu__matmul_xsmm_scratch_bytes,
+        .prepare       = ipu__matmul_xsmm_prepare,
+        .release       = ipu__free,
+        .run           = ipu__matmul_xsmm_run,
+    },
     {
         .name          = "onednn",
         .fits          = ipu__matmul_onednn_fits,

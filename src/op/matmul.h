@@ -23,10 +23,11 @@ ipu__matmul ipu__matmul_get(const ipu_kernel_call *call);
 /* Where matrix `i` of the batch begins in a and b, in elements. */
 void ipu__matmul_at(const ipu__matmul *mm, int64_t i, int64_t *a, int64_t *b);
 
-/* What one part does: batches [batch.begin, batch.end), in each of them rows [row.begin, row.end). Whole
- * batches where there are enough of them. */
+/* What one part does: batches [batch.begin, batch.end), in each of them rows [row.begin, row.end) and columns
+ * [column.begin, column.end). Whole batches where there are enough of them; then rows, or columns if there are
+ * many and few rows, so that both operands are read by as few parts as can be. */
 typedef struct ipu__matmul_part {
-    ipu_interval batch, row;
+    ipu_interval batch, row, column;
 } ipu__matmul_part;
 
 ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts);
@@ -36,6 +37,14 @@ ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_par
 size_t     ipu__matmul_plain_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts);
+
+/* ---- matmul_xsmm.c: float, half, bfloat16 ---- */
+
+bool       ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+size_t     ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+ipu_status ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                void *scratch, int index, int n_parts);
 
 /* ---- matmul_onednn.c: float ---- */
 

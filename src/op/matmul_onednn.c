@@ -56,13 +56,15 @@ static bool is_stack(const ipu__matmul *mm)
 /* Matrices one primitive takes at once: all of a part that has whole ones, else one. */
 static int64_t n_at_once(const ipu__matmul *mm, const ipu__matmul_part *mine)
 {
-    bool whole = mine->row.end - mine->row.begin == mm->m && is_stack(mm);
+    bool whole = mine->row.end - mine->row.begin == mm->m && mine->column.end - mine->column.begin == mm->n
+              && is_stack(mm);
     return whole ? mine->batch.end - mine->batch.begin : 1;
 }
 
 static bool is_empty(const ipu__matmul_part *mine)
 {
-    return mine->batch.begin == mine->batch.end || mine->row.begin == mine->row.end;
+    return mine->batch.begin == mine->batch.end || mine->row.begin == mine->row.end
+        || mine->column.begin == mine->column.end;
 }
 
 typedef struct descs {
@@ -82,11 +84,12 @@ static ipu_status describe(const ipu__matmul *mm, const ipu__matmul_part *mine, 
                            descs *out, dnnl_primitive_desc_t *out_primitive)
 {
     int64_t               batch = n_at_once(mm, mine), rows = mine->row.end - mine->row.begin;
+    int64_t               columns = mine->column.end - mine->column.begin;
     dnnl_matmul_desc_t    matmul;
     dnnl_primitive_attr_t attributes;
     TRY_DNNL(describe_memory(&out->a, batch, rows, mm->k, mm->m * mm->k, mm->a_m, mm->a_k), "describe a");
-    TRY_DNNL(describe_memory(&out->b, batch, mm->k, mm->n, mm->k * mm->n, mm->b_k, mm->b_n), "describe b");
-    TRY_DNNL(describe_memory(&out->out, batch, rows, mm->n, mm->m * mm->n, mm->n, 1), "describe out");
+    TRY_DNNL(describe_memory(&out->b, batch, mm->k, columns, mm->k * mm->n, mm->b_k, mm->b_n), "describe b");
+    TRY_DNNL(describe_memory(&out->out, batch, rows, columns, mm->m * mm->n, mm->n, 1), "describe out");
     TRY_DNNL(dnnl_matmul_desc_init(&matmul, &out->a, &out->b, NULL, &out->out), "describe the product");
     TRY_DNNL(dnnl_primitive_attr_create(&attributes), "make attributes");
     dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
@@ -207,8 +210,9 @@ ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, v
         int64_t a_at, b_at;
         ipu__matmul_at(&mm, i, &a_at, &b_at);
         float *a   = (float *)operand[IPU__MATMUL_A] + a_at + mine.row.begin * mm.a_m;
-        float *b   = (float *)operand[IPU__MATMUL_B] + b_at;
-        float *out = (float *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n + mine.row.begin * mm.n;
+        float *b   = (float *)operand[IPU__MATMUL_B] + b_at + mine.column.begin * mm.b_n;
+        float *out = (float *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n + mine.row.begin * mm.n
+                   + mine.column.begin;
         TRY_DNNL(dnnl_memory_set_data_handle(p->a, a), "use a");
         TRY_DNNL(dnnl_memory_set_data_handle(p->b, b), "use b");
         TRY_DNNL(dnnl_memory_set_data_handle(p->out, out), "use out");

@@ -29,43 +29,44 @@ static void row_ipu_half(const ipu_half *from, int64_t stride, int n, float *to)
  * loaded once for all of them. STEP: a fixed inner length, which makes vector code. */
 enum { ROWS = 8, COLUMNS = 256, STEP = 16 };
 
-#define PLAIN(T, Sum, load, store)                                                                           \
-    typedef struct block_##T {                                                                               \
-        Sum sum[ROWS][COLUMNS], row[COLUMNS];                                                                \
-    } block_##T;                                                                                             \
-    static void add_row_##T(Sum *restrict sum, const Sum *restrict row, Sum factor, int columns)             \
-    {                                                                                                        \
-        for (int j = 0; j < columns; j += STEP)                                                              \
-            for (int l = j; l < j + STEP; l++) sum[l] += factor * row[l];                                    \
-    }                                                                                                        \
-    static void do_block_##T(const ipu__matmul *mm, const T *x, const T *y, T *to, int rows, int columns,    \
-                             block_##T *block)                                                               \
-    {                                                                                                        \
-        memset(block, 0, sizeof *block);                                                                     \
-        for (int64_t p = 0; p < mm->k; p++) {                                                                \
-            row_##T(y + p * mm->b_k, mm->b_n, columns, block->row);                                          \
-            for (int i = 0; i < rows; i++)                                                                   \
-                add_row_##T(block->sum[i], block->row, load(x[i * mm->a_m + p * mm->a_k]), columns);         \
-        }                                                                                                    \
-        for (int i = 0; i < rows; i++)                                                                       \
-            for (int j = 0; j < columns; j++) to[i * mm->n + j] = store(block->sum[i][j]);                   \
-    }                                                                                                        \
-    static void plain_##T(const ipu__matmul *mm, const void *a, const void *b, void *out, ipu_interval rows, \
-                          void *scratch)                                                                     \
-    {                                                                                                        \
-        for (int64_t i = rows.begin; i < rows.end; i += ROWS)                                                \
-            for (int64_t j = 0; j < mm->n; j += COLUMNS) {                                                   \
-                int64_t down = rows.end - i, across = mm->n - j;                                             \
-                do_block_##T(mm, (const T *)a + i * mm->a_m, (const T *)b + j * mm->b_n,                     \
-                             (T *)out + i * mm->n + j, (int)(down < ROWS ? down : ROWS),                     \
-                             (int)(across < COLUMNS ? across : COLUMNS), scratch);                           \
-            }                                                                                                \
+#define PLAIN(T, Sum, load, store)                                                                        \
+    typedef struct block_##T {                                                                            \
+        Sum sum[ROWS][COLUMNS], row[COLUMNS];                                                             \
+    } block_##T;                                                                                          \
+    static void add_row_##T(Sum *restrict sum, const Sum *restrict row, Sum factor, int columns)          \
+    {                                                                                                     \
+        for (int j = 0; j < columns; j += STEP)                                                           \
+            for (int l = j; l < j + STEP; l++) sum[l] += factor * row[l];                                 \
+    }                                                                                                     \
+    static void do_block_##T(const ipu__matmul *mm, const T *x, const T *y, T *to, int rows, int columns, \
+                             block_##T *block)                                                            \
+    {                                                                                                     \
+        memset(block, 0, sizeof *block);                                                                  \
+        for (int64_t p = 0; p < mm->k; p++) {                                                             \
+            row_##T(y + p * mm->b_k, mm->b_n, columns, block->row);                                       \
+            for (int i = 0; i < rows; i++)                                                                \
+                add_row_##T(block->sum[i], block->row, load(x[i * mm->a_m + p * mm->a_k]), columns);      \
+        }                                                                                                 \
+        for (int i = 0; i < rows; i++)                                                                    \
+            for (int j = 0; j < columns; j++) to[i * mm->n + j] = store(block->sum[i][j]);                \
+    }                                                                                                     \
+    static void plain_##T(const ipu__matmul *mm, const void *a, const void *b, void *out,                 \
+                          const ipu__matmul_part *mine, void *scratch)                                    \
+    {                                                                                                     \
+        ipu_interval rows = mine->row, columns = mine->column;                                            \
+        for (int64_t i = rows.begin; i < rows.end; i += ROWS)                                             \
+            for (int64_t j = columns.begin; j < columns.end; j += COLUMNS) {                              \
+                int64_t down = rows.end - i, across = columns.end - j;                                    \
+                do_block_##T(mm, (const T *)a + i * mm->a_m, (const T *)b + j * mm->b_n,                  \
+                             (T *)out + i * mm->n + j, (int)(down < ROWS ? down : ROWS),                  \
+                             (int)(across < COLUMNS ? across : COLUMNS), scratch);                        \
+            }                                                                                             \
     }
 
 IPU__MATMUL_TYPES(PLAIN)
 
 static const struct {
-    void (*run)(const ipu__matmul *mm, const void *a, const void *b, void *out, ipu_interval rows,
+    void (*run)(const ipu__matmul *mm, const void *a, const void *b, void *out, const ipu__matmul_part *mine,
                 void *scratch);
     size_t scratch_bytes;
 } by_type[IPU_N_TYPES] = {
@@ -93,7 +94,7 @@ ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void 
         ipu__matmul_at(&mm, i, &a, &b);
         by_type[type].run(&mm, (char *)operand[IPU__MATMUL_A] + a * bytes,
                           (char *)operand[IPU__MATMUL_B] + b * bytes,
-                          (char *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n * bytes, mine.row, scratch);
+                          (char *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n * bytes, &mine, scratch);
     }
     return IPU_OK;
 }

@@ -87,6 +87,11 @@ void       ipu__reduce_ref(const ipu_kernel_call *call, void *const *operand);
 double     ipu__reduce_work(const ipu_kernel_call *call);
 ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 
+/* Work on `n_rows` rows of `n`, each as a whole, that takes `n_sums` sums over the row on the way. Tiles hold
+ * whole rows, or share rows and exchange sums, whichever is less. */
+ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64_t n, int n_sums,
+                                 const ipu_target *target, ipu_kernel_plan *out);
+
 extern const ipu_kernel_impl ipu__reduce_implementations[1];
 
 #endif

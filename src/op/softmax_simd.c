@@ -1,0 +1,224 @@
+/* The loops of the softmax family in float.
+ *
+ * Sums go to 32 lanes and are added up every 1024 elements. Results pass through a block, because `out` may
+ * be the memory of an input.
+ */
+#include "op/softmax.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 32, BLOCK = 1024 };
+
+/* e^x to 2 ulp: Cody and Waite's reduction, the series up to x^7 / 7!. Below e^-86.6, close to the smallest
+ * normal number, it is 0. */
+static inline float exp_of(float x)
+{
+    const float least = -86.6f, most = 88.722f, shift = 0x1.8p23f;
+    float       z = x < least ? least : x > most ? most : x; /* NaN stays */
+    float       t = z * 0x1.715476p0f + shift, n = t - shift;
+    float       r = (z - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
+    float       p = 1.f / 5040;
+    p             = p * r + 1.f / 720;
+    p             = p * r + 1.f / 120;
+    p             = p * r + 1.f / 24;
+    p             = p * r + 1.f / 6;
+    p             = p * r + 0.5f;
+    p             = p * r * r + r + 1;
+    uint32_t bits;
+    memcpy(&bits, &t, sizeof bits);
+    bits = (bits << 23) + (126u << 23); /* 2^(n - 1), so that n = 128 is still a number */
+    float half;
+    memcpy(&half, &bits, sizeof half);
+    float y = p * half * 2;
+    y       = x > most ? INFINITY : y;
+    return x < least ? 0 : y;
+}
+
+/* Lane l of a block, for each l; then the lanes in pairs. */
+#define ADD_UP(total, n, TERM)                                          \
+    do {                                                                \
+        float   lane[LANES] = {0};                                      \
+        int64_t k           = 0;                                        \
+        for (; k + LANES <= (n); k += LANES)                            \
+            for (int l = 0; l < LANES; l++) lane[l] += TERM(k + l);     \
+        for (int l = 0; k < (n); k++, l++) lane[l] += TERM(k);          \
+        for (int width = LANES / 2; width > 0; width /= 2)              \
+            for (int l = 0; l < width; l++) lane[l] += lane[l + width]; \
+        (total) += lane[0];                                             \
+    } while (0)
+
+static float largest(const float *x, int64_t n)
+{
+    float   lane[LANES], most = -INFINITY;
+    int64_t k = 0;
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    for (; k + LANES <= n; k += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] = x[k + l] > lane[l] ? x[k + l] : lane[l];
+    for (; k < n; k++) most = x[k] > most ? x[k] : most;
+    for (int l = 0; l < LANES; l++) most = lane[l] > most ? lane[l] : most;
+    return most;
+}
+
+static inline int64_t block_at(int64_t i, int64_t n) { return n - i < BLOCK ? n - i : BLOCK; }
+
+static void softmax_row(const float *x, const float *dy, float *out, int64_t n)
+{
+    (void)dy;
+    float most = largest(x, n), sum = 0, e[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = block_at(i, n);
+        for (int64_t j = 0; j < m; j++) e[j] = exp_of(x[i + j] - most);
+#define TERM(j) e[j]
+        ADD_UP(sum, m, TERM);
+#undef TERM
+        memcpy(out + i, e, (size_t)m * sizeof *e);
+    }
+    float scale = 1 / sum;
+    for (int64_t i = 0; i < n; i++) out[i] *= scale;
+}
+
+static void log_softmax_row(const float *x, const float *dy, float *out, int64_t n)
+{
+    (void)dy;
+    float most = largest(x, n), sum = 0, e[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = block_at(i, n);
+        for (int64_t j = 0; j < m; j++) e[j] = exp_of(x[i + j] - most);
+#define TERM(j) e[j]
+        ADD_UP(sum, m, TERM);
+#undef TERM
+    }
+    float log_sum = logf(sum);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = block_at(i, n);
+        for (int64_t j = 0; j < m; j++) e[j] = x[i + j] - most - log_sum;
+        memcpy(out + i, e, (size_t)m * sizeof *e);
+    }
+}
+
+static void softmax_grad_row(const float *y, const float *dy, float *out, int64_t n)
+{
+    float sum = 0, e[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = block_at(i, n);
+#define TERM(j) y[i + (j)] * dy[i + (j)]
+        ADD_UP(sum, m, TERM);
+#undef TERM
+    }
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = block_at(i, n);
+        for (int64_t j = 0; j < m; j++) e[j] = y[i + j] * (dy[i + j] - sum);
+        memcpy(out + i, e, (size_t)m * sizeof *e);
+    }
+}
+
+static void log_softmax_grad_row(const float *y, const float *dy, float *out, int64_t n)
+{
+    float sum = 0, e[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = block_at(i, n);
+#define TERM(j) dy[i + (j)]
+        ADD_UP(sum, m, TERM);
+#undef TERM
+    }
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = block_at(i, n);
+        for (int64_t j = 0; j < m; j++) e[j] = dy[i + j] - exp_of(y[i + j]) * sum;
+        memcpy(out + i, e, (size_t)m * sizeof *e);
+    }
+}
+
+/* ---- down columns: `out` is memory of its own here ---- */
+
+/* Sums of 32 rows, then of those: `part` is what has not been added to `sums` yet. */
+enum { ROWS = 32 };
+
+static inline void clear(float *restrict sums, int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c++) sums[c] = 0;
+}
+
+static inline void add_part(float *restrict sums, float *restrict part, int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c++) {
+        sums[c] += part[c];
+        part[c] = 0;
+    }
+}
+
+#define ADD_UP_COLUMNS(TERM)                                                       \
+    do {                                                                           \
+        clear(sums, columns);                                                      \
+        clear(part, columns);                                                      \
+        for (int64_t i = 0; i < n; i++) {                                          \
+            for (int64_t c = 0; c < columns; c++) {                                \
+                int64_t at = i * columns + c;                                      \
+                part[c] += TERM;                                                   \
+            }                                                                      \
+            if (i % ROWS == ROWS - 1 || i == n - 1) add_part(sums, part, columns); \
+        }                                                                          \
+    } while (0)
+
+/* The largest of each column, and e^(x - that), in `out`. */
+static void exp_columns(const float *restrict x, float *restrict out, int64_t n, int64_t columns,
+                        float *restrict most)
+{
+    for (int64_t c = 0; c < columns; c++) most[c] = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++)
+            most[c] = x[i * columns + c] > most[c] ? x[i * columns + c] : most[c];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++) out[i * columns + c] = exp_of(x[i * columns + c] - most[c]);
+}
+
+static void softmax_columns(const float *x, const float *dy, float *restrict out, int64_t n, int64_t columns,
+                            float *restrict sums)
+{
+    (void)dy;
+    float *restrict part = sums + columns;
+    exp_columns(x, out, n, columns, part + columns);
+    ADD_UP_COLUMNS(out[at]);
+    for (int64_t c = 0; c < columns; c++) sums[c] = 1 / sums[c];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++) out[i * columns + c] *= sums[c];
+}
+
+static void log_softmax_columns(const float *restrict x, const float *dy, float *restrict out, int64_t n,
+                                int64_t columns, float *restrict sums)
+{
+    (void)dy;
+    float *restrict part = sums + columns, *restrict most = part + columns;
+    exp_columns(x, out, n, columns, most);
+    ADD_UP_COLUMNS(out[at]);
+    for (int64_t c = 0; c < columns; c++) sums[c] = logf(sums[c]);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++) out[i * columns + c] = x[i * columns + c] - most[c] - sums[c];
+}
+
+static void softmax_grad_columns(const float *restrict y, const float *restrict dy, float *restrict out,
+                                 int64_t n, int64_t columns, float *restrict sums)
+{
+    float *restrict part = sums + columns;
+    ADD_UP_COLUMNS(y[at] * dy[at]);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++)
+            out[i * columns + c] = y[i * columns + c] * (dy[i * columns + c] - sums[c]);
+}
+
+static void log_softmax_grad_columns(const float *restrict y, const float *restrict dy, float *restrict out,
+                                     int64_t n, int64_t columns, float *restrict sums)
+{
+    float *restrict part = sums + columns;
+    ADD_UP_COLUMNS(dy[at]);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++)
+            out[i * columns + c] = dy[i * columns + c] - exp_of(y[i * columns + c]) * sums[c];
+}
+
+const ipu__softmax_table IPU__SIMD(ipu__softmax_loops_at) = {{
+    [IPU__SOFTMAX]          = {softmax_row, softmax_columns},
+    [IPU__LOG_SOFTMAX]      = {log_softmax_row, log_softmax_columns},
+    [IPU__SOFTMAX_GRAD]     = {softmax_grad_row, softmax_grad_columns},
+    [IPU__LOG_SOFTMAX_GRAD] = {log_softmax_grad_row, log_softmax_grad_columns},
+}};
