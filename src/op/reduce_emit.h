@@ -20,8 +20,9 @@ U1(rsqrt)
 U1(reciprocal)
 U1(square)
 U1(abs)
-U1(sign) U1(tanh) U1(sigmoid) U1(relu) U1(softplus) U1(isfinite) U1(log1p) U1(isinf) B2(add) B2(sub) B2(mul)
-    B2(div) B2(pow) B2(maximum) B2(minimum) B2(greater) B2(less) B2(equal) B2(greater_equal) B2(less_equal)
+U1(sign)
+U1(tanh) U1(sigmoid) U1(relu) U1(softplus) U1(isfinite) U1(log1p) U1(isinf) B2(add) B2(sub) B2(mul) B2(div)
+    B2(pow) B2(maximum) B2(minimum) B2(greater) B2(less) B2(equal) B2(greater_equal) B2(less_equal)
         B2(not_equal) B2(logical_and) static inline ipu_value
     ipu_where(ipu_builder *b, ipu_value c, ipu_value x, ipu_value y)
 {
