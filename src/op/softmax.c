@@ -112,7 +112,7 @@ static size_t rows_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     (void)n_parts;
     rows   r     = rows_of(call);
     size_t block = (size_t)(r.n * r.columns) * sizeof(float);
-    return r.inner == 1 && r.type == IPU_FLOAT ? 0 : 3 * block + 2 * MOST_COLUMNS * sizeof(float);
+    return r.inner == 1 && r.type == IPU_FLOAT ? 0 : 3 * block + 3 * MOST_COLUMNS * sizeof(float);
 }
 
 static ipu_status rows_prepare(const ipu_kernel_call *call, int n_parts, void **out)
