@@ -14,6 +14,7 @@
 #include "ipu/optimizer.h"
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
+#include "ipu/norm.h"
 #include "ipu/reduce.h"
 #include "ipu/softmax.h"
 
