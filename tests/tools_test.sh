@@ -88,7 +88,7 @@ same() { diff "$1" "$2"; }
 
 good "version" '^ipu [0-9]+\.[0-9]+\.[0-9]+$' --version
 good "version by letter" '^ipu [0-9]' -V
-good "help lists the commands" '^  dump +read a graph' --help
+good "help lists the commands" '^  dump +read a graph or model' --help
 good "help tells the exit codes" '^  2  the command line is wrong' --help
 good "help command equals --help" '^Usage: ipu \[OPTION' help
 bad "no command" 2 'expected a command'
@@ -260,6 +260,32 @@ that "large constants go to a side file" "$ipu" dump "$box/large.ipu" --side-out
 that "and not into the text" bash -c '! grep -q 98 "$1" && [ -s "$2" ]' - "$box/hashed.ipu" "$box/side"
 bad "without it the text is incomplete" 1 'side' dump "$box/hashed.ipu"
 good "with it, it is whole" ', 99' dump "$box/hashed.ipu" --side "$box/side"
+
+# ---- dump and profile of models ----
+
+cat > "$box/model.ipu" << 'END'
+# a model: out of order on purpose
+model { constant zero float[2,2] = {0, 0, 0, 0}; input x float[2,3];
+  parameter w float[3,2] = fill(0.5);
+  y = matmul(x, w); z = add(y, zero); same = matmul(x, w); output z = z; output same = same; }
+END
+good "dump prints a model" '^  parameter w float\[3,2\] = fill\(0.5\);$' dump "$box/model.ipu"
+cp "$box/out" "$box/canonical"
+good "dump of a dump of a model" '^model \{' dump "$box/canonical"
+cp "$box/out" "$box/again"
+that "is the same, for models" same "$box/canonical" "$box/again"
+good "a model after the passes" '^  output z = y;' dump --optimise "$box/model.ipu"
+that "has fewer ops" json 'd["ops"] == 1 and d["inputs"] == 1 and d["elements"] == 6 and d["bytes"] == 24' dump -O -j "$box/model.ipu"
+good "summary of a model" '^parameters  1: 6 elements, 24 B' dump -s "$box/model.ipu"
+good "locations of a model" 'y = matmul.* at ".*model.ipu":4;' dump -l "$box/model.ipu"
+good "--check lowers a model" '^model' dump --check "$box/model.ipu"
+bad "--optimise is for models" 1 'is for models' dump -O "$box/good.ipu"
+printf 'model {\n  y = relu6(x);\n}\n' > "$box/wrong.ipu"
+bad "an error in a model names line and column" 1 "wrong.ipu:2:13: no value 'x'" dump "$box/wrong.ipu"
+good "profile of a model" 'matmul' profile --steps "$box/model.ipu"
+good "on another chip" 'bow' profile --target bow "$box/model.ipu"
+bad "--target is for models" 1 'is for models' profile --target bow "$box/good.ipu"
+bad "of an unknown chip" 1 'no target "gc300"' profile --target gc300 "$box/model.ipu"
 
 # ---- output that cannot be written ----
 
