@@ -46,17 +46,15 @@ typedef struct ipu__columns_loops {
                    const ipu__column_run *runs, int n_runs, float *to, int64_t to_ld);
     void (*scatter)(const ipu__columns *columns, float *planes, int64_t row, int64_t n_rows,
                     const ipu__column_run *runs, int n_runs, const float *from, int64_t from_ld);
-    /* to[i][j] = from[i][j] + bias */
+    /* to[i][j] = from[i][j] */
     void (*copy_rows)(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t n_rows,
-                      int64_t n_columns, float bias);
+                      int64_t n_columns);
     /* y[j] = sum over t of w[t] * x[tap[t] + j], to what `y` holds. */
     void (*add_taps)(const float *x, const int64_t *tap, const float *w, int64_t n_taps, float *y, int64_t n);
     /* x[tap[t] + j] += w[t] * y[j] */
     void (*spread_taps)(float *x, const int64_t *tap, const float *w, int64_t n_taps, const float *y,
                         int64_t n);
-    /* Sum of the products of [n_rows][n_columns]. */
-    float (*dot_rows)(const float *a, int64_t a_ld, const float *b, int64_t b_ld, int64_t n_rows,
-                      int64_t n_columns);
+    float (*dot)(const float *a, const float *b, int64_t n);
 } ipu__columns_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__columns_loops, ipu__columns_loops_at)

@@ -63,18 +63,9 @@ static void scatter(const ipu__columns *s, float *planes, int64_t row, int64_t n
 }
 
 static void copy_rows(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t n_rows,
-                      int64_t n_columns, float bias)
+                      int64_t n_columns)
 {
-    for (int64_t i = 0; i < n_rows; i++, from += from_ld, to += to_ld) {
-        if (bias == 0) {
-            copy(from, to, n_columns);
-            continue;
-        }
-        int64_t j = 0;
-        for (; j + 8 <= n_columns; j += 8)
-            for (int l = 0; l < 8; l++) to[j + l] = from[j + l] + bias;
-        for (; j < n_columns; j++) to[j] = from[j] + bias;
-    }
+    for (int64_t i = 0; i < n_rows; i++) copy(from + i * from_ld, to + i * to_ld, n_columns);
 }
 
 static void add_taps(const float *restrict x, const int64_t *tap, const float *w, int64_t n_taps,
@@ -104,22 +95,19 @@ static void spread_taps(float *restrict x, const int64_t *tap, const float *w, i
     }
 }
 
-static float dot_rows(const float *restrict a, int64_t a_ld, const float *restrict b, int64_t b_ld,
-                      int64_t n_rows, int64_t n_columns)
+static float dot(const float *restrict a, const float *restrict b, int64_t n)
 {
-    float sum[16] = {0};
-    for (int64_t r = 0; r < n_rows; r++, a += a_ld, b += b_ld) {
-        int64_t i = 0;
-        for (; i + 16 <= n_columns; i += 16)
-            for (int l = 0; l < 16; l++) sum[l] += a[i + l] * b[i + l];
-        for (; i + 4 <= n_columns; i += 4)
-            for (int l = 0; l < 4; l++) sum[l] += a[i + l] * b[i + l];
-        for (; i < n_columns; i++) sum[0] += a[i] * b[i];
-    }
-    for (int width = 8; width > 0; width /= 2)
+    float   sum[64] = {0};
+    int64_t i       = 0;
+    for (; i + 64 <= n; i += 64)
+        for (int l = 0; l < 64; l++) sum[l] += a[i + l] * b[i + l];
+    for (; i + 16 <= n; i += 16)
+        for (int l = 0; l < 16; l++) sum[l] += a[i + l] * b[i + l];
+    for (; i < n; i++) sum[0] += a[i] * b[i];
+    for (int width = 32; width > 0; width /= 2)
         for (int l = 0; l < width; l++) sum[l] += sum[l + width];
     return sum[0];
 }
 
 const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows,
-                                                             add_taps, spread_taps, dot_rows};
+                                                             add_taps, spread_taps, dot};
