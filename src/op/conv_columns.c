@@ -42,29 +42,45 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
 
 void ipu__columns_fini(ipu__columns *s) { ipu__free(s->tap); }
 
-/* A row of a plane, and the row of x it holds. */
-typedef struct plane_row {
+/* Rows of planes and the rows of x they hold, one after another. */
+typedef struct walk {
+    int64_t offset[3], at[2]; /* below the strides; in the box */
     float  *plane;
-    int64_t x;      /* in elements; -1: padding */
-    int64_t offset; /* along the last dimension: elements offset, offset + stride, ... */
-} plane_row;
+    int64_t x; /* in elements; -1: padding */
+} walk;
 
-/* Row `i` of a plane: offsets, then the first two dimensions of the box. */
-static plane_row find_row(const ipu__columns *s, float *plane, int64_t i)
+static void look(const ipu__columns *s, walk *w)
 {
     const ipu__conv *c      = &s->c;
-    int64_t          offset = i / (s->pitch[0] * s->pitch[1]), at = i % (s->pitch[0] * s->pitch[1]);
-    int64_t          lead[2] = {offset / c->stride[2] / c->stride[1], offset / c->stride[2] % c->stride[1]};
-    int64_t          x0      = at / s->pitch[1] * c->stride[0] + lead[0] - c->pad[0];
-    int64_t          x1      = at % s->pitch[1] * c->stride[1] + lead[1] - c->pad[1];
-    bool             inside  = x0 >= 0 && x0 < c->x[0] && x1 >= 0 && x1 < c->x[1];
-    return (plane_row){plane + i * s->pitch[2], inside ? (x0 * c->x[1] + x1) * c->x[2] : -1,
-                       offset % c->stride[2]};
+    int64_t          x0     = w->at[0] * c->stride[0] + w->offset[0] - c->pad[0];
+    int64_t          x1     = w->at[1] * c->stride[1] + w->offset[1] - c->pad[1];
+    bool             inside = x0 >= 0 && x0 < c->x[0] && x1 >= 0 && x1 < c->x[1];
+    w->x                    = inside ? (x0 * c->x[1] + x1) * c->x[2] : -1;
 }
 
-static int64_t n_plane_rows(const ipu__columns *s)
+static walk begin_walk(const ipu__columns *s, float *plane)
 {
-    return s->c.stride[0] * s->c.stride[1] * s->c.stride[2] * s->pitch[0] * s->pitch[1];
+    walk w = {.plane = plane};
+    look(s, &w);
+    return w;
+}
+
+static bool advance(int64_t *i, int64_t n)
+{
+    if (++*i < n) return true;
+    *i = 0;
+    return false;
+}
+
+/* False: that was the last. */
+static bool walk_on(const ipu__columns *s, walk *w)
+{
+    w->plane += s->pitch[2];
+    bool more = advance(&w->at[1], s->pitch[1]) || advance(&w->at[0], s->pitch[0])
+             || advance(&w->offset[2], s->c.stride[2]) || advance(&w->offset[1], s->c.stride[1])
+             || advance(&w->offset[0], s->c.stride[0]);
+    look(s, w);
+    return more;
 }
 
 /* Elements [begin, end) of a row of the plane are elements of x, the first of them x[*first]. */
@@ -83,11 +99,11 @@ static ipu_interval find_inside(const ipu__columns *s, int64_t offset, int64_t *
     return (ipu_interval){begin, end};
 }
 
-static void stage_row(const ipu__columns *s, const char *x, const plane_row *r)
+static void stage_row(const ipu__columns *s, const char *x, const walk *w)
 {
     int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
-    ipu_interval in = find_inside(s, r->offset, &first);
-    float       *to = r->plane;
+    ipu_interval in = find_inside(s, w->offset[2], &first);
+    float       *to = w->plane;
     for (int64_t i = 0; i < in.begin; i++) to[i] = 0;
     for (int64_t i = in.end; i < s->pitch[2]; i++) to[i] = 0;
     if (stride == 1)
@@ -99,31 +115,58 @@ static void stage_row(const ipu__columns *s, const char *x, const plane_row *r)
             ipu__to_floats(s->type, x + first * bytes, to + i, 1);
 }
 
-void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *planes)
+/* One image of one channel with floats and no strides: a box in a box of zeros. */
+static void stage_box(const ipu__columns *s, const float *x, float *plane)
 {
-    int64_t rows = n_plane_rows(s), bytes = (int64_t)ipu_type_size(s->type),
-            volume = ipu__conv_volume(s->c.x);
-    for (int64_t channel = 0; channel < n; channel++)
-        for (int64_t i = 0; i < rows; i++) {
-            plane_row r = find_row(s, planes + channel * s->plane, i);
-            if (r.x < 0)
-                memset(r.plane, 0, (size_t)s->pitch[2] * sizeof *r.plane);
-            else
-                stage_row(s, (const char *)x + (channel * volume + r.x) * bytes, &r);
-        }
+    const ipu__conv *c = &s->c;
+    int64_t          first, row = c->pad[1] > 0 ? c->pad[1] : 0, end = c->pad[1] + c->x[1];
+    ipu_interval     in = find_inside(s, 0, &first);
+    if (end > s->pitch[1]) end = s->pitch[1];
+    memset(plane, 0, (size_t)s->plane * sizeof *plane);
+    for (int64_t i = 0; i < s->pitch[0] && row < end; i++) {
+        int64_t x0 = i - c->pad[0];
+        if (x0 < 0 || x0 >= c->x[0]) continue;
+        IPU__SIMD_PICK(ipu__columns_loops_at)
+            .copy_rows(x + (x0 * c->x[1] + row - c->pad[1]) * c->x[2] + first, c->x[2],
+                       plane + (i * s->pitch[1] + row) * s->pitch[2] + in.begin, s->pitch[2], end - row,
+                       in.end - in.begin);
+    }
 }
 
-static void unstage_row(const ipu__columns *s, const plane_row *r, char *x)
+void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *planes)
+{
+    int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
+    bool    is_box = s->type == IPU_FLOAT && s->plane == ipu__conv_volume(s->pitch);
+    for (int64_t channel = 0; channel < n; channel++) {
+        const char *from = (const char *)x + channel * volume * bytes;
+        if (is_box) {
+            stage_box(s, (const float *)from, planes + channel * s->plane);
+            continue;
+        }
+        walk w = begin_walk(s, planes + channel * s->plane);
+        do {
+            if (w.x < 0)
+                memset(w.plane, 0, (size_t)s->pitch[2] * sizeof *w.plane);
+            else
+                stage_row(s, from + w.x * bytes, &w);
+        } while (walk_on(s, &w));
+    }
+}
+
+static void unstage_row(const ipu__columns *s, const walk *w, char *x)
 {
     int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
-    ipu_interval in = find_inside(s, r->offset, &first);
-    if (stride == 1)
-        ipu__from_floats(s->type, r->plane + in.begin, x + first * bytes, in.end - in.begin);
+    ipu_interval in = find_inside(s, w->offset[2], &first);
+    if (stride == 1 && s->type == IPU_FLOAT)
+        IPU__SIMD_PICK(ipu__columns_loops_at)
+            .copy_rows(w->plane + in.begin, 0, (float *)x + first, 0, 1, in.end - in.begin);
+    else if (stride == 1)
+        ipu__from_floats(s->type, w->plane + in.begin, x + first * bytes, in.end - in.begin);
     else if (s->type == IPU_FLOAT)
-        for (int64_t i = in.begin; i < in.end; i++, first += stride) ((float *)x)[first] = r->plane[i];
+        for (int64_t i = in.begin; i < in.end; i++, first += stride) ((float *)x)[first] = w->plane[i];
     else
         for (int64_t i = in.begin; i < in.end; i++, first += stride)
-            ipu__from_floats(s->type, r->plane + i, x + first * bytes, 1);
+            ipu__from_floats(s->type, w->plane + i, x + first * bytes, 1);
 }
 
 /* Whether planes hold all of x. */
@@ -134,16 +177,16 @@ static bool reaches_all(const ipu__columns *s)
     return true;
 }
 
-void ipu__columns_unstage(const ipu__columns *s, const float *planes, int64_t n, void *x)
+void ipu__columns_unstage(const ipu__columns *s, float *planes, int64_t n, void *x)
 {
-    int64_t rows = n_plane_rows(s), bytes = (int64_t)ipu_type_size(s->type),
-            volume = ipu__conv_volume(s->c.x);
+    int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
     if (!reaches_all(s)) memset(x, 0, (size_t)(n * volume * bytes));
-    for (int64_t channel = 0; channel < n; channel++)
-        for (int64_t i = 0; i < rows; i++) {
-            plane_row r = find_row(s, (float *)planes + channel * s->plane, i);
-            if (r.x >= 0) unstage_row(s, &r, (char *)x + (channel * volume + r.x) * bytes);
-        }
+    for (int64_t channel = 0; channel < n; channel++) {
+        walk w = begin_walk(s, planes + channel * s->plane);
+        do
+            if (w.x >= 0) unstage_row(s, &w, (char *)x + (channel * volume + w.x) * bytes);
+        while (walk_on(s, &w));
+    }
 }
 
 /* ---- columns ---- */

@@ -32,7 +32,7 @@ void       ipu__columns_fini(ipu__columns *columns);
 /* `n` channels of one image, from x (in its type) to planes; and back, where only x that planes hold is written
  * and the rest of x is zeroed. */
 void ipu__columns_stage(const ipu__columns *columns, const void *x, int64_t n, float *planes);
-void ipu__columns_unstage(const ipu__columns *columns, const float *planes, int64_t n, void *x);
+void ipu__columns_unstage(const ipu__columns *columns, float *planes, int64_t n, void *x);
 
 /* Columns that read neighbours. */
 typedef struct ipu__column_run {

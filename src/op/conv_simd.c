@@ -68,16 +68,25 @@ static void copy_rows(const float *from, int64_t from_ld, float *to, int64_t to_
     for (int64_t i = 0; i < n_rows; i++) copy(from + i * from_ld, to + i * to_ld, n_columns);
 }
 
+/* 16 floats anywhere, in as many registers as that takes. */
+typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
+
+/* Not functions: those could not pass such values the same way at every level. */
+#define LOAD(from) (*(const lanes *)(from))
+#define STORE(to) (*(lanes *)(to))
+
 static void add_taps(const float *restrict x, const int64_t *tap, const float *w, int64_t n_taps,
                      float *restrict y, int64_t n)
 {
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        float sum[16];
-        for (int l = 0; l < 16; l++) sum[l] = y[i + l];
-        for (int64_t t = 0; t < n_taps; t++)
-            for (int l = 0; l < 16; l++) sum[l] += w[t] * x[tap[t] + i + l];
-        for (int l = 0; l < 16; l++) y[i + l] = sum[l];
+    for (; i + 32 <= n; i += 32) {
+        lanes a = LOAD(y + i), b = LOAD(y + i + 16);
+        for (int64_t t = 0; t < n_taps; t++) {
+            a += w[t] * LOAD(x + tap[t] + i);
+            b += w[t] * LOAD(x + tap[t] + i + 16);
+        }
+        STORE(y + i)      = a;
+        STORE(y + i + 16) = b;
     }
     for (; i < n; i++)
         for (int64_t t = 0; t < n_taps; t++) y[i] += w[t] * x[tap[t] + i];
@@ -89,24 +98,24 @@ static void spread_taps(float *restrict x, const int64_t *tap, const float *w, i
     for (int64_t t = 0; t < n_taps; t++) {
         float  *to = x + tap[t], factor = w[t];
         int64_t i = 0;
-        for (; i + 8 <= n; i += 8)
-            for (int l = 0; l < 8; l++) to[i + l] += factor * y[i + l];
+        for (; i + 16 <= n; i += 16) STORE(to + i) = LOAD(to + i) + factor * LOAD(y + i);
         for (; i < n; i++) to[i] += factor * y[i];
     }
 }
 
 static float dot(const float *restrict a, const float *restrict b, int64_t n)
 {
-    float   sum[64] = {0};
-    int64_t i       = 0;
+    float   sum[16], rest = 0;
+    lanes   s[4] = {{0}, {0}, {0}, {0}};
+    int64_t i    = 0;
     for (; i + 64 <= n; i += 64)
-        for (int l = 0; l < 64; l++) sum[l] += a[i + l] * b[i + l];
-    for (; i + 16 <= n; i += 16)
-        for (int l = 0; l < 16; l++) sum[l] += a[i + l] * b[i + l];
-    for (; i < n; i++) sum[0] += a[i] * b[i];
-    for (int width = 32; width > 0; width /= 2)
+        for (int l = 0; l < 4; l++) s[l] += LOAD(a + i + 16 * l) * LOAD(b + i + 16 * l);
+    for (; i + 16 <= n; i += 16) s[0] += LOAD(a + i) * LOAD(b + i);
+    for (; i < n; i++) rest += a[i] * b[i];
+    STORE(sum) = (s[0] + s[1]) + (s[2] + s[3]);
+    for (int width = 8; width > 0; width /= 2)
         for (int l = 0; l < width; l++) sum[l] += sum[l + width];
-    return sum[0];
+    return sum[0] + rest;
 }
 
 const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows,
