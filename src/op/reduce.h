@@ -50,6 +50,9 @@ ipu__reduce_kind ipu__reduce_kind_of(const ipu_kernel_call *call);
 /* Attributes "axes" and "keep_dims", which `infer` has seen. */
 ipu__reduction ipu__reduction_of(const ipu_kernel_call *call);
 
+/* Something that was broadcast from `shape`, summed back to it. */
+ipu_value ipu__sum_to(ipu_builder *b, ipu_value from, const ipu_shape *shape);
+
 /* ---- loops (reduce_simd.c) ---- */
 
 typedef enum ipu__reduce_fold {
@@ -88,7 +91,7 @@ double     ipu__reduce_work(const ipu_kernel_call *call);
 ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 
 /* Work on `n_rows` rows of `n`, each as a whole, that takes `n_sums` sums over the row on the way. Tiles hold
- * whole rows; if there are fewer rows than tiles, tiles share rows and exchange sums. */
+ * whole rows, or share rows and exchange sums, whichever is less. */
 ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64_t n, int n_sums,
                                  const ipu_target *target, ipu_kernel_plan *out);
 

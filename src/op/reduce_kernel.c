@@ -461,16 +461,15 @@ ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *targe
 ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64_t n, int n_sums,
                                  const ipu_target *target, ipu_kernel_plan *out)
 {
-    int64_t n_tiles = ipu_target_n_tiles(target);
-    if (n_rows >= n_tiles || n == 0) return ipu__op_plan_loop(loop, n_rows * n, n > 0 ? n : 1, target, out);
-    int64_t step = (int64_t)loop->step;
-    IPU_TRY(ipu__op_plan_loop(loop, n_rows * n, step, target, out));
-    if (out->n_tiles <= n_rows) return IPU_OK;
-    double workers      = (double)ipu_target_n_workers(target);
-    double parts        = ceil((double)out->n_tiles / (double)n_rows);
-    double sum_cycles   = strided_cycles(1, parts, 2, workers);
-    out->bytes_received = out->bytes_sent = ipu__op_count(n_sums * parts * 4);
-    out->tile_bytes                       = out->bytes_received;
-    out->cycles += ipu__op_count(n_sums * sum_cycles);
+    ipu_kernel_plan shared;
+    IPU_TRY(ipu__op_plan_loop(loop, n_rows * n, n > 0 ? n : 1, target, out));
+    IPU_TRY(ipu__op_plan_loop(loop, n_rows * n, (int64_t)loop->step, target, &shared));
+    if (n_rows == 0 || shared.n_tiles <= n_rows) return IPU_OK;
+    double workers        = (double)ipu_target_n_workers(target);
+    double parts          = ceil((double)shared.n_tiles / (double)n_rows);
+    shared.bytes_received = shared.bytes_sent = ipu__op_count(n_sums * parts * 4);
+    shared.tile_bytes                         = shared.bytes_received;
+    shared.cycles += ipu__op_count(n_sums * strided_cycles(1, parts, 2, workers));
+    if (shared.cycles < out->cycles) *out = shared;
     return IPU_OK;
 }

@@ -8,7 +8,7 @@
 typedef struct ipu__softmax_loops {
     /* x (and dy, for gradients) to out, n elements; out may be one of them. */
     void (*row)(const float *x, const float *dy, float *out, int64_t n);
-    /* The same down each of `columns` columns of [n, columns], with 2 x columns floats to work in. */
+    /* The same down each of `columns` columns of [n, columns], with 3 x columns floats to work in. */
     void (*columns)(const float *x, const float *dy, float *out, int64_t n, int64_t columns, float *sums);
 } ipu__softmax_loops;
 

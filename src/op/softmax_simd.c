@@ -131,30 +131,54 @@ static void log_softmax_grad_row(const float *y, const float *dy, float *out, in
 
 /* ---- down columns: `out` is memory of its own here ---- */
 
-/* The largest of each column; then how much e^(x - that) adds up to, kept in `out` on the way. */
-static void exp_columns(const float *restrict x, float *restrict out, int64_t n, int64_t columns,
-                        float *restrict sums, float *restrict most)
+/* Sums of 32 rows, then of those: `part` is what has not been added to `sums` yet. */
+enum { ROWS = 32 };
+
+static inline void clear(float *restrict sums, int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c++) sums[c] = 0;
+}
+
+static inline void add_part(float *restrict sums, float *restrict part, int64_t columns)
 {
     for (int64_t c = 0; c < columns; c++) {
-        most[c] = -INFINITY;
-        sums[c] = 0;
+        sums[c] += part[c];
+        part[c] = 0;
     }
+}
+
+#define ADD_UP_COLUMNS(TERM)                                                       \
+    do {                                                                           \
+        clear(sums, columns);                                                      \
+        clear(part, columns);                                                      \
+        for (int64_t i = 0; i < n; i++) {                                          \
+            for (int64_t c = 0; c < columns; c++) {                                \
+                int64_t at = i * columns + c;                                      \
+                part[c] += TERM;                                                   \
+            }                                                                      \
+            if (i % ROWS == ROWS - 1 || i == n - 1) add_part(sums, part, columns); \
+        }                                                                          \
+    } while (0)
+
+/* The largest of each column, and e^(x - that), in `out`. */
+static void exp_columns(const float *restrict x, float *restrict out, int64_t n, int64_t columns,
+                        float *restrict most)
+{
+    for (int64_t c = 0; c < columns; c++) most[c] = -INFINITY;
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++)
             most[c] = x[i * columns + c] > most[c] ? x[i * columns + c] : most[c];
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) {
-            float e              = exp_of(x[i * columns + c] - most[c]);
-            out[i * columns + c] = e;
-            sums[c] += e;
-        }
+        for (int64_t c = 0; c < columns; c++) out[i * columns + c] = exp_of(x[i * columns + c] - most[c]);
 }
 
 static void softmax_columns(const float *x, const float *dy, float *restrict out, int64_t n, int64_t columns,
                             float *restrict sums)
 {
     (void)dy;
-    exp_columns(x, out, n, columns, sums, sums + columns);
+    float *restrict part = sums + columns;
+    exp_columns(x, out, n, columns, part + columns);
+    ADD_UP_COLUMNS(out[at]);
     for (int64_t c = 0; c < columns; c++) sums[c] = 1 / sums[c];
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++) out[i * columns + c] *= sums[c];
@@ -164,8 +188,9 @@ static void log_softmax_columns(const float *restrict x, const float *dy, float 
                                 int64_t columns, float *restrict sums)
 {
     (void)dy;
-    float *restrict most = sums + columns;
-    exp_columns(x, out, n, columns, sums, most);
+    float *restrict part = sums + columns, *restrict most = part + columns;
+    exp_columns(x, out, n, columns, most);
+    ADD_UP_COLUMNS(out[at]);
     for (int64_t c = 0; c < columns; c++) sums[c] = logf(sums[c]);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++) out[i * columns + c] = x[i * columns + c] - most[c] - sums[c];
@@ -174,9 +199,8 @@ static void log_softmax_columns(const float *restrict x, const float *dy, float 
 static void softmax_grad_columns(const float *restrict y, const float *restrict dy, float *restrict out,
                                  int64_t n, int64_t columns, float *restrict sums)
 {
-    for (int64_t c = 0; c < columns; c++) sums[c] = 0;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) sums[c] += y[i * columns + c] * dy[i * columns + c];
+    float *restrict part = sums + columns;
+    ADD_UP_COLUMNS(y[at] * dy[at]);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++)
             out[i * columns + c] = y[i * columns + c] * (dy[i * columns + c] - sums[c]);
@@ -185,9 +209,8 @@ static void softmax_grad_columns(const float *restrict y, const float *restrict 
 static void log_softmax_grad_columns(const float *restrict y, const float *restrict dy, float *restrict out,
                                      int64_t n, int64_t columns, float *restrict sums)
 {
-    for (int64_t c = 0; c < columns; c++) sums[c] = 0;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) sums[c] += dy[i * columns + c];
+    float *restrict part = sums + columns;
+    ADD_UP_COLUMNS(dy[at]);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++)
             out[i * columns + c] = dy[i * columns + c] - exp_of(y[i * columns + c]) * sums[c];

@@ -1,0 +1,80 @@
+/* Losses.
+ *
+ *     ipu_value loss = ipu_cross_entropy(b, logits, labels);            mean over the batch
+ *     ipu_value each = ipu_cross_entropy_with(b, logits, labels,
+ *                          (ipu_loss_options){.reduction = IPU_LOSS_NONE, .label_smoothing = 0.1});
+ *
+ * Predictions for classes are [N, C] or [N, C, d...], with integer labels (int32 or int64) [N] or [N, d...].
+ * A label that is neither a class nor the ignored one stops the run. All but labels have one floating type.
+ */
+#ifndef IPU_LOSS_H
+#define IPU_LOSS_H
+
+#include "ipu/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ipu_loss_reduction {
+    IPU_LOSS_MEAN, /* over all elements; with class weights, divided by the sum of those of the labels */
+    IPU_LOSS_SUM,
+    IPU_LOSS_NONE,
+    IPU_LOSS_BATCH_MEAN /* the sum, divided by dimension 0 */
+} ipu_loss_reduction;
+
+typedef struct ipu_loss_options {
+    ipu_loss_reduction reduction;
+    ipu_value          weight; /* [C]: of each class. Null: 1 */
+    bool               has_ignore_index;
+    int64_t            ignore_index; /* label that counts for nothing; without has_ignore_index: -100 */
+    double label_smoothing;          /* cross entropy: share of the target that goes to all classes alike */
+} ipu_loss_options;
+
+/* -log_probs[label]. */
+ipu_value ipu_nll_loss(ipu_builder *b, ipu_value log_probs, ipu_value labels);
+ipu_value ipu_nll_loss_with(ipu_builder *b, ipu_value log_probs, ipu_value labels, ipu_loss_options options);
+/* -log_softmax(logits)[label]; or, if `target` has the type and shape of `logits`, the sum over classes of
+ * -target * log_softmax(logits). */
+ipu_value ipu_cross_entropy(ipu_builder *b, ipu_value logits, ipu_value target);
+ipu_value ipu_cross_entropy_with(ipu_builder *b, ipu_value logits, ipu_value target,
+                                 ipu_loss_options options);
+
+/* ---- element by element, `x` and `target` of one shape ---- */
+
+ipu_value ipu_mse_loss(ipu_builder *b, ipu_value x, ipu_value target, ipu_loss_reduction reduction);
+ipu_value ipu_l1_loss(ipu_builder *b, ipu_value x, ipu_value target, ipu_loss_reduction reduction);
+/* d^2 / (2 beta) where |d| < beta, |d| - beta / 2 elsewhere; beta >= 0. */
+ipu_value ipu_smooth_l1_loss(ipu_builder *b, ipu_value x, ipu_value target, double beta,
+                             ipu_loss_reduction reduction);
+/* delta times smooth_l1 with beta = delta > 0. */
+ipu_value ipu_huber_loss(ipu_builder *b, ipu_value x, ipu_value target, double delta,
+                         ipu_loss_reduction reduction);
+/* Of probabilities; logarithms end at -100. */
+ipu_value ipu_bce_loss(ipu_builder *b, ipu_value probabilities, ipu_value target,
+                       ipu_loss_reduction reduction);
+/* `pos_weight` (broadcast; null: 1) multiplies the part of the target. */
+ipu_value ipu_bce_with_logits_loss(ipu_builder *b, ipu_value logits, ipu_value target, ipu_value pos_weight,
+                                   ipu_loss_reduction reduction);
+/* target * (log target - log_probs), 0 where target is; `log_target`: the target is given as logarithm. */
+ipu_value ipu_kl_div_loss(ipu_builder *b, ipu_value log_probs, ipu_value target, bool log_target,
+                          ipu_loss_reduction reduction);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+#define ipu_nll_loss(...) IPU_AT(ipu_nll_loss(__VA_ARGS__))
+#define ipu_nll_loss_with(...) IPU_AT(ipu_nll_loss_with(__VA_ARGS__))
+#define ipu_cross_entropy(...) IPU_AT(ipu_cross_entropy(__VA_ARGS__))
+#define ipu_cross_entropy_with(...) IPU_AT(ipu_cross_entropy_with(__VA_ARGS__))
+#define ipu_mse_loss(...) IPU_AT(ipu_mse_loss(__VA_ARGS__))
+#define ipu_l1_loss(...) IPU_AT(ipu_l1_loss(__VA_ARGS__))
+#define ipu_smooth_l1_loss(...) IPU_AT(ipu_smooth_l1_loss(__VA_ARGS__))
+#define ipu_huber_loss(...) IPU_AT(ipu_huber_loss(__VA_ARGS__))
+#define ipu_bce_loss(...) IPU_AT(ipu_bce_loss(__VA_ARGS__))
+#define ipu_bce_with_logits_loss(...) IPU_AT(ipu_bce_with_logits_loss(__VA_ARGS__))
+#define ipu_kl_div_loss(...) IPU_AT(ipu_kl_div_loss(__VA_ARGS__))
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* Optimizers: one step of one parameter, as torch.optim takes it (version 1.13).
+ *
+ *     ipu_value         rate = ipu_model_input(m, IPU_FLOAT, IPU_SCALAR, "rate");
+ *     ipu_value         v    = ipu_model_state(m, IPU_FLOAT, shape, NULL, "w/momentum");
+ *     ipu_sgd_options   how  = {.momentum = 0.9, .weight_decay = 1e-4};
+ *     ipu_optimized     next = ipu_sgd_step(b, w, dw, rate, IPU_NO_VALUE, v, how);
+ *     ipu_model_update(m, w, next.parameter);
+ *     ipu_model_update(m, v, next.state[0]);
+ *
+ * A step takes the parameter, its gradient (of the parameter's type or float), the learning rate (a float
+ * scalar, so that schedules need no new program) and the state, and gives their new values in the memory of
+ * the old ones where it can. State is float, for double parameters double, and begins as zeros. `step` is
+ * the number of the step as a scalar, int32, int64 or floating; the first is 1. There are no gradients.
+ */
+#ifndef IPU_OPTIMIZER_H
+#define IPU_OPTIMIZER_H
+
+#include "ipu/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ipu_optimized {
+    ipu_value parameter, state[3]; /* state in the order of the function's parameters; null where not given */
+} ipu_optimized;
+
+typedef struct ipu_sgd_options {
+    double momentum, dampening, weight_decay;
+    bool   nesterov;
+} ipu_sgd_options;
+
+/* `momentum` may be null if options.momentum is 0. `step` may be null: torch's first step, in which the
+ * gradient enters the momentum undamped, is then a step like the others (the same if dampening is 0). */
+ipu_optimized ipu_sgd_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                           ipu_value step, ipu_value momentum, ipu_sgd_options options);
+
+/* Zero: torch's default (0.9, 0.999, 1e-8). Weight decay has none: 0 is 0. */
+typedef struct ipu_adam_options {
+    double beta1, beta2, epsilon, weight_decay;
+} ipu_adam_options;
+
+/* `max_square` null: plain; else AMSGrad, which divides by the largest `square` there was. */
+ipu_optimized ipu_adam_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                            ipu_value step, ipu_value mean, ipu_value square, ipu_value max_square,
+                            ipu_adam_options options);
+/* Weight decay acts on the parameter, not through the gradient. */
+ipu_optimized ipu_adamw_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                             ipu_value step, ipu_value mean, ipu_value square, ipu_value max_square,
+                             ipu_adam_options options);
+ipu_optimized ipu_adamax_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                              ipu_value step, ipu_value mean, ipu_value largest, ipu_adam_options options);
+
+typedef struct ipu_rmsprop_options {
+    double alpha, epsilon; /* 0: 0.99, 1e-8 */
+    double weight_decay, momentum;
+} ipu_rmsprop_options;
+
+/* `mean` null: not centered. `momentum` may be null if options.momentum is 0. */
+ipu_optimized ipu_rmsprop_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                               ipu_value square, ipu_value mean, ipu_value momentum,
+                               ipu_rmsprop_options options);
+
+typedef struct ipu_adagrad_options {
+    double rate_decay, weight_decay;
+    double epsilon; /* 0: 1e-10 */
+} ipu_adagrad_options;
+
+/* `sum` of squares begins at torch's initial_accumulator_value. */
+ipu_optimized ipu_adagrad_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                               ipu_value step, ipu_value sum, ipu_adagrad_options options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+IPU_LEFT(ipu_optimized, ipu_optimized)
+#define IPU_AT_STEP(...) ipu_optimized_left((IPU_ENTER, __VA_ARGS__))
+#define ipu_sgd_step(...) IPU_AT_STEP(ipu_sgd_step(__VA_ARGS__))
+#define ipu_adam_step(...) IPU_AT_STEP(ipu_adam_step(__VA_ARGS__))
+#define ipu_adamw_step(...) IPU_AT_STEP(ipu_adamw_step(__VA_ARGS__))
+#define ipu_adamax_step(...) IPU_AT_STEP(ipu_adamax_step(__VA_ARGS__))
+#define ipu_rmsprop_step(...) IPU_AT_STEP(ipu_rmsprop_step(__VA_ARGS__))
+#define ipu_adagrad_step(...) IPU_AT_STEP(ipu_adagrad_step(__VA_ARGS__))
+#endif
+#endif

@@ -1,0 +1,44 @@
+/* Optimizers in pieces: what the rules, their loops and their records have in common.
+ *
+ * All have operands in one order: parameter, gradient, rate, step, up to three states; then the new
+ * parameter and the new states. An operand that a rule has no use for is not in its table.
+ */
+#ifndef IPU_OP_OPTIMIZER_H
+#define IPU_OP_OPTIMIZER_H
+
+#include "base/simd.h"
+#include "op/op.h"
+
+enum { IPU__OPTIMIZER_MAX_STATES = 3 };
+
+/* Hyperparameters as one step needs them: attributes, and what follows from rate and step. */
+typedef struct ipu__optimizer {
+    double rate, step;
+    double momentum, dampening, weight_decay, beta1, beta2, epsilon, alpha, rate_decay;
+    double bias1, bias2; /* 1 - beta^step */
+    bool   nesterov, first, has[IPU__OPTIMIZER_MAX_STATES];
+} ipu__optimizer;
+
+/* Elements of one step in float. New values may be in the memory of the old. States that are not there
+ * are not touched. */
+typedef struct ipu__optimizer_block {
+    int64_t      n;
+    const float *p, *g, *s[IPU__OPTIMIZER_MAX_STATES];
+    float       *new_p, *new_s[IPU__OPTIMIZER_MAX_STATES];
+} ipu__optimizer_block;
+
+typedef void (*ipu__optimizer_fn)(const ipu__optimizer *o, const ipu__optimizer_block *x);
+
+/* ---- optimizer_simd.c ---- */
+
+typedef struct ipu__optimizer_loops {
+    ipu__optimizer_fn sgd, adam, adamw, adamax, rmsprop, adagrad, lamb;
+} ipu__optimizer_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__optimizer_loops, ipu__optimizer_loops)
+
+/* ---- optimizer.c ---- */
+
+ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
+
+#endif

@@ -1,0 +1,209 @@
+/* Optimizers in float, element by element: the loops that vectors are made of.
+ *
+ * Each rule is one loop for every choice of its options, so that nothing is decided inside. Old and new
+ * values may be the same memory, element for element: LANES says that to the compiler.
+ */
+#include <math.h>
+
+#include "base/simd.h"
+#include "op/optimizer.h"
+
+#ifdef __clang__
+#define LANES _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LANES _Pragma("GCC ivdep")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* The arrays of a block under short names. */
+#define ARRAYS(x)                                                                                        \
+    const float *p = (x)->p, *g = (x)->g, *a = (x)->s[0], *b = (x)->s[1], *c = (x)->s[2];                \
+    float       *to_p = (x)->new_p, *to_a = (x)->new_s[0], *to_b = (x)->new_s[1], *to_c = (x)->new_s[2]; \
+    (void)a, (void)b, (void)c, (void)to_a, (void)to_b, (void)to_c
+
+/* ---- sgd ---- */
+
+INLINE void sgd(const ipu__optimizer *o, const ipu__optimizer_block *x, bool momentum, bool nesterov)
+{
+    ARRAYS(x);
+    float decay = (float)o->weight_decay, rate = (float)o->rate, keep = (float)o->momentum;
+    float take = (float)(1 - o->dampening);
+    LANES for (int64_t i = 0; i < x->n; i++)
+    {
+        float d = g[i] + decay * p[i];
+        if (momentum) {
+            float m = keep * a[i] + take * d;
+            to_a[i] = m;
+            d       = nesterov ? d + keep * m : m;
+        }
+        to_p[i] = p[i] - rate * d;
+    }
+}
+
+/* The momentum begins as the gradient; what it held is not looked at. */
+static void sgd_first(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    ARRAYS(x);
+    float decay = (float)o->weight_decay, step = (float)o->rate;
+    float again = o->nesterov ? (float)o->momentum : 0;
+    LANES for (int64_t i = 0; i < x->n; i++)
+    {
+        float d = g[i] + decay * p[i];
+        to_a[i] = d;
+        to_p[i] = p[i] - step * (d + again * d);
+    }
+}
+
+static void sgd_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    if (!o->has[0])
+        sgd(o, x, false, false);
+    else if (o->first)
+        sgd_first(o, x);
+    else if (o->nesterov)
+        sgd(o, x, true, true);
+    else
+        sgd(o, x, true, false);
+}
+
+/* ---- adam, adamw ---- */
+
+INLINE void adam(const ipu__optimizer *o, const ipu__optimizer_block *x, float decay, float shrink,
+                 bool largest)
+{
+    ARRAYS(x);
+    float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take1 = (float)(1 - o->beta1),
+          take2 = (float)(1 - o->beta2), epsilon = (float)o->epsilon;
+    float size = (float)(o->rate / o->bias1), root = (float)sqrt(o->bias2);
+    LANES for (int64_t i = 0; i < x->n; i++)
+    {
+        float d = g[i] + decay * p[i];
+        float m = beta1 * a[i] + take1 * d, v = beta2 * b[i] + take2 * d * d;
+        float w = v;
+        if (largest) {
+            w       = c[i] > v ? c[i] : v;
+            to_c[i] = w;
+        }
+        to_p[i] = p[i] * shrink - size * (m / (sqrtf(w) / root + epsilon));
+        to_a[i] = m;
+        to_b[i] = v;
+    }
+}
+
+INLINE void adam_either(const ipu__optimizer *o, const ipu__optimizer_block *x, float decay, float shrink)
+{
+    if (o->has[2])
+        adam(o, x, decay, shrink, true);
+    else
+        adam(o, x, decay, shrink, false);
+}
+
+static void adam_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    adam_either(o, x, (float)o->weight_decay, 1);
+}
+
+static void adamw_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    adam_either(o, x, 0, (float)(1 - o->rate * o->weight_decay));
+}
+
+/* ---- adamax ---- */
+
+static void adamax_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    ARRAYS(x);
+    float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take = (float)(1 - o->beta1);
+    float decay = (float)o->weight_decay, epsilon = (float)o->epsilon, size = (float)(o->rate / o->bias1);
+    LANES for (int64_t i = 0; i < x->n; i++)
+    {
+        float d = g[i] + decay * p[i];
+        float m = beta1 * a[i] + take * d, old = beta2 * b[i], now = fabsf(d) + epsilon;
+        float u = old > now ? old : now;
+        to_p[i] = p[i] - size * (m / u);
+        to_a[i] = m;
+        to_b[i] = u;
+    }
+}
+
+/* ---- rmsprop ---- */
+
+INLINE void rmsprop(const ipu__optimizer *o, const ipu__optimizer_block *x, bool centered, bool momentum)
+{
+    ARRAYS(x);
+    float alpha = (float)o->alpha, take = (float)(1 - o->alpha), decay = (float)o->weight_decay;
+    float epsilon = (float)o->epsilon, rate = (float)o->rate, keep = (float)o->momentum;
+    LANES for (int64_t i = 0; i < x->n; i++)
+    {
+        float d = g[i] + decay * p[i];
+        float v = alpha * a[i] + take * d * d, w = v;
+        if (centered) {
+            float m = alpha * b[i] + take * d;
+            w       = v - m * m;
+            to_b[i] = m;
+        }
+        float s = d / (sqrtf(w) + epsilon);
+        if (momentum) {
+            s += keep * c[i];
+            to_c[i] = s;
+        }
+        to_a[i] = v;
+        to_p[i] = p[i] - rate * s;
+    }
+}
+
+static void rmsprop_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    if (o->has[1] && o->has[2])
+        rmsprop(o, x, true, true);
+    else if (o->has[1])
+        rmsprop(o, x, true, false);
+    else if (o->has[2])
+        rmsprop(o, x, false, true);
+    else
+        rmsprop(o, x, false, false);
+}
+
+/* ---- adagrad ---- */
+
+static void adagrad_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    ARRAYS(x);
+    float decay = (float)o->weight_decay, epsilon = (float)o->epsilon;
+    float size = (float)(o->rate / (1 + (o->step - 1) * o->rate_decay));
+    LANES for (int64_t i = 0; i < x->n; i++)
+    {
+        float d = g[i] + decay * p[i];
+        float v = a[i] + d * d;
+        to_a[i] = v;
+        to_p[i] = p[i] - size * (d / (sqrtf(v) + epsilon));
+    }
+}
+
+/* ---- lamb ---- */
+
+/* The new "parameter" is the direction to go. */
+static void lamb_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    ARRAYS(x);
+    float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take1 = (float)(1 - o->beta1),
+          take2 = (float)(1 - o->beta2), decay = (float)o->weight_decay, epsilon = (float)o->epsilon;
+    float scale1 = (float)(1 / o->bias1), scale2 = (float)(1 / o->bias2);
+    LANES for (int64_t i = 0; i < x->n; i++)
+    {
+        float m = beta1 * a[i] + take1 * g[i], v = beta2 * b[i] + take2 * g[i] * g[i];
+        to_a[i] = m;
+        to_b[i] = v;
+        to_p[i] = m * scale1 / (sqrtf(v * scale2) + epsilon) + decay * p[i];
+    }
+}
+
+const ipu__optimizer_loops IPU__SIMD(ipu__optimizer_loops) = {
+    .sgd     = sgd_loop,
+    .adam    = adam_loop,
+    .adamw   = adamw_loop,
+    .adamax  = adamax_loop,
+    .rmsprop = rmsprop_loop,
+    .adagrad = adagrad_loop,
+    .lamb    = lamb_loop,
+};
