@@ -24,8 +24,10 @@ U1(sign)
 U1(tanh)
 U1(sigmoid)
 U1(relu)
-U1(softplus) U1(isfinite) U1(log1p) U1(isinf) U1(log_sigmoid) B2(add) B2(sub) B2(mul) B2(div) B2(pow)
-    B2(maximum) B2(minimum) B2(greater) B2(less) B2(equal) B2(greater_equal) B2(less_equal) B2(not_equal)
+U1(softplus)
+U1(isfinite)
+U1(log1p) U1(isinf) U1(log_sigmoid) B2(add) B2(sub) B2(mul) B2(div) B2(pow) B2(maximum) B2(minimum)
+    B2(greater) B2(less) B2(equal) B2(greater_equal) B2(less_equal) B2(not_equal)
         B2(logical_and) static inline ipu_value
     ipu_where(ipu_builder *b, ipu_value c, ipu_value x, ipu_value y)
 {
