@@ -7,12 +7,13 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "ipu/softmax.h"
 #include "op/loss.h"
 #include "op/number.h"
 #include "op/reduce.h"
-#include "op/reduce_emit.h"
 #include "op/softmax.h"
 
 enum { LOGITS, LABELS, WEIGHT, LOSS, LABEL_WEIGHT }; /* softmax_nll */

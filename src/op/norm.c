@@ -6,10 +6,11 @@
 #include "op/norm.h"
 
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/norm.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "op/reduce.h"
-#include "op/reduce_emit.h"
 
 /* ---- geometry ---- */
 

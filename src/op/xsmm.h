@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/simd.h"
 #include "base/status.h"
 #include "ipu/type.h"
 
@@ -41,6 +42,19 @@ static inline void ipu__xsmm_run(const ipu__xsmm_blocks *blocks, const float *a,
 {
     blocks->kernel[rows != blocks->mb][columns != blocks->nb][depth != blocks->kb][add](b, a, c);
 }
+
+/* ---- loops: xsmm_simd.c ---- */
+
+enum { IPU__DOT_ROWS = 4 };
+
+typedef struct ipu__xsmm_loops {
+    /* out[r] = x . w[r], rows of w `w_step` apart. */
+    void (*dots)(const float *x, const float *w, int64_t w_step, int64_t n, float out[IPU__DOT_ROWS]);
+    void (*from_bfloat16)(const ipu_bfloat16 *from, float *to, int64_t n);
+    void (*to_bfloat16)(const float *from, ipu_bfloat16 *to, int64_t n);
+} ipu__xsmm_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__xsmm_loops, ipu__xsmm_loops_at)
 
 /* ---- moving floats: xsmm_pack.c ---- */
 

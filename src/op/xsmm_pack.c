@@ -62,34 +62,20 @@ void ipu__transpose_floats(const float *from, int64_t from_ld, float *to, int64_
 
 void ipu__to_floats(ipu_type type, const void *from, float *to, int64_t n)
 {
-    const ipu_bfloat16 *b = from;
     if (type == IPU_HALF)
         ipu_half_to_floats(from, to, (size_t)n);
     else if (type == IPU_FLOAT)
         memcpy(to, from, (size_t)n * sizeof *to);
     else
-        for (int64_t i = 0; i < n; i++) {
-            uint32_t bits = (uint32_t)b[i].bits << 16;
-            memcpy(&to[i], &bits, sizeof bits);
-        }
-}
-
-/* Nearest, ties to even, NaN kept quiet: without branches, so that it becomes vector code. */
-static uint16_t bfloat16_bits(float value)
-{
-    uint32_t u;
-    memcpy(&u, &value, sizeof u);
-    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+        IPU__SIMD_PICK(ipu__xsmm_loops_at).from_bfloat16(from, to, n);
 }
 
 void ipu__from_floats(ipu_type type, const float *from, void *to, int64_t n)
 {
-    ipu_bfloat16 *b = to;
     if (type == IPU_HALF)
         ipu_half_from_floats(from, to, (size_t)n);
     else if (type == IPU_FLOAT)
         memcpy(to, from, (size_t)n * sizeof *from);
     else
-        for (int64_t i = 0; i < n; i++) b[i].bits = bfloat16_bits(from[i]);
+        IPU__SIMD_PICK(ipu__xsmm_loops_at).to_bfloat16(from, to, n);
 }

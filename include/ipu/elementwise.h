@@ -1,0 +1,183 @@
+/* Elementwise ops. */
+#ifndef IPU_ELEMENTWISE_H
+#define IPU_ELEMENTWISE_H
+#include "ipu/builder.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+ipu_value ipu_neg(ipu_builder *b, ipu_value x);
+ipu_value ipu_abs(ipu_builder *b, ipu_value x);
+ipu_value ipu_sign(ipu_builder *b, ipu_value x);
+ipu_value ipu_square(ipu_builder *b, ipu_value x);
+ipu_value ipu_sqrt(ipu_builder *b, ipu_value x);
+ipu_value ipu_rsqrt(ipu_builder *b, ipu_value x);
+ipu_value ipu_reciprocal(ipu_builder *b, ipu_value x);
+ipu_value ipu_exp(ipu_builder *b, ipu_value x);
+ipu_value ipu_exp2(ipu_builder *b, ipu_value x);
+ipu_value ipu_expm1(ipu_builder *b, ipu_value x);
+ipu_value ipu_log(ipu_builder *b, ipu_value x);
+ipu_value ipu_log2(ipu_builder *b, ipu_value x);
+ipu_value ipu_log10(ipu_builder *b, ipu_value x);
+ipu_value ipu_log1p(ipu_builder *b, ipu_value x);
+ipu_value ipu_sin(ipu_builder *b, ipu_value x);
+ipu_value ipu_cos(ipu_builder *b, ipu_value x);
+ipu_value ipu_tan(ipu_builder *b, ipu_value x);
+ipu_value ipu_asin(ipu_builder *b, ipu_value x);
+ipu_value ipu_acos(ipu_builder *b, ipu_value x);
+ipu_value ipu_atan(ipu_builder *b, ipu_value x);
+ipu_value ipu_sinh(ipu_builder *b, ipu_value x);
+ipu_value ipu_cosh(ipu_builder *b, ipu_value x);
+ipu_value ipu_tanh(ipu_builder *b, ipu_value x);
+ipu_value ipu_asinh(ipu_builder *b, ipu_value x);
+ipu_value ipu_acosh(ipu_builder *b, ipu_value x);
+ipu_value ipu_atanh(ipu_builder *b, ipu_value x);
+ipu_value ipu_erf(ipu_builder *b, ipu_value x);
+ipu_value ipu_erfc(ipu_builder *b, ipu_value x);
+ipu_value ipu_sigmoid(ipu_builder *b, ipu_value x);
+ipu_value ipu_log_sigmoid(ipu_builder *b, ipu_value x);
+ipu_value ipu_relu(ipu_builder *b, ipu_value x);
+ipu_value ipu_relu6(ipu_builder *b, ipu_value x);
+ipu_value ipu_leaky_relu(ipu_builder *b, ipu_value x);
+ipu_value ipu_elu(ipu_builder *b, ipu_value x);
+ipu_value ipu_selu(ipu_builder *b, ipu_value x);
+ipu_value ipu_celu(ipu_builder *b, ipu_value x);
+ipu_value ipu_gelu(ipu_builder *b, ipu_value x);
+ipu_value ipu_gelu_tanh(ipu_builder *b, ipu_value x);
+ipu_value ipu_silu(ipu_builder *b, ipu_value x);
+ipu_value ipu_mish(ipu_builder *b, ipu_value x);
+ipu_value ipu_softplus(ipu_builder *b, ipu_value x);
+ipu_value ipu_softsign(ipu_builder *b, ipu_value x);
+ipu_value ipu_hardsigmoid(ipu_builder *b, ipu_value x);
+ipu_value ipu_hardswish(ipu_builder *b, ipu_value x);
+ipu_value ipu_clip(ipu_builder *b, ipu_value x);
+ipu_value ipu_hardtanh(ipu_builder *b, ipu_value x);
+ipu_value ipu_threshold(ipu_builder *b, ipu_value x);
+ipu_value ipu_floor(ipu_builder *b, ipu_value x);
+ipu_value ipu_ceil(ipu_builder *b, ipu_value x);
+ipu_value ipu_round(ipu_builder *b, ipu_value x);
+ipu_value ipu_trunc(ipu_builder *b, ipu_value x);
+ipu_value ipu_isnan(ipu_builder *b, ipu_value x);
+ipu_value ipu_isinf(ipu_builder *b, ipu_value x);
+ipu_value ipu_isfinite(ipu_builder *b, ipu_value x);
+ipu_value ipu_logical_not(ipu_builder *b, ipu_value x);
+ipu_value ipu_bitwise_not(ipu_builder *b, ipu_value x);
+ipu_value ipu_add(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_sub(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_mul(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_div(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_floor_div(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_mod(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_fmod(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_pow(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_maximum(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_minimum(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_atan2(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_squared_difference(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_prelu(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_equal(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_not_equal(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_less(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_less_equal(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_greater(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_greater_equal(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_logical_and(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_logical_or(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_logical_xor(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_bitwise_and(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_bitwise_or(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_bitwise_xor(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_shift_left(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_shift_right(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_where(ipu_builder *b, ipu_value condition, ipu_value x, ipu_value y);
+ipu_value ipu_cast(ipu_builder *b, ipu_value x, ipu_type type);
+#ifdef __cplusplus
+}
+#endif
+#ifndef IPU_NO_LOCATIONS
+#define ipu_neg(...) IPU_AT(ipu_neg(__VA_ARGS__))
+#define ipu_abs(...) IPU_AT(ipu_abs(__VA_ARGS__))
+#define ipu_sign(...) IPU_AT(ipu_sign(__VA_ARGS__))
+#define ipu_square(...) IPU_AT(ipu_square(__VA_ARGS__))
+#define ipu_sqrt(...) IPU_AT(ipu_sqrt(__VA_ARGS__))
+#define ipu_rsqrt(...) IPU_AT(ipu_rsqrt(__VA_ARGS__))
+#define ipu_reciprocal(...) IPU_AT(ipu_reciprocal(__VA_ARGS__))
+#define ipu_exp(...) IPU_AT(ipu_exp(__VA_ARGS__))
+#define ipu_exp2(...) IPU_AT(ipu_exp2(__VA_ARGS__))
+#define ipu_expm1(...) IPU_AT(ipu_expm1(__VA_ARGS__))
+#define ipu_log(...) IPU_AT(ipu_log(__VA_ARGS__))
+#define ipu_log2(...) IPU_AT(ipu_log2(__VA_ARGS__))
+#define ipu_log10(...) IPU_AT(ipu_log10(__VA_ARGS__))
+#define ipu_log1p(...) IPU_AT(ipu_log1p(__VA_ARGS__))
+#define ipu_sin(...) IPU_AT(ipu_sin(__VA_ARGS__))
+#define ipu_cos(...) IPU_AT(ipu_cos(__VA_ARGS__))
+#define ipu_tan(...) IPU_AT(ipu_tan(__VA_ARGS__))
+#define ipu_asin(...) IPU_AT(ipu_asin(__VA_ARGS__))
+#define ipu_acos(...) IPU_AT(ipu_acos(__VA_ARGS__))
+#define ipu_atan(...) IPU_AT(ipu_atan(__VA_ARGS__))
+#define ipu_sinh(...) IPU_AT(ipu_sinh(__VA_ARGS__))
+#define ipu_cosh(...) IPU_AT(ipu_cosh(__VA_ARGS__))
+#define ipu_tanh(...) IPU_AT(ipu_tanh(__VA_ARGS__))
+#define ipu_asinh(...) IPU_AT(ipu_asinh(__VA_ARGS__))
+#define ipu_acosh(...) IPU_AT(ipu_acosh(__VA_ARGS__))
+#define ipu_atanh(...) IPU_AT(ipu_atanh(__VA_ARGS__))
+#define ipu_erf(...) IPU_AT(ipu_erf(__VA_ARGS__))
+#define ipu_erfc(...) IPU_AT(ipu_erfc(__VA_ARGS__))
+#define ipu_sigmoid(...) IPU_AT(ipu_sigmoid(__VA_ARGS__))
+#define ipu_log_sigmoid(...) IPU_AT(ipu_log_sigmoid(__VA_ARGS__))
+#define ipu_relu(...) IPU_AT(ipu_relu(__VA_ARGS__))
+#define ipu_relu6(...) IPU_AT(ipu_relu6(__VA_ARGS__))
+#define ipu_leaky_relu(...) IPU_AT(ipu_leaky_relu(__VA_ARGS__))
+#define ipu_elu(...) IPU_AT(ipu_elu(__VA_ARGS__))
+#define ipu_selu(...) IPU_AT(ipu_selu(__VA_ARGS__))
+#define ipu_celu(...) IPU_AT(ipu_celu(__VA_ARGS__))
+#define ipu_gelu(...) IPU_AT(ipu_gelu(__VA_ARGS__))
+#define ipu_gelu_tanh(...) IPU_AT(ipu_gelu_tanh(__VA_ARGS__))
+#define ipu_silu(...) IPU_AT(ipu_silu(__VA_ARGS__))
+#define ipu_mish(...) IPU_AT(ipu_mish(__VA_ARGS__))
+#define ipu_softplus(...) IPU_AT(ipu_softplus(__VA_ARGS__))
+#define ipu_softsign(...) IPU_AT(ipu_softsign(__VA_ARGS__))
+#define ipu_hardsigmoid(...) IPU_AT(ipu_hardsigmoid(__VA_ARGS__))
+#define ipu_hardswish(...) IPU_AT(ipu_hardswish(__VA_ARGS__))
+#define ipu_clip(...) IPU_AT(ipu_clip(__VA_ARGS__))
+#define ipu_hardtanh(...) IPU_AT(ipu_hardtanh(__VA_ARGS__))
+#define ipu_threshold(...) IPU_AT(ipu_threshold(__VA_ARGS__))
+#define ipu_floor(...) IPU_AT(ipu_floor(__VA_ARGS__))
+#define ipu_ceil(...) IPU_AT(ipu_ceil(__VA_ARGS__))
+#define ipu_round(...) IPU_AT(ipu_round(__VA_ARGS__))
+#define ipu_trunc(...) IPU_AT(ipu_trunc(__VA_ARGS__))
+#define ipu_isnan(...) IPU_AT(ipu_isnan(__VA_ARGS__))
+#define ipu_isinf(...) IPU_AT(ipu_isinf(__VA_ARGS__))
+#define ipu_isfinite(...) IPU_AT(ipu_isfinite(__VA_ARGS__))
+#define ipu_logical_not(...) IPU_AT(ipu_logical_not(__VA_ARGS__))
+#define ipu_bitwise_not(...) IPU_AT(ipu_bitwise_not(__VA_ARGS__))
+#define ipu_add(...) IPU_AT(ipu_add(__VA_ARGS__))
+#define ipu_sub(...) IPU_AT(ipu_sub(__VA_ARGS__))
+#define ipu_mul(...) IPU_AT(ipu_mul(__VA_ARGS__))
+#define ipu_div(...) IPU_AT(ipu_div(__VA_ARGS__))
+#define ipu_floor_div(...) IPU_AT(ipu_floor_div(__VA_ARGS__))
+#define ipu_mod(...) IPU_AT(ipu_mod(__VA_ARGS__))
+#define ipu_fmod(...) IPU_AT(ipu_fmod(__VA_ARGS__))
+#define ipu_pow(...) IPU_AT(ipu_pow(__VA_ARGS__))
+#define ipu_maximum(...) IPU_AT(ipu_maximum(__VA_ARGS__))
+#define ipu_minimum(...) IPU_AT(ipu_minimum(__VA_ARGS__))
+#define ipu_atan2(...) IPU_AT(ipu_atan2(__VA_ARGS__))
+#define ipu_squared_difference(...) IPU_AT(ipu_squared_difference(__VA_ARGS__))
+#define ipu_prelu(...) IPU_AT(ipu_prelu(__VA_ARGS__))
+#define ipu_equal(...) IPU_AT(ipu_equal(__VA_ARGS__))
+#define ipu_not_equal(...) IPU_AT(ipu_not_equal(__VA_ARGS__))
+#define ipu_less(...) IPU_AT(ipu_less(__VA_ARGS__))
+#define ipu_less_equal(...) IPU_AT(ipu_less_equal(__VA_ARGS__))
+#define ipu_greater(...) IPU_AT(ipu_greater(__VA_ARGS__))
+#define ipu_greater_equal(...) IPU_AT(ipu_greater_equal(__VA_ARGS__))
+#define ipu_logical_and(...) IPU_AT(ipu_logical_and(__VA_ARGS__))
+#define ipu_logical_or(...) IPU_AT(ipu_logical_or(__VA_ARGS__))
+#define ipu_logical_xor(...) IPU_AT(ipu_logical_xor(__VA_ARGS__))
+#define ipu_bitwise_and(...) IPU_AT(ipu_bitwise_and(__VA_ARGS__))
+#define ipu_bitwise_or(...) IPU_AT(ipu_bitwise_or(__VA_ARGS__))
+#define ipu_bitwise_xor(...) IPU_AT(ipu_bitwise_xor(__VA_ARGS__))
+#define ipu_shift_left(...) IPU_AT(ipu_shift_left(__VA_ARGS__))
+#define ipu_shift_right(...) IPU_AT(ipu_shift_right(__VA_ARGS__))
+#define ipu_where(...) IPU_AT(ipu_where(__VA_ARGS__))
+#define ipu_cast(...) IPU_AT(ipu_cast(__VA_ARGS__))
+#endif
+#endif
