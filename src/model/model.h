@@ -3,8 +3,8 @@
  * Values have the ids of the builder's table (op/builder.h), 1 to n. An op defines a run of values, its
  * outputs; every value is defined once. Ops are in blocks, in the order they run: block 0 is the model,
  * the others are branches and loop bodies, and belong to one IF or LOOP op. An op may use values of its
- * own block and of those around it that come earlier. Passes build `order` lists anew; ops are never moved
- * in `ops`, only marked dead.
+ * own block and of those around it that come earlier, and any constant. Passes build `order` lists anew; ops
+ * are never moved in `ops`, only marked dead.
  */
 #ifndef IPU_MODEL_MODEL_H
 #define IPU_MODEL_MODEL_H
@@ -107,7 +107,7 @@ ipu_value ipu__model_add_value(ipu_model *m, ipu_kernel_value type, const char *
 ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32_t *in,
                              const ipu_kernel_value *types, ipu_value *out);
 
-/* Whether the block being built may use it: it was made there or in a block around. */
+/* Whether the block being built may use it: it was made there or in a block around, or is a constant. */
 bool ipu__model_sees(const ipu_model *m, uint32_t id);
 /* What an op emitted now uses for value `id`: itself, or a copy computed again (recompute.c). */
 uint32_t ipu__model_substitute(ipu_model *m, uint32_t id);
