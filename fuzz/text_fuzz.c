@@ -7,6 +7,7 @@
 
 #include "ipu/graph.h"
 #include "ipu/text.h"
+#include "words.h"
 
 #define KNOWN(F) F(IN, float, x) F(OUT_VECTOR, float, y) F(STATE, int, n) F(STATE_VECTOR, ipu_half, table)
 IPU_VERTEX(Known, KNOWN)
@@ -50,31 +51,6 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t bytes)
     round_trip(&parsed, IPU_PRINT_LOCATIONS);
     ipu_graph_destroy(parsed.graph);
     return 0;
-}
-
-/* ---- mutation by words ---- */
-
-size_t LLVMFuzzerMutate(unsigned char *data, size_t bytes, size_t max_bytes);
-size_t LLVMFuzzerCustomMutator(unsigned char *data, size_t bytes, size_t max_bytes, unsigned seed);
-
-static bool in_word(unsigned char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')
-        || (c && strchr("_./~-", c));
-}
-
-typedef struct span {
-    size_t at, n;
-} span;
-
-/* A random word or single character of the text, or a few of them. */
-static span pick(const unsigned char *data, size_t bytes, unsigned *seed)
-{
-    size_t at = (size_t)rand_r(seed) % bytes, end = at + 1;
-    while (at > 0 && in_word(data[at]) && in_word(data[at - 1])) at--;
-    for (int words = rand_r(seed) % 8 ? 1 : 12; words > 0 && end < bytes; words--)
-        for (end += words > 1; end < bytes && in_word(data[end - 1]) && in_word(data[end]);) end++;
-    return (span){at, (end < bytes ? end : bytes) - at};
 }
 
 static const char *const words[] = {"0",
@@ -150,23 +126,5 @@ static const char *const words[] = {"0",
 
 size_t LLVMFuzzerCustomMutator(unsigned char *data, size_t bytes, size_t max_bytes, unsigned seed)
 {
-    if (bytes == 0 || rand_r(&seed) % 3 == 0) return LLVMFuzzerMutate(data, bytes, max_bytes);
-    unsigned char taken[256];
-    const char   *word = words[(size_t)rand_r(&seed) % (sizeof words / sizeof *words)];
-    span          from = pick(data, bytes, &seed), to = pick(data, bytes, &seed);
-    size_t        n = strlen(word);
-    memcpy(taken, word, n);
-    if (rand_r(&seed) % 2) { /* a part of the text itself */
-        n = from.n < sizeof taken ? from.n : sizeof taken;
-        memcpy(taken, data + from.at, n);
-    }
-    switch (rand_r(&seed) % 4) {
-    case 0: to.n = 0; break; /* insert */
-    case 1: n = 0; break;    /* delete */
-    default: break;          /* replace */
-    }
-    if (bytes - to.n + n > max_bytes) return LLVMFuzzerMutate(data, bytes, max_bytes);
-    memmove(data + to.at + n, data + to.at + to.n, bytes - to.at - to.n);
-    memcpy(data + to.at, taken, n);
-    return bytes - to.n + n;
+    return mutate_words(data, bytes, max_bytes, seed, words, sizeof words / sizeof *words);
 }

@@ -88,7 +88,7 @@ same() { diff "$1" "$2"; }
 
 good "version" '^ipu [0-9]+\.[0-9]+\.[0-9]+$' --version
 good "version by letter" '^ipu [0-9]' -V
-good "help lists the commands" '^  dump +read a graph' --help
+good "help lists the commands" '^  dump +read a graph or model' --help
 good "help tells the exit codes" '^  2  the command line is wrong' --help
 good "help command equals --help" '^Usage: ipu \[OPTION' help
 bad "no command" 2 'expected a command'
@@ -96,7 +96,7 @@ bad "unknown command names the nearest" 2 'no command "dmup"; did you mean "dump
 bad "unknown command with no near one" 2 'no command "xyzzyplugh"$' xyzzyplugh
 bad "unknown option of the frame" 2 'no option --verzion; did you mean --version' --verzion
 bad "the frame is no command" 2 'no command "ipu"' ipu
-for command in help target dump; do
+for command in help target ops dump; do
     good "help of $command" "^Usage: ipu $command " help $command
     good "$command --help" "^Usage: ipu $command " $command --help
     good "$command -h, after other arguments" "^Usage: ipu $command " $command x -h
@@ -115,7 +115,7 @@ bad "help of an unknown command" 2 'did you mean "target"' help tagret
 good "help options lists those of the engine" '^  threads \(default: ' help options
 bad "completion stands alone" 2 'stands alone' help --completion dump
 bad "no man page of options" 2 'no command "options"' help --man options
-for page in ipu help target dump; do
+for page in ipu help target ops dump; do
     good "man page of $page" '^\.SH "EXIT STATUS"' help --man $page
     cp "$box/out" "$box/page.1"
     if command -v groff > /dev/null; then
@@ -139,9 +139,10 @@ completes()
         - "$box/completion" "$@" > "$box/offered" || return
     [ "$(cat "$box/offered")" = "$expected" ] || { cat "$box/offered"; false; }
 }
-that "completion: commands" completes "help target dump profile codelet" ipu ""
+that "completion: commands" completes "help target ops dump profile codelet" ipu ""
 that "completion: options of a command" completes "--summary --side --side-out" ipu dump --s
 that "completion: targets" completes "bow bow-2000 bow-pod16 bow-pod64 bow-pod256" ipu target bow
+that "completion: ops" completes "matmul" ipu ops matm
 that "completion: options of the frame" completes "--version" ipu --v
 : > "$box/a graph.ipu"
 that "completion: files, with blanks in their names" completes "$box/a graph.ipu" ipu dump "$box/a"
@@ -175,6 +176,22 @@ bad "three IPUs" 1 'power of two' target gc200 --ipus 3
 bad "more IPUs than the system has" 1 'it has 16' target pod16 --ipus 32
 bad "IPUs that are no number" 2 '"many" is no number from 1 to 256' target gc200 --ipus many
 bad "IPUs without a name" 2 'ipus needs the name' target --ipus 2
+
+# ---- ops ----
+
+good "list of ops by family" '^  matmul +a, b.* -> out +matrix product' ops
+good "families are titles" '^matmul$' ops
+good "one family" '^  matmul ' ops --family matmul
+that "only of that family" json 'all(o["family"] == "matmul" for o in d["ops"]) and len(d["ops"]) > 0' ops -f matmul -j
+bad "unknown family" 1 'no family "matmull"' ops --family matmull
+good "one op in detail" '^  transpose_a +int +' ops matmul
+good "its samples" '^  float\[3,4\], float\[4,5\]' ops matmul
+good "required attributes" '^  value +float +required' ops fill
+good "defaults that are text" '^  type +text += "float"' ops fill
+that "one op as JSON" json 'd["name"] == "matmul" and d["inputs"][:2] == ["a", "b"] and d["outputs"] == ["out"]' ops matmul --json
+that "all ops as JSON" json 'len({o["name"] for o in d["ops"]}) == len(d["ops"]) and all(o["summary"] for o in d["ops"])' ops -j
+bad "unknown op names the nearest" 1 'no op "matmull" \(did you mean "matmul"' ops matmull
+bad "a family and a name" 2 'give it or NAME' ops matmul --family matmul
 
 # ---- dump ----
 
@@ -243,6 +260,32 @@ that "large constants go to a side file" "$ipu" dump "$box/large.ipu" --side-out
 that "and not into the text" bash -c '! grep -q 98 "$1" && [ -s "$2" ]' - "$box/hashed.ipu" "$box/side"
 bad "without it the text is incomplete" 1 'side' dump "$box/hashed.ipu"
 good "with it, it is whole" ', 99' dump "$box/hashed.ipu" --side "$box/side"
+
+# ---- dump and profile of models ----
+
+cat > "$box/model.ipu" << 'END'
+# a model: out of order on purpose
+model { constant zero float[2,2] = {0, 0, 0, 0}; input x float[2,3];
+  parameter w float[3,2] = fill(0.5);
+  y = matmul(x, w); z = add(y, zero); same = matmul(x, w); output z = z; output same = same; }
+END
+good "dump prints a model" '^  parameter w float\[3,2\] = fill\(0.5\);$' dump "$box/model.ipu"
+cp "$box/out" "$box/canonical"
+good "dump of a dump of a model" '^model \{' dump "$box/canonical"
+cp "$box/out" "$box/again"
+that "is the same, for models" same "$box/canonical" "$box/again"
+good "a model after the passes" '^  output z = y;' dump --optimise "$box/model.ipu"
+that "has fewer ops" json 'd["ops"] == 1 and d["inputs"] == 1 and d["elements"] == 6 and d["bytes"] == 24' dump -O -j "$box/model.ipu"
+good "summary of a model" '^parameters  1: 6 elements, 24 B' dump -s "$box/model.ipu"
+good "locations of a model" 'y = matmul.* at ".*model.ipu":4;' dump -l "$box/model.ipu"
+good "--check lowers a model" '^model' dump --check "$box/model.ipu"
+bad "--optimise is for models" 1 'is for models' dump -O "$box/good.ipu"
+printf 'model {\n  y = relu6(x);\n}\n' > "$box/wrong.ipu"
+bad "an error in a model names line and column" 1 "wrong.ipu:2:13: no value 'x'" dump "$box/wrong.ipu"
+good "profile of a model" 'matmul' profile --steps "$box/model.ipu"
+good "on another chip" 'bow' profile --target bow "$box/model.ipu"
+bad "--target is for models" 1 'is for models' profile --target bow "$box/good.ipu"
+bad "of an unknown chip" 1 'no target "gc300"' profile --target gc300 "$box/model.ipu"
 
 # ---- output that cannot be written ----
 

@@ -17,6 +17,7 @@ typedef enum tool_completion {
     TOOL_FILES,
     TOOL_COMMANDS,
     TOOL_TARGETS,
+    TOOL_OPS,
 } tool_completion;
 
 typedef struct tool_option {

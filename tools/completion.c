@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "ipu/builder.h"
 #include "ipu/target.h"
 
 static void put_commands(void)
@@ -18,11 +19,18 @@ static void put_targets(void)
     for (int i = 0; ipu_target_system_at(i, &system); i++) printf(" %s", system.name);
 }
 
+static void put_ops(void)
+{
+    ipu_op_info op;
+    for (size_t i = 0; ipu_op_info_at(i, &op) == IPU_OK; i++) printf("%s%s", i ? " " : "", op.name);
+}
+
 /* The words an operand can be; none: files. */
 static void put_operands(const tool_command *c)
 {
     if (c->completes == TOOL_COMMANDS) put_commands();
     if (c->completes == TOOL_TARGETS) put_targets();
+    if (c->completes == TOOL_OPS) put_ops();
 }
 
 static void put_options(const tool_command *c)

@@ -1,11 +1,9 @@
-/* `ipu dump`: a graph in text form, read, checked if asked, and printed canonically or in summary. */
+/* `ipu dump`: a graph or model in text form, read, checked if asked, and printed canonically or in summary. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "command.h"
+#include "dump_model.h"
 #include "ipu/engine.h"
-#include "ipu/text.h"
 #include "output.h"
 
 typedef struct summary {
@@ -130,16 +128,16 @@ tool_exit run_dump(const tool_arguments *args)
     const char *path = args->operands[0];
     bool        sums = args->values[DUMP_SUMMARY] || args->values[DUMP_JSON];
     if (sums && (args->values[DUMP_LOCATIONS] || args->values[DUMP_SIDE_OUT]))
-        return tool_usage("dump", "--locations and --side-out need the graph printed, not its summary");
-    size_t bytes;
-    char  *text = tool_read(path, &bytes);
-    if (!text) return TOOL_FAILED;
-    ipu_parsed parsed;
-    ipu_status status = ipu_graph_parse(text, bytes, strcmp(path, "-") ? path : "standard input", NULL, 0,
-                                        args->values[DUMP_SIDE], &parsed);
-    free(text);
-    if (status != IPU_OK) return tool_fail("%s", ipu_message());
-    tool_exit code = dump(args, &parsed);
-    ipu_graph_destroy(parsed.graph);
+        return tool_usage("dump", "--locations and --side-out need the text printed, not its summary");
+    tool_source source;
+    tool_exit   code = tool_source_read(&source, path, args->values[DUMP_SIDE]);
+    if (code != TOOL_OK) return code;
+    if (source.model)
+        code = dump_model(args, source.model);
+    else if (args->values[DUMP_OPTIMISE])
+        code = tool_fail("%s holds a graph: --optimise is for models", path);
+    else
+        code = dump(args, &source.parsed);
+    tool_source_free(&source);
     return code;
 }

@@ -1,11 +1,7 @@
-/* `ipu profile`: what the programs of a graph in text form would cost on its target. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "command.h"
+/* `ipu profile`: what the programs of a graph, or one run of a model, would cost on its target. */
 #include "ipu/profile.h"
-#include "ipu/text.h"
 #include "output.h"
+#include "source.h"
 
 static tool_exit write_cost(const tool_arguments *args, const ipu_cost *cost)
 {
@@ -42,18 +38,18 @@ tool_exit run_profile(const tool_arguments *args)
 {
     const char      *path = args->operands[0], *count = args->values[PROFILE_WHILE_COUNT];
     ipu_cost_options options = {.strict = args->values[PROFILE_STRICT] != NULL};
-    size_t           bytes;
+    const char      *target  = args->values[PROFILE_TARGET];
     if (count && !tool_integer("while-count", count, 1, INT64_MAX, &options.while_count)) return TOOL_USAGE;
     if (args->values[PROFILE_TILES] && !args->values[PROFILE_JSON])
         return tool_usage("profile", "--tiles needs --json");
-    char *text = tool_read(path, &bytes);
-    if (!text) return TOOL_FAILED;
-    ipu_parsed parsed;
-    ipu_status status = ipu_graph_parse(text, bytes, strcmp(path, "-") ? path : "standard input", NULL, 0,
-                                        args->values[PROFILE_SIDE], &parsed);
-    free(text);
-    if (status != IPU_OK) return tool_fail("%s", ipu_message());
-    tool_exit code = profile(args, &parsed, &options);
-    ipu_graph_destroy(parsed.graph);
+    tool_source source;
+    tool_exit   code = tool_source_read(&source, path, args->values[PROFILE_SIDE]);
+    if (code != TOOL_OK) return code;
+    if (source.model)
+        code = tool_source_lower(&source, target ? target : "gc200");
+    else if (target)
+        code = tool_fail("%s holds a graph, which names its target: --target is for models", path);
+    if (code == TOOL_OK) code = profile(args, &source.parsed, &options);
+    tool_source_free(&source);
     return code;
 }

@@ -52,6 +52,32 @@ void ipu__diff_fail_cut(ipu__diff *p, ipu_value y, ipu_value x);
 /* ---- gradient_control.c ---- */
 
 void ipu__diff_if(ipu__diff *p, uint32_t op);
+
+/* What an IF or LOOP uses from outside its blocks, while its gradient is built. */
+typedef struct ipu__outside {
+    ipu__id_list           captured;
+    ipu__id_list           wanted; /* those of them that get a gradient */
+    ipu__id_list           saved;  /* their gradients so far */
+    struct ipu__recompute *again;  /* what was in force */
+} ipu__outside;
+
+/* From here on gradients of captured values begin anew, and what is emitted uses what stands for them: copies,
+ * where forward values are computed again, made now, outside of the blocks to come. False: an error. */
+bool ipu__diff_enter(ipu__diff *p, const ipu__model_op *op, ipu__outside *o);
+/* Undoes that. `d`: what was found for the wanted ones; NULL: nothing. */
+void ipu__diff_leave(ipu__diff *p, ipu__outside *o, const ipu_value *d);
+/* Some output has a gradient and depends on an x. */
+bool ipu__diff_is_wanted(const ipu__diff *p, const ipu__model_op *op);
+/* Clones `block` into the one being built and goes backward over it; d_yields[i] null: nothing depends on it. */
+void ipu__diff_block(ipu__diff *p, uint32_t block, const ipu_value *d_yields);
+/* The gradient that value `id` has got, which then begins anew; zeros if there is none. */
+ipu_value ipu__diff_take(ipu__diff *p, uint32_t id);
+ipu_value ipu__diff_zeros_like(ipu__diff *p, uint32_t id);
+/* Null values. NULL: memory (the builder's error). Owned: ipu__free. */
+ipu_value *ipu__diff_new_values(ipu__diff *p, size_t n);
+
+/* ---- gradient_loop.c ---- */
+
 void ipu__diff_loop(ipu__diff *p, uint32_t op);
 
 /* ---- recompute.c ---- */

@@ -38,33 +38,27 @@ static bool note_uses(ipu__diff *p, uint32_t block, uint32_t outer, ipu__id_list
     return ok;
 }
 
-/* The outside of an IF or LOOP, while its gradient is built. */
-typedef struct outside {
-    ipu__id_list captured; /* used by the blocks */
-    ipu__id_list wanted;   /* those that get a gradient */
-    ipu__id_list saved;    /* their gradients so far */
-} outside;
-
-static void forget(outside *o)
+/* Gradients of copies belong to what they are copies of: each of those once. */
+static bool note_wanted(ipu__diff *p, uint32_t id, ipu__outside *o)
 {
-    ipu__array_fini(&o->captured);
-    ipu__array_fini(&o->wanted);
-    ipu__array_fini(&o->saved);
+    if (p->values.at[id].origin) id = p->values.at[id].origin;
+    if (p->values.at[id].seen == p->walk) return true;
+    p->values.at[id].seen = p->walk;
+    return ipu__push(&o->wanted, id) && ipu__push(&o->saved, p->values.at[id].d);
 }
 
-/* From here on gradients of captured values begin anew, and what is emitted uses what stands for them: copies,
- * where forward values are computed again, made now, outside of the blocks to come. */
-static bool enter(ipu__diff *p, const ipu__model_op *op, outside *o)
+bool ipu__diff_enter(ipu__diff *p, const ipu__model_op *op, ipu__outside *o)
 {
+    o->again = p->m->again;
     p->walk++;
     bool ok = ipu__diff_cover(p) && note_uses(p, op->body, op->body, &o->captured)
            && note_uses(p, op->otherwise, op->otherwise, &o->captured);
+    p->walk++;
     for (size_t i = 0; ok && i < o->captured.n; i++) {
         uint32_t id = o->captured.at[i], stand_in = ipu__model_substitute(p->m, id);
         ok = ipu__diff_cover(p);
         if (ok && stand_in != id) p->values.at[id].copy = stand_in;
-        if (ok && p->values.at[id].is_active)
-            ok = ipu__push(&o->wanted, id) && ipu__push(&o->saved, p->values.at[id].d);
+        if (ok && p->values.at[id].is_active) ok = note_wanted(p, id, o);
     }
     for (size_t i = 0; ok && i < o->wanted.n; i++) p->values.at[o->wanted.at[i]].d = 0;
     if (!ok) ipu__diff_fail_memory(p);
@@ -72,19 +66,20 @@ static bool enter(ipu__diff *p, const ipu__model_op *op, outside *o)
     return ok && ipu__diff_ok(p);
 }
 
-/* `d`: what was found for the wanted ones, NULL after an error. */
-static void leave(ipu__diff *p, outside *o, const ipu_value *d)
+void ipu__diff_leave(ipu__diff *p, ipu__outside *o, const ipu_value *d)
 {
-    p->m->again = p->again;
+    p->m->again = o->again;
     for (size_t i = 0; i < o->captured.n; i++) p->values.at[o->captured.at[i]].copy = 0;
     for (size_t i = 0; i < o->saved.n; i++) p->values.at[o->wanted.at[i]].d = o->saved.at[i];
     for (size_t i = 0; d && i < o->wanted.n; i++) ipu__diff_add(p, o->wanted.at[i], d[i]);
-    forget(o);
+    ipu__array_fini(&o->captured);
+    ipu__array_fini(&o->wanted);
+    ipu__array_fini(&o->saved);
 }
 
 /* ---- parts of both ---- */
 
-static ipu_value zeros_like(ipu__diff *p, uint32_t id)
+ipu_value ipu__diff_zeros_like(ipu__diff *p, uint32_t id)
 {
     const ipu__builder_value *v       = &p->m->base.values.at[id];
     ipu_attribute             with[3] = {
@@ -95,8 +90,7 @@ static ipu_value zeros_like(ipu__diff *p, uint32_t id)
     return ipu__emit1(&p->m->base, "fill", with, 3, NULL, 0);
 }
 
-/* Clones `block` into the one being built and goes backward over it; d_yields[i] null: nothing depends on it. */
-static void differentiate_block(ipu__diff *p, uint32_t block, const ipu_value *d_yields)
+void ipu__diff_block(ipu__diff *p, uint32_t block, const ipu_value *d_yields)
 {
     ipu_model *m     = p->m;
     size_t     begin = m->blocks.at[m->block].order.n;
@@ -111,16 +105,15 @@ static void differentiate_block(ipu__diff *p, uint32_t block, const ipu_value *d
     ipu__diff_reverse(p, m->block, begin, end);
 }
 
-/* The gradient that value `id` has got, which then begins anew; zeros if there is none. */
-static ipu_value take(ipu__diff *p, uint32_t id)
+ipu_value ipu__diff_take(ipu__diff *p, uint32_t id)
 {
     if (!ipu__diff_ok(p) || !ipu__diff_cover(p)) return IPU_NO_VALUE;
     ipu_value d        = ipu__diff_of(p, id);
     p->values.at[id].d = 0;
-    return ipu__has(d) ? d : zeros_like(p, id);
+    return ipu__has(d) ? d : ipu__diff_zeros_like(p, id);
 }
 
-static ipu_value *new_values(ipu__diff *p, size_t n)
+ipu_value *ipu__diff_new_values(ipu__diff *p, size_t n)
 {
     ipu_value *values = ipu__alloc_zeroed((n + 1) * sizeof *values);
     if (!values) ipu__diff_fail_memory(p);
@@ -129,14 +122,15 @@ static ipu_value *new_values(ipu__diff *p, size_t n)
 
 /* ---- IF ---- */
 
-static void branch(ipu__diff *p, uint32_t block, const ipu_value *d_out, const outside *o, ipu_value *results)
+static void branch(ipu__diff *p, uint32_t block, const ipu_value *d_out, const ipu__outside *o,
+                   ipu_value *results)
 {
-    differentiate_block(p, block, d_out);
-    for (size_t i = 0; i < o->wanted.n; i++) results[i] = take(p, o->wanted.at[i]);
+    ipu__diff_block(p, block, d_out);
+    for (size_t i = 0; i < o->wanted.n; i++) results[i] = ipu__diff_take(p, o->wanted.at[i]);
     ipu_model_yield(p->m, results, o->wanted.n);
 }
 
-static bool is_wanted(const ipu__diff *p, const ipu__model_op *op)
+bool ipu__diff_is_wanted(const ipu__diff *p, const ipu__model_op *op)
 {
     for (uint32_t i = 0; i < op->n_out; i++)
         if (p->values.at[op->first_out + i].is_active && p->values.at[op->first_out + i].d) return true;
@@ -146,11 +140,11 @@ static bool is_wanted(const ipu__diff *p, const ipu__model_op *op)
 void ipu__diff_if(ipu__diff *p, uint32_t id)
 {
     ipu__model_op op = p->m->ops.at[id];
-    outside       o  = {0};
-    if (!is_wanted(p, &op)) return;
+    ipu__outside  o  = {0};
+    if (!ipu__diff_is_wanted(p, &op)) return;
     ipu_value  condition = ipu__model_handle(p->m, ipu__model_substitute(p->m, op.in[0]));
-    ipu_value *d_out = new_values(p, op.n_out), *results = NULL;
-    bool       ok = d_out && enter(p, &op, &o) && (results = new_values(p, o.wanted.n));
+    ipu_value *d_out = ipu__diff_new_values(p, op.n_out), *results = NULL;
+    bool       ok = d_out && ipu__diff_enter(p, &op, &o) && (results = ipu__diff_new_values(p, o.wanted.n));
     for (uint32_t i = 0; ok && i < op.n_out; i++) d_out[i] = ipu__diff_of(p, op.first_out + i);
     if (ok) {
         ipu_model_if(p->m, condition);
@@ -159,14 +153,7 @@ void ipu__diff_if(ipu__diff *p, uint32_t id)
         branch(p, op.otherwise, d_out, &o, results);
         ipu_model_end(p->m, results, o.wanted.n);
     }
-    leave(p, &o, ok && ipu__diff_ok(p) ? results : NULL);
+    ipu__diff_leave(p, &o, ok && ipu__diff_ok(p) ? results : NULL);
     ipu__free(d_out);
     ipu__free(results);
-}
-
-void ipu__diff_loop(ipu__diff *p, uint32_t id)
-{
-    (void)id;
-    ipu__builder_fail(&p->m->base, IPU_UNSUPPORTED,
-                      "ipu_model_gradients: there are no gradients of loops yet");
 }

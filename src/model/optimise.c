@@ -26,6 +26,15 @@ static ipu_status simplify(ipu_model *m, unsigned passes)
     return IPU_OK;
 }
 
+/* What fusing leaves behind is tidied up. */
+static ipu_status optimise(ipu_model *m, unsigned passes)
+{
+    bool changed = false;
+    IPU_TRY(simplify(m, passes));
+    IPU_TRY(run(m, passes, IPU_PASS_FUSE, ipu__model_fuse, &changed));
+    return changed ? simplify(m, passes & IPU_PASS_MERGE) : IPU_OK;
+}
+
 ipu_status ipu_model_optimise(ipu_model *m, unsigned passes)
 {
     if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
@@ -34,7 +43,8 @@ ipu_status ipu_model_optimise(ipu_model *m, unsigned passes)
     if (m->block != 0)
         return ipu__fail(IPU_INVALID,
                          "ipu_model_optimise: a branch or loop has no end yet: ipu_model_end is missing");
-    ipu_status status = simplify(m, passes);
+    ipu_status status = optimise(m, passes);
     if (status != IPU_OK) m->base.status = status; /* half changed: not to be used any more */
+    IPU_ASSERT(status != IPU_OK || ipu__model_verify(m) != IPU_INVALID);
     return status;
 }

@@ -83,7 +83,7 @@ void ipu__renames_fini(ipu__renames *r)
 
 /* ---- new things ---- */
 
-static uint32_t add_value(ipu_model *m, ipu__builder_value shown, ipu__model_value value)
+uint32_t ipu__pass_add_value(ipu_model *m, ipu__builder_value shown, ipu__model_value value)
 {
     if (!ipu__reserve(&m->values, 1) || !ipu__push(&m->base.values, shown)) return 0;
     m->values.at[m->values.n++] = value;
@@ -92,15 +92,15 @@ static uint32_t add_value(ipu_model *m, ipu__builder_value shown, ipu__model_val
 
 uint32_t ipu__pass_copy_value(ipu_model *m, uint32_t id)
 {
-    return add_value(m, m->base.values.at[id], m->values.at[id]);
+    return ipu__pass_add_value(m, m->base.values.at[id], m->values.at[id]);
 }
 
 uint32_t ipu__pass_add_constant(ipu_model *m, ipu_kernel_value value, const void *data, uint32_t location)
 {
     ipu__builder_value shown = {value.type, value.shape, ""};
     /* Constants are no ops: wherever they are first used, they may be used everywhere. */
-    return add_value(m, shown,
-                     (ipu__model_value){.kind = IPU__VALUE_CONSTANT, .data = data, .location = location});
+    return ipu__pass_add_value(
+        m, shown, (ipu__model_value){.kind = IPU__VALUE_CONSTANT, .data = data, .location = location});
 }
 
 bool ipu__pass_set_attribute(ipu_model *m, ipu__model_op *op, ipu_attribute a)

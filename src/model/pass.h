@@ -22,6 +22,8 @@ void ipu__rename_inputs(ipu__renames *r, ipu__model_op *op);
 void ipu__renames_apply(ipu__renames *r, ipu_model *m);
 void ipu__renames_fini(ipu__renames *r);
 
+/* A value of no block in particular. 0: out of memory. */
+uint32_t ipu__pass_add_value(ipu_model *m, ipu__builder_value shown, ipu__model_value value);
 /* A further value like `id`, for what takes its place. 0: out of memory. */
 uint32_t ipu__pass_copy_value(ipu_model *m, uint32_t id);
 /* A constant; `data` is in the arena already. 0: out of memory. */

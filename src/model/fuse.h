@@ -1,0 +1,31 @@
+/* What the parts of fusion share: fuse.c finds chains of elementwise ops, fuse_epilogue.c those that belong to a
+ * matmul or convolution, fuse_text.c writes either as text (op/chain.h).
+ */
+#ifndef IPU_MODEL_FUSE_H
+#define IPU_MODEL_FUSE_H
+
+#include "model/pass.h"
+#include "op/chain.h"
+
+/* A chain being written. */
+typedef struct ipu__chain_text {
+    ipu__text out;
+    uint32_t  in[IPU__CHAIN_MAX_IN], result[IPU__CHAIN_MAX_STEPS]; /* values */
+    int       n_in, n_results;
+} ipu__chain_text; /* all zero: empty */
+
+/* The operand of that value, added if it is new. False: there is no room. */
+bool ipu__chain_operand(ipu__chain_text *c, uint32_t id);
+/* One more instruction; its inputs are results or operands so far. False: there is no room. */
+bool ipu__chain_step(ipu__chain_text *c, const ipu__model_op *op);
+/* What is given back, in this order. */
+void ipu__chain_results(ipu__chain_text *c, const uint32_t *ids, int n);
+void ipu__chain_text_fini(ipu__chain_text *c);
+
+/* Whether the op may be an instruction. */
+bool ipu__is_chainable(const ipu__model_op *op);
+
+/* Elementwise ops that are the only user of a matmul or convolution become its epilogue. */
+ipu_status ipu__fuse_epilogues(ipu_model *m, bool *changed);
+
+#endif
