@@ -127,6 +127,11 @@ ipu_model *ipu__model_copy(const ipu_model *m);
  * tests and after parsing. */
 ipu_status ipu__model_verify(const ipu_model *m);
 
+/* Whether the body `block` of a loop may write what it yields as carried value `i` over that value: nothing reads
+ * it from then on in that turn. `marks`: by value, none of them `mark`. */
+bool ipu__model_carries_in_place(const ipu_model *m, uint32_t block, uint32_t i, uint32_t *marks,
+                                 uint32_t mark);
+
 /* Passes, each over the whole model: true if it changed anything. */
 ipu_status ipu__model_fold(ipu_model *m, bool *changed);
 ipu_status ipu__model_merge(ipu_model *m, bool *changed);
