@@ -11,6 +11,7 @@
 
 #include "ipu/builder.h"
 #include "ipu/elementwise.h"
+#include "ipu/gather.h"
 #include "ipu/loss.h"
 #include "ipu/optimizer.h"
 #include "ipu/recurrent.h"
