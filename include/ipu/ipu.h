@@ -16,6 +16,7 @@
 #include "ipu/op.h"
 #include "ipu/engine.h"
 #include "ipu/model.h"
+#include "ipu/nn.h"
 #include "ipu/text.h"
 #include "ipu/cost.h"
 #include "ipu/profile.h"

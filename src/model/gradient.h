@@ -55,9 +55,10 @@ void ipu__diff_if(ipu__diff *p, uint32_t op);
 
 /* What an IF or LOOP uses from outside its blocks, while its gradient is built. */
 typedef struct ipu__outside {
-    ipu__id_list captured;
-    ipu__id_list wanted; /* those of them that get a gradient */
-    ipu__id_list saved;  /* their gradients so far */
+    ipu__id_list           captured;
+    ipu__id_list           wanted; /* those of them that get a gradient */
+    ipu__id_list           saved;  /* their gradients so far */
+    struct ipu__recompute *again;  /* what was in force */
 } ipu__outside;
 
 /* From here on gradients of captured values begin anew, and what is emitted uses what stands for them: copies,

@@ -38,17 +38,27 @@ static bool note_uses(ipu__diff *p, uint32_t block, uint32_t outer, ipu__id_list
     return ok;
 }
 
+/* Gradients of copies belong to what they are copies of: each of those once. */
+static bool note_wanted(ipu__diff *p, uint32_t id, ipu__outside *o)
+{
+    if (p->values.at[id].origin) id = p->values.at[id].origin;
+    if (p->values.at[id].seen == p->walk) return true;
+    p->values.at[id].seen = p->walk;
+    return ipu__push(&o->wanted, id) && ipu__push(&o->saved, p->values.at[id].d);
+}
+
 bool ipu__diff_enter(ipu__diff *p, const ipu__model_op *op, ipu__outside *o)
 {
+    o->again = p->m->again;
     p->walk++;
     bool ok = ipu__diff_cover(p) && note_uses(p, op->body, op->body, &o->captured)
            && note_uses(p, op->otherwise, op->otherwise, &o->captured);
+    p->walk++;
     for (size_t i = 0; ok && i < o->captured.n; i++) {
         uint32_t id = o->captured.at[i], stand_in = ipu__model_substitute(p->m, id);
         ok = ipu__diff_cover(p);
         if (ok && stand_in != id) p->values.at[id].copy = stand_in;
-        if (ok && p->values.at[id].is_active)
-            ok = ipu__push(&o->wanted, id) && ipu__push(&o->saved, p->values.at[id].d);
+        if (ok && p->values.at[id].is_active) ok = note_wanted(p, id, o);
     }
     for (size_t i = 0; ok && i < o->wanted.n; i++) p->values.at[o->wanted.at[i]].d = 0;
     if (!ok) ipu__diff_fail_memory(p);
@@ -58,7 +68,7 @@ bool ipu__diff_enter(ipu__diff *p, const ipu__model_op *op, ipu__outside *o)
 
 void ipu__diff_leave(ipu__diff *p, ipu__outside *o, const ipu_value *d)
 {
-    p->m->again = p->again;
+    p->m->again = o->again;
     for (size_t i = 0; i < o->captured.n; i++) p->values.at[o->captured.at[i]].copy = 0;
     for (size_t i = 0; i < o->saved.n; i++) p->values.at[o->wanted.at[i]].d = o->saved.at[i];
     for (size_t i = 0; d && i < o->wanted.n; i++) ipu__diff_add(p, o->wanted.at[i], d[i]);

@@ -84,6 +84,7 @@ struct ipu_model {
     uint32_t               block;       /* ops go there */
     uint32_t               seed;        /* id of the state that random ops draw from; 0: none yet */
     uint32_t               seed_value, n_keys;
+    bool                   is_inference; /* layers that differ behave as after training */
     uint32_t               recompute;    /* ops emitted now get this number */
     uint32_t               n_recomputes; /* numbers given so far */
     struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */

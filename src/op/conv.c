@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "op/builder.h"
 #include "op/conv.h"
+#include "op/conv_gemm.h"
 
 /* ---- reading a call ---- */
 
@@ -360,14 +361,27 @@ static const char *const weight_grad_samples[] = {
     NULL,
 };
 
+#define GEMM(op)                                                                                      \
+    {                                                                                                 \
+        .name = "gemm", .fits = ipu__conv_gemm_fits, .scratch_bytes = ipu__conv_##op##_scratch_bytes, \
+        .prepare = ipu__conv_##op##_prepare, .release = ipu__conv_##op##_release,                     \
+        .run = ipu__conv_##op##_run,                                                                  \
+    }
+
+static const ipu_kernel_impl forward_implementations[]     = {GEMM(forward)};
+static const ipu_kernel_impl input_grad_implementations[]  = {GEMM(input_grad)};
+static const ipu_kernel_impl weight_grad_implementations[] = {GEMM(weight_grad)};
+
 const ipu_op_def ipu__op_conv = {
-    .kernel       = {.name       = "conv",
-                     .operands   = conv_operands,
-                     .n_operands = IPU__COUNT(conv_operands),
-                     .check      = ipu__op_check,
-                     .ref        = ipu__conv_ref,
-                     .work       = ipu__conv_work,
-                     .plan       = ipu__conv_plan},
+    .kernel       = {.name              = "conv",
+                     .operands          = conv_operands,
+                     .n_operands        = IPU__COUNT(conv_operands),
+                     .check             = ipu__op_check,
+                     .ref               = ipu__conv_ref,
+                     .work              = ipu__conv_work,
+                     .plan              = ipu__conv_plan,
+                     .implementations   = forward_implementations,
+                     .n_implementations = IPU__COUNT(forward_implementations)},
     .n_in         = 3,
     .family       = "conv",
     .summary      = "convolution of 1 to 3 dimensions, grouped, strided, dilated",
@@ -381,13 +395,15 @@ const ipu_op_def ipu__op_conv = {
 };
 
 const ipu_op_def ipu__op_conv_input_grad = {
-    .kernel       = {.name       = "conv_input_grad",
-                     .operands   = input_grad_operands,
-                     .n_operands = IPU__COUNT(input_grad_operands),
-                     .check      = ipu__op_check,
-                     .ref        = ipu__conv_ref,
-                     .work       = ipu__conv_work,
-                     .plan       = ipu__conv_plan},
+    .kernel       = {.name              = "conv_input_grad",
+                     .operands          = input_grad_operands,
+                     .n_operands        = IPU__COUNT(input_grad_operands),
+                     .check             = ipu__op_check,
+                     .ref               = ipu__conv_ref,
+                     .work              = ipu__conv_work,
+                     .plan              = ipu__conv_plan,
+                     .implementations   = input_grad_implementations,
+                     .n_implementations = IPU__COUNT(input_grad_implementations)},
     .n_in         = 2,
     .family       = "conv",
     .summary      = "gradient of conv with respect to x; conv_transpose without a bias",
@@ -400,13 +416,15 @@ const ipu_op_def ipu__op_conv_input_grad = {
 };
 
 const ipu_op_def ipu__op_conv_weight_grad = {
-    .kernel       = {.name       = "conv_weight_grad",
-                     .operands   = weight_grad_operands,
-                     .n_operands = IPU__COUNT(weight_grad_operands),
-                     .check      = ipu__op_check,
-                     .ref        = ipu__conv_ref,
-                     .work       = ipu__conv_work,
-                     .plan       = ipu__conv_plan},
+    .kernel       = {.name              = "conv_weight_grad",
+                     .operands          = weight_grad_operands,
+                     .n_operands        = IPU__COUNT(weight_grad_operands),
+                     .check             = ipu__op_check,
+                     .ref               = ipu__conv_ref,
+                     .work              = ipu__conv_work,
+                     .plan              = ipu__conv_plan,
+                     .implementations   = weight_grad_implementations,
+                     .n_implementations = IPU__COUNT(weight_grad_implementations)},
     .n_in         = 2,
     .family       = "conv",
     .summary      = "gradient of conv with respect to w",

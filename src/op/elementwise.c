@@ -51,11 +51,11 @@
 #define SHIFT_LEFT(x, y) ((x)*exp2(y))
 #define SHIFT_RIGHT(x, y) floor((x) / exp2(y))
 
-#define UNARY(name, n, types, form, value, ...)               \
-    static double name##_of(double x, double p, double q)     \
-    {                                                         \
-        (void)p, (void)q;                                     \
-        return value;                                         \
+#define UNARY(name, n, types, form, value, ...)           \
+    static double name##_of(double x, double p, double q) \
+    {                                                     \
+        (void)p, (void)q;                                 \
+        return value;                                     \
     }
 #include "op/unary.inc"
 #undef UNARY
@@ -134,20 +134,20 @@ static int64_t index_in(const ipu_shape *out, const ipu_shape *in, int64_t i)
 
 static double one(double x, double p, double q, double (*f)(double, double, double)) { return f(x, p, q); }
 
-#define REF(name, n_in, expression)                                                                 \
-    static void name##_ref(const ipu_kernel_call *call, void *const *operand)                       \
-    {                                                                                               \
-        const ipu_kernel_value *out = &call->operand[n_in];                                         \
-        int64_t                 n   = ipu__op_n_elements(&out->shape);                              \
-        double                  p = PARAM(name, 0), q = PARAM(name, 1);                             \
-        for (int64_t i = 0; i < n; i++) {                                                           \
-            double v[3];                                                                            \
-            (void)p, (void)q;                                                                       \
-            for (int k = 0; k < n_in; k++)                                                          \
-                v[k] = load(call->operand[k].type, operand[k],                                      \
-                            index_in(&out->shape, &call->operand[k].shape, i));                     \
-            store(out->type, operand[n_in], i, expression);                                         \
-        }                                                                                           \
+#define REF(name, n_in, expression)                                             \
+    static void name##_ref(const ipu_kernel_call *call, void *const *operand)   \
+    {                                                                           \
+        const ipu_kernel_value *out = &call->operand[n_in];                     \
+        int64_t                 n   = ipu__op_n_elements(&out->shape);          \
+        double                  p = PARAM(name, 0), q = PARAM(name, 1);         \
+        for (int64_t i = 0; i < n; i++) {                                       \
+            double v[3];                                                        \
+            (void)p, (void)q;                                                   \
+            for (int k = 0; k < n_in; k++)                                      \
+                v[k] = load(call->operand[k].type, operand[k],                  \
+                            index_in(&out->shape, &call->operand[k].shape, i)); \
+            store(out->type, operand[n_in], i, expression);                     \
+        }                                                                       \
     }
 static double param(const ipu_kernel_call *call, int i)
 {
@@ -166,8 +166,8 @@ static double work(const ipu_kernel_call *call)
 static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
 {
     ipu__op_loop loop = {26, 1, 7};
-    IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[call->n_operands - 1].shape), 1, target,
-                              out));
+    IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[call->n_operands - 1].shape), 1,
+                              target, out));
     out->basis = "estimate";
     return IPU_OK;
 }
@@ -286,41 +286,44 @@ static ipu_value larger(ipu_builder *b, ipu_value x, ipu_value y, ipu_value dz)
 static const ipu_kernel_operand unary_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT_OVER("y", IPU_SHARES_ANY)};
 static const ipu_kernel_operand binary_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"),
                                                      IPU__OUTPUT_OVER("z", IPU_SHARES_ANY)};
-static const ipu_kernel_operand where_operands[]  = {IPU__INPUT("condition"), IPU__INPUT("x"), IPU__INPUT("y"),
-                                                     IPU__OUTPUT_OVER("z", IPU_SHARES_ANY)};
-static const char *const        unary_samples[]   = {"float[3,4]{0.2,0.8}", NULL};
-static const char *const        binary_samples[]  = {"float[3,4]{0.2,2}, float[4]{0.3,3}", NULL};
-static const char *const        bool_samples[]    = {"bool[3,4]", NULL};
-static const char *const        bools_samples[]   = {"bool[3,4], bool[4]", NULL};
-static const char *const        int_samples[]     = {"int32[3,4]", NULL};
-static const char *const        ints_samples[]    = {"int32[3,4], int32[4]", NULL};
-#define A_(n, d) {.name = n, .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = d, .meaning = n}
+static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU__INPUT("x"), IPU__INPUT("y"),
+                                                    IPU__OUTPUT_OVER("z", IPU_SHARES_ANY)};
+static const char *const        unary_samples[]  = {"float[3,4]{0.2,0.8}", NULL};
+static const char *const        binary_samples[] = {"float[3,4]{0.2,2}, float[4]{0.3,3}", NULL};
+static const char *const        bool_samples[]   = {"bool[3,4]", NULL};
+static const char *const        bools_samples[]  = {"bool[3,4], bool[4]", NULL};
+static const char *const        int_samples[]    = {"int32[3,4]", NULL};
+static const char *const        ints_samples[]   = {"int32[3,4], int32[4]", NULL};
+#define A_(n, d)                                                             \
+    {                                                                        \
+        .name = n, .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = d, .meaning = n \
+    }
 static const ipu_op_attribute alpha[] = {A_("alpha", 1)}, range[] = {A_("min", -1), A_("max", 1)};
 #define AT_0 NULL
 #define AT_1 alpha
 #define AT_2 range
-#define UNARY(op, n, types, form, value, gradient, ...)                         \
-    REF(op, 1, one(v[0], p, q, op##_of))                                        \
-    static void op##_grad(ipu__gradient *g)                                     \
-    {                                                                           \
-        ipu_builder *b  = g->b;                                                 \
-        ipu_value    x = g->in[0], y = g->out[0], dy = g->d_out[0];             \
-        (void)b, (void)x, (void)y, (void)dy;                                    \
-        g->d_in[0] = gradient;                                                  \
+#define UNARY(op, n, types, form, value, gradient, ...)             \
+    REF(op, 1, one(v[0], p, q, op##_of))                            \
+    static void op##_grad(ipu__gradient *g)                         \
+    {                                                               \
+        ipu_builder *b = g->b;                                      \
+        ipu_value    x = g->in[0], y = g->out[0], dy = g->d_out[0]; \
+        (void)b, (void)x, (void)y, (void)dy;                        \
+        g->d_in[0] = gradient;                                      \
     }
 #include "op/unary.inc"
 #undef UNARY
-#define BINARY(op, types, form, value, gx, gy, ...)                                   \
-    REF(op, 2, op##_of(v[0], v[1]))                                                   \
-    static void op##_grad(ipu__gradient *g)                                           \
-    {                                                                                 \
-        ipu_builder *b  = g->b;                                                       \
-        ipu_value    x = g->in[0], y = g->in[1], z = g->out[0], dz = g->d_out[0];     \
-        (void)b, (void)x, (void)y, (void)z, (void)dz;                                 \
-        if (g->wanted[0]) g->d_in[0] = gx;                                            \
-        if (g->wanted[1]) g->d_in[1] = gy;                                            \
-        for (int i = 0; i < 2; i++)                                                   \
-            if (g->d_in[i].id) g->d_in[i] = ipu__sum_like(b, g->d_in[i], g->in[i]);   \
+#define BINARY(op, types, form, value, gx, gy, ...)                                 \
+    REF(op, 2, op##_of(v[0], v[1]))                                                 \
+    static void op##_grad(ipu__gradient *g)                                         \
+    {                                                                               \
+        ipu_builder *b = g->b;                                                      \
+        ipu_value    x = g->in[0], y = g->in[1], z = g->out[0], dz = g->d_out[0];   \
+        (void)b, (void)x, (void)y, (void)z, (void)dz;                               \
+        if (g->wanted[0]) g->d_in[0] = gx;                                          \
+        if (g->wanted[1]) g->d_in[1] = gy;                                          \
+        for (int i = 0; i < 2; i++)                                                 \
+            if (g->d_in[i].id) g->d_in[i] = ipu__sum_like(b, g->d_in[i], g->in[i]); \
     }
 #include "op/binary.inc"
 #undef BINARY
@@ -356,12 +359,23 @@ REF(where, 3, where_of(v[0], v[1], v[2]))
 #define S2_SHIFT ints_samples
 #define S2_INTEGER ints_samples
 #define S2_LOGICAL bools_samples
-#define RECORD(op, ins, table_, t, samples_, at, n_at)                                                      \
-    const ipu_op_def ipu__op_##op = {                                                                       \
-        .kernel = {.name = #op, .operands = table_, .n_operands = ins + 1, .check = ipu__op_check,          \
-                   .ref = op##_ref, .work = work, .plan = plan},                                            \
-        .n_in = ins, .family = "elementwise", .summary = #op, .flags = IPU__OP_ELEMENTWISE | F_##t,         \
-        .attributes = at, .n_attributes = n_at, .infer = I_##t, .grad = op##_grad, .samples = samples_};
+#define RECORD(op, ins, table_, t, samples_, at, n_at)                             \
+    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,           \
+                                                      .operands   = table_,        \
+                                                      .n_operands = ins + 1,       \
+                                                      .check      = ipu__op_check, \
+                                                      .ref        = op##_ref,      \
+                                                      .work       = work,          \
+                                                      .plan       = plan},               \
+                                     .n_in         = ins,                          \
+                                     .family       = "elementwise",                \
+                                     .summary      = #op,                          \
+                                     .flags        = IPU__OP_ELEMENTWISE | F_##t,  \
+                                     .attributes   = at,                           \
+                                     .n_attributes = n_at,                         \
+                                     .infer        = I_##t,                        \
+                                     .grad         = op##_grad,                    \
+                                     .samples      = samples_};
 
 #define UNARY(op, n, types, ...) RECORD(op, 1, unary_operands, types, S1_##types, AT_##n, n)
 #include "op/unary.inc"
@@ -395,7 +409,10 @@ static ipu_status infer_cast(const ipu_kernel_call *call, ipu_kernel_value *out)
     return out->type == IPU_N_TYPES ? ipu__fail(IPU_INVALID, "cast: no such type") : IPU_OK;
 }
 REF(cast, 1, v[0])
-static void cast_grad(ipu__gradient *g) { g->d_in[0] = ipu_cast(g->b, g->d_out[0], ipu_value_type(g->in[0])); }
+static void cast_grad(ipu__gradient *g)
+{
+    g->d_in[0] = ipu_cast(g->b, g->d_out[0], ipu_value_type(g->in[0]));
+}
 static const ipu_op_attribute cast_at[] = {
     {.name = "to", .kind = IPU_ATTRIBUTE_TEXT, .required = true, .meaning = "type"}};
 static const char *const cast_samples[] = {"float[3,4]; to=half", NULL};

@@ -58,9 +58,10 @@ static inline double derive_at(ipu_engine *e, const char *name, const double *x,
 }
 
 /* Input `name` of `n` doubles: output "d_NAME" is the derivative of output "y" at `x`, by central differences. */
-static inline void derive_compare(ipu_engine *e, const char *name, const double *x, size_t n, double tolerance)
+static inline void derive_compare(ipu_engine *e, const char *name, const double *x, size_t n,
+                                  double tolerance)
 {
-    const double step = 1e-5;
+    const double step  = 1e-5;
     double      *point = malloc(n * sizeof *point), *d = malloc(n * sizeof *d);
     char         label[64];
     snprintf(label, sizeof label, "d_%s", name);

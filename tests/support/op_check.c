@@ -304,6 +304,9 @@ int check_implementations(const sample *s)
 int check_composition(const sample *s)
 {
     if (!s->op->compose || !s->op->kernel.ref) return 0;
+    /* Every op of a composition rounds: in short types, differences of what was rounded say nothing. */
+    for (int i = 0; i < s->op->n_in; i++)
+        if (s->call.operand[i].type == IPU_HALF || s->call.operand[i].type == IPU_BFLOAT16) return 0;
     ipu_builder *b = eager_create(false);
     operands     o = operands_make(s, 1);
     ipu_value    in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS] = {{0}};
@@ -323,7 +326,6 @@ int check_composition(const sample *s)
             || !ipu__shape_equal(&shape, &s->call.operand[i].shape))
             bad += finding(s, "composition", "gives %s", ipu__value_str(v));
         else
-            /* Every op between rounds to the type. */
             bad += compare(s, "composition", i, o.pointer[i], s->call.operand[i].type, eager_data(v), 16);
     }
     operands_free(&o);
@@ -406,7 +408,8 @@ int check_cost(const ipu_op_def *op)
     for (size_t i = 0; op->samples[i]; i++) {
         ipu_kernel_plan plan;
         if (!sample_parse(&s, op, op->samples[i], error) || sample_infer(&s) != IPU_OK) continue;
-        for (int c = 0; ipu_target_chip_at(c, &chip, &summary); c++) bad += check_plan(&s, chip, &plan);
+        for (int c = 0; ipu_target_chip_at(c, &chip, &summary) && !bad; c++)
+            bad += check_plan(&s, chip, &plan);
         if (is_empty(&s) || grown || bad) continue;
         const ipu_shape *shape = &s.call.operand[0].shape;
         for (int d = 0; d < shape->rank && !grown; d++) {

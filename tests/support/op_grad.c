@@ -18,10 +18,25 @@ typedef struct trial {
     bool          take_apart;
 } trial;
 
+/* Inputs that count as constants, as they do in PyTorch. */
+static bool is_constant(const sample *s, int operand)
+{
+    static const struct {
+        const char *family, *op, *input; /* NULL: any */
+    } constants[]     = {{"loss", NULL, "weight"}, {NULL, "stop_gradient", "x"}};
+    const char *input = s->op->kernel.operands[operand].name;
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
+        bool family = !constants[i].family || strcmp(constants[i].family, s->op->family) == 0;
+        bool op     = !constants[i].op || strcmp(constants[i].op, s->op->kernel.name) == 0;
+        if (family && op && strcmp(constants[i].input, input) == 0) return true;
+    }
+    return false;
+}
+
 static bool is_real(const sample *s, int operand)
 {
     bool there = operand >= s->op->n_in || s->present[operand];
-    return there && s->call.operand[operand].type == IPU_DOUBLE;
+    return there && s->call.operand[operand].type == IPU_DOUBLE && !is_constant(s, operand);
 }
 
 static double *make_random(int64_t n, uint64_t seed)

@@ -1,0 +1,53 @@
+/* The image a convolution reads, laid out so that every tap reads rows of the output as contiguous floats, and
+ * matrices gathered from it.
+ *
+ * A plane is what the taps reach of one channel: padding is there as zeros, and along the last dimension
+ * elements a stride apart are neighbours. A matrix of columns has a row for each (channel, tap) and a column
+ * for each element of the output: convolutions are products with it.
+ */
+#ifndef IPU_OP_CONV_COLUMNS_H
+#define IPU_OP_CONV_COLUMNS_H
+
+#include "op/conv.h"
+
+enum { IPU__MAX_COLUMNS = 1024 }; /* of one call */
+
+typedef struct ipu__columns {
+    ipu__conv c;
+    ipu_type  type;
+    bool      in_place;   /* x itself is laid out so: float, no padding, stride 1 along the last dimension */
+    bool      is_product; /* and so is the matrix: kernel and stride are 1 */
+    int64_t   n_taps, n_outputs; /* of a channel */
+    int64_t   extent[3], pitch;  /* of a plane; its last dimension in `stride` runs of `pitch` */
+    int64_t   plane;             /* floats */
+    int64_t  *tap;               /* where tap t of output 0 is */
+} ipu__columns;
+
+/* Statuses: OUT_OF_MEMORY. */
+ipu_status ipu__columns_init(ipu__columns *columns, const ipu__conv *c, ipu_type type);
+void       ipu__columns_fini(ipu__columns *columns);
+
+/* `n` channels of one image, from x (in its type) to planes; and back, where only x that planes hold is written
+ * and the rest of x is zeroed. */
+void ipu__columns_stage(const ipu__columns *columns, const void *x, int64_t n, float *planes);
+void ipu__columns_unstage(const ipu__columns *columns, const float *planes, int64_t n, void *x);
+
+/* to[i][j] = row `row + i` of column `column + j`. Columns run over the outputs of images that are
+ * `image_step` floats apart, the first of which begins at `planes`. */
+void ipu__columns_gather(const ipu__columns *columns, const float *planes, int64_t image_step, int64_t row,
+                         int64_t n_rows, int64_t column, int64_t n_columns, float *to, int64_t to_ld);
+/* The other way round: planes += from. */
+void ipu__columns_scatter(const ipu__columns *columns, float *planes, int64_t image_step, int64_t row,
+                          int64_t n_rows, int64_t column, int64_t n_columns, const float *from,
+                          int64_t from_ld);
+
+/* Columns [begin, end) of one channel's outputs in the same order, in `type`, of `n_rows` channels that are
+ * `channel_step` elements apart: to[i][j] as floats, and back with images `image_step` elements apart. */
+void ipu__outputs_gather(ipu_type type, const void *y, int64_t channel_step, int64_t image_step,
+                         int64_t n_outputs, int64_t n_rows, int64_t column, int64_t n_columns, float *to,
+                         int64_t to_ld);
+void ipu__outputs_scatter(ipu_type type, void *y, int64_t channel_step, int64_t image_step, int64_t n_outputs,
+                          int64_t n_rows, int64_t column, int64_t n_columns, const float *from,
+                          int64_t from_ld);
+
+#endif
