@@ -15,6 +15,7 @@
 #include "ipu/optimizer.h"
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
+#include "ipu/norm.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "ipu/softmax.h"

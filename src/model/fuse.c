@@ -1,8 +1,8 @@
 /* Fusion of elementwise ops: those that feed one another and have one shape become one op "chain".
  *
- * Ops are met in the order they run. An op joins the groups of its inputs, as long as nothing outside has used
- * a result of those groups: a group runs where its last op ran, so nobody may have needed it earlier. What
- * somebody outside needs later is a result of the chain. One walk; there can be no cycle.
+ * Ops are met in the order they run. An op joins the groups of its inputs, and the group then runs in its place.
+ * Once something outside uses a result of a group, its place is sealed: an op may still join if all it needs is
+ * there by then. What is needed outside is a result of the chain. One walk; there can be no cycle.
  */
 #include "model/fuse.h"
 
@@ -16,7 +16,8 @@ typedef struct group {
     uint32_t  in[IPU__CHAIN_MAX_IN];
     int       n_in, n_ops, n_live; /* results that are still needed outside */
     uint32_t  recompute;
-    size_t    last; /* position of its last op */
+    uint32_t  place; /* the op in whose place it runs */
+    size_t    last;  /* position of its last op */
     bool      sealed;
     ipu_shape shape;
 } group;
@@ -26,11 +27,13 @@ typedef struct fusing {
     const ipu_op_def *chain;
     uint32_t         *left;  /* by value: uses outside of its group */
     uint32_t         *group; /* by op: its group + 1; 0: none */
+    size_t           *at;    /* by op: position */
     size_t            n_ops; /* when the pass began: later ones are chains */
     IPU_ARRAY(group) groups;
     IPU_ARRAY(uint32_t) order; /* of a block, anew */
     ipu__renames renames;
     size_t       position;
+    uint32_t     block;
     bool         changed;
 } fusing;
 
@@ -69,8 +72,27 @@ static bool add_input(group *g, uint32_t id)
 static bool may_join(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
     const group *g = &f->groups.at[at];
-    return !g->sealed && g->recompute == op->recompute && f->position - g->last <= WINDOW
+    return g->recompute == op->recompute && f->position - g->last <= WINDOW
         && ipu__shape_equal(&g->shape, &f->m->base.values.at[op->first_out].shape);
+}
+
+/* Whether a value is there where the group runs, whose place is sealed. */
+static bool is_ready(const fusing *f, uint32_t id, const group *g)
+{
+    const ipu__model_value *v = &f->m->values.at[id];
+    if (v->kind != IPU__VALUE_OP || v->block != f->block) return true;
+    uint32_t other = group_of(f, id);
+    if (!other) return f->at[v->of] < f->at[g->place];
+    const group *by = &f->groups.at[other - 1];
+    return by == g || (by->sealed && f->at[by->place] < f->at[g->place]);
+}
+
+/* Whether the op may join that group although its place is sealed. */
+static bool may_join_late(const fusing *f, const ipu__model_op *op, uint32_t at)
+{
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i] && !is_ready(f, op->in[i], &f->groups.at[at])) return false;
+    return true;
 }
 
 /* The groups in `list` and the op as one; false: it would be too large. */
@@ -79,6 +101,7 @@ static bool combine(const fusing *f, const ipu__model_op *op, const uint32_t *li
     *out = (group){.n_ops     = 1,
                    .n_live    = 1,
                    .recompute = op->recompute,
+                   .place     = (uint32_t)(op - f->m->ops.at),
                    .last      = f->position,
                    .shape     = f->m->base.values.at[op->first_out].shape};
     for (int i = 0; i < n; i++) {
@@ -110,14 +133,15 @@ static void seal_inputs(fusing *f, const ipu__model_op *op, uint32_t except)
     }
 }
 
-/* Groups that the op may join, each once, the newest first. */
-static int find_groups(const fusing *f, const ipu__model_op *op, uint32_t list[IPU__MAX_OPERANDS])
+/* Groups that the op may join, each once, the newest first: those whose place is sealed, or those others. */
+static int find_groups(const fusing *f, const ipu__model_op *op, bool sealed,
+                       uint32_t list[IPU__MAX_OPERANDS])
 {
     int n = 0;
     for (uint32_t i = 0; i < op->n_in; i++) {
         uint32_t at = group_of(f, op->in[i]);
         int      k  = 0;
-        if (!at || !may_join(f, op, at - 1)) continue;
+        if (!at || f->groups.at[at - 1].sealed != sealed || !may_join(f, op, at - 1)) continue;
         while (k < n && list[k] > at - 1) k++;
         if (k < n && list[k] == at - 1) continue;
         memmove(list + k + 1, list + k, (size_t)(n - k) * sizeof *list);
@@ -127,25 +151,37 @@ static int find_groups(const fusing *f, const ipu__model_op *op, uint32_t list[I
     return n;
 }
 
-static bool meet_op(fusing *f, uint32_t id)
+/* The groups in `list` and the op become `g`. */
+static bool join(fusing *f, uint32_t id, const uint32_t *list, int n, const group *g)
 {
-    const ipu__model_op *op = &f->m->ops.at[id];
-    uint32_t             list[IPU__MAX_OPERANDS], made = (uint32_t)f->groups.n;
-    group                g;
-    int                  n = find_groups(f, op, list);
-    while (!combine(f, op, list, n, &g)) { /* with the newest alone, then with none */
-        if (n == 0) {
-            seal_inputs(f, op, 0);
-            return true;
-        }
-        n = n > 1 ? 1 : 0;
-    }
-    if (!ipu__push(&f->groups, g)) return false;
+    const ipu__model_op *op   = &f->m->ops.at[id];
+    uint32_t             made = (uint32_t)f->groups.n;
+    if (!ipu__push(&f->groups, *g)) return false;
     for (int i = 0; i < n; i++) f->groups.at[list[i]].joined = made + 1;
     f->group[id] = made + 1;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (group_of(f, op->in[i]) == made + 1) f->left[op->in[i]]--;
     seal_inputs(f, op, made + 1);
+    return true;
+}
+
+static bool meet_op(fusing *f, uint32_t id)
+{
+    const ipu__model_op *op = &f->m->ops.at[id];
+    uint32_t             list[IPU__MAX_OPERANDS];
+    group                g;
+    int                  n = find_groups(f, op, false, list);
+    if (n > 0 && combine(f, op, list, n, &g)) return join(f, id, list, n, &g);
+    if (n > 1 && combine(f, op, list, 1, &g)) return join(f, id, list, 1, &g);
+    n = find_groups(f, op, true, list);
+    for (int i = 0; i < n; i++) {
+        if (!may_join_late(f, op, list[i]) || !combine(f, op, &list[i], 1, &g)) continue;
+        g.place  = f->groups.at[list[i]].place;
+        g.sealed = true;
+        return join(f, id, &list[i], 1, &g);
+    }
+    if (combine(f, op, NULL, 0, &g)) return join(f, id, NULL, 0, &g);
+    seal_inputs(f, op, 0);
     return true;
 }
 
@@ -157,9 +193,11 @@ static void seal_all(fusing *f)
 static bool find_chains(fusing *f, uint32_t block)
 {
     const ipu__block *b = &f->m->blocks.at[block];
+    f->block            = block;
     for (size_t i = 0; i < b->order.n; i++, f->position++) {
         uint32_t       id = b->order.at[i];
         ipu__model_op *op = &f->m->ops.at[id];
+        f->at[id]         = f->position;
         if (op->dead) continue;
         if (ipu__is_chainable(op) && f->left[op->first_out] > 0) {
             if (!meet_op(f, id)) return false;
@@ -258,7 +296,7 @@ static ipu_status make_chain(fusing *f, members *all)
 
 /* ---- the pass ---- */
 
-/* Ops of each group in the order of the block, collected where the last one stands. */
+/* Ops of each group in the order of the block, collected where the group runs. */
 static ipu_status rewrite_block(fusing *f, uint32_t block, uint32_t *next_member, uint32_t *first_member)
 {
     f->order.n = 0;
@@ -279,7 +317,7 @@ static ipu_status rewrite_block(fusing *f, uint32_t block, uint32_t *next_member
             if (!ipu__push(&f->order, id)) return ipu__fail_memory();
             continue;
         }
-        if (next_member[id]) continue; /* not the last */
+        if (f->groups.at[at].place != id) continue;
         members all = {.n = 0};
         for (uint32_t k = first_member[at]; k; k = next_member[k - 1]) all.op[all.n++] = k - 1;
         IPU_TRY(make_chain(f, &all));
@@ -313,13 +351,15 @@ static ipu_status fuse(ipu_model *m, bool *changed)
     if (!f.chain) return IPU_OK;
     f.left            = ipu__model_count_uses(m);
     f.group           = ipu__alloc_zeroed(m->ops.n * sizeof *f.group);
-    ipu_status status = f.left && f.group ? fuse_chains(&f) : ipu__fail_memory();
+    f.at              = ipu__alloc_zeroed(m->ops.n * sizeof *f.at);
+    ipu_status status = f.left && f.group && f.at ? fuse_chains(&f) : ipu__fail_memory();
     *changed          = f.changed;
     ipu__renames_fini(&f.renames);
     ipu__array_fini(&f.groups);
     ipu__array_fini(&f.order);
     ipu__free(f.left);
     ipu__free(f.group);
+    ipu__free(f.at);
     return status;
 }
 

@@ -146,7 +146,8 @@ static void fail_no_gradient(ipu__diff *p, const op_step *s)
     ipu__builder_fail(
         &p->m->base, IPU_UNSUPPORTED,
         "ipu_model_gradients: op %s (%s = %s to %s) has no gradient, and the path from x to y goes "
-        "through it: pass it through ipu_stop_gradient, or use another op",
+        "through it: pass its input through ipu_stop_gradient, use another op, or, if it came from a gradient, take "
+        "that one with options.higher_order",
         s->call.def->name, s->call.def->operands[i].name, ipu__value_str(s->in[i]),
         ipu__value_str(s->out[0]));
 }
@@ -352,4 +353,5 @@ void ipu_model_gradients(ipu_model *m, ipu_value y, const ipu_value *x, size_t n
     }
     for (size_t i = 0; i < n && ipu__diff_ok(&p); i++) d_x[i] = ipu__diff_of(&p, x[i].id);
     ipu__array_fini(&p.values);
+    IPU_ASSERT(m->base.status != IPU_OK || m->block != 0 || ipu__model_verify(m) != IPU_INVALID);
 }

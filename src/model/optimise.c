@@ -45,5 +45,6 @@ ipu_status ipu_model_optimise(ipu_model *m, unsigned passes)
                          "ipu_model_optimise: a branch or loop has no end yet: ipu_model_end is missing");
     ipu_status status = optimise(m, passes);
     if (status != IPU_OK) m->base.status = status; /* half changed: not to be used any more */
+    IPU_ASSERT(status != IPU_OK || ipu__model_verify(m) != IPU_INVALID);
     return status;
 }

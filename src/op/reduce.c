@@ -208,21 +208,27 @@ ipu_value ipu_reduce_variance(ipu_builder *b, ipu_value x, const int *axes, int 
     return ipu__emit1(b, "reduce_variance", attributes, n_axes > 0 ? 3 : 2, IPU__IN(x));
 }
 
-ipu_value ipu__sum_like(ipu_builder *b, ipu_value from, ipu_value like)
+ipu_value ipu__sum_to(ipu_builder *b, ipu_value from, const ipu_shape *shape)
 {
-    ipu_shape f = ipu_value_shape(from), l = ipu_value_shape(like);
-    int       axes[IPU_MAX_RANK], n = 0, front = f.rank - l.rank;
-    if (ipu_builder_status(b) != IPU_OK || ipu__shape_equal(&f, &l)) return from;
+    ipu_shape f = ipu_value_shape(from);
+    int       axes[IPU_MAX_RANK], n = 0, front = f.rank - shape->rank;
+    if (ipu_builder_status(b) != IPU_OK || ipu__shape_equal(&f, shape)) return from;
     if (front < 0) { /* cannot be: `from` was broadcast from it */
-        ipu__builder_fail(b, IPU_INVALID, "the gradient of %s has shape %s", ipu__value_str(like),
-                          ipu__shape_str(&f));
+        ipu__builder_fail(b, IPU_INVALID, "the gradient of something of shape %s has shape %s",
+                          ipu__shape_str(shape), ipu__shape_str(&f));
         return (ipu_value){b, 0};
     }
     for (int d = 0; d < f.rank; d++)
-        if (d < front || (l.dim[d - front] == 1 && f.dim[d] != 1)) axes[n++] = d;
+        if (d < front || (shape->dim[d - front] == 1 && f.dim[d] != 1)) axes[n++] = d;
     ipu_value sum   = n > 0 ? ipu_reduce_sum(b, from, axes, n, false) : from;
     ipu_shape found = ipu_value_shape(sum);
-    return ipu__shape_equal(&found, &l) ? sum : ipu_reshape(b, sum, l);
+    return ipu__shape_equal(&found, shape) ? sum : ipu_reshape(b, sum, *shape);
+}
+
+ipu_value ipu__sum_like(ipu_builder *b, ipu_value from, ipu_value like)
+{
+    ipu_shape shape = ipu_value_shape(like);
+    return ipu__sum_to(b, from, &shape);
 }
 
 /* ---- gradients ---- */

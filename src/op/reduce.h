@@ -50,6 +50,9 @@ ipu__reduce_kind ipu__reduce_kind_of(const ipu_kernel_call *call);
 /* Attributes "axes" and "keep_dims", which `infer` has seen. */
 ipu__reduction ipu__reduction_of(const ipu_kernel_call *call);
 
+/* Something that was broadcast from `shape`, summed back to it. */
+ipu_value ipu__sum_to(ipu_builder *b, ipu_value from, const ipu_shape *shape);
+
 /* ---- loops (reduce_simd.c) ---- */
 
 typedef enum ipu__reduce_fold {

@@ -6,12 +6,12 @@
 #include "op/softmax.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "ipu/reduce.h"
 #include "ipu/softmax.h"
+#include "op/floats.h"
 #include "op/number.h"
 #include "op/reduce.h"
 #include "op/reduce_emit.h"
@@ -127,26 +127,6 @@ static ipu_status rows_prepare(const ipu_kernel_call *call, int n_parts, void **
 
 static void rows_release(void *state) { ipu__free(state); }
 
-static void load(ipu_type type, const void *from, int64_t at, int64_t n, float *to)
-{
-    if (type == IPU_FLOAT)
-        memcpy(to, (const float *)from + at, (size_t)n * sizeof *to);
-    else if (type == IPU_HALF)
-        ipu_half_to_floats((const ipu_half *)from + at, to, (size_t)n);
-    else
-        for (int64_t i = 0; i < n; i++) to[i] = ipu_bfloat16_to_float(((const ipu_bfloat16 *)from)[at + i]);
-}
-
-static void store(ipu_type type, const float *from, void *to, int64_t at, int64_t n)
-{
-    if (type == IPU_FLOAT)
-        memcpy((float *)to + at, from, (size_t)n * sizeof *from);
-    else if (type == IPU_HALF)
-        ipu_half_from_floats(from, (ipu_half *)to + at, (size_t)n);
-    else
-        for (int64_t i = 0; i < n; i++) ((ipu_bfloat16 *)to)[at + i] = ipu_bfloat16_from_float(from[i]);
-}
-
 /* `columns` columns at element `at`, through scratch. */
 static void do_block(const rows *r, void *const *operand, int64_t at, int64_t columns, float *scratch)
 {
@@ -155,16 +135,16 @@ static void do_block(const rows *r, void *const *operand, int64_t at, int64_t co
     void  *to   = operand[has_dy(r) ? 2 : 1];
     for (int64_t i = 0; i < (columns == r->inner ? 1 : r->n); i++) {
         int64_t n = columns == r->inner ? r->n * columns : columns;
-        load(r->type, operand[X], at + i * r->inner, n, x + i * columns);
-        if (has_dy(r)) load(r->type, operand[DY], at + i * r->inner, n, dy + i * columns);
+        ipu__floats_load(r->type, operand[X], at + i * r->inner, n, x + i * columns);
+        if (has_dy(r)) ipu__floats_load(r->type, operand[DY], at + i * r->inner, n, dy + i * columns);
     }
     if (r->inner == 1)
         r->loops->row(x, dy, out, r->n);
     else
         r->loops->columns(x, dy, out, r->n, columns, sums);
     for (int64_t i = 0; i < (columns == r->inner ? 1 : r->n); i++)
-        store(r->type, out + i * columns, to, at + i * r->inner,
-              columns == r->inner ? r->n * columns : columns);
+        ipu__floats_store(r->type, out + i * columns, to, at + i * r->inner,
+                          columns == r->inner ? r->n * columns : columns);
 }
 
 static ipu_status rows_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,

@@ -1,0 +1,94 @@
+/* Normalisation inside: which elements share a mean, and the loops over them.
+ *
+ * A unit is what is normalised together: a row of layer norm, a group of channels of one image, a channel
+ * of a whole batch. Of a unit, `mean` is the mean and `var` the mean of squared deviations; rms_norm takes the
+ * mean as 0. Both are float, or double for double, whatever the type of the elements.
+ */
+#ifndef IPU_OP_NORM_H
+#define IPU_OP_NORM_H
+
+#include "base/simd.h"
+#include "op/op.h"
+
+typedef enum ipu__norm_kind {
+    IPU__NORM_LAYER,
+    IPU__NORM_RMS,
+    IPU__NORM_GROUP,
+    IPU__NORM_BATCH,
+    IPU__N_NORM_KINDS
+} ipu__norm_kind;
+
+/* Operands of the ops and of their gradients; in the table without those that rms_norm does not have. */
+typedef struct ipu__norm_operands {
+    int x, weight, bias, y, mean, var; /* -1: there is none */
+    int dy, dx, d_weight, d_bias;      /* of gradients */
+} ipu__norm_operands;
+
+typedef struct ipu__norm {
+    ipu__norm_kind     kind;
+    bool               is_grad;
+    ipu__norm_operands at;
+    ipu_type           type, stat_type;
+    bool               has_weight, has_bias;
+    double             epsilon;
+    int64_t            n_units, n_each, n_weights;
+    /* Units as planes of `inner` elements that lie together: n_planes of them each. Rows are one plane. */
+    int64_t n_planes, inner, channels, groups;
+} ipu__norm;
+
+ipu__norm ipu__norm_of(const ipu_kernel_call *call);
+
+/* Plane k of a unit: its number in memory, and its weight (of planes, which rows are not). */
+static inline int64_t ipu__norm_plane(const ipu__norm *s, int64_t unit, int64_t k)
+{
+    return s->kind == IPU__NORM_BATCH ? k * s->channels + unit : unit * s->n_planes + k;
+}
+
+static inline int64_t ipu__norm_channel(const ipu__norm *s, int64_t unit, int64_t k)
+{
+    return s->kind == IPU__NORM_BATCH ? unit : unit % s->groups * s->n_planes + k;
+}
+
+/* ---- loops in float (norm_simd.c) ---- */
+
+typedef struct ipu__norm_loops {
+    /* Sum, and sum of squared deviations from *mean = sum / n; or, not `centred`, of squares. */
+    void (*stats)(const float *x, int64_t n, bool centred, double *mean, double *squares);
+    /* y = (x - mean) * scale * weight[i] + bias[i] */
+    void (*row)(const float *x, float mean, float scale, const float *weight, const float *bias, float *y,
+                int64_t n);
+    /* dx, and what is added to d_weight and d_bias. */
+    void (*grad_row)(const float *dy, const float *x, float mean, float scale, bool centred,
+                     const float *weight, float *dx, float *d_weight, float *d_bias, int64_t n);
+    /* y = (x - mean) * scale + shift */
+    void (*plane)(const float *x, float mean, float scale, float shift, float *y, int64_t n);
+    /* Adds sum(dy) and sum(dy * (x - mean)). */
+    void (*grad_sums)(const float *dy, const float *x, float mean, int64_t n, double *sum, double *product);
+    /* dx = a * dy + b * (x - mean) + c */
+    void (*grad_plane)(const float *dy, const float *x, float mean, float a, float b, float c, float *dx,
+                       int64_t n);
+    /* Columns of [n, columns] in rows `step` apart: means and sums of squared deviations; sums of dy and of
+     * dy * (x - mean). */
+    void (*column_stats)(const float *x, int64_t n, int64_t step, int64_t columns, double *mean,
+                         double *squares);
+    void (*column_sums)(const float *dy, const float *x, int64_t n, int64_t step, int64_t columns,
+                        const double *mean, double *sum, double *product);
+    /* As `plane` and `grad_plane`, each element with numbers of its own. */
+    void (*columns)(const float *x, const float *mean, const float *scale, const float *shift, float *y,
+                    int64_t n);
+    void (*grad_columns)(const float *dy, const float *x, const float *mean, const float *a, const float *b,
+                         const float *c, float *dx, int64_t n);
+} ipu__norm_loops;
+IPU__SIMD_DECLARE(extern const ipu__norm_loops, ipu__norm_loops)
+
+/* ---- kernels (norm_kernel.c) ---- */
+
+void       ipu__norm_ref(const ipu_kernel_call *call, void *const *operand);
+void       ipu__norm_grad_ref(const ipu_kernel_call *call, void *const *operand);
+double     ipu__norm_work(const ipu_kernel_call *call);
+ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+
+extern const ipu_kernel_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
+extern const ipu_kernel_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];
+
+#endif
