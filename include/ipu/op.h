@@ -17,6 +17,7 @@
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
 #include "ipu/norm.h"
+#include "ipu/pool.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "ipu/softmax.h"
