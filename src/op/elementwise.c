@@ -1,203 +1,331 @@
-/* Elementwise kernels: add.
- *
- * out = a + b, element by element; `out` may be the memory of a or b. Integers wrap; half
- * and bfloat16 are added in float and rounded to nearest even.
+/* Elementwise ops: records, inference, references. The mathematics is in unary.inc and binary.inc; chain.c
+ * runs them.
  */
+#include "op/elementwise.h"
+
+#include <math.h>
 #include <string.h>
 
 #include "graph/graph.h"
-#include "op/op.h"
+#include "ipu/elementwise.h"
+#include "op/chain.h"
 
-enum { A, B, OUT };
+/* ---- lanes ---- */
 
-/* Blocks of a fixed length, which the compilers turn into vector code at -O2. They pass through `sum`
- * because `out` may be `a` or `b`. */
-enum { BLOCK = 256 };
-
-/* U is the type of the sum: unsigned for integers, so that they wrap. */
-#define ADD(T, U)                                                                    \
-    static void add_##T(const void *a, const void *b, void *out, ipu_interval range) \
-    {                                                                                \
-        const T *x = a, *y = b;                                                      \
-        T       *to = out, sum[BLOCK];                                               \
-        int64_t  i  = range.begin;                                                   \
-        for (; range.end - i >= BLOCK; i += BLOCK) {                                 \
-            for (int j = 0; j < BLOCK; j++) sum[j] = (T)((U)x[i + j] + (U)y[i + j]); \
-            memcpy(to + i, sum, sizeof sum);                                         \
-        }                                                                            \
-        for (; i < range.end; i++) to[i] = (T)((U)x[i] + (U)y[i]);                   \
-    }
-ADD(int8_t, uint32_t)
-ADD(uint8_t, uint32_t)
-ADD(int16_t, uint32_t)
-ADD(uint16_t, uint32_t)
-ADD(int32_t, uint32_t)
-ADD(uint32_t, uint32_t)
-ADD(int64_t, uint64_t)
-ADD(uint64_t, uint64_t)
-ADD(float, float)
-ADD(double, double)
-
-static void add_half(const void *a, const void *b, void *out, ipu_interval range)
-{
-    const ipu_half *x = a, *y = b;
-    ipu_half       *to = out;
-    float           p[BLOCK], q[BLOCK];
-    for (int64_t i = range.begin; i < range.end; i += BLOCK) {
-        size_t n = (size_t)(range.end - i < BLOCK ? range.end - i : BLOCK);
-        ipu_half_to_floats(x + i, p, n);
-        ipu_half_to_floats(y + i, q, n);
-        for (size_t j = 0; j < n; j++) p[j] += q[j];
-        ipu_half_from_floats(p, to + i, n);
-    }
-}
-
-static void add_bfloat16(const void *a, const void *b, void *out, ipu_interval range)
-{
-    const ipu_bfloat16 *x = a, *y = b;
-    ipu_bfloat16       *to = out;
-    for (int64_t i = range.begin; i < range.end; i++)
-        to[i] = ipu_bfloat16_from_float(ipu_bfloat16_to_float(x[i]) + ipu_bfloat16_to_float(y[i]));
-}
-
-typedef void (*add_fn)(const void *a, const void *b, void *out, ipu_interval range);
-static const add_fn by_type[IPU_N_TYPES] = {
-    /* NULL: not a type that adds */
-    [IPU_INT8] = add_int8_t,       [IPU_UINT8] = add_uint8_t,   [IPU_INT16] = add_int16_t,
-    [IPU_UINT16] = add_uint16_t,   [IPU_INT32] = add_int32_t,   [IPU_UINT32] = add_uint32_t,
-    [IPU_INT64] = add_int64_t,     [IPU_UINT64] = add_uint64_t, [IPU_HALF] = add_half,
-    [IPU_BFLOAT16] = add_bfloat16, [IPU_FLOAT] = add_float,     [IPU_DOUBLE] = add_double,
+const ipu__lane ipu__lane_of[IPU_N_TYPES] = {
+    [IPU_BOOL] = IPU__LANE_B8,    [IPU_INT8] = IPU__LANE_I32,   [IPU_UINT8] = IPU__LANE_I32,
+    [IPU_INT16] = IPU__LANE_I32,  [IPU_UINT16] = IPU__LANE_I32, [IPU_INT32] = IPU__LANE_I32,
+    [IPU_UINT32] = IPU__LANE_I64, [IPU_INT64] = IPU__LANE_I64,  [IPU_UINT64] = IPU__LANE_U64,
+    [IPU_HALF] = IPU__LANE_F32,   [IPU_BFLOAT16] = IPU__LANE_F32, [IPU_FLOAT] = IPU__LANE_F32,
+    [IPU_DOUBLE] = IPU__LANE_F64,
 };
 
-/* ---- the meaning ---- */
-
-/* One element, in the types' own terms and without the loops above. */
-static void ref_whole(const void *a, const void *b, void *out, size_t bytes)
+size_t ipu__lane_bytes(ipu__lane lane)
 {
-    uint64_t x = 0, y = 0;
-    memcpy(&x, a, bytes); /* low bytes first: the sum modulo 2^bits does not depend on the rest */
-    memcpy(&y, b, bytes);
-    x += y;
-    memcpy(out, &x, bytes);
+    static const size_t bytes[IPU__N_LANES] = {4, 8, 4, 8, 8, 1};
+    return bytes[lane];
 }
 
-static void ref_half(const void *a, const void *b, void *out, size_t bytes)
+ipu__block_fn ipu__element_block(ipu__lane lane, int element)
 {
-    ipu_half x, y;
-    memcpy(&x, a, bytes);
-    memcpy(&y, b, bytes);
-    x = ipu_half_from_float(ipu_half_to_float(x) + ipu_half_to_float(y));
-    memcpy(out, &x, bytes);
+    const ipu__float_blocks *f = &IPU__SIMD_PICK(ipu__float_blocks);
+    const ipu__int_blocks   *i = &IPU__SIMD_PICK(ipu__int_blocks);
+
+    const ipu__block_fn *const table[IPU__N_LANES] = {f->f32, f->f64, i->i32, i->i64, i->u64, i->b8};
+    return table[lane][element];
 }
 
-static void ref_bfloat16(const void *a, const void *b, void *out, size_t bytes)
+const ipu__convert_blocks *ipu__converters(void) { return &IPU__SIMD_PICK(ipu__convert_blocks); }
+
+ipu__block_fn ipu__cast_block(ipu_type from, ipu_type to)
 {
-    ipu_bfloat16 x, y;
-    memcpy(&x, a, bytes);
-    memcpy(&y, b, bytes);
-    x = ipu_bfloat16_from_float(ipu_bfloat16_to_float(x) + ipu_bfloat16_to_float(y));
-    memcpy(out, &x, bytes);
+    const ipu__convert_blocks *converters = ipu__converters();
+    if (from == IPU_DOUBLE && (to == IPU_HALF || to == IPU_BFLOAT16)) return converters->f64_to_odd_f32;
+    return converters->convert[ipu__lane_of[from]][ipu__lane_of[to]];
 }
 
-static void ref_float(const void *a, const void *b, void *out, size_t bytes)
+/* ---- types ---- */
+
+enum {
+    MASK_FLOATING = 1 << IPU_HALF | 1 << IPU_BFLOAT16 | 1 << IPU_FLOAT | 1 << IPU_DOUBLE,
+    MASK_BOOL     = 1 << IPU_BOOL,
+    MASK_ANY      = (1 << IPU_N_TYPES) - 1,
+    MASK_NUMBER   = MASK_ANY & ~MASK_BOOL,
+    MASK_SHIFT    = MASK_NUMBER & ~MASK_FLOATING,
+    MASK_INTEGER  = MASK_SHIFT | MASK_BOOL,
+    MASK_TEST     = MASK_FLOATING,
+    MASK_COMPARE  = MASK_ANY,
+    MASK_LOGICAL  = MASK_BOOL
+};
+
+#define TEXT_FLOATING "half, bfloat16, float or double"
+#define TEXT_TEST TEXT_FLOATING
+#define TEXT_NUMBER "a number"
+#define TEXT_ANY "of any type"
+#define TEXT_COMPARE TEXT_ANY
+#define TEXT_INTEGER "an integer or bool"
+#define TEXT_SHIFT "an integer"
+#define TEXT_BOOL "bool"
+#define TEXT_LOGICAL "bool"
+
+#define BOOL_FLOATING false
+#define BOOL_NUMBER false
+#define BOOL_ANY false
+#define BOOL_INTEGER false
+#define BOOL_SHIFT false
+#define BOOL_BOOL true
+#define BOOL_LOGICAL true
+#define BOOL_TEST true
+#define BOOL_COMPARE true
+
+static const struct {
+    const ipu_kernel_def *kernel;
+    unsigned              types;
+    const char           *text;
+    bool                  gives_bool;
+} elements[IPU__N_ELEMENTS] = {
+#define UNARY(name, arity, types, ...) \
+    [IPU__ELEMENT_##name] = {&ipu__op_##name.kernel, MASK_##types, TEXT_##types, BOOL_##types},
+#define BINARY(name, types, ...) \
+    [IPU__ELEMENT_##name] = {&ipu__op_##name.kernel, MASK_##types, TEXT_##types, BOOL_##types},
+#include "op/binary.inc"
+#include "op/unary.inc"
+#undef UNARY
+#undef BINARY
+    [IPU__ELEMENT_where] = {&ipu__op_where.kernel, MASK_ANY, TEXT_ANY, false},
+    [IPU__ELEMENT_cast]  = {&ipu__op_cast.kernel, MASK_ANY, TEXT_ANY, false},
+};
+
+int ipu__element_of(const ipu_kernel_def *kernel)
 {
-    (void)bytes;
-    *(float *)out = *(const float *)a + *(const float *)b;
+    int i = 0;
+    while (i < IPU__N_ELEMENTS && elements[i].kernel != kernel) i++;
+    return i;
 }
 
-static void ref_double(const void *a, const void *b, void *out, size_t bytes)
+const ipu_kernel_def *ipu__element_kernel(int element) { return elements[element].kernel; }
+
+static ipu_status check_inputs(const ipu_kernel_call *call, int element, int first, int n)
 {
-    (void)bytes;
-    *(double *)out = *(const double *)a + *(const double *)b;
-}
-
-typedef void (*ref_fn)(const void *a, const void *b, void *out, size_t bytes);
-static const ref_fn ref_floating[IPU_N_TYPES] = {
-    [IPU_HALF] = ref_half, [IPU_BFLOAT16] = ref_bfloat16, [IPU_FLOAT] = ref_float, [IPU_DOUBLE] = ref_double};
-
-static void add_ref(const ipu_kernel_call *call, void *const *operand)
-{
-    ipu_type    type  = call->operand[OUT].type;
-    size_t      bytes = ipu_type_size(type);
-    int64_t     n     = ipu__op_n_elements(&call->operand[OUT].shape);
-    ref_fn      one   = ref_floating[type] ? ref_floating[type] : ref_whole;
-    const char *a = operand[A], *b = operand[B];
-    char       *out = operand[OUT];
-    for (int64_t i = 0; i < n; i++, a += bytes, b += bytes, out += bytes) one(a, b, out, bytes);
-}
-
-/* ---- the record ---- */
-
-static ipu_status add_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
-{
-    IPU_TRY(ipu__op_want_same_type(call, A, B));
-    if (!by_type[call->operand[A].type])
-        return ipu__fail(IPU_INVALID, "add: %s is not a type that can be added",
-                         ipu_type_name(call->operand[A].type));
-    IPU_TRY(ipu__op_want_shape(call, B, &call->operand[A].shape));
-    out[0] = call->operand[A];
+    for (int i = first; i < n; i++) {
+        const ipu_kernel_value *v = &call->operand[i];
+        if (!(elements[element].types & 1u << v->type))
+            return ipu__fail(IPU_INVALID, "%s: \"%s\" must be %s, found %s%s", call->def->name,
+                             call->def->operands[i].name, elements[element].text, ipu_type_name(v->type),
+                             ipu__shape_str(&v->shape));
+        IPU_TRY(ipu__op_want_same_type(call, first, i));
+    }
     return IPU_OK;
 }
 
-static ipu_status add_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
-                          int part, int n_parts)
+static ipu_status infer_cast(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    (void)state, (void)scratch;
-    const ipu_kernel_value *out = &call->operand[OUT];
-    ipu_interval range          = ipu__op_part(ipu__op_n_elements(&out->shape), ipu__op_line(out->type), part,
-                                               n_parts);
-    by_type[out->type](operand[A], operand[B], operand[OUT], range);
+    const char *name = ipu__op_text(call, "to");
+    out->type        = ipu_type_find(name);
+    if (out->type == IPU_N_TYPES) return ipu__fail(IPU_INVALID, "cast: there is no type \"%s\"", name);
+    out->shape = call->operand[0].shape;
     return IPU_OK;
 }
 
-static double add_work(const ipu_kernel_call *call)
+ipu_status ipu__element_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    return (double)ipu__op_n_elements(&call->operand[OUT].shape);
-}
-
-/* Binary operations of PopLibs, not in place: 3 cycles for a vector of float or half; 7 for
- * each int, which stand here for every type that PopLibs has no figure for. */
-static ipu_status add_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
-{
-    ipu_type     type      = call->operand[OUT].type;
-    ipu__op_loop loop      = {26, 1, 7};
-    bool         is_vector = type == IPU_FLOAT || type == IPU_HALF;
-    if (is_vector) {
-        double width;
-        IPU_TRY(
-            ipu__op_constant(target, type == IPU_FLOAT ? "vector_width_float" : "vector_width_half", &width));
-        loop = (ipu__op_loop){type == IPU_FLOAT ? 29 : 26, width, 3};
+    int element = ipu__element_of(call->def), n = ipu__op_of(call->def)->n_in, first = 0;
+    if (element == IPU__ELEMENT_cast) return infer_cast(call, out);
+    if (element == IPU__ELEMENT_where) {
+        IPU_TRY(ipu__op_want_type(call, 0, IPU_BOOL));
+        first = 1;
     }
-    int64_t n = ipu__op_n_elements(&call->operand[OUT].shape);
-    IPU_TRY(ipu__op_plan_loop(&loop, n, (int64_t)loop.step, target, out));
-    out->basis = is_vector || type == IPU_INT32
-                   ? "PopLibs' estimate of a binary operation, operands mapped alike"
-                   : "our default: PopLibs' estimate of an int32 binary operation";
+    IPU_TRY(check_inputs(call, element, first, n));
+    out->type = elements[element].gives_bool ? IPU_BOOL : call->operand[first].type;
+    return ipu__op_broadcast(call, n, &out->shape);
+}
+
+void ipu__element_parameters(const ipu_kernel_call *call, double parameters[IPU__MAX_ELEMENT_PARAMETERS])
+{
+    const ipu_op_def *op = ipu__op_of(call->def);
+    for (size_t i = 0; i < IPU__MAX_ELEMENT_PARAMETERS; i++) {
+        bool is_number = i < op->n_attributes && op->attributes[i].kind == IPU_ATTRIBUTE_FLOAT;
+        parameters[i]  = is_number ? ipu__op_float(call, op->attributes[i].name) : 0;
+    }
+}
+
+double ipu__element_work(const ipu_kernel_call *call)
+{
+    const ipu_shape *shape = &call->operand[call->n_operands - 1].shape;
+    return (double)ipu__op_n_elements(shape) * ipu__element_operations(ipu__element_of(call->def));
+}
+
+/* ---- running: a chain of one op ---- */
+
+static ipu_status element_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+{
+    (void)n_parts;
+    return ipu__chain_create_op(call, (ipu__chain **)state);
+}
+
+static void element_release(void *state) { ipu__chain_destroy(state); }
+
+static size_t element_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+{
+    (void)call, (void)n_parts;
+    return ipu__chain_op_scratch_bytes();
+}
+
+static ipu_status element_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+                              int part, int n_parts)
+{
+    int                     n_in = call->n_operands - 1;
+    const ipu_kernel_value *out  = &call->operand[n_in];
+    const void             *in[IPU__MAX_ELEMENT_INPUTS];
+    for (int i = 0; i < n_in; i++) in[i] = operand[i];
+    ipu_interval range = ipu__op_part(ipu__op_n_elements(&out->shape), ipu__op_line(out->type), part, n_parts);
+    ipu__chain_run(state, in, &operand[n_in], range.begin, range.end, scratch);
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"),
-                                              IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
+const ipu_kernel_impl ipu__element_impl[1] = {{
+    .name          = "blocks",
+    .fits          = ipu__op_fits_always,
+    .scratch_bytes = element_scratch_bytes,
+    .prepare       = element_prepare,
+    .release       = element_release,
+    .run           = element_run,
+}};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "plain", .fits = ipu__op_fits_always, .run = add_run},
-};
+/* ---- records ---- */
 
-static const char *const samples[] = {"float[3,4], float[3,4]", "int32[1000], int32[1000]", NULL};
+#define PARAMETER(n, value, what) \
+    {.name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = (value), .meaning = (what)}
 
-const ipu_op_def ipu__op_add = {
-    .kernel = {.name              = "add",
-               .operands          = operands,
-               .n_operands        = 3,
-               .check             = ipu__op_check,
-               .ref               = add_ref,
-               .work              = add_work,
-               .plan              = add_plan,
-               .implementations   = implementations,
-               .n_implementations = 1},
-    .n_in    = 2,
-    .family  = "elementwise",
-    .summary = "a + b",
-    .infer   = add_infer,
-    .samples = samples,
-};
+static const ipu_op_attribute leaky_relu_parameters[] = {PARAMETER("alpha", 0.01, "slope below 0")};
+static const ipu_op_attribute elu_parameters[]        = {PARAMETER("alpha", 1, "minus the limit far below 0")};
+static const ipu_op_attribute celu_parameters[]       = {PARAMETER("alpha", 1, "minus the limit far below 0")};
+static const ipu_op_attribute softplus_parameters[]   = {
+    PARAMETER("beta", 1, "steepness"), PARAMETER("threshold", 20, "of beta x, above which it is x")};
+static const ipu_op_attribute clip_parameters[]      = {PARAMETER("min", -INFINITY, "least value"),
+                                                        PARAMETER("max", INFINITY, "largest value")};
+static const ipu_op_attribute hardtanh_parameters[]  = {PARAMETER("min", -1, "least value"),
+                                                        PARAMETER("max", 1, "largest value")};
+static const ipu_op_attribute threshold_parameters[] = {
+    PARAMETER("threshold", 0, "what x must be above"), PARAMETER("value", 0, "of the others")};
+
+#define PARAMETERS_0(name) NULL
+#define PARAMETERS_1(name) name##_parameters
+#define PARAMETERS_2(name) name##_parameters
+
+/* Samples for the types that lines take: odd sizes, more than a block, all ways of broadcasting, and one that is
+ * worth splitting. */
+#define UNARY_FLOATING(r) "float[3,5]" r, "float[]" r, "float[1,1031]" r, "float[0,3]" r, "float[3,40009]" r
+#define UNARY_NUMBER(r) UNARY_FLOATING(r), "int32[2,7]", "uint64[9]", "int8[70]", "uint32[5]"
+#define UNARY_ANY(r) UNARY_NUMBER(r), "bool[2,7]"
+#define UNARY_TEST(r) UNARY_FLOATING(r)
+#define UNARY_INTEGER(r) "int32[2,7]", "bool[1100]", "uint8[70]", "int64[3]"
+#define UNARY_BOOL(r) "bool[2,7]", "bool[1100]"
+
+#define PAIR(type, a, rx, b, ry) type a rx ", " type b ry
+#define BINARY_FLOATING(rx, ry)                                                                            \
+    PAIR("float", "[3,5]", rx, "[3,5]", ry), PAIR("float", "[2,3,5]", rx, "[5]", ry),                      \
+        PAIR("float", "[2,1,4]", rx, "[3,1]", ry), PAIR("float", "[]", rx, "[7]", ry),                     \
+        PAIR("float", "[2,3,700]", rx, "[3,1]", ry), PAIR("float", "[0,3]", rx, "[3]", ry),                \
+        PAIR("float", "[3,40009]", rx, "[3,40009]", ry)
+#define BINARY_NUMBER(rx, ry)                                                                              \
+    BINARY_FLOATING(rx, ry), "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]",           \
+        "uint32[5,3], uint32[5,1]", "int64[3], int64[3]"
+#define BINARY_COMPARE(rx, ry) BINARY_NUMBER(rx, ry), "bool[2,7], bool[7]"
+#define BINARY_INTEGER(rx, ry) "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", "bool[4,3], bool[3]"
+#define BINARY_SHIFT(rx, ry) "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", "uint16[4], uint16[4]"
+#define BINARY_LOGICAL(rx, ry) "bool[2,7], bool[7]", "bool[1100], bool[1100]"
+
+static const ipu_kernel_operand unary_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
+static const ipu_kernel_operand binary_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"),
+                                                     IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
+static const ipu_kernel_operand where_operands[]  = {IPU__INPUT("condition"), IPU__INPUT("x"), IPU__INPUT("y"),
+                                                     IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
+
+/* 1 if the gradient column of a line is NONE. */
+#define IS_NONE(gradient) SECOND(PROBE_##gradient, 0, 0)
+#define PROBE_NONE 0, 1
+#define SECOND(...) SECOND_OF(__VA_ARGS__)
+#define SECOND_OF(first, second, ...) second
+
+#define RECORD(op, n, kind, none, text, list, n_list, ...)                            \
+    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                    \
+    const ipu_op_def         ipu__op_##op   = {                                       \
+                  .kernel       = {.name              = #op,                          \
+                                   .operands          = kind##_operands,              \
+                                   .n_operands        = (n) + 1,                      \
+                                   .check             = ipu__op_check,                \
+                                   .ref               = ipu__element_ref,             \
+                                   .work              = ipu__element_work,            \
+                                   .plan              = ipu__element_plan,            \
+                                   .implementations   = ipu__element_impl,            \
+                                   .n_implementations = 1},                           \
+                  .n_in         = (n),                                                \
+                  .family       = "elementwise",                                      \
+                  .summary      = (text),                                             \
+                  .flags        = IPU__OP_ELEMENTWISE | ((none) ? IPU__OP_NO_GRADIENT : 0), \
+                  .attributes   = (list),                                             \
+                  .n_attributes = (n_list),                                           \
+                  .infer        = ipu__element_infer,                                 \
+                  .grad         = (none) ? NULL : ipu__element_grad,                  \
+                  .samples      = op##_samples,                                       \
+    };
+
+#define UNARY(op, arity, types, form, value, gradient, cost, range, text) \
+    RECORD(op, 1, unary, IS_NONE(gradient), text, PARAMETERS_##arity(op), arity, UNARY_##types(range))
+#define BINARY(op, types, form, value, gradient, gradient_y, cost, range, range_y, text) \
+    RECORD(op, 2, binary, IS_NONE(gradient), text, NULL, 0, BINARY_##types(range, range_y))
+#include "op/unary.inc"
+#include "op/binary.inc"
+#undef UNARY
+#undef BINARY
+
+static const ipu_op_attribute cast_attributes[] = {
+    {.name = "to", .kind = IPU_ATTRIBUTE_TEXT, .required = true, .meaning = "the type, e.g. \"half\""}};
+
+RECORD(where, 3, where, false, "x where the condition is true, else y", NULL, 0, "bool[3,5], float[3,5], float[3,5]",
+       "bool[3,1], float[], float[5]", "bool[], float[2,3], float[3]", "bool[7], int64[7], int64[1]",
+       "bool[5], bool[5], bool[]", "bool[3,40009], float[3,40009], float[40009]")
+RECORD(cast, 1, unary, false, "x in another type", cast_attributes, 1, "float[3,5]; to=half", "float[1100]; to=double",
+       "float[9]{-300,300}; to=int8", "float[9]{-9,9}; to=uint64", "int32[2,7]; to=float", "int64[5]; to=int16",
+       "uint8[70]; to=bfloat16", "bool[7]; to=int32", "float[5]; to=bool", "uint64[5]; to=uint32",
+       "float[3,40009]; to=half")
+
+/* ---- what users call ---- */
+
+#define UNARY(name, arity, ...) EXPORT_##arity(name)
+#define EXPORT_0(name) \
+    ipu_value ipu_##name(ipu_builder *b, ipu_value x) { return ipu__emit1(b, #name, NULL, 0, IPU__IN(x)); }
+#define EXPORT_1(name)                                                                            \
+    ipu_value ipu_##name(ipu_builder *b, ipu_value x, double p)                                   \
+    {                                                                                             \
+        return ipu__emit1(b, #name, IPU__WITH(IPU_FLOAT_ATTRIBUTE(name##_parameters[0].name, p)), \
+                          IPU__IN(x));                                                            \
+    }
+#define EXPORT_2(name)                                                                            \
+    ipu_value ipu_##name(ipu_builder *b, ipu_value x, double p, double q)                         \
+    {                                                                                             \
+        return ipu__emit1(b, #name,                                                               \
+                          IPU__WITH(IPU_FLOAT_ATTRIBUTE(name##_parameters[0].name, p),            \
+                                    IPU_FLOAT_ATTRIBUTE(name##_parameters[1].name, q)),           \
+                          IPU__IN(x));                                                            \
+    }
+#define BINARY(name, ...)                                                                         \
+    ipu_value ipu_##name(ipu_builder *b, ipu_value x, ipu_value y)                                \
+    {                                                                                             \
+        return ipu__emit1(b, #name, NULL, 0, IPU__IN(x, y));                                      \
+    }
+#include "op/unary.inc"
+#include "op/binary.inc"
+#undef UNARY
+#undef BINARY
+
+ipu_value ipu_where(ipu_builder *b, ipu_value condition, ipu_value x, ipu_value y)
+{
+    return ipu__emit1(b, "where", NULL, 0, IPU__IN(condition, x, y));
+}
+
+ipu_value ipu_cast(ipu_builder *b, ipu_value x, ipu_type type)
+{
+    return ipu__emit1(b, "cast", IPU__WITH(IPU_TEXT_ATTRIBUTE("to", ipu_type_name(type))), IPU__IN(x));
+}
