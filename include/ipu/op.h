@@ -10,12 +10,12 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/conv.h"
 #include "ipu/elementwise.h"
 #include "ipu/loss.h"
-#include "ipu/optimizer.h"
-#include "ipu/conv.h"
 #include "ipu/matmul.h"
 #include "ipu/norm.h"
+#include "ipu/optimizer.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "ipu/softmax.h"
