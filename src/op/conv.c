@@ -5,6 +5,7 @@
 #include "ipu/conv.h"
 
 #include "graph/graph.h"
+#include "ipu/reduce.h"
 #include "op/builder.h"
 #include "op/conv.h"
 #include "op/conv_depthwise.h"
@@ -266,11 +267,8 @@ static void conv_grad(ipu__gradient *g)
     if (g->wanted[IPU__CONV_W])
         g->d_in[IPU__CONV_W] = emit_like(g, ipu__op_conv_weight_grad.kernel.name, g->in[IPU__CONV_X], dy);
     if (!g->wanted[IPU__CONV_BIAS]) return;
-    const int64_t axes[]    = {0, 2, 3, 4};
-    g->d_in[IPU__CONV_BIAS] = ipu__emit1(g->b, "reduce_sum",
-                                         IPU__WITH(IPU__INTS("axes", axes, ipu_value_rank(dy) - 1),
-                                                   IPU_INT_ATTRIBUTE("keep_dims", 0)),
-                                         IPU__IN(dy));
+    const int axes[]        = {0, 2, 3, 4};
+    g->d_in[IPU__CONV_BIAS] = ipu_reduce_sum(g->b, dy, axes, ipu_value_rank(dy) - 1, false);
 }
 
 static void input_grad_grad(ipu__gradient *g)
