@@ -9,6 +9,7 @@
 #include "op/builder.h"
 #include "op/conv.h"
 #include "op/conv_depthwise.h"
+#include "op/conv_dots.h"
 #include "op/conv_gemm.h"
 
 /* ---- reading a call ---- */
@@ -376,7 +377,20 @@ static const char *const weight_grad_samples[] = {
 
 static const ipu_kernel_impl forward_implementations[]     = {DEPTHWISE(forward), GEMM(forward)};
 static const ipu_kernel_impl input_grad_implementations[]  = {DEPTHWISE(input_grad), GEMM(input_grad)};
-static const ipu_kernel_impl weight_grad_implementations[] = {DEPTHWISE(weight_grad), GEMM(weight_grad)};
+static const ipu_kernel_impl weight_grad_implementations[] = {
+    DEPTHWISE(weight_grad),
+#if defined(__x86_64__)
+    {
+        .name          = "dots",
+        .fits          = ipu__conv_dots_fits,
+        .scratch_bytes = ipu__conv_dots_scratch_bytes,
+        .prepare       = ipu__conv_dots_prepare,
+        .release       = ipu__conv_dots_release,
+        .run           = ipu__conv_dots_run,
+    },
+#endif
+    GEMM(weight_grad),
+};
 
 const ipu_op_def ipu__op_conv = {
     .kernel       = {.name              = "conv",
