@@ -194,10 +194,8 @@ static const char *const samples[] = {"float[3,4]",
                                         .infer        = arg_infer,                             \
                                         .samples      = samples,                               \
                                         .onnx         = onnx_}
-/* clang-format off */
 RECORD(argmax, "index of the largest element along a dimension", "ArgMax:1,11,12,13");
 RECORD(argmin, "index of the smallest element along a dimension", "ArgMin:1,11,12,13");
-/* clang-format on */
 
 static ipu_value emit_arg(ipu_builder *b, const char *op, ipu_value x, int axis, bool keep_dims,
                           bool select_last)

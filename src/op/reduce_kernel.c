@@ -1,4 +1,4 @@
-/* Reductions run: the reference, and a tree of leaves split over outputs, or over leaves where outputs are few.
+/* Reductions run: the reference, and a tree of leaves, split over outputs or, if these are few, over leaves.
  *
  * Where leaves are split, each part leaves partial results in the state; whoever comes last combines them.
  */
