@@ -294,10 +294,14 @@ static void l1_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_va
     out[0]         = ipu_reduce_sum(b, ipu_abs(b, in[X]), r.axes, r.n, ipu__op_int(call, "keep_dims"));
 }
 
+/* Where all elements are 0 the gradient is taken as 0. */
 static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    reduced_axes r = axes_of(call);
-    out[0] = ipu_sqrt(b, ipu_reduce_sum_square(b, in[X], r.axes, r.n, ipu__op_int(call, "keep_dims")));
+    reduced_axes r    = axes_of(call);
+    ipu_value    sum  = ipu_reduce_sum_square(b, in[X], r.axes, r.n, ipu__op_int(call, "keep_dims"));
+    ipu_value    zero = ipu_scalar_like(b, sum, 0), one = ipu_scalar_like(b, sum, 1);
+    ipu_value    is_zero = ipu_equal(b, sum, zero);
+    out[0]               = ipu_where(b, is_zero, zero, ipu_sqrt(b, ipu_where(b, is_zero, one, sum)));
 }
 
 /* The maximum is taken out where it is finite: of infinities alone it is the result itself. */
