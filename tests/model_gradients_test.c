@@ -166,6 +166,24 @@ static void hessian_times_vector_agrees_with_differences_of_the_gradient(void **
     ipu_model_destroy(m);
 }
 
+/* The gradient of softmax is one op, which is differentiated through its composition. */
+static void compositions_are_differentiated(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        ipu_model           *m = new_model();
+        ipu_builder         *b = ipu_model_builder(m);
+        ipu_value            x = input(m, IPU_SHAPE(2, 3), "x"), w = input(m, IPU_SHAPE(2, 3), "w"), d[2];
+        ipu_value            h = ipu_tanh(b, ipu_mul(b, x, w)), s = ipu_softmax(b, ipu_exp(b, h), 1);
+        ipu_value            y       = total(b, ipu_mul(b, s, ipu_mul(b, s, w)));
+        ipu_gradient_options options = {.checkpoints = &h, .n_checkpoints = again ? 1 : 0};
+        ipu_model_gradients(m, y, (ipu_value[]){x, w}, 2, &options, d);
+        y = total(b, ipu_mul(b, d[0], ipu_sigmoid(b, d[1])));
+        derive_check(m, y, (ipu_value[]){x, w}, 2, &options, 5);
+        ipu_model_destroy(m);
+    }
+}
+
 static void third_derivatives_are_gradients_too(void **state)
 {
     (void)state;
@@ -271,6 +289,7 @@ int main(void)
         cmocka_unit_test(no_gradient_passes_a_stop),
         cmocka_unit_test(random_expressions_agree_with_finite_differences),
         cmocka_unit_test(hessian_times_vector_agrees_with_differences_of_the_gradient),
+        cmocka_unit_test(compositions_are_differentiated),
         cmocka_unit_test(third_derivatives_are_gradients_too),
         cmocka_unit_test(y_must_be_a_scalar_or_have_a_gradient),
         cmocka_unit_test(an_x_that_y_does_not_depend_on_is_named),
