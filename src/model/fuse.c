@@ -15,7 +15,7 @@ typedef struct group {
     uint32_t  joined; /* the group it is part of now + 1; 0: itself */
     uint32_t  in[IPU__CHAIN_MAX_IN];
     int       n_in, n_ops, n_live; /* results that are still needed outside */
-    uint32_t  recompute;
+    uint32_t  block, recompute;
     uint32_t  place; /* the op in whose place it runs */
     size_t    last;  /* position of its last op */
     bool      sealed;
@@ -72,7 +72,7 @@ static bool add_input(group *g, uint32_t id)
 static bool may_join(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
     const group *g = &f->groups.at[at];
-    return g->recompute == op->recompute && f->position - g->last <= WINDOW
+    return g->block == f->block && g->recompute == op->recompute && f->position - g->last <= WINDOW
         && ipu__shape_equal(&g->shape, &f->m->base.values.at[op->first_out].shape);
 }
 
@@ -100,6 +100,7 @@ static bool combine(const fusing *f, const ipu__model_op *op, const uint32_t *li
 {
     *out = (group){.n_ops     = 1,
                    .n_live    = 1,
+                   .block     = f->block,
                    .recompute = op->recompute,
                    .place     = (uint32_t)(op - f->m->ops.at),
                    .last      = f->position,
@@ -199,7 +200,7 @@ static bool find_chains(fusing *f, uint32_t block)
         ipu__model_op *op = &f->m->ops.at[id];
         f->at[id]         = f->position;
         if (op->dead) continue;
-        if (ipu__is_chainable(op) && f->left[op->first_out] > 0) {
+        if (ipu__is_chainable(f->m, op) && f->left[op->first_out] > 0) {
             if (!meet_op(f, id)) return false;
             continue;
         }
