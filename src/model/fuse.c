@@ -25,10 +25,11 @@ typedef struct group {
 typedef struct fusing {
     ipu_model        *m;
     const ipu_op_def *chain;
-    uint32_t         *left;  /* by value: uses outside of its group */
-    uint32_t         *group; /* by op: its group + 1; 0: none */
-    size_t           *at;    /* by op: position */
-    size_t            n_ops; /* when the pass began: later ones are chains */
+    uint32_t         *left;   /* by value: uses outside of its group */
+    uint32_t         *group;  /* by op: its group + 1; 0: none */
+    size_t           *at;     /* by op: position */
+    bool             *wanted; /* by value: a chainable op of its block and shape uses it */
+    size_t            n_ops;  /* when the pass began: later ones are chains */
     IPU_ARRAY(group) groups;
     IPU_ARRAY(uint32_t) order; /* of a block, anew */
     ipu__renames renames;
@@ -87,9 +88,11 @@ static bool is_ready(const fusing *f, uint32_t id, const group *g)
     return by == g || (by->sealed && f->at[by->place] < f->at[g->place]);
 }
 
-/* Whether the op may join that group although its place is sealed. */
+/* Whether the op may join that group although its place is sealed. It is not worth while if the op can go
+ * together with one that uses it: its result would have to be kept for that. */
 static bool may_join_late(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
+    if (f->wanted[op->first_out]) return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (op->in[i] && !is_ready(f, op->in[i], &f->groups.at[at])) return false;
     return true;
@@ -189,6 +192,19 @@ static bool meet_op(fusing *f, uint32_t id)
 static void seal_all(fusing *f)
 {
     for (size_t i = 0; i < f->groups.n; i++) f->groups.at[i].sealed = true;
+}
+
+static void note_wanted(fusing *f)
+{
+    const ipu_model *m = f->m;
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const ipu__model_op *op = &m->ops.at[i];
+        if (op->dead || !ipu__is_chainable(m, op)) continue;
+        const ipu_shape *shape = &m->base.values.at[op->first_out].shape;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            f->wanted[op->in[k]] |= m->values.at[op->in[k]].block == op->block
+                                 && ipu__shape_equal(&m->base.values.at[op->in[k]].shape, shape);
+    }
 }
 
 static bool find_chains(fusing *f, uint32_t block)
@@ -333,6 +349,7 @@ static ipu_status rewrite_block(fusing *f, uint32_t block, uint32_t *next_member
 static ipu_status fuse_chains(fusing *f)
 {
     ipu_status status = IPU_OK;
+    note_wanted(f);
     for (uint32_t b = 0; b < f->m->blocks.n; b++)
         if (!find_chains(f, b)) return ipu__fail_memory();
     uint32_t *next  = ipu__alloc_zeroed(f->n_ops * sizeof *next);
@@ -353,7 +370,9 @@ static ipu_status fuse(ipu_model *m, bool *changed)
     f.left            = ipu__model_count_uses(m);
     f.group           = ipu__alloc_zeroed(m->ops.n * sizeof *f.group);
     f.at              = ipu__alloc_zeroed(m->ops.n * sizeof *f.at);
-    ipu_status status = f.left && f.group && f.at ? fuse_chains(&f) : ipu__fail_memory();
+    f.wanted          = ipu__alloc_zeroed(m->values.n * sizeof *f.wanted);
+    bool       ok     = f.left && f.group && f.at && f.wanted;
+    ipu_status status = ok ? fuse_chains(&f) : ipu__fail_memory();
     *changed          = f.changed;
     ipu__renames_fini(&f.renames);
     ipu__array_fini(&f.groups);
@@ -361,6 +380,7 @@ static ipu_status fuse(ipu_model *m, bool *changed)
     ipu__free(f.left);
     ipu__free(f.group);
     ipu__free(f.at);
+    ipu__free(f.wanted);
     return status;
 }
 
