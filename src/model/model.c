@@ -133,6 +133,7 @@ ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32
 
 bool ipu__model_sees(const ipu_model *m, uint32_t id)
 {
+    if (m->values.at[id].kind == IPU__VALUE_CONSTANT) return true;
     for (uint32_t block = m->block; block != IPU__NO_BLOCK; block = m->blocks.at[block].parent)
         if (m->values.at[id].block == block) return true;
     return false;
