@@ -352,10 +352,11 @@ static bool scale_dimension(const sample *s, int64_t dimension, int64_t factor, 
     return sample_infer(out) == IPU_OK;
 }
 
+/* Of the outputs, the first decides: a chain has up to four, and those it does without have shape [0]. */
 static bool is_empty(const sample *s)
 {
-    for (int i = 0; i < s->call.n_operands; i++)
-        if ((i >= s->op->n_in || s->present[i]) && sample_n_elements(s, i) == 0) return true;
+    for (int i = 0; i <= s->op->n_in && i < s->call.n_operands; i++)
+        if ((i == s->op->n_in || s->present[i]) && sample_n_elements(s, i) == 0) return true;
     return false;
 }
 
@@ -413,11 +414,13 @@ int check_cost(const ipu_op_def *op)
         for (int c = 0; ipu_target_chip_at(c, &chip, &summary) && !bad; c++)
             bad += check_plan(&s, chip, &plan);
         if (is_empty(&s) || grown || bad) continue;
-        const ipu_shape *shape = &s.call.operand[0].shape;
-        for (int d = 0; d < shape->rank && !grown; d++) {
-            int result = shape->dim[d] > 1 ? check_growth(&s, shape->dim[d]) : -1;
-            grown      = result >= 0;
-            bad += result > 0;
+        for (int side = 0; side < 2; side++) { /* ops that make something have nothing to grow but that */
+            ipu_shape shape = s.call.operand[side ? op->n_in : 0].shape;
+            for (int d = 0; d < shape.rank && !grown; d++) {
+                int result = shape.dim[d] > 1 ? check_growth(&s, shape.dim[d]) : -1;
+                grown      = result >= 0;
+                bad += result > 0;
+            }
         }
     }
     if (!bad && !grown) {
