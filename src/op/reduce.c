@@ -296,8 +296,11 @@ static void l1_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_va
 
 static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    reduced_axes r = axes_of(call);
-    out[0] = ipu_sqrt(b, ipu_reduce_sum_square(b, in[X], r.axes, r.n, ipu__op_int(call, "keep_dims")));
+    reduced_axes r    = axes_of(call);
+    ipu_value    sum  = ipu_reduce_sum_square(b, in[X], r.axes, r.n, ipu__op_int(call, "keep_dims"));
+    ipu_value    zero = ipu_scalar_like(b, sum, 0), none = ipu_equal(b, sum, zero);
+    /* The root has no slope at 0; that of zeros is 0, as in PyTorch, and not a number that is none. */
+    out[0] = ipu_where(b, none, zero, ipu_sqrt(b, ipu_where(b, none, ipu_scalar_like(b, sum, 1), sum)));
 }
 
 /* The maximum is taken out where it is finite: of infinities alone it is the result itself. */
