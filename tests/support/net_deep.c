@@ -105,22 +105,22 @@ static bool make_batch_norm(net *n)
     ipu_value mean = net_constant(n, IPU_FLOAT, IPU_SHAPE(c), -1, 1),
               var  = net_constant(n, IPU_FLOAT, IPU_SHAPE(c), 0.5, 2);
     bool training  = net_chance(n, 60);
-    /* PyTorch changes the running statistics in place: it gets copies. */
+    /* PyTorch changes the running statistics in place, and no gradient passes through them. */
     fprintf(n->code, "m%u, s%u = v%u.clone(), v%u.clone()\n", x.id, x.id, mean.id, var.id);
     ipu_batch_norm_result r = ipu_batch_norm(n->b, x, w, bias, mean, var,
                                              (ipu_batch_norm_options){.training = training, .epsilon = 0.1});
     net_add(n, r.y, "F.batch_norm(v%u, m%u, s%u, v%u, v%u, %s, 0.1, 0.1)", x.id, x.id, x.id, w.id, bias.id,
             truth(training));
     if (!training) return true;
-    net_add(n, r.mean, "m%u", x.id);
-    net_add(n, r.var, "s%u", x.id);
+    net_add(n, ipu_stop_gradient(n->b, r.mean), "m%u", x.id);
+    net_add(n, ipu_stop_gradient(n->b, r.var), "s%u", x.id);
     return true;
 }
 
 static bool make_l2_normalize(net *n)
 {
-    ipu_value x    = net_pick(n, 1, 4);
-    int       axis = net_int(n, 0, ipu_value_rank(x) - 1);
+    ipu_value x    = net_param(n, IPU_SHAPE(net_int(n, 2, 4), net_int(n, 2, 4), net_int(n, 2, 4)), -2, 2);
+    int       axis = net_int(n, 0, 2);
     net_add(n, ipu_l2_normalize(n->b, x, axis, 1e-3), "F.normalize(v%u, 2, %d, 1e-3)", x.id, axis);
     return true;
 }
