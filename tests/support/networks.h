@@ -93,7 +93,7 @@ static ipu_value resnet(ipu_model *m, ipu_value x, const int depths[4], bool bot
     bool         is_tiny = n_classes == 10; /* images of 32 pixels */
     x = ipu_relu(b, resnet_conv(m, x, 64, is_tiny ? 3 : 7, is_tiny ? 1 : 2, "stem.0", "stem.1"));
     if (!is_tiny)
-        x = ipu_max_pool(b, x, (ipu_pool_options){.size = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}, NULL);
+        x = ipu_max_pool(b, x, (ipu_pool_options){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
     for (int stage = 0, number = 0; stage < 4; stage++)
         for (int i = 0; i < depths[stage]; i++) {
             int64_t width = 64 << stage;
