@@ -18,6 +18,7 @@
 #include "ipu/matmul.h"
 #include "ipu/norm.h"
 #include "ipu/pool.h"
+#include "ipu/random.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "ipu/softmax.h"
