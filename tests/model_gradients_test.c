@@ -111,33 +111,12 @@ static void no_gradient_passes_a_stop(void **state)
 
 /* ---- random expressions ---- */
 
-static unsigned draw(unsigned *seed, unsigned n)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return (*seed >> 10) % n;
-}
-
-/* Smooth everywhere, and bounded, so that depth does no harm. */
-static ipu_value random_op(ipu_builder *b, unsigned *seed, ipu_value x, ipu_value y)
-{
-    switch (draw(seed, 9)) {
-    case 0: return ipu_add(b, x, y);
-    case 1: return ipu_tanh(b, ipu_mul(b, x, y));
-    case 2: return ipu_sub(b, x, y);
-    case 3: return ipu_tanh(b, x);
-    case 4: return ipu_sigmoid(b, ipu_add(b, x, y));
-    case 5: return ipu_div(b, x, ipu_add(b, ipu_mul(b, y, y), ipu_scalar_like(b, y, 1)));
-    case 6: return ipu_tanh(b, ipu_matmul(b, x, y));
-    case 7: return ipu_mul(b, x, ipu_exp(b, ipu_neg(b, ipu_mul(b, y, y))));
-    default: return ipu_sub(b, x, ipu_reduce_mean(b, y, (int[]){(int)draw(seed, 2)}, 1, true));
-    }
-}
-
 static ipu_value random_expression(ipu_builder *b, unsigned *seed, ipu_value *pool, unsigned n,
                                    unsigned n_ops)
 {
     for (unsigned i = 0; i < n_ops; i++, n++)
-        pool[n] = random_op(b, seed, pool[n - 1 - draw(seed, n < 4 ? n : 4)], pool[draw(seed, n)]);
+        pool[n] = derive_random_op(b, seed, pool[n - 1 - derive_draw(seed, n < 4 ? n : 4)],
+                                   pool[derive_draw(seed, n)]);
     return total(b, pool[n - 1]);
 }
 

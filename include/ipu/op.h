@@ -14,6 +14,7 @@
 #include "ipu/gather.h"
 #include "ipu/loss.h"
 #include "ipu/optimizer.h"
+#include "ipu/recurrent.h"
 #include "ipu/conv.h"
 #include "ipu/matmul.h"
 #include "ipu/norm.h"

@@ -1,9 +1,9 @@
-/* Pooling over the last one to three dimensions of [batch, channels, ...].
+/* Pooling over windows of [n, channels, ...], of one to three dimensions.
  *
- *     x = ipu_max_pool(b, x, (ipu_pool_options){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
+ *     ipu_value y = ipu_max_pool2d(b, x, 2);
+ *     ipu_value z = ipu_average_pool(b, x, (ipu_pool_options){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
  *
- * Every window must reach at least one element of x. Semantics are PyTorch's: the first of equal maxima gets the
- * gradient, NaN is larger than any number.
+ * The rank of x (3, 4 or 5) says how many dimensions there are. Types are half, bfloat16, float and double.
  */
 #ifndef IPU_POOL_H
 #define IPU_POOL_H
@@ -15,26 +15,38 @@ extern "C" {
 #endif
 
 typedef struct ipu_pool_options {
-    int64_t kernel[3];        /* as many as x has dimensions after the second */
-    int64_t stride[3];        /* 0: the kernel */
-    int64_t padding[3];       /* before and behind */
-    int64_t padding_after[3]; /* behind it, more than `padding` */
-    int64_t dilation[3];      /* 0: 1 */
-    bool    ceil_mode;        /* a last window that begins within x or its first padding counts */
-    bool    exclude_padding;  /* ipu_average_pool: divide by what lies in x (count_include_pad = false) */
+    int64_t kernel[3];
+    int64_t stride[3]; /* 0: the kernel's size */
+    int64_t
+        padding[3]; /* before, and after as well unless padding_end says otherwise; below the kernel's size */
+    int64_t padding_end[3]; /* after; used if has_padding_end */
+    bool    has_padding_end;
+    int64_t dilation[3];  /* of maxima only. 0: 1 */
+    bool    ceil_mode;    /* a last window that is only partly there counts */
+    bool exclude_padding; /* of averages: divide by the elements that are there, not by the window's size */
 } ipu_pool_options;
 
+/* The largest of each window; padding never is. The first of several that are equal; NaN if there is one. */
 ipu_value ipu_max_pool(ipu_builder *b, ipu_value x, ipu_pool_options options);
-/* *indices: int32, where each maximum is, counted through the plane of its channel. */
+/* *indices: int32, where in its plane (one n, one channel) each maximum is. */
 ipu_value ipu_max_pool_with_indices(ipu_builder *b, ipu_value x, ipu_pool_options options,
                                     ipu_value *indices);
 ipu_value ipu_average_pool(ipu_builder *b, ipu_value x, ipu_pool_options options);
 
-/* Over the whole of each plane: [batch, channels, 1, ...]. */
-ipu_value ipu_global_average_pool(ipu_builder *b, ipu_value x);
+/* Windows of `size` in each dimension, next to one another. */
+ipu_value ipu_max_pool2d(ipu_builder *b, ipu_value x, int64_t size);
+ipu_value ipu_average_pool2d(ipu_builder *b, ipu_value x, int64_t size);
+
+/* Over all of each plane: [n, channels, 1, ...]. */
 ipu_value ipu_global_max_pool(ipu_builder *b, ipu_value x);
-/* Averages over windows that make the result `size` (as many numbers as there are dimensions after the second). */
+ipu_value ipu_global_average_pool(ipu_builder *b, ipu_value x);
+/* size[i] windows along dimension i, as even as can be: torch's adaptive_avg_pool. */
 ipu_value ipu_adaptive_average_pool(ipu_builder *b, ipu_value x, const int64_t *size);
+
+/* Elements of planes by their places, as ipu_max_pool_with_indices gives them (-1: 0), and back: added up at
+ * their places in planes of size[i] along dimension i. */
+ipu_value ipu_pool_gather(ipu_builder *b, ipu_value x, ipu_value indices);
+ipu_value ipu_pool_scatter(ipu_builder *b, ipu_value y, ipu_value indices, const int64_t *size);
 
 #ifdef __cplusplus
 }
@@ -44,8 +56,12 @@ ipu_value ipu_adaptive_average_pool(ipu_builder *b, ipu_value x, const int64_t *
 #define ipu_max_pool(...) IPU_AT(ipu_max_pool(__VA_ARGS__))
 #define ipu_max_pool_with_indices(...) IPU_AT(ipu_max_pool_with_indices(__VA_ARGS__))
 #define ipu_average_pool(...) IPU_AT(ipu_average_pool(__VA_ARGS__))
-#define ipu_global_average_pool(...) IPU_AT(ipu_global_average_pool(__VA_ARGS__))
+#define ipu_max_pool2d(...) IPU_AT(ipu_max_pool2d(__VA_ARGS__))
+#define ipu_average_pool2d(...) IPU_AT(ipu_average_pool2d(__VA_ARGS__))
 #define ipu_global_max_pool(...) IPU_AT(ipu_global_max_pool(__VA_ARGS__))
+#define ipu_global_average_pool(...) IPU_AT(ipu_global_average_pool(__VA_ARGS__))
 #define ipu_adaptive_average_pool(...) IPU_AT(ipu_adaptive_average_pool(__VA_ARGS__))
+#define ipu_pool_gather(...) IPU_AT(ipu_pool_gather(__VA_ARGS__))
+#define ipu_pool_scatter(...) IPU_AT(ipu_pool_scatter(__VA_ARGS__))
 #endif
 #endif

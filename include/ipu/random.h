@@ -1,11 +1,11 @@
-/* Random numbers, a function of a seed, the op and the element: never of threads, tiles or order.
+/* Random numbers: functions of a seed, not of who draws them or in which order.
  *
- *     ipu_value seed = ipu_model_seed(m);                      uint32[2]: seed and step
- *     h              = ipu_dropout(b, h, seed, 0.1);
+ *     ipu_value seed  = ipu_model_seed(m);                          uint32[2]: {seed, step}
+ *     ipu_value noise = ipu_random_normal(b, seed, IPU_FLOAT, IPU_SHAPE(64, 100), 0, 1);
+ *     ipu_value y     = ipu_dropout(b, x, seed, 0.5);
  *
- * Every op has a key of its own, which the builder counts up: two calls with one seed give different numbers, the
- * same program with the same seed and step the same ones. Bits are those of Philox 4x32-10; ipu_emit takes an own
- * `key`, and a `replica` (uint32 scalar) as a second input, by which replicas differ.
+ * An element depends on the seed, the step, the op (each call draws other numbers than those before it in its
+ * builder) and its index: not on threads, tiles or the machine. They come from Philox 4x32-10.
  */
 #ifndef IPU_RANDOM_H
 #define IPU_RANDOM_H
@@ -16,19 +16,18 @@
 extern "C" {
 #endif
 
-/* From low up to high, in steps of (high - low) / 2^24; rounding may give `high` itself. */
+/* low <= x < high, in steps of (high - low) / 2^24; rounding to half or bfloat16 may give `high`. */
 ipu_value ipu_random_uniform(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double low,
                              double high);
-/* Box and Muller's method. */
 ipu_value ipu_random_normal(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double mean,
-                            double deviation);
-/* 1 with probability p, else 0. Any type. */
+                            double standard_deviation);
+/* 1 with probability p, else 0; of any type. */
 ipu_value ipu_random_bernoulli(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double p);
-/* Integers low <= i < high (int32, uint32 or int64; fewer than 2^32 different ones). */
-ipu_value ipu_random_integers(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, int64_t low,
-                              int64_t high);
-/* Elements of x become 0 with probability p, the others x / (1 - p). The gradient makes the same choice again:
- * nothing is kept. */
+/* Whole numbers low <= x < high, at most 2^32 different ones, of an integer type. */
+ipu_value ipu_random_int(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, int64_t low,
+                         int64_t high);
+
+/* 0 with probability p, else x / (1 - p). The gradient draws the same numbers again: nothing is kept. */
 ipu_value ipu_dropout(ipu_builder *b, ipu_value x, ipu_value seed, double p);
 
 #ifdef __cplusplus
@@ -39,7 +38,7 @@ ipu_value ipu_dropout(ipu_builder *b, ipu_value x, ipu_value seed, double p);
 #define ipu_random_uniform(...) IPU_AT(ipu_random_uniform(__VA_ARGS__))
 #define ipu_random_normal(...) IPU_AT(ipu_random_normal(__VA_ARGS__))
 #define ipu_random_bernoulli(...) IPU_AT(ipu_random_bernoulli(__VA_ARGS__))
-#define ipu_random_integers(...) IPU_AT(ipu_random_integers(__VA_ARGS__))
+#define ipu_random_int(...) IPU_AT(ipu_random_int(__VA_ARGS__))
 #define ipu_dropout(...) IPU_AT(ipu_dropout(__VA_ARGS__))
 #endif
 #endif

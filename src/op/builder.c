@@ -360,8 +360,6 @@ void ipu_emit(ipu_builder *b, const char *name, const ipu_attribute *attributes,
         return;
     }
     for (int i = 0; i < ipu__op_n_out(op); i++) all_out[i] = (ipu_value){b, 0};
-    const ipu_attribute *key = ipu__attribute_find(&call, "key");
-    if (key && key->i >= (int64_t)b->next_key) b->next_key = (uint32_t)key->i + 1;
     emit(b, op, &call, all_in, all_out);
     for (size_t i = 0; i < n_out && b->status == IPU_OK; i++) out[i] = all_out[i];
 }

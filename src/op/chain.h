@@ -5,9 +5,9 @@
  *
  *     "add a0 a1; leaky_relu(alpha=0.1) t0; cast(to=half) t1; out t1 t2"
  *
- * Instruction K is the name of an elementwise op, its attributes if it has any, and its inputs: aN is
- * operand N of the chain, tK the result of instruction K. `out` lists the results. All inputs are broadcast
- * to one shape, which all results have. Every result is rounded to its type, also in between: a chain
+ * Instruction K is the name of an elementwise op, its attributes if it has any (several: with commas between
+ * them), and its inputs: aN is operand N of the chain, tK the result of instruction K. `out` lists the
+ * results. All inputs are broadcast to one shape, which all results have. Every result is rounded to its type, also in between: a chain
  * gives the bits that its ops would give one by one.
  */
 #ifndef IPU_OP_CHAIN_H
@@ -33,6 +33,10 @@ size_t     ipu__chain_scratch_bytes(const ipu__chain *chain);
  * input of the same shape and type. No allocation; `scratch` is aligned to 64 bytes. */
 void ipu__chain_run(const ipu__chain *chain, const void *const *in, void *const *out, int64_t begin,
                     int64_t end, void *scratch);
+
+/* One elementwise op as a chain: `run` of its kernel. Scratch enough for any of these. */
+ipu_status ipu__chain_create_op(const ipu_kernel_call *call, ipu__chain **out);
+size_t     ipu__chain_op_scratch_bytes(void);
 
 /* Operations per element, for `work`; cycles for n elements on one tile, and where they come from. */
 double     ipu__chain_work(const ipu__chain *chain);

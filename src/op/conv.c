@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "op/builder.h"
 #include "op/conv.h"
+#include "op/conv_depthwise.h"
 #include "op/conv_gemm.h"
 
 /* ---- reading a call ---- */
@@ -368,9 +369,16 @@ static const char *const weight_grad_samples[] = {
         .run = ipu__conv_##op##_run,                                                                  \
     }
 
-static const ipu_kernel_impl forward_implementations[]     = {GEMM(forward)};
-static const ipu_kernel_impl input_grad_implementations[]  = {GEMM(input_grad)};
-static const ipu_kernel_impl weight_grad_implementations[] = {GEMM(weight_grad)};
+#define DEPTHWISE(op)                                                                               \
+    {                                                                                               \
+        .name = "depthwise", .fits = ipu__conv_depthwise_fits,                                      \
+        .scratch_bytes = ipu__conv_depthwise_scratch_bytes, .prepare = ipu__conv_depthwise_prepare, \
+        .release = ipu__conv_depthwise_release, .run = ipu__conv_depthwise_##op##_run,              \
+    }
+
+static const ipu_kernel_impl forward_implementations[]     = {DEPTHWISE(forward), GEMM(forward)};
+static const ipu_kernel_impl input_grad_implementations[]  = {DEPTHWISE(input_grad), GEMM(input_grad)};
+static const ipu_kernel_impl weight_grad_implementations[] = {DEPTHWISE(weight_grad), GEMM(weight_grad)};
 
 const ipu_op_def ipu__op_conv = {
     .kernel       = {.name              = "conv",

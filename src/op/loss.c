@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "ipu/softmax.h"
-#include "op/reduce_emit.h"
 
 /* ---- reduction ---- */
 

@@ -3,8 +3,8 @@
  * requires: a target of the type and shape of what is compared with it.
  */
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "op/loss.h"
-#include "op/reduce_emit.h"
 
 enum { X, TARGET, POS_WEIGHT };
 

@@ -6,10 +6,11 @@
 #include "op/norm.h"
 
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/norm.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "op/reduce.h"
-#include "op/reduce_emit.h"
 
 /* ---- geometry ---- */
 
@@ -379,7 +380,9 @@ static const char *const batch_grad_samples[] = {
     "float[3,4,2], float[3,4,2], float[4], float[4]{0.5,2}, float[4]",
     "float[5,4], float[5,4], float[4], float[4]{0.5,2}",
     "float[50,130], float[50,130], float[130], float[130]{0.5,2}",
-    "float[4,3,70,70], float[4,3,70,70], float[3], float[3]{0.5,2}, float[3]", NULL};
+    "float[7,100,3,3], float[7,100,3,3], float[100], float[100]{0.5,2}, float[100]",
+    "float[4,3,70,70], float[4,3,70,70], float[3], float[3]{0.5,2}, float[3]",
+    NULL};
 
 #define KERNEL(name_, operands_, ref_, implementations_)                                                    \
     {                                                                                                       \

@@ -1,9 +1,10 @@
 /* Normalisations that are compositions of others, and the functions that emit all of them. */
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/norm.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "op/builder.h"
-#include "op/reduce_emit.h"
 
 /* ---- instance norm ---- */
 

@@ -364,20 +364,19 @@ static const ipu_kernel_impl implementations[] = {
         FLOAT("beta2", 0.999, "what the mean of squares keeps of itself"), \
         FLOAT("epsilon", epsilon, "added to what is divided by")
 
-#define RECORD(op, inputs, infer_fn, text)                                                             \
-    {                                                                                                  \
-        .kernel = {.name              = #op,                                                           \
-                   .operands          = op##_operands,                                                 \
-                   .n_operands        = IPU__COUNT(op##_operands),                                     \
-                   .check             = ipu__op_check,                                                 \
-                   .ref               = optimizer_ref,                                                 \
-                   .work              = optimizer_work,                                                \
-                   .plan              = optimizer_plan,                                                \
-                   .implementations   = implementations,                                               \
-                   .n_implementations = 1},                                                            \
-        .n_in = (inputs), .family = "optimizer", .summary = (text), .flags = IPU__OP_NO_GRADIENT,      \
-        .attributes = op##_attributes, .n_attributes = IPU__COUNT(op##_attributes), .infer = infer_fn, \
-        .samples = op##_samples                                                                        \
+#define RECORD(op, inputs, infer_fn, text)                                                         \
+    {                                                                                              \
+        .kernel = {.name              = #op,                                                       \
+                   .operands          = op##_operands,                                             \
+                   .n_operands        = IPU__COUNT(op##_operands),                                 \
+                   .check             = ipu__op_check,                                             \
+                   .ref               = optimizer_ref,                                             \
+                   .work              = optimizer_work,                                            \
+                   .plan              = optimizer_plan,                                            \
+                   .implementations   = implementations,                                           \
+                   .n_implementations = 1},                                                        \
+        .n_in = (inputs), .family = "optimizer", .summary = (text), .attributes = op##_attributes, \
+        .n_attributes = IPU__COUNT(op##_attributes), .infer = infer_fn, .samples = op##_samples    \
     }
 
 static const ipu_kernel_operand sgd_operands[]   = {IPU__INPUT("parameter"),

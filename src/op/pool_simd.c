@@ -1,73 +1,131 @@
-/* The loops of pooling over rows in float. */
+/* Pooling of one plane of floats, tap by tap over rows of the output: rows are what vectorises. */
+#include <math.h>
+
 #include "op/pool.h"
 
-#include <string.h>
-
-/* Both are larger than a number that is not larger than themselves, or not a number. */
-static inline bool is_larger(float v, float than) { return (v > than) | (v != v); }
-
-static void max(float *restrict to, const float *restrict from, int64_t n)
+/* Rows of the input that tap (d, h) of the windows of output row (od, oh) meets; false: padding. */
+static bool input_row(const ipu__pool *p, const int64_t o[2], const int64_t tap[2], int64_t *row)
 {
-    for (int64_t i = 0; i < n; i++) to[i] = is_larger(from[i], to[i]) ? from[i] : to[i];
+    int64_t at[2];
+    for (int i = 0; i < 2; i++) {
+        at[i] = o[i] * p->axis[i].stride - p->axis[i].begin + tap[i] * p->axis[i].dilation;
+        if (at[i] < 0 || at[i] >= p->axis[i].in) return false;
+    }
+    *row = (at[0] * p->axis[1].in + at[1]) * p->axis[2].in;
+    return true;
 }
 
-static void add(float *restrict to, const float *restrict from, int64_t n)
+/* One tap along a row: x[o * stride + shift] for o in [lo, hi). */
+static void max_tap(const float *restrict x, int64_t stride, int64_t shift, int32_t first, int64_t lo,
+                    int64_t hi, float *restrict y, int32_t *restrict indices)
 {
-    for (int64_t i = 0; i < n; i++) to[i] += from[i];
-}
-
-static void divide(float *restrict to, const float *restrict by, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) to[i] /= by[i];
-}
-
-static void seek(float *restrict most, int32_t *restrict where, const float *restrict v, int32_t k, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        bool larger = is_larger(v[i], most[i]);
-        most[i]     = larger ? v[i] : most[i];
-        where[i]    = larger ? k : where[i];
+    for (int64_t o = lo; o < hi; o++) {
+        float v    = x[o * stride + shift];
+        bool  wins = v > y[o] || v != v;
+        y[o]       = wins ? v : y[o];
+        indices[o] = wins ? first + (int32_t)(o * stride) : indices[o];
     }
 }
 
-static void give(float *restrict to, const int32_t *restrict where, const float *restrict dy, int32_t k,
-                 int64_t n)
+/* The same for neighbours two apart, which compilers know how to load. */
+static void max_tap2(const float *restrict x, int32_t first, int64_t n, float *restrict y,
+                     int32_t *restrict indices)
 {
-    for (int64_t i = 0; i < n; i++) to[i] += where[i] == k ? dy[i] : 0;
+    for (int64_t o = 0; o < n; o++) {
+        float v    = x[2 * o];
+        bool  wins = v > y[o] || v != v;
+        y[o]       = wins ? v : y[o];
+        indices[o] = wins ? first + (int32_t)(2 * o) : indices[o];
+    }
 }
 
-static void split(const float *restrict row, int64_t n, int64_t stride, float *restrict phases, int64_t pitch)
+static void max_row(const ipu__pool *p, const float *x, const int64_t o[2], float *y, int32_t *indices)
 {
-    if (stride == 1) {
-        memcpy(phases, row, (size_t)n * sizeof *row);
-    } else if (stride == 2) {
-        float *restrict odd = phases + pitch;
-        for (int64_t i = 0; i < n / 2; i++) {
-            phases[i] = row[2 * i];
-            odd[i]    = row[2 * i + 1];
+    const ipu__pool_axis *w = &p->axis[2];
+    for (int64_t i = 0; i < w->out; i++) {
+        y[i]       = -INFINITY;
+        indices[i] = -1;
+    }
+    for (int64_t d = 0; d < p->axis[0].kernel; d++)
+        for (int64_t h = 0; h < p->axis[1].kernel; h++) {
+            int64_t row, lo, hi;
+            if (!input_row(p, o, (int64_t[]){d, h}, &row)) continue;
+            for (int64_t k = 0; k < w->kernel; k++) {
+                int64_t shift = k * w->dilation - w->begin;
+                int32_t first = (int32_t)(row + shift);
+                ipu__pool_valid(w, k, &lo, &hi);
+                if (w->stride == 2)
+                    max_tap2(x + row + shift + 2 * lo, first + (int32_t)(2 * lo), hi - lo, y + lo,
+                             indices + lo);
+                else
+                    max_tap(x + row, w->stride, shift, first, lo, hi, y, indices);
+            }
         }
-        if (n % 2) phases[n / 2] = row[n - 1];
-    } else {
-        for (int64_t p = 0; p < stride; p++)
-            for (int64_t i = 0, c = p; c < n; i++, c += stride) phases[p * pitch + i] = row[c];
-    }
 }
 
-static void join(const float *restrict phases, int64_t pitch, int64_t stride, float *restrict row, int64_t n)
+static void max(const ipu__pool *p, const float *x, float *y, int32_t *indices)
 {
-    if (stride == 1) {
-        memcpy(row, phases, (size_t)n * sizeof *row);
-    } else if (stride == 2) {
-        const float *restrict odd = phases + pitch;
-        for (int64_t i = 0; i < n / 2; i++) {
-            row[2 * i]     = phases[i];
-            row[2 * i + 1] = odd[i];
+    int64_t n = p->axis[2].out;
+    for (int64_t d = 0; d < p->axis[0].out; d++)
+        for (int64_t h = 0; h < p->axis[1].out; h++) {
+            int64_t at = (d * p->axis[1].out + h) * n;
+            max_row(p, x, (int64_t[]){d, h}, y + at, indices + at);
         }
-        if (n % 2) row[n - 1] = phases[n / 2];
-    } else {
-        for (int64_t p = 0; p < stride; p++)
-            for (int64_t i = 0, c = p; c < n; i++, c += stride) row[c] = phases[p * pitch + i];
+}
+
+static float share(const ipu__pool *p, const int64_t o[2])
+{
+    return (float)(ipu__pool_count(&p->axis[0], o[0], p->include_padding)
+                   * ipu__pool_count(&p->axis[1], o[1], p->include_padding));
+}
+
+static void average_row(const ipu__pool *p, const float *x, const int64_t o[2], float *restrict y)
+{
+    const ipu__pool_axis *w = &p->axis[2];
+    for (int64_t i = 0; i < w->out; i++) y[i] = 0;
+    for (int64_t d = 0; d < p->axis[0].kernel; d++)
+        for (int64_t h = 0; h < p->axis[1].kernel; h++) {
+            int64_t row, lo, hi;
+            if (!input_row(p, o, (int64_t[]){d, h}, &row)) continue;
+            for (int64_t k = 0; k < w->kernel; k++) {
+                const float *restrict from = x + row + k * w->dilation - w->begin;
+                ipu__pool_valid(w, k, &lo, &hi);
+                for (int64_t i = lo; i < hi; i++) y[i] += from[i * w->stride];
+            }
+        }
+    float rows = share(p, o);
+    for (int64_t i = 0; i < w->out; i++) y[i] /= rows * (float)ipu__pool_count(w, i, p->include_padding);
+}
+
+static void average(const ipu__pool *p, const float *x, float *y)
+{
+    for (int64_t d = 0; d < p->axis[0].out; d++)
+        for (int64_t h = 0; h < p->axis[1].out; h++)
+            average_row(p, x, (int64_t[]){d, h}, y + (d * p->axis[1].out + h) * p->axis[2].out);
+}
+
+static void average_grad_row(const ipu__pool *p, const float *dy, const int64_t o[2], float *dx)
+{
+    const ipu__pool_axis *w    = &p->axis[2];
+    float                 rows = share(p, o);
+    for (int64_t i = 0; i < w->out; i++) {
+        float   part  = dy[i] / (rows * (float)ipu__pool_count(w, i, p->include_padding));
+        int64_t begin = i * w->stride - w->begin, first = begin < 0 ? 0 : begin, end = begin + w->kernel;
+        if (end > w->in) end = w->in;
+        for (int64_t d = 0; d < p->axis[0].kernel; d++)
+            for (int64_t h = 0; h < p->axis[1].kernel; h++) {
+                int64_t row;
+                if (!input_row(p, o, (int64_t[]){d, h}, &row)) continue;
+                for (int64_t k = first; k < end; k++) dx[row + k] += part;
+            }
     }
 }
 
-const ipu__pool_loops IPU__SIMD(ipu__pool_loops_at) = {max, add, divide, seek, give, split, join};
+static void average_grad(const ipu__pool *p, const float *dy, float *dx)
+{
+    for (int64_t d = 0; d < p->axis[0].out; d++)
+        for (int64_t h = 0; h < p->axis[1].out; h++)
+            average_grad_row(p, dy + (d * p->axis[1].out + h) * p->axis[2].out, (int64_t[]){d, h}, dx);
+}
+
+const ipu__pool_loops IPU__SIMD(ipu__pool_loops_of) = {max, average, average_grad};

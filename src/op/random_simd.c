@@ -1,64 +1,51 @@
-/* Philox 4x32-10 for many counters at once, and what is made of its bits. */
+/* Philox 4x32-10 for many counters side by side, and the loops over its words. base/philox.c is the meaning. */
 #include "op/random.h"
 
-enum { LANES = 16, ROUNDS = 10 };
+enum { LANES = 64, GROUPS = IPU__RANDOM_BLOCK / 4 };
 
-/* Constants of Salmon et al. (base/philox.c). */
-#define MULTIPLY_0 UINT32_C(0xd2511f53)
-#define MULTIPLY_1 UINT32_C(0xcd9e8d57)
-#define WEYL_0 UINT32_C(0x9e3779b9)
-#define WEYL_1 UINT32_C(0xbb67ae85)
+typedef struct lanes {
+    uint32_t c[4][LANES];
+} lanes;
 
-/* Counters first .. first + LANES. */
-static void make_lanes(const ipu__random *r, uint64_t first, uint32_t out[4][LANES])
+static void round_of(lanes *s, uint32_t k0, uint32_t k1)
 {
-    uint32_t a[LANES], b[LANES], c[LANES], d[LANES], key0 = r->seed[0], key1 = r->seed[1];
-    for (int i = 0; i < LANES; i++) {
-        uint64_t counter = first + (uint64_t)i;
-        a[i]             = (uint32_t)counter;
-        b[i]             = (uint32_t)(counter >> 32);
-        c[i]             = r->op;
-        d[i]             = r->replica;
+    for (int l = 0; l < LANES; l++) {
+        uint64_t a = (uint64_t)0xD2511F53u * s->c[0][l], b = (uint64_t)0xCD9E8D57u * s->c[2][l];
+        uint32_t c1 = s->c[1][l], c3 = s->c[3][l];
+        s->c[0][l] = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        s->c[1][l] = (uint32_t)b;
+        s->c[2][l] = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        s->c[3][l] = (uint32_t)a;
     }
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < LANES; i++) {
-            uint64_t p = (uint64_t)a[i] * MULTIPLY_0, q = (uint64_t)c[i] * MULTIPLY_1;
-            a[i] = (uint32_t)(q >> 32) ^ b[i] ^ key0;
-            c[i] = (uint32_t)(p >> 32) ^ d[i] ^ key1;
-            b[i] = (uint32_t)q;
-            d[i] = (uint32_t)p;
+}
+
+static void bits(const ipu__random *r, int64_t first, uint32_t *out)
+{
+    for (int64_t g = 0; g < GROUPS; g += LANES) {
+        lanes    s;
+        uint32_t k0 = r->key[0], k1 = r->key[1];
+        for (int l = 0; l < LANES; l++) {
+            uint64_t counter = (uint64_t)(first / 4 + g + l);
+            s.c[0][l]        = (uint32_t)counter;
+            s.c[1][l]        = (uint32_t)(counter >> 32);
+            s.c[2][l]        = r->step;
+            s.c[3][l]        = r->replica;
         }
-        key0 += WEYL_0;
-        key1 += WEYL_1;
-    }
-    for (int i = 0; i < LANES; i++) {
-        out[0][i] = a[i];
-        out[1][i] = b[i];
-        out[2][i] = c[i];
-        out[3][i] = d[i];
+        for (int i = 0; i < 10; i++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) round_of(&s, k0, k1);
+        for (int l = 0; l < LANES; l++)
+            for (int w = 0; w < 4; w++) out[4 * (g + l) + w] = s.c[w][l];
     }
 }
 
-static void bits(const ipu__random *r, int64_t block, int64_t n, uint32_t *out)
+static void drop(const uint32_t *words, uint32_t limit, float scale, const float *x, float *y, int64_t n)
 {
-    int64_t n_counters = n < IPU__RANDOM_COUNTERS ? n : IPU__RANDOM_COUNTERS;
-    for (int64_t i = 0; i < n_counters; i += LANES) {
-        uint32_t lanes[4][LANES];
-        make_lanes(r, (uint64_t)(block * IPU__RANDOM_COUNTERS + i), lanes);
-        for (int l = 0; l < 4; l++)
-            for (int k = 0; k < LANES; k++) out[l * IPU__RANDOM_COUNTERS + i + k] = lanes[l][k];
-    }
+    for (int64_t i = 0; i < n; i++) y[i] = (words[i] >> 8) < limit ? 0 : x[i] * scale;
 }
 
-static void uniform(const uint32_t *restrict from, float low, float step, float *restrict to, int64_t n)
+static void uniform(const uint32_t *words, double low, double width, float *out, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) to[i] = low + (float)(int32_t)(from[i] >> 8) * step;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)(low + width * ((double)(int32_t)(words[i] >> 8) * 0x1p-24));
 }
 
-static void drop(const uint32_t *restrict from, uint32_t limit, float scale, const float *restrict x,
-                 float *restrict to, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) to[i] = (int32_t)(from[i] >> 8) < (int32_t)limit ? 0 : x[i] * scale;
-}
-
-const ipu__random_loops IPU__SIMD(ipu__random_loops_at) = {bits, uniform, drop};
+const ipu__random_loops IPU__SIMD(ipu__random_loops_of) = {bits, drop, uniform};

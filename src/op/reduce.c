@@ -5,9 +5,10 @@
 #include "op/reduce.h"
 
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "op/builder.h"
-#include "op/reduce_emit.h"
 
 enum { X, OUT };
 
@@ -309,7 +310,8 @@ static void logsumexp_compose(ipu_builder *b, const ipu_kernel_call *call, const
         out[0] = ipu_log(b, ipu_reduce_sum(b, in[X], r.axes, r.n, keep));
         return;
     }
-    ipu_value top = ipu_stop_gradient(b, ipu_reduce_max(b, in[X], r.axes, r.n, true));
+    ipu_value top = ipu__emit1(b, "stop_gradient", NULL, 0,
+                               IPU__IN(ipu_reduce_max(b, in[X], r.axes, r.n, true)));
     top           = ipu_where(b, ipu_isfinite(b, top), top, ipu_scalar_like(b, top, 0));
     ipu_value sum = ipu_reduce_sum(b, ipu_exp(b, ipu_sub(b, in[X], top)), r.axes, r.n, keep);
     if (!keep) top = ipu_reshape(b, top, call->operand[OUT].shape);

@@ -310,6 +310,12 @@ static void do_job(const state *s, const char *x, ipu_interval outputs, ipu_inte
         do_tree(s, x + (size_t)at * size, NULL, leaves, outputs.end - outputs.begin, acc, scratch);
         return;
     }
+    float *floats = (float *)(scratch + results_bytes(s) * (size_t)s->n_levels);
+    if (s->n_leaves == 1) { /* short runs: there is no tree */
+        for (int64_t i = outputs.begin; i < outputs.end; i++, acc += s->bytes)
+            do_leaf(s, x + (size_t)ipu__reduce_offset(&r->kept, i) * size, 0, 1, acc, floats);
+        return;
+    }
     for (int64_t i = outputs.begin; i < outputs.end; i++, acc += s->bytes)
         do_tree(s, x + (size_t)ipu__reduce_offset(&r->kept, i) * size, NULL, leaves, 1, acc, scratch);
 }

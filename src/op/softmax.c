@@ -9,12 +9,12 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/reduce.h"
 #include "ipu/softmax.h"
 #include "op/floats.h"
 #include "op/number.h"
 #include "op/reduce.h"
-#include "op/reduce_emit.h"
 
 enum { X, DY }; /* of gradients x is the op's result, and there is dy */
 

@@ -62,9 +62,8 @@ static float largest(const float *x, int64_t n)
 
 static inline int64_t block_at(int64_t i, int64_t n) { return n - i < BLOCK ? n - i : BLOCK; }
 
-static void softmax_row(const float *x, const float *dy, float *out, int64_t n)
+static void scaled(const float *x, float scale, const float *less, float *out, int64_t n)
 {
-    (void)dy;
     float most = largest(x, n), sum = 0, e[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = block_at(i, n);
@@ -74,8 +73,17 @@ static void softmax_row(const float *x, const float *dy, float *out, int64_t n)
 #undef TERM
         memcpy(out + i, e, (size_t)m * sizeof *e);
     }
-    float scale = 1 / sum;
-    for (int64_t i = 0; i < n; i++) out[i] *= scale;
+    scale /= sum;
+    if (less)
+        for (int64_t i = 0; i < n; i++) out[i] = out[i] * scale - less[i];
+    else
+        for (int64_t i = 0; i < n; i++) out[i] *= scale;
+}
+
+static void softmax_row(const float *x, const float *dy, float *out, int64_t n)
+{
+    (void)dy;
+    scaled(x, 1, NULL, out, n);
 }
 
 static void log_softmax_row(const float *x, const float *dy, float *out, int64_t n)
@@ -216,9 +224,12 @@ static void log_softmax_grad_columns(const float *restrict y, const float *restr
             out[i * columns + c] = dy[i * columns + c] - exp_of(y[i * columns + c]) * sums[c];
 }
 
-const ipu__softmax_table IPU__SIMD(ipu__softmax_loops_at) = {{
-    [IPU__SOFTMAX]          = {softmax_row, softmax_columns},
-    [IPU__LOG_SOFTMAX]      = {log_softmax_row, log_softmax_columns},
-    [IPU__SOFTMAX_GRAD]     = {softmax_grad_row, softmax_grad_columns},
-    [IPU__LOG_SOFTMAX_GRAD] = {log_softmax_grad_row, log_softmax_grad_columns},
-}};
+const ipu__softmax_table IPU__SIMD(ipu__softmax_loops_at) = {
+    .at =
+        {
+            [IPU__SOFTMAX]          = {softmax_row, softmax_columns},
+            [IPU__LOG_SOFTMAX]      = {log_softmax_row, log_softmax_columns},
+            [IPU__SOFTMAX_GRAD]     = {softmax_grad_row, softmax_grad_columns},
+            [IPU__LOG_SOFTMAX_GRAD] = {log_softmax_grad_row, log_softmax_grad_columns},
+        },
+    .scaled = scaled};
