@@ -27,7 +27,6 @@ ipu_value ipu_clip(ipu_builder *b, ipu_value x, double low, double high);
 ipu_value ipu_hardtanh(ipu_builder *b, ipu_value x, double low, double high);
 /* x where x > threshold, else value. */
 ipu_value ipu_threshold(ipu_builder *b, ipu_value x, double threshold, double value);
-/* Also bool. */
 
 /* ---- one input: floating ---- */
 ipu_value ipu_sqrt(ipu_builder *b, ipu_value x);

@@ -10,6 +10,8 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/attention.h"
+#include "ipu/conv.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
 #include "ipu/loss.h"
@@ -20,6 +22,9 @@
 #include "ipu/norm.h"
 #include "ipu/pool.h"
 #include "ipu/random.h"
+#include "ipu/matmul.h"
+#include "ipu/norm.h"
+#include "ipu/optimizer.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "ipu/softmax.h"

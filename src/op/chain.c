@@ -21,9 +21,9 @@ typedef enum mode {
 
 typedef struct operand {
     mode          mode;
-    size_t        bytes;  /* of an element */
-    int           reg;    /* NONE: read where it lies */
-    ipu__block_fn widen;  /* NULL: as it is */
+    size_t        bytes; /* of an element */
+    int           reg;   /* NONE: read where it lies */
+    ipu__block_fn widen; /* NULL: as it is */
     int64_t       stride[IPU_MAX_RANK];
 } operand;
 
@@ -62,7 +62,7 @@ static void set_strides(ipu__chain *chain, const ipu_shape *shape, const ipu__ch
         const ipu_shape *s      = &in[i].shape;
         int64_t          stride = 1;
         for (int d = 1; d <= shape->rank; d++) {
-            int64_t n = d <= s->rank ? s->dim[s->rank - d] : 1;
+            int64_t n                                 = d <= s->rank ? s->dim[s->rank - d] : 1;
             chain->operand[i].stride[shape->rank - d] = n == 1 ? 0 : stride;
             stride *= n;
         }
@@ -254,19 +254,19 @@ double ipu__chain_work(const ipu__chain *chain) { return chain->work; }
 
 /* ---- operands to registers ---- */
 
-#define COPY(T)                                                                       \
-    static void copy_##T(const void *from, int64_t stride, int64_t n, void *to)       \
-    {                                                                                 \
-        const T *a = from;                                                            \
-        T       *b = to;                                                              \
-        if (stride == 0) {                                                            \
-            const T value = *a;                                                       \
-            for (int64_t i = 0; i < n; i++) b[i] = value;                             \
-        } else if (n >= 16) {                                                         \
-            memcpy(b, a, (size_t)n * sizeof *b);                                      \
-        } else {                                                                      \
-            for (int64_t i = 0; i < n; i++) b[i] = a[i];                              \
-        }                                                                             \
+#define COPY(T)                                                                 \
+    static void copy_##T(const void *from, int64_t stride, int64_t n, void *to) \
+    {                                                                           \
+        const T *a = from;                                                      \
+        T       *b = to;                                                        \
+        if (stride == 0) {                                                      \
+            const T value = *a;                                                 \
+            for (int64_t i = 0; i < n; i++) b[i] = value;                       \
+        } else if (n >= 16) {                                                   \
+            memcpy(b, a, (size_t)n * sizeof *b);                                \
+        } else {                                                                \
+            for (int64_t i = 0; i < n; i++) b[i] = a[i];                        \
+        }                                                                       \
     }
 COPY(uint8_t)
 COPY(uint16_t)
@@ -284,7 +284,8 @@ static void copy(size_t bytes, const void *from, int64_t stride, int64_t n, void
 }
 
 /* Elements [begin, begin + n) of the results' order, run by run along the last dimension. */
-static void gather(const ipu__chain *chain, const operand *o, const char *from, int64_t begin, int64_t n, char *to)
+static void gather(const ipu__chain *chain, const operand *o, const char *from, int64_t begin, int64_t n,
+                   char *to)
 {
     int64_t index[IPU_MAX_RANK], offset = 0;
     int     last = chain->rank - 1;
@@ -324,7 +325,8 @@ static void load_scalars(const ipu__chain *chain, const void *const *in, int64_t
 }
 
 /* Where the block of an operand is, brought there if need be. */
-static const void *load(const ipu__chain *chain, int i, const void *from, int64_t begin, int64_t n, void *scratch)
+static const void *load(const ipu__chain *chain, int i, const void *from, int64_t begin, int64_t n,
+                        void *scratch)
 {
     const operand *o = &chain->operand[i];
     if (o->mode == SCALAR) return reg_at(scratch, o->reg);
@@ -349,8 +351,8 @@ static void round_result(const ipu__chain *chain, const step *s, void *out, int6
     if (s->is_read) s->widen((const void *[]){to}, reg, n, NULL);
 }
 
-static void run_block(const ipu__chain *chain, const void *const *in, void *const *out, int64_t begin, int64_t n,
-                      void *scratch)
+static void run_block(const ipu__chain *chain, const void *const *in, void *const *out, int64_t begin,
+                      int64_t n, void *scratch)
 {
     const void *value[IPU__CHAIN_MAX_IN + IPU__CHAIN_MAX_STEPS];
     for (int i = 0; i < IPU__CHAIN_MAX_IN; i++)

@@ -5,7 +5,7 @@
 #include "op/chain_parse.h"
 
 #include <ctype.h>
-#include <math.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,10 @@ static word take_word(reader *r)
     return w;
 }
 
-static bool is(word w, const char *name) { return strlen(name) == (size_t)w.n && memcmp(name, w.at, (size_t)w.n) == 0; }
+static bool is(word w, const char *name)
+{
+    return strlen(name) == (size_t)w.n && memcmp(name, w.at, (size_t)w.n) == 0;
+}
 
 /* aN or tK; `operands`: whether aN will do. */
 static ipu_status read_value(reader *r, bool operands, int *out)
@@ -63,8 +66,8 @@ static ipu_status read_value(reader *r, bool operands, int *out)
     const char *digit = r->at + 1;
     for (; isdigit((unsigned char)*digit) && number < 1000; digit++) number = 10 * number + (*digit - '0');
     if (number >= most)
-        return ipu__fail(IPU_INVALID, "chain: %c%d at character %td: there are only %d %s before it", kind, number,
-                         r->at - r->text + 1, most, kind == 'a' ? "operands" : "results");
+        return ipu__fail(IPU_INVALID, "chain: %c%d at character %td: there are only %d %s before it", kind,
+                         number, r->at - r->text + 1, most, kind == 'a' ? "operands" : "results");
     r->at = digit;
     if (kind == 'a') r->code->is_used[number] = true;
     *out = kind == 'a' ? number : IPU__CHAIN_MAX_IN + number;
@@ -73,9 +76,12 @@ static ipu_status read_value(reader *r, bool operands, int *out)
 
 static ipu_status read_number(reader *r, double *out)
 {
-    char *end;
+    char    *end;
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the caller's might read 0,5 */
+    if (!c) return ipu__fail_memory();
     skip(r);
-    *out = strtod(r->at, &end);
+    *out = strtod_l(r->at, &end, c);
+    freelocale(c);
     if (end == r->at || isspace((unsigned char)*r->at)) return fail_at(r, "a number");
     r->at = end;
     return IPU_OK;
@@ -122,8 +128,8 @@ static ipu_status read_attributes(reader *r, const ipu_op_def *op, ipu__chain_st
     }
     for (size_t i = 0; i < op->n_attributes; i++)
         if (op->attributes[i].required && !(given & 1u << i))
-            return ipu__fail(IPU_INVALID, "chain: %s at instruction %d lacks attribute \"%s\"", op->kernel.name,
-                             r->code->n_steps, op->attributes[i].name);
+            return ipu__fail(IPU_INVALID, "chain: %s at instruction %d lacks attribute \"%s\"",
+                             op->kernel.name, r->code->n_steps, op->attributes[i].name);
     return IPU_OK;
 }
 

@@ -16,17 +16,17 @@ static inline float float_of(uint32_t bits)
     return value;
 }
 
-#define CONVERT(name, From, To, value)                                                                  \
-    static void name(const void *const *in, void *out, int64_t n, const double *parameters)             \
-    {                                                                                                   \
-        const From *from = in[0];                                                                       \
-        To         *to   = out;                                                                         \
-        (void)parameters;                                                                               \
-        IPU__EACH for (int64_t i = 0; i < n; i++)                                                       \
-        {                                                                                               \
-            const From x = from[i];                                                                     \
-            to[i]        = (value);                                                                     \
-        }                                                                                               \
+#define CONVERT(name, From, To, value)                                                      \
+    static void name(const void *const *in, void *out, int64_t n, const double *parameters) \
+    {                                                                                       \
+        const From *from = in[0];                                                           \
+        To         *to   = out;                                                             \
+        (void)parameters;                                                                   \
+        IPU__EACH for (int64_t i = 0; i < n; i++)                                           \
+        {                                                                                   \
+            const From x = from[i];                                                         \
+            to[i]        = (value);                                                         \
+        }                                                                                   \
     }
 
 #define PLAIN(from, From, to, To) CONVERT(from##_to_##to, From, To, (To)x)
@@ -71,18 +71,18 @@ static inline double between(double x, double least, double most)
 }
 
 /* The parameters are doubles that the lane holds; above the largest below 2^63 and 2^64 there is only `top`. */
-#define SATURATE(from, From, to, To, over, top)                                                         \
-    static void from##_to_##to(const void *const *in, void *out, int64_t n, const double *parameters)   \
-    {                                                                                                   \
-        const From  *a     = in[0];                                                                     \
-        To          *b     = out;                                                                       \
-        const double least = parameters[0], most = parameters[1];                                       \
-        IPU__EACH for (int64_t i = 0; i < n; i++)                                                       \
-        {                                                                                               \
-            const double x = (double)a[i];                                                              \
-            const To     y = (To)between(x, least, most);                                               \
-            b[i]           = x >= over ? top : y;                                                       \
-        }                                                                                               \
+#define SATURATE(from, From, to, To, over, top)                                                       \
+    static void from##_to_##to(const void *const *in, void *out, int64_t n, const double *parameters) \
+    {                                                                                                 \
+        const From  *a     = in[0];                                                                   \
+        To          *b     = out;                                                                     \
+        const double least = parameters[0], most = parameters[1];                                     \
+        IPU__EACH for (int64_t i = 0; i < n; i++)                                                     \
+        {                                                                                             \
+            const double x = (double)a[i];                                                            \
+            const To     y = (To)between(x, least, most);                                             \
+            b[i]           = x >= over ? top : y;                                                     \
+        }                                                                                             \
     }
 SATURATE(f32, float, i32, int32_t, INFINITY, (int32_t)y)
 SATURATE(f64, double, i32, int32_t, INFINITY, (int32_t)y)

@@ -13,9 +13,9 @@
 /* ---- lanes ---- */
 
 const ipu__lane ipu__lane_of[IPU_N_TYPES] = {
-    [IPU_BOOL] = IPU__LANE_B8,    [IPU_INT8] = IPU__LANE_I32,   [IPU_UINT8] = IPU__LANE_I32,
-    [IPU_INT16] = IPU__LANE_I32,  [IPU_UINT16] = IPU__LANE_I32, [IPU_INT32] = IPU__LANE_I32,
-    [IPU_UINT32] = IPU__LANE_I64, [IPU_INT64] = IPU__LANE_I64,  [IPU_UINT64] = IPU__LANE_U64,
+    [IPU_BOOL] = IPU__LANE_B8,    [IPU_INT8] = IPU__LANE_I32,     [IPU_UINT8] = IPU__LANE_I32,
+    [IPU_INT16] = IPU__LANE_I32,  [IPU_UINT16] = IPU__LANE_I32,   [IPU_INT32] = IPU__LANE_I32,
+    [IPU_UINT32] = IPU__LANE_I64, [IPU_INT64] = IPU__LANE_I64,    [IPU_UINT64] = IPU__LANE_U64,
     [IPU_HALF] = IPU__LANE_F32,   [IPU_BFLOAT16] = IPU__LANE_F32, [IPU_FLOAT] = IPU__LANE_F32,
     [IPU_DOUBLE] = IPU__LANE_F64,
 };
@@ -70,7 +70,6 @@ enum {
 
 #define BOOL_FLOATING false
 #define BOOL_NUMBER false
-#define BOOL_ANY false
 #define BOOL_INTEGER false
 #define BOOL_SHIFT false
 #define BOOL_BOOL true
@@ -178,7 +177,8 @@ static ipu_status element_run(const ipu_kernel_call *call, void *state, void *co
     const ipu_kernel_value *out  = &call->operand[n_in];
     const void             *in[IPU__MAX_ELEMENT_INPUTS];
     for (int i = 0; i < n_in; i++) in[i] = operand[i];
-    ipu_interval range = ipu__op_part(ipu__op_n_elements(&out->shape), ipu__op_line(out->type), part, n_parts);
+    ipu_interval range = ipu__op_part(ipu__op_n_elements(&out->shape), ipu__op_line(out->type), part,
+                                      n_parts);
     ipu__chain_run(state, in, &operand[n_in], range.begin, range.end, scratch);
     return IPU_OK;
 }
@@ -194,20 +194,22 @@ const ipu_kernel_impl ipu__element_impl[1] = {{
 
 /* ---- records ---- */
 
-#define PARAMETER(n, value, what) \
-    {.name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = (value), .meaning = (what)}
+#define PARAMETER(n, value, what)                                                         \
+    {                                                                                     \
+        .name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = (value), .meaning = (what) \
+    }
 
 static const ipu_op_attribute leaky_relu_parameters[] = {PARAMETER("alpha", 0.01, "slope below 0")};
-static const ipu_op_attribute elu_parameters[]        = {PARAMETER("alpha", 1, "minus the limit far below 0")};
-static const ipu_op_attribute celu_parameters[]       = {PARAMETER("alpha", 1, "minus the limit far below 0")};
-static const ipu_op_attribute softplus_parameters[]   = {
+static const ipu_op_attribute elu_parameters[]      = {PARAMETER("alpha", 1, "minus the limit far below 0")};
+static const ipu_op_attribute celu_parameters[]     = {PARAMETER("alpha", 1, "minus the limit far below 0")};
+static const ipu_op_attribute softplus_parameters[] = {
     PARAMETER("beta", 1, "steepness"), PARAMETER("threshold", 20, "of beta x, above which it is x")};
 static const ipu_op_attribute clip_parameters[]      = {PARAMETER("min", -INFINITY, "least value"),
                                                         PARAMETER("max", INFINITY, "largest value")};
 static const ipu_op_attribute hardtanh_parameters[]  = {PARAMETER("min", -1, "least value"),
                                                         PARAMETER("max", 1, "largest value")};
-static const ipu_op_attribute threshold_parameters[] = {
-    PARAMETER("threshold", 0, "what x must be above"), PARAMETER("value", 0, "of the others")};
+static const ipu_op_attribute threshold_parameters[] = {PARAMETER("threshold", 0, "what x must be above"),
+                                                        PARAMETER("value", 0, "of the others")};
 
 #define PARAMETERS_0(name) NULL
 #define PARAMETERS_1(name) name##_parameters
@@ -217,30 +219,31 @@ static const ipu_op_attribute threshold_parameters[] = {
  * worth splitting. */
 #define UNARY_FLOATING(r) "float[3,5]" r, "float[]" r, "float[1,1031]" r, "float[0,3]" r, "float[3,40009]" r
 #define UNARY_NUMBER(r) UNARY_FLOATING(r), "int32[2,7]", "uint64[9]", "int8[70]", "uint32[5]"
-#define UNARY_ANY(r) UNARY_NUMBER(r), "bool[2,7]"
 #define UNARY_TEST(r) UNARY_FLOATING(r)
 #define UNARY_INTEGER(r) "int32[2,7]", "bool[1100]", "uint8[70]", "int64[3]"
 #define UNARY_BOOL(r) "bool[2,7]", "bool[1100]"
 
 #define PAIR(type, a, rx, b, ry) type a rx ", " type b ry
-#define BINARY_FLOATING(rx, ry)                                                                            \
-    PAIR("float", "[3,5]", rx, "[3,5]", ry), PAIR("float", "[2,3,5]", rx, "[5]", ry),                      \
-        PAIR("float", "[2,1,4]", rx, "[3,1]", ry), PAIR("float", "[]", rx, "[7]", ry),                     \
-        PAIR("float", "[2,3,700]", rx, "[3,1]", ry), PAIR("float", "[0,3]", rx, "[3]", ry),                \
+#define BINARY_FLOATING(rx, ry)                                                             \
+    PAIR("float", "[3,5]", rx, "[3,5]", ry), PAIR("float", "[2,3,5]", rx, "[5]", ry),       \
+        PAIR("float", "[2,1,4]", rx, "[3,1]", ry), PAIR("float", "[]", rx, "[7]", ry),      \
+        PAIR("float", "[2,3,700]", rx, "[3,1]", ry), PAIR("float", "[0,3]", rx, "[3]", ry), \
         PAIR("float", "[3,40009]", rx, "[3,40009]", ry)
-#define BINARY_NUMBER(rx, ry)                                                                              \
-    BINARY_FLOATING(rx, ry), "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]",           \
+#define BINARY_NUMBER(rx, ry)                                                                    \
+    BINARY_FLOATING(rx, ry), "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", \
         "uint32[5,3], uint32[5,1]", "int64[3], int64[3]"
 #define BINARY_COMPARE(rx, ry) BINARY_NUMBER(rx, ry), "bool[2,7], bool[7]"
-#define BINARY_INTEGER(rx, ry) "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", "bool[4,3], bool[3]"
-#define BINARY_SHIFT(rx, ry) "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", "uint16[4], uint16[4]"
+#define BINARY_INTEGER(rx, ry) \
+    "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", "bool[4,3], bool[3]"
+#define BINARY_SHIFT(rx, ry) \
+    "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", "uint16[4], uint16[4]"
 #define BINARY_LOGICAL(rx, ry) "bool[2,7], bool[7]", "bool[1100], bool[1100]"
 
-static const ipu_kernel_operand unary_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
+static const ipu_kernel_operand unary_operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
 static const ipu_kernel_operand binary_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"),
                                                      IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
-static const ipu_kernel_operand where_operands[]  = {IPU__INPUT("condition"), IPU__INPUT("x"), IPU__INPUT("y"),
-                                                     IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
+static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU__INPUT("x"), IPU__INPUT("y"),
+                                                    IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
 
 /* 1 if the gradient column of a line is NONE. */
 #define IS_NONE(gradient) SECOND(PROBE_##gradient, 0, 0)
@@ -248,27 +251,27 @@ static const ipu_kernel_operand where_operands[]  = {IPU__INPUT("condition"), IP
 #define SECOND(...) SECOND_OF(__VA_ARGS__)
 #define SECOND_OF(first, second, ...) second
 
-#define RECORD(op, n, kind, none, text, list, n_list, ...)                            \
-    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                    \
-    const ipu_op_def         ipu__op_##op   = {                                       \
-                  .kernel       = {.name              = #op,                          \
-                                   .operands          = kind##_operands,              \
-                                   .n_operands        = (n) + 1,                      \
-                                   .check             = ipu__op_check,                \
-                                   .ref               = ipu__element_ref,             \
-                                   .work              = ipu__element_work,            \
-                                   .plan              = ipu__element_plan,            \
-                                   .implementations   = ipu__element_impl,            \
-                                   .n_implementations = 1},                           \
-                  .n_in         = (n),                                                \
-                  .family       = "elementwise",                                      \
-                  .summary      = (text),                                             \
+#define RECORD(op, n, kind, none, text, list, n_list, ...)                                  \
+    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                          \
+    const ipu_op_def         ipu__op_##op   = {                                             \
+                  .kernel       = {.name              = #op,                                \
+                                   .operands          = kind##_operands,                    \
+                                   .n_operands        = (n) + 1,                            \
+                                   .check             = ipu__op_check,                      \
+                                   .ref               = ipu__element_ref,                   \
+                                   .work              = ipu__element_work,                  \
+                                   .plan              = ipu__element_plan,                  \
+                                   .implementations   = ipu__element_impl,                  \
+                                   .n_implementations = 1},                                 \
+                  .n_in         = (n),                                                      \
+                  .family       = "elementwise",                                            \
+                  .summary      = (text),                                                   \
                   .flags        = IPU__OP_ELEMENTWISE | ((none) ? IPU__OP_NO_GRADIENT : 0), \
-                  .attributes   = (list),                                             \
-                  .n_attributes = (n_list),                                           \
-                  .infer        = ipu__element_infer,                                 \
-                  .grad         = (none) ? NULL : ipu__element_grad,                  \
-                  .samples      = op##_samples,                                       \
+                  .attributes   = (list),                                                   \
+                  .n_attributes = (n_list),                                                 \
+                  .infer        = ipu__element_infer,                                       \
+                  .grad         = (none) ? NULL : ipu__element_grad,                        \
+                  .samples      = op##_samples,                                             \
     };
 
 #define UNARY(op, arity, types, form, value, gradient, cost, range, text) \
@@ -283,37 +286,37 @@ static const ipu_kernel_operand where_operands[]  = {IPU__INPUT("condition"), IP
 static const ipu_op_attribute cast_attributes[] = {
     {.name = "to", .kind = IPU_ATTRIBUTE_TEXT, .required = true, .meaning = "the type, e.g. \"half\""}};
 
-RECORD(where, 3, where, false, "x where the condition is true, else y", NULL, 0, "bool[3,5], float[3,5], float[3,5]",
-       "bool[3,1], float[], float[5]", "bool[], float[2,3], float[3]", "bool[7], int64[7], int64[1]",
-       "bool[5], bool[5], bool[]", "bool[3,40009], float[3,40009], float[40009]")
-RECORD(cast, 1, unary, false, "x in another type", cast_attributes, 1, "float[3,5]; to=half", "float[1100]; to=double",
-       "float[9]{-300,300}; to=int8", "float[9]{-9,9}; to=uint64", "int32[2,7]; to=float", "int64[5]; to=int16",
-       "uint8[70]; to=bfloat16", "bool[7]; to=int32", "float[5]; to=bool", "uint64[5]; to=uint32",
-       "float[3,40009]; to=half")
+RECORD(where, 3, where, false, "x where the condition is true, else y", NULL, 0,
+       "bool[3,5], float[3,5], float[3,5]", "bool[3,1], float[], float[5]", "bool[], float[2,3], float[3]",
+       "bool[7], int64[7], int64[1]", "bool[5], bool[5], bool[]",
+       "bool[3,40009], float[3,40009], float[40009]")
+RECORD(cast, 1, unary, false, "x in another type", cast_attributes, 1, "float[3,5]; to=half",
+       "float[1100]; to=double", "float[9]{-300,300}; to=int8", "float[9]{-9,9}; to=uint64",
+       "int32[2,7]; to=float", "int64[5]; to=int16", "uint8[70]; to=bfloat16", "bool[7]; to=int32",
+       "float[5]; to=bool", "uint64[5]; to=uint32", "float[3,40009]; to=half")
 
 /* ---- what users call ---- */
 
 #define UNARY(name, arity, ...) EXPORT_##arity(name)
-#define EXPORT_0(name) \
-    ipu_value ipu_##name(ipu_builder *b, ipu_value x) { return ipu__emit1(b, #name, NULL, 0, IPU__IN(x)); }
-#define EXPORT_1(name)                                                                            \
-    ipu_value ipu_##name(ipu_builder *b, ipu_value x, double p)                                   \
-    {                                                                                             \
-        return ipu__emit1(b, #name, IPU__WITH(IPU_FLOAT_ATTRIBUTE(name##_parameters[0].name, p)), \
-                          IPU__IN(x));                                                            \
+#define EXPORT_0(op) \
+    ipu_value ipu_##op(ipu_builder *b, ipu_value x) { return ipu__emit1(b, #op, NULL, 0, IPU__IN(x)); }
+#define EXPORT_1(op)                                                                                       \
+    ipu_value ipu_##op(ipu_builder *b, ipu_value x, double p)                                              \
+    {                                                                                                      \
+        return ipu__emit1(b, #op, IPU__WITH(IPU_FLOAT_ATTRIBUTE(op##_parameters[0].name, p)), IPU__IN(x)); \
     }
-#define EXPORT_2(name)                                                                            \
-    ipu_value ipu_##name(ipu_builder *b, ipu_value x, double p, double q)                         \
-    {                                                                                             \
-        return ipu__emit1(b, #name,                                                               \
-                          IPU__WITH(IPU_FLOAT_ATTRIBUTE(name##_parameters[0].name, p),            \
-                                    IPU_FLOAT_ATTRIBUTE(name##_parameters[1].name, q)),           \
-                          IPU__IN(x));                                                            \
+#define EXPORT_2(op)                                                                  \
+    ipu_value ipu_##op(ipu_builder *b, ipu_value x, double p, double q)               \
+    {                                                                                 \
+        return ipu__emit1(b, #op,                                                     \
+                          IPU__WITH(IPU_FLOAT_ATTRIBUTE(op##_parameters[0].name, p),  \
+                                    IPU_FLOAT_ATTRIBUTE(op##_parameters[1].name, q)), \
+                          IPU__IN(x));                                                \
     }
-#define BINARY(name, ...)                                                                         \
-    ipu_value ipu_##name(ipu_builder *b, ipu_value x, ipu_value y)                                \
-    {                                                                                             \
-        return ipu__emit1(b, #name, NULL, 0, IPU__IN(x, y));                                      \
+#define BINARY(op, ...)                                          \
+    ipu_value ipu_##op(ipu_builder *b, ipu_value x, ipu_value y) \
+    {                                                            \
+        return ipu__emit1(b, #op, NULL, 0, IPU__IN(x, y));       \
     }
 #include "op/unary.inc"
 #include "op/binary.inc"

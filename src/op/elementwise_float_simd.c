@@ -10,7 +10,6 @@
 
 #define IF_FLOATING(...) __VA_ARGS__
 #define IF_NUMBER(...) __VA_ARGS__
-#define IF_ANY(...) __VA_ARGS__
 #define IF_TEST(...) __VA_ARGS__
 #define IF_COMPARE(...) __VA_ARGS__
 #define IF_INTEGER(...)

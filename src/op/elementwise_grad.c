@@ -36,10 +36,7 @@
 #define BETWEEN(low, x, high) AND(GREATER(x, low), LESS(x, high))
 #define WHERE(condition, x, y) ipu_where(b, condition, x, y)
 
-static ipu_value erf_slope(ipu_builder *b, ipu_value x)
-{
-    return MUL(K(M_2_SQRTPI), EXP(NEG(SQUARE(x))));
-}
+static ipu_value erf_slope(ipu_builder *b, ipu_value x) { return MUL(K(M_2_SQRTPI), EXP(NEG(SQUARE(x)))); }
 
 /* The normal distribution function plus x times its density. */
 static ipu_value gelu_slope(ipu_builder *b, ipu_value x)
@@ -106,25 +103,25 @@ static ipu_value parameter(ipu_builder *b, const ipu_kernel_call *call, int i, i
 #define P parameter(b, g->call, 0, x)
 #define Q parameter(b, g->call, 1, x)
 
-#define UNARY(name, arity, types, form, value, gradient, ...)                      \
-    static void name##_grad(ipu__gradient *g)                                      \
-    {                                                                              \
-        ipu_builder *b = g->b;                                                     \
-        ipu_value    x = g->in[0], y = g->out[0], dy = g->d_out[0];                \
-        (void)b, (void)x, (void)y, (void)dy;                                       \
-        g->d_in[0] = gradient;                                                     \
+#define UNARY(name, arity, types, form, value, gradient, ...)       \
+    static void name##_grad(ipu__gradient *g)                       \
+    {                                                               \
+        ipu_builder *b = g->b;                                      \
+        ipu_value    x = g->in[0], y = g->out[0], dy = g->d_out[0]; \
+        (void)b, (void)x, (void)y, (void)dy;                        \
+        g->d_in[0] = gradient;                                      \
     }
 #include "op/unary.inc"
 #undef UNARY
 
-#define BINARY(name, types, form, value, gradient_x, gradient_y, ...)              \
-    static void name##_grad(ipu__gradient *g)                                      \
-    {                                                                              \
-        ipu_builder *b = g->b;                                                     \
-        ipu_value    x = g->in[0], y = g->in[1], z = g->out[0], dz = g->d_out[0];  \
-        (void)b, (void)x, (void)y, (void)z, (void)dz;                              \
-        if (g->wanted[0]) g->d_in[0] = gradient_x;                                 \
-        if (g->wanted[1]) g->d_in[1] = gradient_y;                                 \
+#define BINARY(name, types, form, value, gradient_x, gradient_y, ...)             \
+    static void name##_grad(ipu__gradient *g)                                     \
+    {                                                                             \
+        ipu_builder *b = g->b;                                                    \
+        ipu_value    x = g->in[0], y = g->in[1], z = g->out[0], dz = g->d_out[0]; \
+        (void)b, (void)x, (void)y, (void)z, (void)dz;                             \
+        if (g->wanted[0]) g->d_in[0] = gradient_x;                                \
+        if (g->wanted[1]) g->d_in[1] = gradient_y;                                \
     }
 #include "op/binary.inc"
 #undef BINARY

@@ -27,7 +27,6 @@
 
 #define IF_FLOATING(...)
 #define IF_TEST(...)
-#define IF_ANY(...) __VA_ARGS__
 #define IF_COMPARE(...) __VA_ARGS__
 #define IF_INTEGER(...) __VA_ARGS__
 

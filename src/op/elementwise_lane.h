@@ -14,7 +14,7 @@
 #define MUL(x, y) ((x) * (y))
 #define DIV(x, y) ((x) / (y))
 #define SIGN(x) ((__typeof__(x))(((x) > 0) - ((x) < 0)))
-#define BY_TYPE(name, x) _Generic((x), float: name##f, double: name)
+#define BY_TYPE(name, x) _Generic((x), float : name##f, double : name)
 #define ABS(x) BY_TYPE(fabs, x)(x)
 #define SQRT(x) BY_TYPE(sqrt, x)(x)
 #define FLOOR(x) BY_TYPE(floor, x)(x)
@@ -22,8 +22,8 @@
 #define ROUND(x) BY_TYPE(rint, x)(x)
 #define TRUNC(x) BY_TYPE(trunc, x)(x)
 /* NaN if either is. */
-#define MAX(x, y) _Generic((x), float: larger_float, double: larger_double)(x, y)
-#define MIN(x, y) _Generic((x), float: smaller_float, double: smaller_double)(x, y)
+#define MAX(x, y) _Generic((x), float : larger_float, double : larger_double)(x, y)
+#define MIN(x, y) _Generic((x), float : smaller_float, double : smaller_double)(x, y)
 #define CLIP(x, low, high) MIN(MAX(x, low), high)
 
 #define EXP(x) FN(exp)(x)
@@ -51,8 +51,8 @@
 #define MOD(x, y) mod_double(x, y)
 #define FLOOR_DIV(x, y) floor_div_double(x, y)
 
-#define EXTREME(T)                                                                              \
-    static inline T larger_##T(T x, T y) { return x > y || x != x ? x : y; }                    \
+#define EXTREME(T)                                                           \
+    static inline T larger_##T(T x, T y) { return x > y || x != x ? x : y; } \
     static inline T smaller_##T(T x, T y) { return x < y || x != x ? x : y; }
 EXTREME(float)
 EXTREME(double)

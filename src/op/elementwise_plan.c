@@ -2,7 +2,8 @@
 #include "op/elementwise.h"
 
 #define POPLIBS "PopLibs' estimate of the operation"
-#define NATURAL_WIDTH "PopLibs' rule for operations without a figure of their own: 4 cycles and its own for each element"
+#define NATURAL_WIDTH \
+    "PopLibs' rule for operations without a figure of their own: 4 cycles and its own for each element"
 #define OURS "our estimate: software for each element"
 
 /* One line of the lists: worker start, then cycles per so many elements, in float and half. */
@@ -13,10 +14,22 @@ typedef struct cost {
 } cost;
 
 /* A supervisor of unary operations takes 20 cycles, not the 11 of a launch: 1.5 more for each worker. */
-#define MEASURED(start, fc, fs, hc, hs) {(start) + 1.5, fc, fs, hc, hs, (fc) + 4, POPLIBS}
-#define NATURAL(k) {18.5, (k) + 4, 1, (k) + 4, 1, (k) + 4, NATURAL_WIDTH}
-#define ESTIMATE(k) {18.5, k, 1, k, 1, k, OURS}
-#define ARITHMETIC(other) {29, 3, 2, 3, 4, other, POPLIBS}
+#define MEASURED(start, fc, fs, hc, hs)                  \
+    {                                                    \
+        (start) + 1.5, fc, fs, hc, hs, (fc) + 4, POPLIBS \
+    }
+#define NATURAL(k)                                           \
+    {                                                        \
+        18.5, (k) + 4, 1, (k) + 4, 1, (k) + 4, NATURAL_WIDTH \
+    }
+#define ESTIMATE(k)               \
+    {                             \
+        18.5, k, 1, k, 1, k, OURS \
+    }
+#define ARITHMETIC(other)              \
+    {                                  \
+        29, 3, 2, 3, 4, other, POPLIBS \
+    }
 
 static const cost costs[IPU__N_ELEMENTS] = {
 #define UNARY(name, arity, types, form, value, gradient, cost, ...) [IPU__ELEMENT_##name] = cost,
@@ -66,9 +79,9 @@ ipu_status ipu__element_plan(const ipu_kernel_call *call, const ipu_target *targ
     const ipu_kernel_value *result = &call->operand[n_in];
     int64_t                 n      = ipu__op_n_elements(&result->shape);
     ipu_type                type   = call->operand[n_in - 1].type;
-    ipu__element_cost       cost   = ipu__element_cost_of(ipu__element_of(call->def), type);
-    IPU_TRY(ipu__op_plan_loop(&cost.loop, n, (int64_t)cost.loop.step, target, out));
-    out->basis = cost.basis;
+    ipu__element_cost       price  = ipu__element_cost_of(ipu__element_of(call->def), type);
+    IPU_TRY(ipu__op_plan_loop(&price.loop, n, (int64_t)price.loop.step, target, out));
+    out->basis = price.basis;
     if (n == 0) return IPU_OK;
     int64_t per_tile = ipu__op_ceil_div(n, out->n_tiles);
     for (int i = 0; i < n_in; i++) {

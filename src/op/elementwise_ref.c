@@ -26,14 +26,10 @@ ipu_bfloat16 ipu__bfloat16_from_double(double value) { return ipu_bfloat16_from_
 void ipu__integer_range(ipu_type type, double range[2])
 {
     static const double ranges[IPU_N_TYPES][2] = {
-        [IPU_INT8] = {INT8_MIN, INT8_MAX},
-        [IPU_UINT8] = {0, UINT8_MAX},
-        [IPU_INT16] = {INT16_MIN, INT16_MAX},
-        [IPU_UINT16] = {0, UINT16_MAX},
-        [IPU_INT32] = {INT32_MIN, INT32_MAX},
-        [IPU_UINT32] = {0, UINT32_MAX},
-        [IPU_INT64] = {-0x1p63, 0x1p63 - 0x1p10},
-        [IPU_UINT64] = {0, 0x1p64 - 0x1p11},
+        [IPU_INT8] = {INT8_MIN, INT8_MAX},        [IPU_UINT8] = {0, UINT8_MAX},
+        [IPU_INT16] = {INT16_MIN, INT16_MAX},     [IPU_UINT16] = {0, UINT16_MAX},
+        [IPU_INT32] = {INT32_MIN, INT32_MAX},     [IPU_UINT32] = {0, UINT32_MAX},
+        [IPU_INT64] = {-0x1p63, 0x1p63 - 0x1p10}, [IPU_UINT64] = {0, 0x1p64 - 0x1p11},
     };
     range[0] = ranges[type][0];
     range[1] = ranges[type][1];
@@ -139,8 +135,8 @@ void ipu__element_one(int element, const ipu_type *types, int n_in, const double
 void ipu__element_ref(const ipu_kernel_call *call, void *const *operand)
 {
     int                     n_in = ipu__op_of(call->def)->n_in, element = ipu__element_of(call->def);
-    const ipu_kernel_value *out = &call->operand[n_in];
-    int64_t                 n   = ipu__op_n_elements(&out->shape);
+    const ipu_kernel_value *out       = &call->operand[n_in];
+    int64_t                 n         = ipu__op_n_elements(&out->shape);
     size_t                  out_bytes = ipu_type_size(out->type);
     double                  parameters[IPU__MAX_ELEMENT_PARAMETERS];
     ipu__element_parameters(call, parameters);
@@ -150,7 +146,7 @@ void ipu__element_ref(const ipu_kernel_call *call, void *const *operand)
         for (int k = 0; k < n_in; k++) {
             const ipu_kernel_value *x = &call->operand[k];
             types[k]                  = x->type;
-            in[k] = (const char *)operand[k]
+            in[k]                     = (const char *)operand[k]
                   + (size_t)ipu__element_source(&out->shape, &x->shape, i) * ipu_type_size(x->type);
         }
         ipu__element_one(element, types, n_in, parameters, in, out->type,

@@ -10,7 +10,6 @@
 
 #define GIVES_FLOATING T
 #define GIVES_NUMBER T
-#define GIVES_ANY T
 #define GIVES_INTEGER T
 #define GIVES_SHIFT T
 #define GIVES_BOOL T
@@ -40,7 +39,6 @@ static const ipu__block_fn IN_LANE(blocks)[IPU__N_ELEMENTS] = {
 
 #undef GIVES_FLOATING
 #undef GIVES_NUMBER
-#undef GIVES_ANY
 #undef GIVES_INTEGER
 #undef GIVES_SHIFT
 #undef GIVES_BOOL

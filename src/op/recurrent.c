@@ -325,7 +325,8 @@ static const ipu_kernel_operand lstm_grad_operands[] = {
     {                                                                                                \
         .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),             \
         .family = "recurrent", .summary = (text), .attributes = attributes_of,                       \
-        .n_attributes = IPU__COUNT(attributes_of), .infer = recurrent_infer, .samples = op##_samples \
+        .n_attributes = IPU__COUNT(attributes_of), .flags = IPU__OP_GRAD_ONCE, .infer = recurrent_infer, .samples = op##_samples, \
+        .grad = ipu__recurrent_emit_grad, .compose = ipu__recurrent_compose \
     }
 #define GRAD(op, inputs, attributes_of, text)                                                      \
     {                                                                                              \

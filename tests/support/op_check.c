@@ -352,10 +352,11 @@ static bool scale_dimension(const sample *s, int64_t dimension, int64_t factor, 
     return sample_infer(out) == IPU_OK;
 }
 
+/* Of the outputs, the first decides: a chain has up to four, and those it does without have shape [0]. */
 static bool is_empty(const sample *s)
 {
-    for (int i = 0; i < s->call.n_operands; i++)
-        if ((i >= s->op->n_in || s->present[i]) && sample_n_elements(s, i) == 0) return true;
+    for (int i = 0; i <= s->op->n_in && i < s->call.n_operands; i++)
+        if ((i == s->op->n_in || s->present[i]) && sample_n_elements(s, i) == 0) return true;
     return false;
 }
 
