@@ -139,6 +139,25 @@ static inline uint16_t bfloat16_of(float value)
 CONVERT(widen_bfloat16, uint16_t, float, float_of((uint32_t)x << 16))
 CONVERT(narrow_bfloat16, float, uint16_t, bfloat16_of(x))
 
+/* ---- operands that are broadcast ---- */
+
+#define SPREAD(T)                                                                         \
+    static void spread_##T(const void *from, int64_t stride, int64_t n, void *to)         \
+    {                                                                                     \
+        const T *restrict a = from;                                                       \
+        T *restrict b = to;                                                               \
+        if (stride == 0) {                                                                \
+            const T value = *a;                                                           \
+            for (int64_t i = 0; i < n; i++) b[i] = value;                                 \
+        } else {                                                                          \
+            for (int64_t i = 0; i < n; i++) b[i] = a[i];                                  \
+        }                                                                                 \
+    }
+SPREAD(uint8_t)
+SPREAD(uint16_t)
+SPREAD(uint32_t)
+SPREAD(uint64_t)
+
 /* clang-format off */
 const ipu__convert_blocks IPU__SIMD(ipu__convert_blocks) = {
     .convert = {
@@ -150,6 +169,7 @@ const ipu__convert_blocks IPU__SIMD(ipu__convert_blocks) = {
         [IPU__LANE_B8]  = {b8_to_f32, b8_to_f64, b8_to_i32, b8_to_i64, b8_to_u64, b8_to_b8},
     },
     .f64_to_odd_f32 = f64_to_odd_f32,
+    .spread = {[1] = spread_uint8_t, [2] = spread_uint16_t, [4] = spread_uint32_t, [8] = spread_uint64_t},
     .widen = {
         [IPU_INT8] = widen_int8, [IPU_UINT8] = widen_uint8, [IPU_INT16] = widen_int16, [IPU_UINT16] = widen_uint16,
         [IPU_UINT32] = widen_uint32, [IPU_HALF] = widen_half, [IPU_BFLOAT16] = widen_bfloat16,
