@@ -70,22 +70,25 @@ static inline double between(double x, double least, double most)
     return x == x ? high : 0;
 }
 
-/* The parameters are doubles that the lane holds; above the largest below 2^63 and 2^64 there is only `top`. */
+/* The parameters are doubles that the lane holds. Of 64 bits the largest is none: from `over` on it is `top`, if
+ * the type has all of them. */
 #define SATURATE(from, From, to, To, over, top)                                                       \
     static void from##_to_##to(const void *const *in, void *out, int64_t n, const double *parameters) \
     {                                                                                                 \
         const From  *a     = in[0];                                                                   \
         To          *b     = out;                                                                     \
         const double least = parameters[0], most = parameters[1];                                     \
+        const double end  = most > 0x1p62 ? (over) : (double)INFINITY;                                \
+        const To     last = most > 0x1p62 ? (top) : (To)most;                                         \
         IPU__EACH for (int64_t i = 0; i < n; i++)                                                     \
         {                                                                                             \
             const double x = (double)a[i];                                                            \
             const To     y = (To)between(x, least, most);                                             \
-            b[i]           = x >= over ? top : y;                                                     \
+            b[i]           = x >= end ? last : y;                                                     \
         }                                                                                             \
     }
-SATURATE(f32, float, i32, int32_t, INFINITY, (int32_t)y)
-SATURATE(f64, double, i32, int32_t, INFINITY, (int32_t)y)
+SATURATE(f32, float, i32, int32_t, INFINITY, INT32_MAX)
+SATURATE(f64, double, i32, int32_t, INFINITY, INT32_MAX)
 SATURATE(f32, float, i64, int64_t, 0x1p63, INT64_MAX)
 SATURATE(f64, double, i64, int64_t, 0x1p63, INT64_MAX)
 SATURATE(f32, float, u64, uint64_t, 0x1p64, UINT64_MAX)
@@ -141,17 +144,17 @@ CONVERT(narrow_bfloat16, float, uint16_t, bfloat16_of(x))
 
 /* ---- operands that are broadcast ---- */
 
-#define SPREAD(T)                                                                         \
-    static void spread_##T(const void *from, int64_t stride, int64_t n, void *to)         \
-    {                                                                                     \
-        const T *restrict a = from;                                                       \
-        T *restrict b = to;                                                               \
-        if (stride == 0) {                                                                \
-            const T value = *a;                                                           \
-            for (int64_t i = 0; i < n; i++) b[i] = value;                                 \
-        } else {                                                                          \
-            for (int64_t i = 0; i < n; i++) b[i] = a[i];                                  \
-        }                                                                                 \
+#define SPREAD(T)                                                                 \
+    static void spread_##T(const void *from, int64_t stride, int64_t n, void *to) \
+    {                                                                             \
+        const T *restrict a = from;                                               \
+        T *restrict b       = to;                                                 \
+        if (stride == 0) {                                                        \
+            const T value = *a;                                                   \
+            for (int64_t i = 0; i < n; i++) b[i] = value;                         \
+        } else {                                                                  \
+            for (int64_t i = 0; i < n; i++) b[i] = a[i];                          \
+        }                                                                         \
     }
 SPREAD(uint8_t)
 SPREAD(uint16_t)

@@ -51,7 +51,7 @@ typedef struct ipu__convert_blocks {
     ipu__block_fn convert[IPU__N_LANES][IPU__N_LANES]; /* from, to; parameters: least, most if to integers */
     ipu__block_fn f64_to_odd_f32;                      /* so that rounding again is rounding once */
     ipu__block_fn widen[IPU_N_TYPES],
-        narrow[IPU_N_TYPES]; /* to its lane and back; NULL: the type is the lane */
+        narrow[IPU_N_TYPES];                     /* to its lane and back; NULL: the type is the lane */
     ipu__spread_fn spread[sizeof(uint64_t) + 1]; /* by the bytes of an element */
 } ipu__convert_blocks;
 
