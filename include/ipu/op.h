@@ -10,9 +10,18 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/attention.h"
 #include "ipu/conv.h"
 #include "ipu/elementwise.h"
+#include "ipu/gather.h"
 #include "ipu/loss.h"
+#include "ipu/optimizer.h"
+#include "ipu/recurrent.h"
+#include "ipu/conv.h"
+#include "ipu/matmul.h"
+#include "ipu/norm.h"
+#include "ipu/pool.h"
+#include "ipu/random.h"
 #include "ipu/matmul.h"
 #include "ipu/norm.h"
 #include "ipu/optimizer.h"

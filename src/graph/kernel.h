@@ -99,6 +99,9 @@ typedef struct ipu_kernel_def {
     /* Attributes, types and shapes make sense together: IPU_OK, or ipu__fail with what was
      * expected and what was found (the caller adds where). */
     ipu_status (*check)(const ipu_kernel_call *call);
+    /* Whether inputs hold values that `ref` can work on (indices in range), or ipu__fail with what was found;
+     * implementations see for themselves. NULL: any will do. */
+    ipu_status (*examine)(const ipu_kernel_call *call, void *const *operand);
     /* The meaning: plain C, one thread, plain operands. */
     void (*ref)(const ipu_kernel_call *call, void *const *operand);
     /* Work in floating-point or elementary operations, for deciding how to split. */

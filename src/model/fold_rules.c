@@ -167,8 +167,10 @@ static ipu_status matmul(situation *s)
     for (uint32_t i = 0; i < 2; i++) {
         const ipu__model_op *before = ipu__pass_definer(s->f->m, s->op->in[i]);
         if (!swap || !before || before->def != swap || !swaps_last_two(s->f->m, before)) continue;
-        ipu_attribute now = IPU_INT_ATTRIBUTE(flag[i], !ipu__op_int(&s->call, flag[i]));
-        if (!ipu__pass_set_attribute(s->f->m, s->op, now)) return ipu__fail_memory();
+        bool on = !ipu__op_int(&s->call, flag[i]);
+        if (!ipu__pass_set_attribute(s->f->m, s->op, IPU_INT_ATTRIBUTE(flag[i], on)))
+            return ipu__fail_memory();
+        s->op->n_attributes -= !on; /* the last now, and what it is anyway */
         s->op->in[i]  = before->in[0];
         s->f->changed = true;
     }

@@ -19,7 +19,7 @@ typedef struct lowering {
     uint32_t   *last_use;   /* by value: position of the last op that may read its memory */
     uint32_t   *position;   /* by op: of the op of block 0 that it is, or is in */
     uint8_t    *is_operand; /* by value: of a kernel */
-    uint32_t   *in_place;   /* by value: the kept value whose variable it takes; 0: none */
+    uint32_t   *in_place;   /* by value: the kept or carried value whose variable it takes; 0: none */
 } lowering;
 
 static ipu_status lower_block(lowering *l, uint32_t block);
@@ -106,6 +106,25 @@ static void choose_in_place(lowering *l, uint32_t kept)
     if (may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
 }
 
+/* What loop bodies may compute over the value they carry. */
+static ipu_status choose_carried(lowering *l)
+{
+    const ipu_model *m     = l->m;
+    uint32_t        *marks = ipu__alloc_zeroed(m->values.n * sizeof *marks), mark = 0;
+    if (!marks) return ipu__fail_memory();
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const ipu__model_op *op = &m->ops.at[i];
+        if (op->kind != IPU__MODEL_LOOP || op->dead) continue;
+        const ipu__block *body = &m->blocks.at[op->body];
+        for (uint32_t k = 0; k < body->n_carried; k++)
+            if (!l->in_place[body->yields.at[k]]
+                && ipu__model_carries_in_place(m, op->body, k, marks, ++mark))
+                l->in_place[body->yields.at[k]] = body->first_carried + k;
+    }
+    ipu__free(marks);
+    return IPU_OK;
+}
+
 static ipu_status prepare(lowering *l)
 {
     const ipu_model *m    = l->m;
@@ -120,7 +139,7 @@ static ipu_status prepare(lowering *l)
     note_uses(l, 0);
     for (size_t i = 0; i < m->parameters.n; i++) choose_in_place(l, m->parameters.at[i]);
     for (size_t i = 0; i < m->states.n; i++) choose_in_place(l, m->states.at[i]);
-    return IPU_OK;
+    return choose_carried(l);
 }
 
 /* ---- tensors ---- */

@@ -77,9 +77,14 @@ uint32_t ipu__model_here(ipu_model *m)
         here.file = m->locations.at[known].file;
     } else {
         here.file = ipu__arena_strdup(&m->base.arena, here.file);
-        if (!here.file || !ipu__map_set(&m->files, here.file, (uint32_t)m->locations.n)) return 0;
+        if (!here.file || !ipu__map_set(&m->files, here.file, (uint32_t)m->locations.n)) {
+            fail_memory(m);
+            return 0;
+        }
     }
-    return ipu__push(&m->locations, here) ? (uint32_t)m->locations.n - 1 : 0;
+    if (ipu__push(&m->locations, here)) return (uint32_t)m->locations.n - 1;
+    fail_memory(m);
+    return 0;
 }
 
 const char *ipu__model_where(const ipu_model *m, uint32_t location, char buffer[512])
@@ -113,8 +118,9 @@ ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32
     own.block         = m->block;
     own.location      = ipu__model_here(m);
     own.recompute     = m->recompute;
-    own.first_out     = (uint32_t)m->base.values.n;
-    uint32_t id       = (uint32_t)m->ops.n;
+    if (m->n_recomputes < m->recompute) m->n_recomputes = m->recompute; /* parsed ones */
+    own.first_out = (uint32_t)m->base.values.n;
+    uint32_t id   = (uint32_t)m->ops.n;
     if (!own.in || !ipu__reserve(&m->blocks.at[m->block].order, 1) || !ipu__push(&m->ops, own))
         return ipu__fail_memory();
     for (uint32_t i = 0; i < own.n_out; i++) {
@@ -128,6 +134,7 @@ ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32
 
 bool ipu__model_sees(const ipu_model *m, uint32_t id)
 {
+    if (m->values.at[id].kind == IPU__VALUE_CONSTANT) return true;
     for (uint32_t block = m->block; block != IPU__NO_BLOCK; block = m->blocks.at[block].parent)
         if (m->values.at[id].block == block) return true;
     return false;

@@ -3,8 +3,8 @@
  * Values have the ids of the builder's table (op/builder.h), 1 to n. An op defines a run of values, its
  * outputs; every value is defined once. Ops are in blocks, in the order they run: block 0 is the model,
  * the others are branches and loop bodies, and belong to one IF or LOOP op. An op may use values of its
- * own block and of those around it that come earlier. Passes build `order` lists anew; ops are never moved
- * in `ops`, only marked dead.
+ * own block and of those around it that come earlier, and any constant. Passes build `order` lists anew; ops
+ * are never moved in `ops`, only marked dead.
  */
 #ifndef IPU_MODEL_MODEL_H
 #define IPU_MODEL_MODEL_H
@@ -107,7 +107,7 @@ ipu_value ipu__model_add_value(ipu_model *m, ipu_kernel_value type, const char *
 ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32_t *in,
                              const ipu_kernel_value *types, ipu_value *out);
 
-/* Whether the block being built may use it: it was made there or in a block around. */
+/* Whether the block being built may use it: it was made there or in a block around, or is a constant. */
 bool ipu__model_sees(const ipu_model *m, uint32_t id);
 /* What an op emitted now uses for value `id`: itself, or a copy computed again (recompute.c). */
 uint32_t ipu__model_substitute(ipu_model *m, uint32_t id);
@@ -126,6 +126,11 @@ ipu_model *ipu__model_copy(const ipu_model *m);
 /* Everything refers to what exists, is defined before it is used, in types and shapes that infer gives: for
  * tests and after parsing. */
 ipu_status ipu__model_verify(const ipu_model *m);
+
+/* Whether the body `block` of a loop may write what it yields as carried value `i` over that value: nothing reads
+ * it from then on in that turn. `marks`: by value, none of them `mark`. */
+bool ipu__model_carries_in_place(const ipu_model *m, uint32_t block, uint32_t i, uint32_t *marks,
+                                 uint32_t mark);
 
 /* Passes, each over the whole model: true if it changed anything. */
 ipu_status ipu__model_fold(ipu_model *m, bool *changed);

@@ -21,7 +21,7 @@
 #include "op/op.h"
 
 typedef struct call_input {
-    ipu_type      type; /* FLOAT stands for the type under test */
+    ipu_type      type; /* FLOAT: the type under test. DOUBLE: that, but float for half and bfloat16 */
     ipu_shape     shape;
     const double *values; /* NULL and elements: random, -2 to 2 or 0 to 9 */
 } call_input;
@@ -59,11 +59,12 @@ static inline call_made call_make(const char *op, const ipu_attribute *attribute
     for (size_t k = 0; k < (size_t)def->n_in; k++) {
         static const call_input none = {IPU_FLOAT, {1, {0}}, NULL};
         const call_input       *from = k < n_in ? &in[k] : &none;
-        ipu_type                own  = from->type == IPU_FLOAT ? type : from->type;
-        int64_t                 n    = ipu__op_n_elements(&from->shape);
-        made.call.operand[k]         = (ipu_kernel_value){own, from->shape};
-        made.bytes[k]                = (size_t)n * ipu_type_size(own);
-        made.data[k]                 = aligned_alloc(64, (made.bytes[k] + 64) / 64 * 64);
+        ipu_type                wide = type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
+        ipu_type own         = from->type == IPU_FLOAT ? type : from->type == IPU_DOUBLE ? wide : from->type;
+        int64_t  n           = ipu__op_n_elements(&from->shape);
+        made.call.operand[k] = (ipu_kernel_value){own, from->shape};
+        made.bytes[k]        = (size_t)n * ipu_type_size(own);
+        made.data[k]         = aligned_alloc(64, (made.bytes[k] + 64) / 64 * 64);
         assert_non_null(made.data[k]);
         for (int64_t i = 0; i < n; i++) {
             seed          = seed * 1664525u + 1013904223u;
@@ -126,8 +127,8 @@ static inline void call_compare(const ipu_kernel_call *call, const char *what, i
     }
 }
 
-/* Every implementation, in 1, 2 and 5 parts, is near `ref` (whose results are left in `made`); with `same_bits` the
- * number of parts makes no difference. `size`: of the numbers that results are made from. */
+/* Every implementation, in 1, 2 and 5 parts, is near `ref` (whose results are left in `made`), and the number
+ * of parts makes no difference. `size`: of the numbers that results are made from. */
 static inline void call_check_parts(call_made *made, double size, bool same_bits)
 {
     static const int  parts[] = {1, 2, 5};

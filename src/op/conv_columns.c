@@ -10,181 +10,221 @@
 
 ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
 {
-    int64_t stride = c->stride[2];
-    *s             = (ipu__columns){
-                    .c = *c, .type = type, .n_taps = ipu__conv_volume(c->k), .n_outputs = ipu__conv_volume(c->y)};
-    s->in_place = type == IPU_FLOAT && stride == 1 && c->pad[0] == 0 && c->pad[1] == 0 && c->pad[2] == 0;
+    *s              = (ipu__columns){.c         = *c,
+                                     .type      = type,
+                                     .in_place  = type == IPU_FLOAT,
+                                     .n_taps    = ipu__conv_volume(c->k),
+                                     .n_outputs = ipu__conv_volume(c->y)};
+    int64_t offsets = 1;
     for (int d = 0; d < 3; d++) {
-        s->extent[d] = (c->y[d] - 1) * c->stride[d] + (c->k[d] - 1) * c->dilation[d] + 1;
-        if (s->extent[d] > c->x[d]) s->in_place = false; /* padding behind */
+        int64_t extent = (c->y[d] - 1) * c->stride[d] + (c->k[d] - 1) * c->dilation[d] + 1;
+        s->pitch[d]    = ipu__op_ceil_div(extent, c->stride[d]);
+        offsets *= c->stride[d];
+        if (c->pad[d] != 0 || c->stride[d] != 1 || extent > c->x[d]) s->in_place = false;
     }
-    for (int d = 0; d < 3 && s->in_place; d++) s->extent[d] = c->x[d];
-    s->is_product = s->in_place && s->n_taps == 1 && s->n_outputs == ipu__conv_volume(c->x);
-    s->pitch      = ipu__op_ceil_div(s->extent[2], stride);
-    s->plane      = s->extent[0] * s->extent[1] * stride * s->pitch;
+    for (int d = 0; d < 3 && s->in_place; d++) s->pitch[d] = c->x[d];
+    int64_t box   = ipu__conv_volume(s->pitch);
+    s->is_product = s->in_place && s->n_taps == 1 && s->n_outputs == box;
+    s->plane      = offsets * box;
+    s->flat       = ((c->y[0] - 1) * s->pitch[1] + c->y[1] - 1) * s->pitch[2] + c->y[2];
     s->tap        = ipu__alloc((size_t)s->n_taps * sizeof *s->tap);
     if (!s->tap) return ipu__fail_memory();
     for (int64_t t = 0; t < s->n_taps; t++) {
-        int64_t at[3] = {t / c->k[2] / c->k[1], t / c->k[2] % c->k[1], t % c->k[2]};
-        for (int d = 0; d < 3; d++) at[d] *= c->dilation[d];
-        s->tap[t] = ((at[0] * s->extent[1] + at[1]) * stride + at[2] % stride) * s->pitch + at[2] / stride;
+        int64_t at[3] = {t / c->k[2] / c->k[1], t / c->k[2] % c->k[1], t % c->k[2]}, offset = 0, inside = 0;
+        for (int d = 0; d < 3; d++) {
+            offset = offset * c->stride[d] + at[d] * c->dilation[d] % c->stride[d];
+            inside = inside * s->pitch[d] + at[d] * c->dilation[d] / c->stride[d];
+        }
+        s->tap[t] = offset * box + inside;
     }
     return IPU_OK;
 }
 
 void ipu__columns_fini(ipu__columns *s) { ipu__free(s->tap); }
 
-/* One row of x, whose first element lies at `pad` of the row of the plane. */
-static void stage_row(const ipu__columns *s, const char *x, float *to)
+/* Rows of planes and the rows of x they hold, one after another. */
+typedef struct walk {
+    int64_t offset[3], at[2]; /* below the strides; in the box */
+    float  *plane;
+    int64_t x; /* in elements; -1: padding */
+} walk;
+
+static void look(const ipu__columns *s, walk *w)
 {
-    int64_t stride = s->c.stride[2], pad = s->c.pad[2], bytes = (int64_t)ipu_type_size(s->type);
-    int64_t begin = pad > 0 ? pad : 0, end = pad + s->c.x[2];
-    if (end > s->extent[2]) end = s->extent[2];
-    if (stride == 1) {
-        if (begin > 0) memset(to, 0, (size_t)(begin < s->pitch ? begin : s->pitch) * sizeof *to);
-        if (end > begin) ipu__to_floats(s->type, x + (begin - pad) * bytes, to + begin, end - begin);
-        int64_t rest = end > begin ? end : begin;
-        if (rest < s->pitch) memset(to + rest, 0, (size_t)(s->pitch - rest) * sizeof *to);
-        return;
-    }
-    memset(to, 0, (size_t)(stride * s->pitch) * sizeof *to);
-    for (int64_t p = 0; p < stride; p++) {
-        int64_t first = begin
-                      + ((p - begin) % stride + stride)
-                            % stride; /* the least >= begin that is p mod stride */
-        float *run = to + p * s->pitch;
-        if (s->type == IPU_FLOAT)
-            for (int64_t w = first; w < end; w += stride) run[w / stride] = ((const float *)x)[w - pad];
-        else
-            for (int64_t w = first; w < end; w += stride)
-                ipu__to_floats(s->type, x + (w - pad) * bytes, &run[w / stride], 1);
-    }
+    const ipu__conv *c      = &s->c;
+    int64_t          x0     = w->at[0] * c->stride[0] + w->offset[0] - c->pad[0];
+    int64_t          x1     = w->at[1] * c->stride[1] + w->offset[1] - c->pad[1];
+    bool             inside = x0 >= 0 && x0 < c->x[0] && x1 >= 0 && x1 < c->x[1];
+    w->x                    = inside ? (x0 * c->x[1] + x1) * c->x[2] : -1;
 }
 
-static bool row_of(const ipu__columns *s, int64_t i, int64_t at[2])
+static walk begin_walk(const ipu__columns *s, float *plane)
 {
-    at[0] = i / s->extent[1] - s->c.pad[0];
-    at[1] = i % s->extent[1] - s->c.pad[1];
-    return at[0] >= 0 && at[0] < s->c.x[0] && at[1] >= 0 && at[1] < s->c.x[1];
+    walk w = {.plane = plane};
+    look(s, &w);
+    return w;
+}
+
+static bool advance(int64_t *i, int64_t n)
+{
+    if (++*i < n) return true;
+    *i = 0;
+    return false;
+}
+
+/* False: that was the last. */
+static bool walk_on(const ipu__columns *s, walk *w)
+{
+    w->plane += s->pitch[2];
+    bool more = advance(&w->at[1], s->pitch[1]) || advance(&w->at[0], s->pitch[0])
+             || advance(&w->offset[2], s->c.stride[2]) || advance(&w->offset[1], s->c.stride[1])
+             || advance(&w->offset[0], s->c.stride[0]);
+    look(s, w);
+    return more;
+}
+
+/* Elements [begin, end) of a row of the plane are elements of x, the first of them x[*first]. */
+static ipu_interval find_inside(const ipu__columns *s, int64_t offset, int64_t *first)
+{
+    int64_t stride = s->c.stride[2], pad = s->c.pad[2], begin = 0, end = s->pitch[2];
+    if (pad > offset) begin = ipu__op_ceil_div(pad - offset, stride);
+    int64_t room = pad + s->c.x[2] - offset; /* elements below this one are in x */
+    if (room <= 0)
+        end = begin;
+    else if (ipu__op_ceil_div(room, stride) < end)
+        end = ipu__op_ceil_div(room, stride);
+    if (end < begin) end = begin;
+    if (begin > s->pitch[2]) begin = end = s->pitch[2];
+    *first = begin * stride + offset - pad;
+    return (ipu_interval){begin, end};
+}
+
+static void stage_row(const ipu__columns *s, const char *x, const walk *w)
+{
+    int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
+    ipu_interval in = find_inside(s, w->offset[2], &first);
+    float       *to = w->plane;
+    for (int64_t i = 0; i < in.begin; i++) to[i] = 0;
+    for (int64_t i = in.end; i < s->pitch[2]; i++) to[i] = 0;
+    if (stride == 1)
+        ipu__to_floats(s->type, x + first * bytes, to + in.begin, in.end - in.begin);
+    else if (s->type == IPU_FLOAT)
+        for (int64_t i = in.begin; i < in.end; i++, first += stride) to[i] = ((const float *)x)[first];
+    else
+        for (int64_t i = in.begin; i < in.end; i++, first += stride)
+            ipu__to_floats(s->type, x + first * bytes, to + i, 1);
+}
+
+/* One image of one channel with floats and no strides: a box in a box of zeros. */
+static void stage_box(const ipu__columns *s, const float *x, float *plane)
+{
+    const ipu__conv *c = &s->c;
+    int64_t          first, row = c->pad[1] > 0 ? c->pad[1] : 0, end = c->pad[1] + c->x[1];
+    ipu_interval     in = find_inside(s, 0, &first);
+    if (end > s->pitch[1]) end = s->pitch[1];
+    memset(plane, 0, (size_t)s->plane * sizeof *plane);
+    for (int64_t i = 0; i < s->pitch[0] && row < end; i++) {
+        int64_t x0 = i - c->pad[0];
+        if (x0 < 0 || x0 >= c->x[0]) continue;
+        IPU__SIMD_PICK(ipu__columns_loops_at)
+            .copy_rows(x + (x0 * c->x[1] + row - c->pad[1]) * c->x[2] + first, c->x[2],
+                       plane + (i * s->pitch[1] + row) * s->pitch[2] + in.begin, s->pitch[2], end - row,
+                       in.end - in.begin);
+    }
 }
 
 void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *planes)
 {
-    int64_t rows = s->extent[0] * s->extent[1], length = s->c.stride[2] * s->pitch;
     int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
-    for (int64_t channel = 0; channel < n; channel++)
-        for (int64_t i = 0; i < rows; i++) {
-            int64_t at[2];
-            float  *to = planes + channel * s->plane + i * length;
-            if (!row_of(s, i, at)) {
-                memset(to, 0, (size_t)length * sizeof *to);
-                continue;
-            }
-            int64_t from = channel * volume + (at[0] * s->c.x[1] + at[1]) * s->c.x[2];
-            stage_row(s, (const char *)x + from * bytes, to);
+    bool    is_box = s->type == IPU_FLOAT && s->plane == ipu__conv_volume(s->pitch);
+    for (int64_t channel = 0; channel < n; channel++) {
+        const char *from = (const char *)x + channel * volume * bytes;
+        if (is_box) {
+            stage_box(s, (const float *)from, planes + channel * s->plane);
+            continue;
         }
-}
-
-static void unstage_row(const ipu__columns *s, const float *from, char *x)
-{
-    int64_t stride = s->c.stride[2], pad = s->c.pad[2], bytes = (int64_t)ipu_type_size(s->type);
-    int64_t n    = s->extent[2] - pad < s->c.x[2] ? s->extent[2] - pad : s->c.x[2];
-    int64_t skip = pad < 0 ? -pad : 0;
-    if (stride == 1 && n > skip) {
-        ipu__from_floats(s->type, from + pad + skip, x + skip * bytes, n - skip);
-        return;
-    }
-    for (int64_t i = skip; i < n; i++) {
-        int64_t w = i + pad;
-        ipu__from_floats(s->type, &from[w % stride * s->pitch + w / stride], x + i * bytes, 1);
+        walk w = begin_walk(s, planes + channel * s->plane);
+        do {
+            if (w.x < 0)
+                memset(w.plane, 0, (size_t)s->pitch[2] * sizeof *w.plane);
+            else
+                stage_row(s, from + w.x * bytes, &w);
+        } while (walk_on(s, &w));
     }
 }
 
-void ipu__columns_unstage(const ipu__columns *s, const float *planes, int64_t n, void *x)
+static void unstage_row(const ipu__columns *s, const walk *w, char *x)
 {
-    int64_t rows = s->extent[0] * s->extent[1], length = s->c.stride[2] * s->pitch;
+    int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
+    ipu_interval in = find_inside(s, w->offset[2], &first);
+    if (stride == 1 && s->type == IPU_FLOAT)
+        IPU__SIMD_PICK(ipu__columns_loops_at)
+            .copy_rows(w->plane + in.begin, 0, (float *)x + first, 0, 1, in.end - in.begin);
+    else if (stride == 1)
+        ipu__from_floats(s->type, w->plane + in.begin, x + first * bytes, in.end - in.begin);
+    else if (s->type == IPU_FLOAT)
+        for (int64_t i = in.begin; i < in.end; i++, first += stride) ((float *)x)[first] = w->plane[i];
+    else
+        for (int64_t i = in.begin; i < in.end; i++, first += stride)
+            ipu__from_floats(s->type, w->plane + i, x + first * bytes, 1);
+}
+
+/* Whether planes hold all of x. */
+static bool reaches_all(const ipu__columns *s)
+{
+    for (int d = 0; d < 3; d++)
+        if (s->c.pad[d] < 0 || s->pitch[d] * s->c.stride[d] < s->c.pad[d] + s->c.x[d]) return false;
+    return true;
+}
+
+void ipu__columns_unstage(const ipu__columns *s, float *planes, int64_t n, void *x)
+{
     int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
-    bool    is_all = s->extent[0] - s->c.pad[0] >= s->c.x[0] && s->extent[1] - s->c.pad[1] >= s->c.x[1]
-               && s->extent[2] - s->c.pad[2] >= s->c.x[2] && s->c.pad[0] >= 0 && s->c.pad[1] >= 0
-               && s->c.pad[2] >= 0;
-    if (!is_all) memset(x, 0, (size_t)(n * volume * bytes));
-    for (int64_t channel = 0; channel < n; channel++)
-        for (int64_t i = 0; i < rows; i++) {
-            int64_t at[2];
-            if (!row_of(s, i, at)) continue;
-            int64_t to = channel * volume + (at[0] * s->c.x[1] + at[1]) * s->c.x[2];
-            unstage_row(s, planes + channel * s->plane + i * length, (char *)x + to * bytes);
-        }
+    if (!reaches_all(s)) memset(x, 0, (size_t)(n * volume * bytes));
+    for (int64_t channel = 0; channel < n; channel++) {
+        walk w = begin_walk(s, planes + channel * s->plane);
+        do
+            if (w.x >= 0) unstage_row(s, &w, (char *)x + (channel * volume + w.x) * bytes);
+        while (walk_on(s, &w));
+    }
 }
 
 /* ---- columns ---- */
 
-/* Columns that read neighbours. */
-typedef struct run {
-    int64_t from; /* of tap 0, in channel 0 */
-    int64_t to, length;
-} run;
-
-static int find_runs(const ipu__columns *s, int64_t image_step, int64_t column, int64_t n_columns, run *runs)
+static int find_runs(const ipu__columns *s, int64_t image_step, int64_t column, int64_t n_columns,
+                     ipu__column_run *runs)
 {
     const ipu__conv *c = &s->c;
     int              n = 0;
     for (int64_t to = 0; to < n_columns;) {
-        int64_t at = (column + to) % s->n_outputs, image = (column + to) / s->n_outputs;
-        int64_t y[3] = {at / c->y[2] / c->y[1], at / c->y[2] % c->y[1], at % c->y[2]};
-        int64_t row  = (y[0] * c->stride[0] * s->extent[1] + y[1] * c->stride[1]) * c->stride[2] * s->pitch;
-        int64_t from = image * image_step + row + y[2], length = c->y[2] - y[2];
-        if (length > n_columns - to) length = n_columns - to;
+        int64_t at = (column + to) % s->n_outputs, image = (column + to) / s->n_outputs, last = at % c->y[2];
+        int64_t lines  = at / c->y[2] / c->y[1] * s->pitch[1] + at / c->y[2] % c->y[1];
+        int64_t from   = image * image_step + lines * s->pitch[2] + last;
+        int64_t length = c->y[2] - last < n_columns - to ? c->y[2] - last : n_columns - to;
         if (n > 0 && runs[n - 1].from + runs[n - 1].length == from)
             runs[n - 1].length += length;
         else
-            runs[n++] = (run){from, to, length};
+            runs[n++] = (ipu__column_run){from, to, length};
         to += length;
     }
     return n;
 }
 
-/* Runs are short: a call of memcpy for each would take longer than the copying. */
-static inline void copy(const float *restrict from, float *restrict to, int64_t n)
-{
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) memcpy(to + i, from + i, 8 * sizeof *to);
-    if (n - i >= 4) {
-        memcpy(to + i, from + i, 4 * sizeof *to);
-        i += 4;
-    }
-    for (; i < n; i++) to[i] = from[i];
-}
-
 void ipu__columns_gather(const ipu__columns *s, const float *planes, int64_t image_step, int64_t row,
                          int64_t n_rows, int64_t column, int64_t n_columns, float *to, int64_t to_ld)
 {
-    run runs[IPU__MAX_COLUMNS];
-    int n = find_runs(s, image_step, column, n_columns, runs);
-    for (int64_t i = 0; i < n_rows; i++) {
-        const float *from = planes + (row + i) / s->n_taps * s->plane + s->tap[(row + i) % s->n_taps];
-        for (int r = 0; r < n; r++) copy(from + runs[r].from, to + i * to_ld + runs[r].to, runs[r].length);
-    }
-}
-
-static inline void add(const float *restrict from, float *restrict to, int64_t n)
-{
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int l = 0; l < 8; l++) to[i + l] += from[i + l];
-    for (; i < n; i++) to[i] += from[i];
+    ipu__column_run runs[IPU__MAX_COLUMNS];
+    int             n = find_runs(s, image_step, column, n_columns, runs);
+    IPU__SIMD_PICK(ipu__columns_loops_at).gather(s, planes, row, n_rows, runs, n, to, to_ld);
 }
 
 void ipu__columns_scatter(const ipu__columns *s, float *planes, int64_t image_step, int64_t row,
                           int64_t n_rows, int64_t column, int64_t n_columns, const float *from,
                           int64_t from_ld)
 {
-    run runs[IPU__MAX_COLUMNS];
-    int n = find_runs(s, image_step, column, n_columns, runs);
-    for (int64_t i = 0; i < n_rows; i++) {
-        float *to = planes + (row + i) / s->n_taps * s->plane + s->tap[(row + i) % s->n_taps];
-        for (int r = 0; r < n; r++) add(from + i * from_ld + runs[r].to, to + runs[r].from, runs[r].length);
-    }
+    ipu__column_run runs[IPU__MAX_COLUMNS];
+    int             n = find_runs(s, image_step, column, n_columns, runs);
+    IPU__SIMD_PICK(ipu__columns_loops_at).scatter(s, planes, row, n_rows, runs, n, from, from_ld);
 }
 
 /* ---- outputs ---- */
@@ -200,7 +240,7 @@ void ipu__outputs_gather(ipu_type type, const void *y, int64_t channel_step, int
         const char *from = (const char *)y + (image * image_step + at) * bytes;
         for (int64_t i = 0; i < n_rows; i++)
             if (type == IPU_FLOAT)
-                copy((const float *)from + i * channel_step, to + i * to_ld + j, n);
+                memcpy(to + i * to_ld + j, (const float *)from + i * channel_step, (size_t)n * sizeof *to);
             else
                 ipu__to_floats(type, from + i * channel_step * bytes, to + i * to_ld + j, n);
         j += n;
@@ -218,7 +258,7 @@ void ipu__outputs_scatter(ipu_type type, void *y, int64_t channel_step, int64_t 
         char *to = (char *)y + (image * image_step + at) * bytes;
         for (int64_t i = 0; i < n_rows; i++)
             if (type == IPU_FLOAT)
-                copy(from + i * from_ld + j, (float *)to + i * channel_step, n);
+                memcpy((float *)to + i * channel_step, from + i * from_ld + j, (size_t)n * sizeof *from);
             else
                 ipu__from_floats(type, from + i * from_ld + j, to + i * channel_step * bytes, n);
         j += n;

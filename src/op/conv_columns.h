@@ -1,13 +1,14 @@
-/* The image a convolution reads, laid out so that every tap reads rows of the output as contiguous floats, and
+/* The image a convolution reads, laid out so that every tap reads outputs' neighbours as neighbours, and
  * matrices gathered from it.
  *
- * A plane is what the taps reach of one channel: padding is there as zeros, and along the last dimension
- * elements a stride apart are neighbours. A matrix of columns has a row for each (channel, tap) and a column
- * for each element of the output: convolutions are products with it.
+ * A plane is what the taps reach of one channel: padding is there as zeros, and elements a stride apart are
+ * neighbours. So tap t of output (i, j, k) reads plane[tap[t] + (i * pitch[1] + j) * pitch[2] + k]. A matrix of
+ * columns has a row for each (channel, tap) and a column for each output: convolutions are products with it.
  */
 #ifndef IPU_OP_CONV_COLUMNS_H
 #define IPU_OP_CONV_COLUMNS_H
 
+#include "base/simd.h"
 #include "op/conv.h"
 
 enum { IPU__MAX_COLUMNS = 1024 }; /* of one call */
@@ -15,11 +16,12 @@ enum { IPU__MAX_COLUMNS = 1024 }; /* of one call */
 typedef struct ipu__columns {
     ipu__conv c;
     ipu_type  type;
-    bool      in_place;   /* x itself is laid out so: float, no padding, stride 1 along the last dimension */
-    bool      is_product; /* and so is the matrix: kernel and stride are 1 */
+    bool      in_place;          /* x itself is laid out so: float, no padding, stride 1 */
+    bool      is_product;        /* and so is the matrix: a kernel of 1 */
     int64_t   n_taps, n_outputs; /* of a channel */
-    int64_t   extent[3], pitch;  /* of a plane; its last dimension in `stride` runs of `pitch` */
-    int64_t   plane;             /* floats */
+    int64_t   pitch[3];          /* extents of what is reached, elements a stride apart */
+    int64_t   plane;             /* floats: one such box for each offset below the strides */
+    int64_t   flat;              /* from the first output to the last, as they lie in a plane, and one */
     int64_t  *tap;               /* where tap t of output 0 is */
 } ipu__columns;
 
@@ -30,7 +32,32 @@ void       ipu__columns_fini(ipu__columns *columns);
 /* `n` channels of one image, from x (in its type) to planes; and back, where only x that planes hold is written
  * and the rest of x is zeroed. */
 void ipu__columns_stage(const ipu__columns *columns, const void *x, int64_t n, float *planes);
-void ipu__columns_unstage(const ipu__columns *columns, const float *planes, int64_t n, void *x);
+void ipu__columns_unstage(const ipu__columns *columns, float *planes, int64_t n, void *x);
+
+/* Columns that read neighbours. */
+typedef struct ipu__column_run {
+    int64_t from; /* of tap 0, in channel 0 */
+    int64_t to, length;
+} ipu__column_run;
+
+/* Loops (conv_simd.c), over runs of each of `n_rows` rows; `plane` and `tap` say where each begins. */
+typedef struct ipu__columns_loops {
+    void (*gather)(const ipu__columns *columns, const float *planes, int64_t row, int64_t n_rows,
+                   const ipu__column_run *runs, int n_runs, float *to, int64_t to_ld);
+    void (*scatter)(const ipu__columns *columns, float *planes, int64_t row, int64_t n_rows,
+                    const ipu__column_run *runs, int n_runs, const float *from, int64_t from_ld);
+    /* to[i][j] = from[i][j] */
+    void (*copy_rows)(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t n_rows,
+                      int64_t n_columns);
+    /* y[j] = sum over t of w[t] * x[tap[t] + j], to what `y` holds. */
+    void (*add_taps)(const float *x, const int64_t *tap, const float *w, int64_t n_taps, float *y, int64_t n);
+    /* x[tap[t] + j] += w[t] * y[j] */
+    void (*spread_taps)(float *x, const int64_t *tap, const float *w, int64_t n_taps, const float *y,
+                        int64_t n);
+    float (*dot)(const float *a, const float *b, int64_t n);
+} ipu__columns_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__columns_loops, ipu__columns_loops_at)
 
 /* to[i][j] = row `row + i` of column `column + j`. Columns run over the outputs of images that are
  * `image_step` floats apart, the first of which begins at `planes`. */

@@ -57,6 +57,12 @@ static bool is_empty(const part *p) { return p->blocks.m == 0 || p->blocks.n == 
 /* Floats from a row of the product, and of d_y^T, to the next. */
 static int64_t width(const part *p) { return ipu__conv_line_up(p->blocks.n); }
 
+/* Whether one block of columns is all there are: then blocks of rows are complete one by one. */
+static bool is_single(const ipu__columns *s, int64_t at_once, const part *p)
+{
+    return s->c.n <= at_once && p->blocks.k <= p->blocks.kb;
+}
+
 /* Scratch in floats; each piece begins at a cache line. */
 typedef struct room {
     int64_t panel, dy, dy_t, sums, n; /* planes come first */
@@ -72,7 +78,7 @@ static room get_room(const ipu__columns *s, int64_t at_once, const part *p)
     r.dy          = r.panel + ipu__conv_line_up(x->mb * x->kb);
     r.dy_t        = r.dy + (x->n * x->kb > lines ? ipu__conv_line_up(x->n * x->kb) : lines);
     r.sums        = r.dy_t + x->kb * width(p);
-    r.n           = r.sums + x->m * width(p);
+    r.n           = r.sums + (is_single(s, at_once, p) ? x->mb : x->m) * width(p);
     return r;
 }
 
@@ -153,49 +159,88 @@ static void transpose_dy(const job *j, const char *dy, int64_t column, int64_t n
     ipu__transpose_floats(j->dy, ld, j->dy_t, width(j->p), channels, n);
 }
 
-static void add_images(const job *j, const char *x, const char *dy, int64_t n_images)
-{
-    const ipu__columns     *s = &j->s->columns;
-    const part             *p = j->p;
-    const ipu__xsmm_blocks *b = n_images == j->s->at_once ? &p->blocks : &p->last;
-    int64_t step = s->c.groups * s->c.in * ipu__conv_volume(s->c.x), n_planes = p->plane.end - p->plane.begin;
-    const char  *first      = x + p->plane.begin * ipu__conv_volume(s->c.x) * j->bytes;
-    const float *planes     = s->in_place ? (const float *)first : j->planes;
-    int64_t      image_step = s->in_place ? step : n_planes * s->plane, skip = p->plane.begin * s->n_taps;
-    for (int64_t i = 0; i < n_images && !s->in_place; i++)
-        ipu__columns_stage(s, first + i * step * j->bytes, n_planes, j->planes + i * image_step);
-    for (int64_t k = 0; k < b->k; k += b->kb) {
-        int64_t depth = ipu__conv_least(b->k - k, b->kb);
-        transpose_dy(j, dy, k, depth);
-        for (int64_t i = 0; i < b->m; i += b->mb) {
-            int64_t      rows = ipu__conv_least(b->m - i, b->mb), row = p->row.begin - skip + i;
-            const float *a = j->s->is_direct ? planes + row * s->plane + k : j->panel;
-            if (!j->s->is_direct)
-                ipu__columns_gather(s, planes, image_step, row, rows, k, depth, j->panel, p->blocks.kb);
-            for (int64_t c = 0; c < b->n; c += b->nb)
-                ipu__xsmm_run(b, a, j->dy_t + c, j->sums + i * width(p) + c, rows,
-                              ipu__conv_least(b->n - c, b->nb), depth, true);
-        }
-    }
-}
-
-/* `out` is d_w of the group. */
-static void store(const job *j, char *out)
+/* Rows [row, row + n) of the sums of a group, as columns of d_w, to `out`. */
+static void store(const job *j, char *out, int64_t row, int64_t n)
 {
     const ipu__columns *s   = &j->s->columns;
     const part         *p   = j->p;
-    int64_t             all = s->c.in * s->n_taps, line = ipu__conv_line_up(p->blocks.m);
-    char               *to = out + (p->channel.begin * all + p->row.begin) * j->bytes;
+    int64_t             all = s->c.in * s->n_taps, line = ipu__conv_line_up(n);
+    char               *to = out + (p->channel.begin * all + p->row.begin + row) * j->bytes;
     if (s->type == IPU_FLOAT) {
-        ipu__transpose_floats(j->sums, width(p), (float *)to, all, p->blocks.m, p->blocks.n);
+        ipu__transpose_floats(j->sums, width(p), (float *)to, all, n, p->blocks.n);
         return;
     }
     for (int64_t i = 0; i < p->blocks.n; i += LINES) {
-        int64_t n = ipu__conv_least(p->blocks.n - i, LINES);
-        ipu__transpose_floats(j->sums + i, width(p), j->dy, line, p->blocks.m, n);
-        for (int64_t l = 0; l < n; l++)
-            ipu__from_floats(s->type, j->dy + l * line, to + (i + l) * all * j->bytes, p->blocks.m);
+        int64_t m = ipu__conv_least(p->blocks.n - i, LINES);
+        ipu__transpose_floats(j->sums + i, width(p), j->dy, line, n, m);
+        for (int64_t l = 0; l < m; l++)
+            ipu__from_floats(s->type, j->dy + l * line, to + (i + l) * all * j->bytes, n);
     }
+}
+
+static void clear(const job *j, int64_t rows)
+{
+    memset(j->sums, 0, (size_t)(rows * width(j->p)) * sizeof *j->sums);
+}
+
+/* Where the columns of images lie. */
+typedef struct source {
+    const float *planes;
+    int64_t      image_step;
+} source;
+
+static source stage(const job *j, const char *x, int64_t n_images)
+{
+    const ipu__columns *s      = &j->s->columns;
+    const part         *p      = j->p;
+    int64_t             volume = ipu__conv_volume(s->c.x), step = s->c.groups * s->c.in * volume;
+    int64_t             n     = p->plane.end - p->plane.begin;
+    const char         *first = x + p->plane.begin * volume * j->bytes;
+    if (s->in_place) return (source){(const float *)first, step};
+    for (int64_t i = 0; i < n_images; i++)
+        ipu__columns_stage(s, first + i * step * j->bytes, n, j->planes + i * n * s->plane);
+    return (source){j->planes, n * s->plane};
+}
+
+/* Columns [k, k + depth) of rows [i, i + rows), times all of d_y^T. */
+static void multiply(const job *j, const ipu__xsmm_blocks *b, const source *from, int64_t i, int64_t rows,
+                     int64_t k, int64_t depth, float *sums)
+{
+    const ipu__columns *s   = &j->s->columns;
+    const part         *p   = j->p;
+    int64_t             row = p->row.begin - p->plane.begin * s->n_taps + i;
+    const float        *a   = j->s->is_direct ? from->planes + row * s->plane + k : j->panel;
+    if (!j->s->is_direct)
+        ipu__columns_gather(s, from->planes, from->image_step, row, rows, k, depth, j->panel, p->blocks.kb);
+    for (int64_t c = 0; c < b->n; c += b->nb)
+        ipu__xsmm_run(b, a, j->dy_t + c, sums + c, rows, ipu__conv_least(b->n - c, b->nb), depth, true);
+}
+
+/* One group: x and d_y of its first image, d_w. */
+static void run_group(const job *j, const char *x, const char *dy, char *out)
+{
+    const ipu__columns *s      = &j->s->columns;
+    const part         *p      = j->p;
+    int64_t             x_step = s->c.groups * s->c.in * ipu__conv_volume(s->c.x) * j->bytes;
+    int64_t             y_step = s->c.groups * s->c.out * s->n_outputs * j->bytes;
+    bool                single = is_single(s, j->s->at_once, p);
+    if (!single) clear(j, p->blocks.m);
+    for (int64_t image = 0; image < s->c.n; image += j->s->at_once) {
+        int64_t                 n    = ipu__conv_least(s->c.n - image, j->s->at_once);
+        const ipu__xsmm_blocks *b    = n == j->s->at_once ? &p->blocks : &p->last;
+        source                  from = stage(j, x + image * x_step, n);
+        for (int64_t k = 0; k < b->k; k += b->kb) {
+            int64_t depth = ipu__conv_least(b->k - k, b->kb);
+            transpose_dy(j, dy + image * y_step, k, depth);
+            for (int64_t i = 0; i < b->m; i += b->mb) {
+                int64_t rows = ipu__conv_least(b->m - i, b->mb);
+                if (single) clear(j, rows);
+                multiply(j, b, &from, i, rows, k, depth, j->sums + (single ? 0 : i * width(p)));
+                if (single) store(j, out, i, rows);
+            }
+        }
+    }
+    if (!single) store(j, out, 0, p->blocks.m);
 }
 
 ipu_status ipu__conv_weight_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
@@ -217,15 +262,9 @@ ipu_status ipu__conv_weight_grad_run(const ipu_kernel_call *call, void *prepared
               .dy     = floats + r.dy,
               .dy_t   = floats + r.dy_t,
               .sums   = floats + r.sums};
-    for (int64_t g = 0; g < c->groups; g++) {
-        memset(j.sums, 0, (size_t)(p->blocks.m * width(p)) * sizeof *j.sums);
-        for (int64_t i = 0; i < c->n; i += s->at_once) {
-            int64_t image = i * c->groups + g;
-            add_images(&j, (const char *)operand[X] + image * c->in * ipu__conv_volume(c->x) * j.bytes,
-                       (const char *)operand[DY] + image * c->out * v->n_outputs * j.bytes,
-                       ipu__conv_least(c->n - i, s->at_once));
-        }
-        store(&j, (char *)operand[OUT] + g * c->out * c->in * v->n_taps * j.bytes);
-    }
+    for (int64_t g = 0; g < c->groups; g++)
+        run_group(&j, (const char *)operand[X] + g * c->in * ipu__conv_volume(c->x) * j.bytes,
+                  (const char *)operand[DY] + g * c->out * v->n_outputs * j.bytes,
+                  (char *)operand[OUT] + g * c->out * c->in * v->n_taps * j.bytes);
     return IPU_OK;
 }

@@ -18,7 +18,8 @@ static inline void ipu__floats_load(ipu_type type, const void *from, int64_t at,
 }
 
 /* The same without a copy where they are floats: in `buffer` otherwise. */
-static inline const float *ipu__floats_get(ipu_type type, const void *from, int64_t at, int64_t n, float *buffer)
+static inline const float *ipu__floats_get(ipu_type type, const void *from, int64_t at, int64_t n,
+                                           float *buffer)
 {
     if (type == IPU_FLOAT) return (const float *)from + at;
     ipu__floats_load(type, from, at, n, buffer);

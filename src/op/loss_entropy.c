@@ -7,12 +7,13 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "ipu/softmax.h"
 #include "op/loss.h"
 #include "op/number.h"
 #include "op/reduce.h"
-#include "op/reduce_emit.h"
 #include "op/softmax.h"
 
 enum { LOGITS, LABELS, WEIGHT, LOSS, LABEL_WEIGHT }; /* softmax_nll */
@@ -22,17 +23,15 @@ typedef struct entropy {
     ipu__labelled             l;
     bool                      has_weight;
     double                    smoothing;
-    const ipu__softmax_loops *softmax, *log_softmax;
+    const ipu__softmax_table *table;
 } entropy;
 
 static entropy entropy_of(const ipu_kernel_call *call)
 {
-    const ipu__softmax_table *table = &IPU__SIMD_PICK(ipu__softmax_loops_at);
-    return (entropy){.l           = ipu__labelled_of(call, &call->operand[LOGITS].shape, LABELS),
-                     .has_weight  = ipu__kernel_has(call, WEIGHT),
-                     .smoothing   = ipu__op_float(call, "label_smoothing"),
-                     .softmax     = &table->at[IPU__SOFTMAX],
-                     .log_softmax = &table->at[IPU__LOG_SOFTMAX]};
+    return (entropy){.l          = ipu__labelled_of(call, &call->operand[LOGITS].shape, LABELS),
+                     .has_weight = ipu__kernel_has(call, WEIGHT),
+                     .smoothing  = ipu__op_float(call, "label_smoothing"),
+                     .table      = &IPU__SIMD_PICK(ipu__softmax_loops_at)};
 }
 
 static double weight_of(const entropy *e, void *const *operand, int64_t c)
@@ -108,11 +107,11 @@ static bool entropy_fits(const ipu_kernel_call *call, unsigned cpu_features, int
     return call->operand[LOGITS].type != IPU_DOUBLE;
 }
 
-/* A row of scores, one of results, and the weights of classes. */
+/* A row of scores, one of results, the weights of classes, and what smoothing takes from each. */
 static size_t entropy_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 {
     (void)n_parts;
-    return 3 * (size_t)call->operand[LOGITS].shape.dim[1] * sizeof(float);
+    return 4 * (size_t)call->operand[LOGITS].shape.dim[1] * sizeof(float);
 }
 
 static ipu_status entropy_prepare(const ipu_kernel_call *call, int n_parts, void **out)
@@ -181,7 +180,8 @@ static ipu_status entropy_run(const ipu_kernel_call *call, void *state, void *co
         float   loss = 0, w = 0;
         if (label == -2) return ipu__label_fail(&e->l, operand[LABELS], i);
         if (label >= 0) {
-            e->log_softmax->row(load_row(e, operand[LOGITS], first_score(e, i), row), NULL, log_probs, n);
+            e->table->at[IPU__LOG_SOFTMAX].row(load_row(e, operand[LOGITS], first_score(e, i), row), NULL,
+                                               log_probs, n);
             w    = weights ? weights[label] : 1;
             loss = (float)(1 - e->smoothing) * w * -log_probs[label];
             if (e->smoothing != 0)
@@ -193,18 +193,16 @@ static ipu_status entropy_run(const ipu_kernel_call *call, void *state, void *co
     return IPU_OK;
 }
 
-/* From probabilities to the gradient, in place. */
-static void finish_row(const entropy *e, float *p, const float *weights, float total, int64_t label, float d)
+/* The gradient of one row. `less` receives what each class is lowered by, `weights` may be NULL. */
+static void grad_row(const entropy *e, const float *x, const float *weights, float total, int64_t label,
+                     float d, float *less, float *out)
 {
     int64_t n    = e->l.classes;
-    float   each = (float)(e->smoothing / (double)n),
-          w      = (float)(1 - e->smoothing) * (weights ? weights[label] : 1);
-    float scale  = d * (w + each * total);
-    if (e->smoothing == 0)
-        for (int64_t c = 0; c < n; c++) p[c] *= scale;
-    else
-        for (int64_t c = 0; c < n; c++) p[c] = scale * p[c] - d * each * (weights ? weights[c] : 1);
-    p[label] -= d * w;
+    float   each = (float)(e->smoothing / (double)n);
+    float   w    = (float)(1 - e->smoothing) * (weights ? weights[label] : 1);
+    for (int64_t c = 0; c < n && e->smoothing != 0; c++) less[c] = d * each * (weights ? weights[c] : 1);
+    e->table->scaled(x, d * (w + each * total), e->smoothing != 0 ? less : NULL, out, n);
+    out[label] -= d * w;
 }
 
 static ipu_status entropy_grad_run(const ipu_kernel_call *call, void *state, void *const *operand,
@@ -216,6 +214,7 @@ static ipu_status entropy_grad_run(const ipu_kernel_call *call, void *state, voi
     float         *row = scratch, *result = row + n, total = (float)n;
     ipu_interval   mine    = ipu__op_part(e->l.n * e->l.inner, ipu__op_line(e->l.type), part, n_parts);
     const float   *weights = load_weights(e, operand, result + n);
+    float         *less    = result + 2 * n;
     bool           direct  = e->l.inner == 1 && e->l.type == IPU_FLOAT;
     if (weights) {
         total = 0;
@@ -227,8 +226,8 @@ static ipu_status entropy_grad_run(const ipu_kernel_call *call, void *state, voi
         if (label < 0) {
             for (int64_t c = 0; c < n; c++) out[c] = 0;
         } else {
-            e->softmax->row(load_row(e, operand[LOGITS], at, row), NULL, out, n);
-            finish_row(e, out, weights, total, label, (float)ipu__number_load(e->l.type, operand[D_LOSS], i));
+            grad_row(e, load_row(e, operand[LOGITS], at, row), weights, total, label,
+                     (float)ipu__number_load(e->l.type, operand[D_LOSS], i), less, out);
         }
         if (!direct) store_row(e, out, operand[D_LOGITS], at);
     }
@@ -386,18 +385,39 @@ static const char *const grad_samples[] = {
     "float[4,20,150], int32[4,150], none, float[4,150]",
     NULL};
 
-/* clang-format off */
 #define COMMON .family = "loss", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)
 const ipu_op_def ipu__op_softmax_nll = {
-    .kernel = {.name = "softmax_nll", .operands = operands, .n_operands = 5, .check = ipu__op_check,
-               .ref = entropy_ref, .work = entropy_work, .plan = entropy_plan, .implementations = implementations,
+    .kernel = {.name              = "softmax_nll",
+               .operands          = operands,
+               .n_operands        = 5,
+               .check             = ipu__op_check,
+               .ref               = entropy_ref,
+               .work              = entropy_work,
+               .plan              = entropy_plan,
+               .implementations   = implementations,
                .n_implementations = 1},
-    .n_in = 3, COMMON, .summary = "nll of log_softmax in dimension 1, and weight[label]", .infer = entropy_infer,
-    .grad = entropy_gradient, .compose = entropy_compose, .samples = samples};
+    .n_in   = 3,
+    COMMON,
+    .summary = "nll of log_softmax in dimension 1, and weight[label]",
+    .infer   = entropy_infer,
+    .grad    = entropy_gradient,
+    .compose = entropy_compose,
+    .samples = samples,
+};
 const ipu_op_def ipu__op_softmax_nll_grad = {
-    .kernel = {.name = "softmax_nll_grad", .operands = grad_operands, .n_operands = 5, .check = ipu__op_check,
-               .ref = entropy_grad_ref, .work = entropy_work, .plan = entropy_plan,
-               .implementations = grad_implementations, .n_implementations = 1},
-    .n_in = 4, COMMON, .summary = "the gradient of softmax_nll", .infer = entropy_grad_infer,
-    .compose = entropy_grad_compose, .samples = grad_samples};
-/* clang-format on */
+    .kernel = {.name              = "softmax_nll_grad",
+               .operands          = grad_operands,
+               .n_operands        = 5,
+               .check             = ipu__op_check,
+               .ref               = entropy_grad_ref,
+               .work              = entropy_work,
+               .plan              = entropy_plan,
+               .implementations   = grad_implementations,
+               .n_implementations = 1},
+    .n_in   = 4,
+    COMMON,
+    .summary = "the gradient of softmax_nll",
+    .infer   = entropy_grad_infer,
+    .compose = entropy_grad_compose,
+    .samples = grad_samples,
+};

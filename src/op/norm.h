@@ -1,8 +1,8 @@
 /* Normalisation inside: which elements share a mean, and the loops over them.
  *
- * A unit is what is normalised together: a row of layer norm, a group of channels of one image, a channel
- * of a whole batch. Of a unit, `mean` is the mean and `var` the mean of squared deviations; rms_norm takes the
- * mean as 0. Both are float, or double for double, whatever the type of the elements.
+ * A unit is what is normalised together: a row of layer norm, a group of channels of one image, a channel of
+ * a whole batch. Of a unit, `mean` is the mean and `var` the mean of squared deviations; rms_norm takes
+ * the mean as 0. Both are float, or double for double, whatever the type of the elements.
  */
 #ifndef IPU_OP_NORM_H
 #define IPU_OP_NORM_H
@@ -67,12 +67,13 @@ typedef struct ipu__norm_loops {
     /* dx = a * dy + b * (x - mean) + c */
     void (*grad_plane)(const float *dy, const float *x, float mean, float a, float b, float c, float *dx,
                        int64_t n);
-    /* Columns of [n, columns] in rows `step` apart: means and sums of squared deviations; sums of dy and of
+    /* Columns of [n, columns] in rows `step` apart: sums; sums of squared deviations; sums of dy and of
      * dy * (x - mean). */
-    void (*column_stats)(const float *x, int64_t n, int64_t step, int64_t columns, double *mean,
-                         double *squares);
-    void (*column_sums)(const float *dy, const float *x, int64_t n, int64_t step, int64_t columns,
-                        const double *mean, double *sum, double *product);
+    void (*column_sums)(const float *x, int64_t n, int64_t step, int64_t columns, double *sum);
+    void (*column_squares)(const float *x, int64_t n, int64_t step, int64_t columns, const double *mean,
+                           double *squares);
+    void (*column_products)(const float *dy, const float *x, int64_t n, int64_t step, int64_t columns,
+                            const double *mean, double *sum, double *product);
     /* As `plane` and `grad_plane`, each element with numbers of its own. */
     void (*columns)(const float *x, const float *mean, const float *scale, const float *shift, float *y,
                     int64_t n);

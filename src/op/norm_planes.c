@@ -1,7 +1,8 @@
 /* Normalisation of planes in float: group norm, instance norm, batch norm over [N, C, d...].
  *
  * Parts are whole units. What a channel of a group norm adds up over the batch is kept in the state, and
- * put together by whoever comes last. A batch norm of [N, C] goes down blocks of columns.
+ * put together by whoever comes last. A batch norm of small planes goes down blocks of columns: all planes of
+ * some channels, in all images.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -11,7 +12,7 @@
 #include "op/norm.h"
 #include "op/number.h"
 
-enum { CHUNK = 4096, COLUMNS = 64 };
+enum { CHUNK = 4096, COLUMNS = 256, SMALL_PLANE = 64 };
 
 typedef struct planes {
     ipu__norm              s;
@@ -29,7 +30,10 @@ static void planes_release(void *state)
     ipu__free(p);
 }
 
-static bool is_by_columns(const ipu__norm *s) { return s->kind == IPU__NORM_BATCH && s->inner == 1; }
+static bool is_by_columns(const ipu__norm *s)
+{
+    return s->kind == IPU__NORM_BATCH && s->inner <= SMALL_PLANE;
+}
 
 static ipu_status planes_prepare(const ipu_kernel_call *call, int n_parts, void **out)
 {
@@ -76,11 +80,13 @@ static int64_t chunk_at(int64_t i, int64_t n) { return n - i < CHUNK ? n - i : C
 static void unit_stats(const planes *p, void *const *operand, int64_t unit, float *scratch, double *mean,
                        double *var)
 {
-    const ipu__norm *s      = &p->s;
+    const ipu__norm *s        = &p->s;
+    bool             is_whole = s->kind != IPU__NORM_BATCH; /* the planes of a group lie together */
+    int64_t          n_runs = is_whole ? 1 : s->n_planes, run = is_whole ? s->n_each : s->inner;
     double           so_far = 0, middle = 0, away = 0;
-    for (int64_t k = 0; k < s->n_planes; k++)
-        for (int64_t i = 0; i < s->inner; i += CHUNK) {
-            int64_t at = ipu__norm_plane(s, unit, k) * s->inner + i, n = chunk_at(i, s->inner);
+    for (int64_t k = 0; k < n_runs; k++)
+        for (int64_t i = 0; i < run; i += CHUNK) {
+            int64_t at = ipu__norm_plane(s, unit, k) * s->inner + i, n = chunk_at(i, run);
             double  own, squares;
             p->loops->stats(ipu__floats_get(s->type, operand[s->at.x], at, n, scratch), n, true, &own,
                             &squares);
@@ -118,40 +124,58 @@ static void do_unit(const planes *p, void *const *operand, int64_t unit, float *
 
 /* ---- down columns ---- */
 
-/* The rows of some columns as floats: where they lie, or copied; *step apart. */
-static const float *get_columns(const ipu__norm *s, const void *from, ipu_interval columns, float *buffer,
-                                int64_t *step)
+/* The planes of some channels, as columns of [N, C * inner]. */
+typedef struct block {
+    int64_t first_channel, n_channels, first, n; /* channels; columns */
+    int64_t step;                                /* from row to row of the floats */
+} block;
+
+/* The rows of some columns as floats: where they lie, or copied. */
+static const float *get_columns(const ipu__norm *s, const void *from, block *k, float *buffer)
 {
-    int64_t n = columns.end - columns.begin;
-    *step     = s->channels;
-    if (s->type == IPU_FLOAT) return (const float *)from + columns.begin;
-    *step = n;
-    for (int64_t k = 0; k < s->n_planes; k++)
-        ipu__floats_load(s->type, from, k * s->channels + columns.begin, n, buffer + k * n);
+    int64_t step = s->channels * s->inner;
+    k->step      = step;
+    if (s->type == IPU_FLOAT) return (const float *)from + k->first;
+    k->step = k->n;
+    for (int64_t row = 0; row < s->n_planes; row++)
+        ipu__floats_load(s->type, from, row * step + k->first, k->n, buffer + row * k->n);
     return buffer;
 }
 
-static void do_columns(const planes *p, void *const *operand, ipu_interval columns, float *scratch)
+/* Sums of columns to sums of channels. */
+static void add_up_planes(double *sums, const block *k, int64_t inner)
+{
+    for (int64_t c = 0; c < k->n_channels; c++) {
+        double sum = 0;
+        for (int64_t i = 0; i < inner; i++) sum += sums[c * inner + i];
+        sums[c] = sum;
+    }
+}
+
+static void do_columns(const planes *p, void *const *operand, block *k, float *scratch)
 {
     const ipu__norm *s = &p->s;
-    int64_t          n = columns.end - columns.begin, step;
-    const float     *x = get_columns(s, operand[s->at.x], columns, scratch, &step);
-    double           mean[COLUMNS], squares[COLUMNS];
+    const float     *x = get_columns(s, operand[s->at.x], k, scratch);
+    double           mean[COLUMNS], sums[COLUMNS];
     float            middle[COLUMNS], scale[COLUMNS], shift[COLUMNS], y[COLUMNS];
-    p->loops->column_stats(x, s->n_planes, step, n, mean, squares);
-    for (int64_t c = 0; c < n; c++) {
-        int64_t channel = columns.begin + c;
-        double  var     = squares[c] / (double)s->n_each;
-        middle[c]       = (float)mean[c];
-        scale[c]        = (float)(weight_of(s, operand, s->has_weight, s->at.weight, channel, 1)
-                           / sqrt(var + s->epsilon));
-        shift[c]        = (float)weight_of(s, operand, s->has_bias, s->at.bias, channel, 0);
-        ((float *)operand[s->at.mean])[channel] = (float)mean[c];
+    p->loops->column_sums(x, s->n_planes, k->step, k->n, sums);
+    add_up_planes(sums, k, s->inner);
+    for (int64_t i = 0; i < k->n; i++) mean[i] = sums[i / s->inner] / (double)s->n_each;
+    p->loops->column_squares(x, s->n_planes, k->step, k->n, mean, sums);
+    add_up_planes(sums, k, s->inner);
+    for (int64_t i = 0; i < k->n; i++) {
+        int64_t channel = k->first_channel + i / s->inner;
+        double  var     = sums[i / s->inner] / (double)s->n_each;
+        double  weight  = weight_of(s, operand, s->has_weight, s->at.weight, channel, 1);
+        middle[i]       = (float)mean[i];
+        scale[i]        = (float)(weight / sqrt(var + s->epsilon));
+        shift[i]        = (float)weight_of(s, operand, s->has_bias, s->at.bias, channel, 0);
+        ((float *)operand[s->at.mean])[channel] = (float)mean[i];
         ((float *)operand[s->at.var])[channel]  = (float)var;
     }
-    for (int64_t k = 0; k < s->n_planes; k++) {
-        p->loops->columns(x + k * step, middle, scale, shift, y, n);
-        ipu__floats_store(s->type, y, operand[s->at.y], k * s->channels + columns.begin, n);
+    for (int64_t row = 0; row < s->n_planes; row++) {
+        p->loops->columns(x + row * k->step, middle, scale, shift, y, k->n);
+        ipu__floats_store(s->type, y, operand[s->at.y], row * s->channels * s->inner + k->first, k->n);
     }
 }
 
@@ -172,31 +196,34 @@ static double scale_of(const ipu__norm *s, void *const *operand, int64_t unit)
     return 1 / sqrt((double)((const float *)operand[s->at.var])[unit] + s->epsilon);
 }
 
-static void do_columns_grad(const planes *p, void *const *operand, ipu_interval columns, float *scratch)
+static void do_columns_grad(const planes *p, void *const *operand, block *k, float *scratch)
 {
     const ipu__norm *s  = &p->s;
-    int64_t          n  = columns.end - columns.begin, step;
-    const float     *x  = get_columns(s, operand[s->at.x], columns, scratch, &step);
-    const float     *dy = get_columns(s, operand[s->at.dy], columns, scratch + s->n_planes * COLUMNS, &step);
-    const float     *mean = (const float *)operand[s->at.mean] + columns.begin;
-    double           middle[COLUMNS], sum[COLUMNS], product[COLUMNS];
-    float            a[COLUMNS], b[COLUMNS], c[COLUMNS], dx[COLUMNS];
-    for (int64_t i = 0; i < n; i++) middle[i] = (double)mean[i];
-    p->loops->column_sums(dy, x, s->n_planes, step, n, middle, sum, product);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t channel = columns.begin + i;
-        double  scale   = scale_of(s, operand, channel);
-        double  w       = weight_of(s, operand, s->has_weight, s->at.weight, channel, 1);
-        mixture m       = mix(s, w, scale, w * sum[i], w * product[i]);
-        a[i]            = (float)m.a;
-        b[i]            = (float)m.b;
-        c[i]            = (float)m.c;
-        ipu__number_store(s->type, operand[s->at.d_weight], channel, product[i] * scale);
-        ipu__number_store(s->type, operand[s->at.d_bias], channel, sum[i]);
+    const float     *x  = get_columns(s, operand[s->at.x], k, scratch);
+    const float     *dy = get_columns(s, operand[s->at.dy], k, scratch + s->n_planes * COLUMNS);
+    double           mean[COLUMNS], sum[COLUMNS], product[COLUMNS];
+    float            middle[COLUMNS], a[COLUMNS], b[COLUMNS], c[COLUMNS], dx[COLUMNS];
+    for (int64_t i = 0; i < k->n; i++) {
+        middle[i] = ((const float *)operand[s->at.mean])[k->first_channel + i / s->inner];
+        mean[i]   = (double)middle[i];
     }
-    for (int64_t k = 0; k < s->n_planes; k++) {
-        p->loops->grad_columns(dy + k * step, x + k * step, mean, a, b, c, dx, n);
-        ipu__floats_store(s->type, dx, operand[s->at.dx], k * s->channels + columns.begin, n);
+    p->loops->column_products(dy, x, s->n_planes, k->step, k->n, mean, sum, product);
+    add_up_planes(sum, k, s->inner);
+    add_up_planes(product, k, s->inner);
+    for (int64_t i = 0; i < k->n; i++) {
+        int64_t own = i / s->inner, channel = k->first_channel + own;
+        double  scale = scale_of(s, operand, channel);
+        double  w     = weight_of(s, operand, s->has_weight, s->at.weight, channel, 1);
+        mixture m     = mix(s, w, scale, w * sum[own], w * product[own]);
+        a[i]          = (float)m.a;
+        b[i]          = (float)m.b;
+        c[i]          = (float)m.c;
+        ipu__number_store(s->type, operand[s->at.d_weight], channel, product[own] * scale);
+        ipu__number_store(s->type, operand[s->at.d_bias], channel, sum[own]);
+    }
+    for (int64_t row = 0; row < s->n_planes; row++) {
+        p->loops->grad_columns(dy + row * k->step, x + row * k->step, middle, a, b, c, dx, k->n);
+        ipu__floats_store(s->type, dx, operand[s->at.dx], row * s->channels * s->inner + k->first, k->n);
     }
 }
 
@@ -280,10 +307,13 @@ static ipu_status planes_run(const ipu_kernel_call *call, void *state, void *con
     planes          *p    = state;
     const ipu__norm *s    = &p->s;
     ipu_interval     mine = ipu__op_part(s->n_units, p->by_columns ? 16 : 1, part, n_parts);
-    if (p->by_columns) {
-        for (int64_t c = mine.begin; c < mine.end; c += COLUMNS)
-            (s->is_grad ? do_columns_grad : do_columns)(
-                p, operand, (ipu_interval){c, c + COLUMNS < mine.end ? c + COLUMNS : mine.end}, scratch);
+    if (p->by_columns && s->inner > 0) {
+        int64_t most = COLUMNS / s->inner;
+        for (int64_t c = mine.begin; c < mine.end; c += most) {
+            int64_t n = mine.end - c < most ? mine.end - c : most;
+            block   k = {c, n, c * s->inner, n * s->inner, 0};
+            (s->is_grad ? do_columns_grad : do_columns)(p, operand, &k, scratch);
+        }
         return IPU_OK;
     }
     for (int64_t unit = mine.begin; unit < mine.end; unit++)

@@ -104,13 +104,18 @@ static void grad_plane(const float *restrict dy, const float *restrict x, float 
     for (int64_t i = 0; i < n; i++) dx[i] = a * dy[i] + b * (x[i] - mean) + c;
 }
 
-static void column_stats(const float *restrict x, int64_t n, int64_t step, int64_t columns,
-                         double *restrict mean, double *restrict squares)
+static void column_sums(const float *restrict x, int64_t n, int64_t step, int64_t columns,
+                        double *restrict sum)
 {
-    for (int64_t c = 0; c < columns; c++) mean[c] = squares[c] = 0;
+    for (int64_t c = 0; c < columns; c++) sum[c] = 0;
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) mean[c] += (double)x[i * step + c];
-    for (int64_t c = 0; c < columns; c++) mean[c] /= (double)n;
+        for (int64_t c = 0; c < columns; c++) sum[c] += (double)x[i * step + c];
+}
+
+static void column_squares(const float *restrict x, int64_t n, int64_t step, int64_t columns,
+                           const double *restrict mean, double *restrict squares)
+{
+    for (int64_t c = 0; c < columns; c++) squares[c] = 0;
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++) {
             double away = (double)x[i * step + c] - mean[c];
@@ -118,9 +123,9 @@ static void column_stats(const float *restrict x, int64_t n, int64_t step, int64
         }
 }
 
-static void column_sums(const float *restrict dy, const float *restrict x, int64_t n, int64_t step,
-                        int64_t columns, const double *restrict mean, double *restrict sum,
-                        double *restrict product)
+static void column_products(const float *restrict dy, const float *restrict x, int64_t n, int64_t step,
+                            int64_t columns, const double *restrict mean, double *restrict sum,
+                            double *restrict product)
 {
     for (int64_t c = 0; c < columns; c++) sum[c] = product[c] = 0;
     for (int64_t i = 0; i < n; i++)
@@ -145,14 +150,15 @@ static void grad_columns(const float *restrict dy, const float *restrict x, cons
 }
 
 const ipu__norm_loops IPU__SIMD(ipu__norm_loops) = {
-    .stats        = stats,
-    .row          = row,
-    .grad_row     = grad_row,
-    .plane        = plane,
-    .grad_sums    = grad_sums,
-    .grad_plane   = grad_plane,
-    .column_stats = column_stats,
-    .column_sums  = column_sums,
-    .columns      = columns,
-    .grad_columns = grad_columns,
+    .stats           = stats,
+    .row             = row,
+    .grad_row        = grad_row,
+    .plane           = plane,
+    .grad_sums       = grad_sums,
+    .grad_plane      = grad_plane,
+    .column_sums     = column_sums,
+    .column_squares  = column_squares,
+    .column_products = column_products,
+    .columns         = columns,
+    .grad_columns    = grad_columns,
 };

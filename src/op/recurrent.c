@@ -14,24 +14,66 @@ static const struct cell {
     ipu__recurrent_operands      at;
     ipu__recurrent_grad_operands grad_at;
 } cells[IPU__N_CELLS] = {
-    [IPU__RNN]  = {&ipu__op_rnn,
-                   &ipu__op_rnn_grad,
-                   1,
-                   0,
-                   {0, 1, 2, 3, 4, 5, -1, 6, 7, -1, -1, -1},
-                   {0, 1, -1, 2, 3, -1, -1, -1, -1, 4, -1, 5, -1}},
-    [IPU__GRU]  = {&ipu__op_gru,
-                   &ipu__op_gru_grad,
-                   3,
-                   4,
-                   {0, 1, 2, 3, 4, 5, -1, 6, 7, -1, 8, -1},
-                   {0, 1, -1, 2, 3, 4, -1, 5, -1, 6, 7, 8, -1}},
-    [IPU__LSTM] = {&ipu__op_lstm,
-                   &ipu__op_lstm_grad,
-                   4,
-                   4,
-                   {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
-                   {0, 1, 2, 3, -1, 4, 5, -1, 6, 7, -1, 8, 9}},
+    [IPU__RNN]  = {.op      = &ipu__op_rnn,
+                   .grad    = &ipu__op_rnn_grad,
+                   .n_gates = 1,
+                   .n_saved = 0,
+                   .at      = {0, 1, 2, 3, 4, 5, -1, 6, 7, -1, -1, -1},
+                   .grad_at = {.d_y     = 0,
+                               .d_h_n   = 1,
+                               .w_hh    = 2,
+                               .y       = 3,
+                               .d_ih    = 4,
+                               .d_h0    = 5,
+                               .d_c_n   = -1,
+                               .gates   = -1,
+                               .cells   = -1,
+                               .h0      = -1,
+                               .c0      = -1,
+                               .d_gates = -1,
+                               .d_cells = -1,
+                               .d_hh    = -1,
+                               .d_c0    = -1}},
+    [IPU__GRU]  = {.op      = &ipu__op_gru,
+                   .grad    = &ipu__op_gru_grad,
+                   .n_gates = 3,
+                   .n_saved = 4,
+                   .at      = {0, 1, 2, 3, 4, 5, -1, 6, 7, -1, 8, -1},
+                   .grad_at = {.d_y     = 0,
+                               .d_h_n   = 1,
+                               .w_hh    = 2,
+                               .y       = 3,
+                               .gates   = 4,
+                               .h0      = 5,
+                               .d_gates = 6,
+                               .d_ih    = 7,
+                               .d_hh    = 8,
+                               .d_h0    = 9,
+                               .d_c_n   = -1,
+                               .cells   = -1,
+                               .c0      = -1,
+                               .d_cells = -1,
+                               .d_c0    = -1}},
+    [IPU__LSTM] = {.op      = &ipu__op_lstm,
+                   .grad    = &ipu__op_lstm_grad,
+                   .n_gates = 4,
+                   .n_saved = 4,
+                   .at      = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+                   .grad_at = {.d_y     = 0,
+                               .d_h_n   = 1,
+                               .d_c_n   = 2,
+                               .w_hh    = 3,
+                               .gates   = 4,
+                               .cells   = 5,
+                               .c0      = 6,
+                               .d_gates = 7,
+                               .d_cells = 8,
+                               .d_ih    = 9,
+                               .d_h0    = 10,
+                               .d_c0    = 11,
+                               .y       = -1,
+                               .h0      = -1,
+                               .d_hh    = -1}},
 };
 
 static const struct cell *cell_of(const ipu_kernel_call *call, bool *is_grad)
@@ -169,6 +211,8 @@ static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     IPU_TRY(want(call, like, at->gates, IPU_SHAPE(all.dim[0], all.dim[1], wide(c->n_saved, hidden))));
     IPU_TRY(want(call, like, at->h0, state));
     IPU_TRY(want(call, like, at->c0, state));
+    IPU_TRY(want(call, like, at->d_gates, IPU_SHAPE(all.dim[0], all.dim[1], wide(c->n_saved, hidden))));
+    IPU_TRY(want(call, like, at->d_cells, all));
     set(out, at->d_ih, at->d_ih, type, gates);
     set(out, at->d_ih, at->d_hh, type, gates);
     set(out, at->d_ih, at->d_h0, type, state);
@@ -261,16 +305,15 @@ static const ipu_kernel_operand lstm_operands[] = {LAYER_INPUTS,        IPU__OPT
 static const ipu_kernel_operand rnn_grad_operands[]  = {IPU__OPTIONAL("d_y"), IPU__OPTIONAL("d_h_n"),
                                                         IPU__INPUT("w_hh"),   IPU__INPUT("y"),
                                                         IPU__OUTPUT("d_ih"),  IPU__OUTPUT("d_h0")};
-static const ipu_kernel_operand gru_grad_operands[]  = {IPU__OPTIONAL("d_y"), IPU__OPTIONAL("d_h_n"),
-                                                        IPU__INPUT("w_hh"),   IPU__INPUT("y"),
-                                                        IPU__INPUT("gates"),  IPU__OPTIONAL("h0"),
-                                                        IPU__OUTPUT("d_ih"),  IPU__OUTPUT("d_hh"),
-                                                        IPU__OUTPUT("d_h0")};
-static const ipu_kernel_operand lstm_grad_operands[] = {IPU__OPTIONAL("d_y"),   IPU__OPTIONAL("d_h_n"),
-                                                        IPU__OPTIONAL("d_c_n"), IPU__INPUT("w_hh"),
-                                                        IPU__INPUT("gates"),    IPU__INPUT("cells"),
-                                                        IPU__OPTIONAL("c0"),    IPU__OUTPUT("d_ih"),
-                                                        IPU__OUTPUT("d_h0"),    IPU__OUTPUT("d_c0")};
+static const ipu_kernel_operand gru_grad_operands[]  = {IPU__OPTIONAL("d_y"),     IPU__OPTIONAL("d_h_n"),
+                                                        IPU__INPUT("w_hh"),       IPU__INPUT("y"),
+                                                        IPU__INPUT("gates"),      IPU__OPTIONAL("h0"),
+                                                        IPU__OPTIONAL("d_gates"), IPU__OUTPUT("d_ih"),
+                                                        IPU__OUTPUT("d_hh"),      IPU__OUTPUT("d_h0")};
+static const ipu_kernel_operand lstm_grad_operands[] = {
+    IPU__OPTIONAL("d_y"),     IPU__OPTIONAL("d_h_n"), IPU__OPTIONAL("d_c_n"), IPU__INPUT("w_hh"),
+    IPU__INPUT("gates"),      IPU__INPUT("cells"),    IPU__OPTIONAL("c0"),    IPU__OPTIONAL("d_gates"),
+    IPU__OPTIONAL("d_cells"), IPU__OUTPUT("d_ih"),    IPU__OUTPUT("d_h0"),    IPU__OUTPUT("d_c0")};
 
 #define KERNEL(op, meaning, impl)                                                               \
     {                                                                                           \
@@ -278,11 +321,12 @@ static const ipu_kernel_operand lstm_grad_operands[] = {IPU__OPTIONAL("d_y"),   
         .check = ipu__op_check, .ref = meaning, .work = recurrent_work, .plan = recurrent_plan, \
         .implementations = &(impl), .n_implementations = 1                                      \
     }
-#define LAYER(op, inputs, attributes_of, text)                                                       \
-    {                                                                                                \
-        .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),             \
-        .family = "recurrent", .summary = (text), .attributes = attributes_of,                       \
-        .n_attributes = IPU__COUNT(attributes_of), .infer = recurrent_infer, .samples = op##_samples \
+#define LAYER(op, inputs, attributes_of, text)                                                           \
+    {                                                                                                    \
+        .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),                 \
+        .family = "recurrent", .summary = (text), .attributes = attributes_of,                           \
+        .n_attributes = IPU__COUNT(attributes_of), .flags = IPU__OP_GRAD_ONCE, .infer = recurrent_infer, \
+        .samples = op##_samples, .grad = ipu__recurrent_emit_grad, .compose = ipu__recurrent_compose     \
     }
 #define GRAD(op, inputs, attributes_of, text)                                                      \
     {                                                                                              \
@@ -339,7 +383,7 @@ static const char *const lstm_grad_samples[] = {
 
 const ipu_op_def ipu__op_rnn_grad  = GRAD(rnn_grad, 4, rnn_attributes,
                                           "the gradient of rnn before its activations");
-const ipu_op_def ipu__op_gru_grad  = GRAD(gru_grad, 6, back_attributes,
+const ipu_op_def ipu__op_gru_grad  = GRAD(gru_grad, 7, back_attributes,
                                           "the gradient of gru before its activations");
-const ipu_op_def ipu__op_lstm_grad = GRAD(lstm_grad, 7, back_attributes,
+const ipu_op_def ipu__op_lstm_grad = GRAD(lstm_grad, 9, back_attributes,
                                           "the gradient of lstm before its activations");

@@ -18,9 +18,10 @@ typedef struct ipu__recurrent_operands {
 } ipu__recurrent_operands;
 
 /* Those of the gradient ops. `d_ih` and `d_hh` are gradients before the activations, [T,N,G*H]: of what came from
- * x and from h. They differ for gru only; the others have no d_hh. */
+ * x and from h. They differ for gru only; the others have no d_hh. `d_gates` and `d_cells` are for those who use
+ * these outputs themselves; only the reference takes them. */
 typedef struct ipu__recurrent_grad_operands {
-    int d_y, d_h_n, d_c_n, w_hh, y, gates, cells, h0, c0, d_ih, d_hh, d_h0, d_c0;
+    int d_y, d_h_n, d_c_n, w_hh, y, gates, cells, h0, c0, d_gates, d_cells, d_ih, d_hh, d_h0, d_c0;
 } ipu__recurrent_grad_operands;
 
 typedef struct ipu__recurrent {

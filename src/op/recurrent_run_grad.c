@@ -28,7 +28,10 @@ typedef struct areas {
 static bool fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
 {
     (void)cpu_features, (void)n_parts;
-    return call->operand[call->n_operands - 1].type != IPU_DOUBLE;
+    const ipu__recurrent_grad_operands at   = ipu__recurrent_grad_get(call).grad_at;
+    bool                               more = (at.d_gates >= 0 && ipu__kernel_has(call, at.d_gates))
+             || (at.d_cells >= 0 && ipu__kernel_has(call, at.d_cells));
+    return call->operand[call->n_operands - 1].type != IPU_DOUBLE && !more;
 }
 
 static int64_t take(int64_t *total, int64_t n)

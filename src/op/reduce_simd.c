@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { LANES = 32 };
+enum { LANES = 32, SHORT = 16 };
 
 #define LOOPS(name, T, IDENTITY, MAP, FOLD)                                                                \
     static void run_##name(const void *from, int64_t n, void *out)                                         \
@@ -16,6 +16,12 @@ enum { LANES = 32 };
         const T *x = from;                                                                                 \
         T        lane[LANES];                                                                              \
         int64_t  i = 0;                                                                                    \
+        if (n < SHORT) {                                                                                   \
+            T sum = IDENTITY;                                                                              \
+            for (; i < n; i++) sum = FOLD(sum, MAP(x[i]));                                                 \
+            *(T *)out = sum;                                                                               \
+            return;                                                                                        \
+        }                                                                                                  \
         for (int l = 0; l < LANES; l++) lane[l] = IDENTITY;                                                \
         for (; i + LANES <= n; i += LANES)                                                                 \
             for (int l = 0; l < LANES; l++) {                                                              \
@@ -49,8 +55,8 @@ enum { LANES = 32 };
 #define ADD(a, v) ((a) + (v))
 #define MUL(a, v) ((a) * (v))
 /* Of numbers that may be NaN, which stays. */
-#define MAX_NAN(a, v) (((v) > (a)) | ((v) != (v)) ? (v) : (a))
-#define MIN_NAN(a, v) (((v) < (a)) | ((v) != (v)) ? (v) : (a))
+#define MAX_NAN(a, v) ((((v) > (a)) | ((v) != (v))) ? (v) : (a))
+#define MIN_NAN(a, v) ((((v) < (a)) | ((v) != (v))) ? (v) : (a))
 #define MAX(a, v) ((v) > (a) ? (v) : (a))
 #define MIN(a, v) ((v) < (a) ? (v) : (a))
 

@@ -22,6 +22,8 @@ typedef enum ipu__softmax_kind {
 
 typedef struct ipu__softmax_table {
     ipu__softmax_loops at[IPU__N_SOFTMAX_KINDS];
+    /* scale * softmax(x) - less[i]; `less` may be NULL. */
+    void (*scaled)(const float *x, float scale, const float *less, float *out, int64_t n);
 } ipu__softmax_table;
 IPU__SIMD_DECLARE(extern const ipu__softmax_table, ipu__softmax_loops_at)
 

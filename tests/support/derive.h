@@ -61,7 +61,7 @@ static inline double derive_at(ipu_engine *e, const char *name, const double *x,
 static inline void derive_compare(ipu_engine *e, const char *name, const double *x, size_t n,
                                   double tolerance)
 {
-    const double step  = 1e-5;
+    const double step  = 1e-6;
     double      *point = malloc(n * sizeof *point), *d = malloc(n * sizeof *d);
     char         label[64];
     snprintf(label, sizeof label, "d_%s", name);
@@ -81,6 +81,28 @@ static inline void derive_compare(ipu_engine *e, const char *name, const double 
     derive_at(e, name, x, n);
     free(point);
     free(d);
+}
+
+static inline unsigned derive_draw(unsigned *seed, unsigned n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 10) % n;
+}
+
+/* Smooth everywhere, and bounded, so that depth does no harm. */
+static inline ipu_value derive_random_op(ipu_builder *b, unsigned *seed, ipu_value x, ipu_value y)
+{
+    switch (derive_draw(seed, 9)) {
+    case 0: return ipu_add(b, x, y);
+    case 1: return ipu_tanh(b, ipu_mul(b, x, y));
+    case 2: return ipu_sub(b, x, y);
+    case 3: return ipu_tanh(b, x);
+    case 4: return ipu_sigmoid(b, ipu_add(b, x, y));
+    case 5: return ipu_div(b, x, ipu_add(b, ipu_mul(b, y, y), ipu_scalar_like(b, y, 1)));
+    case 6: return ipu_tanh(b, ipu_matmul(b, x, y));
+    case 7: return ipu_mul(b, x, ipu_exp(b, ipu_neg(b, ipu_mul(b, y, y))));
+    default: return ipu_sub(b, x, ipu_reduce_mean(b, y, (int[]){(int)derive_draw(seed, 2)}, 1, true));
+    }
 }
 
 /* Outputs "y" and "d_NAME" of inputs x[0..n), which are double; then all of it compared at points in

@@ -58,7 +58,7 @@ static ipu_value add_input(net *n, ipu_type type, ipu_shape shape, double low, d
 
 ipu_value net_param(net *n, ipu_shape shape, double low, double high)
 {
-    return add_input(n, IPU_FLOAT, shape, low, high, true);
+    return add_input(n, n->type, shape, low, high, true);
 }
 
 ipu_value net_constant(net *n, ipu_type type, ipu_shape shape, double low, double high)
@@ -82,7 +82,7 @@ ipu_value net_pick(net *n, int least_rank, int most_rank)
         ipu_value v    = n->pool[i].v;
         int       rank = ipu_value_rank(v);
         if (rank < least_rank || rank > most_rank || ipu_value_n_elements(v) > NET_MAX_ELEMENTS) continue;
-        if (ipu_value_type(v) == IPU_FLOAT) found[n_found++] = i;
+        if (ipu_value_type(v) == n->type) found[n_found++] = i;
     }
     /* The newest twice as likely, so that networks grow deep. */
     if (n_found > 0 && net_chance(n, 85)) {
@@ -110,7 +110,7 @@ ipu_value net_add(net *n, ipu_value v, const char *format, ...)
 static bool has_result(const net *n)
 {
     for (int i = 0; i < n->n_pool; i++)
-        if (!n->pool[i].is_used && ipu_value_type(n->pool[i].v) == IPU_FLOAT) return true;
+        if (!n->pool[i].is_used && ipu_value_type(n->pool[i].v) == n->type) return true;
     return false;
 }
 
@@ -126,8 +126,8 @@ static void add_loss(net *n)
         ipu_value v = n->pool[i].v;
         if (n->pool[i].is_used) continue;
         n->outputs[n->n_outputs++] = v;
-        if (ipu_value_type(v) != IPU_FLOAT) continue;
-        ipu_value weight = net_constant(n, IPU_FLOAT, ipu_value_shape(v), -1, 1);
+        if (ipu_value_type(v) != n->type) continue;
+        ipu_value weight = net_constant(n, n->type, ipu_value_shape(v), -1, 1);
         ipu_value part   = ipu_reduce_sum(n->b, ipu_mul(n->b, v, weight), NULL, 0, false);
         net_add(n, part, "(v%u * v%u).sum()", v.id, weight.id);
         if (!loss.id) {
@@ -181,9 +181,9 @@ static const net_layer *layer_at(net *n)
     return &table[net_int(n, 0, n_layers - 1)];
 }
 
-void net_build(net *n, uint64_t seed, bool with_model, const char *family)
+void net_build(net *n, uint64_t seed, bool with_model, const char *family, ipu_type type)
 {
-    *n      = (net){.r = {seed}};
+    *n      = (net){.type = type, .r = {seed}};
     n->code = open_memstream(&n->text, &n->text_bytes);
     if (!n->code) abort();
     if (with_model && ipu_model_create(&n->m) != IPU_OK) abort();

@@ -31,7 +31,8 @@ typedef struct net_value {
 
 typedef struct net {
     ipu_builder *b;
-    ipu_model   *m; /* NULL: computed at once */
+    ipu_model   *m;    /* NULL: computed at once */
+    ipu_type     type; /* of all that is not integer */
     test_random  r;
     net_value    pool[NET_MAX_VALUES];
     int          n_pool;
@@ -53,8 +54,9 @@ typedef struct net_layer {
 /* `make` NULL at the end. */
 extern const net_layer net_math_layers[], net_tensor_layers[], net_deep_layers[];
 
-/* `with_model` false: computed at once. `family` NULL: all. Errors are the builder's. */
-void net_build(net *n, uint64_t seed, bool with_model, const char *family);
+/* `with_model` false: computed at once. `family` NULL: all; types but float go with "elementwise" only. Errors are
+ * the builder's. */
+void net_build(net *n, uint64_t seed, bool with_model, const char *family, ipu_type type);
 void net_close(net *n);
 
 /* ---- for layers ---- */

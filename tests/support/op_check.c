@@ -412,11 +412,13 @@ int check_cost(const ipu_op_def *op)
         for (int c = 0; ipu_target_chip_at(c, &chip, &summary) && !bad; c++)
             bad += check_plan(&s, chip, &plan);
         if (is_empty(&s) || grown || bad) continue;
-        const ipu_shape *shape = &s.call.operand[0].shape;
-        for (int d = 0; d < shape->rank && !grown; d++) {
-            int result = shape->dim[d] > 1 ? check_growth(&s, shape->dim[d]) : -1;
-            grown      = result >= 0;
-            bad += result > 0;
+        for (int side = 0; side < 2; side++) { /* ops that make something have nothing to grow but that */
+            ipu_shape shape = s.call.operand[side ? op->n_in : 0].shape;
+            for (int d = 0; d < shape.rank && !grown; d++) {
+                int result = shape.dim[d] > 1 ? check_growth(&s, shape.dim[d]) : -1;
+                grown      = result >= 0;
+                bad += result > 0;
+            }
         }
     }
     if (!bad && !grown) {

@@ -139,7 +139,10 @@ static void run_part(void *data, int part, int n_parts)
 static ipu_status run_call(call *c)
 {
     if (!c->kernel->impl) {
-        c->call->def->ref(c->call, c->operands);
+        const ipu_kernel_def *def    = c->call->def;
+        ipu_status            status = def->examine ? def->examine(c->call, c->operands) : IPU_OK;
+        if (status != IPU_OK) return ipu__fail(status, "kernel \"%s\": %s", def->name, ipu_message());
+        def->ref(c->call, c->operands);
         return IPU_OK;
     }
     if (c->kernel->n_parts > 1)

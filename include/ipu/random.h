@@ -1,0 +1,44 @@
+/* Random numbers: functions of a seed, not of who draws them or in which order.
+ *
+ *     ipu_value seed  = ipu_model_seed(m);                          uint32[2]: {seed, step}
+ *     ipu_value noise = ipu_random_normal(b, seed, IPU_FLOAT, IPU_SHAPE(64, 100), 0, 1);
+ *     ipu_value y     = ipu_dropout(b, x, seed, 0.5);
+ *
+ * An element depends on the seed, the step, the op (each call draws other numbers than those before it in its
+ * builder) and its index: not on threads, tiles or the machine. They come from Philox 4x32-10.
+ */
+#ifndef IPU_RANDOM_H
+#define IPU_RANDOM_H
+
+#include "ipu/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* low <= x < high, in steps of (high - low) / 2^24; rounding to half or bfloat16 may give `high`. */
+ipu_value ipu_random_uniform(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double low,
+                             double high);
+ipu_value ipu_random_normal(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double mean,
+                            double standard_deviation);
+/* 1 with probability p, else 0; of any type. */
+ipu_value ipu_random_bernoulli(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double p);
+/* Whole numbers low <= x < high, at most 2^32 different ones, of an integer type. */
+ipu_value ipu_random_int(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, int64_t low,
+                         int64_t high);
+
+/* 0 with probability p, else x / (1 - p). The gradient draws the same numbers again: nothing is kept. */
+ipu_value ipu_dropout(ipu_builder *b, ipu_value x, ipu_value seed, double p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+#define ipu_random_uniform(...) IPU_AT(ipu_random_uniform(__VA_ARGS__))
+#define ipu_random_normal(...) IPU_AT(ipu_random_normal(__VA_ARGS__))
+#define ipu_random_bernoulli(...) IPU_AT(ipu_random_bernoulli(__VA_ARGS__))
+#define ipu_random_int(...) IPU_AT(ipu_random_int(__VA_ARGS__))
+#define ipu_dropout(...) IPU_AT(ipu_dropout(__VA_ARGS__))
+#endif
+#endif

@@ -1,0 +1,203 @@
+/* Depthwise convolutions: every group has one channel, so that taps are added up one plane at a time.
+ *
+ * Outputs are computed as they would lie in the plane, which is one long run, and cropped; d_y is laid out so
+ * with zeros between its rows.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "op/conv_depthwise.h"
+#include "op/conv_columns.h"
+#include "op/xsmm.h"
+
+typedef struct state {
+    ipu__columns columns;
+} state;
+
+bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+{
+    (void)cpu_features, (void)n_parts;
+    ipu__conv c = ipu__conv_get(call);
+    if (c.in != 1 || c.groups < 2 || call->operand[0].type == IPU_DOUBLE) return false;
+    return c.n > 0 && c.out > 0 && ipu__conv_volume(c.y) > 0 && ipu__conv_volume(c.x) > 0
+        && ipu__conv_volume(c.k) > 0;
+}
+
+/* A plane, outputs as they lie in it, a row of outputs, taps of one kernel. */
+typedef struct room {
+    int64_t flat, taps, n;
+} room;
+
+static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
+
+static room get_room(const ipu__columns *s)
+{
+    room r = {.flat = line_up(s->plane)};
+    r.taps = r.flat + line_up(s->flat);
+    r.n    = r.taps + line_up(s->n_taps);
+    return r;
+}
+
+size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+{
+    (void)n_parts;
+    ipu__conv    c = ipu__conv_get(call);
+    ipu__columns s;
+    if (ipu__columns_init(&s, &c, call->operand[0].type) != IPU_OK) return SIZE_MAX;
+    size_t bytes = (size_t)get_room(&s).n * sizeof(float);
+    ipu__columns_fini(&s);
+    return bytes;
+}
+
+ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+{
+    (void)n_parts;
+    ipu__conv c = ipu__conv_get(call);
+    state    *s = ipu__alloc_zeroed(sizeof *s);
+    *out        = NULL;
+    if (!s) return ipu__fail_memory();
+    ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[0].type);
+    if (status == IPU_OK)
+        *out = s;
+    else
+        ipu__free(s);
+    return status;
+}
+
+void ipu__conv_depthwise_release(void *prepared)
+{
+    state *s = prepared;
+    if (!s) return;
+    ipu__columns_fini(&s->columns);
+    ipu__free(s);
+}
+
+/* ---- rows of outputs ---- */
+
+typedef struct job {
+    const ipu__columns       *s;
+    const ipu__columns_loops *loops;
+    int64_t                   bytes;
+    float                    *plane, *flat, *taps;
+} job;
+
+static job make_job(const state *s, float *scratch)
+{
+    room r = get_room(&s->columns);
+    return (job){.s     = &s->columns,
+                 .loops = &IPU__SIMD_PICK(ipu__columns_loops_at),
+                 .bytes = (int64_t)ipu_type_size(s->columns.type),
+                 .plane = scratch,
+                 .flat  = scratch + r.flat,
+                 .taps  = scratch + r.taps};
+}
+
+static int64_t flat_row(const ipu__columns *s, int64_t i)
+{
+    return (i / s->c.y[1] * s->pitch[1] + i % s->c.y[1]) * s->pitch[2];
+}
+
+/* Outputs, from where they lie in the plane to rows of y. */
+static void crop(const job *j, char *y)
+{
+    const ipu__columns *s = j->s;
+    for (int64_t i = 0; i < s->c.y[0] && s->type == IPU_FLOAT; i++)
+        j->loops->copy_rows(j->flat + i * s->pitch[1] * s->pitch[2], s->pitch[2],
+                            (float *)y + i * s->c.y[1] * s->c.y[2], s->c.y[2], s->c.y[1], s->c.y[2]);
+    for (int64_t i = 0; i < s->c.y[0] * s->c.y[1] && s->type != IPU_FLOAT; i++)
+        ipu__from_floats(s->type, j->flat + flat_row(s, i), y + i * s->c.y[2] * j->bytes, s->c.y[2]);
+}
+
+static void uncrop(const job *j, const char *y)
+{
+    const ipu__columns *s = j->s;
+    memset(j->flat, 0, (size_t)s->flat * sizeof *j->flat);
+    for (int64_t i = 0; i < s->c.y[0] && s->type == IPU_FLOAT; i++)
+        j->loops->copy_rows((const float *)y + i * s->c.y[1] * s->c.y[2], s->c.y[2],
+                            j->flat + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->c.y[1], s->c.y[2]);
+    for (int64_t i = 0; i < s->c.y[0] * s->c.y[1] && s->type != IPU_FLOAT; i++)
+        ipu__to_floats(s->type, y + i * s->c.y[2] * j->bytes, j->flat + flat_row(s, i), s->c.y[2]);
+}
+
+static const float *get_plane(const job *j, const char *x)
+{
+    if (j->s->in_place) return (const float *)x;
+    ipu__columns_stage(j->s, x, 1, j->plane);
+    return j->plane;
+}
+
+static void get_taps(const job *j, const void *w, int64_t channel)
+{
+    ipu__to_floats(j->s->type, (const char *)w + channel * j->s->n_taps * j->bytes, j->taps, j->s->n_taps);
+}
+
+/* ---- the three ops; parts share out images and channels ---- */
+
+ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                           void *scratch, int part, int n_parts)
+{
+    job                 j = make_job(prepared, scratch);
+    const ipu__columns *s = j.s;
+    int64_t             m = s->c.out, volume = ipu__conv_volume(s->c.x);
+    ipu_interval        range = ipu__op_part(s->c.n * s->c.groups, 1, part, n_parts);
+    for (int64_t i = range.begin; i < range.end; i++) {
+        const float *x = get_plane(&j, (const char *)operand[IPU__CONV_X] + i * volume * j.bytes);
+        for (int64_t o = 0; o < m; o++) {
+            int64_t channel = i % s->c.groups * m + o;
+            float   bias    = 0;
+            if (ipu__kernel_has(call, IPU__CONV_BIAS))
+                ipu__to_floats(s->type, (const char *)operand[IPU__CONV_BIAS] + channel * j.bytes, &bias, 1);
+            get_taps(&j, operand[IPU__CONV_W], channel);
+            for (int64_t l = 0; l < s->flat; l++) j.flat[l] = bias;
+            j.loops->add_taps(x, s->tap, j.taps, s->n_taps, j.flat, s->flat);
+            crop(&j, (char *)operand[IPU__CONV_OUT] + (i * m + o) * s->n_outputs * j.bytes);
+        }
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__conv_depthwise_input_grad_run(const ipu_kernel_call *call, void *prepared,
+                                              void *const *operand, void *scratch, int part, int n_parts)
+{
+    (void)call;
+    job                 j = make_job(prepared, scratch);
+    const ipu__columns *s = j.s;
+    int64_t             m = s->c.out, volume = ipu__conv_volume(s->c.x);
+    ipu_interval        range = ipu__op_part(s->c.n * s->c.groups, 1, part, n_parts);
+    for (int64_t i = range.begin; i < range.end; i++) {
+        char  *dx    = (char *)operand[IPU__CONV_INPUT_GRAD_OUT] + i * volume * j.bytes;
+        float *plane = s->in_place ? (float *)dx : j.plane;
+        memset(plane, 0, (size_t)s->plane * sizeof *plane);
+        for (int64_t o = 0; o < m; o++) {
+            uncrop(&j, (const char *)operand[IPU__CONV_INPUT_GRAD_DY] + (i * m + o) * s->n_outputs * j.bytes);
+            get_taps(&j, operand[IPU__CONV_INPUT_GRAD_W], i % s->c.groups * m + o);
+            j.loops->spread_taps(plane, s->tap, j.taps, s->n_taps, j.flat, s->flat);
+        }
+        if (!s->in_place) ipu__columns_unstage(s, plane, 1, dx);
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__conv_depthwise_weight_grad_run(const ipu_kernel_call *call, void *prepared,
+                                               void *const *operand, void *scratch, int part, int n_parts)
+{
+    (void)call;
+    job                 j = make_job(prepared, scratch);
+    const ipu__columns *s = j.s;
+    int64_t             m = s->c.out, volume = ipu__conv_volume(s->c.x), channels = s->c.groups * m;
+    ipu_interval        range = ipu__op_part(channels, 1, part, n_parts);
+    for (int64_t o = range.begin; o < range.end; o++) {
+        memset(j.taps, 0, (size_t)s->n_taps * sizeof *j.taps);
+        for (int64_t i = 0; i < s->c.n; i++) {
+            int64_t      plane = i * s->c.groups + o / m;
+            const float *x     = get_plane(&j, (const char *)operand[IPU__CONV_WEIGHT_GRAD_X]
+                                                   + plane * volume * j.bytes);
+            uncrop(&j, (const char *)operand[IPU__CONV_WEIGHT_GRAD_DY]
+                           + (i * channels + o) * s->n_outputs * j.bytes);
+            for (int64_t t = 0; t < s->n_taps; t++) j.taps[t] += j.loops->dot(x + s->tap[t], j.flat, s->flat);
+        }
+        ipu__from_floats(s->type, j.taps,
+                         (char *)operand[IPU__CONV_WEIGHT_GRAD_OUT] + o * s->n_taps * j.bytes, s->n_taps);
+    }
+    return IPU_OK;
+}

@@ -1,0 +1,122 @@
+/* The loops of convolutions that are not products: rows gathered, added up, and taps of one channel. */
+#include <string.h>
+
+#include "base/simd.h"
+#include "op/conv_columns.h"
+
+/* Rows are short and their lengths odd: a last vector overlaps the one before. */
+static inline void copy(const float *from, float *to, int64_t n)
+{
+    int64_t i = 0;
+    if (n >= 16) {
+        for (; i + 16 <= n; i += 16) memcpy(to + i, from + i, 16 * sizeof *to);
+        if (i < n) memcpy(to + n - 16, from + n - 16, 16 * sizeof *to);
+    } else if (n >= 8) {
+        memcpy(to, from, 8 * sizeof *to);
+        memcpy(to + n - 8, from + n - 8, 8 * sizeof *to);
+    } else if (n >= 4) {
+        memcpy(to, from, 4 * sizeof *to);
+        memcpy(to + n - 4, from + n - 4, 4 * sizeof *to);
+    } else {
+        for (; i < n; i++) to[i] = from[i];
+    }
+}
+
+static void gather(const ipu__columns *s, const float *planes, int64_t row, int64_t n_rows,
+                   const ipu__column_run *runs, int n_runs, float *to, int64_t to_ld)
+{
+    int64_t channel = row / s->n_taps, t = row % s->n_taps;
+    for (int64_t i = 0; i < n_rows; i++) {
+        const float *from = planes + channel * s->plane + s->tap[t];
+        for (int r = 0; r < n_runs; r++)
+            copy(from + runs[r].from, to + i * to_ld + runs[r].to, runs[r].length);
+        if (++t == s->n_taps) {
+            t = 0;
+            channel++;
+        }
+    }
+}
+
+static inline void add(const float *restrict from, float *restrict to, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int l = 0; l < 16; l++) to[i + l] += from[i + l];
+    for (; i + 4 <= n; i += 4)
+        for (int l = 0; l < 4; l++) to[i + l] += from[i + l];
+    for (; i < n; i++) to[i] += from[i];
+}
+
+static void scatter(const ipu__columns *s, float *planes, int64_t row, int64_t n_rows,
+                    const ipu__column_run *runs, int n_runs, const float *from, int64_t from_ld)
+{
+    int64_t channel = row / s->n_taps, t = row % s->n_taps;
+    for (int64_t i = 0; i < n_rows; i++) {
+        float *to = planes + channel * s->plane + s->tap[t];
+        for (int r = 0; r < n_runs; r++)
+            add(from + i * from_ld + runs[r].to, to + runs[r].from, runs[r].length);
+        if (++t == s->n_taps) {
+            t = 0;
+            channel++;
+        }
+    }
+}
+
+static void copy_rows(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t n_rows,
+                      int64_t n_columns)
+{
+    for (int64_t i = 0; i < n_rows; i++) copy(from + i * from_ld, to + i * to_ld, n_columns);
+}
+
+/* 16 floats anywhere, in as many registers as that takes. */
+typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
+
+/* Not functions: those could not pass such values the same way at every level. */
+#define LOAD(from) (*(const lanes *)(from))
+#define STORE(to) (*(lanes *)(to))
+
+static void add_taps(const float *restrict x, const int64_t *tap, const float *w, int64_t n_taps,
+                     float *restrict y, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        lanes a = LOAD(y + i), b = LOAD(y + i + 16);
+        for (int64_t t = 0; t < n_taps; t++) {
+            a += w[t] * LOAD(x + tap[t] + i);
+            b += w[t] * LOAD(x + tap[t] + i + 16);
+        }
+        STORE(y + i)      = a;
+        STORE(y + i + 16) = b;
+    }
+    for (; i < n; i++)
+        for (int64_t t = 0; t < n_taps; t++) y[i] += w[t] * x[tap[t] + i];
+}
+
+static void spread_taps(float *restrict x, const int64_t *tap, const float *w, int64_t n_taps,
+                        const float *restrict y, int64_t n)
+{
+    for (int64_t t = 0; t < n_taps; t++) {
+        float  *to = x + tap[t], factor = w[t];
+        int64_t i = 0;
+        for (; i + 16 <= n; i += 16) STORE(to + i) = LOAD(to + i) + factor * LOAD(y + i);
+        for (; i < n; i++) to[i] += factor * y[i];
+    }
+}
+
+static float dot(const float *restrict a, const float *restrict b, int64_t n)
+{
+    float   sum[16], rest = 0;
+    lanes   s[4] = {{0}, {0}, {0}, {0}};
+    int64_t i    = 0;
+    for (; i + 64 <= n; i += 64)
+        for (int l = 0; l < 4; l++) s[l] += LOAD(a + i + 16 * l) * LOAD(b + i + 16 * l);
+    for (; i + 16 <= n; i += 16) s[0] += LOAD(a + i) * LOAD(b + i);
+    for (; i < n; i++) rest += a[i] * b[i];
+    STORE(sum) = (s[0] + s[1]) + (s[2] + s[3]);
+    for (int width = 8; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) sum[l] += sum[l + width];
+    return sum[0] + rest;
+}
+
+const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows,
+                                                             add_taps, spread_taps, dot};

@@ -1,0 +1,191 @@
+/* Normalisation: values worked out by hand, numbers far from 0, running statistics, gradients in half. */
+#include "op/call_test.h"
+#include "op/graph_test.h"
+
+#include <stdio.h>
+
+#include "ipu/norm.h"
+
+static ipu_attribute epsilon(double value) { return IPU_FLOAT_ATTRIBUTE("epsilon", value); }
+
+static void rows_have_mean_0_and_variance_1(void **unused)
+{
+    (void)unused;
+    ipu_attribute e    = epsilon(0.75);
+    call_input    in[] = {{IPU_FLOAT, {2, {2, 4}}, CALL_VALUES(1, 2, 3, 4, 5, 5, 5, 5)},
+                          {IPU_FLOAT, {1, {4}}, CALL_VALUES(1, 1, 2, 2)},
+                          {IPU_FLOAT, {1, {4}}, CALL_VALUES(0, 1, 0, 0)}};
+    double        s    = 1 / sqrt(1.25 + 0.75);
+    call_expect("layer_norm", &e, 1, in, 3, 0, CALL_VALUES(-1.5 * s, -0.5 * s + 1, s, 3 * s, 0, 1, 0, 0));
+    call_expect("layer_norm", &e, 1, in, 3, 1, CALL_VALUES(2.5, 5));
+    call_expect("layer_norm", &e, 1, in, 3, 2, CALL_VALUES(1.25, 0));
+    call_expect("layer_norm", &e, 1, in, 1, 0, CALL_VALUES(-1.5 * s, -0.5 * s, 0.5 * s, 1.5 * s, 0, 0, 0, 0));
+    double r = 1 / sqrt(7.5 + 0.75), q = 5 / sqrt(25.75);
+    call_expect("rms_norm", &e, 1, in, 2, 0, CALL_VALUES(r, 2 * r, 6 * r, 8 * r, q, q, 2 * q, 2 * q));
+    call_expect("rms_norm", &e, 1, in, 2, 1, CALL_VALUES(7.5, 25));
+}
+
+/* 2 images of 2 channels of 2. */
+static const double eight[] = {1, 3, 0, 8, -2, 2, 4, 4};
+
+static void units_are_channels_groups_or_images(void **unused)
+{
+    (void)unused;
+    ipu_attribute by_image[]   = {epsilon(0), IPU_INT_ATTRIBUTE("groups", 1)};
+    ipu_attribute by_channel[] = {epsilon(0), IPU_INT_ATTRIBUTE("groups", 2)};
+    ipu_attribute zero         = epsilon(0);
+    call_input    in[]         = {{IPU_FLOAT, {3, {2, 2, 2}}, eight}};
+    call_expect("batch_norm", &zero, 1, in, 1, 1, CALL_VALUES(1, 4));
+    call_expect("batch_norm", &zero, 1, in, 1, 2, CALL_VALUES(3.5, 8));
+    double a = 1 / sqrt(3.5), b = 1 / sqrt(8);
+    call_expect("batch_norm", &zero, 1, in, 1, 0, CALL_VALUES(0, 2 * a, -4 * b, 4 * b, -3 * a, a, 0, 0));
+    call_expect("group_norm", by_image, 2, in, 1, 1, CALL_VALUES(3, 2));
+    call_expect("group_norm", by_image, 2, in, 1, 2, CALL_VALUES(9.5, 6));
+    call_expect("group_norm", by_channel, 2, in, 1, 1, CALL_VALUES(2, 4, 0, 4));
+    call_expect("group_norm", by_channel, 2, in, 1, 2, CALL_VALUES(1, 16, 4, 0));
+}
+
+/* In float the mean of squares less the square of the mean would be nothing but rounding. */
+static void numbers_far_from_0_keep_their_variance(void **unused)
+{
+    (void)unused;
+    enum { N = 10000 };
+    double *x = malloc(N * sizeof *x);
+    assert_non_null(x);
+    for (int i = 0; i < N; i++) x[i] = 20000 + i % 4;
+    static const char *const ops[]    = {"layer_norm", "group_norm", "batch_norm", "batch_norm"};
+    static const ipu_shape   shapes[] = {{2, {1, N}}, {3, {1, 1, N}}, {3, {1, 1, N}}, {2, {N, 1}}};
+    for (int i = 0; i < 4; i++) {
+        ipu_attribute groups = IPU_INT_ATTRIBUTE("groups", 1);
+        call_input    in     = {IPU_FLOAT, shapes[i], x};
+        call_made     made   = call_make(ops[i], &groups, i == 1, &in, 1, IPU_FLOAT);
+        call_check(&made, 1);
+        assert_true(fabs((double)*(float *)made.data[5] - 1.25) < 1e-4);
+        call_run(&made.call, &made.call.def->implementations[0], made.data, 1);
+        assert_true(fabs((double)*(float *)made.data[4] - 20001.5) < 0.01);
+        assert_true(fabs((double)*(float *)made.data[5] - 1.25) < 1e-4);
+        call_free(&made);
+    }
+    free(x);
+}
+
+static void implementations_agree_and_parts_make_no_difference(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *op;
+        ipu_shape   x, stat, weight;
+        int64_t     groups; /* 0: none */
+    } cases[] = {
+        {"layer_norm", {2, {70, 300}}, {1, {70}}, {1, {300}}, 0},
+        {"layer_norm", {2, {3, 9000}}, {1, {3}}, {1, {9000}}, 0},
+        {"rms_norm", {3, {2, 9, 33}}, {2, {2, 9}}, {1, {33}}, 0},
+        {"group_norm", {4, {3, 6, 70, 71}}, {2, {3, 3}}, {1, {6}}, 3},
+        {"group_norm", {2, {5, 6}}, {2, {5, 2}}, {1, {6}}, 2},
+        {"batch_norm", {2, {50, 300}}, {1, {300}}, {1, {300}}, 0},
+        {"batch_norm", {4, {7, 90, 3, 3}}, {1, {90}}, {1, {90}}, 0},
+        {"batch_norm", {4, {5, 3, 70, 70}}, {1, {3}}, {1, {3}}, 0},
+    };
+    static const ipu_type types[] = {IPU_FLOAT, IPU_HALF, IPU_BFLOAT16, IPU_DOUBLE};
+    for (size_t c = 0; c < IPU__COUNT(cases); c++)
+        for (size_t t = 0; t < IPU__COUNT(types); t++) {
+            ipu_attribute groups = IPU_INT_ATTRIBUTE("groups", cases[c].groups);
+            bool          is_rms = strcmp(cases[c].op, "rms_norm") == 0;
+            call_input    x = {IPU_FLOAT, cases[c].x, NULL}, w = {IPU_FLOAT, cases[c].weight, NULL};
+            call_input    forward[] = {x, w, w};
+            call_made     made = call_make(cases[c].op, &groups, cases[c].groups > 0, forward, is_rms ? 2 : 3,
+                                           types[t]);
+            call_check(&made, 4);
+            char grad[32];
+            snprintf(grad, sizeof grad, "%s_grad", cases[c].op);
+            int64_t n   = ipu__op_n_elements(&cases[c].stat);
+            double *var = malloc((size_t)n * sizeof *var);
+            assert_non_null(var);
+            for (int64_t i = 0; i < n; i++) var[i] = 0.5 + 0.01 * (double)i;
+            call_input mean = {IPU_DOUBLE, cases[c].stat, NULL}, square = {IPU_DOUBLE, cases[c].stat, var};
+            call_input backward[] = {x, x, mean, square, w}, rms_backward[] = {x, x, square, w};
+            call_made  back = call_make(grad, &groups, cases[c].groups > 0, is_rms ? rms_backward : backward,
+                                       is_rms ? 4 : 5, types[t]);
+            call_check(&back, 300);
+            free(var);
+            call_free(&made);
+            call_free(&back);
+        }
+}
+
+static ipu_batch_norm_result batch(graph_bench *t, bool training)
+{
+    *t               = graph_start();
+    ipu_value x      = graph_floats(t, IPU_SHAPE(2, 2, 2), eight);
+    ipu_value weight = graph_floats(t, IPU_SHAPE(2), (double[]){2, 1});
+    ipu_value bias   = graph_floats(t, IPU_SHAPE(2), (double[]){0, 1});
+    ipu_value mean   = graph_floats(t, IPU_SHAPE(2), (double[]){0, 10});
+    ipu_value var    = graph_floats(t, IPU_SHAPE(2), (double[]){1, 4});
+    return ipu_batch_norm(t->b, x, weight, bias, mean, var,
+                          (ipu_batch_norm_options){.training = training, .momentum = 0.25, .epsilon = 1e-9});
+}
+
+static void running_statistics_move_as_in_pytorch(void **unused)
+{
+    (void)unused;
+    graph_bench           t;
+    double                a = 2 / sqrt(3.5), b = 1 / sqrt(8);
+    ipu_batch_norm_result r = batch(&t, true);
+    graph_expect(&t, r.mean, GRAPH_VALUES(0.25 * 1, 10 + 0.25 * (4 - 10)));
+    r = batch(&t, true);
+    graph_expect(&t, r.var, GRAPH_VALUES(1 + 0.25 * (3.5 * 4 / 3 - 1), 4 + 0.25 * (8.0 * 4 / 3 - 4)));
+    r = batch(&t, true);
+    graph_expect(&t, r.y, GRAPH_VALUES(0, 2 * a, 1 - 4 * b, 1 + 4 * b, -3 * a, a, 1, 1));
+    r = batch(&t, false);
+    graph_expect(&t, r.y, GRAPH_VALUES(2, 6, -4, 0, -4, 4, -2, -2));
+    r = batch(&t, false);
+    graph_expect(&t, r.var, GRAPH_VALUES(1, 4));
+}
+
+static void compositions_are_what_they_say(void **unused)
+{
+    (void)unused;
+    graph_bench t = graph_start();
+    ipu_value   x = graph_floats(&t, IPU_SHAPE(2, 2, 2), eight);
+    graph_expect(&t, ipu_instance_norm(t.b, x, IPU_NO_VALUE, IPU_NO_VALUE, 1e-12),
+                 GRAPH_VALUES(-1, 1, -1, 1, -1, 1, 0, 0));
+    t = graph_start();
+    x = graph_floats(&t, IPU_SHAPE(2, 2), (double[]){3, 4, 0, 0});
+    graph_expect(&t, ipu_l2_normalize(t.b, x, -1, 1e-12), GRAPH_VALUES(0.6, 0.8, 0, 0));
+}
+
+static void what_does_not_fit_is_refused(void **unused)
+{
+    (void)unused;
+    ipu_value   none = IPU_NO_VALUE;
+    graph_bench t    = graph_start();
+    ipu_value   x    = graph_floats(&t, IPU_SHAPE(2, 2, 2), eight);
+    graph_refused(&t, ipu_layer_norm(t.b, x, none, none, 4, 1e-5),
+                  "n_dims = 4: expected 1 to the rank of \"x\"");
+    t = graph_start();
+    x = graph_floats(&t, IPU_SHAPE(2, 2, 2), eight);
+    graph_refused(&t, ipu_group_norm(t.b, x, none, none, 3, 1e-5),
+                  "groups = 3 does not divide the 2 channels");
+    t = graph_start();
+    x = graph_floats(&t, IPU_SHAPE(2, 2, 2), eight);
+    graph_refused(&t, ipu_layer_norm(t.b, x, graph_floats(&t, IPU_SHAPE(3), eight), none, 1, 1e-5),
+                  "\"weight\" must have shape [2], found float[3]");
+    t = graph_start();
+    x = graph_floats(&t, IPU_SHAPE(1, 8), eight);
+    ipu_batch_norm(t.b, x, none, none, none, none, (ipu_batch_norm_options){.training = true});
+    graph_refused(&t, ipu_layer_norm(t.b, x, none, none, 1, 1e-5), "has one value in each channel");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_have_mean_0_and_variance_1),
+        cmocka_unit_test(units_are_channels_groups_or_images),
+        cmocka_unit_test(numbers_far_from_0_keep_their_variance),
+        cmocka_unit_test(implementations_agree_and_parts_make_no_difference),
+        cmocka_unit_test(running_statistics_move_as_in_pytorch),
+        cmocka_unit_test(compositions_are_what_they_say),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* Pooling of one plane of floats, tap by tap over rows of the output: rows are what vectorises. */
+#include <math.h>
+
+#include "op/pool.h"
+
+/* Rows of the input that tap (d, h) of the windows of output row (od, oh) meets; false: padding. */
+static bool input_row(const ipu__pool *p, const int64_t o[2], const int64_t tap[2], int64_t *row)
+{
+    int64_t at[2];
+    for (int i = 0; i < 2; i++) {
+        at[i] = o[i] * p->axis[i].stride - p->axis[i].begin + tap[i] * p->axis[i].dilation;
+        if (at[i] < 0 || at[i] >= p->axis[i].in) return false;
+    }
+    *row = (at[0] * p->axis[1].in + at[1]) * p->axis[2].in;
+    return true;
+}
+
+/* One tap along a row: x[o * stride + shift] for o in [lo, hi). */
+static void max_tap(const float *restrict x, int64_t stride, int64_t shift, int32_t first, int64_t lo,
+                    int64_t hi, float *restrict y, int32_t *restrict indices)
+{
+    for (int64_t o = lo; o < hi; o++) {
+        float v    = x[o * stride + shift];
+        bool  wins = v > y[o] || v != v;
+        y[o]       = wins ? v : y[o];
+        indices[o] = wins ? first + (int32_t)(o * stride) : indices[o];
+    }
+}
+
+/* The same for neighbours two apart, which compilers know how to load. */
+static void max_tap2(const float *restrict x, int32_t first, int64_t n, float *restrict y,
+                     int32_t *restrict indices)
+{
+    for (int64_t o = 0; o < n; o++) {
+        float v    = x[2 * o];
+        bool  wins = v > y[o] || v != v;
+        y[o]       = wins ? v : y[o];
+        indices[o] = wins ? first + (int32_t)(2 * o) : indices[o];
+    }
+}
+
+static void max_row(const ipu__pool *p, const float *x, const int64_t o[2], float *y, int32_t *indices)
+{
+    const ipu__pool_axis *w = &p->axis[2];
+    for (int64_t i = 0; i < w->out; i++) {
+        y[i]       = -INFINITY;
+        indices[i] = -1;
+    }
+    for (int64_t d = 0; d < p->axis[0].kernel; d++)
+        for (int64_t h = 0; h < p->axis[1].kernel; h++) {
+            int64_t row, lo, hi;
+            if (!input_row(p, o, (int64_t[]){d, h}, &row)) continue;
+            for (int64_t k = 0; k < w->kernel; k++) {
+                int64_t shift = k * w->dilation - w->begin;
+                int32_t first = (int32_t)(row + shift);
+                ipu__pool_valid(w, k, &lo, &hi);
+                if (w->stride == 2)
+                    max_tap2(x + row + shift + 2 * lo, first + (int32_t)(2 * lo), hi - lo, y + lo,
+                             indices + lo);
+                else
+                    max_tap(x + row, w->stride, shift, first, lo, hi, y, indices);
+            }
+        }
+}
+
+static void max(const ipu__pool *p, const float *x, float *y, int32_t *indices)
+{
+    int64_t n = p->axis[2].out;
+    for (int64_t d = 0; d < p->axis[0].out; d++)
+        for (int64_t h = 0; h < p->axis[1].out; h++) {
+            int64_t at = (d * p->axis[1].out + h) * n;
+            max_row(p, x, (int64_t[]){d, h}, y + at, indices + at);
+        }
+}
+
+static float share(const ipu__pool *p, const int64_t o[2])
+{
+    return (float)(ipu__pool_count(&p->axis[0], o[0], p->include_padding)
+                   * ipu__pool_count(&p->axis[1], o[1], p->include_padding));
+}
+
+static void average_row(const ipu__pool *p, const float *x, const int64_t o[2], float *restrict y)
+{
+    const ipu__pool_axis *w = &p->axis[2];
+    for (int64_t i = 0; i < w->out; i++) y[i] = 0;
+    for (int64_t d = 0; d < p->axis[0].kernel; d++)
+        for (int64_t h = 0; h < p->axis[1].kernel; h++) {
+            int64_t row, lo, hi;
+            if (!input_row(p, o, (int64_t[]){d, h}, &row)) continue;
+            for (int64_t k = 0; k < w->kernel; k++) {
+                const float *restrict from = x + row + k * w->dilation - w->begin;
+                ipu__pool_valid(w, k, &lo, &hi);
+                for (int64_t i = lo; i < hi; i++) y[i] += from[i * w->stride];
+            }
+        }
+    float rows = share(p, o);
+    for (int64_t i = 0; i < w->out; i++) y[i] /= rows * (float)ipu__pool_count(w, i, p->include_padding);
+}
+
+static void average(const ipu__pool *p, const float *x, float *y)
+{
+    for (int64_t d = 0; d < p->axis[0].out; d++)
+        for (int64_t h = 0; h < p->axis[1].out; h++)
+            average_row(p, x, (int64_t[]){d, h}, y + (d * p->axis[1].out + h) * p->axis[2].out);
+}
+
+static void average_grad_row(const ipu__pool *p, const float *dy, const int64_t o[2], float *dx)
+{
+    const ipu__pool_axis *w    = &p->axis[2];
+    float                 rows = share(p, o);
+    for (int64_t i = 0; i < w->out; i++) {
+        float   part  = dy[i] / (rows * (float)ipu__pool_count(w, i, p->include_padding));
+        int64_t begin = i * w->stride - w->begin, first = begin < 0 ? 0 : begin, end = begin + w->kernel;
+        if (end > w->in) end = w->in;
+        for (int64_t d = 0; d < p->axis[0].kernel; d++)
+            for (int64_t h = 0; h < p->axis[1].kernel; h++) {
+                int64_t row;
+                if (!input_row(p, o, (int64_t[]){d, h}, &row)) continue;
+                for (int64_t k = first; k < end; k++) dx[row + k] += part;
+            }
+    }
+}
+
+static void average_grad(const ipu__pool *p, const float *dy, float *dx)
+{
+    for (int64_t d = 0; d < p->axis[0].out; d++)
+        for (int64_t h = 0; h < p->axis[1].out; h++)
+            average_grad_row(p, dy + (d * p->axis[1].out + h) * p->axis[2].out, (int64_t[]){d, h}, dx);
+}
+
+const ipu__pool_loops IPU__SIMD(ipu__pool_loops_of) = {max, average, average_grad};
