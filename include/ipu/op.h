@@ -10,6 +10,7 @@
 #define IPU_OP_H
 
 #include "ipu/builder.h"
+#include "ipu/attention.h"
 #include "ipu/conv.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"

@@ -35,7 +35,7 @@ typedef struct ipu_sgd_options {
 ipu_optimized ipu_sgd_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                            ipu_value step, ipu_value momentum, ipu_sgd_options options);
 
-/* Zero: torch's default (0.9, 0.999, 1e-8). Weight decay has none: 0 is 0. */
+/* Zero: torch's default (0.9, 0.999, 1e-8; for LAMB epsilon 1e-6). Weight decay has none: 0 is 0. */
 typedef struct ipu_adam_options {
     double beta1, beta2, epsilon, weight_decay;
 } ipu_adam_options;
@@ -70,6 +70,12 @@ typedef struct ipu_adagrad_options {
 ipu_optimized ipu_adagrad_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                                ipu_value step, ipu_value sum, ipu_adagrad_options options);
 
+/* LAMB (You et al. 2019), algorithm 2 with bias correction: r = mean^ / (sqrt(square^) + epsilon)
+ * + weight_decay * parameter, and a step of rate * |parameter| / |r| * r; the quotient of norms is 1 where
+ * either is 0. It is what NVIDIA's FusedLAMB does with use_nvlamb, without its clipping of the gradient. */
+ipu_optimized ipu_lamb_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                            ipu_value step, ipu_value mean, ipu_value square, ipu_adam_options options);
+
 #ifdef __cplusplus
 }
 #endif
@@ -83,5 +89,6 @@ IPU_LEFT(ipu_optimized, ipu_optimized)
 #define ipu_adamax_step(...) IPU_AT_STEP(ipu_adamax_step(__VA_ARGS__))
 #define ipu_rmsprop_step(...) IPU_AT_STEP(ipu_rmsprop_step(__VA_ARGS__))
 #define ipu_adagrad_step(...) IPU_AT_STEP(ipu_adagrad_step(__VA_ARGS__))
+#define ipu_lamb_step(...) IPU_AT_STEP(ipu_lamb_step(__VA_ARGS__))
 #endif
 #endif

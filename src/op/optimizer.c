@@ -110,6 +110,7 @@ static const rule rules[] = {
     {&ipu__op_rmsprop,        rmsprop_one, LOOP(rmsprop),  2,  -1,   3,  3, 1,     false,    16,   65},
     {&ipu__op_adagrad,        adagrad_one, LOOP(adagrad),  2,   3,   4,  1, 1,     false,     9,   41},
     {&ipu__op_lamb_direction, lamb_one,    LOOP(lamb),     -1,   2,   3,  2, 2,     true,     14,   62},
+    {&ipu__op_lamb,           NULL,        0,              2,   3,   4,  2, 2,     false,     0,    0}, /* no kernel */
 };
 /* clang-format on */
 
@@ -364,7 +365,7 @@ static const ipu_kernel_impl implementations[] = {
         FLOAT("beta2", 0.999, "what the mean of squares keeps of itself"), \
         FLOAT("epsilon", epsilon, "added to what is divided by")
 
-#define RECORD(op, inputs, infer_fn, text)                                                         \
+#define RECORD(op, inputs, infer_fn, taken_apart, text)                                            \
     {                                                                                              \
         .kernel = {.name              = #op,                                                       \
                    .operands          = op##_operands,                                             \
@@ -376,7 +377,8 @@ static const ipu_kernel_impl implementations[] = {
                    .implementations   = implementations,                                           \
                    .n_implementations = 1},                                                        \
         .n_in = (inputs), .family = "optimizer", .summary = (text), .attributes = op##_attributes, \
-        .n_attributes = IPU__COUNT(op##_attributes), .infer = infer_fn, .samples = op##_samples    \
+        .n_attributes = IPU__COUNT(op##_attributes), .infer = infer_fn, .compose = taken_apart,    \
+        .samples = op##_samples                                                                    \
     }
 
 static const ipu_kernel_operand sgd_operands[]   = {IPU__INPUT("parameter"),
@@ -403,7 +405,7 @@ static const char *const sgd_samples[] = {
     "bfloat16[33], float[33], float[]{0.1,0.2}, none, float[33]; momentum=0",
     "float[300,100], float[300,100], float[]{0.1,0.2}, none, float[300,100]; momentum=0.9",
     NULL};
-const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, "a step of gradient descent with momentum");
+const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradient descent with momentum");
 
 #define ADAM_OPERANDS                                                                        \
     IPU__INPUT("parameter"), IPU__INPUT("gradient"), IPU__INPUT("rate"), IPU__INPUT("step"), \
@@ -420,12 +422,12 @@ const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, "a step of gradient des
 static const ipu_kernel_operand adam_operands[]   = {ADAM_OPERANDS};
 static const ipu_op_attribute   adam_attributes[] = {BETAS(1e-8), DECAY};
 static const char *const        adam_samples[]    = {ADAM_SAMPLES, NULL};
-const ipu_op_def ipu__op_adam = RECORD(adam, 7, ipu__optimizer_infer, "a step of Adam, or of AMSGrad");
+const ipu_op_def ipu__op_adam = RECORD(adam, 7, ipu__optimizer_infer, NULL, "a step of Adam, or of AMSGrad");
 
 static const ipu_kernel_operand adamw_operands[]   = {ADAM_OPERANDS};
 static const ipu_op_attribute   adamw_attributes[] = {BETAS(1e-8), PURE_DECAY};
 static const char *const        adamw_samples[]    = {ADAM_SAMPLES, NULL};
-const ipu_op_def                ipu__op_adamw      = RECORD(adamw, 7, ipu__optimizer_infer,
+const ipu_op_def                ipu__op_adamw      = RECORD(adamw, 7, ipu__optimizer_infer, NULL,
                                                             "a step of Adam whose weight decay bypasses the gradient");
 
 static const ipu_kernel_operand adamax_operands[]   = {IPU__INPUT("parameter"),
@@ -442,7 +444,7 @@ static const char *const        adamax_samples[]    = {
               "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
               "half[1100], float[1100], float[]{0.1,0.2}, float[]{1,9}, float[1100], float[1100]{0,2}; beta1=0.5",
               NULL};
-const ipu_op_def ipu__op_adamax = RECORD(adamax, 6, ipu__optimizer_infer,
+const ipu_op_def ipu__op_adamax = RECORD(adamax, 6, ipu__optimizer_infer, NULL,
                                          "a step of Adam by the infinity norm");
 
 static const ipu_kernel_operand rmsprop_operands[]   = {IPU__INPUT("parameter"),
@@ -469,7 +471,7 @@ static const char *const rmsprop_samples[] = {
     "half[1100], half[1100], float[]{0.1,0.2}, float[1100]{1,2}, float[1100]{-0.5,0.5}, float[1100]; momentum=0.5",
     "float[40], float[40], float[]{0.1,0.2}, float[40]{1,2}, none, float[40]; momentum=0",
     NULL};
-const ipu_op_def ipu__op_rmsprop = RECORD(rmsprop, 6, rmsprop_infer,
+const ipu_op_def ipu__op_rmsprop = RECORD(rmsprop, 6, rmsprop_infer, NULL,
                                           "a step of RMSprop, centered if a mean is given");
 
 static const ipu_kernel_operand adagrad_operands[]   = {IPU__INPUT("parameter"),
@@ -487,7 +489,7 @@ static const ipu_op_attribute   adagrad_attributes[] = {
 static const char *const adagrad_samples[] = {
     "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5]{0,2}; rate_decay=0.1 weight_decay=0.1",
     "half[1100], half[1100], float[]{0.1,0.2}, int32[]{1,9}, float[1100]{0,2}", NULL};
-const ipu_op_def ipu__op_adagrad = RECORD(adagrad, 5, ipu__optimizer_infer, "a step of Adagrad");
+const ipu_op_def ipu__op_adagrad = RECORD(adagrad, 5, ipu__optimizer_infer, NULL, "a step of Adagrad");
 
 static const ipu_kernel_operand lamb_direction_operands[]   = {IPU__INPUT("parameter"),
                                                                IPU__INPUT("gradient"),
@@ -503,4 +505,5 @@ static const char *const lamb_direction_samples[] = {
     "float[3,5], float[3,5], float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
     "half[1100], half[1100], int32[]{1,9}, float[1100], float[1100]{0,2}", NULL};
 const ipu_op_def ipu__op_lamb_direction = RECORD(lamb_direction, 5, ipu__optimizer_infer,
+                                                 ipu__lamb_direction_compose,
                                                  "where LAMB goes, before it is scaled");

@@ -41,4 +41,9 @@ IPU__SIMD_DECLARE(extern const ipu__optimizer_loops, ipu__optimizer_loops)
 
 ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
 
+/* ---- optimizer_lamb.c ---- */
+
+void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+                                 ipu_value *out);
+
 #endif

@@ -79,3 +79,9 @@ ipu_optimized ipu_adagrad_step(ipu_builder *b, ipu_value parameter, ipu_value gr
                           IPU_FLOAT_ATTRIBUTE("weight_decay", options.weight_decay)),
                 IPU__IN(parameter, gradient, rate, step, sum), 1);
 }
+
+ipu_optimized ipu_lamb_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                            ipu_value step, ipu_value mean, ipu_value square, ipu_adam_options options)
+{
+    return emit(b, "lamb", ADAM_ATTRIBUTES(1e-6), IPU__IN(parameter, gradient, rate, step, mean, square), 2);
+}

@@ -1,0 +1,93 @@
+/* LAMB: the direction of every element, then the norms of parameter and direction, then the step.
+ *
+ * A composition: a norm needs all elements, and parts of a kernel do not wait for each other.
+ */
+#include "ipu/op.h"
+#include "op/optimizer.h"
+
+enum { P, G, RATE, STEP, MEAN, SQUARE };
+
+/* keep * old + (1 - keep) * fresh */
+static ipu_value blend(ipu_builder *b, double keep, ipu_value old, ipu_value fresh)
+{
+    return ipu_add(b, ipu_mul(b, ipu_scalar_like(b, old, keep), old),
+                   ipu_mul(b, ipu_scalar_like(b, old, 1 - keep), fresh));
+}
+
+/* A mean that began as zero, over what it lacks for that: 1 - keep^step. */
+static ipu_value corrected(ipu_builder *b, double keep, ipu_value mean, ipu_value step)
+{
+    ipu_value lost = ipu_pow(b, ipu_scalar_like(b, mean, keep), step);
+    return ipu_div(b, mean, ipu_sub(b, ipu_scalar_like(b, mean, 1), lost));
+}
+
+void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+                                 ipu_value *out)
+{
+    enum { AT_STEP = 2, AT_MEAN, AT_SQUARE };
+    ipu_type  type  = call->operand[AT_MEAN].type;
+    double    beta1 = ipu__op_float(call, "beta1"), beta2 = ipu__op_float(call, "beta2");
+    ipu_value p = ipu_cast(b, in[P], type), g = ipu_cast(b, in[G], type);
+    ipu_value step    = ipu_reshape(b, ipu_cast(b, in[AT_STEP], type), IPU_SCALAR);
+    ipu_value mean    = blend(b, beta1, in[AT_MEAN], g);
+    ipu_value square  = blend(b, beta2, in[AT_SQUARE], ipu_square(b, g));
+    ipu_value epsilon = ipu_scalar_like(b, p, ipu__op_float(call, "epsilon"));
+    ipu_value root    = ipu_add(b, ipu_sqrt(b, corrected(b, beta2, square, step)), epsilon);
+    ipu_value decay   = ipu_mul(b, ipu_scalar_like(b, p, ipu__op_float(call, "weight_decay")), p);
+    out[0]            = ipu_add(b, ipu_div(b, corrected(b, beta1, mean, step), root), decay);
+    out[1]            = mean;
+    out[2]            = square;
+}
+
+static void lamb_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    ipu_type  type = call->operand[MEAN].type;
+    ipu_value step[3];
+    ipu_emit(b, "lamb_direction", call->attributes, call->n_attributes,
+             IPU__IN(in[P], in[G], in[STEP], in[MEAN], in[SQUARE]), step, 3);
+    ipu_value p = ipu_cast(b, in[P], type), size_of_p = ipu_reduce_l2(b, p, NULL, 0, false);
+    ipu_value size_of_step = ipu_reduce_l2(b, step[0], NULL, 0, false), zero = ipu_scalar_like(b, p, 0);
+    ipu_value usual = ipu_logical_and(b, ipu_greater(b, size_of_p, zero), ipu_greater(b, size_of_step, zero));
+    ipu_value ratio = ipu_where(b, usual, ipu_div(b, size_of_p, size_of_step), ipu_scalar_like(b, p, 1));
+    ipu_value rate  = ipu_reshape(b, ipu_cast(b, in[RATE], type), IPU_SCALAR);
+    ipu_value next  = ipu_sub(b, p, ipu_mul(b, ipu_mul(b, rate, ratio), step[0]));
+    out[0]          = ipu_cast(b, next, call->operand[P].type);
+    out[1]          = step[1];
+    out[2]          = step[2];
+}
+
+static const ipu_kernel_operand operands[] = {IPU__INPUT("parameter"),      IPU__INPUT("gradient"),
+                                              IPU__INPUT("rate"),           IPU__INPUT("step"),
+                                              IPU__INPUT("mean"),           IPU__INPUT("square"),
+                                              IPU__OUTPUT("new_parameter"), IPU__OUTPUT("new_mean"),
+                                              IPU__OUTPUT("new_square")};
+
+#define FLOAT(n, v, text)                                                             \
+    {                                                                                 \
+        .name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = (v), .meaning = (text) \
+    }
+static const ipu_op_attribute attributes[] = {
+    FLOAT("beta1", 0.9, "what the mean of gradients keeps of itself"),
+    FLOAT("beta2", 0.999, "what the mean of squares keeps of itself"),
+    FLOAT("epsilon", 1e-6, "added to what is divided by"),
+    FLOAT("weight_decay", 0, "times the parameter, added to the direction"),
+};
+
+static const char *const samples[] = {
+    "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
+    "half[40], half[40], float[]{0.1,0.2}, int32[]{1,9}, float[40], float[40]{0,2}", NULL};
+
+const ipu_op_def ipu__op_lamb = {
+    .kernel       = {.name       = "lamb",
+                     .operands   = operands,
+                     .n_operands = IPU__COUNT(operands),
+                     .check      = ipu__op_check},
+    .n_in         = 6,
+    .family       = "optimizer",
+    .summary      = "a step of LAMB: Adam's direction, as long as the parameter is",
+    .attributes   = attributes,
+    .n_attributes = IPU__COUNT(attributes),
+    .infer        = ipu__optimizer_infer,
+    .compose      = lamb_compose,
+    .samples      = samples,
+};
