@@ -15,8 +15,10 @@ extern "C" {
 #endif
 
 typedef struct ipu_attention_options {
-    double scale;  /* 0: 1 / sqrt(depth) */
-    bool   causal; /* query i sees keys 0 to i */
+    double    scale;   /* 0: 1 / sqrt(depth) */
+    bool      causal;  /* query i sees keys 0 to i */
+    double    dropout; /* of probabilities; over 0 they are kept, and it is several ops instead of one */
+    ipu_value seed;    /* what dropout draws from (ipu/random.h) */
 } ipu_attention_options;
 
 /* `mask`: added to the scores, broadcast to [..., queries, keys]; -infinity hides a key. Null: none. */
@@ -29,12 +31,14 @@ typedef struct ipu_attention_weights {
 } ipu_attention_weights;
 
 typedef struct ipu_multi_head_options {
-    int64_t n_heads;
-    bool    batch_first; /* [batch, time, E] instead of [time, batch, E] */
-    bool    causal;
+    int64_t   n_heads;
+    bool      batch_first; /* [batch, time, E] instead of [time, batch, E] */
+    bool      causal;
+    double    dropout; /* as above */
+    ipu_value seed;
 } ipu_multi_head_options;
 
-/* torch.nn.MultiheadAttention without its dropout. `mask` as above, for [batch, heads, queries, keys]. Where q, k and
+/* torch.nn.MultiheadAttention. `mask` as above, for [batch, heads, queries, keys]. Where q, k and
  * v are one value, their projections are one product. */
 ipu_value ipu_multi_head_attention(ipu_builder *b, ipu_value q, ipu_value k, ipu_value v,
                                    ipu_attention_weights weights, ipu_value mask,

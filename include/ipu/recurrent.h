@@ -20,10 +20,12 @@ extern "C" {
 #endif
 
 typedef struct ipu_recurrent_options {
-    int  n_layers; /* 0: 1 */
-    bool bidirectional, batch_first;
-    bool relu;         /* ipu_rnn: instead of tanh */
-    bool no_gradients; /* gates are not kept: quicker, but a gradient would compute the layer again */
+    int       n_layers; /* 0: 1 */
+    bool      bidirectional, batch_first;
+    bool      relu;         /* ipu_rnn: instead of tanh */
+    bool      no_gradients; /* gates are not kept: quicker, but a gradient would compute the layer again */
+    double    dropout;      /* of what all layers but the last give */
+    ipu_value seed;         /* what dropout draws from (ipu/random.h) */
 } ipu_recurrent_options;
 
 ipu_value ipu_rnn(ipu_builder *b, ipu_value x, const ipu_value *weights, size_t n_weights, ipu_value h0,
