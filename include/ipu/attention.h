@@ -2,8 +2,8 @@
  *
  *     ipu_value y = ipu_attention(b, q, k, v, IPU_NO_VALUE, (ipu_attention_options){.causal = true});
  *
- * q is [..., queries, depth], k [..., keys, depth], v [..., keys, width], equal in the dimensions before the last
- * two (usually batch and heads); the result is softmax(scale q k^T + mask) v, [..., queries, width].
+ * q is [..., queries, depth], k [..., keys, depth], v [..., keys, width], equal in the dimensions before the
+ * last two (usually batch and heads); the result is softmax(scale q k^T + mask) v, [..., queries, width].
  */
 #ifndef IPU_ATTENTION_H
 #define IPU_ATTENTION_H
@@ -25,7 +25,8 @@ typedef struct ipu_attention_options {
 ipu_value ipu_attention(ipu_builder *b, ipu_value q, ipu_value k, ipu_value v, ipu_value mask,
                         ipu_attention_options options);
 
-/* In PyTorch's layout: in_weight [3 E, E] and in_bias [3 E] for q, k and v in this order, out_weight [E, E]. */
+/* In PyTorch's layout: in_weight [3 E, E] and in_bias [3 E], for q, k and v in this order; out_weight
+ * [E, E]. */
 typedef struct ipu_attention_weights {
     ipu_value in_weight, in_bias, out_weight, out_bias; /* biases may be null */
 } ipu_attention_weights;

@@ -48,8 +48,8 @@ void ipu__attention_compose(ipu_builder *b, const ipu_kernel_call *call, const i
     if (a.type != made[1].type) out[1] = ipu_cast(b, out[1], made[1].type);
 }
 
-/* What a mask gives is added to scores: its gradient is theirs, p (d_p - sum of d_out out), summed over what it
- * was broadcast to. */
+/* What a mask gives is added to scores: its gradient is theirs, p (d_p - sum of d_out out), summed over what
+ * it was broadcast to. */
 static ipu_value mask_gradient(const ipu__gradient *g, const ipu__attention *a, ipu_value d_out)
 {
     ipu_builder *b   = g->b;

@@ -109,8 +109,8 @@ static void rnn_is_that_of_torch(void **unused)
     bench_end(&t);
 }
 
-/* Each number that enters the second layer is dropped or doubled: with p near 1 all are dropped, and what is left are
- * biases and state. */
+/* Each number that enters the second layer is dropped or doubled: with p near 1 all are dropped, and what is
+ * left are biases and state. */
 static void dropout_is_between_layers(void **unused)
 {
     (void)unused;
