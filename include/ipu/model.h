@@ -77,7 +77,8 @@ size_t    ipu_model_n_ops(const ipu_model *m);
 /* ---- gradients ---- */
 
 typedef struct ipu_gradient_options {
-    /* Values of the forward pass to keep; what lies between them is computed again for the gradient. */
+    /* Values of the forward pass to keep; what lies between them is computed again for the gradient, right before
+     * it is used. Inputs, parameters and what branches and loops give are there anyway. */
     const ipu_value *checkpoints;
     size_t           n_checkpoints;
     /* Ops that are one kernel with a gradient of its own (recurrent layers) are taken apart, so that the
@@ -89,8 +90,10 @@ typedef struct ipu_gradient_options {
     ipu_value d_y;
 } ipu_gradient_options;
 
-/* d_x[i] = the gradient of y with respect to x[i], as ops. `options` NULL: the defaults. An x that y does not
- * depend on differentiably is an error that names the op where the path ends. */
+/* d_x[i] = the gradient of y with respect to x[i], as ops at the end of what is being built: they can be
+ * differentiated again. `options` NULL: the defaults. An x that y does not depend on differentiably is an error
+ * that names the op where the path ends. Gradients pass branches and loops; of a loop all turns are kept, by
+ * their carried values. What a loop carries that is still open counts as constant. */
 void ipu_model_gradients(ipu_model *m, ipu_value y, const ipu_value *x, size_t n,
                          const ipu_gradient_options *options, ipu_value *d_x);
 /* The same value, through which no gradient passes. */

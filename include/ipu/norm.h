@@ -4,8 +4,8 @@
  *     ipu_batch_norm_result r = ipu_batch_norm(b, x, weight, bias, mean, var,
  *                                              (ipu_batch_norm_options){.training = true});
  *
- * y = (x - mean) / sqrt(var + epsilon) * weight + bias, with the variance that divides by n. Weights and biases
- * have the type of `x` and may be null: 1 and 0. Means and variances are kept in float at least.
+ * y = (x - mean) / sqrt(var + epsilon) * weight + bias, with the variance that divides by n. Weights and
+ * biases have the type of `x` and may be null: 1 and 0. Means and variances are kept in float at least.
  */
 #ifndef IPU_NORM_H
 #define IPU_NORM_H
@@ -40,8 +40,8 @@ typedef struct ipu_batch_norm_result {
     ipu_value mean, var; /* the new running ones, for ipu_model_update; without training those given */
 } ipu_batch_norm_result;
 
-/* [N, C, d...]: over each channel of all images. `mean` and `var` (divided by n - 1, as PyTorch keeps it) are the
- * running statistics [C]; in training they may be null, and then are in the result. */
+/* [N, C, d...]: over each channel of all images. `mean` and `var` (divided by n - 1, as PyTorch keeps it) are
+ * the running statistics [C]; in training they may be null, and then are in the result. */
 ipu_batch_norm_result ipu_batch_norm(ipu_builder *b, ipu_value x, ipu_value weight, ipu_value bias,
                                      ipu_value mean, ipu_value var, ipu_batch_norm_options options);
 

@@ -5,8 +5,9 @@
  *
  * `axes` names the dimensions that are reduced, negative from the end, in any order; none: all of them.
  * They are dropped, or stay with 1 element with `keep_dims`. The result has the type of `x`. Sums of half and
- * bfloat16 are kept in float and rounded once; integer sums and products wrap. A sum has the same bits whatever
- * the number of threads. Of no elements the sum is 0, the product 1, the mean NaN; a maximum of none is an error.
+ * bfloat16 are kept in float and rounded once; integer sums and products wrap. A sum has the same bits
+ * whatever the number of threads. Of no elements the sum is 0, the product 1, the mean NaN; a maximum of none
+ * is an error.
  */
 #ifndef IPU_REDUCE_H
 #define IPU_REDUCE_H

@@ -2,8 +2,8 @@
  *
  *     ipu_value p = ipu_softmax(b, logits, -1);
  *
- * `axis`: the dimension over which results sum to 1, negative from the end. The maximum is taken out first: no
- * logit is too large. A row of nothing but -infinity gives NaN.
+ * `axis`: the dimension over which results sum to 1, negative from the end. The maximum is taken out first:
+ * no logit is too large. A row of nothing but -infinity gives NaN.
  */
 #ifndef IPU_SOFTMAX_H
 #define IPU_SOFTMAX_H

@@ -6,7 +6,7 @@ static ipu_status lower_and_compile(ipu_model *m, const ipu_target *target, cons
 {
     ipu_graph  *g;
     ipu_program run;
-    IPU_TRY(ipu_model_optimise(m, IPU_PASS_FOLD | IPU_PASS_MERGE | IPU_PASS_DEAD));
+    IPU_TRY(ipu_model_optimise(m, IPU_PASS_ALL));
     IPU_TRY(ipu_graph_create(target, 1, &g));
     ipu_status status = ipu_model_lower(m, g, &run);
     if (status == IPU_OK) status = ipu_executable_compile(g, &run, 1, options, out);

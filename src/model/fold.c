@@ -119,8 +119,37 @@ static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu_k
 
 /* ---- the pass ---- */
 
+/* Attributes that say what is so anyway: ops that differ in nothing else are the same. */
+static bool is_default(const ipu_op_def *def, const ipu_attribute *a)
+{
+    for (size_t i = 0; i < def->n_attributes; i++) {
+        const ipu_op_attribute *own = &def->attributes[i];
+        if (strcmp(own->name, a->name) != 0) continue;
+        if (own->required || own->kind != a->kind) return false;
+        if (a->kind == IPU_ATTRIBUTE_INT) return (double)a->i == own->otherwise;
+        if (a->kind == IPU_ATTRIBUTE_FLOAT) return memcmp(&a->f, &own->otherwise, sizeof a->f) == 0;
+    }
+    return false;
+}
+
+static ipu_status drop_defaults(ipu__folding *f, ipu__model_op *op)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < op->n_attributes; i++) n += !is_default(op->def, &op->attributes[i]);
+    if (n == op->n_attributes) return IPU_OK;
+    ipu_attribute *own = ipu__arena_alloc(&f->m->base.arena, (n + 1) * sizeof *own);
+    if (!own) return ipu__fail_memory();
+    n = 0;
+    for (size_t i = 0; i < op->n_attributes; i++)
+        if (!is_default(op->def, &op->attributes[i])) own[n++] = op->attributes[i];
+    op->attributes   = own;
+    op->n_attributes = n;
+    return IPU_OK;
+}
+
 static ipu_status fold_op(ipu__folding *f, ipu__model_op *op)
 {
+    IPU_TRY(drop_defaults(f, op));
     ipu_kernel_call call = ipu__model_call(f->m, op);
     if (is_foldable(f->m, op, &call)) return fold_constants(f, op, &call);
     uint32_t same = 0;

@@ -15,7 +15,7 @@ typedef struct group {
     uint32_t  joined; /* the group it is part of now + 1; 0: itself */
     uint32_t  in[IPU__CHAIN_MAX_IN];
     int       n_in, n_ops, n_live; /* results that are still needed outside */
-    uint32_t  recompute;
+    uint32_t  block, recompute;
     uint32_t  place; /* the op in whose place it runs */
     size_t    last;  /* position of its last op */
     bool      sealed;
@@ -25,10 +25,11 @@ typedef struct group {
 typedef struct fusing {
     ipu_model        *m;
     const ipu_op_def *chain;
-    uint32_t         *left;  /* by value: uses outside of its group */
-    uint32_t         *group; /* by op: its group + 1; 0: none */
-    size_t           *at;    /* by op: position */
-    size_t            n_ops; /* when the pass began: later ones are chains */
+    uint32_t         *left;   /* by value: uses outside of its group */
+    uint32_t         *group;  /* by op: its group + 1; 0: none */
+    size_t           *at;     /* by op: position */
+    bool             *wanted; /* by value: a chainable op of its block and shape uses it */
+    size_t            n_ops;  /* when the pass began: later ones are chains */
     IPU_ARRAY(group) groups;
     IPU_ARRAY(uint32_t) order; /* of a block, anew */
     ipu__renames renames;
@@ -72,7 +73,7 @@ static bool add_input(group *g, uint32_t id)
 static bool may_join(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
     const group *g = &f->groups.at[at];
-    return g->recompute == op->recompute && f->position - g->last <= WINDOW
+    return g->block == f->block && g->recompute == op->recompute && f->position - g->last <= WINDOW
         && ipu__shape_equal(&g->shape, &f->m->base.values.at[op->first_out].shape);
 }
 
@@ -87,9 +88,11 @@ static bool is_ready(const fusing *f, uint32_t id, const group *g)
     return by == g || (by->sealed && f->at[by->place] < f->at[g->place]);
 }
 
-/* Whether the op may join that group although its place is sealed. */
+/* Whether the op may join that group although its place is sealed. It is not worth while if the op can go
+ * together with one that uses it: its result would have to be kept for that. */
 static bool may_join_late(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
+    if (f->wanted[op->first_out]) return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (op->in[i] && !is_ready(f, op->in[i], &f->groups.at[at])) return false;
     return true;
@@ -100,6 +103,7 @@ static bool combine(const fusing *f, const ipu__model_op *op, const uint32_t *li
 {
     *out = (group){.n_ops     = 1,
                    .n_live    = 1,
+                   .block     = f->block,
                    .recompute = op->recompute,
                    .place     = (uint32_t)(op - f->m->ops.at),
                    .last      = f->position,
@@ -190,6 +194,19 @@ static void seal_all(fusing *f)
     for (size_t i = 0; i < f->groups.n; i++) f->groups.at[i].sealed = true;
 }
 
+static void note_wanted(fusing *f)
+{
+    const ipu_model *m = f->m;
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const ipu__model_op *op = &m->ops.at[i];
+        if (op->dead || !ipu__is_chainable(m, op)) continue;
+        const ipu_shape *shape = &m->base.values.at[op->first_out].shape;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            f->wanted[op->in[k]] |= m->values.at[op->in[k]].block == op->block
+                                 && ipu__shape_equal(&m->base.values.at[op->in[k]].shape, shape);
+    }
+}
+
 static bool find_chains(fusing *f, uint32_t block)
 {
     const ipu__block *b = &f->m->blocks.at[block];
@@ -199,7 +216,7 @@ static bool find_chains(fusing *f, uint32_t block)
         ipu__model_op *op = &f->m->ops.at[id];
         f->at[id]         = f->position;
         if (op->dead) continue;
-        if (ipu__is_chainable(op) && f->left[op->first_out] > 0) {
+        if (ipu__is_chainable(f->m, op) && f->left[op->first_out] > 0) {
             if (!meet_op(f, id)) return false;
             continue;
         }
@@ -332,6 +349,7 @@ static ipu_status rewrite_block(fusing *f, uint32_t block, uint32_t *next_member
 static ipu_status fuse_chains(fusing *f)
 {
     ipu_status status = IPU_OK;
+    note_wanted(f);
     for (uint32_t b = 0; b < f->m->blocks.n; b++)
         if (!find_chains(f, b)) return ipu__fail_memory();
     uint32_t *next  = ipu__alloc_zeroed(f->n_ops * sizeof *next);
@@ -347,12 +365,13 @@ static ipu_status fuse_chains(fusing *f)
 
 static ipu_status fuse(ipu_model *m, bool *changed)
 {
-    fusing f = {.m = m, .chain = ipu__op_find("chain"), .n_ops = m->ops.n};
-    if (!f.chain) return IPU_OK;
+    fusing f          = {.m = m, .chain = &ipu__op_chain, .n_ops = m->ops.n};
     f.left            = ipu__model_count_uses(m);
     f.group           = ipu__alloc_zeroed(m->ops.n * sizeof *f.group);
     f.at              = ipu__alloc_zeroed(m->ops.n * sizeof *f.at);
-    ipu_status status = f.left && f.group && f.at ? fuse_chains(&f) : ipu__fail_memory();
+    f.wanted          = ipu__alloc_zeroed(m->values.n * sizeof *f.wanted);
+    bool       ok     = f.left && f.group && f.at && f.wanted;
+    ipu_status status = ok ? fuse_chains(&f) : ipu__fail_memory();
     *changed          = f.changed;
     ipu__renames_fini(&f.renames);
     ipu__array_fini(&f.groups);
@@ -360,6 +379,7 @@ static ipu_status fuse(ipu_model *m, bool *changed)
     ipu__free(f.left);
     ipu__free(f.group);
     ipu__free(f.at);
+    ipu__free(f.wanted);
     return status;
 }
 

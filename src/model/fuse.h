@@ -23,7 +23,7 @@ void ipu__chain_results(ipu__chain_text *c, const uint32_t *ids, int n);
 void ipu__chain_text_fini(ipu__chain_text *c);
 
 /* Whether the op may be an instruction. */
-bool ipu__is_chainable(const ipu__model_op *op);
+bool ipu__is_chainable(const ipu_model *m, const ipu__model_op *op);
 
 /* Elementwise ops that are the only user of a matmul or convolution become its epilogue. */
 ipu_status ipu__fuse_epilogues(ipu_model *m, bool *changed);

@@ -5,10 +5,12 @@
 #include "graph/literal.h"
 #include "model/fuse.h"
 
-bool ipu__is_chainable(const ipu__model_op *op)
+/* Empty tensors are left alone: an operand of shape [0] is one that is absent. */
+bool ipu__is_chainable(const ipu_model *m, const ipu__model_op *op)
 {
     return op->kind == IPU__MODEL_OP && (op->def->flags & IPU__OP_ELEMENTWISE)
-        && !(op->def->flags & IPU__OP_IMPURE) && op->n_out == 1;
+        && !(op->def->flags & IPU__OP_IMPURE) && op->n_out == 1
+        && ipu__op_n_elements(&m->base.values.at[op->first_out].shape) > 0;
 }
 
 bool ipu__chain_operand(ipu__chain_text *c, uint32_t id)

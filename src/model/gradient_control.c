@@ -81,11 +81,11 @@ void ipu__diff_leave(ipu__diff *p, ipu__outside *o, const ipu_value *d)
 
 ipu_value ipu__diff_zeros_like(ipu__diff *p, uint32_t id)
 {
-    const ipu__builder_value *v       = &p->m->base.values.at[id];
-    ipu_attribute             with[3] = {
-                    IPU__INTS("shape", v->shape.dim, v->shape.rank),
-                    {.name = "type", .kind = IPU_ATTRIBUTE_TEXT, .text = ipu_type_name(v->type)},
-                    {.name = "value", .kind = IPU_ATTRIBUTE_FLOAT, .f = 0},
+    const ipu__builder_value v       = p->m->base.values.at[id]; /* values move */
+    ipu_attribute            with[3] = {
+                   IPU__INTS("shape", v.shape.dim, v.shape.rank),
+                   {.name = "type", .kind = IPU_ATTRIBUTE_TEXT, .text = ipu_type_name(v.type)},
+                   {.name = "value", .kind = IPU_ATTRIBUTE_FLOAT, .f = 0},
     };
     return ipu__emit1(&p->m->base, "fill", with, 3, NULL, 0);
 }

@@ -126,7 +126,8 @@ static ipu_value read_stack(const loop *l, uint32_t i, ipu_value turn)
 {
     ipu_builder *b     = &l->p->m->base;
     ipu_value    stack = ipu__model_handle(l->p->m, l->stacks[i]);
-    return ipu_reshape(b, ipu_dynamic_slice(b, stack, turn, 1, 0), type_of(l, carried(l, i))->shape);
+    ipu_shape    shape = type_of(l, carried(l, i))->shape; /* values move */
+    return ipu_reshape(b, ipu_dynamic_slice(b, stack, turn, 1, 0), shape);
 }
 
 static ipu_value write_stack(const loop *l, ipu_value stack, ipu_value value, ipu_value turn)

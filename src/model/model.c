@@ -118,8 +118,9 @@ ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32
     own.block         = m->block;
     own.location      = ipu__model_here(m);
     own.recompute     = m->recompute;
-    own.first_out     = (uint32_t)m->base.values.n;
-    uint32_t id       = (uint32_t)m->ops.n;
+    if (m->n_recomputes < m->recompute) m->n_recomputes = m->recompute; /* parsed ones */
+    own.first_out = (uint32_t)m->base.values.n;
+    uint32_t id   = (uint32_t)m->ops.n;
     if (!own.in || !ipu__reserve(&m->blocks.at[m->block].order, 1) || !ipu__push(&m->ops, own))
         return ipu__fail_memory();
     for (uint32_t i = 0; i < own.n_out; i++) {

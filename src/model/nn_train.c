@@ -1,4 +1,5 @@
-/* Training: gradients of all parameters, one step of an optimizer for each, its states. */
+/* Training: gradients of all parameters, one step of an optimizer for each, its
+ * states. */
 #include "model/nn.h"
 
 /* What all parameters share. */
@@ -71,6 +72,14 @@ static stepped step_adamax(const trainer *t, ipu_value w, ipu_value dw)
     return s;
 }
 
+static stepped step_lamb(const trainer *t, ipu_value w, ipu_value dw)
+{
+    stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "square")}};
+    s.next    = ipu_lamb_step(&t->m->base, w, dw, t->rate, t->step, s.state[0], s.state[1],
+                              adam_options(t->how));
+    return s;
+}
+
 static stepped step_rmsprop(const trainer *t, ipu_value w, ipu_value dw)
 {
     const ipu_nn_optimizer *how     = t->how;
@@ -98,6 +107,7 @@ static const struct {
     [IPU_NN_SGD] = {step_sgd, false},         [IPU_NN_ADAM] = {step_adam, true},
     [IPU_NN_ADAMW] = {step_adamw, true},      [IPU_NN_ADAMAX] = {step_adamax, true},
     [IPU_NN_RMSPROP] = {step_rmsprop, false}, [IPU_NN_ADAGRAD] = {step_adagrad, true},
+    [IPU_NN_LAMB] = {step_lamb, true},
 };
 
 /* The state counts finished steps; the first step is number 1. */

@@ -127,8 +127,8 @@ static inline void call_compare(const ipu_kernel_call *call, const char *what, i
     }
 }
 
-/* Every implementation, in 1, 2 and 5 parts, is near `ref` (whose results are left in `made`); with `same_bits` the
- * number of parts makes no difference. `size`: of the numbers that results are made from. */
+/* Every implementation, in 1, 2 and 5 parts, is near `ref` (whose results are left in `made`), and the number
+ * of parts makes no difference. `size`: of the numbers that results are made from. */
 static inline void call_check_parts(call_made *made, double size, bool same_bits)
 {
     static const int  parts[] = {1, 2, 5};

@@ -5,9 +5,11 @@
 #include "ipu/conv.h"
 
 #include "graph/graph.h"
+#include "ipu/reduce.h"
 #include "op/builder.h"
 #include "op/conv.h"
 #include "op/conv_depthwise.h"
+#include "op/conv_dots.h"
 #include "op/conv_gemm.h"
 
 /* ---- reading a call ---- */
@@ -266,11 +268,8 @@ static void conv_grad(ipu__gradient *g)
     if (g->wanted[IPU__CONV_W])
         g->d_in[IPU__CONV_W] = emit_like(g, ipu__op_conv_weight_grad.kernel.name, g->in[IPU__CONV_X], dy);
     if (!g->wanted[IPU__CONV_BIAS]) return;
-    const int64_t axes[]    = {0, 2, 3, 4};
-    g->d_in[IPU__CONV_BIAS] = ipu__emit1(g->b, "reduce_sum",
-                                         IPU__WITH(IPU__INTS("axes", axes, ipu_value_rank(dy) - 1),
-                                                   IPU_INT_ATTRIBUTE("keep_dims", 0)),
-                                         IPU__IN(dy));
+    const int axes[]        = {0, 2, 3, 4};
+    g->d_in[IPU__CONV_BIAS] = ipu_reduce_sum(g->b, dy, axes, ipu_value_rank(dy) - 1, false);
 }
 
 static void input_grad_grad(ipu__gradient *g)
@@ -378,7 +377,20 @@ static const char *const weight_grad_samples[] = {
 
 static const ipu_kernel_impl forward_implementations[]     = {DEPTHWISE(forward), GEMM(forward)};
 static const ipu_kernel_impl input_grad_implementations[]  = {DEPTHWISE(input_grad), GEMM(input_grad)};
-static const ipu_kernel_impl weight_grad_implementations[] = {DEPTHWISE(weight_grad), GEMM(weight_grad)};
+static const ipu_kernel_impl weight_grad_implementations[] = {
+    DEPTHWISE(weight_grad),
+#if defined(__x86_64__)
+    {
+        .name          = "dots",
+        .fits          = ipu__conv_dots_fits,
+        .scratch_bytes = ipu__conv_dots_scratch_bytes,
+        .prepare       = ipu__conv_dots_prepare,
+        .release       = ipu__conv_dots_release,
+        .run           = ipu__conv_dots_run,
+    },
+#endif
+    GEMM(weight_grad),
+};
 
 const ipu_op_def ipu__op_conv = {
     .kernel       = {.name              = "conv",

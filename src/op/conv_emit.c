@@ -3,6 +3,8 @@
 
 #include "graph/graph.h"
 #include "ipu/conv.h"
+#include "ipu/elementwise.h"
+#include "ipu/shape.h"
 #include "op/op.h"
 
 /* ---- options as attributes ---- */
@@ -162,10 +164,9 @@ static void transpose_compose(ipu_builder *b, const ipu_kernel_call *call, const
     out[0] = ipu__emit1(b, "conv_input_grad", inside.call.attributes, inside.call.n_attributes,
                         IPU__IN(in[X], in[W]));
     if (!ipu__has(in[BIAS])) return;
-    int64_t   dim[5] = {1, ipu_value_n_elements(in[BIAS]), 1, 1, 1};
-    ipu_value bias   = ipu__emit1(b, "reshape", IPU__WITH(IPU__INTS("shape", dim, ipu_value_rank(in[X]))),
-                                  IPU__IN(in[BIAS]));
-    out[0]           = ipu__emit1(b, "add", NULL, 0, IPU__IN(out[0], bias));
+    ipu_shape shape = IPU_SHAPE(1, ipu_value_n_elements(in[BIAS]), 1, 1, 1);
+    shape.rank      = ipu_value_rank(in[X]);
+    out[0]          = ipu_add(b, out[0], ipu_reshape(b, in[BIAS], shape));
 }
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ipu/engine.h"
+#include "ipu/model.h"
 #include "op/number.h"
 #include "op/op.h"
 
@@ -97,6 +97,36 @@ static inline void graph_refused(graph_bench *t, ipu_value v, const char *words)
     if (!strstr(ipu_builder_message(t->b), words))
         fail_msg("\"%s\" is not in \"%s\"", words, ipu_builder_message(t->b));
     graph_end(t);
+}
+
+/* The gradient of the scalar fn(x), by a model. */
+static inline void graph_gradient(ipu_value (*fn)(ipu_builder *b, ipu_value x), ipu_shape shape,
+                                  const double *x, const double *expected)
+{
+    ipu_model      *m   = NULL;
+    ipu_executable *exe = NULL;
+    ipu_engine     *e   = NULL;
+    ipu_target      target;
+    float           floats[256];
+    int64_t         n = ipu__op_n_elements(&shape);
+    for (int64_t i = 0; i < n; i++) floats[i] = (float)x[i];
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    assert_int_equal(ipu_model_create(&m), IPU_OK);
+    ipu_value v = ipu_model_parameter(m, IPU_FLOAT, shape, floats, "x"), d;
+    ipu_value y = fn(ipu_model_builder(m), v);
+    ipu_model_gradients(m, y, &v, 1, NULL, &d);
+    ipu_model_output(m, d, "d");
+    if (ipu_model_compile(m, &target, NULL, &exe) != IPU_OK || ipu_engine_create(exe, NULL, &e) != IPU_OK
+        || ipu_engine_run(e, 0) != IPU_OK
+        || ipu_engine_read(e, "d", floats, (size_t)n * sizeof *floats) != IPU_OK)
+        fail_msg("%s", ipu_message());
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)floats[i] - expected[i])
+              <= 1e-6 * (fabs(expected[i]) > 1 ? fabs(expected[i]) : 1)))
+            fail_msg("gradient %lld is %.9g, expected %.9g", (long long)i, (double)floats[i], expected[i]);
+    ipu_engine_destroy(e);
+    ipu_executable_release(exe);
+    ipu_model_destroy(m);
 }
 
 #define GRAPH_VALUES(...) ((const double[]){__VA_ARGS__}), (sizeof((double[]){__VA_ARGS__}) / sizeof(double))

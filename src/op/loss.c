@@ -218,18 +218,33 @@ static const char *const entropy_samples[] = {
     "float[3,4,2], float[3,4,2]{0,1}, float[4]{0.1,2}; label_smoothing=0.2",
     NULL};
 
-/* clang-format off */
 const ipu_op_def ipu__op_nll_loss = {
-    .kernel = {.name = "nll_loss", .operands = nll_operands, .n_operands = 4, .check = ipu__op_check}, .n_in = 3,
-    .family = "loss", .summary = "negative log likelihood of labels", .attributes = nll_attributes,
-    .n_attributes = IPU__COUNT(nll_attributes), .infer = nll_loss_infer, .compose = nll_loss_compose,
-    .samples = nll_samples, .onnx = "NegativeLogLikelihoodLoss:12,13"};
+    .kernel       = {.name = "nll_loss", .operands = nll_operands, .n_operands = 4, .check = ipu__op_check},
+    .n_in         = 3,
+    .family       = "loss",
+    .summary      = "negative log likelihood of labels",
+    .attributes   = nll_attributes,
+    .n_attributes = IPU__COUNT(nll_attributes),
+    .infer        = nll_loss_infer,
+    .compose      = nll_loss_compose,
+    .samples      = nll_samples,
+    .onnx         = "NegativeLogLikelihoodLoss:12,13",
+};
 const ipu_op_def ipu__op_cross_entropy = {
-    .kernel = {.name = "cross_entropy", .operands = entropy_operands, .n_operands = 4, .check = ipu__op_check},
-    .n_in = 3, .family = "loss", .summary = "cross entropy of logits with labels or class probabilities",
-    .attributes = entropy_attributes, .n_attributes = IPU__COUNT(entropy_attributes), .infer = cross_entropy_infer,
-    .compose = cross_entropy_compose, .samples = entropy_samples, .onnx = "SoftmaxCrossEntropyLoss:12,13"};
-/* clang-format on */
+    .kernel       = {.name       = "cross_entropy",
+                     .operands   = entropy_operands,
+                     .n_operands = 4,
+                     .check      = ipu__op_check},
+    .n_in         = 3,
+    .family       = "loss",
+    .summary      = "cross entropy of logits with labels or class probabilities",
+    .attributes   = entropy_attributes,
+    .n_attributes = IPU__COUNT(entropy_attributes),
+    .infer        = cross_entropy_infer,
+    .compose      = cross_entropy_compose,
+    .samples      = entropy_samples,
+    .onnx         = "SoftmaxCrossEntropyLoss:12,13",
+};
 
 /* ---- functions ---- */
 

@@ -174,19 +174,18 @@ static const char *const kl_samples[] = {"float[3,4], float[3,4]{0.1,1}",
         .compose      = compose_,                                                                            \
         .samples      = samples_}
 
-/* clang-format off */
 RECORD(mse_loss, operands, 2, attributes, loss_infer, mse_compose, samples, "(x - target)^2");
 RECORD(l1_loss, operands, 2, attributes, loss_infer, l1_compose, samples, "|x - target|");
 RECORD(smooth_l1_loss, operands, 2, smooth_attributes, smooth_infer, smooth_l1_compose, smooth_samples,
        "|x - target|, a parabola near 0");
 RECORD(huber_loss, operands, 2, huber_attributes, smooth_infer, huber_compose, huber_samples,
        "(x - target)^2 / 2, straight beyond delta");
-RECORD(bce_loss, operands, 2, attributes, loss_infer, bce_compose, bce_samples, "binary cross entropy of probabilities");
+RECORD(bce_loss, operands, 2, attributes, loss_infer, bce_compose, bce_samples,
+       "binary cross entropy of probabilities");
 RECORD(bce_with_logits_loss, bce_operands, 3, attributes, bce_with_logits_infer, bce_with_logits_compose,
        logit_samples, "binary cross entropy of sigmoid(logits)");
 RECORD(kl_div_loss, operands, 2, kl_attributes, loss_infer, kl_div_compose, kl_samples,
        "target * (log(target) - x): the Kullback-Leibler divergence");
-/* clang-format on */
 
 /* ---- functions ---- */
 

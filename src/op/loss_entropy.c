@@ -385,18 +385,39 @@ static const char *const grad_samples[] = {
     "float[4,20,150], int32[4,150], none, float[4,150]",
     NULL};
 
-/* clang-format off */
 #define COMMON .family = "loss", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)
 const ipu_op_def ipu__op_softmax_nll = {
-    .kernel = {.name = "softmax_nll", .operands = operands, .n_operands = 5, .check = ipu__op_check,
-               .ref = entropy_ref, .work = entropy_work, .plan = entropy_plan, .implementations = implementations,
+    .kernel = {.name              = "softmax_nll",
+               .operands          = operands,
+               .n_operands        = 5,
+               .check             = ipu__op_check,
+               .ref               = entropy_ref,
+               .work              = entropy_work,
+               .plan              = entropy_plan,
+               .implementations   = implementations,
                .n_implementations = 1},
-    .n_in = 3, COMMON, .summary = "nll of log_softmax in dimension 1, and weight[label]", .infer = entropy_infer,
-    .grad = entropy_gradient, .compose = entropy_compose, .samples = samples};
+    .n_in   = 3,
+    COMMON,
+    .summary = "nll of log_softmax in dimension 1, and weight[label]",
+    .infer   = entropy_infer,
+    .grad    = entropy_gradient,
+    .compose = entropy_compose,
+    .samples = samples,
+};
 const ipu_op_def ipu__op_softmax_nll_grad = {
-    .kernel = {.name = "softmax_nll_grad", .operands = grad_operands, .n_operands = 5, .check = ipu__op_check,
-               .ref = entropy_grad_ref, .work = entropy_work, .plan = entropy_plan,
-               .implementations = grad_implementations, .n_implementations = 1},
-    .n_in = 4, COMMON, .summary = "the gradient of softmax_nll", .infer = entropy_grad_infer,
-    .compose = entropy_grad_compose, .samples = grad_samples};
-/* clang-format on */
+    .kernel = {.name              = "softmax_nll_grad",
+               .operands          = grad_operands,
+               .n_operands        = 5,
+               .check             = ipu__op_check,
+               .ref               = entropy_grad_ref,
+               .work              = entropy_work,
+               .plan              = entropy_plan,
+               .implementations   = grad_implementations,
+               .n_implementations = 1},
+    .n_in   = 4,
+    COMMON,
+    .summary = "the gradient of softmax_nll",
+    .infer   = entropy_grad_infer,
+    .compose = entropy_grad_compose,
+    .samples = grad_samples,
+};

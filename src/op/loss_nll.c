@@ -182,25 +182,52 @@ static const ipu_op_attribute nll_grad_attributes[] = {
      .meaning  = "extent of the class dimension"},
 };
 
-static const char *const nll_samples[]      = {"float[3,10], int32[3]",
-                                               "float[2,10,3], int64[2,3], float[10]{0.1,2}; ignore_index=3",
-                                               "float[0,10], int32[0]", "float[64,10,200], int32[64,200]", NULL};
+static const char *const nll_samples[] = {
+    "float[3,10], int32[3]",
+    "float[2,10,3], int64[2,3], float[10]{0.1,2}; ignore_index=3",
+    "float[0,10], int32[0]",
+    "float[64,10,200], int32[64,200]",
+    NULL,
+};
 static const char *const nll_grad_samples[] = {
     "float[3], int32[3]; classes=10", "float[2,3], int64[2,3], float[10]{0.1,2}; classes=10 ignore_index=3",
     "float[0], int32[0]; classes=10", "float[3000], int32[3000]; classes=40", NULL};
 
-/* clang-format off */
 const ipu_op_def ipu__op_nll = {
-    .kernel = {.name = "nll", .operands = nll_operands, .n_operands = 5, .check = ipu__op_check, .ref = nll_ref,
-               .work = nll_work, .plan = nll_plan, .implementations = nll_implementations, .n_implementations = 1},
-    .n_in = 3, .family = "loss", .summary = "minus weight[label] * log_probs[label], and weight[label]",
-    .attributes = nll_attributes, .n_attributes = IPU__COUNT(nll_attributes), .infer = nll_infer,
-    .grad = nll_gradient, .samples = nll_samples};
+    .kernel       = {.name              = "nll",
+                     .operands          = nll_operands,
+                     .n_operands        = 5,
+                     .check             = ipu__op_check,
+                     .ref               = nll_ref,
+                     .work              = nll_work,
+                     .plan              = nll_plan,
+                     .implementations   = nll_implementations,
+                     .n_implementations = 1},
+    .n_in         = 3,
+    .family       = "loss",
+    .summary      = "minus weight[label] * log_probs[label], and weight[label]",
+    .attributes   = nll_attributes,
+    .n_attributes = IPU__COUNT(nll_attributes),
+    .infer        = nll_infer,
+    .grad         = nll_gradient,
+    .samples      = nll_samples,
+};
 const ipu_op_def ipu__op_nll_grad = {
-    .kernel = {.name = "nll_grad", .operands = nll_grad_operands, .n_operands = 4, .check = ipu__op_check,
-               .ref = nll_grad_ref, .work = nll_grad_work, .plan = nll_plan,
-               .implementations = nll_grad_implementations, .n_implementations = 1},
-    .n_in = 3, .family = "loss", .summary = "minus weight[label] * d_loss at each label, 0 elsewhere",
-    .attributes = nll_grad_attributes, .n_attributes = IPU__COUNT(nll_grad_attributes), .infer = nll_grad_infer,
-    .grad = nll_grad_gradient, .samples = nll_grad_samples};
-/* clang-format on */
+    .kernel       = {.name              = "nll_grad",
+                     .operands          = nll_grad_operands,
+                     .n_operands        = 4,
+                     .check             = ipu__op_check,
+                     .ref               = nll_grad_ref,
+                     .work              = nll_grad_work,
+                     .plan              = nll_plan,
+                     .implementations   = nll_grad_implementations,
+                     .n_implementations = 1},
+    .n_in         = 3,
+    .family       = "loss",
+    .summary      = "minus weight[label] * d_loss at each label, 0 elsewhere",
+    .attributes   = nll_grad_attributes,
+    .n_attributes = IPU__COUNT(nll_grad_attributes),
+    .infer        = nll_grad_infer,
+    .grad         = nll_grad_gradient,
+    .samples      = nll_grad_samples,
+};

@@ -172,6 +172,31 @@ static void binary_losses_stay_finite_at_the_ends(void **unused)
                (double[]){0, 2, 0.5 * (log(0.5) + 3), 0});
 }
 
+static ipu_value half_yes(ipu_builder *b, ipu_value x)
+{
+    ipu_value target = ipu_constant_value(b, IPU_FLOAT, ipu_value_shape(x), 0.5);
+    return ipu_bce_with_logits_loss(b, x, target, IPU_NO_VALUE, IPU_LOSS_SUM);
+}
+
+static ipu_value yes(ipu_builder *b, ipu_value x)
+{
+    return ipu_bce_loss(b, x, ipu_constant_value(b, IPU_FLOAT, ipu_value_shape(x), 1), IPU_LOSS_SUM);
+}
+
+static ipu_value second_class(ipu_builder *b, ipu_value x)
+{
+    int32_t labels[] = {1, -100};
+    return ipu_cross_entropy(b, x, ipu_constant_data(b, IPU_INT32, IPU_SHAPE(2), labels));
+}
+
+static void gradients_are_finite_at_the_odd_places(void **unused)
+{
+    (void)unused;
+    graph_gradient(half_yes, IPU_SHAPE(3), (double[]){0, 1000, -1000}, (double[]){0, 0.5, -0.5});
+    graph_gradient(yes, IPU_SHAPE(2), (double[]){0, 0.5}, (double[]){0, -2});
+    graph_gradient(second_class, IPU_SHAPE(2, 2), (double[]){0, 0, 5, 6}, (double[]){0.5, -0.5, 0, 0});
+}
+
 static void what_does_not_fit_is_refused(void **unused)
 {
     (void)unused;
@@ -209,6 +234,7 @@ int main(void)
         cmocka_unit_test(large_logits_do_not_overflow),
         cmocka_unit_test(losses_of_pairs_are_those_of_the_book),
         cmocka_unit_test(binary_losses_stay_finite_at_the_ends),
+        cmocka_unit_test(gradients_are_finite_at_the_odd_places),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

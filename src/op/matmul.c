@@ -8,11 +8,9 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "ipu/matmul.h"
+#include "ipu/shape.h"
 #include "op/builder.h"
 #include "op/matmul_types.h"
-
-/* weak until merged */
-ipu_value ipu__sum_like(ipu_builder *b, ipu_value from, ipu_value like) __attribute__((weak));
 
 enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 
@@ -228,7 +226,9 @@ static double matmul_work(const ipu_kernel_call *call)
 
 static ipu_value with_shape(ipu_builder *b, ipu_value v, const int64_t *dim, int rank)
 {
-    return ipu__emit1(b, "reshape", IPU__WITH(IPU__INTS("shape", dim, rank)), IPU__IN(v));
+    ipu_shape shape = {.rank = rank};
+    for (int i = 0; i < rank; i++) shape.dim[i] = dim[i];
+    return ipu_reshape(b, v, shape);
 }
 
 /* A vector as a matrix, and the gradient of the product with the dimension that the vector lacks. */

@@ -1,4 +1,5 @@
 /* gemm and linear: matmul and what is added to it, as compositions; fusion makes the rest an epilogue. */
+#include "ipu/elementwise.h"
 #include "ipu/matmul.h"
 #include "op/op.h"
 
@@ -42,7 +43,7 @@ static ipu_status gemm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 
 static ipu_value scaled(ipu_builder *b, ipu_value v, double by)
 {
-    return by == 1 ? v : ipu__emit1(b, "mul", NULL, 0, IPU__IN(v, ipu_scalar_like(b, v, by)));
+    return by == 1 ? v : ipu_mul(b, v, ipu_scalar_like(b, v, by));
 }
 
 static void gemm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
@@ -51,7 +52,7 @@ static void gemm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
                                         ipu__op_int(call, "transpose_b") != 0);
     out[0]            = scaled(b, product, ipu__op_float(call, "alpha"));
     if (!ipu__has(in[C])) return;
-    out[0] = ipu__emit1(b, "add", NULL, 0, IPU__IN(out[0], scaled(b, in[C], ipu__op_float(call, "beta"))));
+    out[0] = ipu_add(b, out[0], scaled(b, in[C], ipu__op_float(call, "beta")));
 }
 
 static const ipu_kernel_operand gemm_operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OPTIONAL("c"),
@@ -123,7 +124,7 @@ static void linear_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 {
     (void)call;
     out[0] = ipu_matmul_with(b, in[X], in[WEIGHT], false, true);
-    if (ipu__has(in[BIAS])) out[0] = ipu__emit1(b, "add", NULL, 0, IPU__IN(out[0], in[BIAS]));
+    if (ipu__has(in[BIAS])) out[0] = ipu_add(b, out[0], in[BIAS]);
 }
 
 static const ipu_kernel_operand linear_operands[] = {IPU__INPUT("x"), IPU__INPUT("weight"),

@@ -1,7 +1,7 @@
 /* Normalisation: records, inference, gradients and compositions.
  *
- * requires: norm_kernel.c and norm_planes.c for the arithmetic. In compositions every kind is a view of x, some
- * of whose dimensions are averaged.
+ * requires: norm_kernel.c and norm_planes.c for the arithmetic. In compositions every kind is a view of x,
+ * some of whose dimensions are averaged.
  */
 #include "op/norm.h"
 
@@ -23,16 +23,46 @@ static const struct {
     [IPU__NORM_BATCH] = {&ipu__op_batch_norm, &ipu__op_batch_norm_grad},
 };
 
-/* clang-format off */
-static const ipu__norm_operands forward  = {.x = 0, .weight = 1, .bias = 2, .y = 3, .mean = 4, .var = 5,
-                                            .dy = -1, .dx = -1, .d_weight = -1, .d_bias = -1};
-static const ipu__norm_operands backward = {.dy = 0, .x = 1, .mean = 2, .var = 3, .weight = 4, .dx = 5, .d_weight = 6,
-                                            .d_bias = 7, .bias = -1, .y = -1};
-static const ipu__norm_operands rms_forward  = {.x = 0, .weight = 1, .y = 2, .var = 3, .bias = -1, .mean = -1,
-                                                .dy = -1, .dx = -1, .d_weight = -1, .d_bias = -1};
-static const ipu__norm_operands rms_backward = {.dy = 0, .x = 1, .var = 2, .weight = 3, .dx = 4, .d_weight = 5,
-                                                .bias = -1, .mean = -1, .y = -1, .d_bias = -1};
-/* clang-format on */
+static const ipu__norm_operands forward      = {.x        = 0,
+                                                .weight   = 1,
+                                                .bias     = 2,
+                                                .y        = 3,
+                                                .mean     = 4,
+                                                .var      = 5,
+                                                .dy       = -1,
+                                                .dx       = -1,
+                                                .d_weight = -1,
+                                                .d_bias   = -1};
+static const ipu__norm_operands backward     = {.dy       = 0,
+                                                .x        = 1,
+                                                .mean     = 2,
+                                                .var      = 3,
+                                                .weight   = 4,
+                                                .dx       = 5,
+                                                .d_weight = 6,
+                                                .d_bias   = 7,
+                                                .bias     = -1,
+                                                .y        = -1};
+static const ipu__norm_operands rms_forward  = {.x        = 0,
+                                                .weight   = 1,
+                                                .y        = 2,
+                                                .var      = 3,
+                                                .bias     = -1,
+                                                .mean     = -1,
+                                                .dy       = -1,
+                                                .dx       = -1,
+                                                .d_weight = -1,
+                                                .d_bias   = -1};
+static const ipu__norm_operands rms_backward = {.dy       = 0,
+                                                .x        = 1,
+                                                .var      = 2,
+                                                .weight   = 3,
+                                                .dx       = 4,
+                                                .d_weight = 5,
+                                                .bias     = -1,
+                                                .mean     = -1,
+                                                .y        = -1,
+                                                .d_bias   = -1};
 
 static ipu_type stat_type_of(ipu_type type) { return type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT; }
 
@@ -391,35 +421,25 @@ static const char *const batch_grad_samples[] = {
         .n_implementations = 1                                                                              \
     }
 /* The op and its gradient. */
-#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, summary_, onnx_)                             \
-    const ipu_op_def ipu__op_##name_        = {.kernel       = KERNEL(name_, which##operands, ipu__norm_ref,    \
-                                                                      ipu__norm_##rows##_implementations),      \
-                                               .n_in         = n_in_,                                           \
-                                               .family       = "norm",                                          \
-                                               .summary      = summary_,                                        \
-                                               .attributes   = attributes_##_attributes,                        \
-                                               .n_attributes = IPU__COUNT(attributes_##_attributes),            \
-                                               .infer        = norm_infer,                                      \
-                                               .grad         = norm_grad,                                       \
-                                               .compose      = norm_compose,                                    \
-                                               .samples      = attributes_##_samples,                           \
-                                               .onnx         = onnx_};                                                  \
-    const ipu_op_def ipu__op_##name_##_grad = {.kernel       = KERNEL(name_##_grad, which##grad_operands,       \
-                                                                      ipu__norm_grad_ref,                       \
-                                                                      ipu__norm_##rows##_grad_implementations), \
-                                               .n_in         = grad_n_in,                                       \
-                                               .family       = "norm",                                          \
-                                               .summary      = "the gradient of " #name_,                       \
-                                               .attributes   = attributes_##_attributes,                        \
-                                               .n_attributes = IPU__COUNT(attributes_##_attributes),            \
-                                               .infer        = norm_grad_infer,                                 \
-                                               .compose      = norm_grad_compose,                               \
-                                               .samples      = attributes_##_grad_samples}
-
 /* clang-format off */
-#define rms_attributes layer_attributes
-RECORDS(layer_norm, , row, layer, 3, 5, "mean 0, variance 1 over the last dimensions", "LayerNormalization:17");
-RECORDS(rms_norm, rms_, row, rms, 2, 4, "mean square 1 over the last dimensions", NULL);
-RECORDS(group_norm, , plane, group, 3, 5, "mean 0, variance 1 over groups of channels", "GroupNormalization:18,21");
-RECORDS(batch_norm, , plane, batch, 3, 5, "mean 0, variance 1 over each channel of a batch", NULL);
+#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, summary_, onnx_)                          \
+    const ipu_op_def ipu__op_##name_ = {                                                                     \
+        .kernel = KERNEL(name_, which##operands, ipu__norm_ref, ipu__norm_##rows##_implementations),         \
+        .n_in = n_in_, .family = "norm", .summary = summary_, .attributes = attributes_##_attributes,        \
+        .n_attributes = IPU__COUNT(attributes_##_attributes), .infer = norm_infer, .grad = norm_grad,        \
+        .compose = norm_compose, .samples = attributes_##_samples, .onnx = onnx_};                           \
+    const ipu_op_def ipu__op_##name_##_grad = {                                                              \
+        .kernel = KERNEL(name_##_grad, which##grad_operands, ipu__norm_grad_ref,                             \
+                         ipu__norm_##rows##_grad_implementations),                                           \
+        .n_in = grad_n_in, .family = "norm", .summary = "the gradient of " #name_,                           \
+        .attributes = attributes_##_attributes, .n_attributes = IPU__COUNT(attributes_##_attributes),        \
+        .infer = norm_grad_infer, .compose = norm_grad_compose, .samples = attributes_##_grad_samples}
 /* clang-format on */
+
+#define rms_attributes layer_attributes
+RECORDS(layer_norm, , row, layer, 3, 5, "mean 0, variance 1 over the last dimensions",
+        "LayerNormalization:17");
+RECORDS(rms_norm, rms_, row, rms, 2, 4, "mean square 1 over the last dimensions", NULL);
+RECORDS(group_norm, , plane, group, 3, 5, "mean 0, variance 1 over groups of channels",
+        "GroupNormalization:18,21");
+RECORDS(batch_norm, , plane, batch, 3, 5, "mean 0, variance 1 over each channel of a batch", NULL);

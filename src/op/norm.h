@@ -1,8 +1,8 @@
 /* Normalisation inside: which elements share a mean, and the loops over them.
  *
- * A unit is what is normalised together: a row of layer norm, a group of channels of one image, a channel
- * of a whole batch. Of a unit, `mean` is the mean and `var` the mean of squared deviations; rms_norm takes the
- * mean as 0. Both are float, or double for double, whatever the type of the elements.
+ * A unit is what is normalised together: a row of layer norm, a group of channels of one image, a channel of
+ * a whole batch. Of a unit, `mean` is the mean and `var` the mean of squared deviations; rms_norm takes
+ * the mean as 0. Both are float, or double for double, whatever the type of the elements.
  */
 #ifndef IPU_OP_NORM_H
 #define IPU_OP_NORM_H

@@ -1,7 +1,7 @@
 /* Normalisation run: the references, and rows (layer norm, rms norm) in float.
  *
- * Gradients of weights are sums over all rows: each block of rows has its own, whoever comes last adds the blocks
- * up. Blocks depend on the extents only, so that threads make no difference.
+ * Gradients of weights are sums over all rows: each block of rows has its own, whoever comes last adds the
+ * blocks up. Blocks depend on the extents only, so that threads make no difference.
  */
 #include <math.h>
 #include <stdatomic.h>

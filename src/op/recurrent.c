@@ -321,12 +321,12 @@ static const ipu_kernel_operand lstm_grad_operands[] = {
         .check = ipu__op_check, .ref = meaning, .work = recurrent_work, .plan = recurrent_plan, \
         .implementations = &(impl), .n_implementations = 1                                      \
     }
-#define LAYER(op, inputs, attributes_of, text)                                                       \
-    {                                                                                                \
-        .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),             \
-        .family = "recurrent", .summary = (text), .attributes = attributes_of,                       \
-        .n_attributes = IPU__COUNT(attributes_of), .flags = IPU__OP_GRAD_ONCE, .infer = recurrent_infer, .samples = op##_samples, \
-        .grad = ipu__recurrent_emit_grad, .compose = ipu__recurrent_compose \
+#define LAYER(op, inputs, attributes_of, text)                                                           \
+    {                                                                                                    \
+        .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),                 \
+        .family = "recurrent", .summary = (text), .attributes = attributes_of,                           \
+        .n_attributes = IPU__COUNT(attributes_of), .flags = IPU__OP_GRAD_ONCE, .infer = recurrent_infer, \
+        .samples = op##_samples, .grad = ipu__recurrent_emit_grad, .compose = ipu__recurrent_compose     \
     }
 #define GRAD(op, inputs, attributes_of, text)                                                      \
     {                                                                                              \

@@ -294,10 +294,14 @@ static void l1_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_va
     out[0]         = ipu_reduce_sum(b, ipu_abs(b, in[X]), r.axes, r.n, ipu__op_int(call, "keep_dims"));
 }
 
+/* Where all elements are 0 the gradient is taken as 0. */
 static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    reduced_axes r = axes_of(call);
-    out[0] = ipu_sqrt(b, ipu_reduce_sum_square(b, in[X], r.axes, r.n, ipu__op_int(call, "keep_dims")));
+    reduced_axes r    = axes_of(call);
+    ipu_value    sum  = ipu_reduce_sum_square(b, in[X], r.axes, r.n, ipu__op_int(call, "keep_dims"));
+    ipu_value    zero = ipu_scalar_like(b, sum, 0), one = ipu_scalar_like(b, sum, 1);
+    ipu_value    is_zero = ipu_equal(b, sum, zero);
+    out[0]               = ipu_where(b, is_zero, zero, ipu_sqrt(b, ipu_where(b, is_zero, one, sum)));
 }
 
 /* The maximum is taken out where it is finite: of infinities alone it is the result itself. */
@@ -332,11 +336,14 @@ static void variance_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
-/* clang-format off */
-#define AXES \
-    {.name = "axes", .kind = IPU_ATTRIBUTE_INTS, .meaning = "dimensions to reduce, negative from the end; none: all"}, \
-    {.name = "keep_dims", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: reduced dimensions stay, with 1 element"}
-/* clang-format on */
+#define AXES                                                               \
+    {.name    = "axes",                                                    \
+     .kind    = IPU_ATTRIBUTE_INTS,                                        \
+     .meaning = "dimensions to reduce, negative from the end; none: all"}, \
+    {                                                                      \
+        .name = "keep_dims", .kind = IPU_ATTRIBUTE_INT,                    \
+        .meaning = "1: reduced dimensions stay, with 1 element"            \
+    }
 static const ipu_op_attribute attributes[]          = {AXES};
 static const ipu_op_attribute variance_attributes[] = {
     AXES, {.name = "unbiased", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: divided by n - 1"}};
@@ -437,20 +444,24 @@ static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[
         .samples      = samples_,                                                                        \
         .onnx         = onnx_}
 
-/* clang-format off */
 RECORD(reduce_sum, number_infer, sum_grad, 0, empty_samples, "sum over dimensions", "ReduceSum:1,11,13");
 RECORD(reduce_mean, floating_infer, mean_grad, 0, samples, "mean over dimensions", "ReduceMean:1,11,13,18");
 RECORD(reduce_sum_square, number_infer, sum_square_grad, 0, empty_samples, "sum of squares over dimensions",
        "ReduceSumSquare:1,11,13,18");
-RECORD(reduce_prod, number_infer, prod_grad, 0, prod_samples, "product over dimensions", "ReduceProd:1,11,13,18");
-RECORD(reduce_max, extreme_infer, extreme_grad, 0, samples, "maximum over dimensions", "ReduceMax:1,11,12,13,18,20");
-RECORD(reduce_min, extreme_infer, extreme_grad, 0, samples, "minimum over dimensions", "ReduceMin:1,11,12,13,18,20");
+RECORD(reduce_prod, number_infer, prod_grad, 0, prod_samples, "product over dimensions",
+       "ReduceProd:1,11,13,18");
+RECORD(reduce_max, extreme_infer, extreme_grad, 0, samples, "maximum over dimensions",
+       "ReduceMax:1,11,12,13,18,20");
+RECORD(reduce_min, extreme_infer, extreme_grad, 0, samples, "minimum over dimensions",
+       "ReduceMin:1,11,12,13,18,20");
 RECORD(reduce_any, bool_infer, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether any element is true", NULL);
-RECORD(reduce_all, bool_infer, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether all elements are true", NULL);
+RECORD(reduce_all, bool_infer, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether all elements are true",
+       NULL);
 
 COMPOSED(reduce_l1, attributes, l1_compose, composed_samples, "sum of magnitudes", "ReduceL1:1,11,13,18");
-COMPOSED(reduce_l2, attributes, l2_compose, positive_samples, "root of the sum of squares", "ReduceL2:1,11,13,18");
-COMPOSED(reduce_logsumexp, attributes, logsumexp_compose, composed_samples, "log(sum(exp(x))), without overflow",
-         "ReduceLogSumExp:1,11,13,18");
-COMPOSED(reduce_variance, variance_attributes, variance_compose, variance_samples, "variance over dimensions", NULL);
-/* clang-format on */
+COMPOSED(reduce_l2, attributes, l2_compose, positive_samples, "root of the sum of squares",
+         "ReduceL2:1,11,13,18");
+COMPOSED(reduce_logsumexp, attributes, logsumexp_compose, composed_samples,
+         "log(sum(exp(x))), without overflow", "ReduceLogSumExp:1,11,13,18");
+COMPOSED(reduce_variance, variance_attributes, variance_compose, variance_samples, "variance over dimensions",
+         NULL);

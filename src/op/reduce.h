@@ -3,10 +3,10 @@
  * Neighbouring dimensions that are all reduced or all kept count as one. The innermost of what remains is
  * the run: elements next to each other in memory, either reduced to one output or each its own output.
  *
- * Leaves are up to 1024 elements of a run that is reduced, or 32 rows where it is kept. The results of leaves
- * are combined as a binary tree whose shape depends on their number only: neither threads nor
- * the blocks that threads share change a bit of the result, and the error of a sum grows with the logarithm of its
- * length.
+ * Leaves are up to 1024 elements of a run that is reduced, or 32 rows where it is kept. The results of
+ * leaves are combined as a binary tree whose shape depends on their number only: neither threads nor the
+ * blocks that threads share change a bit of the result, and the error of a sum grows with the logarithm of
+ * its length.
  */
 #ifndef IPU_OP_REDUCE_H
 #define IPU_OP_REDUCE_H

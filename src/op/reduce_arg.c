@@ -1,11 +1,13 @@
 /* argmax and argmin: where the extremes along a dimension are.
  *
- * Columns that lie next to each other are searched together, so that memory is read in order.
+ * Columns that lie next to each other are searched together, so that memory is read in order. In a row the
+ * extreme is found first, by the loops of reductions, then where it is.
  */
 #include <math.h>
 
 #include "graph/graph.h"
 #include "ipu/reduce.h"
+#include "op/floats.h"
 #include "op/number.h"
 #include "op/reduce.h"
 
@@ -94,18 +96,52 @@ static const columns_fn by_type[IPU_N_TYPES] = {
     [IPU_BFLOAT16] = columns_ipu_bfloat16, [IPU_INT32] = columns_int32_t,
 };
 
+/* ---- one row: what the extreme is, then where ---- */
+
+static int32_t row_float(const search *s, const float *x, const ipu__reduce_loops *extreme)
+{
+    float   best;
+    int64_t i = s->last ? s->n - 1 : 0, step = s->last ? -1 : 1;
+    extreme->run(x, s->n, &best);
+    if (best != best)
+        while (x[i] == x[i]) i += step;
+    else
+        while (x[i] != best) i += step;
+    return (int32_t)i;
+}
+
+static bool has_rows(const search *s, ipu_type type)
+{
+    return s->inner == 1 && (type == IPU_FLOAT || type == IPU_HALF || type == IPU_BFLOAT16);
+}
+
+static size_t arg_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+{
+    (void)n_parts;
+    search s = search_of(call);
+    return has_rows(&s, call->operand[X].type) ? (size_t)s.n * sizeof(float) : 0;
+}
+
 static ipu_status arg_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
-    (void)state, (void)scratch;
+    (void)state;
     search       s    = search_of(call);
+    ipu_type     type = call->operand[X].type;
     ipu_interval mine = ipu__op_part(s.outer * s.inner, 16, part, n_parts);
     int32_t     *out  = operand[OUT];
+    if (has_rows(&s, type)) {
+        ipu__reduce_fold         fold = s.largest ? IPU__FOLD_MAX : IPU__FOLD_MIN;
+        const ipu__reduce_loops *best = &IPU__SIMD_PICK(ipu__reduce_loops_at).at[IPU__SUM_FLOAT][fold];
+        for (int64_t i = mine.begin; i < mine.end; i++)
+            out[i] = row_float(&s, ipu__floats_get(type, operand[X], i * s.n, s.n, scratch), best);
+        return IPU_OK;
+    }
     for (int64_t i = mine.begin; i < mine.end;) {
         int64_t row = i / s.inner, column = i % s.inner, n = s.inner - column;
         if (n > mine.end - i) n = mine.end - i;
         if (n > COLUMNS) n = COLUMNS;
-        by_type[call->operand[X].type](&s, operand[X], row * s.n * s.inner + column, (int)n, out + i);
+        by_type[type](&s, operand[X], row * s.n * s.inner + column, (int)n, out + i);
         i += n;
     }
     return IPU_OK;
@@ -154,7 +190,7 @@ static ipu_status arg_plan(const ipu_kernel_call *call, const ipu_target *target
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 static const ipu_kernel_impl implementations[] = {
-    {.name = "columns", .fits = ipu__op_fits_always, .run = arg_run},
+    {.name = "plain", .fits = ipu__op_fits_always, .scratch_bytes = arg_scratch_bytes, .run = arg_run},
 };
 
 static const ipu_op_attribute attributes[] = {
@@ -194,10 +230,8 @@ static const char *const samples[] = {"float[3,4]",
                                         .infer        = arg_infer,                             \
                                         .samples      = samples,                               \
                                         .onnx         = onnx_}
-/* clang-format off */
 RECORD(argmax, "index of the largest element along a dimension", "ArgMax:1,11,12,13");
 RECORD(argmin, "index of the smallest element along a dimension", "ArgMin:1,11,12,13");
-/* clang-format on */
 
 static ipu_value emit_arg(ipu_builder *b, const char *op, ipu_value x, int axis, bool keep_dims,
                           bool select_last)

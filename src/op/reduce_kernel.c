@@ -1,4 +1,4 @@
-/* Reductions run: the reference, and a tree of leaves split over outputs, or over leaves where outputs are few.
+/* Reductions run: the reference, and a tree of leaves, split over outputs or, if these are few, over leaves.
  *
  * Where leaves are split, each part leaves partial results in the state; whoever comes last combines them.
  */
@@ -240,7 +240,9 @@ static void fold_rows(const state *s, const char *x, ipu_interval rows, int64_t 
 static void fill_identity(const state *s, void *acc, int64_t n_columns)
 {
     s->leaf->run(NULL, 0, acc); /* of nothing */
-    for (int64_t i = 1; i < n_columns; i++) memcpy((char *)acc + (size_t)i * s->bytes, acc, s->bytes);
+    size_t all = (size_t)n_columns * s->bytes;
+    for (size_t done = s->bytes; done < all; done *= 2)
+        memcpy((char *)acc + done, acc, done < all - done ? done : all - done);
 }
 
 static void do_leaf(const state *s, const char *x, int64_t leaf, int64_t n_columns, void *acc, float *floats)

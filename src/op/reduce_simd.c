@@ -55,8 +55,8 @@ enum { LANES = 32, SHORT = 16 };
 #define ADD(a, v) ((a) + (v))
 #define MUL(a, v) ((a) * (v))
 /* Of numbers that may be NaN, which stays. */
-#define MAX_NAN(a, v) (((v) > (a)) | ((v) != (v)) ? (v) : (a))
-#define MIN_NAN(a, v) (((v) < (a)) | ((v) != (v)) ? (v) : (a))
+#define MAX_NAN(a, v) ((((v) > (a)) | ((v) != (v))) ? (v) : (a))
+#define MIN_NAN(a, v) ((((v) < (a)) | ((v) != (v))) ? (v) : (a))
 #define MAX(a, v) ((v) > (a) ? (v) : (a))
 #define MIN(a, v) ((v) < (a) ? (v) : (a))
 

@@ -1,5 +1,6 @@
 /* Reductions: results worked out by hand, the accuracy of long sums, and what is refused. */
 #include "op/call_test.h"
+#include "op/graph_test.h"
 
 #include "ipu/reduce.h"
 #include "op/reduce.h"
@@ -166,6 +167,39 @@ static void integers_wrap(void **unused)
     call_expect("reduce_max", NULL, 0, &in, 1, 0, CALL_VALUES(2147483647));
 }
 
+static ipu_value max_of(ipu_builder *b, ipu_value x) { return ipu_reduce_max(b, x, NULL, 0, false); }
+static ipu_value prod_of(ipu_builder *b, ipu_value x) { return ipu_reduce_prod(b, x, NULL, 0, false); }
+static ipu_value l2_of(ipu_builder *b, ipu_value x) { return ipu_reduce_l2(b, x, NULL, 0, false); }
+static ipu_value logsumexp_of(ipu_builder *b, ipu_value x)
+{
+    return ipu_reduce_logsumexp(b, x, NULL, 0, false);
+}
+
+static void gradients_are_those_of_pytorch_at_the_odd_places(void **unused)
+{
+    (void)unused;
+    graph_gradient(max_of, IPU_SHAPE(4), (double[]){1, 3, 3, 2}, (double[]){0, 0.5, 0.5, 0});
+    graph_gradient(prod_of, IPU_SHAPE(3), (double[]){2, 3, 4}, (double[]){12, 8, 6});
+    graph_gradient(prod_of, IPU_SHAPE(3), (double[]){2, 0, 4}, (double[]){0, 8, 0});
+    graph_gradient(prod_of, IPU_SHAPE(3), (double[]){0, 0, 4}, (double[]){0, 0, 0});
+    graph_gradient(l2_of, IPU_SHAPE(2), (double[]){3, 4}, (double[]){0.6, 0.8});
+    graph_gradient(l2_of, IPU_SHAPE(2), (double[]){0, 0}, (double[]){0, 0});
+    graph_gradient(logsumexp_of, IPU_SHAPE(2), (double[]){1000, 1000}, (double[]){0.5, 0.5});
+}
+
+static void logsumexp_neither_overflows_nor_loses_infinity(void **unused)
+{
+    (void)unused;
+    graph_bench t = graph_start();
+    ipu_value   x = graph_floats(&t, IPU_SHAPE(3, 2),
+                                 (double[]){1000, 1000, -INFINITY, -INFINITY, 0, INFINITY});
+    graph_expect(&t, ipu_reduce_logsumexp(t.b, x, (int[]){1}, 1, false),
+                 GRAPH_VALUES(1000 + log(2), -INFINITY, INFINITY));
+    t = graph_start();
+    x = graph_floats(&t, IPU_SHAPE(2, 2), (double[]){1, 3, 5, 5});
+    graph_expect(&t, ipu_reduce_variance(t.b, x, (int[]){1}, 1, true, true), GRAPH_VALUES(2, 0));
+}
+
 static void check_refused(const char *op, const ipu_attribute *attribute, ipu_type type, ipu_shape shape,
                           const char *words)
 {
@@ -203,6 +237,8 @@ int main(void)
         cmocka_unit_test(half_sums_in_float_and_rounds_once),
         cmocka_unit_test(implementations_agree_and_parts_make_no_difference),
         cmocka_unit_test(integers_wrap),
+        cmocka_unit_test(gradients_are_those_of_pytorch_at_the_odd_places),
+        cmocka_unit_test(logsumexp_neither_overflows_nor_loses_infinity),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

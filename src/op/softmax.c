@@ -291,25 +291,53 @@ static const char *const softmin_samples[] = {"float[3,4]", "float[3,4]; axis=0"
 
 #define COMMON .family = "softmax", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)
 
-/* clang-format off */
 const ipu_op_def ipu__op_softmax = {
-    .kernel = KERNEL(softmax, operands, 2), .n_in = 1, COMMON, .infer = softmax_infer, .grad = softmax_grad,
-    .summary = "exp(x) / sum(exp(x)) along a dimension", .samples = samples, .onnx = "Softmax:1,11,13"};
+    .kernel = KERNEL(softmax, operands, 2),
+    .n_in   = 1,
+    COMMON,
+    .infer   = softmax_infer,
+    .grad    = softmax_grad,
+    .summary = "exp(x) / sum(exp(x)) along a dimension",
+    .samples = samples,
+    .onnx    = "Softmax:1,11,13",
+};
 const ipu_op_def ipu__op_log_softmax = {
-    .kernel = KERNEL(log_softmax, operands, 2), .n_in = 1, COMMON, .infer = softmax_infer, .grad = log_softmax_grad,
-    .summary = "x - log(sum(exp(x))) along a dimension", .samples = samples, .onnx = "LogSoftmax:1,11,13"};
+    .kernel = KERNEL(log_softmax, operands, 2),
+    .n_in   = 1,
+    COMMON,
+    .infer   = softmax_infer,
+    .grad    = log_softmax_grad,
+    .summary = "x - log(sum(exp(x))) along a dimension",
+    .samples = samples,
+    .onnx    = "LogSoftmax:1,11,13",
+};
 const ipu_op_def ipu__op_softmax_grad = {
-    .kernel = KERNEL(softmax_grad, grad_operands, 3), .n_in = 2, COMMON, .infer = softmax_grad_infer,
-    .compose = softmax_grad_compose, .summary = "y * (dy - sum(y * dy)): the gradient of softmax",
-    .samples = grad_samples};
+    .kernel = KERNEL(softmax_grad, grad_operands, 3),
+    .n_in   = 2,
+    COMMON,
+    .infer   = softmax_grad_infer,
+    .compose = softmax_grad_compose,
+    .summary = "y * (dy - sum(y * dy)): the gradient of softmax",
+    .samples = grad_samples,
+};
 const ipu_op_def ipu__op_log_softmax_grad = {
-    .kernel = KERNEL(log_softmax_grad, grad_operands, 3), .n_in = 2, COMMON, .infer = softmax_grad_infer,
-    .compose = log_softmax_grad_compose, .summary = "dy - exp(y) * sum(dy): the gradient of log_softmax",
-    .samples = grad_samples};
+    .kernel = KERNEL(log_softmax_grad, grad_operands, 3),
+    .n_in   = 2,
+    COMMON,
+    .infer   = softmax_grad_infer,
+    .compose = log_softmax_grad_compose,
+    .summary = "dy - exp(y) * sum(dy): the gradient of log_softmax",
+    .samples = grad_samples,
+};
 const ipu_op_def ipu__op_softmin = {
-    .kernel = {.name = "softmin", .operands = operands, .n_operands = 2, .check = ipu__op_check}, .n_in = 1, COMMON,
-    .infer = softmax_infer, .compose = softmin_compose, .summary = "softmax of -x", .samples = softmin_samples};
-/* clang-format on */
+    .kernel = {.name = "softmin", .operands = operands, .n_operands = 2, .check = ipu__op_check},
+    .n_in   = 1,
+    COMMON,
+    .infer   = softmax_infer,
+    .compose = softmin_compose,
+    .summary = "softmax of -x",
+    .samples = softmin_samples,
+};
 
 ipu_value ipu_softmax(ipu_builder *b, ipu_value x, int axis)
 {

@@ -1,7 +1,7 @@
 /* The loops of the softmax family in float.
  *
- * Sums go to 32 lanes and are added up every 1024 elements. Results pass through a block, because `out` may
- * be the memory of an input.
+ * Sums go to 32 lanes and are added up every 1024 elements. `out` may be the memory of an input, element by
+ * element.
  */
 #include "op/softmax.h"
 
@@ -10,12 +10,19 @@
 
 enum { LANES = 32, BLOCK = 1024 };
 
-/* e^x to 2 ulp: Cody and Waite's reduction, the series up to x^7 / 7!. Below e^-86.6, close to the smallest
- * normal number, it is 0. */
+/* Before a loop whose turns do not depend on each other, though arrays may be the same. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* e^x to 2 ulp for x <= 88: Cody and Waite's reduction, the series up to x^7 / 7!. Below e^-87.3, close to the
+ * smallest normal number, it is 0. */
 static inline float exp_of(float x)
 {
-    const float least = -86.6f, most = 88.722f, shift = 0x1.8p23f;
-    float       z = x < least ? least : x > most ? most : x; /* NaN stays */
+    const float least = -87.3f, shift = 0x1.8p23f;
+    float       z = x < least ? least : x; /* NaN stays */
     float       t = z * 0x1.715476p0f + shift, n = t - shift;
     float       r = (z - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
     float       p = 1.f / 5040;
@@ -27,12 +34,10 @@ static inline float exp_of(float x)
     p             = p * r * r + r + 1;
     uint32_t bits;
     memcpy(&bits, &t, sizeof bits);
-    bits = (bits << 23) + (126u << 23); /* 2^(n - 1), so that n = 128 is still a number */
-    float half;
-    memcpy(&half, &bits, sizeof half);
-    float y = p * half * 2;
-    y       = x > most ? INFINITY : y;
-    return x < least ? 0 : y;
+    bits = (bits << 23) + (127u << 23); /* the low bits of t are n: 2^n */
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return x < least ? 0 : p * power;
 }
 
 /* Lane l of a block, for each l; then the lanes in pairs. */
@@ -52,11 +57,15 @@ static float largest(const float *x, int64_t n)
 {
     float   lane[LANES], most = -INFINITY;
     int64_t k = 0;
-    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
-    for (; k + LANES <= n; k += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] = x[k + l] > lane[l] ? x[k + l] : lane[l];
+    if (n >= LANES) {
+        for (int l = 0; l < LANES; l++) lane[l] = x[l];
+        for (k = LANES; k + LANES <= n; k += LANES)
+            for (int l = 0; l < LANES; l++) lane[l] = x[k + l] > lane[l] ? x[k + l] : lane[l];
+        for (int width = LANES / 2; width > 0; width /= 2)
+            for (int l = 0; l < width; l++) lane[l] = lane[l + width] > lane[l] ? lane[l + width] : lane[l];
+        most = lane[0];
+    }
     for (; k < n; k++) most = x[k] > most ? x[k] : most;
-    for (int l = 0; l < LANES; l++) most = lane[l] > most ? lane[l] : most;
     return most;
 }
 
@@ -64,19 +73,20 @@ static inline int64_t block_at(int64_t i, int64_t n) { return n - i < BLOCK ? n 
 
 static void scaled(const float *x, float scale, const float *less, float *out, int64_t n)
 {
-    float most = largest(x, n), sum = 0, e[BLOCK];
+    float most = largest(x, n), sum = 0;
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = block_at(i, n);
-        for (int64_t j = 0; j < m; j++) e[j] = exp_of(x[i + j] - most);
-#define TERM(j) e[j]
+        INDEPENDENT
+        for (int64_t j = i; j < i + m; j++) out[j] = exp_of(x[j] - most);
+#define TERM(j) out[i + (j)]
         ADD_UP(sum, m, TERM);
 #undef TERM
-        memcpy(out + i, e, (size_t)m * sizeof *e);
     }
     scale /= sum;
-    if (less)
+    if (less) {
+        INDEPENDENT
         for (int64_t i = 0; i < n; i++) out[i] = out[i] * scale - less[i];
-    else
+    } else
         for (int64_t i = 0; i < n; i++) out[i] *= scale;
 }
 
@@ -98,43 +108,34 @@ static void log_softmax_row(const float *x, const float *dy, float *out, int64_t
 #undef TERM
     }
     float log_sum = logf(sum);
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t m = block_at(i, n);
-        for (int64_t j = 0; j < m; j++) e[j] = x[i + j] - most - log_sum;
-        memcpy(out + i, e, (size_t)m * sizeof *e);
-    }
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) out[i] = x[i] - most - log_sum;
 }
 
 static void softmax_grad_row(const float *y, const float *dy, float *out, int64_t n)
 {
-    float sum = 0, e[BLOCK];
+    float sum = 0;
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = block_at(i, n);
 #define TERM(j) y[i + (j)] * dy[i + (j)]
         ADD_UP(sum, m, TERM);
 #undef TERM
     }
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t m = block_at(i, n);
-        for (int64_t j = 0; j < m; j++) e[j] = y[i + j] * (dy[i + j] - sum);
-        memcpy(out + i, e, (size_t)m * sizeof *e);
-    }
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) out[i] = y[i] * (dy[i] - sum);
 }
 
 static void log_softmax_grad_row(const float *y, const float *dy, float *out, int64_t n)
 {
-    float sum = 0, e[BLOCK];
+    float sum = 0;
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = block_at(i, n);
 #define TERM(j) dy[i + (j)]
         ADD_UP(sum, m, TERM);
 #undef TERM
     }
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t m = block_at(i, n);
-        for (int64_t j = 0; j < m; j++) e[j] = dy[i + j] - exp_of(y[i + j]) * sum;
-        memcpy(out + i, e, (size_t)m * sizeof *e);
-    }
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) out[i] = dy[i] - exp_of(y[i] > 88 ? 88 : y[i]) * sum;
 }
 
 /* ---- down columns: `out` is memory of its own here ---- */
@@ -221,7 +222,8 @@ static void log_softmax_grad_columns(const float *restrict y, const float *restr
     ADD_UP_COLUMNS(dy[at]);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++)
-            out[i * columns + c] = dy[i * columns + c] - exp_of(y[i * columns + c]) * sums[c];
+            out[i * columns + c] = dy[i * columns + c]
+                                 - exp_of(y[i * columns + c] > 88 ? 88 : y[i * columns + c]) * sums[c];
 }
 
 const ipu__softmax_table IPU__SIMD(ipu__softmax_loops_at) = {

@@ -356,8 +356,8 @@ static bool make_class_loss(net *n)
         strcat(more, ", label_smoothing=0.1");
     }
     ipu_value y = is_nll ? ipu_nll_loss_with(n->b, x, t, o) : ipu_cross_entropy_with(n->b, x, t, o);
-    net_add(n, y, "F.%s(v%u, v%u.long(), reduction='%s'%s)", is_nll ? "nll_loss" : "cross_entropy", x.id,
-            t.id, reduction_text(o.reduction), more);
+    net_add(n, y, "F.%s(v%u.contiguous(), v%u.long(), reduction='%s'%s)",
+            is_nll ? "nll_loss" : "cross_entropy", x.id, t.id, reduction_text(o.reduction), more);
     return true;
 }
 

@@ -115,8 +115,6 @@ double tolerance_of(const ipu_kernel_call *call, ipu_type type, double expected,
     double epsilon = epsilon_of(type), sum_epsilon = type == IPU_DOUBLE ? epsilon : 0x1p-24, n = 1;
     if (epsilon == 0) return 0;
     const ipu_op_def *op = ipu__op_of(call->def);
-    /* States are rounded from step to step, and products of steps enlarge that. */
-    if (strcmp(op->family, "recurrent") == 0) sum_epsilon = 4 * epsilon;
     if (call->def->work) n = call->def->work(call);
     double n_out = 1;
     for (int i = op->n_in; i < call->n_operands; i++)

@@ -229,6 +229,14 @@ static bool claims_gradient(const ipu_op_def *op)
     return op->grad || op->compose || op->flags & IPU__OP_NO_GRADIENT;
 }
 
+/* Ops that are the last of their kind: steps of optimizers, and gradients whose op has a composition to be
+ * differentiated twice. */
+static bool may_lack_gradient(const ipu_op_def *op)
+{
+    size_t n = strlen(op->kernel.name);
+    return strcmp(op->family, "optimizer") == 0 || (n > 5 && strcmp(op->kernel.name + n - 5, "_grad") == 0);
+}
+
 static bool is_small(const sample *s)
 {
     int64_t n = 0;
@@ -249,7 +257,11 @@ int check_gradient(const sample *s)
 {
     static sample wide;
     int           bad = 0;
-    if (!make_double(s, &wide)) return 0;
+    if (!make_double(s, &wide)) {
+        bool lacks = wide.call.n_operands == s->op->kernel.n_operands && is_differentiable(&wide)
+                  && !claims_gradient(s->op) && !may_lack_gradient(s->op);
+        return lacks ? finding(s, "gradient", "there is none") : 0;
+    }
     if (try_trial(&wide, false, false, &bad) != IPU_OK)
         return finding(&wide, "gradient", "%s", ipu_message());
     return bad;
