@@ -14,7 +14,7 @@
 #include "graph/graph.h"
 #include "model/pass.h"
 
-enum { N_MODELS = 300, N_RUN = 40, N_OPS = 40, N_INPUTS = 5, ROWS = 4, COLUMNS = 6 };
+enum { N_MODELS = 300, N_RUN = 100, N_OPS = 40, N_INPUTS = 5, ROWS = 4, COLUMNS = 6 };
 
 /* ---- making ---- */
 
