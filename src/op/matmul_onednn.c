@@ -173,10 +173,10 @@ size_t ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts
 {
     ipu__matmul   mm = ipu__matmul_get(call);
     dnnl_engine_t engine;
-    size_t        bytes   = 0;
-    int           threads = ipu__dnnl_enter();
+    size_t        bytes = 0;
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return SIZE_MAX;
-    ipu_status status = largest_scratch(&mm, n_parts, engine, &bytes);
+    int        threads = ipu__dnnl_enter();
+    ipu_status status  = largest_scratch(&mm, n_parts, engine, &bytes);
     ipu__dnnl_leave(threads);
     dnnl_engine_destroy(engine);
     size_t more = ipu__epilogue_scratch_bytes(call); /* not at the same time as the primitive's */
