@@ -1,7 +1,7 @@
 /* matmul of float, half and bfloat16 in blocks, each by a kernel of libxsmm.
  *
  * Blocks that lie otherwise than kernels want them, and those of b if many rows use them, are packed into
- * scratch, where they stay in the second-level cache. Sums are of ascending k whatever the parts are.
+ * scratch, where they stay in the second-level cache. In which order a sum is added depends on the sizes of blocks.
  */
 #include "base/alloc.h"
 #include "op/matmul.h"
