@@ -260,14 +260,14 @@ static void do_leaf(const state *s, const char *x, int64_t leaf, int64_t n_colum
     s->leaf->run(as_floats(s->type, x + (size_t)at * ipu_type_size(s->type), n, floats), n, acc);
 }
 
-/* Leaves of the elements at `x`, or blocks at `partials` that have been done, combined in `acc`. A level of
- * the tree holds the result of 2^k leaves; two of the same size become one. */
+/* Leaves of the elements at `x`, or blocks at `partials` (unless NULL) that have been done, combined in `acc`.
+ * A level of the tree holds the result of 2^k leaves; two of the same size become one. */
 static void do_tree(const state *s, const char *x, const char *partials, ipu_interval leaves,
                     int64_t n_columns, void *acc, char *scratch)
 {
     size_t bytes  = (size_t)n_columns * s->bytes;
     size_t level  = results_bytes(s);
-    float *floats = (float *)(scratch + level * (size_t)s->n_levels);
+    float *floats = (void *)(scratch + level * (size_t)s->n_levels);
     int    top    = 0;
     for (int64_t i = leaves.begin; i < leaves.end; i++) {
         char *result = scratch + level * (size_t)top++;
@@ -312,7 +312,7 @@ static void do_job(const state *s, const char *x, ipu_interval outputs, ipu_inte
         do_tree(s, x + (size_t)at * size, NULL, leaves, outputs.end - outputs.begin, acc, scratch);
         return;
     }
-    float *floats = (float *)(scratch + results_bytes(s) * (size_t)s->n_levels);
+    float *floats = (void *)(scratch + results_bytes(s) * (size_t)s->n_levels);
     if (s->n_leaves == 1) { /* short runs: there is no tree */
         for (int64_t i = outputs.begin; i < outputs.end; i++, acc += s->bytes)
             do_leaf(s, x + (size_t)ipu__reduce_offset(&r->kept, i) * size, 0, 1, acc, floats);
@@ -366,7 +366,7 @@ static ipu_status tree_run(const ipu_kernel_call *call, void *data, void *const 
     (void)call;
     state *s   = data;
     char  *acc = scratch, *rest = acc + results_bytes(s);
-    if (s->n_blocks > 1) {
+    if (s->partials) {
         run_blocks(s, operand, acc, rest, part, n_parts);
         return IPU_OK;
     }
