@@ -86,7 +86,7 @@ ipu_value ipu_arange(ipu_builder *b, ipu_type type, int64_t n, double begin, dou
 ipu_value ipu_linspace(ipu_builder *b, ipu_type type, int64_t n, double begin, double end);
 /* n x n, ones where row + diagonal == column. */
 ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal);
-/* What of the last two dimensions lies on and below (above) the diagonal where row + diagonal == column; 0 elsewhere. */
+/* What of the last two dimensions lies on and below (above) row + diagonal == column; elsewhere 0. */
 ipu_value ipu_tril(ipu_builder *b, ipu_value x, int64_t diagonal);
 ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal);
 

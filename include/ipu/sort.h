@@ -2,8 +2,8 @@
  *
  *     ipu_value indices, best = ipu_topk(b, logits, 5, -1, true, &indices);
  *
- * Orders are stable: of equal elements the one with the lower index comes first. NaN is larger than any number, as in
- * PyTorch. Indices are int32; gradients pass through them.
+ * Orders are stable: of equal elements the one with the lower index comes first. NaN is larger than any number,
+ * as in PyTorch. Indices are int32; gradients pass through them.
  */
 #ifndef IPU_SORT_H
 #define IPU_SORT_H
@@ -20,7 +20,7 @@ ipu_value ipu_argsort(ipu_builder *b, ipu_value x, int axis, bool descending);
 /* The k largest (or smallest) elements of `axis`, the largest (smallest) first. */
 ipu_value ipu_topk(ipu_builder *b, ipu_value x, int64_t k, int axis, bool largest, ipu_value *indices);
 
-/* Element i is the sum, the product, of x up to and with i. Floating types, int32, uint32 and int64 (which wrap). */
+/* Element i is the sum (the product) of x up to and with i. Floating types; int32, uint32, int64 wrap. */
 ipu_value ipu_cumsum(ipu_builder *b, ipu_value x, int axis);
 ipu_value ipu_cumprod(ipu_builder *b, ipu_value x, int axis);
 /* exclusive: without i itself; reverse: from the end. */

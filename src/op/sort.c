@@ -1,7 +1,7 @@
 /* sort and topk: elements along an axis in order, and where they were.
  *
- * Every type has a key, a whole number in the same order (NaN above all, -0 equal to 0); keys are sorted by radix, which
- * is stable. Few of many are kept in a short sorted list instead.
+ * Every type has a key, a whole number in the same order (NaN above all, -0 equal to 0); keys are sorted by
+ * radix, which is stable. Few of many are kept in a short sorted list instead.
  */
 #include <math.h>
 #include <string.h>
@@ -248,8 +248,9 @@ static ipu_status sort_plan(const ipu_kernel_call *call, const ipu_target *targe
 }
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"), IPU__OUTPUT("indices")};
-static const ipu_kernel_impl    impls[]    = {
-          {.name = "radix", .fits = ipu__op_fits_always, .scratch_bytes = sort_scratch, .run = sort_run}};
+
+static const ipu_kernel_impl impls[] = {
+    {.name = "radix", .fits = ipu__op_fits_always, .scratch_bytes = sort_scratch, .run = sort_run}};
 
 #define KERNEL(op)                                                                                   \
     {                                                                                                \
@@ -264,6 +265,7 @@ static const ipu_op_attribute sort_attributes[] = {
      .meaning   = "dimension to sort; left out: the last"},
     {.name = "descending", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the largest first"},
 };
+
 static const char *const sort_samples[] = {"float[3,7]",
                                            "float[5,3,2]; axis=0 descending=1",
                                            "float[2,40,3]; axis=1",
@@ -273,16 +275,17 @@ static const char *const sort_samples[] = {"float[3,7]",
                                            "float[4,0]",
                                            "float[33,401]; axis=0",
                                            NULL};
-const ipu_op_def         ipu__op_sort   = {
-              .kernel       = KERNEL(sort),
-              .n_in         = 1,
-              .family       = "sort",
-              .summary      = "elements along an axis in order, and where they were",
-              .attributes   = sort_attributes,
-              .n_attributes = 2,
-              .infer        = sort_infer,
-              .grad         = sort_grad,
-              .samples      = sort_samples,
+
+const ipu_op_def ipu__op_sort = {
+    .kernel       = KERNEL(sort),
+    .n_in         = 1,
+    .family       = "sort",
+    .summary      = "elements along an axis in order, and where they were",
+    .attributes   = sort_attributes,
+    .n_attributes = 2,
+    .infer        = sort_infer,
+    .grad         = sort_grad,
+    .samples      = sort_samples,
 };
 
 static const ipu_op_attribute topk_attributes[] = {
@@ -293,20 +296,22 @@ static const ipu_op_attribute topk_attributes[] = {
     {.name = "k", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "how many"},
     {.name = "largest", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "0: the smallest"},
 };
+
 static const char *const topk_samples[] = {"float[3,7]; k=2",     "float[5,3,2]; axis=0 k=3 largest=0",
                                            "float[2,60]; k=45",   "int32[3,50]; k=1",
                                            "float[3,4]; k=0",     "float[0,4]; k=2",
                                            "float[30,1000]; k=5", NULL};
-const ipu_op_def         ipu__op_topk   = {
-              .kernel       = KERNEL(topk),
-              .n_in         = 1,
-              .family       = "sort",
-              .summary      = "the k largest or smallest elements along an axis, and where they were",
-              .attributes   = topk_attributes,
-              .n_attributes = 3,
-              .infer        = topk_infer,
-              .grad         = sort_grad,
-              .samples      = topk_samples,
+
+const ipu_op_def ipu__op_topk = {
+    .kernel       = KERNEL(topk),
+    .n_in         = 1,
+    .family       = "sort",
+    .summary      = "the k largest or smallest elements along an axis, and where they were",
+    .attributes   = topk_attributes,
+    .n_attributes = 3,
+    .infer        = topk_infer,
+    .grad         = sort_grad,
+    .samples      = topk_samples,
 };
 
 /* ---- functions ---- */

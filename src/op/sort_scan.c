@@ -1,7 +1,7 @@
 /* cumsum and cumprod: running sums and products along an axis.
  *
- * x is [outer, n, inner]; each (outer, inner) is a lane that one part does, some next to each other at a time. Floating
- * types run in double and are rounded where they are stored, so that every result is rounded once.
+ * x is [outer, n, inner]; each (outer, inner) is a lane that one part does, some neighbours at a time.
+ * Floating types run in double and are rounded where they are stored: every result is rounded once.
  */
 #include <string.h>
 
@@ -121,8 +121,8 @@ static ipu_status scan_run(const ipu_kernel_call *call, void *state, void *const
 
 /* ---- the gradient of cumprod ---- */
 
-/* dx[k] is the product of what comes before k times s[k], where s[k] = dy[k] + x[k + 1] s[k + 1]: right also where
- * x is 0. Exclusive: s[k] = dy[k + 1] + x[k + 1] s[k + 1], nothing at the end. */
+/* dx[k] is the product of what comes before k times s[k], where s[k] = dy[k] + x[k + 1] s[k + 1]: right also
+ * where x is 0. Exclusive: s[k] = dy[k + 1] + x[k + 1] s[k + 1], nothing at the end. */
 static double product_before(const lanes *l, const void *x, int64_t o, int64_t i, int64_t k)
 {
     double p = 1;
@@ -273,16 +273,18 @@ static const ipu_op_attribute attributes[] = {
     {.name = "reverse", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: from the end"},
 };
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", X)};
-static const ipu_kernel_impl    impls[]   = {{.name = "lanes", .fits = ipu__op_fits_always, .run = scan_run}};
-static const char *const        samples[] = {"float[7,3]{0.5,1.5}",
-                                             "float[3,5,2]{0.5,1.5}; axis=1 exclusive=1",
-                                             "float[3,5]{0.5,1.5}; axis=-1 reverse=1",
-                                             "float[4,6]; axis=1 exclusive=1 reverse=1",
-                                             "int32[9]",
-                                             "int64[2,9]; axis=1 reverse=1",
-                                             "float[0,3]",
-                                             "float[20,7,300]{0.8,1.2}; axis=1",
-                                             NULL};
+
+static const ipu_kernel_impl impls[] = {{.name = "lanes", .fits = ipu__op_fits_always, .run = scan_run}};
+
+static const char *const samples[] = {"float[7,3]{0.5,1.5}",
+                                      "float[3,5,2]{0.5,1.5}; axis=1 exclusive=1",
+                                      "float[3,5]{0.5,1.5}; axis=-1 reverse=1",
+                                      "float[4,6]; axis=1 exclusive=1 reverse=1",
+                                      "int32[9]",
+                                      "int64[2,9]; axis=1 reverse=1",
+                                      "float[0,3]",
+                                      "float[20,7,300]{0.8,1.2}; axis=1",
+                                      NULL};
 
 #define SCAN_OP(op, op_summary, grad_fn)                     \
     const ipu_op_def ipu__op_##op = {                        \
@@ -307,36 +309,39 @@ static const char *const        samples[] = {"float[7,3]{0.5,1.5}",
 SCAN_OP(cumsum, "running sums along an axis", cumsum_grad);
 SCAN_OP(cumprod, "running products along an axis", cumprod_grad);
 
-static const ipu_kernel_operand grad_operands[]      = {IPU__INPUT("x"), IPU__INPUT("dy"), IPU__OUTPUT("dx")};
-static const ipu_kernel_impl    grad_impls[]         = {{.name          = "lanes",
-                                                         .fits          = ipu__op_fits_always,
-                                                         .scratch_bytes = cumprod_grad_scratch,
-                                                         .run           = cumprod_grad_run}};
-static const char *const        grad_samples[]       = {"float[7,3]{0.5,1.5}, float[7,3]",
-                                                        "float[3,5,2]{0.5,1.5}, float[3,5,2]; axis=1 exclusive=1",
-                                                        "float[3,5]{0.5,1.5}, float[3,5]; axis=-1 reverse=1",
-                                                        "float[4,6]{0.5,1.5}, float[4,6]; axis=1 exclusive=1 reverse=1",
-                                                        "float[0,3], float[0,3]",
-                                                        "float[20,9,300]{0.8,1.2}, float[20,9,300]; axis=1",
-                                                        NULL};
-const ipu_op_def                ipu__op_cumprod_grad = {
-                   .kernel       = {.name              = "cumprod_grad",
-                                    .operands          = grad_operands,
-                                    .n_operands        = 3,
-                                    .check             = ipu__op_check,
-                                    .ref               = cumprod_grad_ref,
-                                    .work              = scan_work,
-                                    .plan              = scan_plan,
-                                    .implementations   = grad_impls,
-                                    .n_implementations = 1},
-                   .n_in         = 2,
-                   .family       = "sort",
-                   .summary      = "the gradient of cumprod, also where x is 0",
-                   .attributes   = attributes,
-                   .n_attributes = 3,
-                   .infer        = cumprod_grad_infer,
-                   .compose      = cumprod_grad_compose,
-                   .samples      = grad_samples,
+static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("dy"), IPU__OUTPUT("dx")};
+
+static const ipu_kernel_impl grad_impls[] = {{.name          = "lanes",
+                                              .fits          = ipu__op_fits_always,
+                                              .scratch_bytes = cumprod_grad_scratch,
+                                              .run           = cumprod_grad_run}};
+
+static const char *const grad_samples[] = {"float[7,3]{0.5,1.5}, float[7,3]",
+                                           "float[3,5,2]{0.5,1.5}, float[3,5,2]; axis=1 exclusive=1",
+                                           "float[3,5]{0.5,1.5}, float[3,5]; axis=-1 reverse=1",
+                                           "float[4,6]{0.5,1.5}, float[4,6]; axis=1 exclusive=1 reverse=1",
+                                           "float[0,3], float[0,3]",
+                                           "float[20,9,300]{0.8,1.2}, float[20,9,300]; axis=1",
+                                           NULL};
+
+const ipu_op_def ipu__op_cumprod_grad = {
+    .kernel       = {.name              = "cumprod_grad",
+                     .operands          = grad_operands,
+                     .n_operands        = 3,
+                     .check             = ipu__op_check,
+                     .ref               = cumprod_grad_ref,
+                     .work              = scan_work,
+                     .plan              = scan_plan,
+                     .implementations   = grad_impls,
+                     .n_implementations = 1},
+    .n_in         = 2,
+    .family       = "sort",
+    .summary      = "the gradient of cumprod, also where x is 0",
+    .attributes   = attributes,
+    .n_attributes = 3,
+    .infer        = cumprod_grad_infer,
+    .compose      = cumprod_grad_compose,
+    .samples      = grad_samples,
 };
 
 /* ---- functions ---- */
