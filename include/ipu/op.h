@@ -28,5 +28,6 @@
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "ipu/softmax.h"
+#include "ipu/sort.h"
 
 #endif

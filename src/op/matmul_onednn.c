@@ -17,6 +17,7 @@ typedef struct part {
 
 typedef struct state {
     dnnl_engine_t engine;
+    ipu__epilogue epilogue;
     int           n_parts;
     part          parts[];
 } state;
@@ -138,7 +139,8 @@ ipu_status ipu__matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, 
     s->n_parts  = n_parts;
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
-    ipu_status status = make_parts(call, s);
+    ipu_status status = ipu__epilogue_init(&s->epilogue, call);
+    if (status == IPU_OK) status = make_parts(call, s);
     omp_set_num_threads(threads);
     if (status == IPU_OK)
         *out = s;
@@ -160,6 +162,7 @@ void ipu__matmul_onednn_release(void *prepared)
             if (memories[j]) dnnl_memory_destroy(memories[j]);
     }
     if (s->engine) dnnl_engine_destroy(s->engine);
+    ipu__epilogue_fini(&s->epilogue);
     ipu__free(s);
 }
 
@@ -190,7 +193,9 @@ size_t ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts
     ipu_status status = largest_scratch(&mm, n_parts, engine, &bytes);
     omp_set_num_threads(threads);
     dnnl_engine_destroy(engine);
-    return status == IPU_OUT_OF_MEMORY ? SIZE_MAX : bytes;
+    size_t more = ipu__epilogue_scratch_bytes(call); /* not at the same time as the primitive's */
+    if (status == IPU_OUT_OF_MEMORY) return SIZE_MAX;
+    return more > bytes ? more : bytes;
 }
 
 ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
@@ -217,6 +222,10 @@ ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, v
         TRY_DNNL(dnnl_memory_set_data_handle(p->b, b), "use b");
         TRY_DNNL(dnnl_memory_set_data_handle(p->out, out), "use out");
         TRY_DNNL(dnnl_primitive_execute(p->primitive, p->stream, 4, args), "multiply");
+        for (int64_t l = i; l < i + step; l++)
+            ipu__matmul_finish(&mm, &((const state *)prepared)->epilogue, operand, l, mine.row.begin,
+                               mine.row.end - mine.row.begin, mine.column.begin,
+                               mine.column.end - mine.column.begin, scratch);
     }
     return IPU_OK;
 }
