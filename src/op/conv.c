@@ -11,6 +11,7 @@
 #include "op/conv_depthwise.h"
 #include "op/conv_dots.h"
 #include "op/conv_gemm.h"
+#include "op/conv_onednn.h"
 
 /* ---- reading a call ---- */
 
@@ -388,8 +389,15 @@ static const char *const weight_grad_samples[] = {
         .release = ipu__conv_depthwise_release, .run = ipu__conv_depthwise_##op##_run,              \
     }
 
-static const ipu_kernel_impl forward_implementations[]     = {DEPTHWISE(forward), GEMM(forward)};
-static const ipu_kernel_impl input_grad_implementations[]  = {DEPTHWISE(input_grad), GEMM(input_grad)};
+#define ONEDNN                                                                                            \
+    {                                                                                                     \
+        .name = "onednn", .fits = ipu__conv_onednn_fits, .scratch_bytes = ipu__conv_onednn_scratch_bytes, \
+        .prepare = ipu__conv_onednn_prepare, .release = ipu__conv_onednn_release,                         \
+        .run = ipu__conv_onednn_run,                                                                      \
+    }
+
+static const ipu_kernel_impl forward_implementations[]    = {DEPTHWISE(forward), GEMM(forward), ONEDNN};
+static const ipu_kernel_impl input_grad_implementations[] = {DEPTHWISE(input_grad), GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
     DEPTHWISE(weight_grad),
 #if defined(__x86_64__)
@@ -403,6 +411,7 @@ static const ipu_kernel_impl weight_grad_implementations[] = {
     },
 #endif
     GEMM(weight_grad),
+    ONEDNN,
 };
 
 const ipu_op_def ipu__op_conv = {
