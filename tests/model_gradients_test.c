@@ -184,6 +184,40 @@ static void compositions_are_differentiated(void **state)
     }
 }
 
+/* A layer that is one kernel, with a gradient that is one kernel. */
+static ipu_value whole_layer(ipu_builder *b, int kind, ipu_value x, ipu_value w)
+{
+    ipu_recurrent_options none       = {0};
+    int                   gates      = kind == 0 ? 1 : kind == 1 ? 3 : 4;
+    ipu_value             all        = ipu_reshape(b, w, IPU_SHAPE(8, 2));
+    ipu_value             weights[4] = {
+                    ipu_slice(b, all, 0, 2 * gates, 0), ipu_slice(b, all, 8 - 2 * gates, 8, 0), {NULL, 0}, {NULL, 0}};
+    if (kind == 0) return ipu_rnn(b, x, weights, 4, IPU_NO_VALUE, none, NULL);
+    if (kind == 1) return ipu_gru(b, x, weights, 4, IPU_NO_VALUE, none, NULL);
+    if (kind == 2) return ipu_lstm(b, x, weights, 4, IPU_NO_VALUE, IPU_NO_VALUE, none, NULL, NULL);
+    ipu_value v = ipu_reshape(b, ipu_slice(b, all, 0, 6, 0), IPU_SHAPE(3, 2, 2));
+    return ipu_attention(b, x, ipu_tanh(b, x), v, IPU_NO_VALUE, (ipu_attention_options){.causal = true});
+}
+
+static void whole_layers_are_taken_apart_for_second_derivatives(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++)
+        for (int order = 1; order < 3; order++) {
+            ipu_model   *m = new_model();
+            ipu_builder *b = ipu_model_builder(m);
+            ipu_value    x = input(m, IPU_SHAPE(3, 2, 2), "x"), w = input(m, IPU_SHAPE(16), "w"), d[2];
+            ipu_value    h = whole_layer(b, kind, x, w), y = total(b, ipu_mul(b, h, h));
+            if (order == 2) {
+                ipu_model_gradients(m, y, (ipu_value[]){x, w}, 2,
+                                    &(ipu_gradient_options){.higher_order = true}, d);
+                y = ipu_add(b, total(b, ipu_mul(b, d[0], d[0])), total(b, ipu_mul(b, d[1], w)));
+            }
+            derive_check(m, y, (ipu_value[]){x, w}, 2, NULL, 3);
+            ipu_model_destroy(m);
+        }
+}
+
 static void third_derivatives_are_gradients_too(void **state)
 {
     (void)state;
@@ -290,6 +324,7 @@ int main(void)
         cmocka_unit_test(random_expressions_agree_with_finite_differences),
         cmocka_unit_test(hessian_times_vector_agrees_with_differences_of_the_gradient),
         cmocka_unit_test(compositions_are_differentiated),
+        cmocka_unit_test(whole_layers_are_taken_apart_for_second_derivatives),
         cmocka_unit_test(third_derivatives_are_gradients_too),
         cmocka_unit_test(y_must_be_a_scalar_or_have_a_gradient),
         cmocka_unit_test(an_x_that_y_does_not_depend_on_is_named),

@@ -8,7 +8,7 @@ typedef struct deep {
     ipu_value  w[LAYERS], x, loss, d[LAYERS];
 } deep;
 
-/* LAYERS times tanh(h w) h; a checkpoint at every EVERY-th. */
+/* LAYERS times something like tanh(h w) h, with dropout; a checkpoint at every EVERY-th. */
 static deep build(bool checkpoints)
 {
     deep      n = {0};
@@ -26,6 +26,7 @@ static deep build(bool checkpoints)
         n.w[i]      = ipu_model_parameter(n.m, IPU_FLOAT, IPU_SHAPE(WIDTH, WIDTH), initial, name);
         ipu_value z = ipu_tanh(b, ipu_matmul(b, h, n.w[i]));
         h           = ipu_sub(b, ipu_mul(b, z, ipu_exp(b, ipu_neg(b, ipu_mul(b, z, z)))), ipu_mul(b, z, h));
+        h           = ipu_dropout(b, h, ipu_model_seed(n.m), 0.25); /* the same elements both times */
         if (i % EVERY == EVERY - 1) kept[n_kept++] = h;
     }
     n.loss                       = ipu_reduce_sum(b, h, NULL, 0, false);
@@ -97,7 +98,7 @@ static void each_forward_op_is_done_again_at_most_once_here(void **state)
 {
     (void)state;
     deep     a = build(false), b = build(true);
-    size_t   n_again = 0, n_forward = LAYERS * 7 + 1;
+    size_t   n_again = 0, n_forward = LAYERS * 8 + 2;
     uint32_t highest = 0;
     for (size_t i = 0; i < b.m->ops.n; i++) {
         n_again += b.m->ops.at[i].recompute != 0;

@@ -1,4 +1,5 @@
 /* `ipu ops`: the op library: all ops by family, or one of them in detail. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,6 +123,8 @@ static json_t *json_otherwise(const ipu_op_attribute *a)
     if (a->required || a->kind == IPU_ATTRIBUTE_INTS) return json_null();
     if (a->kind == IPU_ATTRIBUTE_TEXT)
         return a->text_otherwise ? json_string(a->text_otherwise) : json_null();
+    if (isinf(a->otherwise))
+        return json_string(a->otherwise > 0 ? "inf" : "-inf"); /* JSON has no such number */
     return tool_json_number(a->otherwise);
 }
 

@@ -365,8 +365,7 @@ static ipu_status fuse_chains(fusing *f)
 
 static ipu_status fuse(ipu_model *m, bool *changed)
 {
-    fusing f = {.m = m, .chain = ipu__op_find("chain"), .n_ops = m->ops.n};
-    if (!f.chain) return IPU_OK;
+    fusing f          = {.m = m, .chain = &ipu__op_chain, .n_ops = m->ops.n};
     f.left            = ipu__model_count_uses(m);
     f.group           = ipu__alloc_zeroed(m->ops.n * sizeof *f.group);
     f.at              = ipu__alloc_zeroed(m->ops.n * sizeof *f.at);

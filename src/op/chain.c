@@ -254,41 +254,13 @@ double ipu__chain_work(const ipu__chain *chain) { return chain->work; }
 
 /* ---- operands to registers ---- */
 
-#define COPY(T)                                                                 \
-    static void copy_##T(const void *from, int64_t stride, int64_t n, void *to) \
-    {                                                                           \
-        const T *a = from;                                                      \
-        T       *b = to;                                                        \
-        if (stride == 0) {                                                      \
-            const T value = *a;                                                 \
-            for (int64_t i = 0; i < n; i++) b[i] = value;                       \
-        } else if (n >= 16) {                                                   \
-            memcpy(b, a, (size_t)n * sizeof *b);                                \
-        } else {                                                                \
-            for (int64_t i = 0; i < n; i++) b[i] = a[i];                        \
-        }                                                                       \
-    }
-COPY(uint8_t)
-COPY(uint16_t)
-COPY(uint32_t)
-COPY(uint64_t)
-
-static void copy(size_t bytes, const void *from, int64_t stride, int64_t n, void *to)
-{
-    switch (bytes) {
-    case 1: copy_uint8_t(from, stride, n, to); break;
-    case 2: copy_uint16_t(from, stride, n, to); break;
-    case 4: copy_uint32_t(from, stride, n, to); break;
-    default: copy_uint64_t(from, stride, n, to); break;
-    }
-}
-
 /* Elements [begin, begin + n) of the results' order, run by run along the last dimension. */
 static void gather(const ipu__chain *chain, const operand *o, const char *from, int64_t begin, int64_t n,
                    char *to)
 {
-    int64_t index[IPU_MAX_RANK], offset = 0;
-    int     last = chain->rank - 1;
+    int64_t        index[IPU_MAX_RANK], offset = 0;
+    int            last = chain->rank - 1;
+    ipu__spread_fn copy = ipu__converters()->spread[o->bytes];
     for (int d = last; d >= 0; d--) {
         index[d] = begin % chain->dim[d];
         begin /= chain->dim[d];
@@ -296,7 +268,7 @@ static void gather(const ipu__chain *chain, const operand *o, const char *from, 
     }
     while (n > 0) {
         int64_t rest = chain->dim[last] - index[last], run = rest < n ? rest : n;
-        copy(o->bytes, from + (size_t)offset * o->bytes, o->stride[last], run, to);
+        copy(from + (size_t)offset * o->bytes, o->stride[last], run, to);
         to += (size_t)run * o->bytes;
         n -= run;
         offset -= index[last] * o->stride[last];
@@ -319,7 +291,7 @@ static void load_scalars(const ipu__chain *chain, const void *const *in, int64_t
         const operand *o = &chain->operand[i];
         if (o->mode != SCALAR) continue;
         char *to = o->widen ? spare(chain, scratch) : reg_at(scratch, o->reg);
-        copy(o->bytes, in[i], 0, n, to);
+        ipu__converters()->spread[o->bytes](in[i], 0, n, to);
         if (o->widen) o->widen((const void *[]){to}, reg_at(scratch, o->reg), n, NULL);
     }
 }

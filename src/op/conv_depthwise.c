@@ -11,8 +11,11 @@
 #include "op/xsmm.h"
 
 typedef struct state {
-    ipu__columns columns;
+    ipu__columns  columns;
+    ipu__epilogue epilogue; /* empty but for conv */
 } state;
+
+static bool is_forward(const ipu_kernel_call *call) { return call->def == &ipu__op_conv.kernel; }
 
 bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
 {
@@ -46,7 +49,8 @@ size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_part
     if (ipu__columns_init(&s, &c, call->operand[0].type) != IPU_OK) return SIZE_MAX;
     size_t bytes = (size_t)get_room(&s).n * sizeof(float);
     ipu__columns_fini(&s);
-    return bytes;
+    size_t more = is_forward(call) ? ipu__epilogue_scratch_bytes(call) : 0;
+    return more == SIZE_MAX ? more : bytes + more;
 }
 
 ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts, void **out)
@@ -57,10 +61,11 @@ ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts,
     *out        = NULL;
     if (!s) return ipu__fail_memory();
     ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[0].type);
+    if (status == IPU_OK && is_forward(call)) status = ipu__epilogue_init(&s->epilogue, call);
     if (status == IPU_OK)
         *out = s;
     else
-        ipu__free(s);
+        ipu__conv_depthwise_release(s);
     return status;
 }
 
@@ -68,6 +73,7 @@ void ipu__conv_depthwise_release(void *prepared)
 {
     state *s = prepared;
     if (!s) return;
+    ipu__epilogue_fini(&s->epilogue);
     ipu__columns_fini(&s->columns);
     ipu__free(s);
 }
@@ -151,6 +157,8 @@ ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *pr
             for (int64_t l = 0; l < s->flat; l++) j.flat[l] = bias;
             j.loops->add_taps(x, s->tap, j.taps, s->n_taps, j.flat, s->flat);
             crop(&j, (char *)operand[IPU__CONV_OUT] + (i * m + o) * s->n_outputs * j.bytes);
+            ipu__epilogue_run(&((const state *)prepared)->epilogue, operand, (i * m + o) * s->n_outputs,
+                              s->n_outputs, s->n_outputs, 1, (float *)scratch + get_room(s).n);
         }
     }
     return IPU_OK;

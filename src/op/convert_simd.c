@@ -70,22 +70,25 @@ static inline double between(double x, double least, double most)
     return x == x ? high : 0;
 }
 
-/* The parameters are doubles that the lane holds; above the largest below 2^63 and 2^64 there is only `top`. */
+/* The parameters are doubles that the lane holds. Of 64 bits the largest is none: from `over` on it is `top`, if
+ * the type has all of them. */
 #define SATURATE(from, From, to, To, over, top)                                                       \
     static void from##_to_##to(const void *const *in, void *out, int64_t n, const double *parameters) \
     {                                                                                                 \
         const From  *a     = in[0];                                                                   \
         To          *b     = out;                                                                     \
         const double least = parameters[0], most = parameters[1];                                     \
+        const double end  = most > 0x1p62 ? (over) : (double)INFINITY;                                \
+        const To     last = most > 0x1p62 ? (top) : (To)most;                                         \
         IPU__EACH for (int64_t i = 0; i < n; i++)                                                     \
         {                                                                                             \
             const double x = (double)a[i];                                                            \
             const To     y = (To)between(x, least, most);                                             \
-            b[i]           = x >= over ? top : y;                                                     \
+            b[i]           = x >= end ? last : y;                                                     \
         }                                                                                             \
     }
-SATURATE(f32, float, i32, int32_t, INFINITY, (int32_t)y)
-SATURATE(f64, double, i32, int32_t, INFINITY, (int32_t)y)
+SATURATE(f32, float, i32, int32_t, INFINITY, INT32_MAX)
+SATURATE(f64, double, i32, int32_t, INFINITY, INT32_MAX)
 SATURATE(f32, float, i64, int64_t, 0x1p63, INT64_MAX)
 SATURATE(f64, double, i64, int64_t, 0x1p63, INT64_MAX)
 SATURATE(f32, float, u64, uint64_t, 0x1p64, UINT64_MAX)
@@ -139,6 +142,25 @@ static inline uint16_t bfloat16_of(float value)
 CONVERT(widen_bfloat16, uint16_t, float, float_of((uint32_t)x << 16))
 CONVERT(narrow_bfloat16, float, uint16_t, bfloat16_of(x))
 
+/* ---- operands that are broadcast ---- */
+
+#define SPREAD(T)                                                                 \
+    static void spread_##T(const void *from, int64_t stride, int64_t n, void *to) \
+    {                                                                             \
+        const T *restrict a = from;                                               \
+        T *restrict b       = to;                                                 \
+        if (stride == 0) {                                                        \
+            const T value = *a;                                                   \
+            for (int64_t i = 0; i < n; i++) b[i] = value;                         \
+        } else {                                                                  \
+            for (int64_t i = 0; i < n; i++) b[i] = a[i];                          \
+        }                                                                         \
+    }
+SPREAD(uint8_t)
+SPREAD(uint16_t)
+SPREAD(uint32_t)
+SPREAD(uint64_t)
+
 /* clang-format off */
 const ipu__convert_blocks IPU__SIMD(ipu__convert_blocks) = {
     .convert = {
@@ -150,6 +172,7 @@ const ipu__convert_blocks IPU__SIMD(ipu__convert_blocks) = {
         [IPU__LANE_B8]  = {b8_to_f32, b8_to_f64, b8_to_i32, b8_to_i64, b8_to_u64, b8_to_b8},
     },
     .f64_to_odd_f32 = f64_to_odd_f32,
+    .spread = {[1] = spread_uint8_t, [2] = spread_uint16_t, [4] = spread_uint32_t, [8] = spread_uint64_t},
     .widen = {
         [IPU_INT8] = widen_int8, [IPU_UINT8] = widen_uint8, [IPU_INT16] = widen_int16, [IPU_UINT16] = widen_uint16,
         [IPU_UINT32] = widen_uint32, [IPU_HALF] = widen_half, [IPU_BFLOAT16] = widen_bfloat16,

@@ -45,11 +45,14 @@ typedef struct ipu__int_blocks {
     const ipu__block_fn *i32, *i64, *u64, *b8;
 } ipu__int_blocks;
 /* convert_simd.c */
+/* n elements: as they lie (stride 1), or the first again and again (stride 0). */
+typedef void (*ipu__spread_fn)(const void *from, int64_t stride, int64_t n, void *to);
 typedef struct ipu__convert_blocks {
     ipu__block_fn convert[IPU__N_LANES][IPU__N_LANES]; /* from, to; parameters: least, most if to integers */
     ipu__block_fn f64_to_odd_f32;                      /* so that rounding again is rounding once */
     ipu__block_fn widen[IPU_N_TYPES],
-        narrow[IPU_N_TYPES]; /* to its lane and back; NULL: the type is the lane */
+        narrow[IPU_N_TYPES];                     /* to its lane and back; NULL: the type is the lane */
+    ipu__spread_fn spread[sizeof(uint64_t) + 1]; /* by the bytes of an element */
 } ipu__convert_blocks;
 
 IPU__SIMD_DECLARE(extern const ipu__float_blocks, ipu__float_blocks)

@@ -24,7 +24,7 @@
 /* NaN if either is. */
 #define MAX(x, y) _Generic((x), float : larger_float, double : larger_double)(x, y)
 #define MIN(x, y) _Generic((x), float : smaller_float, double : smaller_double)(x, y)
-#define CLIP(x, low, high) MIN(MAX(x, low), high)
+#define CLIP(x, low, high) _Generic((x), float : clip_float, double : clip_double)(x, low, high)
 
 #define EXP(x) FN(exp)(x)
 #define EXP2(x) FN(exp2)(x)
@@ -45,15 +45,20 @@
 #define ATANH(x) FN(atanh)(x)
 #define ERF(x) FN(erf)(x)
 #define ERFC(x) FN(erfc)(x)
-#define POW(x, y) pow(x, y)
+#define POW(x, y) FN(pow)(x, y)
 #define ATAN2(x, y) atan2(x, y)
 #define FMOD(x, y) fmod(x, y)
 #define MOD(x, y) mod_double(x, y)
 #define FLOOR_DIV(x, y) floor_div_double(x, y)
 
-#define EXTREME(T)                                                           \
-    static inline T larger_##T(T x, T y) { return x > y || x != x ? x : y; } \
-    static inline T smaller_##T(T x, T y) { return x < y || x != x ? x : y; }
+#define EXTREME(T)                                                            \
+    static inline T larger_##T(T x, T y) { return x > y || x != x ? x : y; }  \
+    static inline T smaller_##T(T x, T y) { return x < y || x != x ? x : y; } \
+    static inline T clip_##T(T x, T low, T high)                              \
+    {                                                                         \
+        T above = x < low ? low : x;                                          \
+        return above > high ? high : above;                                   \
+    }
 EXTREME(float)
 EXTREME(double)
 #undef EXTREME

@@ -58,6 +58,7 @@ double ipu__element_operations(int element)
 {
 #define WORK_FLOAT 1
 #define WORK_WIDE 10
+#define WORK_ANGLE 10
     static const double operations[IPU__N_ELEMENTS] = {
 #define UNARY(name, arity, types, form, ...) [IPU__ELEMENT_##name] = WORK_##form,
 #define BINARY(name, types, form, ...) [IPU__ELEMENT_##name] = WORK_##form,

@@ -94,8 +94,9 @@ static void calls_that_make_no_sense_are_refused(void **unused)
     ipu_attribute   value = whole(1);
     ipu_kernel_call call  = call_of(IPU_FLOAT, &value);
     refuse(IPU_FLOAT, IPU_TEXT_ATTRIBUTE("value", "one"),
-           "fill: attribute \"value\" must be an int or a float");
-    refuse(IPU_FLOAT, IPU_INT_ATTRIBUTE("velue", 1), "fill: unknown attribute \"velue\": it takes \"value\"");
+           "fill: attribute \"value\" must be a float, found text");
+    refuse(IPU_FLOAT, IPU_INT_ATTRIBUTE("velue", 1),
+           "fill: unknown attribute \"velue\": it takes \"value\", \"shape\", \"type\"");
     call.n_attributes = 0;
     assert_int_equal(call.def->check(&call), IPU_INVALID);
     assert_string_equal(ipu_message(), "fill: attribute \"value\" is missing: give an int or a float");

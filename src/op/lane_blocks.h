@@ -1,9 +1,12 @@
 /* The block functions of one lane, from unary.inc and binary.inc, and the table of them, blocks_LANE.
  *
- * The file that includes this, once for each lane, defines T; LANE; WORK_FLOAT, WORK_WIDE: in what type
- * either form is computed; IF_x(...): its arguments if lines of types x are for this lane; and the words
+ * The file that includes this, once for each lane, defines T; LANE; WORK_FLOAT, WORK_WIDE, WORK_ANGLE: in
+ * what type the form is computed, and UNARY_ANGLE: how; IF_x(...): its arguments if lines of types x are for this lane; and the words
  * that values are written in.
  */
+#define UNARY_FLOAT(name, ...) IPU__BLOCK_UNARY(__VA_ARGS__)
+#define UNARY_WIDE(name, ...) IPU__BLOCK_UNARY(__VA_ARGS__)
+
 #define IN_LANE2(name, lane) name##_##lane
 #define IN_LANE1(name, lane) IN_LANE2(name, lane)
 #define IN_LANE(name) IN_LANE1(name, LANE)
@@ -18,7 +21,7 @@
 #define GIVES_COMPARE uint8_t
 
 #define UNARY(name, arity, types, form, value, ...) \
-    IF_##types(IPU__BLOCK_UNARY(IN_LANE(name##_block), T, WORK_##form, GIVES_##types, value))
+    IF_##types(UNARY_##form(name, IN_LANE(name##_block), T, WORK_##form, GIVES_##types, value))
 #define BINARY(name, types, form, value, ...) \
     IF_##types(IPU__BLOCK_BINARY(IN_LANE(name##_block), T, WORK_##form, GIVES_##types, value))
 #include "op/unary.inc"
@@ -45,6 +48,8 @@ static const ipu__block_fn IN_LANE(blocks)[IPU__N_ELEMENTS] = {
 #undef GIVES_LOGICAL
 #undef GIVES_TEST
 #undef GIVES_COMPARE
+#undef UNARY_FLOAT
+#undef UNARY_WIDE
 #undef IN_LANE2
 #undef IN_LANE1
 #undef IN_LANE

@@ -1,0 +1,321 @@
+/* Fusion on models as text: which ops become chains and epilogues, and which must not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/expect_test.h"
+
+static void test_a_chain_becomes_one_op(void **state)
+{
+    (void)state;
+    expect(
+        IPU_PASS_FUSE,
+        "  input x float[4,3];\n"
+        "  input bias float[3];\n"
+        "  constant k float = {2};\n"
+        "  a = add(x, bias);\n"
+        "  b = leaky_relu(a) alpha=0.125;\n"
+        "  c = mul(b, k);\n"
+        "  d = cast(c) to=\"half\";\n"
+        "  output d2 = d;\n",
+        "  input x float[4,3];\n"
+        "  input bias float[3];\n"
+        "  constant k float = {2};\n"
+        "  d = chain(x, bias, k) program=\"add a0 a1; leaky_relu(alpha=0.125) t0; mul t1 a2; cast(to=half) t2; out t3\";\n"
+        "  output d2 = d;\n");
+}
+
+static void test_what_others_need_is_a_result_too(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  a = neg(x);\n"
+           "  b = abs(a);\n"
+           "  c = mul(a, b);\n"
+           "  d = matmul(b, c);\n"
+           "  output a2 = a;\n"
+           "  output d2 = d;\n",
+           "  input x float[4,4];\n"
+           "  a, b, c = chain(x) program=\"neg a0; abs t0; mul t0 t1; out t0 t1 t2\";\n"
+           "  d = matmul(b, c);\n"
+           "  output a2 = a;\n"
+           "  output d2 = d;\n");
+}
+
+static void test_a_way_that_leads_out_and_back_is_not_closed(void **state)
+{
+    (void)state;
+    static const char text[] = "  input x float[4,4];\n"
+                               "  a = neg(x);\n"
+                               "  b = reduce_sum(a) axes=[0] keep_dims=1;\n"
+                               "  c = add(a, b);\n"
+                               "  output c2 = c;\n";
+    expect(IPU_PASS_FUSE, text, text);
+}
+
+static void test_an_op_joins_late_if_all_it_needs_is_there(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  a = neg(x);\n"
+           "  b = reduce_sum(a) axes=[0];\n"
+           "  c = mul(a, x);\n"
+           "  output b2 = b;\n"
+           "  output c2 = c;\n",
+           "  input x float[4,4];\n"
+           "  a, c = chain(x) program=\"neg a0; mul t0 a0; out t0 t1\";\n"
+           "  b = reduce_sum(a) axes=[0];\n"
+           "  output b2 = b;\n"
+           "  output c2 = c;\n");
+}
+
+static void test_an_op_rather_goes_with_its_user_than_joins_late(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  a = neg(x);\n"
+           "  b = reduce_sum(a) axes=[0];\n"
+           "  c = mul(a, x);\n"
+           "  d = add(c, b);\n"
+           "  output d2 = d;\n",
+           "  input x float[4,4];\n"
+           "  a = neg(x);\n"
+           "  b = reduce_sum(a) axes=[0];\n"
+           "  d = chain(a, x, b) program=\"mul a0 a1; add t0 a2; out t1\";\n"
+           "  output d2 = d;\n");
+}
+
+static void test_shapes_and_copies_for_a_gradient_stay_apart(void **state)
+{
+    (void)state;
+    static const char text[] = "  input x float[3];\n"
+                               "  input y float[2,3];\n"
+                               "  a = neg(x);\n"
+                               "  b = add(a, y);\n"
+                               "  c = abs(b) recompute 1;\n"
+                               "  d = neg(c) recompute 2;\n"
+                               "  output d2 = d;\n";
+    expect(IPU_PASS_FUSE, text, text);
+}
+
+static void test_empty_tensors_are_left_alone(void **state)
+{
+    (void)state;
+    static const char text[] = "  input x float[0];\n"
+                               "  a = neg(x);\n"
+                               "  b = abs(a);\n"
+                               "  output b2 = b;\n";
+    expect(IPU_PASS_FUSE, text, text);
+}
+
+static void test_blocks_are_fused_by_themselves(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input p bool;\n"
+           "  input x float[3];\n"
+           "  a = neg(x);\n"
+           "  if p {\n"
+           "    b = abs(a);\n"
+           "    c = mul(b, a);\n"
+           "    yield c;\n"
+           "  } else {\n"
+           "    yield a;\n"
+           "  } -> r;\n"
+           "  d = add(a, x);\n"
+           "  e = add(d, r);\n"
+           "  output e2 = e;\n",
+           "  input p bool;\n"
+           "  input x float[3];\n"
+           "  a = neg(x);\n"
+           "  if p {\n"
+           "    c = chain(a) program=\"abs a0; mul t0 a0; out t1\";\n"
+           "    yield c;\n"
+           "  } else {\n"
+           "    yield a;\n"
+           "  } -> r;\n"
+           "  e = chain(a, x, r) program=\"add a0 a1; add t0 a2; out t1\";\n"
+           "  output e2 = e;\n");
+}
+
+static void test_stops_for_gradients_do_not_keep_ops_apart(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[3];\n"
+           "  a = neg(x);\n"
+           "  b = stop_gradient(a);\n"
+           "  c = abs(b);\n"
+           "  output c2 = c;\n",
+           "  input x float[3];\n"
+           "  c = chain(x) program=\"neg a0; abs t0; out t1\";\n"
+           "  output c2 = c;\n");
+}
+
+/* ---- epilogues ---- */
+
+static void test_what_follows_a_product_becomes_its_epilogue(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,3];\n"
+           "  parameter w float[2,3];\n"
+           "  parameter bias float[2];\n"
+           "  y = matmul(x, w) transpose_b=1;\n"
+           "  z = add(y, bias);\n"
+           "  a = relu(z);\n"
+           "  t = neg(x);\n"
+           "  d = matmul(a, a) transpose_b=1;\n"
+           "  e = matmul(d, a);\n"
+           "  output e2 = e;\n"
+           "  output t2 = t;\n",
+           "  input x float[4,3];\n"
+           "  parameter w float[2,3];\n"
+           "  parameter bias float[2];\n"
+           "  a = matmul(x, w, bias) transpose_b=1 epilogue=\"add a0 a1; relu t0; out t1\";\n"
+           "  t = neg(x);\n"
+           "  d = matmul(a, a) transpose_b=1;\n"
+           "  e = matmul(d, a);\n"
+           "  output e2 = e;\n"
+           "  output t2 = t;\n");
+}
+
+static void test_an_epilogue_ends_where_somebody_else_looks(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  y = matmul(x, x);\n"
+           "  z = add(y, x);\n"
+           "  a = tanh(z);\n"
+           "  b = matmul(a, z);\n"
+           "  output b2 = b;\n",
+           "  input x float[4,4];\n"
+           "  z = matmul(x, x, x) epilogue=\"add a0 a1; out t0\";\n"
+           "  a = tanh(z);\n"
+           "  b = matmul(a, z);\n"
+           "  output b2 = b;\n");
+}
+
+static void test_of_two_products_one_takes_the_other(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  a = matmul(x, y);\n"
+           "  b = matmul(y, x);\n"
+           "  c = add(a, b);\n"
+           "  output c2 = c;\n",
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  b = matmul(y, x);\n"
+           "  c = matmul(x, y, b) epilogue=\"add a0 a1; out t0\";\n"
+           "  output c2 = c;\n");
+}
+
+static void test_epilogues_take_four_operands(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  constant k float[4] = {1, 2, 3, 4};\n"
+           "  constant l float = {2};\n"
+           "  constant m float = {3};\n"
+           "  a = matmul(x, y);\n"
+           "  b = add(a, k);\n"
+           "  c = mul(b, l);\n"
+           "  d = add(c, m);\n"
+           "  e = mul(d, y);\n"
+           "  f = sub(e, x);\n"
+           "  output f2 = f;\n",
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  constant k float[4] = {1, 2, 3, 4};\n"
+           "  constant l float = {2};\n"
+           "  constant m float = {3};\n"
+           "  e = matmul(x, y, k, l, m, y) epilogue=\"add a0 a1; mul t0 a2; add t1 a3; mul t2 a4; out t3\";\n"
+           "  f = sub(e, x);\n"
+           "  output f2 = f;\n");
+}
+
+/* ---- limits ---- */
+
+static ipu_model *fused(ipu__text *text)
+{
+    ipu_model *m;
+    if (ipu_model_parse(text->at, text->n, "text", NULL, &m) != IPU_OK) fail_msg("%s", ipu_message());
+    if (ipu_model_optimise(m, IPU_PASS_FUSE) != IPU_OK) fail_msg("%s", ipu_message());
+    if (ipu__model_verify(m) != IPU_OK) fail_msg("%s", ipu_message());
+    ipu__text_fini(text);
+    return m;
+}
+
+static void test_long_chains_are_cut(void **state)
+{
+    (void)state;
+    ipu__text text = {0};
+    ipu__text_add(&text, "model { input v0 float[3];");
+    for (int i = 0; i < 150; i++) ipu__text_add(&text, "v%d = neg(v%d);", i + 1, i);
+    ipu__text_add(&text, "output o = v150; }");
+    ipu_model *m = fused(&text);
+    assert_int_equal(ipu_model_n_ops(m), 3); /* 64 + 64 + 22 */
+    ipu_model_destroy(m);
+}
+
+static void test_chains_of_many_inputs_are_cut(void **state)
+{
+    (void)state;
+    ipu__text text = {0};
+    ipu__text_add(&text, "model { input v0 float[3];");
+    for (int i = 0; i < 30; i++)
+        ipu__text_add(&text, "input x%d float[3]; v%d = add(v%d, x%d);", i, i + 1, i, i);
+    ipu__text_add(&text, "output o = v30; }");
+    ipu_model *m = fused(&text);
+    assert_int_equal(ipu_model_n_ops(m), 3); /* 11 + 11 + 8: the first has v0, the others the sum so far */
+    ipu_model_destroy(m);
+}
+
+static void test_chains_of_many_results_are_cut(void **state)
+{
+    (void)state;
+    ipu__text text = {0};
+    ipu__text_add(&text, "model { input v0 float[3];");
+    for (int i = 0; i < 10; i++)
+        ipu__text_add(&text, "v%d = neg(v%d); output o%d = v%d;", i + 1, i, i + 1, i + 1);
+    ipu__text_add(&text, "}");
+    ipu_model *m = fused(&text);
+    assert_int_equal(ipu_model_n_ops(m), 3); /* 4 + 4 + 2 */
+    ipu_model_destroy(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_chain_becomes_one_op),
+        cmocka_unit_test(test_what_others_need_is_a_result_too),
+        cmocka_unit_test(test_a_way_that_leads_out_and_back_is_not_closed),
+        cmocka_unit_test(test_an_op_joins_late_if_all_it_needs_is_there),
+        cmocka_unit_test(test_an_op_rather_goes_with_its_user_than_joins_late),
+        cmocka_unit_test(test_shapes_and_copies_for_a_gradient_stay_apart),
+        cmocka_unit_test(test_empty_tensors_are_left_alone),
+        cmocka_unit_test(test_blocks_are_fused_by_themselves),
+        cmocka_unit_test(test_stops_for_gradients_do_not_keep_ops_apart),
+        cmocka_unit_test(test_what_follows_a_product_becomes_its_epilogue),
+        cmocka_unit_test(test_an_epilogue_ends_where_somebody_else_looks),
+        cmocka_unit_test(test_of_two_products_one_takes_the_other),
+        cmocka_unit_test(test_epilogues_take_four_operands),
+        cmocka_unit_test(test_long_chains_are_cut),
+        cmocka_unit_test(test_chains_of_many_inputs_are_cut),
+        cmocka_unit_test(test_chains_of_many_results_are_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
