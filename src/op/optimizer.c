@@ -413,11 +413,10 @@ const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradie
         IPU__INPUT("mean"), IPU__INPUT("square"), IPU__OPTIONAL("max_square"),               \
         IPU__OUTPUT_OVER("new_parameter", 0), IPU__OUTPUT_OVER("new_mean", 4),               \
         IPU__OUTPUT_OVER("new_square", 5), IPU__OUTPUT_OVER("new_max_square", 6)
-#define ADAM_SAMPLES                                                                                        \
-    "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",  \
-        "float[40], float[40], float[]{0.1,1}, int32[]{1,9}, float[40], float[40]{0,2}, float[40]{0,2}; "   \
-        "beta1=0.8 beta2=0.99",                                                                             \
-        "half[1100], half[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; epsilon=0.1", \
+#define ADAM_SAMPLES                                                                                           \
+    "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",     \
+        "float[9], float[9], float[]{0.1,1}, int32[]{1,9}, float[9], float[9]{0,2}, float[9]{0,2}; beta1=0.8", \
+        "half[1100], half[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; epsilon=0.1",    \
         "float[200,100], float[200,100], float[]{0.1,1}, float[]{1,9}, float[200,100], float[200,100]{0,2}"
 
 static const ipu_kernel_operand adam_operands[]   = {ADAM_OPERANDS};
@@ -468,8 +467,7 @@ static const char *const rmsprop_samples[] = {
     "float[3,5], float[3,5], float[]{0.1,1}, float[3,5]{1,2}; weight_decay=0.1",
     "float[3,5], float[3,5], float[]{0.1,1}, float[3,5]{1,2}, none, float[3,5]; momentum=0.9 alpha=0.9",
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, float[40]{-0.5,0.5}; epsilon=0.001",
-    "half[1100], half[1100], float[]{0.1,1}, float[1100]{1,2}, float[1100]{-0.5,0.5}, "
-    "float[1100]; momentum=0.5",
+    "half[99], half[99], float[]{0.1,1}, float[99]{1,2}, float[99]{-0.5,0.5}, float[99]; momentum=0.5",
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, none, float[40]; momentum=0",
     NULL};
 const ipu_op_def ipu__op_rmsprop = RECORD(rmsprop, 6, rmsprop_infer, NULL,

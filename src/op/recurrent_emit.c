@@ -70,10 +70,10 @@ static ipu_value recurrent_weights(const ipu__gradient *g, const ipu__recurrent 
 
 void ipu__recurrent_emit_grad(ipu__gradient *g)
 {
-    ipu_builder                   *b  = g->b;
-    ipu__recurrent                 r  = ipu__recurrent_get(g->call);
-    const ipu__recurrent_operands *at = &r.at;
-    ipu_value                      out[5];
+    ipu_builder                   *b      = g->b;
+    ipu__recurrent                 r      = ipu__recurrent_get(g->call);
+    const ipu__recurrent_operands *at     = &r.at;
+    ipu_value                      out[5] = {{0}};
     for (int i = 0; i < g->call->n_operands - at->y; i++) out[i] = g->out[i];
     if (r.cell != IPU__RNN && !r.keeps) run_again(g, &r, out);
     pieces p = emit_back(g, &r, out);

@@ -123,8 +123,8 @@ static double gru_unit(const use *u, int64_t i, int64_t j, const double *x, cons
 
 static void one_unit(const use *u, int64_t i, int64_t j)
 {
-    const ipu__recurrent *r = &u->r;
-    double                x[4], h[4], y;
+    const ipu__recurrent *r    = &u->r;
+    double                x[4] = {0}, h[4] = {0}, y;
     for (int k = 0; k < r->n_gates; k++) {
         x[k] = from_x(u, i, k * r->hidden + j);
         h[k] = from_h(u, i, k * r->hidden + j);

@@ -95,6 +95,7 @@ typedef struct job {
     void *const           *operand;
     ipu_type               type;
     int64_t                first, rows;
+    float                 *d_h, *d_c; /* of the state between steps */
 } job;
 
 static void *element(const job *j, int operand, int64_t time, int64_t columns)
@@ -136,12 +137,12 @@ static void run_gates(const state *s, const ipu__recurrent_back *back)
 
 /* The i-th step of the forward order. */
 static void run_step(const state *s, const job *j, const ipu__product *to_h, const areas *a, float *scratch,
-                     const float *w_hh, float *d_h, float *d_c, int64_t i)
+                     const float *w_hh, int64_t i)
 {
     const ipu__recurrent               *r  = j->r;
     const ipu__recurrent_grad_operands *at = &r->grad_at;
     int64_t time = ipu__recurrent_time(r, i), before = ipu__recurrent_time(r, i - 1), hidden = r->hidden;
-    ipu__recurrent_back back = {.rows = j->rows, .hidden = hidden, .d_h = d_h, .d_c = d_c};
+    ipu__recurrent_back back = {.rows = j->rows, .hidden = hidden, .d_h = j->d_h, .d_c = j->d_c};
     back.d_y                 = rows_of(j, at->d_y, time, hidden, scratch + a->d_y);
     back.gates               = rows_of(j, at->gates, time, r->n_saved * hidden, scratch + a->gates);
     back.c                   = rows_of(j, at->cells, time, hidden, scratch + a->c);
@@ -155,7 +156,7 @@ static void run_step(const state *s, const job *j, const ipu__product *to_h, con
     run_gates(s, &back);
     store(j, at->d_ih, time, r->n_gates * hidden, back.d_ih);
     store(j, at->d_hh, time, r->n_gates * hidden, back.d_hh);
-    ipu__product_run(to_h, back.d_hh ? back.d_hh : back.d_ih, w_hh, d_h);
+    ipu__product_run(to_h, back.d_hh ? back.d_hh : back.d_ih, w_hh, j->d_h);
 }
 
 /* What the end of the sequence gives, where its running value is kept. */
@@ -178,22 +179,26 @@ static ipu_status run(const ipu_kernel_call *call, void *prepared, void *const *
     const ipu__recurrent_grad_operands *at      = &r->grad_at;
     ipu_interval                        mine    = s->parts[index].rows;
     float                              *scratch = memory;
-    job   j = {r, call, operand, type_of(call), mine.begin, mine.end - mine.begin};
-    areas a = plan_scratch(r, j.type, n_parts);
+    job                                 j       = {.r       = r,
+                                                   .call    = call,
+                                                   .operand = operand,
+                                                   .type    = type_of(call),
+                                                   .first   = mine.begin,
+                                                   .rows    = mine.end - mine.begin};
+    areas                               a       = plan_scratch(r, j.type, n_parts);
     if (j.rows == 0 || r->hidden == 0) return IPU_OK;
     const float *w_hh = operand[at->w_hh];
     if (j.type != IPU_FLOAT) {
         ipu__to_floats(j.type, operand[at->w_hh], scratch + a.w_hh, r->n_gates * r->hidden * r->hidden);
         w_hh = scratch + a.w_hh;
     }
-    float *d_h = rows_to(&j, at->d_h0, 0, r->hidden, scratch + a.d_h);
-    float *d_c = rows_to(&j, at->d_c0, 0, r->hidden, scratch + a.d_c);
-    begin(&j, at->d_h_n, d_h);
-    begin(&j, at->d_c_n, d_c);
-    for (int64_t i = r->steps - 1; i >= 0; i--)
-        run_step(s, &j, &s->parts[index].to_h, &a, scratch, w_hh, d_h, d_c, i);
-    store(&j, at->d_h0, 0, r->hidden, d_h);
-    store(&j, at->d_c0, 0, r->hidden, d_c);
+    j.d_h = rows_to(&j, at->d_h0, 0, r->hidden, scratch + a.d_h);
+    j.d_c = rows_to(&j, at->d_c0, 0, r->hidden, scratch + a.d_c);
+    begin(&j, at->d_h_n, j.d_h);
+    begin(&j, at->d_c_n, j.d_c);
+    for (int64_t i = r->steps - 1; i >= 0; i--) run_step(s, &j, &s->parts[index].to_h, &a, scratch, w_hh, i);
+    store(&j, at->d_h0, 0, r->hidden, j.d_h);
+    store(&j, at->d_c0, 0, r->hidden, j.d_c);
     return IPU_OK;
 }
 
