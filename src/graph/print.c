@@ -399,6 +399,19 @@ static void print_functions(ipu__printer *p)
 
 /* ---- the whole ---- */
 
+/* One for each call of ipu_graph_add_start, which adds a sequence. */
+static void print_starts(ipu__printer *p)
+{
+    const ipu_graph *g = p->g;
+    for (size_t i = 0; g->start && i < g->programs.at[g->start].steps.n && p->status == IPU_OK; i++) {
+        const ipu__step *step = &g->programs.at[g->start].steps.at[i];
+        ipu__print_line(p);
+        print_string(p, "start");
+        ipu__print_at(p, step->location);
+        ipu__print_block(p, step->body);
+    }
+}
+
 static void print_graph(ipu__printer *p)
 {
     const ipu_graph *g = p->g;
@@ -413,11 +426,7 @@ static void print_graph(ipu__printer *p)
     print_streams(p);
     print_compute_sets(p);
     print_functions(p);
-    if (g->start) {
-        ipu__print_line(p);
-        print_string(p, "start");
-        ipu__print_block(p, (ipu__body){g->start, (uint32_t)g->programs.at[g->start].steps.n});
-    }
+    print_starts(p);
     for (size_t i = 0; i < p->n_bodies && p->status == IPU_OK; i++) {
         ipu__print_line(p);
         print_string(p, "program");

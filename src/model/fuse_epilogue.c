@@ -91,8 +91,8 @@ static bool write_chain(const epilogues *e, const ipu__model_op *op, const uint3
 /* *ok: whether the op takes the first `n` in, and then gives what the last of them does. */
 static ipu_status takes(const epilogues *e, const ipu__model_op *op, const uint32_t *taken, int n, bool *ok)
 {
-    ipu__chain_text           c = {0};
-    ipu_kernel_value          gives[IPU__MAX_OPERANDS];
+    ipu__chain_text           c                        = {0};
+    ipu_kernel_value          gives[IPU__MAX_OPERANDS] = {{0}};
     const ipu__builder_value *last   = &e->m->base.values.at[e->m->ops.at[taken[n - 1]].first_out];
     ipu_status                status = IPU_INVALID;
     if (write_chain(e, op, taken, n, &c)) status = would_give(e, op, &c, gives);

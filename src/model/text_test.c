@@ -160,6 +160,7 @@ static void test_large_data_goes_to_a_side_file(void **state)
     char *twice = print(again, 0, path);
     assert_string_equal(text, twice);
     assert_memory_equal(again->values.at[again->parameters.at[0]].data, data, sizeof data);
+    ipu_model_destroy(again);
     assert_int_equal(ipu_model_parse(text, strlen(text), "text", NULL, &again), IPU_INVALID);
     assert_non_null(strstr(ipu_message(), "side file"));
     ipu_free(text);
