@@ -227,11 +227,11 @@ static bool make_multi_head(net *n)
                                .out_bias   = net_param(n, IPU_SHAPE(e), -1, 1)};
     ipu_value             y = ipu_multi_head_attention(n->b, q, k, k, w, IPU_NO_VALUE,
                                                        (ipu_multi_head_options){.n_heads = heads});
-    net_add(
-        n, y,
-        "F.multi_head_attention_forward(v%u, v%u, v%u, %lld, %lld, v%u, v%u, None, None, False, 0.0, v%u, v%u)[0]",
-        q.id, k.id, k.id, (long long)e, (long long)heads, w.in_weight.id, w.in_bias.id, w.out_weight.id,
-        w.out_bias.id);
+    net_add(n, y,
+            "F.multi_head_attention_forward(v%u, v%u, v%u, %lld, %lld, v%u, v%u, None, None, False, 0, v%u, "
+            "v%u)[0]",
+            q.id, k.id, k.id, (long long)e, (long long)heads, w.in_weight.id, w.in_bias.id, w.out_weight.id,
+            w.out_bias.id);
     return true;
 }
 
