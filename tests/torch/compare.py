@@ -33,7 +33,7 @@ def load(data, place):
 
 
 def distance(expected, found, least=0.02):
-    """None, or what is wrong. Differences are relative to the largest element, which counts as `least` at least."""
+    """None, or what is wrong: differences relative to the largest element, or to `least` if that is more."""
     expected, found = expected.detach().double(), found.double()
     if expected.shape != found.shape:
         return f"is {list(found.shape)}, not {list(expected.shape)}"
