@@ -2,8 +2,8 @@
  *
  *     ipu_value indices, best = ipu_topk(b, logits, 5, -1, true, &indices);
  *
- * Orders are stable: of equal elements the one with the lower index comes first. NaN is larger than any number,
- * as in PyTorch. Indices are int32; gradients pass through them.
+ * Orders are stable: of equal elements the one with the lower index comes first. NaN is larger than any
+ * number, as in PyTorch. Indices are int32; gradients pass through them.
  */
 #ifndef IPU_SORT_H
 #define IPU_SORT_H

@@ -21,8 +21,8 @@ static ipu_status stochastic_infer(const ipu_kernel_call *call, ipu_kernel_value
     return IPU_OK;
 }
 
-/* Towards 0 after adding less than one unit of the half's last place. Magnitudes under 2^-14 have a unit of 2^-24;
- * infinities and NaN are rounded as ever, and so is what is over the largest half. */
+/* Towards 0 after adding less than one unit of the half's last place. Magnitudes under 2^-14 have a unit of
+ * 2^-24; infinities and NaN are rounded as ever, and so is what is over the largest half. */
 static ipu_half round_at_random(float value, uint32_t random)
 {
     uint32_t bits;

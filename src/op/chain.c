@@ -1,7 +1,7 @@
 /* Chains made ready and run: blocks of elements pass through all instructions while they are in cache.
  *
  * A block of an operand is read where it lies if that is plain and in the form of its lane, else brought to
- * a register: a row of scratch. A result is written where it belongs if nothing that is still to be read can be there.
+ * a register: a row of scratch. A result is written to its place if nothing still to be read may be there.
  */
 #include "op/chain.h"
 

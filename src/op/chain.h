@@ -7,8 +7,8 @@
  *
  * Instruction K is the name of an elementwise op, its attributes if it has any (several: with commas between
  * them), and its inputs: aN is operand N of the chain, tK the result of instruction K. `out` lists the
- * results. All inputs are broadcast to one shape, which all results have. Every result is rounded to its type, also in between: a chain
- * gives the bits that its ops would give one by one.
+ * results. All inputs are broadcast to one shape, which all results have. Every result is rounded to its
+ * type, also in between: a chain gives the bits that its ops would give one by one.
  */
 #ifndef IPU_OP_CHAIN_H
 #define IPU_OP_CHAIN_H

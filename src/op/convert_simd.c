@@ -1,7 +1,7 @@
 /* Conversions of blocks: between lanes, and between a type and its lane.
  *
- * To integers from floating values: towards 0, into the range of the type, NaN to 0. Between integers: modulo 2^bits.
- * To bool: whether it is not 0.
+ * To integers from floating values: towards 0, into the range of the type, NaN to 0. Between integers: modulo
+ * 2^bits. To bool: whether it is not 0.
  */
 #include <math.h>
 #include <string.h>
@@ -70,8 +70,8 @@ static inline double between(double x, double least, double most)
     return x == x ? high : 0;
 }
 
-/* The parameters are doubles that the lane holds. Of 64 bits the largest is none: from `over` on it is `top`, if
- * the type has all of them. */
+/* The parameters are doubles that the lane holds. The largest of 64 bits is none: from `over` on it is `top`,
+ * if the type has all of them. */
 #define SATURATE(from, From, to, To, over, top)                                                       \
     static void from##_to_##to(const void *const *in, void *out, int64_t n, const double *parameters) \
     {                                                                                                 \
@@ -174,8 +174,9 @@ const ipu__convert_blocks IPU__SIMD(ipu__convert_blocks) = {
     .f64_to_odd_f32 = f64_to_odd_f32,
     .spread = {[1] = spread_uint8_t, [2] = spread_uint16_t, [4] = spread_uint32_t, [8] = spread_uint64_t},
     .widen = {
-        [IPU_INT8] = widen_int8, [IPU_UINT8] = widen_uint8, [IPU_INT16] = widen_int16, [IPU_UINT16] = widen_uint16,
-        [IPU_UINT32] = widen_uint32, [IPU_HALF] = widen_half, [IPU_BFLOAT16] = widen_bfloat16,
+        [IPU_INT8] = widen_int8, [IPU_UINT8] = widen_uint8, [IPU_INT16] = widen_int16,
+        [IPU_UINT16] = widen_uint16, [IPU_UINT32] = widen_uint32, [IPU_HALF] = widen_half,
+        [IPU_BFLOAT16] = widen_bfloat16,
     },
     .narrow = {
         [IPU_INT8] = narrow_int8, [IPU_UINT8] = narrow_uint8, [IPU_INT16] = narrow_int16,

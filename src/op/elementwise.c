@@ -215,8 +215,8 @@ static const ipu_op_attribute threshold_parameters[] = {PARAMETER("threshold", 0
 #define PARAMETERS_1(name) name##_parameters
 #define PARAMETERS_2(name) name##_parameters
 
-/* Samples for the types that lines take: odd sizes, more than a block, all ways of broadcasting, and one that is
- * worth splitting. */
+/* Samples for the types that lines take: odd sizes, more than a block, all ways of broadcasting, and one that
+ * is worth splitting. */
 #define UNARY_FLOATING(r) "float[3,5]" r, "float[]" r, "float[1,1031]" r, "float[0,3]" r, "float[3,40009]" r
 #define UNARY_NUMBER(r) UNARY_FLOATING(r), "int32[2,7]", "uint64[9]", "int8[70]", "uint32[5]"
 #define UNARY_TEST(r) UNARY_FLOATING(r)

@@ -1,8 +1,8 @@
 /* Elementwise ops as chains see them: which there are, what types they take, their block functions.
  *
- * Values are computed in lanes: half, bfloat16 and float as float; integers up to 32 bits as int32; uint32 and
- * int64 as int64. A result is then rounded, or wrapped, to its type. So there is one block function per
- * lane, not per type.
+ * Values are computed in lanes: half, bfloat16 and float as float; integers up to 32 bits as int32; uint32
+ * and int64 as int64. A result is then rounded, or wrapped, to its type. So there is one block function
+ * per lane, not per type.
  */
 #ifndef IPU_OP_ELEMENTWISE_H
 #define IPU_OP_ELEMENTWISE_H

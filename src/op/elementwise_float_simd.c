@@ -1,7 +1,7 @@
 /* Block functions of the floating lanes.
  *
- * Floats are computed in float where one operation decides, in double by vector_math.h where there are several:
- * rounded once, a result is within an ulp. Doubles are computed with the C library.
+ * Floats are computed in float where one operation decides, in double by vector_math.h where there are
+ * several: rounded once, a result is within an ulp. Doubles are computed with the C library.
  */
 #include "op/block.h"
 #include "op/elementwise.h"
@@ -20,8 +20,8 @@
 #define WORK_WIDE double
 #define WORK_ANGLE double
 
-/* Above the largest angle that vector_math.h reduces, C's function of the same name: element by element, so that
- * what an element becomes does not depend on its neighbours. */
+/* Above the largest angle that vector_math.h reduces, C's function of the same name: element by element, so
+ * that what an element becomes does not depend on its neighbours. */
 static bool has_large(const float *x, int64_t n)
 {
     int found = 0;

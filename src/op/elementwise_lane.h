@@ -30,6 +30,8 @@
 #define EXP2(x) FN(exp2)(x)
 #define EXPM1(x) FN(expm1)(x)
 #define LOG(x) FN(log)(x)
+#define LOG2(x) FN(log2)(x)
+#define LOG10(x) FN(log10)(x)
 #define LOG1P(x) FN(log1p)(x)
 #define SIN(x) FN(sin)(x)
 #define COS(x) FN(cos)(x)

@@ -72,8 +72,8 @@ double ipu__element_operations(int element)
     return operations[element];
 }
 
-/* Outputs lie linearly and inputs of the same shape with them; each tile receives what it needs of inputs that
- * are broadcast. */
+/* Outputs lie linearly and inputs of the same shape with them; each tile receives what it needs of inputs
+ * that are broadcast. */
 ipu_status ipu__element_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
 {
     int                     n_in   = ipu__op_of(call->def)->n_in;

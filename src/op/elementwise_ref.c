@@ -6,7 +6,7 @@
 
 #include "op/elementwise.h"
 
-/* To float so that rounding again, to fewer bits, gives what rounding once would: what is cut off leaves a one. */
+/* To float so that rounding again, to fewer bits, is like rounding once: what is cut off leaves a one. */
 static float to_odd(double value)
 {
     float    f = (float)value;

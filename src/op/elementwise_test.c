@@ -1,5 +1,5 @@
-/* Elementwise ops: accuracy against the C library, the same bits on all levels of instructions, edges of types,
- * casts, errors. Gradients, broadcasting and half are also covered by tests/ops_test. */
+/* Elementwise ops: accuracy against the C library, the same bits on all levels of instructions, edges of
+ * types, casts, errors. Gradients and broadcasting are also covered by tests/ops_test. */
 #include "op/elementwise.h"
 
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static int make_inputs(uint64_t *next, float *x, float *y)
     return n;
 }
 
-/* Steps from the double of the C library, rounded; fails on a NaN where there is none, or none where there is. */
+/* Steps from the double of the C library, rounded; very far if only one is NaN. */
 static int64_t distance(float found, double expected)
 {
     float rounded = (float)expected;
@@ -380,10 +380,9 @@ static void calls_that_make_no_sense_are_refused(void **unused)
     (void)unused;
     const ipu_kernel_value f = {IPU_FLOAT, IPU_SHAPE(3, 4)}, g = {IPU_FLOAT, IPU_SHAPE(4, 3)};
     const ipu_kernel_value h = {IPU_HALF, IPU_SHAPE(3, 4)}, b = {IPU_BOOL, IPU_SHAPE(3)};
-    refuse(
-        "add", f, g,
-        "add: \"y\" float[4,3] does not broadcast with [3,4]: dimensions, counted from the last, must be equal "
-        "or 1");
+    refuse("add", f, g,
+           "add: \"y\" float[4,3] does not broadcast with [3,4]: dimensions, counted from the last, must be "
+           "equal or 1");
     refuse("mul", f, h, "mul: \"x\" and \"y\" must have one type, found float[3,4] and half[3,4]: cast one");
     refuse("add", b, b, "add: \"x\" must be a number, found bool[3]");
     refuse("logical_and", f, f, "logical_and: \"x\" must be bool, found float[3,4]");

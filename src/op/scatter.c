@@ -194,7 +194,8 @@ static ipu_status scatter_part(const job *j, void *scratch, int part, int n_part
     const ipu__rows *r = &j->rows;
     sorted           s = {.first = scratch};
     s.order            = s.first + r->extent + 1;
-    s.row              = (float *)(s.order + r->n);
+    void *end          = s.order + r->n;
+    s.row              = end;
     IPU_TRY(sort_sources(j, &s));
     int64_t      n       = r->outer * r->extent;
     bool         few     = n < 8 * (int64_t)n_parts; /* rows: then columns are dealt */

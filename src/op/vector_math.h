@@ -1,8 +1,9 @@
 /* Functions of double that compilers vectorise: no branches, no tables, no calls.
  *
- * For values that are floats or come from floats, with results that are rounded to float: relative errors are
- * under 2^-30, and what leaves the range of float may end at a number beyond it (exp(1e6) is 1e304). Polynomials
- * interpolate at Chebyshev nodes; their errors are given with them. No fma: all machines give the same bits.
+ * For values that are floats or come from floats, with results that are rounded to float: relative errors
+ * are under 2^-30, and what leaves the range of float may end at a number beyond it (exp(1e6) is 1e304).
+ * Polynomials interpolate at Chebyshev nodes; their errors are given with them. No fma: all machines give
+ * the same bits.
  */
 #ifndef IPU_OP_VECTOR_MATH_H
 #define IPU_OP_VECTOR_MATH_H
@@ -99,6 +100,9 @@ static inline double ipu__v_log(double x)
     double inside    = x < INFINITY ? y : x;
     return x > 0 ? inside : edge;
 }
+
+static inline double ipu__v_log2(double x) { return ipu__v_log(x) * 1.4426950408889634074; }
+static inline double ipu__v_log10(double x) { return ipu__v_log(x) * 0.43429448190325182765; }
 
 /* What 1 + x loses is added again. */
 static inline double ipu__v_log1p(double x)
@@ -261,7 +265,7 @@ static inline double ipu__v_acos(double x)
 
 /* ---- error function ---- */
 
-/* z >= 0: exp(-z^2) g / (1 + 2 z), g a polynomial of (z - 3) / (z + 3): 2^-33.9 up to z = 10.5, where floats end. */
+/* z >= 0: exp(-z^2) g / (1 + 2 z), g a polynomial of (z - 3) / (z + 3): 2^-33.9 up to 10.5. */
 static inline double ipu__v_erfc_of(double z)
 {
     double t = (z - 3) / (z + 3), p = 0x1.1d781ecd65935p-15;
