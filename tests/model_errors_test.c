@@ -1,5 +1,5 @@
-/* Mistakes in networks: every message must hold this file's name, the line of the wrong call, the op, and the names
- * and shapes of the values involved. What is merely empty must work.
+/* Mistakes in networks: every message must hold this file's name, the line of the wrong call, the op, and the
+ * names and shapes of the values involved. What is merely empty must work.
  */
 #include <setjmp.h>
 #include <stdarg.h>

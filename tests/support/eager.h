@@ -8,7 +8,8 @@
 
 #include "op/builder.h"
 
-/* `take_apart`: ops that have a composition are emitted as that, also where they have a kernel. NULL: memory. */
+/* `take_apart`: ops that have a composition are emitted as that, also where they have a kernel. NULL:
+ * memory. */
 ipu_builder *eager_create(bool take_apart);
 void         eager_destroy(ipu_builder *b);
 

@@ -54,8 +54,8 @@ typedef struct net_layer {
 /* `make` NULL at the end. */
 extern const net_layer net_math_layers[], net_tensor_layers[], net_deep_layers[];
 
-/* `with_model` false: computed at once. `family` NULL: all; types but float go with "elementwise" only. Errors are
- * the builder's. */
+/* `with_model` false: computed at once. `family` NULL: all; types but float go with "elementwise" only.
+ * Errors are the builder's. */
 void net_build(net *n, uint64_t seed, bool with_model, const char *family, ipu_type type);
 void net_close(net *n);
 

@@ -1,4 +1,4 @@
-/* Layers of random networks: pooling, normalisation, recurrent layers, embeddings. */
+/* Layers of random networks: pooling, normalisation, recurrent layers, attention, lookups. */
 #include <string.h>
 
 #include "net.h"
@@ -192,6 +192,49 @@ static bool make_recurrent(net *n)
     return true;
 }
 
+/* ---- attention ---- */
+
+static bool make_attention(net *n)
+{
+    int64_t batch = net_int(n, 1, 2), heads = net_int(n, 1, 2), queries = net_int(n, 1, 4),
+            depth    = net_int(n, 1, 4);
+    bool      causal = net_chance(n, 40), masked = net_chance(n, 50);
+    int64_t   keys = causal ? queries : net_int(n, 1, 4);
+    ipu_value q    = net_param(n, IPU_SHAPE(batch, heads, queries, depth), -2, 2);
+    ipu_value k    = net_param(n, IPU_SHAPE(batch, heads, keys, depth), -2, 2);
+    ipu_value v = net_param(n, IPU_SHAPE(batch, heads, keys, net_int(n, 1, 4)), -2, 2), mask = IPU_NO_VALUE;
+    char      more[128] = "";
+    size_t    at        = 0;
+    if (masked) mask = net_param(n, IPU_SHAPE(queries, keys), -1, 1);
+    if (masked) at = (size_t)snprintf(more, sizeof more, " + v%u", mask.id);
+    if (causal)
+        snprintf(more + at, sizeof more - at, " + torch.full((%lld, %lld), -torch.inf).triu(1)",
+                 (long long)queries, (long long)keys);
+    net_add(n, ipu_attention(n->b, q, k, v, mask, (ipu_attention_options){.causal = causal}),
+            "F.softmax(v%u @ v%u.transpose(-1, -2) / %lld**0.5%s, -1) @ v%u", q.id, k.id, (long long)depth,
+            more, v.id);
+    return true;
+}
+
+static bool make_multi_head(net *n)
+{
+    int64_t   heads = net_int(n, 1, 2), e = heads * net_int(n, 1, 3), batch = net_int(n, 1, 2);
+    ipu_value q = net_param(n, IPU_SHAPE(net_int(n, 1, 3), batch, e), -2, 2);
+    ipu_value k = net_chance(n, 50) ? q : net_param(n, IPU_SHAPE(net_int(n, 1, 3), batch, e), -2, 2);
+    ipu_attention_weights w = {.in_weight  = net_param(n, IPU_SHAPE(3 * e, e), -1, 1),
+                               .in_bias    = net_param(n, IPU_SHAPE(3 * e), -1, 1),
+                               .out_weight = net_param(n, IPU_SHAPE(e, e), -1, 1),
+                               .out_bias   = net_param(n, IPU_SHAPE(e), -1, 1)};
+    ipu_value             y = ipu_multi_head_attention(n->b, q, k, k, w, IPU_NO_VALUE,
+                                                       (ipu_multi_head_options){.n_heads = heads});
+    net_add(n, y,
+            "F.multi_head_attention_forward(v%u, v%u, v%u, %lld, %lld, v%u, v%u, None, None, False, 0, v%u, "
+            "v%u)[0]",
+            q.id, k.id, k.id, (long long)e, (long long)heads, w.in_weight.id, w.in_bias.id, w.out_weight.id,
+            w.out_bias.id);
+    return true;
+}
+
 /* ---- by index ---- */
 
 static bool make_embedding(net *n)
@@ -260,9 +303,21 @@ static bool make_residual(net *n)
 }
 
 const net_layer net_deep_layers[] = {
-    {"pool", make_pool},         {"pool", make_whole_pool},     {"norm", make_layer_norm},
-    {"norm", make_rms_norm},     {"norm", make_channel_norm},   {"norm", make_batch_norm},
-    {"norm", make_l2_normalize}, {"recurrent", make_recurrent}, {"recurrent", make_recurrent},
-    {"gather", make_embedding},  {"gather", make_gather},       {"gather", make_scatter},
-    {"gather", make_one_hot},    {"matmul", make_residual},     {NULL, NULL},
+    {"pool", make_pool},
+    {"pool", make_whole_pool},
+    {"norm", make_layer_norm},
+    {"norm", make_rms_norm},
+    {"norm", make_channel_norm},
+    {"norm", make_batch_norm},
+    {"norm", make_l2_normalize},
+    {"recurrent", make_recurrent},
+    {"recurrent", make_recurrent},
+    {"gather", make_embedding},
+    {"gather", make_gather},
+    {"gather", make_scatter},
+    {"gather", make_one_hot},
+    {"attention", make_attention},
+    {"attention", make_multi_head},
+    {"matmul", make_residual},
+    {NULL, NULL},
 };

@@ -83,6 +83,22 @@ static bool make_unary(net *n)
     return true;
 }
 
+/* With parameters of their own; PyTorch takes them in the same order. */
+static bool make_parametrised(net *n)
+{
+    ipu_value x = net_pick(n, 0, 5);
+    switch (net_int(n, 0, 6)) {
+    case 0: net_add(n, ipu_leaky_relu(n->b, x, 0.1), "F.leaky_relu(v%u, 0.1)", x.id); break;
+    case 1: net_add(n, ipu_elu(n->b, x, 0.7), "F.elu(v%u, 0.7)", x.id); break;
+    case 2: net_add(n, ipu_celu(n->b, x, 1.3), "F.celu(v%u, 1.3)", x.id); break;
+    case 3: net_add(n, ipu_softplus(n->b, x, 2, 1), "F.softplus(v%u, 2, 1)", x.id); break;
+    case 4: net_add(n, ipu_clip(n->b, x, -0.5, 0.8), "torch.clip(v%u, -0.5, 0.8)", x.id); break;
+    case 5: net_add(n, ipu_hardtanh(n->b, x, -0.6, 0.9), "F.hardtanh(v%u, -0.6, 0.9)", x.id); break;
+    default: net_add(n, ipu_threshold(n->b, x, 0.2, -0.3), "F.threshold(v%u, 0.2, -0.3)", x.id);
+    }
+    return true;
+}
+
 typedef struct binary {
     ipu_value (*fn)(ipu_builder *b, ipu_value x, ipu_value y);
     const char *python; /* of two values */
@@ -404,11 +420,26 @@ static bool make_probability_loss(net *n)
 }
 
 const net_layer net_math_layers[] = {
-    {"elementwise", make_unary},  {"elementwise", make_unary},     {"elementwise", make_unary},
-    {"elementwise", make_binary}, {"elementwise", make_binary},    {"elementwise", make_where},
-    {"matmul", make_linear},      {"matmul", make_matmul},         {"matmul", make_gemm},
-    {"conv", make_conv},          {"conv", make_conv_transpose},   {"reduce", make_reduction},
-    {"reduce", make_reduction},   {"reduce", make_variance},       {"reduce", make_prod},
-    {"reduce", make_argmax},      {"softmax", make_softmax},       {"loss", make_class_loss},
-    {"loss", make_loss},          {"loss", make_probability_loss}, {NULL, NULL},
+    {"elementwise", make_unary},
+    {"elementwise", make_unary},
+    {"elementwise", make_unary},
+    {"elementwise", make_binary},
+    {"elementwise", make_binary},
+    {"elementwise", make_where},
+    {"elementwise", make_parametrised},
+    {"matmul", make_linear},
+    {"matmul", make_matmul},
+    {"matmul", make_gemm},
+    {"conv", make_conv},
+    {"conv", make_conv_transpose},
+    {"reduce", make_reduction},
+    {"reduce", make_reduction},
+    {"reduce", make_variance},
+    {"reduce", make_prod},
+    {"reduce", make_argmax},
+    {"softmax", make_softmax},
+    {"loss", make_class_loss},
+    {"loss", make_loss},
+    {"loss", make_probability_loss},
+    {NULL, NULL},
 };

@@ -171,12 +171,44 @@ static bool make_pad(net *n)
     return true;
 }
 
+/* ---- sorting, running sums ---- */
+
+static bool make_sort(net *n)
+{
+    ipu_value x = net_param(n, net_shape(n, 1, 3, 5), -2, 2),
+              indices; /* no two alike, so that the order is one */
+    int  axis = net_int(n, 0, ipu_value_rank(x) - 1);
+    bool down = net_chance(n, 50);
+    if (net_chance(n, 50)) {
+        int64_t k = net_int(n, 1, (int)ipu_value_dim(x, axis));
+        net_add(n, ipu_topk(n->b, x, k, axis, down, &indices), "torch.topk(v%u, %lld, %d, %s)[0]", x.id,
+                (long long)k, axis, down ? "True" : "False");
+        net_add(n, indices, "torch.topk(v%u, %lld, %d, %s)[1]", x.id, (long long)k, axis,
+                down ? "True" : "False");
+    } else {
+        net_add(n, ipu_sort(n->b, x, axis, down, &indices), "torch.sort(v%u, %d, %s)[0]", x.id, axis,
+                down ? "True" : "False");
+        net_add(n, indices, "torch.sort(v%u, %d, %s)[1]", x.id, axis, down ? "True" : "False");
+    }
+    return true;
+}
+
+static bool make_cumulative(net *n)
+{
+    ipu_value x    = net_pick(n, 1, 4);
+    int       axis = net_int(n, 0, ipu_value_rank(x) - 1);
+    if (net_chance(n, 50)) {
+        net_add(n, ipu_cumsum(n->b, x, axis), "torch.cumsum(v%u, %d)", x.id, axis);
+    } else {
+        ipu_value y = net_use(n, net_add(n, ipu_tanh(n->b, x), "torch.tanh(v%u)", x.id));
+        net_add(n, ipu_cumprod(n->b, y, axis), "torch.cumprod(v%u, %d)", y.id, axis);
+    }
+    return true;
+}
+
 const net_layer net_tensor_layers[] = {
-    {"shape", make_reshape},   {"shape", make_flatten},
-    {"shape", make_unsqueeze}, {"shape", make_transpose},
-    {"shape", make_swap},      {"shape", make_reverse},
-    {"shape", make_expand},    {"shape", make_tile},
-    {"shape", make_slice},     {"shape", make_split},
-    {"shape", make_concat},    {"shape", make_pad_constant},
-    {"shape", make_pad},       {NULL, NULL},
+    {"shape", make_reshape}, {"shape", make_flatten}, {"shape", make_unsqueeze}, {"shape", make_transpose},
+    {"shape", make_swap},    {"shape", make_reverse}, {"shape", make_expand},    {"shape", make_tile},
+    {"shape", make_slice},   {"shape", make_split},   {"shape", make_concat},    {"shape", make_pad_constant},
+    {"shape", make_pad},     {"sort", make_sort},     {"sort", make_cumulative}, {NULL, NULL},
 };

@@ -1,8 +1,8 @@
-/* Networks with names: the six workloads, and two that are only compiled. Parameters are called as in PyTorch.
+/* Networks with names: the six workloads, and two that are only compiled. Parameters have PyTorch's names.
  *
  *     seed-cnn mnist-cnn mlp lstm resnet18 bert-mini resnet50 bert-base
  *
- * requires: ipu/nn.h. The same modules are in tests/torch/networks.py.
+ * requires: ipu/nn.h. The same modules are in tests/torch/train.py.
  */
 #ifndef IPU_TESTS_NETWORKS_H
 #define IPU_TESTS_NETWORKS_H
@@ -146,8 +146,8 @@ static const network networks[] = {
 };
 enum { N_NETWORKS = sizeof networks / sizeof *networks, N_WORKLOADS = 6 };
 
-/* Inputs "x" and "labels" (int32), output "loss"; `train`: a run is a step of SGD with momentum 0.9. Errors are
- * the builder's. */
+/* Inputs "x" and "labels" (int32), output "loss"; `train`: a run is a step of SGD with momentum 0.9. Errors
+ * are the builder's. */
 static void network_build(ipu_model *m, const network *net, int64_t batch, bool train, double rate)
 {
     ipu_builder *b     = ipu_model_builder(m);

@@ -33,7 +33,7 @@ def load(data, place):
 
 
 def distance(expected, found, least=0.02):
-    """None, or what is wrong: the largest difference, relative to the largest element, which is at least `least`."""
+    """None, or what is wrong: differences relative to the largest element, or to `least` if that is more."""
     expected, found = expected.detach().double(), found.double()
     if expected.shape != found.shape:
         return f"is {list(found.shape)}, not {list(expected.shape)}"
@@ -58,7 +58,9 @@ def check(network, data):
         if text:
             wrong.append(f"{place['name']} {text}")
     loss = names[network["outputs"][-1]["name"]]
-    expected = torch.autograd.grad(loss, wanted, allow_unused=True) if loss.requires_grad else [None] * len(wanted)
+    expected = [None] * len(wanted)
+    if loss.requires_grad:
+        expected = torch.autograd.grad(loss, wanted, allow_unused=True)
     # Sums that cancel, as a bias before a normalisation gets, leave the noise of their terms.
     least = 0.02 * max([1.0] + [g.abs().max().item() for g in expected if g is not None and g.numel()])
     found = {p["name"]: load(data, p) for p in network["gradients"]}

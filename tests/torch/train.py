@@ -2,9 +2,9 @@
 
     python3 train.py FOLDER         ends with "N passed, N failed"
 
-Training amplifies rounding, so the yardstick is PyTorch itself: trained once more from weights that differ in their
-last bits, it says how far rounding leads by each step. Ours may be 8 times as far away (other orders of summing),
-and always 2e-5 of the loss.
+Training amplifies rounding, so the yardstick is PyTorch itself: trained once more from weights that differ in
+their last bits, it says how far rounding leads by each step. Ours may be 8 times as far away (other orders of
+summing), and always 2e-5 of the loss.
 """
 import json
 import sys
@@ -78,8 +78,8 @@ class ResNet18(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU())
-        shapes = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2),
-                  (512, 512, 1)]
+        shapes = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1),
+                  (256, 512, 2), (512, 512, 1)]
         self.body = nn.Sequential(*(Block(*shape) for shape in shapes))
         self.f = nn.Linear(512, 10)
 
@@ -97,7 +97,8 @@ class Encoder(nn.Module):
         return F.log_softmax(self.f(self.e(x)[:, 0]), 1)
 
 
-MODULES = {"seed-cnn": Seed, "mnist-cnn": Mnist, "mlp": Mlp, "lstm": Lstm, "resnet18": ResNet18, "bert-mini": Encoder}
+MODULES = {"seed-cnn": Seed, "mnist-cnn": Mnist, "mlp": Mlp, "lstm": Lstm, "resnet18": ResNet18,
+           "bert-mini": Encoder}
 
 
 def load(data, place, dtype):
