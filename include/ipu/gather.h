@@ -21,8 +21,8 @@ ipu_value ipu_gather(ipu_builder *b, ipu_value x, ipu_value indices, int axis);
 /* Rows of `table`. Row `padding` gets no gradient. */
 ipu_value ipu_embedding(ipu_builder *b, ipu_value table, ipu_value indices, int64_t padding);
 
-/* Element i,j.. of the result is x[indices[i,j..],j..] (axis 0): torch.gather. `indices` has the rank of x and
- * no dimension but `axis` larger than x's. */
+/* Element i,j.. of the result is x[indices[i,j..],j..] (axis 0): torch.gather. `indices` has the rank of x
+ * and no dimension but `axis` larger than x's. */
 ipu_value ipu_gather_elements(ipu_builder *b, ipu_value x, ipu_value indices, int axis);
 
 /* indices [..., k] name places of the first k dimensions of x: [..., rest of x]. */

@@ -82,8 +82,13 @@ ipu_value ipu_pad(ipu_builder *b, ipu_value x, const int64_t *before, const int6
 
 /* begin, begin + step, ... `n` of them. */
 ipu_value ipu_arange(ipu_builder *b, ipu_type type, int64_t n, double begin, double step);
+/* `n` >= 1 numbers from begin to end, both included. */
+ipu_value ipu_linspace(ipu_builder *b, ipu_type type, int64_t n, double begin, double end);
 /* n x n, ones where row + diagonal == column. */
 ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal);
+/* What of the last two dimensions lies on and below (above) row + diagonal == column; elsewhere 0. */
+ipu_value ipu_tril(ipu_builder *b, ipu_value x, int64_t diagonal);
+ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal);
 
 #ifdef __cplusplus
 }
@@ -110,6 +115,9 @@ ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal);
 #define ipu_stack(...) IPU_AT(ipu_stack(__VA_ARGS__))
 #define ipu_pad(...) IPU_AT(ipu_pad(__VA_ARGS__))
 #define ipu_arange(...) IPU_AT(ipu_arange(__VA_ARGS__))
+#define ipu_linspace(...) IPU_AT(ipu_linspace(__VA_ARGS__))
 #define ipu_eye(...) IPU_AT(ipu_eye(__VA_ARGS__))
+#define ipu_tril(...) IPU_AT(ipu_tril(__VA_ARGS__))
+#define ipu_triu(...) IPU_AT(ipu_triu(__VA_ARGS__))
 #endif
 #endif

@@ -461,7 +461,8 @@ static void reuse_memory(liveness *l, const unit *u)
         if (l->leaders.at[b] != b || a == b || from->last != r->moment || to->first != r->moment
             || from->bytes != to->bytes)
             continue;
-        from->last       = to->last;
+        /* Beyond this moment even if nothing reads it: another output of the kernel must not come here too. */
+        from->last       = to->last > r->moment ? to->last : r->moment + 1;
         l->leaders.at[b] = a;
     }
 }

@@ -296,6 +296,27 @@ static void kernels_write_over_inputs_that_end_there(void **state)
     }
 }
 
+/* Two outputs, of which nothing reads the first: it ends where it begins, as does the input. */
+static void outputs_of_one_kernel_do_not_take_the_same_input(void **state)
+{
+    (void)state;
+    ipu_attribute both  = IPU_TEXT_ATTRIBUTE("program", "add a0 a0; mul t0 a0; out t0 t1");
+    ipu_graph    *g     = new_graph();
+    ipu_program   p     = ipu_program_sequence(g);
+    ipu_tensor    input = variable(g, IPU_UINT32, IPU_SHAPE(SIZE), "input");
+    ipu_tensor    x = ipu_graph_clone(g, input, "x"), last = ipu_graph_clone(g, input, "last");
+    ipu_builder  *b;
+    ipu_value     out[2];
+    ipu_graph_add_host_write(g, "input", input);
+    add(p, input, input, x);
+    assert_int_equal(ipu_builder_create(g, p, &b), IPU_OK);
+    ipu_value in = ipu_builder_value(b, x);
+    ipu_emit(b, "chain", &both, 1, &in, 1, out, 2);
+    add(p, ipu_value_tensor(out[1]), input, last);
+    ipu_builder_destroy(b);
+    assert_int_equal(planned(g, &p, 1), 3 * BYTES); /* input, x and one output, the other and last */
+}
+
 static void what_a_later_turn_reads_is_not_shared(void **state)
 {
     (void)state;
@@ -432,6 +453,7 @@ int main(void)
         cmocka_unit_test(sharing_memory_changes_no_result),
         cmocka_unit_test(a_chain_keeps_its_input_and_shares_the_rest),
         cmocka_unit_test(kernels_write_over_inputs_that_end_there),
+        cmocka_unit_test(outputs_of_one_kernel_do_not_take_the_same_input),
         cmocka_unit_test(what_a_later_turn_reads_is_not_shared),
         cmocka_unit_test(a_write_in_one_branch_only_does_not_end_a_value),
         cmocka_unit_test(several_programs_share_their_scratch),

@@ -42,7 +42,7 @@ static ipu__model_op *next_op(epilogues *e, const ipu__model_op *op, uint32_t va
 {
     if (!e->user[value]) return NULL;
     ipu__model_op *user = &e->m->ops.at[e->user[value] - 1];
-    bool           ok   = ipu__is_chainable(e->m, user) && user->block == op->block
+    bool           ok   = !user->dead && ipu__is_chainable(e->m, user) && user->block == op->block
            && same_shape(e->m, user->first_out, value);
     return ok ? user : NULL;
 }
@@ -57,15 +57,15 @@ static int first_extra(const ipu_op_def *def)
     return def->n_in;
 }
 
-/* What the op gives with this epilogue; false: it does not take it. */
-static bool would_give(const epilogues *e, const ipu__model_op *op, const ipu__chain_text *c,
-                       ipu_kernel_value *out)
+/* What the op gives with this epilogue. Statuses: those of its `infer`; INVALID: it does not take it. */
+static ipu_status would_give(const epilogues *e, const ipu__model_op *op, const ipu__chain_text *c,
+                             ipu_kernel_value *out)
 {
     ipu__model_op with = *op;
     uint32_t      in[IPU__MAX_OPERANDS];
     ipu_attribute attributes[IPU__MAX_OPERANDS];
     int           at = first_extra(op->def);
-    if (c->n_in - 1 > op->def->n_in - at || op->n_attributes + 1 > IPU__MAX_OPERANDS) return false;
+    if (c->n_in - 1 > op->def->n_in - at || op->n_attributes + 1 > IPU__MAX_OPERANDS) return IPU_INVALID;
     memcpy(in, op->in, op->n_in * sizeof *in);
     for (int i = 1; i < c->n_in; i++) in[at + i - 1] = c->in[i];
     if (op->n_attributes) memcpy(attributes, op->attributes, op->n_attributes * sizeof *attributes);
@@ -75,7 +75,7 @@ static bool would_give(const epilogues *e, const ipu__model_op *op, const ipu__c
     with.n_attributes            = op->n_attributes + 1;
     ipu_kernel_call call         = ipu__model_call(e->m, &with);
     call.n_operands              = op->def->n_in;
-    return op->def->infer(&call, out) == IPU_OK;
+    return op->def->infer(&call, out);
 }
 
 /* The ops taken in, one after another, as a chain whose first operand is what `op` gives by itself. */
@@ -88,17 +88,18 @@ static bool write_chain(const epilogues *e, const ipu__model_op *op, const uint3
     return ok && !c->out.failed;
 }
 
-/* Whether the op takes the first `n` in, and then gives what the last of them does. */
-static bool takes(const epilogues *e, const ipu__model_op *op, const uint32_t *taken, int n)
+/* *ok: whether the op takes the first `n` in, and then gives what the last of them does. */
+static ipu_status takes(const epilogues *e, const ipu__model_op *op, const uint32_t *taken, int n, bool *ok)
 {
-    ipu__chain_text  c = {0};
-    ipu_kernel_value gives[IPU__MAX_OPERANDS];
-    uint32_t         last = e->m->ops.at[taken[n - 1]].first_out;
-    bool             ok   = write_chain(e, op, taken, n, &c) && would_give(e, op, &c, gives)
-           && gives[0].type == e->m->base.values.at[last].type
-           && ipu__shape_equal(&gives[0].shape, &e->m->base.values.at[last].shape);
+    ipu__chain_text           c = {0};
+    ipu_kernel_value          gives[IPU__MAX_OPERANDS];
+    const ipu__builder_value *last   = &e->m->base.values.at[e->m->ops.at[taken[n - 1]].first_out];
+    ipu_status                status = IPU_INVALID;
+    if (write_chain(e, op, taken, n, &c)) status = would_give(e, op, &c, gives);
+    if (c.out.failed) status = IPU_OUT_OF_MEMORY;
     ipu__chain_text_fini(&c);
-    return ok;
+    *ok = status == IPU_OK && gives[0].type == last->type && ipu__shape_equal(&gives[0].shape, &last->shape);
+    return status == IPU_OUT_OF_MEMORY ? ipu__fail_memory() : IPU_OK;
 }
 
 /* ---- doing ---- */
@@ -141,7 +142,9 @@ static ipu_status fuse_op(epilogues *e, uint32_t id)
         if (!next) break;
         ipu__rename_inputs(&e->renames, next);
         taken[n] = (uint32_t)(next - e->m->ops.at);
-        if (!takes(e, op, taken, n + 1)) break;
+        bool ok;
+        IPU_TRY(takes(e, op, taken, n + 1, &ok));
+        if (!ok) break;
         n++;
     }
     return n ? set_epilogue(e, id, taken, n) : IPU_OK;

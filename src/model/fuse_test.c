@@ -52,7 +52,7 @@ static void test_a_way_that_leads_out_and_back_is_not_closed(void **state)
     (void)state;
     static const char text[] = "  input x float[4,4];\n"
                                "  a = neg(x);\n"
-                               "  b = matmul(a, a);\n"
+                               "  b = reduce_sum(a) axes=[0] keep_dims=1;\n"
                                "  c = add(a, b);\n"
                                "  output c2 = c;\n";
     expect(IPU_PASS_FUSE, text, text);
@@ -159,6 +159,94 @@ static void test_stops_for_gradients_do_not_keep_ops_apart(void **state)
            "  output c2 = c;\n");
 }
 
+/* ---- epilogues ---- */
+
+static void test_what_follows_a_product_becomes_its_epilogue(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,3];\n"
+           "  parameter w float[2,3];\n"
+           "  parameter bias float[2];\n"
+           "  y = matmul(x, w) transpose_b=1;\n"
+           "  z = add(y, bias);\n"
+           "  a = relu(z);\n"
+           "  t = neg(x);\n"
+           "  d = matmul(a, a) transpose_b=1;\n"
+           "  e = matmul(d, a);\n"
+           "  output e2 = e;\n"
+           "  output t2 = t;\n",
+           "  input x float[4,3];\n"
+           "  parameter w float[2,3];\n"
+           "  parameter bias float[2];\n"
+           "  a = matmul(x, w, bias) transpose_b=1 epilogue=\"add a0 a1; relu t0; out t1\";\n"
+           "  t = neg(x);\n"
+           "  d = matmul(a, a) transpose_b=1;\n"
+           "  e = matmul(d, a);\n"
+           "  output e2 = e;\n"
+           "  output t2 = t;\n");
+}
+
+static void test_an_epilogue_ends_where_somebody_else_looks(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  y = matmul(x, x);\n"
+           "  z = add(y, x);\n"
+           "  a = tanh(z);\n"
+           "  b = matmul(a, z);\n"
+           "  output b2 = b;\n",
+           "  input x float[4,4];\n"
+           "  z = matmul(x, x, x) epilogue=\"add a0 a1; out t0\";\n"
+           "  a = tanh(z);\n"
+           "  b = matmul(a, z);\n"
+           "  output b2 = b;\n");
+}
+
+static void test_of_two_products_one_takes_the_other(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  a = matmul(x, y);\n"
+           "  b = matmul(y, x);\n"
+           "  c = add(a, b);\n"
+           "  output c2 = c;\n",
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  b = matmul(y, x);\n"
+           "  c = matmul(x, y, b) epilogue=\"add a0 a1; out t0\";\n"
+           "  output c2 = c;\n");
+}
+
+static void test_epilogues_take_four_operands(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  constant k float[4] = {1, 2, 3, 4};\n"
+           "  constant l float = {2};\n"
+           "  constant m float = {3};\n"
+           "  a = matmul(x, y);\n"
+           "  b = add(a, k);\n"
+           "  c = mul(b, l);\n"
+           "  d = add(c, m);\n"
+           "  e = mul(d, y);\n"
+           "  f = sub(e, x);\n"
+           "  output f2 = f;\n",
+           "  input x float[4,4];\n"
+           "  input y float[4,4];\n"
+           "  constant k float[4] = {1, 2, 3, 4};\n"
+           "  constant l float = {2};\n"
+           "  constant m float = {3};\n"
+           "  e = matmul(x, y, k, l, m, y) epilogue=\"add a0 a1; mul t0 a2; add t1 a3; mul t2 a4; out t3\";\n"
+           "  f = sub(e, x);\n"
+           "  output f2 = f;\n");
+}
+
 /* ---- limits ---- */
 
 static ipu_model *fused(ipu__text *text)
@@ -221,6 +309,10 @@ int main(void)
         cmocka_unit_test(test_empty_tensors_are_left_alone),
         cmocka_unit_test(test_blocks_are_fused_by_themselves),
         cmocka_unit_test(test_stops_for_gradients_do_not_keep_ops_apart),
+        cmocka_unit_test(test_what_follows_a_product_becomes_its_epilogue),
+        cmocka_unit_test(test_an_epilogue_ends_where_somebody_else_looks),
+        cmocka_unit_test(test_of_two_products_one_takes_the_other),
+        cmocka_unit_test(test_epilogues_take_four_operands),
         cmocka_unit_test(test_long_chains_are_cut),
         cmocka_unit_test(test_chains_of_many_inputs_are_cut),
         cmocka_unit_test(test_chains_of_many_results_are_cut),

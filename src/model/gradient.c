@@ -15,8 +15,8 @@ void ipu__diff_fail_memory(ipu__diff *p)
 bool ipu__diff_cover(ipu__diff *p)
 {
     size_t have = p->values.n, want = p->m->values.n;
-    if (have >= want) return true;
-    if (!ipu__reserve(&p->values, want - have)) {
+    if (p->values.at && have >= want) return true;
+    if (!ipu__reserve(&p->values, want - have) || !p->values.at) {
         ipu__diff_fail_memory(p);
         return false;
     }
@@ -319,18 +319,22 @@ static void reverse_all(ipu__diff *p, const size_t *ends)
 
 static void run(ipu__diff *p, ipu_value y, const ipu_value *x, size_t n, ipu_value d_y)
 {
-    ipu_model *m           = p->m;
-    IPU_ARRAY(size_t) ends = {0}; /* of the orders as they are now, from the inside out */
-    if (!ipu__diff_cover(p)) return;
-    for (uint32_t block = m->block; block != IPU__NO_BLOCK; block = m->blocks.at[block].parent)
-        if (!ipu__push(&ends, m->blocks.at[block].order.n)) ipu__diff_fail_memory(p);
-    for (size_t i = 0; i < n; i++) p->values.at[x[i].id].is_active = true;
-    if (ipu__diff_ok(p)) {
-        sweep_all(p, m->block);
-        p->values.at[y.id].d = d_y.id;
-        reverse_all(p, ends.at);
+    ipu_model *m      = p->m;
+    size_t     n_ends = 0;
+    for (uint32_t block = m->block; block != IPU__NO_BLOCK; block = m->blocks.at[block].parent) n_ends++;
+    size_t *ends = ipu__alloc(n_ends * sizeof *ends), *end = ends; /* of the orders as they are now */
+    if (!ends || !ipu__diff_cover(p)) {
+        ipu__free(ends);
+        ipu__diff_fail_memory(p);
+        return;
     }
-    ipu__array_fini(&ends);
+    for (uint32_t block = m->block; block != IPU__NO_BLOCK; block = m->blocks.at[block].parent)
+        *end++ = m->blocks.at[block].order.n;
+    for (size_t i = 0; i < n; i++) p->values.at[x[i].id].is_active = true;
+    sweep_all(p, m->block);
+    p->values.at[y.id].d = d_y.id;
+    reverse_all(p, ends);
+    ipu__free(ends);
 }
 
 void ipu_model_gradients(ipu_model *m, ipu_value y, const ipu_value *x, size_t n,

@@ -55,7 +55,10 @@ static void clone_branch(ipu__diff *p, uint32_t block)
 static void end_clone(ipu__diff *p, const ipu__model_op *op)
 {
     ipu_value *out = ipu__alloc(op->n_out * sizeof *out);
-    if (!out) ipu__diff_fail_memory(p);
+    if (!out) {
+        ipu__diff_fail_memory(p);
+        return;
+    }
     if (ipu__diff_ok(p)) ipu_model_end(p->m, out, op->n_out);
     for (uint32_t i = 0; i < op->n_out && ipu__diff_ok(p); i++) set_copy(p, op->first_out + i, out[i]);
     ipu__free(out);
@@ -73,11 +76,12 @@ static void clone_if(ipu__diff *p, const ipu__model_op *op)
 static void clone_loop(ipu__diff *p, const ipu__model_op *op)
 {
     uint32_t   n = op->n_in - 1, body = op->body;
-    ipu_value *carried = ipu__alloc(2 * (n + 1) * sizeof *carried), *inside = carried + n + 1, index;
+    ipu_value *carried = ipu__alloc(2 * (n + 1) * sizeof *carried), index;
     if (!carried) {
         ipu__diff_fail_memory(p);
         return;
     }
+    ipu_value *inside = carried + n + 1;
     for (uint32_t i = 0; i < n; i++) carried[i] = ipu__clone_of(p, op->in[i + 1]);
     ipu_model_loop(p->m, op->most, ipu__clone_of(p, op->in[0]), carried, n, inside, &index);
     for (uint32_t i = 0; i < n && ipu__diff_ok(p); i++)

@@ -180,7 +180,7 @@ static void row_ref(const use *u, int64_t group, int64_t query)
     double                most = -INFINITY, sum = 0;
     for (int64_t k = 0; k < seen; k++) most = fmax(most, score(u, Q, group, query, k));
     for (int64_t k = 0; k < seen; k++) sum += exp(score(u, Q, group, query, k) - most);
-    ipu__number_store(lse_type(u), u->operand[LSE], row, most + log(sum));
+    ipu__number_store(lse_type(u), u->operand[LSE], row, sum == 0 ? -INFINITY : most + log(sum));
     for (int64_t d = 0; d < a->width; d++) {
         double out = 0;
         for (int64_t k = 0; k < seen; k++)
@@ -332,13 +332,14 @@ static const char *const samples[] = {
     "float[3,67,8], float[3,35,8], float[3,35,40], float[3,67,1]",
     "float[1,2,70,33], float[1,2,70,33], float[1,2,70,33], float[70,70]; causal=1",
     NULL};
-/* What the forward op would give for `out` and `lse` is not asked of the numbers here: lse is large enough that
- * probabilities stay small. */
+/* What the forward op would give for `out` and `lse` is not asked of the numbers here: lse is large enough
+ * that probabilities stay small. */
 static const char *const grad_samples[] = {
     "float[2,3,3], float[2,3,4]{-1,1}, float[2,5,4]{-1,1}, float[2,5,3], none, float[2,3,3], float[2,3]{2,4}",
-    "float[2,2,3,4], float[2,2,3,4]{-1,1}, float[2,2,5,4]{-1,1}, float[2,2,5,4], float[2,1,1,5], float[2,2,3,4], "
-    "float[2,2,3]{2,4}, float[2,2,3]; scale=0.5",
-    "float[1,4,2], float[1,4,3]{-1,1}, float[1,4,3]{-1,1}, float[1,4,2], none, float[1,4,2], float[1,4]{2,4}; causal=1",
+    "float[2,2,3,4], float[2,2,3,4]{-1,1}, float[2,2,5,4]{-1,1}, float[2,2,5,4], float[2,1,1,5], "
+    "float[2,2,3,4], float[2,2,3]{2,4}, float[2,2,3]; scale=0.5",
+    "float[1,4,2], float[1,4,3]{-1,1}, float[1,4,3]{-1,1}, float[1,4,2], none, float[1,4,2], "
+    "float[1,4]{2,4}; causal=1",
     "float[2,70,33], float[2,70,33]{-1,1}, float[2,70,33]{-1,1}, float[2,70,33], none, float[2,70,33], "
     "float[2,70]{4,6}; causal=1",
     NULL};

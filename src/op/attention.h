@@ -1,7 +1,7 @@
 /* Attention in pieces: what its reference, its implementation and its gradient have in common.
  *
- * out = softmax(scale q k^T + mask) v for each of `groups` matrices; `lse`, the logarithm of the sum of exponentials
- * of each row, is what the gradient needs to have the probabilities again.
+ * out = softmax(scale q k^T + mask) v for each of `groups` matrices; `lse`, the logarithm of the sum of
+ * exponentials of each row, is what the gradient needs to have the probabilities again.
  */
 #ifndef IPU_OP_ATTENTION_H
 #define IPU_OP_ATTENTION_H
@@ -38,7 +38,8 @@ typedef struct ipu__attention {
     bool     causal; /* query i sees keys 0 to i */
     ipu_type type;
     int      mask; /* operand; -1: none */
-    /* Where mask[group][query][key] is: strides of the dimensions before the last two, 0 where it is broadcast. */
+    /* Where mask[group][query][key] is: strides of the dimensions before the last two, 0 where it is
+     * broadcast. */
     int     n_leading;
     int64_t leading[IPU_MAX_RANK], mask_leading[IPU_MAX_RANK], mask_query, mask_key;
 } ipu__attention;
@@ -62,8 +63,8 @@ void ipu__attention_compose(ipu_builder *b, const ipu_kernel_call *call, const i
 /* ---- attention_simd.c: rows of scores ---- */
 
 typedef struct ipu__attention_loops {
-    /* s = e^(scale s + mask - its maximum) over n keys, of which the first `seen` count; returns the sum, and the
-     * maximum in *most. `mask` may be NULL. */
+    /* s = e^(scale s + mask - its maximum) over n keys, of which the first `seen` count; returns the sum, and
+     * the maximum in *most. `mask` may be NULL. */
     float (*row)(float *s, const float *mask, float scale, int64_t seen, int64_t n, float *most);
     /* p = e^(scale s + mask - lse), in the place of s; d = scale p (d - minus), in the place of d. */
     void (*row_back)(float *s, float *d, const float *mask, float scale, float lse, float minus, int64_t seen,

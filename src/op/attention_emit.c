@@ -48,8 +48,8 @@ void ipu__attention_compose(ipu_builder *b, const ipu_kernel_call *call, const i
     if (a.type != made[1].type) out[1] = ipu_cast(b, out[1], made[1].type);
 }
 
-/* What a mask gives is added to scores: its gradient is theirs, p (d_p - sum of d_out out), summed over what it
- * was broadcast to. */
+/* What a mask gives is added to scores: its gradient is theirs, p (d_p - sum of d_out out), summed over what
+ * it was broadcast to. */
 static ipu_value mask_gradient(const ipu__gradient *g, const ipu__attention *a, ipu_value d_out)
 {
     ipu_builder *b   = g->b;
@@ -80,9 +80,29 @@ void ipu__attention_emit_grad(ipu__gradient *g)
     if (g->wanted[MASK]) g->d_in[MASK] = mask_gradient(g, &a, d_out);
 }
 
+/* Probabilities of which some are dropped have to be there: no kernel, the composition. */
+static ipu_value with_dropout(ipu_builder *b, const ipu_value *in, const ipu_attention_options *options)
+{
+    for (int i = Q; i <= V; i++)
+        if (!ipu__builder_has(b, "ipu_attention", in[i])) return (ipu_value){b, 0};
+    if (!ipu__has(options->seed)) {
+        ipu__builder_fail(b, IPU_INVALID, "ipu_attention: dropout = %g needs a seed", options->dropout);
+        return (ipu_value){b, 0};
+    }
+    ipu__attention a = {.queries = ipu_value_dim(in[Q], -2),
+                        .keys    = ipu_value_dim(in[K], -2),
+                        .scale   = options->scale,
+                        .causal  = options->causal,
+                        .type    = ipu_value_type(in[Q])};
+    if (a.scale == 0) a.scale = 1 / sqrt((double)ipu_value_dim(in[Q], -1));
+    ipu_value p = ipu_softmax(b, scores(b, &a, in), -1);
+    return ipu_matmul(b, ipu_dropout(b, p, options->seed, options->dropout), in[V]);
+}
+
 ipu_value ipu_attention(ipu_builder *b, ipu_value q, ipu_value k, ipu_value v, ipu_value mask,
                         ipu_attention_options options)
 {
+    if (options.dropout != 0) return with_dropout(b, (ipu_value[]){q, k, v, mask}, &options);
     return ipu__emit1(b, "attention",
                       IPU__WITH(IPU_FLOAT_ATTRIBUTE("scale", options.scale),
                                 IPU_INT_ATTRIBUTE("causal", options.causal)),
@@ -161,8 +181,9 @@ ipu_value ipu_multi_head_attention(ipu_builder *b, ipu_value q, ipu_value k, ipu
         x[i] = one && i > 0 ? x[0] : ipu_swap_axes(b, x[i], 0, 1);
     project(b, x, &weights, heads);
     for (int i = 0; i < 3; i++) heads[i] = split_heads(b, heads[i], options.n_heads);
-    ipu_value y = ipu_attention(b, heads[0], heads[1], heads[2], mask,
-                                (ipu_attention_options){.causal = options.causal});
-    y           = ipu_linear(b, join_heads(b, y), weights.out_weight, weights.out_bias);
+    ipu_value y = ipu_attention(
+        b, heads[0], heads[1], heads[2], mask,
+        (ipu_attention_options){.causal = options.causal, .dropout = options.dropout, .seed = options.seed});
+    y = ipu_linear(b, join_heads(b, y), weights.out_weight, weights.out_bias);
     return options.batch_first ? y : ipu_swap_axes(b, y, 0, 1);
 }

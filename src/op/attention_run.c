@@ -1,7 +1,9 @@
-/* Attention by blocks of queries: scores of a block stay in cache between the product, the softmax and the next.
+/* Attention by blocks of queries: scores of a block stay in cache between the product, the softmax and the
+ * next.
  *
- * A part takes blocks of queries, backwards whole groups, because gradients of keys and values are sums over all
- * queries. Keys (and backwards values) are transposed once for a group. half and bfloat16 are converted for a group.
+ * A part takes blocks of queries, backwards whole groups, because gradients of keys and values are sums over
+ * all queries. Keys (and backwards values) are transposed once for a group. half and bfloat16 are converted
+ * for a group.
  */
 #include <math.h>
 #include <string.h>

@@ -127,6 +127,36 @@ static void several_heads_are_those_of_torch(void **unused)
     bench_end(&t);
 }
 
+/* With all values 1 a row is what is left of its probabilities, over what is left on average. */
+static void dropout_takes_probabilities_away(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 64, KEYS = 32 };
+    bench t = bench_start();
+    float ones[KEYS], found[ROWS];
+    for (int i = 0; i < KEYS; i++) ones[i] = 1;
+    ipu_value q      = ipu_constant_value(t.b, IPU_FLOAT, IPU_SHAPE(ROWS, 2), 0.5);
+    ipu_value k      = ipu_constant_value(t.b, IPU_FLOAT, IPU_SHAPE(KEYS, 2), 0.5);
+    ipu_value seed   = bench_input(&t, IPU_UINT32, IPU_SHAPE(2), (uint32_t[]){7, 1});
+    ipu_value y      = ipu_attention(t.b, q, k, bench_floats(&t, IPU_SHAPE(KEYS, 1), ones), IPU_NO_VALUE,
+                                     (ipu_attention_options){.dropout = 0.5, .seed = seed});
+    int       result = bench_result(&t, y);
+    double    sum    = 0;
+    bool      differ = false;
+    bench_ok(bench_run(&t, "2"));
+    bench_read(&t, result, found, sizeof found);
+    for (int i = 0; i < ROWS; i++) {
+        double kept = (double)found[i] * KEYS / 2;
+        assert_true(fabs(kept - round(kept)) < 1e-4);
+        differ |= found[i] != found[0];
+        sum += (double)found[i];
+    }
+    assert_true(differ && fabs(sum / ROWS - 1) < 0.1);
+    ipu_attention(t.b, q, k, q, IPU_NO_VALUE, (ipu_attention_options){.dropout = 0.5});
+    bench_refused(&t, "dropout = 0.5 needs a seed");
+    bench_end(&t);
+}
+
 static void errors_say_what_was_expected(void **unused)
 {
     (void)unused;
@@ -166,6 +196,7 @@ int main(void)
         cmocka_unit_test(large_scores_do_not_overflow),
         cmocka_unit_test(implementations_do_what_ref_says),
         cmocka_unit_test(several_heads_are_those_of_torch),
+        cmocka_unit_test(dropout_takes_probabilities_away),
         cmocka_unit_test(errors_say_what_was_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

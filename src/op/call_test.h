@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,20 +94,47 @@ static inline void call_free(call_made *made)
     for (int k = 0; k < made->call.n_operands; k++) free(made->data[k]);
 }
 
+typedef struct call_part {
+    const ipu_kernel_call *call;
+    const ipu_kernel_impl *impl;
+    void *const           *operand;
+    void                  *state, *scratch;
+    int                    part, n_parts;
+    ipu_status             status;
+} call_part;
+
+static inline void *call_run_part(void *data)
+{
+    call_part *p = data;
+    p->status    = p->impl->run(p->call, p->state, p->operand, p->scratch, p->part, p->n_parts);
+    return NULL;
+}
+
+/* Two parts at once, on threads; more one after another, the last first. */
 static inline void call_run(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand,
                             int n_parts)
 {
-    size_t bytes   = impl->scratch_bytes ? impl->scratch_bytes(call, n_parts) : 0;
-    void  *state   = NULL;
-    char  *scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    assert_non_null(scratch);
+    enum { MOST = 8 };
+    size_t    bytes = impl->scratch_bytes ? impl->scratch_bytes(call, n_parts) : 0;
+    void     *state = NULL;
+    call_part parts[MOST];
+    pthread_t thread;
+    assert_in_range(n_parts, 1, MOST);
     if (impl->prepare) assert_int_equal(impl->prepare(call, n_parts, &state), IPU_OK);
-    for (int part = n_parts - 1; part >= 0; part--) {
-        memset(scratch, 0xff, bytes);
-        assert_int_equal(impl->run(call, state, operand, scratch, part, n_parts), IPU_OK);
+    for (int i = 0; i < n_parts; i++) {
+        parts[i] = (call_part){call, impl, operand, state, NULL, i, n_parts, IPU_OK};
+        assert_non_null(parts[i].scratch = aligned_alloc(64, (bytes + 127) / 64 * 64));
+        memset(parts[i].scratch, 0xff, bytes);
+    }
+    bool is_threaded = n_parts == 2;
+    if (is_threaded) assert_int_equal(pthread_create(&thread, NULL, call_run_part, &parts[1]), 0);
+    for (int i = is_threaded ? 0 : n_parts - 1; i >= 0; i--) call_run_part(&parts[i]);
+    if (is_threaded) assert_int_equal(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < n_parts; i++) {
+        assert_int_equal(parts[i].status, IPU_OK);
+        free(parts[i].scratch);
     }
     if (impl->release) impl->release(state);
-    free(scratch);
 }
 
 static inline double call_slack(ipu_type type)

@@ -61,24 +61,27 @@ static const ipu_kernel_operand operands[] = {
     IPU__OPTIONAL("x8"),  IPU__OPTIONAL("x9"),  IPU__OPTIONAL("x10"), IPU__OPTIONAL("x11"),
     IPU__OPTIONAL("x12"), IPU__OPTIONAL("x13"), IPU__OPTIONAL("x14"), IPU__OPTIONAL("x15"),
     IPU__OUTPUT("out")};
+
 static const ipu_op_attribute concat_attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "the dimension that grows"},
 };
+
 static const char *const concat_samples[] = {"float[3,4], float[2,4]; axis=0", "float[3,4]; axis=1",
                                              "float[2,1,3], float[2,5,3], float[2,0,3]; axis=-2",
                                              "int32[4], int32[3]; axis=0", NULL};
-const ipu_op_def         ipu__op_concat   = {
-              .kernel = {.name = "concat", .operands = operands, .n_operands = MOST + 1, .check = ipu__op_check},
-              .n_in   = MOST,
-              .family       = "shape",
-              .summary      = "values joined along a dimension",
-              .attributes   = concat_attributes,
-              .n_attributes = 1,
-              .infer        = concat_infer,
-              .view         = concat_view,
-              .grad         = concat_grad,
-              .samples      = concat_samples,
-              .onnx         = "Concat:4,11,13",
+
+const ipu_op_def ipu__op_concat = {
+    .kernel       = {.name = "concat", .operands = operands, .n_operands = MOST + 1, .check = ipu__op_check},
+    .n_in         = MOST,
+    .family       = "shape",
+    .summary      = "values joined along a dimension",
+    .attributes   = concat_attributes,
+    .n_attributes = 1,
+    .infer        = concat_infer,
+    .view         = concat_view,
+    .grad         = concat_grad,
+    .samples      = concat_samples,
+    .onnx         = "Concat:4,11,13",
 };
 
 /* ---- functions ---- */

@@ -11,6 +11,7 @@
 #include "op/conv_depthwise.h"
 #include "op/conv_dots.h"
 #include "op/conv_gemm.h"
+#include "op/conv_onednn.h"
 
 /* ---- reading a call ---- */
 
@@ -232,9 +233,11 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 static ipu_status conv_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     IPU_TRY(infer(call, out));
-    if (!ipu__kernel_has(call, IPU__CONV_BIAS)) return IPU_OK;
-    IPU_TRY(ipu__op_want_same_type(call, IPU__CONV_X, IPU__CONV_BIAS));
-    return ipu__op_want_shape(call, IPU__CONV_BIAS, &IPU_SHAPE(out->shape.dim[1]));
+    if (ipu__kernel_has(call, IPU__CONV_BIAS)) {
+        IPU_TRY(ipu__op_want_same_type(call, IPU__CONV_X, IPU__CONV_BIAS));
+        IPU_TRY(ipu__op_want_shape(call, IPU__CONV_BIAS, &IPU_SHAPE(out->shape.dim[1])));
+    }
+    return ipu__epilogue_infer(call, out);
 }
 
 /* ---- gradients ---- */
@@ -263,6 +266,11 @@ static ipu_value emit_like(ipu__gradient *g, const char *op, ipu_value first, ip
 static void conv_grad(ipu__gradient *g)
 {
     ipu_value dy = g->d_out[0];
+    if (ipu__epilogue_has(g->call)) {
+        ipu__builder_fail(g->b, IPU_UNSUPPORTED,
+                          "conv: it has an epilogue: take gradients before ops are fused");
+        return;
+    }
     if (g->wanted[IPU__CONV_X])
         g->d_in[IPU__CONV_X] = emit_like(g, ipu__op_conv_input_grad.kernel.name, dy, g->in[IPU__CONV_W]);
     if (g->wanted[IPU__CONV_W])
@@ -298,7 +306,7 @@ static void weight_grad_grad(ipu__gradient *g)
         .name = "groups", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "channels in so many groups" \
     }
 
-static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES};
+static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES, IPU__EPILOGUE_ATTRIBUTE};
 static const ipu_op_attribute input_grad_attributes[]  = {CONV_ATTRIBUTES,
                                                           {.name     = "size",
                                                            .kind     = IPU_ATTRIBUTE_INTS,
@@ -309,7 +317,7 @@ static const ipu_op_attribute weight_grad_attributes[] = {
     {.name = "kernel", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "extents of the kernel"}};
 
 static const ipu_kernel_operand conv_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),
-                                                   IPU__OUTPUT("out")};
+                                                   IPU__EPILOGUE_INPUTS, IPU__OUTPUT("out")};
 static const ipu_kernel_operand input_grad_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("w"),
                                                           IPU__OUTPUT("out")};
 static const ipu_kernel_operand weight_grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_y"),
@@ -329,6 +337,12 @@ static const char *const conv_samples[] = {
     "float[3,3,20,20], float[20,3,5,5], float[20]; stride=[2,2] padding=[2,2]",
     "float[3,1,20,20], float[5,1,3,3], float[5]",
     "float[3,32,9,9], float[32,1,3,3], none; padding=[1,1] groups=32",
+    /* positive, so that rounding before the epilogue is not blown up by cancellation */
+    "float[2,4,20,20]{0,1}, float[4,1,3,3]{0,1}, none, float[2,4,18,18]{0.1,1}; groups=4 epilogue=\"add a0 a1; relu t0; "
+    "out t1\"",
+    "float[40,3,6,6]{0,1}, float[8,3,3,3]{0,1}, float[8]{0.1,1}, float[40,8,4,4]{0.1,1}; epilogue=\"add a0 a1; relu t0; "
+    "out t1\"",
+    "float[1,3,30,30]{0,0.1}, float[8,3,3,3]{0,1}, none, float[8,1,1]{0.1,1}; epilogue=\"mul a0 a1; tanh t0; out t1\"",
     NULL,
 };
 
@@ -375,8 +389,15 @@ static const char *const weight_grad_samples[] = {
         .release = ipu__conv_depthwise_release, .run = ipu__conv_depthwise_##op##_run,              \
     }
 
-static const ipu_kernel_impl forward_implementations[]     = {DEPTHWISE(forward), GEMM(forward)};
-static const ipu_kernel_impl input_grad_implementations[]  = {DEPTHWISE(input_grad), GEMM(input_grad)};
+#define ONEDNN                                                                                            \
+    {                                                                                                     \
+        .name = "onednn", .fits = ipu__conv_onednn_fits, .scratch_bytes = ipu__conv_onednn_scratch_bytes, \
+        .prepare = ipu__conv_onednn_prepare, .release = ipu__conv_onednn_release,                         \
+        .run = ipu__conv_onednn_run,                                                                      \
+    }
+
+static const ipu_kernel_impl forward_implementations[]    = {DEPTHWISE(forward), GEMM(forward), ONEDNN};
+static const ipu_kernel_impl input_grad_implementations[] = {DEPTHWISE(input_grad), GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
     DEPTHWISE(weight_grad),
 #if defined(__x86_64__)
@@ -390,6 +411,7 @@ static const ipu_kernel_impl weight_grad_implementations[] = {
     },
 #endif
     GEMM(weight_grad),
+    ONEDNN,
 };
 
 const ipu_op_def ipu__op_conv = {
@@ -402,10 +424,10 @@ const ipu_op_def ipu__op_conv = {
                      .plan              = ipu__conv_plan,
                      .implementations   = forward_implementations,
                      .n_implementations = IPU__COUNT(forward_implementations)},
-    .n_in         = 3,
+    .n_in         = IPU__CONV_OUT,
     .family       = "conv",
     .summary      = "convolution of 1 to 3 dimensions, grouped, strided, dilated",
-    .flags        = IPU__OP_BATCHED,
+    .flags        = IPU__OP_BATCHED | IPU__OP_EPILOGUE,
     .attributes   = conv_attributes,
     .n_attributes = IPU__COUNT(conv_attributes),
     .infer        = conv_infer,

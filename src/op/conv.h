@@ -2,10 +2,10 @@
 #ifndef IPU_OP_CONV_H
 #define IPU_OP_CONV_H
 
-#include "op/op.h"
+#include "op/epilogue.h"
 
-/* Of conv; the gradients have a shape each in their last place. */
-enum { IPU__CONV_X, IPU__CONV_W, IPU__CONV_BIAS, IPU__CONV_OUT };
+/* Of conv, with the inputs of the epilogue before `out`; and of the two gradients. */
+enum { IPU__CONV_X, IPU__CONV_W, IPU__CONV_BIAS, IPU__CONV_OUT = 3 + IPU__EPILOGUE_IN };
 enum { IPU__CONV_INPUT_GRAD_DY, IPU__CONV_INPUT_GRAD_W, IPU__CONV_INPUT_GRAD_OUT };
 enum { IPU__CONV_WEIGHT_GRAD_X, IPU__CONV_WEIGHT_GRAD_DY, IPU__CONV_WEIGHT_GRAD_OUT };
 

@@ -49,8 +49,9 @@ typedef struct ipu__columns_loops {
     /* to[i][j] = from[i][j] */
     void (*copy_rows)(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t n_rows,
                       int64_t n_columns);
-    /* y[j] = sum over t of w[t] * x[tap[t] + j], to what `y` holds. */
-    void (*add_taps)(const float *x, const int64_t *tap, const float *w, int64_t n_taps, float *y, int64_t n);
+    /* y[i][j] = bias + sum over t of w[t] * x[tap[t] + i * pitch + j]; rows of y follow one another. */
+    void (*sum_taps)(const float *x, int64_t pitch, const int64_t *tap, const float *w, int64_t n_taps,
+                     float bias, float *y, int64_t n_rows, int64_t n_columns);
     /* x[tap[t] + j] += w[t] * y[j] */
     void (*spread_taps)(float *x, const int64_t *tap, const float *w, int64_t n_taps, const float *y,
                         int64_t n);

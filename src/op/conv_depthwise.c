@@ -1,7 +1,7 @@
 /* Depthwise convolutions: every group has one channel, so that taps are added up one plane at a time.
  *
- * Outputs are computed as they would lie in the plane, which is one long run, and cropped; d_y is laid out so
- * with zeros between its rows.
+ * A gradient with respect to x of stride 1 is a convolution again, with its taps in reverse. Other gradients take
+ * d_y as its elements would lie in the plane, in one long run with zeros between the rows.
  */
 #include <string.h>
 
@@ -11,8 +11,27 @@
 #include "op/xsmm.h"
 
 typedef struct state {
-    ipu__columns columns;
+    ipu__columns  columns;
+    ipu__epilogue epilogue;   /* empty but for conv */
+    bool          is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
 } state;
+
+/* The convolution of d_y that gives d_x; false: there is none that is one. */
+static bool flip(ipu__conv *c)
+{
+    ipu__conv f = *c;
+    if (c->kind != IPU__CONV_INPUT_GRAD || c->out != 1) return false;
+    for (int d = 0; d < 3; d++) {
+        if (c->stride[d] != 1) return false;
+        f.x[d]   = c->y[d];
+        f.y[d]   = c->x[d];
+        f.pad[d] = (c->k[d] - 1) * c->dilation[d] - c->pad[d];
+    }
+    *c = f;
+    return true;
+}
+
+static bool is_forward(const ipu_kernel_call *call) { return call->def == &ipu__op_conv.kernel; }
 
 bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
 {
@@ -23,7 +42,7 @@ bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features
         && ipu__conv_volume(c.k) > 0;
 }
 
-/* A plane, outputs as they lie in it, a row of outputs, taps of one kernel. */
+/* A plane, outputs of it or as they would lie in it, taps of one kernel. */
 typedef struct room {
     int64_t flat, taps, n;
 } room;
@@ -33,7 +52,7 @@ static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 static room get_room(const ipu__columns *s)
 {
     room r = {.flat = line_up(s->plane)};
-    r.taps = r.flat + line_up(s->flat);
+    r.taps = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
     r.n    = r.taps + line_up(s->n_taps);
     return r;
 }
@@ -43,10 +62,12 @@ size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_part
     (void)n_parts;
     ipu__conv    c = ipu__conv_get(call);
     ipu__columns s;
+    flip(&c);
     if (ipu__columns_init(&s, &c, call->operand[0].type) != IPU_OK) return SIZE_MAX;
     size_t bytes = (size_t)get_room(&s).n * sizeof(float);
     ipu__columns_fini(&s);
-    return bytes;
+    size_t more = is_forward(call) ? ipu__epilogue_scratch_bytes(call) : 0;
+    return more == SIZE_MAX ? more : bytes + more;
 }
 
 ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts, void **out)
@@ -56,11 +77,13 @@ ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts,
     state    *s = ipu__alloc_zeroed(sizeof *s);
     *out        = NULL;
     if (!s) return ipu__fail_memory();
+    s->is_flipped     = flip(&c);
     ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[0].type);
+    if (status == IPU_OK && is_forward(call)) status = ipu__epilogue_init(&s->epilogue, call);
     if (status == IPU_OK)
         *out = s;
     else
-        ipu__free(s);
+        ipu__conv_depthwise_release(s);
     return status;
 }
 
@@ -68,6 +91,7 @@ void ipu__conv_depthwise_release(void *prepared)
 {
     state *s = prepared;
     if (!s) return;
+    ipu__epilogue_fini(&s->epilogue);
     ipu__columns_fini(&s->columns);
     ipu__free(s);
 }
@@ -97,17 +121,19 @@ static int64_t flat_row(const ipu__columns *s, int64_t i)
     return (i / s->c.y[1] * s->pitch[1] + i % s->c.y[1]) * s->pitch[2];
 }
 
-/* Outputs, from where they lie in the plane to rows of y. */
-static void crop(const job *j, char *y)
+/* All outputs of a plane, to y in its type. */
+static void sum_plane(const job *j, const float *x, float bias, char *y)
 {
-    const ipu__columns *s = j->s;
-    for (int64_t i = 0; i < s->c.y[0] && s->type == IPU_FLOAT; i++)
-        j->loops->copy_rows(j->flat + i * s->pitch[1] * s->pitch[2], s->pitch[2],
-                            (float *)y + i * s->c.y[1] * s->c.y[2], s->c.y[2], s->c.y[1], s->c.y[2]);
-    for (int64_t i = 0; i < s->c.y[0] * s->c.y[1] && s->type != IPU_FLOAT; i++)
-        ipu__from_floats(s->type, j->flat + flat_row(s, i), y + i * s->c.y[2] * j->bytes, s->c.y[2]);
+    const ipu__columns *s        = j->s;
+    bool                is_float = s->type == IPU_FLOAT;
+    for (int64_t i = 0; i < s->c.y[0]; i++)
+        j->loops->sum_taps(x + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->tap, j->taps, s->n_taps, bias,
+                           (is_float ? (float *)y : j->flat) + i * s->c.y[1] * s->c.y[2], s->c.y[1],
+                           s->c.y[2]);
+    if (!is_float) ipu__from_floats(s->type, j->flat, y, s->n_outputs);
 }
 
+/* d_y with zeros between its rows. */
 static void uncrop(const job *j, const char *y)
 {
     const ipu__columns *s = j->s;
@@ -148,32 +174,57 @@ ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *pr
             if (ipu__kernel_has(call, IPU__CONV_BIAS))
                 ipu__to_floats(s->type, (const char *)operand[IPU__CONV_BIAS] + channel * j.bytes, &bias, 1);
             get_taps(&j, operand[IPU__CONV_W], channel);
-            for (int64_t l = 0; l < s->flat; l++) j.flat[l] = bias;
-            j.loops->add_taps(x, s->tap, j.taps, s->n_taps, j.flat, s->flat);
-            crop(&j, (char *)operand[IPU__CONV_OUT] + (i * m + o) * s->n_outputs * j.bytes);
+            sum_plane(&j, x, bias, (char *)operand[IPU__CONV_OUT] + (i * m + o) * s->n_outputs * j.bytes);
+            ipu__epilogue_run(&((const state *)prepared)->epilogue, operand, (i * m + o) * s->n_outputs,
+                              s->n_outputs, s->n_outputs, 1, (float *)scratch + get_room(s).n);
         }
     }
     return IPU_OK;
+}
+
+static void reverse(float *taps, int64_t n)
+{
+    for (int64_t i = 0, k = n - 1; i < k; i++, k--) {
+        float old = taps[i];
+        taps[i]   = taps[k];
+        taps[k]   = old;
+    }
+}
+
+/* One plane of d_x, of channel `i` of all images. */
+static void spread_plane(const job *j, int64_t i, void *const *operand, char *dx)
+{
+    const ipu__columns *s     = j->s;
+    int64_t             m     = s->c.out;
+    float              *plane = s->in_place ? (float *)dx : j->plane;
+    memset(plane, 0, (size_t)s->plane * sizeof *plane);
+    for (int64_t o = 0; o < m; o++) {
+        uncrop(j, (const char *)operand[IPU__CONV_INPUT_GRAD_DY] + (i * m + o) * s->n_outputs * j->bytes);
+        get_taps(j, operand[IPU__CONV_INPUT_GRAD_W], i % s->c.groups * m + o);
+        j->loops->spread_taps(plane, s->tap, j->taps, s->n_taps, j->flat, s->flat);
+    }
+    if (!s->in_place) ipu__columns_unstage(s, plane, 1, dx);
 }
 
 ipu_status ipu__conv_depthwise_input_grad_run(const ipu_kernel_call *call, void *prepared,
                                               void *const *operand, void *scratch, int part, int n_parts)
 {
     (void)call;
-    job                 j = make_job(prepared, scratch);
-    const ipu__columns *s = j.s;
-    int64_t             m = s->c.out, volume = ipu__conv_volume(s->c.x);
+    job                 j      = make_job(prepared, scratch);
+    const ipu__columns *s      = j.s;
+    bool                flips  = ((const state *)prepared)->is_flipped;
+    int64_t             volume = ipu__conv_volume(flips ? s->c.y : s->c.x), from = ipu__conv_volume(s->c.x);
     ipu_interval        range = ipu__op_part(s->c.n * s->c.groups, 1, part, n_parts);
     for (int64_t i = range.begin; i < range.end; i++) {
-        char  *dx    = (char *)operand[IPU__CONV_INPUT_GRAD_OUT] + i * volume * j.bytes;
-        float *plane = s->in_place ? (float *)dx : j.plane;
-        memset(plane, 0, (size_t)s->plane * sizeof *plane);
-        for (int64_t o = 0; o < m; o++) {
-            uncrop(&j, (const char *)operand[IPU__CONV_INPUT_GRAD_DY] + (i * m + o) * s->n_outputs * j.bytes);
-            get_taps(&j, operand[IPU__CONV_INPUT_GRAD_W], i % s->c.groups * m + o);
-            j.loops->spread_taps(plane, s->tap, j.taps, s->n_taps, j.flat, s->flat);
+        char *dx = (char *)operand[IPU__CONV_INPUT_GRAD_OUT] + i * volume * j.bytes;
+        if (!flips) {
+            spread_plane(&j, i, operand, dx);
+            continue;
         }
-        if (!s->in_place) ipu__columns_unstage(s, plane, 1, dx);
+        const float *dy = get_plane(&j, (const char *)operand[IPU__CONV_INPUT_GRAD_DY] + i * from * j.bytes);
+        get_taps(&j, operand[IPU__CONV_INPUT_GRAD_W], i % s->c.groups);
+        reverse(j.taps, s->n_taps);
+        sum_plane(&j, dy, 0, dx);
     }
     return IPU_OK;
 }

@@ -1,7 +1,7 @@
 /* conv by products: y = w x columns of x, for each group and each image or, if they are small, a few of them.
  *
  * Columns are gathered a block at a time, which stays in the second-level cache. Sums go straight to y where
- * it is float and a block belongs to one image. Sums are of ascending (channel, tap) whatever the parts are.
+ * it is float and a block belongs to one image.
  */
 #include "base/alloc.h"
 #include "op/conv_gemm.h"
@@ -15,10 +15,11 @@ typedef struct part {
 } part;
 
 typedef struct state {
-    ipu__columns columns;
-    bool         has_bias;
-    int          n_parts;
-    part         parts[];
+    ipu__columns  columns;
+    ipu__epilogue epilogue;
+    bool          has_bias;
+    int           n_parts;
+    part          parts[];
 } state;
 
 bool ipu__conv_gemm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
@@ -89,7 +90,8 @@ size_t ipu__conv_forward_scratch_bytes(const ipu_kernel_call *call, int n_parts)
         if (r.n > most) most = r.n;
     }
     ipu__columns_fini(&s);
-    return (size_t)most * sizeof(float);
+    size_t more = ipu__epilogue_scratch_bytes(call);
+    return more == SIZE_MAX ? more : (size_t)ipu__conv_line_up(most) * sizeof(float) + more;
 }
 
 static ipu_status make_blocks(const state *s, const part *p, ipu__xsmm_blocks *x)
@@ -109,6 +111,7 @@ ipu_status ipu__conv_forward_prepare(const ipu_kernel_call *call, int n_parts, v
     s->n_parts        = n_parts;
     s->has_bias       = ipu__kernel_has(call, IPU__CONV_BIAS);
     ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[0].type);
+    if (status == IPU_OK) status = ipu__epilogue_init(&s->epilogue, call);
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
         part *p = &s->parts[i];
         describe(&s->columns, i, n_parts, p);
@@ -126,6 +129,7 @@ void ipu__conv_forward_release(void *prepared)
 {
     state *s = prepared;
     if (!s) return;
+    ipu__epilogue_fini(&s->epilogue);
     ipu__columns_fini(&s->columns);
     ipu__free(s);
 }
@@ -142,7 +146,24 @@ typedef struct job {
     const float            *planes; /* likewise */
     int64_t                 image_step, bytes;
     float                  *panel, *weights, *sums;
+    void *const            *operand;
+    int64_t                 channel; /* of y, in the first image, among those of all */
+    void                   *chain_scratch;
 } job;
+
+/* The epilogue on columns of `rows` channels that are complete, image by image. */
+static void finish(const job *j, int64_t row, int64_t rows, int64_t column, int64_t n)
+{
+    const ipu__columns *s = &j->s->columns;
+    for (int64_t done = 0; done < n && j->s->epilogue.chain;) {
+        int64_t image = (column + done) / s->n_outputs, at = (column + done) % s->n_outputs;
+        int64_t m     = ipu__conv_least(n - done, s->n_outputs - at);
+        int64_t first = j->channel + image * s->c.groups * s->c.out + row;
+        ipu__epilogue_run(&j->s->epilogue, j->operand, first * s->n_outputs + at, m, s->n_outputs, rows,
+                          j->chain_scratch);
+        done += m;
+    }
+}
 
 static const float *get_columns(const job *j, int64_t k, int64_t depth, int64_t column, int64_t n)
 {
@@ -184,6 +205,7 @@ static void multiply_direct(const job *j, int64_t column, int64_t n)
             int64_t rows = ipu__conv_least(x->m - i, x->mb);
             ipu__xsmm_run(x, get_weights(j, i, rows, k, depth), b, y + i * ld, rows, n, depth,
                           k > 0 || j->bias);
+            if (k + depth == x->k) finish(j, i, rows, column, n);
         }
     }
 }
@@ -205,6 +227,7 @@ static void multiply_sums(const job *j, int64_t column, int64_t n)
         ipu__outputs_scatter(s->type, j->y + i * s->n_outputs * j->bytes, s->n_outputs,
                              s->c.groups * s->c.out * s->n_outputs, s->n_outputs, rows, column, n, j->sums,
                              ld);
+        finish(j, i, rows, column, n);
     }
 }
 
@@ -232,19 +255,22 @@ ipu_status ipu__conv_forward_run(const ipu_kernel_call *call, void *prepared, vo
     if (p->at_once == 0) return IPU_OK;
     room    r      = get_room(&s->columns, p);
     float  *floats = scratch;
-    job     j      = {.s       = s,
-                      .p       = p,
-                      .bytes   = (int64_t)ipu_type_size(s->columns.type),
-                      .panel   = floats + r.panel,
-                      .weights = floats + r.weights,
-                      .sums    = floats + r.sums};
+    job     j      = {.s             = s,
+                      .p             = p,
+                      .bytes         = (int64_t)ipu_type_size(s->columns.type),
+                      .panel         = floats + r.panel,
+                      .weights       = floats + r.weights,
+                      .sums          = floats + r.sums,
+                      .operand       = operand,
+                      .chain_scratch = floats + ipu__conv_line_up(r.n)};
     int64_t x_step = c->in * ipu__conv_volume(c->x), y_step = c->out * s->columns.n_outputs;
     int64_t w_step = c->out * c->in * s->columns.n_taps;
     for (int64_t i = p->range.image.begin; i < p->range.image.end; i += p->at_once)
         for (int64_t g = 0; g < c->groups; g++) {
-            j.w    = (const char *)operand[IPU__CONV_W] + g * w_step * j.bytes;
-            j.bias = s->has_bias ? (const char *)operand[IPU__CONV_BIAS] + g * c->out * j.bytes : NULL;
-            j.y    = (char *)operand[IPU__CONV_OUT] + (i * c->groups + g) * y_step * j.bytes;
+            j.w       = (const char *)operand[IPU__CONV_W] + g * w_step * j.bytes;
+            j.bias    = s->has_bias ? (const char *)operand[IPU__CONV_BIAS] + g * c->out * j.bytes : NULL;
+            j.channel = (i * c->groups + g) * c->out;
+            j.y       = (char *)operand[IPU__CONV_OUT] + (i * c->groups + g) * y_step * j.bytes;
             run_images(&j, (const char *)operand[IPU__CONV_X] + (i * c->groups + g) * x_step * j.bytes,
                        ipu__conv_least(p->range.image.end - i, p->at_once), floats);
         }

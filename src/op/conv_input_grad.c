@@ -1,8 +1,4 @@
-/* conv_input_grad by products: columns = w^T x d_y, which are then added up where they came from.
- *
- * Sums of a column run over ascending output channels, and columns are added in one order, whatever the parts
- * are.
- */
+/* conv_input_grad by products: columns = w^T x d_y, which are then added up where they came from. */
 #include <string.h>
 
 #include "base/alloc.h"

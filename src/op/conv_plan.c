@@ -207,5 +207,5 @@ ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target,
     out->bytes_received = ipu__op_count(best.received);
     out->bytes_sent     = ipu__op_count(best.sent);
     out->tile_bytes     = ipu__op_count(best.bytes);
-    return IPU_OK;
+    return c.kind == IPU__CONV_FORWARD ? ipu__epilogue_plan(call, target, out) : IPU_OK;
 }

@@ -123,4 +123,5 @@ void ipu__conv_ref(const ipu_kernel_call *call, void *const *operand)
     if (type == IPU_TYPE_OF(T)) ref_##T(&c, call, operand);
     IPU__MATMUL_FLOATING(X)
 #undef X
+    if (c.kind == IPU__CONV_FORWARD) ipu__epilogue_ref(call, operand);
 }

@@ -75,21 +75,32 @@ typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
 #define LOAD(from) (*(const lanes *)(from))
 #define STORE(to) (*(lanes *)(to))
 
-static void add_taps(const float *restrict x, const int64_t *tap, const float *w, int64_t n_taps,
-                     float *restrict y, int64_t n)
-{
-    int64_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        lanes a = LOAD(y + i), b = LOAD(y + i + 16);
-        for (int64_t t = 0; t < n_taps; t++) {
-            a += w[t] * LOAD(x + tap[t] + i);
-            b += w[t] * LOAD(x + tap[t] + i + 16);
-        }
-        STORE(y + i)      = a;
-        STORE(y + i + 16) = b;
+typedef float few_lanes __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* All of a row in vectors of one kind; the last overlaps the one before. */
+#define SUM_ROW(vector, width)                                                                 \
+    for (int64_t i = 0; i < n_columns; i += (width)) {                                         \
+        int64_t at  = i + (width) <= n_columns ? i : n_columns - (width);                      \
+        vector  sum = (vector){0} + bias;                                                      \
+        for (int64_t t = 0; t < n_taps; t++) sum += w[t] * *(const vector *)(x + tap[t] + at); \
+        *(vector *)(y + at) = sum;                                                             \
     }
-    for (; i < n; i++)
-        for (int64_t t = 0; t < n_taps; t++) y[i] += w[t] * x[tap[t] + i];
+
+static void sum_taps(const float *restrict x, int64_t pitch, const int64_t *tap, const float *w,
+                     int64_t n_taps, float bias, float *restrict y, int64_t n_rows, int64_t n_columns)
+{
+    for (int64_t r = 0; r < n_rows; r++, x += pitch, y += n_columns) {
+        if (n_columns >= 16) {
+            SUM_ROW(lanes, 16)
+        } else if (n_columns >= 4) {
+            SUM_ROW(few_lanes, 4)
+        } else {
+            for (int64_t i = 0; i < n_columns; i++) {
+                y[i] = bias;
+                for (int64_t t = 0; t < n_taps; t++) y[i] += w[t] * x[tap[t] + i];
+            }
+        }
+    }
 }
 
 static void spread_taps(float *restrict x, const int64_t *tap, const float *w, int64_t n_taps,
@@ -119,4 +130,4 @@ static float dot(const float *restrict a, const float *restrict b, int64_t n)
 }
 
 const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows,
-                                                             add_taps, spread_taps, dot};
+                                                             sum_taps, spread_taps, dot};

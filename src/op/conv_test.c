@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "op/conv.h"
+#include "op/xsmm.h"
 
 /* ---- calls ---- */
 
@@ -168,6 +170,105 @@ static void gradients_are_adjoints(void **unused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_adjoints(&cases[i]);
 }
 
+/* ---- implementations ---- */
+
+static const char *chosen(const ipu_kernel_call *call, unsigned features)
+{
+    for (int i = 0; i < call->def->n_implementations; i++)
+        if (call->def->implementations[i].fits(call, features, 2)) return call->def->implementations[i].name;
+    return "ref";
+}
+
+static void implementations_go_by_shape_and_cpu(void **unused)
+{
+    (void)unused;
+    const conv_case few  = {IPU_SHAPE(64, 1, 28, 28), IPU_SHAPE(32, 1, 3, 3), {1, 1}, {0}, {1, 1}, 1};
+    const conv_case many = {IPU_SHAPE(2, 64, 8, 8), IPU_SHAPE(64, 64, 3, 3), {1, 1}, {1, 1, 1, 1}, {1, 1}, 1};
+    const conv_case depth = {IPU_SHAPE(2, 8, 8, 8), IPU_SHAPE(8, 1, 3, 3), {1, 1}, {0}, {1, 1}, 8};
+    const unsigned  avx2  = IPU__CPU_AVX2 | IPU__CPU_FMA;
+    bench           b;
+    make_bench(&depth, IPU_FLOAT, &b);
+    assert_string_equal(chosen(&b.forward, 0), "depthwise");
+    make_bench(&many, IPU_FLOAT, &b);
+    b.with[4]                = IPU__INTS("kernel", b.kernel, 2);
+    b.weight_grad.attributes = b.with;
+    assert_string_equal(chosen(&b.forward, 0), "onednn");
+    if (!ipu__xsmm_works(avx2)) skip();
+    assert_string_equal(chosen(&b.forward, avx2), "gemm");
+    assert_string_equal(chosen(&b.weight_grad, avx2), "gemm");
+    make_bench(&few, IPU_FLOAT, &b);
+    b.with[4]                = IPU__INTS("kernel", b.kernel, 2);
+    b.weight_grad.attributes = b.with;
+    assert_string_equal(chosen(&b.forward, avx2), "gemm");
+    assert_string_equal(chosen(&b.weight_grad, avx2), "dots");
+    assert_string_equal(chosen(&b.weight_grad, 0), "onednn");
+    make_bench(&many, IPU_DOUBLE, &b);
+    assert_string_equal(chosen(&b.forward, avx2), "ref");
+}
+
+static void run_parts(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand,
+                      int n_parts)
+{
+    void  *state   = NULL;
+    size_t bytes   = impl->scratch_bytes(call, n_parts);
+    void  *scratch = aligned_alloc(64, (bytes / 64 + 1) * 64);
+    assert_non_null(scratch);
+    assert_int_equal(impl->prepare(call, n_parts, &state), IPU_OK);
+    for (int i = 0; i < n_parts; i++)
+        assert_int_equal(impl->run(call, state, operand, scratch, i, n_parts), IPU_OK);
+    impl->release(state);
+    free(scratch);
+}
+
+/* Implementations that do without libraries, whose kernels add in an order that depends on their sizes. */
+static void check_parts(bench *b, ipu_kernel_call *call)
+{
+    void *operand[IPU__MAX_OPERANDS] = {0}, *first;
+    int   out                        = call->n_operands - 1;
+    b->with[4]                       = call == &b->input_grad ? IPU__INTS("size", b->size, b->with[0].n_ints)
+                                                              : IPU__INTS("kernel", b->kernel, b->with[0].n_ints);
+    call->attributes                 = b->with;
+    size_t bytes                     = (size_t)ipu__op_n_elements(&call->operand[out].shape) * sizeof(float);
+    for (int i = 0; i <= out; i++) {
+        int64_t n  = ipu__op_n_elements(&call->operand[i].shape);
+        operand[i] = calloc((size_t)n + 1, sizeof(float));
+        assert_non_null(operand[i]);
+        for (int64_t k = 0; k < n; k++) ((float *)operand[i])[k] = (float)(k * 37 % 101 - 50) / 17;
+    }
+    first = calloc(bytes + 1, 1);
+    assert_non_null(first);
+    for (int i = 0; i < call->def->n_implementations; i++) {
+        const ipu_kernel_impl *impl = &call->def->implementations[i];
+        bool is_ours                = strcmp(impl->name, "dots") == 0 || strcmp(impl->name, "depthwise") == 0;
+        if (!is_ours || !impl->fits(call, ipu__cpu_features(), 1)) continue;
+        for (int n = 1; n <= 7; n += 2) {
+            memset(operand[out], 0xff, bytes);
+            run_parts(call, impl, operand, n);
+            if (n == 1) memcpy(first, operand[out], bytes);
+            assert_memory_equal(operand[out], first, bytes);
+        }
+    }
+    free(first);
+    for (int i = 0; i <= out; i++) free(operand[i]);
+}
+
+static void own_loops_give_the_same_bits_in_any_number_of_parts(void **unused)
+{
+    (void)unused;
+    const conv_case cases[] = {
+        {IPU_SHAPE(5, 3, 20, 20), IPU_SHAPE(20, 3, 5, 5), {2, 2}, {2, 2, 2, 2}, {1, 1}, 1},
+        {IPU_SHAPE(3, 1, 28, 28), IPU_SHAPE(32, 1, 3, 3), {1, 1}, {0}, {1, 1}, 1},
+        {IPU_SHAPE(3, 8, 9, 9), IPU_SHAPE(16, 1, 3, 3), {1, 2}, {1, 1, 1, 1}, {1, 1}, 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bench b;
+        make_bench(&cases[i], IPU_FLOAT, &b);
+        check_parts(&b, &b.forward);
+        check_parts(&b, &b.input_grad);
+        check_parts(&b, &b.weight_grad);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void refuse(bench *b, const char *message)
@@ -257,6 +358,8 @@ int main(void)
         cmocka_unit_test(padding_stride_and_dilation_say_what_is_read),
         cmocka_unit_test(groups_see_their_own_channels),
         cmocka_unit_test(gradients_are_adjoints),
+        cmocka_unit_test(implementations_go_by_shape_and_cpu),
+        cmocka_unit_test(own_loops_give_the_same_bits_in_any_number_of_parts),
         cmocka_unit_test(calls_that_make_no_sense_are_refused),
         cmocka_unit_test(a_convolution_of_1x1_costs_what_the_product_does),
         cmocka_unit_test(more_tiles_cost_fewer_cycles_and_more_exchange),

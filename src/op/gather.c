@@ -1,6 +1,6 @@
 /* Gather: rows of x by index, along an axis (gather) or over the first dimensions (gather_nd).
  *
- * Bits are copied: every type will do. The gradient of gather is gather_grad (scatter.c), that of gather_nd is
+ * Bits are copied: every type will do. The gradient of gather is gather_grad (scatter.c), of gather_nd it is
  * scatter_nd.
  */
 #include "op/gather.h"
@@ -89,8 +89,8 @@ ipu_status ipu__rows_plan(int64_t n, int64_t inner, ipu_type type, const ipu_tar
     if (column_split > inner) column_split = inner;
     int64_t columns = ipu__op_ceil_div(inner, column_split), rows = ipu__op_ceil_div(n, tiles);
     double  vectors     = (double)ipu__op_ceil_div(columns, 2);
-    out->cycles         = ipu__op_count((double)workers
-                                        * (30 + (double)ipu__op_ceil_div(rows, workers) * (19 + vectors * 2)));
+    double  turns       = (double)ipu__op_ceil_div(rows, workers);
+    out->cycles         = ipu__op_count((double)workers * (30 + turns * (19 + vectors * 2)));
     out->n_tiles        = ipu__op_ceil_div(n, rows) * ipu__op_ceil_div(inner, columns);
     out->bytes_received = out->bytes_sent = ipu__op_count((double)rows * (double)columns
                                                           * (double)ipu_type_size(type));
@@ -254,6 +254,7 @@ static const char *const gather_samples[] = {
     NULL,
 };
 /* clang-format on */
+
 const ipu_op_def ipu__op_gather = {
     .kernel       = {.name              = "gather",
                      .operands          = operands,
@@ -323,6 +324,7 @@ static const char *const gather_nd_samples[] = {
     NULL,
 };
 /* clang-format on */
+
 const ipu_op_def ipu__op_gather_nd = {
     .kernel  = {.name              = "gather_nd",
                 .operands          = operands,

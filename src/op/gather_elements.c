@@ -101,7 +101,7 @@ static void add_bits(void *to, const void *from, size_t unit)
     memcpy(to, &x, unit);
 }
 
-/* All that goes to element `at`, summed in double and rounded once: each first source looks for the others. */
+/* All that goes to element `at`, summed in double and rounded once: the first source seeks the others. */
 static void add_all(const ipu_kernel_call *call, void *const *operand, int axis, int64_t first, int64_t at)
 {
     ipu_type type = call->operand[X].type;
@@ -333,7 +333,8 @@ static const ipu_op_attribute attributes[] = {
 
 static const ipu_kernel_operand gather_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
                                                      IPU__OUTPUT("out")};
-static const ipu_kernel_impl    gather_impls[] = {{.name = "lanes", .fits = gather_fits, .run = gather_run}};
+
+static const ipu_kernel_impl gather_impls[] = {{.name = "lanes", .fits = gather_fits, .run = gather_run}};
 /* clang-format off */
 static const char *const gather_samples[] = {
     "float[3,5], int32[3,4]{0,4}; axis=1",
@@ -346,6 +347,7 @@ static const char *const gather_samples[] = {
     NULL,
 };
 /* clang-format on */
+
 const ipu_op_def ipu__op_gather_elements = {
     .kernel       = {.name              = "gather_elements",
                      .operands          = gather_operands,
@@ -401,6 +403,7 @@ static void scatter_elements_grad(ipu__gradient *g)
 
 static const ipu_kernel_operand scatter_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
                                                       IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", X)};
+
 static const ipu_kernel_impl scatter_impls[] = {{.name = "lanes", .fits = scatter_fits, .run = scatter_run}};
 /* clang-format off */
 static const char *const scatter_samples[] = {
@@ -415,6 +418,7 @@ static const char *const scatter_samples[] = {
     NULL,
 };
 /* clang-format on */
+
 const ipu_op_def ipu__op_scatter_elements = {
     .kernel       = {.name              = "scatter_elements",
                      .operands          = scatter_operands,

@@ -110,10 +110,12 @@ static ipu_status one_hot_plan(const ipu_kernel_call *call, const ipu_target *ta
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[]        = {IPU__INPUT("indices"), IPU__OUTPUT("out")};
-static const ipu_kernel_impl    implementations[] = {
-       {.name = "plain", .fits = ipu__op_fits_always, .run = one_hot_run},
+static const ipu_kernel_operand operands[] = {IPU__INPUT("indices"), IPU__OUTPUT("out")};
+
+static const ipu_kernel_impl implementations[] = {
+    {.name = "plain", .fits = ipu__op_fits_always, .run = one_hot_run},
 };
+
 static const ipu_op_attribute attributes[] = {
     {.name = "depth", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "of the new dimension"},
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .otherwise = -1, .meaning = "where it goes; left out: last"},
@@ -121,30 +123,32 @@ static const ipu_op_attribute attributes[] = {
     {.name = "on", .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = 1, .meaning = "value at the index"},
     {.name = "off", .kind = IPU_ATTRIBUTE_FLOAT, .meaning = "value elsewhere"},
 };
-static const char *const samples[]       = {"int32[5]; depth=4",
-                                            "int64[2,3]{-5,9}; depth=4 axis=1 type=int32 on=7 off=-2",
-                                            "int32[]; depth=3 type=half",
-                                            "int32[0]; depth=3",
-                                            "int32[300]{0,999}; depth=1000",
-                                            NULL};
-const ipu_op_def         ipu__op_one_hot = {
-            .kernel       = {.name              = "one_hot",
-                             .operands          = operands,
-                             .n_operands        = 2,
-                             .check             = ipu__op_check,
-                             .ref               = one_hot_ref,
-                             .work              = one_hot_work,
-                             .plan              = one_hot_plan,
-                             .implementations   = implementations,
-                             .n_implementations = 1},
-            .n_in         = 1,
-            .family       = "gather",
-            .summary      = "one value at the index, another elsewhere, along a new dimension",
-            .flags        = IPU__OP_NO_GRADIENT,
-            .attributes   = attributes,
-            .n_attributes = IPU__COUNT(attributes),
-            .infer        = one_hot_infer,
-            .samples      = samples,
+
+static const char *const samples[] = {"int32[5]; depth=4",
+                                      "int64[2,3]{-5,9}; depth=4 axis=1 type=int32 on=7 off=-2",
+                                      "int32[]; depth=3 type=half",
+                                      "int32[0]; depth=3",
+                                      "int32[300]{0,999}; depth=1000",
+                                      NULL};
+
+const ipu_op_def ipu__op_one_hot = {
+    .kernel       = {.name              = "one_hot",
+                     .operands          = operands,
+                     .n_operands        = 2,
+                     .check             = ipu__op_check,
+                     .ref               = one_hot_ref,
+                     .work              = one_hot_work,
+                     .plan              = one_hot_plan,
+                     .implementations   = implementations,
+                     .n_implementations = 1},
+    .n_in         = 1,
+    .family       = "gather",
+    .summary      = "one value at the index, another elsewhere, along a new dimension",
+    .flags        = IPU__OP_NO_GRADIENT,
+    .attributes   = attributes,
+    .n_attributes = IPU__COUNT(attributes),
+    .infer        = one_hot_infer,
+    .samples      = samples,
 };
 
 ipu_value ipu_one_hot_with(ipu_builder *b, ipu_value indices, int64_t depth, ipu_type type, int axis,

@@ -50,6 +50,7 @@ static int64_t first_score(const entropy *e, int64_t i)
 static double log_sum(const entropy *e, const void *logits, int64_t at)
 {
     double most = -HUGE_VAL, sum = 0;
+    if (e->l.classes == 0) return most;
     for (int64_t c = 0; c < e->l.classes; c++)
         most = fmax(most, ipu__number_load(e->l.type, logits, at + c * e->l.inner));
     for (int64_t c = 0; c < e->l.classes; c++)

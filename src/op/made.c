@@ -1,6 +1,7 @@
-/* Constants with a rule: arange, eye. */
+/* Constants with a rule: arange, linspace, eye; triangles of matrices. */
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 #include "ipu/shape.h"
 #include "op/builder.h"
 
@@ -18,22 +19,33 @@ static char *make_data(ipu_builder *b, const char *caller, ipu_type type, int64_
     return data;
 }
 
-ipu_value ipu_arange(ipu_builder *b, ipu_type type, int64_t n, double begin, double step)
+/* begin + i * step, the last one `last` exactly if it is given. */
+static ipu_value make_range(ipu_builder *b, const char *caller, ipu_type type, int64_t n, double begin,
+                            double step, const double *last)
 {
-    char *data = make_data(b, __func__, type, n);
-    if (!data) return (ipu_value){b, 0};
-    ipu_value out = {b, 0};
-    int64_t   i   = 0;
-    while (i < n
-           && ipu__value_from_double(type, begin + (double)i * step, data + (size_t)i * ipu_type_size(type)))
-        i++;
-    if (i < n)
-        ipu__builder_fail(b, IPU_INVALID, "ipu_arange: %s cannot hold the value %.17g", ipu_type_name(type),
-                          begin + (double)i * step);
-    else
-        out = ipu_constant_data(b, type, IPU_SHAPE(n), data);
+    char     *data = make_data(b, caller, type, n);
+    ipu_value out  = {b, 0};
+    if (!data) return out;
+    for (int64_t i = 0; i < n && b->status == IPU_OK; i++) {
+        double value = last && i == n - 1 ? *last : begin + (double)i * step;
+        if (!ipu__value_from_double(type, value, data + (size_t)i * ipu_type_size(type)))
+            ipu__builder_fail(b, IPU_INVALID, "%s: %s cannot hold the value %.17g", caller,
+                              ipu_type_name(type), value);
+    }
+    if (b->status == IPU_OK) out = ipu_constant_data(b, type, IPU_SHAPE(n), data);
     ipu__free(data);
     return out;
+}
+
+ipu_value ipu_arange(ipu_builder *b, ipu_type type, int64_t n, double begin, double step)
+{
+    return make_range(b, __func__, type, n, begin, step, NULL);
+}
+
+ipu_value ipu_linspace(ipu_builder *b, ipu_type type, int64_t n, double begin, double end)
+{
+    if (n < 2) return make_range(b, __func__, type, n, begin, 0, NULL);
+    return make_range(b, __func__, type, n, begin, (end - begin) / (double)(n - 1), &end);
 }
 
 ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal)
@@ -50,4 +62,34 @@ ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal)
     ipu_value out = ipu_constant_data(b, type, IPU_SHAPE(n, n), data);
     ipu__free(data);
     return out;
+}
+
+/* `sign` 1: columns up to row + diagonal; -1: from there on. */
+static ipu_value triangle(ipu_builder *b, const char *caller, ipu_value x, int64_t diagonal, int sign)
+{
+    if (!ipu__builder_has(b, caller, x)) return (ipu_value){b, 0};
+    int64_t rows = ipu_value_dim(x, -2), columns = ipu_value_dim(x, -1);
+    if (ipu_value_rank(x) < 2) {
+        ipu__builder_fail(b, IPU_INVALID, "%s: %s: expected two dimensions or more", caller,
+                          ipu__value_str(x));
+        return (ipu_value){b, 0};
+    }
+    char *mask = make_data(b, caller, IPU_BOOL, rows * columns);
+    if (!mask) return (ipu_value){b, 0};
+    if (diagonal > columns) diagonal = columns;
+    if (diagonal < -rows) diagonal = -rows;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) mask[i * columns + j] = sign * (i + diagonal - j) >= 0;
+    ipu_value keep = ipu_constant_data(b, IPU_BOOL, IPU_SHAPE(rows, columns), mask);
+    ipu__free(mask);
+    return ipu_where(b, keep, x, ipu_scalar_like(b, x, 0));
+}
+
+ipu_value ipu_tril(ipu_builder *b, ipu_value x, int64_t diagonal)
+{
+    return triangle(b, __func__, x, diagonal, 1);
+}
+ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal)
+{
+    return triangle(b, __func__, x, diagonal, -1);
 }

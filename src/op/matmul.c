@@ -5,7 +5,6 @@
  */
 #include "op/matmul.h"
 
-#include "base/alloc.h"
 #include "graph/graph.h"
 #include "ipu/matmul.h"
 #include "ipu/shape.h"
@@ -156,6 +155,7 @@ static void matmul_ref(const ipu_kernel_call *call, void *const *operand)
         ref_by_type[type](&mm, (char *)operand[A] + a * bytes, (char *)operand[B] + b * bytes,
                           (char *)operand[OUT] + i * mm.m * mm.n * bytes);
     }
+    ipu__epilogue_ref(call, operand);
 }
 
 /* ---- infer ---- */
@@ -213,7 +213,7 @@ static ipu_status matmul_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     IPU_TRY(infer_batch(call, &a, &b, &out->shape));
     if (x->rank > 1) out->shape.dim[out->shape.rank++] = a.rows;
     if (y->rank > 1) out->shape.dim[out->shape.rank++] = b.columns;
-    return IPU_OK;
+    return ipu__epilogue_infer(call, out);
 }
 
 static double matmul_work(const ipu_kernel_call *call)
@@ -270,10 +270,15 @@ static ipu_value back_to(ipu_builder *b, ipu_value d, ipu_value like, ipu_value 
 
 static void matmul_grad(ipu__gradient *g)
 {
-    ipu_builder *b  = g->b;
-    bool         ta = ipu__op_int(g->call, "transpose_a") != 0, tb = ipu__op_int(g->call, "transpose_b") != 0;
-    ipu_value    x = as_matrix(b, g->in[A], true), y = as_matrix(b, g->in[B], false);
-    ipu_value    d = as_product(b, g->d_out[0], ipu_value_rank(g->in[A]) == 1, ipu_value_rank(g->in[B]) == 1);
+    ipu_builder *b = g->b;
+    if (ipu__epilogue_has(g->call)) {
+        ipu__builder_fail(b, IPU_UNSUPPORTED,
+                          "matmul: it has an epilogue: take gradients before ops are fused");
+        return;
+    }
+    bool      ta = ipu__op_int(g->call, "transpose_a") != 0, tb = ipu__op_int(g->call, "transpose_b") != 0;
+    ipu_value x = as_matrix(b, g->in[A], true), y = as_matrix(b, g->in[B], false);
+    ipu_value d = as_product(b, g->d_out[0], ipu_value_rank(g->in[A]) == 1, ipu_value_rank(g->in[B]) == 1);
     if (g->wanted[A]) {
         ipu_value dx = ta ? ipu_matmul_with(b, y, d, tb, true) : ipu_matmul_with(b, d, y, false, !tb);
         g->d_in[A]   = back_to(b, dx, x, g->in[A]);
@@ -289,7 +294,8 @@ static void matmul_grad(ipu__gradient *g)
 
 /* ---- the record ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OUTPUT("out")};
+static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__EPILOGUE_INPUTS,
+                                              IPU__OUTPUT("out")};
 
 static const ipu_kernel_impl implementations[] = {
     {
@@ -297,7 +303,7 @@ static const ipu_kernel_impl implementations[] = {
         .fits          = ipu__matmul_xsmm_fits,
         .scratch_bytes = ipu__matmul_xsmm_scratch_bytes,
         .prepare       = ipu__matmul_xsmm_prepare,
-        .release       = ipu__free,
+        .release       = ipu__matmul_xsmm_release,
         .run           = ipu__matmul_xsmm_run,
     },
     {
@@ -312,6 +318,8 @@ static const ipu_kernel_impl implementations[] = {
         .name          = "plain",
         .fits          = ipu__op_fits_always,
         .scratch_bytes = ipu__matmul_plain_scratch_bytes,
+        .prepare       = ipu__matmul_plain_prepare,
+        .release       = ipu__matmul_plain_release,
         .run           = ipu__matmul_plain_run,
     },
 };
@@ -319,6 +327,7 @@ static const ipu_kernel_impl implementations[] = {
 static const ipu_op_attribute attributes[] = {
     {.name = "transpose_a", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the last two dimensions of a swapped"},
     {.name = "transpose_b", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the last two dimensions of b swapped"},
+    IPU__EPILOGUE_ATTRIBUTE,
 };
 
 static const char *const samples[] = {
@@ -338,6 +347,12 @@ static const char *const samples[] = {
     "float[65,100], float[130,100]; transpose_b=1",
     "int32[7,8], int32[8,9]",
     "int64[7,8], int64[8,9]",
+    /* positive, so that rounding before the epilogue is not blown up by cancellation */
+    "float[2,300,20]{0.1,1}, float[20,300]{0.1,1}, float[300,300]{0.1,1}, float[]{1,2}; epilogue=\"mul a0 a2; add t0 a1; "
+    "out t1\"",
+    "float[2,20]{0,0.1}, float[400,20]{0,1}, float[400]{0.1,1}; transpose_b=1 epilogue=\"add a0 a1; relu t0; out t1\"",
+    "float[40,20]{0,0.1}, float[400,20]{0,1}, float[400]{0.1,1}; transpose_b=1 epilogue=\"add a0 a1; tanh t0; out t1\"",
+    "float[30,0], float[0,70], float[70]; epilogue=\"add a0 a1; out t0\"",
     NULL,
 };
 
@@ -351,10 +366,10 @@ const ipu_op_def ipu__op_matmul = {
                      .plan              = ipu__matmul_plan,
                      .implementations   = implementations,
                      .n_implementations = IPU__COUNT(implementations)},
-    .n_in         = 2,
+    .n_in         = IPU__MATMUL_OUT,
     .family       = "matmul",
     .summary      = "matrix product, batched and broadcast, either operand transposed",
-    .flags        = IPU__OP_BATCHED,
+    .flags        = IPU__OP_BATCHED | IPU__OP_EPILOGUE,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = matmul_infer,

@@ -2,9 +2,10 @@
 #ifndef IPU_OP_MATMUL_H
 #define IPU_OP_MATMUL_H
 
-#include "op/op.h"
+#include "op/epilogue.h"
 
-enum { IPU__MATMUL_A, IPU__MATMUL_B, IPU__MATMUL_OUT };
+/* Inputs of the epilogue lie between. */
+enum { IPU__MATMUL_A, IPU__MATMUL_B, IPU__MATMUL_OUT = 2 + IPU__EPILOGUE_IN };
 
 /* out[i,m,n] = sum over k of a[i,m,k] * b[i,k,n]; strides in elements, as the operands lie. */
 typedef struct ipu__matmul {
@@ -32,8 +33,18 @@ typedef struct ipu__matmul_part {
 
 ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts);
 
+/* The epilogue on rows and columns of matrix `i`. */
+static inline void ipu__matmul_finish(const ipu__matmul *mm, const ipu__epilogue *e, void *const *operand,
+                                      int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                                      void *scratch)
+{
+    ipu__epilogue_run(e, operand, (i * mm->m + row) * mm->n + column, columns, mm->n, rows, scratch);
+}
+
 /* ---- matmul_plain.c: any type, sums in the order of `ref` ---- */
 
+ipu_status ipu__matmul_plain_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void       ipu__matmul_plain_release(void *prepared);
 size_t     ipu__matmul_plain_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts);
@@ -43,6 +54,7 @@ ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void 
 bool       ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 size_t     ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void       ipu__matmul_xsmm_release(void *prepared);
 ipu_status ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                 void *scratch, int index, int n_parts);
 

@@ -31,6 +31,8 @@ static ipu_status gemm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
         .n_attributes = 2,
         .n_operands   = 2,
         .operand      = {call->operand[A], call->operand[B]}};
+    for (int i = 2; i < ipu__op_matmul.n_in; i++)
+        product.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     IPU_TRY(ipu__op_matmul.infer(&product, out));
     if (!ipu__kernel_has(call, C)) return IPU_OK;
     IPU_TRY(ipu__op_want_same_type(call, A, C));

@@ -3,10 +3,8 @@
  * oneDNN is given one OpenMP thread here and by the engine when it runs: parts are the threads.
  * requires: that no part is empty of inner products (k > 0), which `fits` says.
  */
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
-
 #include "base/alloc.h"
+#include "op/dnnl.h"
 #include "op/matmul.h"
 
 typedef struct part {
@@ -17,6 +15,7 @@ typedef struct part {
 
 typedef struct state {
     dnnl_engine_t engine;
+    ipu__epilogue epilogue;
     int           n_parts;
     part          parts[];
 } state;
@@ -29,17 +28,7 @@ bool ipu__matmul_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features,
         && mm.k > 0;
 }
 
-static ipu_status fail_dnnl(dnnl_status_t status, const char *what)
-{
-    if (status == dnnl_out_of_memory) return ipu__fail_memory();
-    return ipu__fail(IPU_UNSUPPORTED, "matmul: oneDNN could not %s: its status is %d", what, (int)status);
-}
-
-#define TRY_DNNL(call, what)                                            \
-    do {                                                                \
-        dnnl_status_t status_ = (call);                                 \
-        if (status_ != dnnl_success) return fail_dnnl(status_, (what)); \
-    } while (0)
+#define TRY_DNNL(call, what) IPU__TRY_DNNL(call, "matmul", what)
 
 /* Whether matrices of the batch follow one another in both operands. */
 static bool is_stack(const ipu__matmul *mm)
@@ -96,7 +85,7 @@ static ipu_status describe(const ipu__matmul *mm, const ipu__matmul_part *mine, 
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(out_primitive, &matmul, attributes, engine, NULL);
     dnnl_primitive_attr_destroy(attributes);
-    if (status != dnnl_success) return fail_dnnl(status, "choose an implementation");
+    if (status != dnnl_success) return ipu__fail_dnnl(status, "matmul", "choose an implementation");
     out->scratch = *dnnl_primitive_desc_query_md(*out_primitive, dnnl_query_scratchpad_md, 0);
     return IPU_OK;
 }
@@ -109,7 +98,7 @@ static ipu_status make_part(const ipu__matmul *mm, const ipu__matmul_part *mine,
     IPU_TRY(describe(mm, mine, engine, &d, &primitive));
     dnnl_status_t status = dnnl_primitive_create(&out->primitive, primitive);
     dnnl_primitive_desc_destroy(primitive);
-    if (status != dnnl_success) return fail_dnnl(status, "make a primitive");
+    if (status != dnnl_success) return ipu__fail_dnnl(status, "matmul", "make a primitive");
     TRY_DNNL(dnnl_stream_create(&out->stream, engine, dnnl_stream_default_flags), "make a stream");
     TRY_DNNL(dnnl_memory_create(&out->a, &d.a, engine, DNNL_MEMORY_NONE), "make a's memory object");
     TRY_DNNL(dnnl_memory_create(&out->b, &d.b, engine, DNNL_MEMORY_NONE), "make b's memory object");
@@ -135,11 +124,11 @@ ipu_status ipu__matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, 
     *out     = NULL;
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
     if (!s) return ipu__fail_memory();
-    s->n_parts  = n_parts;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
-    ipu_status status = make_parts(call, s);
-    omp_set_num_threads(threads);
+    s->n_parts         = n_parts;
+    int        threads = ipu__dnnl_enter();
+    ipu_status status  = ipu__epilogue_init(&s->epilogue, call);
+    if (status == IPU_OK) status = make_parts(call, s);
+    ipu__dnnl_leave(threads);
     if (status == IPU_OK)
         *out = s;
     else
@@ -160,6 +149,7 @@ void ipu__matmul_onednn_release(void *prepared)
             if (memories[j]) dnnl_memory_destroy(memories[j]);
     }
     if (s->engine) dnnl_engine_destroy(s->engine);
+    ipu__epilogue_fini(&s->epilogue);
     ipu__free(s);
 }
 
@@ -183,14 +173,15 @@ size_t ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts
 {
     ipu__matmul   mm = ipu__matmul_get(call);
     dnnl_engine_t engine;
-    size_t        bytes   = 0;
-    int           threads = omp_get_max_threads();
+    size_t        bytes = 0;
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return SIZE_MAX;
-    omp_set_num_threads(1);
-    ipu_status status = largest_scratch(&mm, n_parts, engine, &bytes);
-    omp_set_num_threads(threads);
+    int        threads = ipu__dnnl_enter();
+    ipu_status status  = largest_scratch(&mm, n_parts, engine, &bytes);
+    ipu__dnnl_leave(threads);
     dnnl_engine_destroy(engine);
-    return status == IPU_OUT_OF_MEMORY ? SIZE_MAX : bytes;
+    size_t more = ipu__epilogue_scratch_bytes(call); /* not at the same time as the primitive's */
+    if (status == IPU_OUT_OF_MEMORY) return SIZE_MAX;
+    return more > bytes ? more : bytes;
 }
 
 ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
@@ -217,6 +208,10 @@ ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, v
         TRY_DNNL(dnnl_memory_set_data_handle(p->b, b), "use b");
         TRY_DNNL(dnnl_memory_set_data_handle(p->out, out), "use out");
         TRY_DNNL(dnnl_primitive_execute(p->primitive, p->stream, 4, args), "multiply");
+        for (int64_t l = i; l < i + step; l++)
+            ipu__matmul_finish(&mm, &((const state *)prepared)->epilogue, operand, l, mine.row.begin,
+                               mine.row.end - mine.row.begin, mine.column.begin,
+                               mine.column.end - mine.column.begin, scratch);
     }
     return IPU_OK;
 }

@@ -1,6 +1,7 @@
 /* matmul in plain C, for every type: blocks of sums, each in the order in which `ref` adds. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "op/matmul.h"
 #include "op/matmul_types.h"
 
@@ -75,16 +76,40 @@ static const struct {
 #undef X
 };
 
+ipu_status ipu__matmul_plain_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+{
+    (void)n_parts;
+    ipu__epilogue *e = ipu__alloc_zeroed(sizeof *e);
+    *out             = NULL;
+    if (!e) return ipu__fail_memory();
+    ipu_status status = ipu__epilogue_init(e, call);
+    if (status == IPU_OK)
+        *out = e;
+    else
+        ipu__free(e);
+    return status;
+}
+
+void ipu__matmul_plain_release(void *prepared)
+{
+    if (!prepared) return;
+    ipu__epilogue_fini(prepared);
+    ipu__free(prepared);
+}
+
+/* What comes before the epilogue's. */
+static size_t block_bytes(ipu_type type) { return (by_type[type].scratch_bytes + 63) / 64 * 64; }
+
 size_t ipu__matmul_plain_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 {
     (void)n_parts;
-    return by_type[call->operand[IPU__MATMUL_OUT].type].scratch_bytes;
+    size_t more = ipu__epilogue_scratch_bytes(call);
+    return more == SIZE_MAX ? more : block_bytes(call->operand[IPU__MATMUL_OUT].type) + more;
 }
 
 ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts)
 {
-    (void)state;
     ipu__matmul      mm    = ipu__matmul_get(call);
     ipu__matmul_part mine  = ipu__matmul_part_get(&mm, part, n_parts);
     ipu_type         type  = call->operand[IPU__MATMUL_OUT].type;
@@ -95,6 +120,9 @@ ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void 
         by_type[type].run(&mm, (char *)operand[IPU__MATMUL_A] + a * bytes,
                           (char *)operand[IPU__MATMUL_B] + b * bytes,
                           (char *)operand[IPU__MATMUL_OUT] + i * mm.m * mm.n * bytes, &mine, scratch);
+        ipu__matmul_finish(&mm, state, operand, i, mine.row.begin, mine.row.end - mine.row.begin,
+                           mine.column.begin, mine.column.end - mine.column.begin,
+                           (char *)scratch + block_bytes(type));
     }
     return IPU_OK;
 }

@@ -174,5 +174,5 @@ ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *targe
     out->bytes_received = ipu__op_count(best.received);
     out->bytes_sent     = ipu__op_count(best.sent);
     out->tile_bytes     = ipu__op_count(inputs + sums);
-    return IPU_OK;
+    return ipu__epilogue_plan(call, target, out);
 }

@@ -17,10 +17,20 @@ static const ipu_attribute flags[2][2][2] = {
      {{.name = "transpose_a", .i = 1}, {.name = "transpose_b", .i = 1}}},
 };
 
+#define NONE                    \
+    {                           \
+        IPU_FLOAT, IPU_SHAPE(0) \
+    }
+#define OPERANDS(a, b, out)                     \
+    {                                           \
+        (a), (b), NULL, NULL, NULL, NULL, (out) \
+    }
+
 static ipu_kernel_call call_of(ipu_type type, ipu_shape a, ipu_shape b, ipu_shape out)
 {
-    return (ipu_kernel_call){
-        .def = &ipu__op_matmul.kernel, .n_operands = 3, .operand = {{type, a}, {type, b}, {type, out}}};
+    return (ipu_kernel_call){.def        = &ipu__op_matmul.kernel,
+                             .n_operands = IPU__MATMUL_OUT + 1,
+                             .operand    = {{type, a}, {type, b}, NONE, NONE, NONE, NONE, {type, out}}};
 }
 
 static ipu_kernel_call transposed(ipu_kernel_call call, int a, int b)
@@ -39,7 +49,7 @@ static void products_are_those_of_the_book(void **unused)
     for (int i = 0; i < 4; i++) {
         int             ta = i & 1, tb = i >> 1;
         float           out[4]    = {0};
-        void           *operand[] = {ta ? a_t : a, tb ? b_t : b, out};
+        void           *operand[] = OPERANDS(ta ? a_t : a, tb ? b_t : b, out);
         ipu_kernel_call call      = transposed(call_of(IPU_FLOAT, ta ? IPU_SHAPE(3, 2) : IPU_SHAPE(2, 3),
                                                   tb ? IPU_SHAPE(2, 3) : IPU_SHAPE(3, 2), IPU_SHAPE(2, 2)),
                                                ta, tb);
@@ -53,7 +63,7 @@ static void every_matrix_of_a_batch_has_its_own_product(void **unused)
 {
     (void)unused;
     int32_t         a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40}, out[2] = {0}; /* two of 1 x 2 by 2 x 1 */
-    void           *operand[] = {a, b, out};
+    void           *operand[] = OPERANDS(a, b, out);
     ipu_kernel_call call = call_of(IPU_INT32, IPU_SHAPE(2, 1, 2), IPU_SHAPE(2, 2, 1), IPU_SHAPE(2, 1, 1));
     assert_int_equal(call.def->check(&call), IPU_OK);
     call.def->ref(&call, operand);
@@ -66,7 +76,7 @@ static void batches_broadcast_and_vectors_lose_their_dimension(void **unused)
 {
     (void)unused;
     int64_t a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40, 50, 60}, out[6];
-    void   *operand[] = {a, b, out};
+    void   *operand[] = OPERANDS(a, b, out);
     /* a: two of 1 x 2, b: one batch of three of 2 x 1 */
     ipu_kernel_call call = call_of(IPU_INT64, IPU_SHAPE(2, 1, 1, 2), IPU_SHAPE(3, 2, 1),
                                    IPU_SHAPE(2, 3, 1, 1));
@@ -94,7 +104,7 @@ static void half_sums_in_float_and_rounds_once(void **unused)
     enum { K = 4096 }; /* a sum in half would stop at 2048: 2048 + 1 rounds back */
     ipu_half a[K], b[K], out = {0};
     for (int i = 0; i < K; i++) a[i].bits = b[i].bits = 0x3c00;
-    void           *operand[] = {a, b, &out};
+    void           *operand[] = OPERANDS(a, b, &out);
     ipu_kernel_call call      = call_of(IPU_HALF, IPU_SHAPE(1, K), IPU_SHAPE(K, 1), IPU_SHAPE(1, 1));
     assert_int_equal(call.def->check(&call), IPU_OK);
     call.def->ref(&call, operand);
@@ -106,7 +116,7 @@ static void int32_wraps_and_float_sums_in_order(void **unused)
     (void)unused;
     int32_t         a[] = {INT32_MAX, 2}, b[] = {2, 3}, out = 0;
     float           x[] = {1, 0x1p-24f, 0x1p-24f}, y[] = {1, 1, 1}, sum = 0;
-    void           *ints[] = {a, b, &out}, *floats[] = {x, y, &sum};
+    void           *ints[] = OPERANDS(a, b, &out), *floats[] = OPERANDS(x, y, &sum);
     ipu_kernel_call call = call_of(IPU_INT32, IPU_SHAPE(1, 2), IPU_SHAPE(2, 1), IPU_SHAPE(1, 1));
     call.def->ref(&call, ints);
     assert_int_equal(out, 4); /* 2^32 - 2 + 6 */
@@ -154,8 +164,8 @@ static void types_attributes_and_counts_that_do_not_fit_are_refused(void **unuse
     refuse(call, "matmul: attribute \"transpose_a\" must be 0 or 1, found 2");
     call.attributes = &real;
     refuse(call, "matmul: attribute \"transpose_b\" must be an int, found a float");
-    call.n_operands = 4;
-    refuse(call, "matmul: expected 3 operands (a, b, out), found 4");
+    call.n_operands = 4; /* a kernel step may leave e0 to e3 out, a call may not */
+    refuse(call, "matmul: expected 7 operands (a, b, e0, e1, e2, e3, out), found 4");
 }
 
 /* Cycles of the estimate as re-implemented from PopLibs, weights loaded 64 and 128 bits at a time. */

@@ -1,7 +1,7 @@
 /* matmul of float, half and bfloat16 in blocks, each by a kernel of libxsmm.
  *
  * Blocks that lie otherwise than kernels want them, and those of b if many rows use them, are packed into
- * scratch, where they stay in the second-level cache. Sums are of ascending k whatever the parts are.
+ * scratch, where they stay in the second-level cache. In which order a sum is added depends on the sizes of blocks.
  */
 #include "base/alloc.h"
 #include "op/matmul.h"
@@ -36,9 +36,10 @@ typedef struct part {
 } part;
 
 typedef struct state {
-    ipu__matmul mm;
-    ipu_type    type;
-    part        parts[];
+    ipu__matmul   mm;
+    ipu_type      type;
+    ipu__epilogue epilogue;
+    part          parts[];
 } state;
 
 bool ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
@@ -128,7 +129,8 @@ size_t ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts)
         int64_t n = get_room(&p, type).n;
         if (n > most) most = n;
     }
-    return (size_t)most * sizeof(float);
+    size_t more = ipu__epilogue_scratch_bytes(call);
+    return more == SIZE_MAX ? more : (size_t)line_up(most) * sizeof(float) + more;
 }
 
 static ipu_status make_part(const ipu__matmul *mm, part *p)
@@ -151,7 +153,7 @@ ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, vo
     if (!s) return ipu__fail_memory();
     s->mm             = ipu__matmul_get(call);
     s->type           = call->operand[OUT].type;
-    ipu_status status = IPU_OK;
+    ipu_status status = ipu__epilogue_init(&s->epilogue, call);
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
         describe(&s->mm, s->type, i, n_parts, &s->parts[i]);
         status = make_part(&s->mm, &s->parts[i]);
@@ -159,8 +161,16 @@ ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, vo
     if (status == IPU_OK)
         *out = s;
     else
-        ipu__free(s);
+        ipu__matmul_xsmm_release(s);
     return status;
+}
+
+void ipu__matmul_xsmm_release(void *prepared)
+{
+    state *s = prepared;
+    if (!s) return;
+    ipu__epilogue_fini(&s->epilogue);
+    ipu__free(s);
 }
 
 /* ---- running ---- */
@@ -173,7 +183,17 @@ typedef struct job {
     char        *out;
     int64_t      bytes; /* of an element */
     float       *packed_a, *packed_b, *sums, *lines;
+    void *const *operand;
+    int64_t      matrix; /* of the batch */
+    void        *chain_scratch;
 } job;
+
+/* The epilogue on rows and columns that are complete, in terms of `out`. */
+static void finish(const job *j, int64_t row, int64_t rows, int64_t column, int64_t columns)
+{
+    ipu__matmul_finish(&j->s->mm, &j->s->epilogue, j->operand, j->matrix, row, rows, column, columns,
+                       j->chain_scratch);
+}
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -234,6 +254,7 @@ static void multiply_direct(const job *j, int64_t column, int64_t columns)
             int64_t row = j->p->row + i, rows = least(x->m - i, x->mb);
             float  *out = (float *)j->out + row * j->s->mm.n + column;
             ipu__xsmm_run(x, get_a(j, row, rows, k, depth), b, out, rows, columns, depth, k > 0);
+            if (k + depth == x->k) finish(j, row, rows, column, columns);
         }
     }
 }
@@ -273,6 +294,10 @@ static void multiply_sums(const job *j, int64_t column, int64_t columns)
             ipu__xsmm_run(x, get_a(j, row, rows, k, depth), b, j->sums, rows, columns, depth, k > 0);
         }
         store_sums(j, row, rows, column, columns);
+        if (j->p->is_swapped)
+            finish(j, column, columns, row, rows);
+        else
+            finish(j, row, rows, column, columns);
     }
 }
 
@@ -314,6 +339,10 @@ static void multiply(const job *j)
     const part *p = j->p;
     if (p->way == DOTS) {
         multiply_dots(j);
+        if (p->is_swapped)
+            finish(j, p->column, p->blocks.n, p->row, p->blocks.m);
+        else
+            finish(j, p->row, p->blocks.m, p->column, p->blocks.n);
         return;
     }
     for (int64_t c = 0; c < p->blocks.n; c += p->blocks.nb)
@@ -330,20 +359,23 @@ ipu_status ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, voi
     if (is_empty(p)) return IPU_OK;
     room   r      = get_room(p, s->type);
     float *floats = scratch;
-    job    j      = {.s        = s,
-                     .p        = p,
-                     .bytes    = (int64_t)ipu_type_size(s->type),
-                     .packed_a = floats + r.a,
-                     .packed_b = floats + r.b,
-                     .sums     = floats + r.sums,
-                     .lines    = floats + r.lines};
+    job    j      = {.s             = s,
+                     .p             = p,
+                     .bytes         = (int64_t)ipu_type_size(s->type),
+                     .packed_a      = floats + r.a,
+                     .packed_b      = floats + r.b,
+                     .sums          = floats + r.sums,
+                     .lines         = floats + r.lines,
+                     .operand       = operand,
+                     .chain_scratch = floats + line_up(r.n)};
     for (int64_t i = p->batch.begin; i < p->batch.end; i++) {
         int64_t a, b;
         ipu__matmul_at(&s->mm, i, &a, &b);
         const char *x = (const char *)operand[A] + a * j.bytes, *y = (const char *)operand[B] + b * j.bytes;
-        j.a   = p->is_swapped ? y : x;
-        j.b   = p->is_swapped ? x : y;
-        j.out = (char *)operand[OUT] + i * s->mm.m * s->mm.n * j.bytes;
+        j.a      = p->is_swapped ? y : x;
+        j.b      = p->is_swapped ? x : y;
+        j.out    = (char *)operand[OUT] + i * s->mm.m * s->mm.n * j.bytes;
+        j.matrix = i;
         multiply(&j);
     }
     return IPU_OK;

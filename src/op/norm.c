@@ -333,15 +333,15 @@ static void norm_grad(ipu__gradient *g)
 
 /* ---- the records ---- */
 
-static const ipu_kernel_operand operands[]      = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
-                                                   IPU__OPTIONAL("bias"), IPU__OUTPUT("y"),
-                                                   IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
-static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("dy"),        IPU__INPUT("x"),
-                                                   IPU__INPUT("mean"),      IPU__INPUT("var"),
-                                                   IPU__OPTIONAL("weight"), IPU__OUTPUT("dx"),
-                                                   IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias")};
-static const ipu_kernel_operand rms_operands[]  = {IPU__INPUT("x"), IPU__OPTIONAL("weight"), IPU__OUTPUT("y"),
-                                                   IPU__OUTPUT("square")};
+static const ipu_kernel_operand norm_operands[]      = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
+                                                        IPU__OPTIONAL("bias"), IPU__OUTPUT("y"),
+                                                        IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
+static const ipu_kernel_operand norm_grad_operands[] = {IPU__INPUT("dy"),        IPU__INPUT("x"),
+                                                        IPU__INPUT("mean"),      IPU__INPUT("var"),
+                                                        IPU__OPTIONAL("weight"), IPU__OUTPUT("dx"),
+                                                        IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias")};
+static const ipu_kernel_operand rms_operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("weight"), IPU__OUTPUT("y"),
+                                                  IPU__OUTPUT("square")};
 static const ipu_kernel_operand rms_grad_operands[] = {IPU__INPUT("dy"),     IPU__INPUT("x"),
                                                        IPU__INPUT("square"), IPU__OPTIONAL("weight"),
                                                        IPU__OUTPUT("dx"),    IPU__OUTPUT("d_weight")};
@@ -437,9 +437,9 @@ static const char *const batch_grad_samples[] = {
 /* clang-format on */
 
 #define rms_attributes layer_attributes
-RECORDS(layer_norm, , row, layer, 3, 5, "mean 0, variance 1 over the last dimensions",
+RECORDS(layer_norm, norm_, row, layer, 3, 5, "mean 0, variance 1 over the last dimensions",
         "LayerNormalization:17");
 RECORDS(rms_norm, rms_, row, rms, 2, 4, "mean square 1 over the last dimensions", NULL);
-RECORDS(group_norm, , plane, group, 3, 5, "mean 0, variance 1 over groups of channels",
+RECORDS(group_norm, norm_, plane, group, 3, 5, "mean 0, variance 1 over groups of channels",
         "GroupNormalization:18,21");
-RECORDS(batch_norm, , plane, batch, 3, 5, "mean 0, variance 1 over each channel of a batch", NULL);
+RECORDS(batch_norm, norm_, plane, batch, 3, 5, "mean 0, variance 1 over each channel of a batch", NULL);

@@ -93,8 +93,8 @@ typedef struct rule {
     int    n_states, n_needed;
     bool   gives_direction; /* in the type of the state, instead of a new parameter */
     double work;            /* operations for an element */
-    /* For two floats on a tile: those of PopLibs' elementwise operations, one after the other: 3 for an addition
-     * or a product, 10 for a quotient or a root. */
+    /* For two floats on a tile: those of PopLibs' elementwise operations, one after the other: 3 for an
+     * addition or a product, 10 for a quotient or a root. */
     double cycles;
 } rule;
 
@@ -102,7 +102,8 @@ typedef struct rule {
 
 /* clang-format off */
 static const rule rules[] = {
-    /*                           ref          fast                rate step state n needed direction work cycles */
+    /*                           ref          fast                rate step state n needed direction work
+     * cycles */
     {&ipu__op_sgd,            sgd_one,     LOOP(sgd),      2,   3,   4,  1, 0,     false,     8,   24},
     {&ipu__op_adam,           adam_one,    LOOP(adam),     2,   3,   4,  3, 2,     false,    16,   69},
     {&ipu__op_adamw,          adamw_one,   LOOP(adamw),    2,   3,   4,  3, 2,     false,    16,   69},
@@ -110,7 +111,7 @@ static const rule rules[] = {
     {&ipu__op_rmsprop,        rmsprop_one, LOOP(rmsprop),  2,  -1,   3,  3, 1,     false,    16,   65},
     {&ipu__op_adagrad,        adagrad_one, LOOP(adagrad),  2,   3,   4,  1, 1,     false,     9,   41},
     {&ipu__op_lamb_direction, lamb_one,    LOOP(lamb),     -1,   2,   3,  2, 2,     true,     14,   62},
-    {&ipu__op_lamb,           NULL,        0,              2,   3,   4,  2, 2,     false,     0,    0}, /* no kernel */
+    {&ipu__op_lamb,           NULL,        0,              2,   3,   4,  2, 2,     false,     0,    0},
 };
 /* clang-format on */
 
@@ -395,15 +396,15 @@ static const ipu_op_attribute   sgd_attributes[] = {
       {.name = "nesterov", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: look ahead along the momentum"},
 };
 static const char *const sgd_samples[] = {
-    "float[3,5], float[3,5], float[]{0.1,0.2}",
-    "float[7], float[7], float[]{0.1,0.2}; weight_decay=0.1",
-    "float[3,5], float[3,5], float[]{0.1,0.2}, none, float[3,5]; momentum=0.9",
-    "float[20], float[20], float[]{0.1,0.2}, float[]{2,3}, float[20]; momentum=0.9 dampening=0.5",
-    "float[20], float[20], float[]{0.1,0.2}, int32[]{1,1}, float[20]; momentum=0.9 dampening=0.5",
-    "float[20], float[20], float[]{0.1,0.2}, int32[]{1,1}, float[20]; momentum=0.9 nesterov=1",
-    "half[1100], half[1100], float[]{0.1,0.2}, none, float[1100]; momentum=0.9 nesterov=1 weight_decay=0.01",
-    "bfloat16[33], float[33], float[]{0.1,0.2}, none, float[33]; momentum=0",
-    "float[300,100], float[300,100], float[]{0.1,0.2}, none, float[300,100]; momentum=0.9",
+    "float[3,5], float[3,5], float[]{0.1,1}",
+    "float[7], float[7], float[]{0.1,1}; weight_decay=0.1",
+    "float[3,5], float[3,5], float[]{0.1,1}, none, float[3,5]; momentum=0.9",
+    "float[20], float[20], float[]{0.1,1}, float[]{2,3}, float[20]; momentum=0.9 dampening=0.5",
+    "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 dampening=0.5",
+    "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 nesterov=1",
+    "half[1100], half[1100], float[]{0.1,1}, none, float[1100]; momentum=0.9 nesterov=1 weight_decay=0.01",
+    "bfloat16[33], float[33], float[]{0.1,1}, none, float[33]; momentum=0",
+    "float[300,100], float[300,100], float[]{0.1,1}, none, float[300,100]; momentum=0.9",
     NULL};
 const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradient descent with momentum");
 
@@ -412,12 +413,12 @@ const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradie
         IPU__INPUT("mean"), IPU__INPUT("square"), IPU__OPTIONAL("max_square"),               \
         IPU__OUTPUT_OVER("new_parameter", 0), IPU__OUTPUT_OVER("new_mean", 4),               \
         IPU__OUTPUT_OVER("new_square", 5), IPU__OUTPUT_OVER("new_max_square", 6)
-#define ADAM_SAMPLES                                                                                          \
-    "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",  \
-        "float[40], float[40], float[]{0.1,0.2}, int32[]{1,9}, float[40], float[40]{0,2}, float[40]{0,2}; "   \
-        "beta1=0.8 beta2=0.99",                                                                               \
-        "half[1100], half[1100], float[]{0.1,0.2}, float[]{1,9}, float[1100], float[1100]{0,2}; epsilon=0.1", \
-        "float[200,100], float[200,100], float[]{0.1,0.2}, float[]{1,9}, float[200,100], float[200,100]{0,2}"
+#define ADAM_SAMPLES                                                                                        \
+    "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",  \
+        "float[40], float[40], float[]{0.1,1}, int32[]{1,9}, float[40], float[40]{0,2}, float[40]{0,2}; "   \
+        "beta1=0.8 beta2=0.99",                                                                             \
+        "half[1100], half[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; epsilon=0.1", \
+        "float[200,100], float[200,100], float[]{0.1,1}, float[]{1,9}, float[200,100], float[200,100]{0,2}"
 
 static const ipu_kernel_operand adam_operands[]   = {ADAM_OPERANDS};
 static const ipu_op_attribute   adam_attributes[] = {BETAS(1e-8), DECAY};
@@ -428,7 +429,7 @@ static const ipu_kernel_operand adamw_operands[]   = {ADAM_OPERANDS};
 static const ipu_op_attribute   adamw_attributes[] = {BETAS(1e-8), PURE_DECAY};
 static const char *const        adamw_samples[]    = {ADAM_SAMPLES, NULL};
 const ipu_op_def                ipu__op_adamw      = RECORD(adamw, 7, ipu__optimizer_infer, NULL,
-                                                            "a step of Adam whose weight decay bypasses the gradient");
+                                                            "a step of Adam, decaying past the gradient");
 
 static const ipu_kernel_operand adamax_operands[]   = {IPU__INPUT("parameter"),
                                                        IPU__INPUT("gradient"),
@@ -441,9 +442,8 @@ static const ipu_kernel_operand adamax_operands[]   = {IPU__INPUT("parameter"),
                                                        IPU__OUTPUT_OVER("new_largest", 5)};
 static const ipu_op_attribute   adamax_attributes[] = {BETAS(1e-8), DECAY};
 static const char *const        adamax_samples[]    = {
-              "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
-              "half[1100], float[1100], float[]{0.1,0.2}, float[]{1,9}, float[1100], float[1100]{0,2}; beta1=0.5",
-              NULL};
+              "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
+              "half[1100], float[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; beta1=0.5", NULL};
 const ipu_op_def ipu__op_adamax = RECORD(adamax, 6, ipu__optimizer_infer, NULL,
                                          "a step of Adam by the infinity norm");
 
@@ -465,11 +465,12 @@ static const ipu_op_attribute   rmsprop_attributes[] = {
 };
 /* Squares over the squares of means: what is under the root stays positive. */
 static const char *const rmsprop_samples[] = {
-    "float[3,5], float[3,5], float[]{0.1,0.2}, float[3,5]{1,2}; weight_decay=0.1",
-    "float[3,5], float[3,5], float[]{0.1,0.2}, float[3,5]{1,2}, none, float[3,5]; momentum=0.9 alpha=0.9",
-    "float[40], float[40], float[]{0.1,0.2}, float[40]{1,2}, float[40]{-0.5,0.5}; epsilon=0.001",
-    "half[1100], half[1100], float[]{0.1,0.2}, float[1100]{1,2}, float[1100]{-0.5,0.5}, float[1100]; momentum=0.5",
-    "float[40], float[40], float[]{0.1,0.2}, float[40]{1,2}, none, float[40]; momentum=0",
+    "float[3,5], float[3,5], float[]{0.1,1}, float[3,5]{1,2}; weight_decay=0.1",
+    "float[3,5], float[3,5], float[]{0.1,1}, float[3,5]{1,2}, none, float[3,5]; momentum=0.9 alpha=0.9",
+    "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, float[40]{-0.5,0.5}; epsilon=0.001",
+    "half[1100], half[1100], float[]{0.1,1}, float[1100]{1,2}, float[1100]{-0.5,0.5}, "
+    "float[1100]; momentum=0.5",
+    "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, none, float[40]; momentum=0",
     NULL};
 const ipu_op_def ipu__op_rmsprop = RECORD(rmsprop, 6, rmsprop_infer, NULL,
                                           "a step of RMSprop, centered if a mean is given");
@@ -487,8 +488,8 @@ static const ipu_op_attribute   adagrad_attributes[] = {
       FLOAT("epsilon", 1e-10, "added to what is divided by"),
 };
 static const char *const adagrad_samples[] = {
-    "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5]{0,2}; rate_decay=0.1 weight_decay=0.1",
-    "half[1100], half[1100], float[]{0.1,0.2}, int32[]{1,9}, float[1100]{0,2}", NULL};
+    "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5]{0,2}; rate_decay=0.1 weight_decay=0.1",
+    "half[1100], half[1100], float[]{0.1,1}, int32[]{1,9}, float[1100]{0,2}", NULL};
 const ipu_op_def ipu__op_adagrad = RECORD(adagrad, 5, ipu__optimizer_infer, NULL, "a step of Adagrad");
 
 static const ipu_kernel_operand lamb_direction_operands[]   = {IPU__INPUT("parameter"),

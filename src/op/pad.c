@@ -1,4 +1,4 @@
-/* Pad: elements put before, behind and between those of x (negative: cut off), and the other modes of padding.
+/* Pad: elements put before, behind and between those of x (negative: cut off), and other ways of padding.
  *
  * The kernel moves bits: it serves every type. Modes that repeat x are views of it (pad_around).
  */
@@ -264,20 +264,23 @@ static void pad_grad(ipu__gradient *g)
                             IPU__IN(dy));
 }
 
-static const ipu_kernel_operand operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_impl    implementations[] = {
-       {.name    = "rows",
-        .fits    = ipu__op_fits_always,
-        .prepare = pad_prepare,
-        .release = ipu__free,
-        .run     = pad_run},
+static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+
+static const ipu_kernel_impl implementations[] = {
+    {.name    = "rows",
+     .fits    = ipu__op_fits_always,
+     .prepare = pad_prepare,
+     .release = ipu__free,
+     .run     = pad_run},
 };
+
 static const ipu_op_attribute pad_attributes[] = {
     {.name = "before", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "in front of each dimension"},
     {.name = "after", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "behind each dimension"},
     {.name = "inside", .kind = IPU_ATTRIBUTE_INTS, .meaning = "between two elements; left out: 0"},
     {.name = "value", .kind = IPU_ATTRIBUTE_FLOAT, .meaning = "what is put there"},
 };
+
 static const char *const pad_samples[] = {
     "float[3,4]; before=[1,2] after=[0,3]",
     "float[3,4]; before=[-1,2] after=[2,-1] value=0.5",
@@ -290,6 +293,7 @@ static const char *const pad_samples[] = {
     "float[33,70,61]; before=[0,1,3] after=[1,0,2]",
     NULL,
 };
+
 const ipu_op_def ipu__op_pad = {
     .kernel       = {.name              = "pad",
                      .operands          = operands,
@@ -388,20 +392,22 @@ static const ipu_op_attribute around_attributes[] = {
     {.name = "after", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "behind each dimension"},
     {.name = "mode", .kind = IPU_ATTRIBUTE_TEXT, .required = true, .meaning = "reflect, edge or wrap"},
 };
-static const char *const around_samples[]   = {"float[3,4]; before=[1,2] after=[0,3] mode=reflect",
-                                               "float[3,4]; before=[1,2] after=[0,3] mode=edge",
-                                               "float[3,4]; before=[1,2] after=[0,3] mode=wrap",
-                                               "float[5,4]; before=[-1,2] after=[2,-1] mode=reflect", NULL};
-const ipu_op_def         ipu__op_pad_around = {
-            .kernel  = {.name = "pad_around", .operands = operands, .n_operands = 2, .check = ipu__op_check},
-            .n_in    = 1,
-            .family  = "shape",
-            .summary = "x continued at its sides by itself: reflect, edge, wrap",
-            .attributes   = around_attributes,
-            .n_attributes = IPU__COUNT(around_attributes),
-            .infer        = around_infer,
-            .compose      = around_compose,
-            .samples      = around_samples,
+
+static const char *const around_samples[] = {"float[3,4]; before=[1,2] after=[0,3] mode=reflect",
+                                             "float[3,4]; before=[1,2] after=[0,3] mode=edge",
+                                             "float[3,4]; before=[1,2] after=[0,3] mode=wrap",
+                                             "float[5,4]; before=[-1,2] after=[2,-1] mode=reflect", NULL};
+
+const ipu_op_def ipu__op_pad_around = {
+    .kernel       = {.name = "pad_around", .operands = operands, .n_operands = 2, .check = ipu__op_check},
+    .n_in         = 1,
+    .family       = "shape",
+    .summary      = "x continued at its sides by itself: reflect, edge, wrap",
+    .attributes   = around_attributes,
+    .n_attributes = IPU__COUNT(around_attributes),
+    .infer        = around_infer,
+    .compose      = around_compose,
+    .samples      = around_samples,
 };
 
 ipu_value ipu_pad(ipu_builder *b, ipu_value x, const int64_t *before, const int64_t *after, ipu_pad_mode mode,

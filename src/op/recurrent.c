@@ -258,7 +258,8 @@ static ipu_status recurrent_plan(const ipu_kernel_call *call, const ipu_target *
     double n_units  = (double)r.batch * (double)r.hidden,
            n_tiles  = fmin((double)target->tiles_per_ipu, n_units);
     double per_tile = ceil(n_units / n_tiles), element = (double)ipu_type_size(call->operand[0].type);
-    /* An AMP unit takes `inputs` products in 4 cycles of half, 8 of float (facts: worker cycles of the 1x1 vertex). */
+    /* An AMP unit takes `inputs` products in 4 cycles of half, 8 of float (facts: worker cycles of the 1x1
+     * vertex). */
     double       amp     = launch + ceil(products(&r) / n_tiles / (units * inputs)) * (is_half ? 4 : 8);
     ipu__op_loop loop    = {26, 2, 12.0 * r.n_gates};
     double       gates   = ipu__op_loop_cycles(&loop, per_tile, launch, workers);

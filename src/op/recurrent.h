@@ -1,8 +1,8 @@
 /* Recurrent layers in pieces: rnn, gru and lstm, one layer in one direction, and their gradients.
  *
  * PyTorch's equations and layouts: x [T,N,I], w_ih [G*H,I], w_hh [G*H,H], biases [G*H], h and c [N,H], with
- * gates in the order i,f,g,o (lstm) and r,z,n (gru). What the gradient needs is an output: `gates` after their
- * activations [T,N,S*H], `cells` [T,N,H]. gru saves a fourth, q = w_hn h + b_hn, which r multiplies.
+ * gates in the order i,f,g,o (lstm) and r,z,n (gru). What the gradient needs is an output: `gates` after
+ * their activations [T,N,S*H], `cells` [T,N,H]. gru saves a fourth, q = w_hn h + b_hn, which r multiplies.
  */
 #ifndef IPU_OP_RECURRENT_H
 #define IPU_OP_RECURRENT_H
@@ -17,9 +17,9 @@ typedef struct ipu__recurrent_operands {
     int x, w_ih, w_hh, b_ih, b_hh, h0, c0, y, h_n, c_n, gates, cells;
 } ipu__recurrent_operands;
 
-/* Those of the gradient ops. `d_ih` and `d_hh` are gradients before the activations, [T,N,G*H]: of what came from
- * x and from h. They differ for gru only; the others have no d_hh. `d_gates` and `d_cells` are for those who use
- * these outputs themselves; only the reference takes them. */
+/* Those of the gradient ops. `d_ih` and `d_hh` are gradients before the activations, [T,N,G*H]: of what came
+ * from x and from h. They differ for gru only; the others have no d_hh. `d_gates` and `d_cells` are for those
+ * who use these outputs themselves; only the reference takes them. */
 typedef struct ipu__recurrent_grad_operands {
     int d_y, d_h_n, d_c_n, w_hh, y, gates, cells, h0, c0, d_gates, d_cells, d_ih, d_hh, d_h0, d_c0;
 } ipu__recurrent_grad_operands;
@@ -70,8 +70,8 @@ typedef struct ipu__recurrent_step {
     float       *gates, *c, *h;
 } ipu__recurrent_step;
 
-/* The same backwards. `d_h` holds what later steps give; it is replaced by what goes to the step before without
- * passing w_hh. `d_c` is updated in place. */
+/* The same backwards. `d_h` holds what later steps give; it is replaced by what goes to the step before
+ * without passing w_hh. `d_c` is updated in place. */
 typedef struct ipu__recurrent_back {
     int64_t      rows, hidden;
     const float *d_y; /* NULL: zeros */

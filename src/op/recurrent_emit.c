@@ -49,8 +49,8 @@ static pieces emit_back(const ipu__gradient *g, const ipu__recurrent *r, const i
     return (pieces){back[0], back[0], back[1], back[2]};
 }
 
-/* Sum over steps of (gradient of gates)^T h, where h is of the step before. Steps are slices, which lie in one
- * piece: nothing is copied. */
+/* Sum over steps of (gradient of gates)^T h, where h is of the step before. Steps are slices, which lie in
+ * one piece: nothing is copied. */
 static ipu_value recurrent_weights(const ipu__gradient *g, const ipu__recurrent *r, ipu_value d_hh,
                                    ipu_value y)
 {

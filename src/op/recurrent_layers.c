@@ -45,6 +45,8 @@ static ipu_value emit_all(ipu_builder *b, const stack *s, ipu_value x, ipu_value
         ipu_value y[2];
         for (int d = 0; d < s->n_directions; d++, i++) y[d] = emit_one(b, s, x, i, d == 1, h, c);
         x = s->n_directions == 2 ? ipu_concat(b, y, 2, 2) : y[0];
+        if (s->options.dropout != 0 && layer < s->n_layers - 1)
+            x = ipu_dropout(b, x, s->options.seed, s->options.dropout);
     }
     return x;
 }
@@ -61,6 +63,8 @@ static bool check(ipu_builder *b, const stack *s, ipu_value x, size_t n_weights)
             "%s: %zu weights: expected %zu (w_ih, w_hh, b_ih, b_hh for each of %d layers and %d "
             "direction%s; null biases where there are none)",
             s->function, n_weights, want, s->n_layers, s->n_directions, s->n_directions == 1 ? "" : "s");
+    else if (s->options.dropout != 0 && !ipu__has(s->options.seed))
+        ipu__builder_fail(b, IPU_INVALID, "%s: dropout = %g needs a seed", s->function, s->options.dropout);
     else if (ipu_value_rank(x) != 3)
         ipu__builder_fail(b, IPU_INVALID, "%s: x must have rank 3, found %s", s->function, ipu__value_str(x));
     return b->status == IPU_OK;

@@ -109,6 +109,29 @@ static void rnn_is_that_of_torch(void **unused)
     bench_end(&t);
 }
 
+/* Each number that enters the second layer is dropped or doubled: with p near 1 all are dropped, and what is
+ * left are biases and state. */
+static void dropout_is_between_layers(void **unused)
+{
+    (void)unused;
+    bench                 t       = bench_start();
+    ipu_recurrent_options options = {.n_layers = 2, .dropout = 0.999999};
+    ipu_value             w[8];
+    float                 found[T * N * H];
+    for (int i = 0; i < 8; i++)
+        w[i] = numbers(&t, i + 1, i % 4 > 1 ? IPU_SHAPE(H) : i == 0 ? IPU_SHAPE(H, I) : IPU_SHAPE(H, H));
+    options.seed = bench_input(&t, IPU_UINT32, IPU_SHAPE(2), (uint32_t[]){3, 4});
+    ipu_value x  = numbers(&t, 30, IPU_SHAPE(T, N, I));
+    int       y  = bench_result(&t, ipu_rnn(t.b, x, w, 8, IPU_NO_VALUE, options, NULL));
+    bench_ok(bench_run(&t, "1"));
+    bench_read(&t, y, found, sizeof found);
+    for (int i = 0; i < H; i++) { /* seeds of the second layer's biases are 7 and 8 */
+        double bias = (double)((i * 7 + 21) % 11 - 5) / 8 + (double)((i * 7 + 24) % 11 - 5) / 8;
+        assert_true(fabs((double)found[i] - tanh(bias)) < 1e-6 && found[i] == found[H + i]);
+    }
+    bench_end(&t);
+}
+
 static void errors_say_what_was_expected(void **unused)
 {
     (void)unused;
@@ -123,6 +146,11 @@ static void errors_say_what_was_expected(void **unused)
     make_weights(&t, 4, weights);
     ipu_gru(t.b, numbers(&t, 30, IPU_SHAPE(N, T, I)), weights, WEIGHTS, none, both_ways, NULL);
     bench_refused(&t, "gru: \"w_hh\" must have shape [6,2], found float[8,2]");
+    make_weights(&t, 1, weights);
+    ipu_recurrent_options dropping = both_ways;
+    dropping.dropout               = 0.5;
+    ipu_rnn(t.b, numbers(&t, 30, IPU_SHAPE(N, T, I)), weights, WEIGHTS, none, dropping, NULL);
+    bench_refused(&t, "ipu_rnn: dropout = 0.5 needs a seed");
     ipu_rnn(t.b, none, weights, WEIGHTS, none, both_ways, NULL);
     bench_refused(&t, "ipu_rnn: the value is null");
     bench_end(&t);
@@ -131,9 +159,8 @@ static void errors_say_what_was_expected(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lstm_is_that_of_torch),
-        cmocka_unit_test(gru_is_that_of_torch),
-        cmocka_unit_test(rnn_is_that_of_torch),
+        cmocka_unit_test(lstm_is_that_of_torch),        cmocka_unit_test(gru_is_that_of_torch),
+        cmocka_unit_test(rnn_is_that_of_torch),         cmocka_unit_test(dropout_is_between_layers),
         cmocka_unit_test(errors_say_what_was_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* What recurrent layers mean: step by step, row by row, unit by unit.
  *
- * Everything is in double, and rounded only where it is stored. half and bfloat16 carry their state from step to
- * step in memory of its own for that; if there is none to be had, it is the rounded one that goes on.
+ * Everything is in double, and rounded only where it is stored. half and bfloat16 carry their state from step
+ * to step in memory of its own for that; if there is none to be had, it is the rounded one that goes on.
  */
 #include <math.h>
 #include <string.h>
@@ -17,8 +17,8 @@ typedef struct use {
     void *const           *operand;
     ipu_type               type;
     int64_t                row;
-    /* The state of the row as it is carried, [H]: forwards h, c and h of this step; backwards the gradients of h
-     * and c, and those of all gates before their activations. NULL: it is where it was stored. */
+    /* The state of the row as it is carried, [H]: forwards h, c and h of this step; backwards the gradients
+     * of h and c, and those of all gates before their activations. NULL: it is where it was stored. */
     double *h, *c, *next;
 } use;
 

@@ -1,6 +1,7 @@
 /* The loops of recurrent layers in float: gates of one step, forwards and backwards.
  *
- * Where old and new state are the same memory they are so element for element: LANES says that to the compiler.
+ * Where old and new state are the same memory they are so element for element: LANES says that to the
+ * compiler.
  */
 #include <math.h>
 #include <string.h>

@@ -224,8 +224,8 @@ typedef struct sizes {
     int64_t steps, batch, inputs, hidden;
 } sizes;
 
-/* One of what each implementation does differently: single rows and columns, more parts than rows, more than a
- * block of columns, nothing at all. */
+/* One of what each implementation does differently: single rows and columns, more parts than rows, more than
+ * a block of columns, nothing at all. */
 static const sizes all_sizes[] = {{1, 1, 1, 1},   {2, 3, 5, 7},    {3, 4, 0, 3},
                                   {3, 0, 2, 3},   {0, 2, 2, 3},    {2, 2, 2, 0},
                                   {3, 9, 17, 33}, {2, 5, 600, 70}, {2, 16, 28, 130}};

@@ -260,32 +260,63 @@ static void do_leaf(const state *s, const char *x, int64_t leaf, int64_t n_colum
     s->leaf->run(as_floats(s->type, x + (size_t)at * ipu_type_size(s->type), n, floats), n, acc);
 }
 
-/* Leaves of the elements at `x`, or blocks at `partials` that have been done, combined in `acc`. A level of
- * the tree holds the result of 2^k leaves; two of the same size become one. */
-static void do_tree(const state *s, const char *x, const char *partials, ipu_interval leaves,
-                    int64_t n_columns, void *acc, char *scratch)
+/* Results that wait to be combined: of 2^k leaves each, the larger ones below. */
+typedef struct tree {
+    const state *s;
+    char        *scratch;
+    int64_t      n_columns, n; /* n: results that came so far */
+    int          top;          /* how many wait */
+} tree;
+
+static char *tree_level(const tree *t, int level) { return t->scratch + results_bytes(t->s) * (size_t)level; }
+
+static void tree_join(tree *t)
 {
-    size_t bytes  = (size_t)n_columns * s->bytes;
-    size_t level  = results_bytes(s);
-    float *floats = (float *)(scratch + level * (size_t)s->n_levels);
-    int    top    = 0;
-    for (int64_t i = leaves.begin; i < leaves.end; i++) {
-        char *result = scratch + level * (size_t)top++;
-        if (partials)
-            memcpy(result, partials + (size_t)(i * s->r.n_out) * s->bytes, bytes);
-        else
-            do_leaf(s, x, i, n_columns, result, floats);
-        for (int64_t n = i - leaves.begin + 1; n % 2 == 0; n /= 2, top--)
-            s->merge->rows(scratch + level * (size_t)(top - 2), scratch + level * (size_t)(top - 1), 1, 0,
-                           n_columns);
-    }
-    for (; top > 1; top--)
-        s->merge->rows(scratch + level * (size_t)(top - 2), scratch + level * (size_t)(top - 1), 1, 0,
-                       n_columns);
-    if (top == 0)
-        fill_identity(s, acc, n_columns);
+    t->top--;
+    t->s->merge->rows(tree_level(t, t->top - 1), tree_level(t, t->top), 1, 0, t->n_columns);
+}
+
+/* A result has been put at level `top`: two of the same size become one. */
+static void tree_push(tree *t)
+{
+    t->top++;
+    t->n++;
+    for (int64_t n = t->n; n % 2 == 0; n /= 2) tree_join(t);
+}
+
+static void tree_end(tree *t, void *acc)
+{
+    while (t->top > 1) tree_join(t);
+    if (t->top == 0)
+        fill_identity(t->s, acc, t->n_columns);
     else
-        memcpy(acc, scratch, bytes);
+        memcpy(acc, t->scratch, (size_t)t->n_columns * t->s->bytes);
+}
+
+/* Leaves of the elements at `x`. */
+static void do_leaves(const state *s, const char *x, ipu_interval leaves, int64_t n_columns, void *acc,
+                      char *scratch)
+{
+    tree   t      = {.s = s, .scratch = scratch, .n_columns = n_columns};
+    float *floats = (void *)(scratch + results_bytes(s) * (size_t)s->n_levels);
+    for (int64_t i = leaves.begin; i < leaves.end; i++) {
+        do_leaf(s, x, i, n_columns, tree_level(&t, t.top), floats);
+        tree_push(&t);
+    }
+    tree_end(&t, acc);
+}
+
+/* Blocks that have been done, of outputs from `first` on. */
+static void do_blocks(const state *s, int64_t first, int64_t n_columns, void *acc, char *scratch)
+{
+    tree t    = {.s = s, .n_columns = n_columns};
+    t.scratch = scratch;
+    for (int64_t i = 0; i < s->n_blocks; i++) {
+        memcpy(tree_level(&t, t.top), s->partials + (size_t)(i * s->r.n_out + first) * s->bytes,
+               (size_t)n_columns * s->bytes);
+        tree_push(&t);
+    }
+    tree_end(&t, acc);
 }
 
 /* ---- jobs ---- */
@@ -309,17 +340,17 @@ static void do_job(const state *s, const char *x, ipu_interval outputs, ipu_inte
     size_t                size = ipu_type_size(s->type);
     if (!r->is_run_reduced) {
         int64_t at = ipu__reduce_offset(&r->kept, outputs.begin / r->run) + outputs.begin % r->run;
-        do_tree(s, x + (size_t)at * size, NULL, leaves, outputs.end - outputs.begin, acc, scratch);
+        do_leaves(s, x + (size_t)at * size, leaves, outputs.end - outputs.begin, acc, scratch);
         return;
     }
-    float *floats = (float *)(scratch + results_bytes(s) * (size_t)s->n_levels);
+    float *floats = (void *)(scratch + results_bytes(s) * (size_t)s->n_levels);
     if (s->n_leaves == 1) { /* short runs: there is no tree */
         for (int64_t i = outputs.begin; i < outputs.end; i++, acc += s->bytes)
             do_leaf(s, x + (size_t)ipu__reduce_offset(&r->kept, i) * size, 0, 1, acc, floats);
         return;
     }
     for (int64_t i = outputs.begin; i < outputs.end; i++, acc += s->bytes)
-        do_tree(s, x + (size_t)ipu__reduce_offset(&r->kept, i) * size, NULL, leaves, 1, acc, scratch);
+        do_leaves(s, x + (size_t)ipu__reduce_offset(&r->kept, i) * size, leaves, 1, acc, scratch);
 }
 
 static void store(const state *s, void *acc, void *to, ipu_interval outputs)
@@ -354,8 +385,7 @@ static void run_blocks(state *s, void *const *operand, char *acc, char *scratch,
     atomic_store_explicit(&s->n_left, n_parts, memory_order_relaxed);
     for (int64_t job = 0; job < s->n_jobs; job++) {
         ipu_interval outputs = job_outputs(s, job);
-        do_tree(s, NULL, s->partials + (size_t)outputs.begin * s->bytes, (ipu_interval){0, s->n_blocks},
-                outputs.end - outputs.begin, acc, scratch);
+        do_blocks(s, outputs.begin, outputs.end - outputs.begin, acc, scratch);
         store(s, acc, operand[OUT], outputs);
     }
 }
@@ -366,7 +396,7 @@ static ipu_status tree_run(const ipu_kernel_call *call, void *data, void *const 
     (void)call;
     state *s   = data;
     char  *acc = scratch, *rest = acc + results_bytes(s);
-    if (s->n_blocks > 1) {
+    if (s->partials) {
         run_blocks(s, operand, acc, rest, part, n_parts);
         return IPU_OK;
     }

@@ -1,7 +1,7 @@
 /* Scatter: rows put or added where indices say (scatter_nd), and the gradient of gather.
  *
- * Sources are first sorted by the row they go to, so that every row of the result is written once, by one part,
- * in the order of the indices: the bits do not depend on the number of parts. Sums of half and bfloat16 are
+ * Sources are first sorted by the row they go to: each row of the result is written once, by one part, in
+ * the order of the indices, and the bits do not depend on the number of parts. Sums of half and bfloat16 are
  * made in float and rounded once.
  */
 #include "base/alloc.h"
@@ -194,7 +194,8 @@ static ipu_status scatter_part(const job *j, void *scratch, int part, int n_part
     const ipu__rows *r = &j->rows;
     sorted           s = {.first = scratch};
     s.order            = s.first + r->extent + 1;
-    s.row              = (float *)(s.order + r->n);
+    void *end          = s.order + r->n;
+    s.row              = end;
     IPU_TRY(sort_sources(j, &s));
     int64_t      n       = r->outer * r->extent;
     bool         few     = n < 8 * (int64_t)n_parts; /* rows: then columns are dealt */
@@ -388,16 +389,18 @@ SCATTER_KERNEL(scatter_nd)
         .implementations = op_name##_implementations, .n_implementations = 1                                \
     }
 
-static const ipu_kernel_operand gather_grad_operands[]   = {IPU__INPUT("dy"), IPU__INPUT("indices"),
-                                                            IPU__OUTPUT("dx")};
-static const ipu_op_attribute   gather_grad_attributes[] = {
-      {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "dimension of x that was indexed"},
-      {.name = "extent", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "what x has of it"},
-      {.name      = "padding",
-       .kind      = IPU_ATTRIBUTE_INT,
-       .otherwise = -0x1p63,
-       .meaning   = "index whose row gets nothing; -2^63: none"},
+static const ipu_kernel_operand gather_grad_operands[] = {IPU__INPUT("dy"), IPU__INPUT("indices"),
+                                                          IPU__OUTPUT("dx")};
+
+static const ipu_op_attribute gather_grad_attributes[] = {
+    {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "dimension of x that was indexed"},
+    {.name = "extent", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "what x has of it"},
+    {.name      = "padding",
+     .kind      = IPU_ATTRIBUTE_INT,
+     .otherwise = -0x1p63,
+     .meaning   = "index whose row gets nothing; -2^63: none"},
 };
+
 static const char *const gather_grad_samples[] = {
     "float[3,4], int32[3]{0,4}; extent=5",        "float[2,2,2,3], int32[2,2]{-5,4}; axis=1 extent=5",
     "float[3,9], int64[9]{0,6}; axis=1 extent=7", "float[6,3], int32[6]{0,3}; extent=4 padding=2",
@@ -405,6 +408,7 @@ static const char *const gather_grad_samples[] = {
     "float[3,0], int32[3]{0,4}; extent=5",        "float[500,203], int32[500]{0,99}; extent=100",
     "float[500,203], int32[500]{0,1}; extent=2",  NULL,
 };
+
 const ipu_op_def ipu__op_gather_grad = {
     .kernel       = KERNEL(gather_grad, gather_grad_operands, 3),
     .n_in         = 2,
@@ -417,14 +421,16 @@ const ipu_op_def ipu__op_gather_grad = {
     .samples      = gather_grad_samples,
 };
 
-static const ipu_kernel_operand scatter_nd_operands[]   = {IPU__INPUT("x"), IPU__INPUT("indices"),
-                                                           IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", S_X)};
-static const ipu_op_attribute   scatter_nd_attributes[] = {
-      {.name           = "reduction",
-       .kind           = IPU_ATTRIBUTE_TEXT,
-       .text_otherwise = "none",
-       .meaning        = "none: the last of equal indices stays; add: added to x"},
+static const ipu_kernel_operand scatter_nd_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
+                                                         IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", S_X)};
+
+static const ipu_op_attribute scatter_nd_attributes[] = {
+    {.name           = "reduction",
+     .kind           = IPU_ATTRIBUTE_TEXT,
+     .text_otherwise = "none",
+     .meaning        = "none: the last of equal indices stays; add: added to x"},
 };
+
 static const char *const scatter_nd_samples[] = {
     "float[5,4,3], int32[6,2]{0,3}, float[6,3]; reduction=add",
     "float[5,4,3], int32[1,2]{0,3}, float[1,3]",
@@ -435,6 +441,7 @@ static const char *const scatter_nd_samples[] = {
     "float[70,300], int32[400,1]{0,69}, float[400,300]; reduction=add",
     NULL,
 };
+
 const ipu_op_def ipu__op_scatter_nd = {
     .kernel       = KERNEL(scatter_nd, scatter_nd_operands, 4),
     .n_in         = 3,

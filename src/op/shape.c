@@ -81,10 +81,12 @@ static void reshape_grad(ipu__gradient *g)
 static const ipu_op_attribute reshape_attributes[] = {
     {.name = "shape", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "the new one; one may be -1"},
 };
+
 static const char *const reshape_samples[] = {"float[3,4]; shape=[2,6]", "float[2,3,4]; shape=[4,-1]",
                                               "float[0,4]; shape=[2,0]", NULL};
-const ipu_op_def         ipu__op_reshape   = {
-              VIEW(reshape, "same elements, another shape", reshape_attributes, 1, NULL)};
+
+const ipu_op_def ipu__op_reshape = {
+    VIEW(reshape, "same elements, another shape", reshape_attributes, 1, NULL)};
 
 ipu_value ipu_reshape(ipu_builder *b, ipu_value x, ipu_shape shape)
 {
@@ -162,6 +164,7 @@ static ipu_tensor identity_view(ipu_graph *g, const ipu_kernel_call *call, const
 static void identity_grad(ipu__gradient *g) { g->d_in[X] = g->d_out[0]; }
 
 static const char *const identity_samples[] = {"float[3,4]", "int32[]", NULL};
+
 const ipu_op_def ipu__op_identity = {VIEW(identity, "x itself", NULL, 0, "Identity:1,13,14,16,19,21")};
 
 ipu_value ipu_identity(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "identity", NULL, 0, IPU__IN(x)); }
@@ -220,10 +223,12 @@ static const ipu_op_attribute transpose_attributes[] = {
      .kind    = IPU_ATTRIBUTE_INTS,
      .meaning = "dimension i of the result is dimension perm[i] of x; left out: all reversed"},
 };
+
 static const char *const transpose_samples[] = {"float[3,4]", "float[2,3,4,5]; perm=[0,2,1,3]",
                                                 "float[2,0,3]; perm=[-1,0,1]", "int32[5]", NULL};
-const ipu_op_def         ipu__op_transpose   = {
-              VIEW(transpose, "dimensions in another order", transpose_attributes, 1, "Transpose:1,13,21")};
+
+const ipu_op_def ipu__op_transpose = {
+    VIEW(transpose, "dimensions in another order", transpose_attributes, 1, "Transpose:1,13,21")};
 
 ipu_value ipu_transpose(ipu_builder *b, ipu_value x, const int *perm, int n)
 {
@@ -279,10 +284,12 @@ static void reverse_grad(ipu__gradient *g)
 static const ipu_op_attribute reverse_attributes[] = {
     {.name = "axes", .kind = IPU_ATTRIBUTE_INTS, .meaning = "dimensions to reverse; left out: all"},
 };
+
 static const char *const reverse_samples[] = {"float[7]", "float[3,4,5]; axes=[-1,0]", "int32[0,2]; axes=[0]",
                                               NULL};
-const ipu_op_def         ipu__op_reverse   = {
-              VIEW(reverse, "elements of some dimensions in reverse", reverse_attributes, 1, NULL)};
+
+const ipu_op_def ipu__op_reverse = {
+    VIEW(reverse, "elements of some dimensions in reverse", reverse_attributes, 1, NULL)};
 
 ipu_value ipu_reverse(ipu_builder *b, ipu_value x, int axis)
 {
@@ -330,10 +337,12 @@ static void expand_grad(ipu__gradient *g) { g->d_in[X] = ipu__sum_like(g->b, g->
 static const ipu_op_attribute expand_attributes[] = {
     {.name = "shape", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "the new one; -1: as in x"},
 };
+
 static const char *const expand_samples[] = {"float[3,1]; shape=[2,3,4]", "float[]; shape=[5]",
                                              "float[1,3]; shape=[2,-1]", "float[1]; shape=[0]", NULL};
-const ipu_op_def         ipu__op_expand   = {
-              VIEW(expand, "repeated by the rule of broadcasting", expand_attributes, 1, NULL)};
+
+const ipu_op_def ipu__op_expand = {
+    VIEW(expand, "repeated by the rule of broadcasting", expand_attributes, 1, NULL)};
 
 ipu_value ipu_expand(ipu_builder *b, ipu_value x, ipu_shape shape)
 {
@@ -389,19 +398,21 @@ static void tile_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 static const ipu_op_attribute tile_attributes[] = {
     {.name = "repeats", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "times, for each dimension"},
 };
+
 static const char *const tile_samples[] = {"float[2,3]; repeats=[2,1]", "float[3]; repeats=[2,2]",
                                            "float[2,1,3]; repeats=[2,3,2]", "float[2,3]; repeats=[0,2]",
                                            NULL};
-const ipu_op_def         ipu__op_tile   = {
-              .kernel       = {.name = "tile", .operands = operands, .n_operands = 2, .check = ipu__op_check},
-              .n_in         = 1,
-              .family       = "shape",
-              .summary      = "the whole of x repeated along dimensions",
-              .attributes   = tile_attributes,
-              .n_attributes = 1,
-              .infer        = tile_infer,
-              .compose      = tile_compose,
-              .samples      = tile_samples,
+
+const ipu_op_def ipu__op_tile = {
+    .kernel       = {.name = "tile", .operands = operands, .n_operands = 2, .check = ipu__op_check},
+    .n_in         = 1,
+    .family       = "shape",
+    .summary      = "the whole of x repeated along dimensions",
+    .attributes   = tile_attributes,
+    .n_attributes = 1,
+    .infer        = tile_infer,
+    .compose      = tile_compose,
+    .samples      = tile_samples,
 };
 
 ipu_value ipu_tile(ipu_builder *b, ipu_value x, const int64_t *repeats, int n)

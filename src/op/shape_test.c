@@ -125,6 +125,17 @@ static void constants_follow_a_rule(void **unused)
     bench_expect(&t, ipu_eye(t.b, IPU_FLOAT, 3, 1), IPU_SHAPE(3, 3), (float[]){0, 1, 0, 0, 0, 1, 0, 0, 0});
     bench_end(&t);
     t = bench_start();
+    bench_expect(&t, ipu_linspace(t.b, IPU_FLOAT, 5, -1, 1), IPU_SHAPE(5), (float[]){-1, -0.5f, 0, 0.5f, 1});
+    bench_end(&t);
+    t           = bench_start();
+    ipu_value x = bench_floats(&t, IPU_SHAPE(2, 3), count());
+    bench_expect(&t, ipu_tril(t.b, x, 0), IPU_SHAPE(2, 3), (float[]){0, 0, 0, 3, 4, 0});
+    bench_end(&t);
+    t = bench_start();
+    x = bench_floats(&t, IPU_SHAPE(2, 3), count());
+    bench_expect(&t, ipu_triu(t.b, x, 1), IPU_SHAPE(2, 3), (float[]){0, 1, 2, 0, 0, 5});
+    bench_end(&t);
+    t = bench_start();
     bench_expect(&t, ipu_eye(t.b, IPU_FLOAT, 2, -1), IPU_SHAPE(2, 2), (float[]){0, 0, 1, 0});
     bench_end(&t);
 }
@@ -286,6 +297,10 @@ static void what_cannot_be_is_refused(void **unused)
     bench_refused(&t, "mode reflect can add at most 2");
     ipu_pad(t.b, IN(3), (int64_t[]){-2}, (int64_t[]){-2}, IPU_PAD_CONSTANT, 0);
     bench_refused(&t, "leaves 0 elements or more");
+    ipu_arange(t.b, IPU_UINT8, 3, 254, 1);
+    bench_refused(&t, "uint8 cannot hold the value 256");
+    ipu_tril(t.b, IN(3), 0);
+    bench_refused(&t, "expected two dimensions or more");
     ipu_value parts[2];
     ipu_split(t.b, IN(3, 4), NULL, 2, 0, parts);
     bench_refused(&t, "2 parts do not make up dimension 0");

@@ -127,30 +127,33 @@ static void slice_grad(ipu__gradient *g)
                             IPU__IN(dy));
 }
 
-static const ipu_kernel_operand operands[]         = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_op_attribute   slice_attributes[] = {
-      {.name = "begin", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "first element of each axis"},
-      {.name = "end", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "one past the last"},
-      {.name = "step", .kind = IPU_ATTRIBUTE_INTS, .meaning = "every how many; left out: 1"},
-      {.name = "axes", .kind = IPU_ATTRIBUTE_INTS, .meaning = "which dimensions; left out: the first ones"},
+static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+
+static const ipu_op_attribute slice_attributes[] = {
+    {.name = "begin", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "first element of each axis"},
+    {.name = "end", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "one past the last"},
+    {.name = "step", .kind = IPU_ATTRIBUTE_INTS, .meaning = "every how many; left out: 1"},
+    {.name = "axes", .kind = IPU_ATTRIBUTE_INTS, .meaning = "which dimensions; left out: the first ones"},
 };
+
 static const char *const slice_samples[] = {"float[8]; begin=[2] end=[5]",
                                             "float[7,5]; begin=[1,-3] end=[100,-1]",
                                             "float[7,9]; begin=[7] end=[0] step=[-2] axes=[1]",
                                             "float[6,7]; begin=[1,0] end=[6,7] step=[2,3]",
                                             "int32[5]; begin=[3] end=[2]",
                                             NULL};
-const ipu_op_def         ipu__op_slice   = {
-              .kernel       = {.name = "slice", .operands = operands, .n_operands = 2, .check = ipu__op_check},
-              .n_in         = 1,
-              .family       = "shape",
-              .summary      = "a part of x: begin, end and step along some dimensions",
-              .attributes   = slice_attributes,
-              .n_attributes = IPU__COUNT(slice_attributes),
-              .infer        = slice_infer,
-              .view         = slice_view,
-              .grad         = slice_grad,
-              .samples      = slice_samples,
+
+const ipu_op_def ipu__op_slice = {
+    .kernel       = {.name = "slice", .operands = operands, .n_operands = 2, .check = ipu__op_check},
+    .n_in         = 1,
+    .family       = "shape",
+    .summary      = "a part of x: begin, end and step along some dimensions",
+    .attributes   = slice_attributes,
+    .n_attributes = IPU__COUNT(slice_attributes),
+    .infer        = slice_infer,
+    .view         = slice_view,
+    .grad         = slice_grad,
+    .samples      = slice_samples,
 };
 
 /* ---- functions ---- */

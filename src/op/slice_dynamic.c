@@ -1,6 +1,6 @@
 /* dynamic_slice and dynamic_update_slice: a slice whose start is known only when the program runs.
  *
- * Each is in the gradient of the other. The start is moved into range, as in XLA: loops rely on it at their end.
+ * Each is in the gradient of the other. The start is moved into range, as XLA does: loops rely on it.
  */
 #include "graph/graph.h"
 #include "ipu/gather.h"
@@ -115,34 +115,38 @@ static void dynamic_slice_grad(ipu__gradient *g)
 }
 
 static const ipu_kernel_operand slice_operands[] = {IPU__INPUT("x"), IPU__INPUT("start"), IPU__OUTPUT("out")};
-static const ipu_kernel_impl    slice_impls[]    = {
-          {.name = "rows", .fits = ipu__op_fits_always, .run = dynamic_slice_run}};
+
+static const ipu_kernel_impl slice_impls[] = {
+    {.name = "rows", .fits = ipu__op_fits_always, .run = dynamic_slice_run}};
+
 static const ipu_op_attribute slice_attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "the dimension that is cut"},
     {.name = "size", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "elements taken of it"},
 };
-static const char *const slice_samples[]       = {"float[5,4], int64[1]{-3,9}; axis=1 size=1",
-                                                  "float[5,4], int32[]{0,4}; size=2",
-                                                  "float[3,0,2], int32[]; axis=-1 size=1",
-                                                  "float[300,20,40], int32[]{5,5}; axis=1 size=10", NULL};
-const ipu_op_def         ipu__op_dynamic_slice = {
-            .kernel       = {.name              = "dynamic_slice",
-                             .operands          = slice_operands,
-                             .n_operands        = 3,
-                             .check             = ipu__op_check,
-                             .ref               = dynamic_slice_ref,
-                             .work              = dynamic_slice_work,
-                             .plan              = dynamic_slice_plan,
-                             .implementations   = slice_impls,
-                             .n_implementations = 1},
-            .n_in         = 2,
-            .family       = "gather",
-            .summary      = "a part of x from a start that is a value",
-            .attributes   = slice_attributes,
-            .n_attributes = 2,
-            .infer        = dynamic_slice_infer,
-            .grad         = dynamic_slice_grad,
-            .samples      = slice_samples,
+
+static const char *const slice_samples[] = {"float[5,4], int64[1]{-3,9}; axis=1 size=1",
+                                            "float[5,4], int32[]{0,4}; size=2",
+                                            "float[3,0,2], int32[]; axis=-1 size=1",
+                                            "float[300,20,40], int32[]{5,5}; axis=1 size=10", NULL};
+
+const ipu_op_def ipu__op_dynamic_slice = {
+    .kernel       = {.name              = "dynamic_slice",
+                     .operands          = slice_operands,
+                     .n_operands        = 3,
+                     .check             = ipu__op_check,
+                     .ref               = dynamic_slice_ref,
+                     .work              = dynamic_slice_work,
+                     .plan              = dynamic_slice_plan,
+                     .implementations   = slice_impls,
+                     .n_implementations = 1},
+    .n_in         = 2,
+    .family       = "gather",
+    .summary      = "a part of x from a start that is a value",
+    .attributes   = slice_attributes,
+    .n_attributes = 2,
+    .infer        = dynamic_slice_infer,
+    .grad         = dynamic_slice_grad,
+    .samples      = slice_samples,
 };
 
 ipu_value ipu_dynamic_slice(ipu_builder *b, ipu_value x, ipu_value start, int64_t size, int axis)
@@ -233,34 +237,38 @@ static void dynamic_update_slice_grad(ipu__gradient *g)
 
 static const ipu_kernel_operand update_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("start"),
                                                      IPU__OUTPUT_OVER("out", U_X)};
-static const ipu_kernel_impl    update_impls[]    = {
-          {.name = "rows", .fits = ipu__op_fits_always, .run = dynamic_update_slice_run}};
+
+static const ipu_kernel_impl update_impls[] = {
+    {.name = "rows", .fits = ipu__op_fits_always, .run = dynamic_update_slice_run}};
+
 static const ipu_op_attribute update_attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "the dimension along which y goes"},
 };
-static const char *const update_samples[]             = {"float[5,4], float[5,1], int64[1]{-3,9}; axis=1",
-                                                         "float[5,4], float[2,4], int32[]{0,4}",
-                                                         "float[3,2], float[3,0], int32[]; axis=-1",
-                                                         "float[300,20,40], float[300,10,40], int32[]{5,5}; axis=1",
-                                                         NULL};
-const ipu_op_def         ipu__op_dynamic_update_slice = {
-            .kernel       = {.name              = "dynamic_update_slice",
-                             .operands          = update_operands,
-                             .n_operands        = 4,
-                             .check             = ipu__op_check,
-                             .ref               = dynamic_update_slice_ref,
-                             .work              = dynamic_update_slice_work,
-                             .plan              = dynamic_update_slice_plan,
-                             .implementations   = update_impls,
-                             .n_implementations = 1},
-            .n_in         = 3,
-            .family       = "gather",
-            .summary      = "x with y put in its place from a start that is a value",
-            .attributes   = update_attributes,
-            .n_attributes = 1,
-            .infer        = dynamic_update_slice_infer,
-            .grad         = dynamic_update_slice_grad,
-            .samples      = update_samples,
+
+static const char *const update_samples[] = {"float[5,4], float[5,1], int64[1]{-3,9}; axis=1",
+                                             "float[5,4], float[2,4], int32[]{0,4}",
+                                             "float[3,2], float[3,0], int32[]; axis=-1",
+                                             "float[300,20,40], float[300,10,40], int32[]{5,5}; axis=1",
+                                             NULL};
+
+const ipu_op_def ipu__op_dynamic_update_slice = {
+    .kernel       = {.name              = "dynamic_update_slice",
+                     .operands          = update_operands,
+                     .n_operands        = 4,
+                     .check             = ipu__op_check,
+                     .ref               = dynamic_update_slice_ref,
+                     .work              = dynamic_update_slice_work,
+                     .plan              = dynamic_update_slice_plan,
+                     .implementations   = update_impls,
+                     .n_implementations = 1},
+    .n_in         = 3,
+    .family       = "gather",
+    .summary      = "x with y put in its place from a start that is a value",
+    .attributes   = update_attributes,
+    .n_attributes = 1,
+    .infer        = dynamic_update_slice_infer,
+    .grad         = dynamic_update_slice_grad,
+    .samples      = update_samples,
 };
 
 ipu_value ipu_dynamic_update_slice(ipu_builder *b, ipu_value x, ipu_value y, ipu_value start, int axis)

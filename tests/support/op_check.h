@@ -37,7 +37,4 @@ gradient_support find_gradient_support(const sample *s);
 /* Print and count one finding; `what` NULL: none. */
 int finding(const sample *s, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* How far two results may be apart. `largest`: of the whole result. */
-double tolerance_of(const ipu_kernel_call *call, ipu_type type, double expected, double largest);
-
 #endif

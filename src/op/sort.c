@@ -1,0 +1,345 @@
+/* sort and topk: elements along an axis in order, and where they were.
+ *
+ * Every type has a key, a whole number in the same order (NaN above all, -0 equal to 0); keys are sorted by
+ * radix, which is stable. Few of many are kept in a short sorted list instead.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "ipu/gather.h"
+#include "ipu/shape.h"
+#include "ipu/sort.h"
+#include "op/op.h"
+
+enum { X, VALUES, INDICES };
+
+/* ---- keys ---- */
+
+static uint64_t float_key(float x)
+{
+    uint32_t bits;
+    if (isnan(x)) return UINT32_MAX;
+    x += 0; /* -0 */
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
+}
+
+static uint64_t double_key(double x)
+{
+    uint64_t bits;
+    if (isnan(x)) return UINT64_MAX;
+    x += 0;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static uint64_t key_of(ipu_type type, const void *x, int64_t i)
+{
+    switch (type) {
+    case IPU_HALF: return float_key(ipu_half_to_float(((const ipu_half *)x)[i]));
+    case IPU_BFLOAT16: return float_key(ipu_bfloat16_to_float(((const ipu_bfloat16 *)x)[i]));
+    case IPU_FLOAT: return float_key(((const float *)x)[i]);
+    case IPU_DOUBLE: return double_key(((const double *)x)[i]);
+    case IPU_INT8: return ((const uint8_t *)x)[i] ^ 0x80u;
+    case IPU_INT16: return ((const uint16_t *)x)[i] ^ 0x8000u;
+    case IPU_INT32: return ((const uint32_t *)x)[i] ^ UINT32_C(0x80000000);
+    case IPU_INT64: return ((const uint64_t *)x)[i] ^ UINT64_C(0x8000000000000000);
+    case IPU_UINT16: return ((const uint16_t *)x)[i];
+    case IPU_UINT32: return ((const uint32_t *)x)[i];
+    case IPU_UINT64: return ((const uint64_t *)x)[i];
+    default: return ((const uint8_t *)x)[i]; /* uint8, bool */
+    }
+}
+
+static int key_bytes(ipu_type type)
+{
+    return type == IPU_HALF || type == IPU_BFLOAT16 ? 4 : (int)ipu_type_size(type);
+}
+
+/* ---- lanes ---- */
+
+typedef struct lanes {
+    int64_t  outer, n, inner, k;
+    ipu_type type;
+    uint64_t flip; /* all ones: the largest first */
+} lanes;
+
+static bool is_descending(const ipu_kernel_call *call)
+{
+    bool is_topk = call->def == &ipu__op_topk.kernel;
+    return ipu__op_int(call, is_topk ? "largest" : "descending") != 0;
+}
+
+static lanes get_lanes(const ipu_kernel_call *call)
+{
+    const ipu_shape *x    = &call->operand[X].shape;
+    int              axis = 0;
+    ipu__op_axis(call, "axis", x->rank, &axis); /* infer has seen it */
+    lanes l = {1, x->dim[axis], 1, call->operand[VALUES].shape.dim[axis], call->operand[X].type, 0};
+    for (int d = 0; d < axis; d++) l.outer *= x->dim[d];
+    for (int d = axis + 1; d < x->rank; d++) l.inner *= x->dim[d];
+    if (is_descending(call)) l.flip = UINT64_MAX >> (64 - 8 * key_bytes(l.type));
+    return l;
+}
+
+static void put(const lanes *l, void *const *operand, int64_t lane, int64_t place, int64_t index)
+{
+    size_t  unit = ipu_type_size(l->type);
+    int64_t o = lane / l->inner, i = lane % l->inner, to = (o * l->k + place) * l->inner + i;
+    memcpy((char *)operand[VALUES] + (size_t)to * unit,
+           (const char *)operand[X] + (size_t)((o * l->n + index) * l->inner + i) * unit, unit);
+    ((int32_t *)operand[INDICES])[to] = (int32_t)index;
+}
+
+static uint64_t lane_key(const lanes *l, const void *x, int64_t lane, int64_t index)
+{
+    int64_t at = (lane / l->inner * l->n + index) * l->inner + lane % l->inner;
+    return key_of(l->type, x, at) ^ l->flip;
+}
+
+/* An element's place is the number of those that come before it. */
+static void sort_ref(const ipu_kernel_call *call, void *const *operand)
+{
+    lanes l = get_lanes(call);
+    for (int64_t lane = 0; lane < l.outer * l.inner; lane++)
+        for (int64_t i = 0; i < l.n; i++) {
+            uint64_t own   = lane_key(&l, operand[X], lane, i);
+            int64_t  place = 0;
+            for (int64_t j = 0; j < l.n; j++) {
+                uint64_t other = lane_key(&l, operand[X], lane, j);
+                place += other < own || (other == own && j < i);
+            }
+            if (place < l.k) put(&l, operand, lane, place, i);
+        }
+}
+
+/* ---- by radix ---- */
+
+typedef struct entry {
+    uint64_t key;
+    int64_t  index;
+} entry;
+
+/* `a`, with `b` to work in; where the result is. */
+static entry *sort_entries(entry *a, entry *b, int64_t n, int bytes)
+{
+    for (int byte = 0; byte < bytes; byte++) {
+        int64_t count[256] = {0}, sum = 0;
+        for (int64_t i = 0; i < n; i++) count[a[i].key >> (8 * byte) & 255]++;
+        if (count[a[0].key >> (8 * byte) & 255] == n) continue; /* all alike */
+        for (int v = 0; v < 256; v++) {
+            int64_t c = count[v];
+            count[v]  = sum;
+            sum += c;
+        }
+        for (int64_t i = 0; i < n; i++) b[count[a[i].key >> (8 * byte) & 255]++] = a[i];
+        entry *t = a;
+        a        = b;
+        b        = t;
+    }
+    return a;
+}
+
+/* Sorted as it grows, equal ones in the order they came; at most k are kept. */
+static int64_t insert(entry *list, int64_t n, int64_t k, entry e)
+{
+    if (n == k && e.key >= list[n - 1].key) return n;
+    int64_t i = n < k ? n : k - 1;
+    for (; i > 0 && list[i - 1].key > e.key; i--) list[i] = list[i - 1];
+    list[i] = e;
+    return n < k ? n + 1 : n;
+}
+
+/* A short list costs its length per insertion, radix some passes over all. */
+static bool is_short(const lanes *l) { return l->k <= 32; }
+
+static size_t sort_scratch(const ipu_kernel_call *call, int n_parts)
+{
+    (void)n_parts;
+    lanes  l = get_lanes(call);
+    double n = is_short(&l) ? (double)l.k : 2 * (double)l.n;
+    return n < 0x1p43 ? (size_t)n * sizeof(entry) : SIZE_MAX;
+}
+
+static ipu_status sort_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+                           int part, int n_parts)
+{
+    (void)state;
+    lanes        l    = get_lanes(call);
+    ipu_interval mine = ipu__op_part(l.outer * l.inner, 1, part, n_parts);
+    entry       *a = scratch, *sorted = a;
+    for (int64_t lane = mine.begin; lane < mine.end && l.k > 0; lane++) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < l.n; i++) {
+            entry e = {lane_key(&l, operand[X], lane, i), i};
+            if (is_short(&l))
+                n = insert(a, n, l.k, e);
+            else
+                a[n++] = e;
+        }
+        if (!is_short(&l)) sorted = sort_entries(a, a + l.n, l.n, key_bytes(l.type));
+        for (int64_t place = 0; place < l.k; place++) put(&l, operand, lane, place, sorted[place].index);
+    }
+    return IPU_OK;
+}
+
+/* ---- records ---- */
+
+static ipu_status check_extent(const ipu_kernel_call *call, int *axis)
+{
+    const ipu_shape *x = &call->operand[X].shape;
+    IPU_TRY(ipu__op_axis(call, "axis", x->rank, axis));
+    if (x->dim[*axis] <= INT32_MAX) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "%s: dimension %d of %s: expected fewer than 2^31 elements",
+                     call->def->name, *axis, ipu__shape_str(x));
+}
+
+static ipu_status sort_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    int axis;
+    IPU_TRY(check_extent(call, &axis));
+    out[0] = call->operand[X];
+    out[1] = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    return IPU_OK;
+}
+
+static ipu_status topk_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    int     axis;
+    int64_t k = ipu__op_int(call, "k");
+    IPU_TRY(check_extent(call, &axis));
+    out[0] = call->operand[X];
+    if (k < 0 || k > out[0].shape.dim[axis])
+        return ipu__fail(IPU_INVALID, "topk: k = %lld: expected 0 to %lld, dimension %d of %s", (long long)k,
+                         (long long)out[0].shape.dim[axis], axis, ipu__shape_str(&out[0].shape));
+    out[0].shape.dim[axis] = k;
+    out[1]                 = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    return IPU_OK;
+}
+
+static void sort_grad(ipu__gradient *g)
+{
+    const ipu_kernel_value *x = &g->call->operand[X];
+    if (!ipu__has(g->d_out[0])) return;
+    ipu_value zeros = ipu_expand(g->b, ipu_constant_value(g->b, x->type, IPU_SCALAR, 0), x->shape);
+    g->d_in[X] = ipu_scatter_elements(g->b, zeros, g->out[1], g->d_out[0], (int)ipu__op_int(g->call, "axis"),
+                                      IPU_SCATTER_SET);
+}
+
+static double sort_work(const ipu_kernel_call *call)
+{
+    return 8 * (double)ipu__op_n_elements(&call->operand[X].shape);
+}
+
+static ipu_status sort_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+{
+    lanes        l      = get_lanes(call);
+    int64_t      n      = ipu__op_n_elements(&call->operand[X].shape);
+    double       levels = l.k > 1 ? ceil(log2((double)l.k)) + 1 : 1;
+    ipu__op_loop loop   = {29, 1, 8 * levels};
+    IPU_TRY(ipu__op_plan_loop(&loop, n, 2, target, out));
+    if (n > 0) {
+        double bytes        = (double)n / (double)out->n_tiles * (double)(ipu_type_size(l.type) + 4) * levels;
+        out->bytes_received = out->bytes_sent = ipu__op_count(bytes);
+    }
+    out->basis = "our estimate: a merge sort, 8 cycles per element and level, all elements exchanged at each";
+    return IPU_OK;
+}
+
+static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"), IPU__OUTPUT("indices")};
+
+static const ipu_kernel_impl impls[] = {
+    {.name = "radix", .fits = ipu__op_fits_always, .scratch_bytes = sort_scratch, .run = sort_run}};
+
+#define KERNEL(op)                                                                                   \
+    {                                                                                                \
+        .name = #op, .operands = operands, .n_operands = 3, .check = ipu__op_check, .ref = sort_ref, \
+        .work = sort_work, .plan = sort_plan, .implementations = impls, .n_implementations = 1       \
+    }
+
+static const ipu_op_attribute sort_attributes[] = {
+    {.name      = "axis",
+     .kind      = IPU_ATTRIBUTE_INT,
+     .otherwise = -1,
+     .meaning   = "dimension to sort; left out: the last"},
+    {.name = "descending", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the largest first"},
+};
+
+static const char *const sort_samples[] = {"float[3,7]",
+                                           "float[5,3,2]; axis=0 descending=1",
+                                           "float[2,40,3]; axis=1",
+                                           "int32[3,50]; descending=1",
+                                           "int64[2,40]{-3,3}",
+                                           "float[0,4]",
+                                           "float[4,0]",
+                                           "float[33,401]; axis=0",
+                                           NULL};
+
+const ipu_op_def ipu__op_sort = {
+    .kernel       = KERNEL(sort),
+    .n_in         = 1,
+    .family       = "sort",
+    .summary      = "elements along an axis in order, and where they were",
+    .attributes   = sort_attributes,
+    .n_attributes = 2,
+    .infer        = sort_infer,
+    .grad         = sort_grad,
+    .samples      = sort_samples,
+};
+
+static const ipu_op_attribute topk_attributes[] = {
+    {.name      = "axis",
+     .kind      = IPU_ATTRIBUTE_INT,
+     .otherwise = -1,
+     .meaning   = "dimension to look along; left out: the last"},
+    {.name = "k", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "how many"},
+    {.name = "largest", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "0: the smallest"},
+};
+
+static const char *const topk_samples[] = {"float[3,7]; k=2",     "float[5,3,2]; axis=0 k=3 largest=0",
+                                           "float[2,60]; k=45",   "int32[3,50]; k=1",
+                                           "float[3,4]; k=0",     "float[0,4]; k=2",
+                                           "float[30,1000]; k=5", NULL};
+
+const ipu_op_def ipu__op_topk = {
+    .kernel       = KERNEL(topk),
+    .n_in         = 1,
+    .family       = "sort",
+    .summary      = "the k largest or smallest elements along an axis, and where they were",
+    .attributes   = topk_attributes,
+    .n_attributes = 3,
+    .infer        = topk_infer,
+    .grad         = sort_grad,
+    .samples      = topk_samples,
+};
+
+/* ---- functions ---- */
+
+ipu_value ipu_sort(ipu_builder *b, ipu_value x, int axis, bool descending, ipu_value *indices)
+{
+    ipu_value out[2];
+    ipu_emit(b, "sort",
+             IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis), IPU_INT_ATTRIBUTE("descending", descending)), &x, 1,
+             out, 2);
+    if (indices) *indices = out[1];
+    return out[0];
+}
+
+ipu_value ipu_argsort(ipu_builder *b, ipu_value x, int axis, bool descending)
+{
+    ipu_value indices;
+    ipu_sort(b, x, axis, descending, &indices);
+    return indices;
+}
+
+ipu_value ipu_topk(ipu_builder *b, ipu_value x, int64_t k, int axis, bool largest, ipu_value *indices)
+{
+    ipu_value out[2];
+    ipu_emit(b, "topk",
+             IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis), IPU_INT_ATTRIBUTE("k", k),
+                       IPU_INT_ATTRIBUTE("largest", largest)),
+             &x, 1, out, 2);
+    if (indices) *indices = out[1];
+    return out[0];
+}
