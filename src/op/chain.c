@@ -46,8 +46,8 @@ struct ipu__chain {
     int64_t    dim[IPU_MAX_RANK]; /* of the results, merged where no operand tells them apart */
     double     work;
     operand    operand[IPU__CHAIN_MAX_IN];
-    step       step[IPU__CHAIN_MAX_STEPS];
     late_store late[IPU__CHAIN_MAX_OUT];
+    step       step[]; /* n_steps */
 };
 
 /* ---- where operands lie ---- */
@@ -208,7 +208,7 @@ static ipu_status make(ipu__chain_code *code, const ipu_kernel_value *in, ipu__c
     ipu_shape shape;
     *out = NULL;
     IPU_TRY(ipu__chain_types(code, in, &shape));
-    ipu__chain *chain = ipu__alloc_zeroed(sizeof *chain);
+    ipu__chain *chain = ipu__alloc_zeroed(sizeof *chain + (size_t)code->n_steps * sizeof(step));
     if (!chain) return ipu__fail_memory();
     set_operands(chain, code, in, &shape);
     set_steps(chain, code, in);

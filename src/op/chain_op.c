@@ -29,7 +29,7 @@ static void ref_element(const ipu_kernel_call *call, const ipu__chain_code *code
     for (int k = 0; k < code->n_steps; k++) {
         const ipu__chain_step *step = &code->step[k];
         const void            *in[IPU__MAX_ELEMENT_INPUTS];
-        ipu_type               types[IPU__MAX_ELEMENT_INPUTS];
+        ipu_type               types[IPU__MAX_ELEMENT_INPUTS] = {0};
         for (int i = 0; i < step->n_in; i++) {
             in[i]    = value[step->in[i]];
             types[i] = ipu__chain_type(code, call->operand, step->in[i]);

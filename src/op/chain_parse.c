@@ -176,8 +176,8 @@ static ipu_status read_out(reader *r)
 
 ipu_status ipu__chain_parse(const char *text, int n_in, ipu__chain_code *out)
 {
-    reader r = {text, text, n_in < IPU__CHAIN_MAX_IN ? n_in : IPU__CHAIN_MAX_IN, out};
     *out     = (ipu__chain_code){0};
+    reader r = {text, text, n_in < IPU__CHAIN_MAX_IN ? n_in : IPU__CHAIN_MAX_IN, out};
     for (;;) {
         word name = take_word(&r);
         if (is(name, "out")) return read_out(&r);

@@ -121,7 +121,7 @@ static void cast_one(ipu_type from, const wide *v, ipu_type to, void *out)
 void ipu__element_one(int element, const ipu_type *types, int n_in, const double *parameters,
                       const void *const *in, ipu_type type, void *out)
 {
-    wide        v[IPU__MAX_ELEMENT_INPUTS], result = {0};
+    wide        v[IPU__MAX_ELEMENT_INPUTS] = {0}, result = {0};
     const void *at[IPU__MAX_ELEMENT_INPUTS] = {&v[0], &v[1], &v[2]};
     for (int i = 0; i < n_in; i++) v[i] = load(types[i], in[i]);
     if (element == IPU__ELEMENT_cast) {
@@ -142,7 +142,7 @@ void ipu__element_ref(const ipu_kernel_call *call, void *const *operand)
     ipu__element_parameters(call, parameters);
     for (int64_t i = 0; i < n; i++) {
         const void *in[IPU__MAX_ELEMENT_INPUTS];
-        ipu_type    types[IPU__MAX_ELEMENT_INPUTS];
+        ipu_type    types[IPU__MAX_ELEMENT_INPUTS] = {0};
         for (int k = 0; k < n_in; k++) {
             const ipu_kernel_value *x = &call->operand[k];
             types[k]                  = x->type;
