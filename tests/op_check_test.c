@@ -206,7 +206,7 @@ static void samples_are_read_as_they_are_written(void **unused)
     assert_int_equal(s.attributes[0].i, 1);
     static const char *const wrong[] = {"float[3,4]", "float[3,4], float[4,", "float[3], real[3]",
                                         "float[3], float[3]; a",
-                                        "float[3], float[3], float[3], float[3], float[3]"};
+                                        "float[3], float[3], float[3], float[3], float[3], float[3], float[3]"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (sample_parse(&s, op, wrong[i], error)) fail_msg("\"%s\" was taken", wrong[i]);
 }
