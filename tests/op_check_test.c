@@ -205,10 +205,11 @@ static void samples_are_read_as_they_are_written(void **unused)
     assert_int_equal(s.call.n_attributes, 2);
     assert_int_equal(s.attributes[0].i, 1);
     static const char *const wrong[] = {"float[3,4]", "float[3,4], float[4,", "float[3], real[3]",
-                                        "float[3], float[3]; a",
-                                        "float[3], float[3], float[3], float[3], float[3], float[3], float[3]"};
+                                        "float[3], float[3]; a"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (sample_parse(&s, op, wrong[i], error)) fail_msg("\"%s\" was taken", wrong[i]);
+    ipu_op_def twice = make_twice();
+    assert_false(sample_parse(&s, &twice, "float[3], float[3]", error)); /* one too many */
 }
 
 int main(void)
