@@ -139,11 +139,12 @@ void ipu_nn_train(ipu_model *m, ipu_value loss, ipu_nn_optimizer optimizer)
         return;
     }
     size_t     n = m->parameters.n;
-    ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w), *dw = w + n + 1;
+    ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
     if (!w) {
         ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
         return;
     }
+    ipu_value *dw = w + n + 1;
     for (size_t i = 0; i < n; i++) w[i] = ipu_model_parameter_at(m, i);
     ipu_model_gradients(m, loss, w, n, &(ipu_gradient_options){.allow_unused = true}, dw);
     trainer t = {.m = m, .how = &optimizer};

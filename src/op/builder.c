@@ -341,7 +341,7 @@ static void emit(ipu_builder *b, const ipu_op_def *op, ipu_kernel_call *call, co
 void ipu_emit(ipu_builder *b, const char *name, const ipu_attribute *attributes, size_t n_attributes,
               const ipu_value *in, size_t n_in, ipu_value *out, size_t n_out)
 {
-    ipu_value all_in[IPU__MAX_OPERANDS], all_out[IPU__MAX_OPERANDS];
+    ipu_value all_in[IPU__MAX_OPERANDS] = {{NULL, 0}}, all_out[IPU__MAX_OPERANDS];
     for (size_t i = 0; i < n_out; i++) out[i] = (ipu_value){b, 0};
     if (b->status != IPU_OK) return;
     const ipu_op_def *op = find(b, name);

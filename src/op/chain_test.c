@@ -185,7 +185,8 @@ static void check_results(const random_chain *c, const value *found)
         for (int64_t k = 0; k < n; k++) {
             int64_t from = ipu__element_source(&found[i].is.shape, &one->is.shape, k);
             if (memcmp((char *)found[i].data + (size_t)k * size, (char *)one->data + (size_t)from * size,
-                       size))
+                       size)
+                != 0)
                 fail_msg("result %d, element %lld of: %s", i, (long long)k, c->text);
         }
         check_end(&found[i]);

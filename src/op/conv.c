@@ -338,10 +338,8 @@ static const char *const conv_samples[] = {
     "float[3,1,20,20], float[5,1,3,3], float[5]",
     "float[3,32,9,9], float[32,1,3,3], none; padding=[1,1] groups=32",
     /* positive, so that rounding before the epilogue is not blown up by cancellation */
-    "float[2,4,20,20]{0,1}, float[4,1,3,3]{0,1}, none, float[2,4,18,18]{0.1,1}; groups=4 epilogue=\"add a0 a1; relu t0; "
-    "out t1\"",
-    "float[40,3,6,6]{0,1}, float[8,3,3,3]{0,1}, float[8]{0.1,1}, float[40,8,4,4]{0.1,1}; epilogue=\"add a0 a1; relu t0; "
-    "out t1\"",
+    "float[2,4,20,20]{0,1}, float[4,1,3,3]{0,1}, none, float[2,4,18,18]{0.1,1}; groups=4 epilogue=\"add a0 a1; relu t0; out t1\"",
+    "float[40,3,6,6]{0,1}, float[8,3,3,3]{0,1}, float[8]{0.1,1}, float[40,8,4,4]{0.1,1}; epilogue=\"add a0 a1; relu t0; out t1\"",
     "float[1,3,30,30]{0,0.1}, float[8,3,3,3]{0,1}, none, float[8,1,1]{0.1,1}; epilogue=\"mul a0 a1; tanh t0; out t1\"",
     NULL,
 };

@@ -58,11 +58,11 @@ static void look(const ipu__columns *s, walk *w)
     w->x                    = inside ? (x0 * c->x[1] + x1) * c->x[2] : -1;
 }
 
-static walk begin_walk(const ipu__columns *s, float *plane)
+static void begin_walk(const ipu__columns *s, float *plane, walk *w)
 {
-    walk w = {.plane = plane};
-    look(s, &w);
-    return w;
+    *w       = (walk){0};
+    w->plane = plane;
+    look(s, w);
 }
 
 static bool advance(int64_t *i, int64_t n)
@@ -143,7 +143,8 @@ void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *
             stage_box(s, (const float *)from, planes + channel * s->plane);
             continue;
         }
-        walk w = begin_walk(s, planes + channel * s->plane);
+        walk w;
+        begin_walk(s, planes + channel * s->plane, &w);
         do {
             if (w.x < 0)
                 memset(w.plane, 0, (size_t)s->pitch[2] * sizeof *w.plane);
@@ -182,7 +183,8 @@ void ipu__columns_unstage(const ipu__columns *s, float *planes, int64_t n, void 
     int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
     if (!reaches_all(s)) memset(x, 0, (size_t)(n * volume * bytes));
     for (int64_t channel = 0; channel < n; channel++) {
-        walk w = begin_walk(s, planes + channel * s->plane);
+        walk w;
+        begin_walk(s, planes + channel * s->plane, &w);
         do
             if (w.x >= 0) unstage_row(s, &w, (char *)x + (channel * volume + w.x) * bytes);
         while (walk_on(s, &w));

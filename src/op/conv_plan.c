@@ -170,9 +170,9 @@ static void try_split(const unit *u, const problem *p, double channel_parts, dou
 
 static void search(const unit *u, const problem *p, split *best)
 {
-    for (double in = 1; in <= fmin(p->n_tiles, p->inputs); in *= 2)
-        for (double out = 1; out <= fmin(p->n_tiles / in, p->channels); out *= 2)
-            try_split(u, p, out, in, best);
+    for (int64_t in = 1; (double)in <= fmin(p->n_tiles, p->inputs); in *= 2)
+        for (int64_t out = 1; (double)out <= fmin(p->n_tiles / (double)in, p->channels); out *= 2)
+            try_split(u, p, (double)out, (double)in, best);
 }
 
 static ipu_status get_unit(ipu_type type, const ipu_target *target, unit *u)

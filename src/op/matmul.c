@@ -348,8 +348,7 @@ static const char *const samples[] = {
     "int32[7,8], int32[8,9]",
     "int64[7,8], int64[8,9]",
     /* positive, so that rounding before the epilogue is not blown up by cancellation */
-    "float[2,300,20]{0.1,1}, float[20,300]{0.1,1}, float[300,300]{0.1,1}, float[]{1,2}; epilogue=\"mul a0 a2; add t0 a1; "
-    "out t1\"",
+    "float[2,300,20]{0.1,1}, float[20,300]{0.1,1}, float[300,300]{0.1,1}, float[]{1,2}; epilogue=\"mul a0 a2; add t0 a1; out t1\"",
     "float[2,20]{0,0.1}, float[400,20]{0,1}, float[400]{0.1,1}; transpose_b=1 epilogue=\"add a0 a1; relu t0; out t1\"",
     "float[40,20]{0,0.1}, float[400,20]{0,1}, float[400]{0.1,1}; transpose_b=1 epilogue=\"add a0 a1; tanh t0; out t1\"",
     "float[30,0], float[0,70], float[70]; epilogue=\"add a0 a1; out t0\"",

@@ -42,7 +42,7 @@ static ipu_value emit_one(ipu_builder *b, const stack *s, ipu_value x, int i, bo
 static ipu_value emit_all(ipu_builder *b, const stack *s, ipu_value x, ipu_value *h, ipu_value *c)
 {
     for (int layer = 0, i = 0; layer < s->n_layers; layer++) {
-        ipu_value y[2];
+        ipu_value y[2] = {{b, 0}, {b, 0}};
         for (int d = 0; d < s->n_directions; d++, i++) y[d] = emit_one(b, s, x, i, d == 1, h, c);
         x = s->n_directions == 2 ? ipu_concat(b, y, 2, 2) : y[0];
         if (s->options.dropout != 0 && layer < s->n_layers - 1)

@@ -164,8 +164,9 @@ static bool read_attribute(reader *r, sample *s)
 
 bool sample_parse(sample *s, const ipu_op_def *op, const char *text, char error[SAMPLE_ERROR])
 {
-    reader r = {text, error};
+    reader r = {.at = text};
     int    n = 0;
+    r.error  = error;
     *s       = (sample){.op = op, .text = text, .call = {.def = &op->kernel, .n_operands = op->n_in}};
     s->call.attributes = s->attributes;
     for (int i = 0; i < op->n_in; i++) s->call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
