@@ -97,8 +97,8 @@ static ipu_status compute(ipu__folding *f, const ipu__model_op *op, const ipu_ke
 
 static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu_kernel_call *call)
 {
-    ipu_model *m = f->m;
-    void      *operand[IPU__MAX_OPERANDS];
+    ipu_model *m                          = f->m;
+    void      *operand[IPU__MAX_OPERANDS] = {NULL};
     for (uint32_t i = 0; i < op->n_in; i++) operand[i] = (void *)(uintptr_t)m->values.at[op->in[i]].data;
     for (int i = (int)op->n_in; i < call->n_operands; i++) {
         const ipu_kernel_value *v     = &call->operand[i];

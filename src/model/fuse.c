@@ -42,7 +42,7 @@ typedef struct fusing {
 
 static uint32_t root_of(const fusing *f, uint32_t at)
 {
-    while (f->groups.at[at].joined) at = f->groups.at[at].joined - 1;
+    while (f->groups.at && f->groups.at[at].joined) at = f->groups.at[at].joined - 1;
     return at;
 }
 
@@ -133,7 +133,7 @@ static void seal_inputs(fusing *f, const ipu__model_op *op, uint32_t except)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
         uint32_t at = group_of(f, op->in[i]);
-        if (at && at != except) f->groups.at[at - 1].sealed = true;
+        if (at && at != except && f->groups.at) f->groups.at[at - 1].sealed = true;
     }
 }
 
@@ -178,7 +178,7 @@ static bool meet_op(fusing *f, uint32_t id)
     if (n > 0 && combine(f, op, list, n, &g)) return join(f, id, list, n, &g);
     if (n > 1 && combine(f, op, list, 1, &g)) return join(f, id, list, 1, &g);
     n = find_groups(f, op, true, list);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && f->groups.at; i++) {
         if (!may_join_late(f, op, list[i]) || !combine(f, op, &list[i], 1, &g)) continue;
         g.place  = f->groups.at[list[i]].place;
         g.sealed = true;
@@ -327,7 +327,7 @@ static ipu_status rewrite_block(fusing *f, uint32_t block, uint32_t *next_member
     for (size_t i = 0; i < f->m->blocks.at[block].order.n; i++) {
         uint32_t id    = f->m->blocks.at[block].order.at[i];
         uint32_t at    = f->group[id] ? root_of(f, f->group[id] - 1) : 0;
-        bool     alone = !f->group[id] || f->groups.at[at].n_ops == 1;
+        bool     alone = !f->group[id] || !f->groups.at || f->groups.at[at].n_ops == 1;
         if (f->m->ops.at[id].dead) continue;
         if (alone) {
             ipu__rename_inputs(&f->renames, &f->m->ops.at[id]);

@@ -38,10 +38,10 @@ static void add_weights(const cell *c, int layer, int direction, ipu_value *out)
 /* All weights in PyTorch's order; NULL: there is an error. Owned: ipu__free. */
 static ipu_value *make_weights(const cell *c, size_t *n)
 {
-    int        n_layers     = c->options->n_layers > 0 ? c->options->n_layers : 1;
-    int        n_directions = c->options->bidirectional ? 2 : 1;
-    ipu_value *weights      = ipu__alloc((size_t)(4 * n_layers * n_directions) * sizeof *weights);
-    *n                      = (size_t)(4 * n_layers * n_directions);
+    int n_layers       = c->options->n_layers > 0 ? c->options->n_layers : 1;
+    int n_directions   = c->options->bidirectional ? 2 : 1;
+    *n                 = 4 * (size_t)n_layers * (size_t)n_directions;
+    ipu_value *weights = ipu__alloc(*n * sizeof *weights);
     if (!weights) {
         ipu__builder_fail(&c->m->base, IPU_OUT_OF_MEMORY, "out of memory");
         return NULL;

@@ -187,7 +187,7 @@ bool ipu__parse_op(ipu__model_parser *p, ipu__position at, const char *name, int
 
 /* ---- branches and loops ---- */
 
-static bool open(ipu__model_parser *p, ipu__position at, ipu__at where)
+static bool open_block(ipu__model_parser *p, ipu__position at, ipu__at where)
 {
     ipu__parse_here(&p->base, at, where);
     return ++p->depth <= IPU__MAX_DEPTH
@@ -196,7 +196,7 @@ static bool open(ipu__model_parser *p, ipu__position at, ipu__at where)
 
 bool ipu__parse_if(ipu__model_parser *p, ipu__position at, ipu_value condition, ipu__at where)
 {
-    if (!open(p, at, where)) return false;
+    if (!open_block(p, at, where)) return false;
     ipu_model_if(p->m, condition);
     return built(p, at);
 }
@@ -215,7 +215,7 @@ bool ipu__parse_for(ipu__model_parser *p, ipu__position at, int64_t most, bool h
     ipu_value  index;
     ipu_value *inside = ipu__arena_alloc(&p->base.arena, (n + 1) * sizeof *inside);
     if (!inside) return ipu__parse_memory(&p->base);
-    if (!open(p, at, where)) return false;
+    if (!open_block(p, at, where)) return false;
     ipu_model_loop(p->m, most, first, p->values.at, n, inside, &index);
     if (!built(p, at)) return false;
     if (has_index) inside[n] = index;
