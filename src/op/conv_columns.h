@@ -55,7 +55,8 @@ typedef struct ipu__columns_loops {
     /* x[tap[t] + j] += w[t] * y[j] */
     void (*spread_taps)(float *x, const int64_t *tap, const float *w, int64_t n_taps, const float *y,
                         int64_t n);
-    float (*dot)(const float *a, const float *b, int64_t n);
+    /* lane[t][i % 16] += x[tap[t] + i] * y[i] */
+    void (*dots)(const float *x, const int64_t *tap, int64_t n_taps, const float *y, int64_t n, float *lane);
 } ipu__columns_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__columns_loops, ipu__columns_loops_at)

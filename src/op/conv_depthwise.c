@@ -47,13 +47,16 @@ typedef struct room {
     int64_t flat, taps, n;
 } room;
 
+/* A weight's gradient is summed in lanes, which are added up at the end. */
+enum { LANES = 16 };
+
 static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 
 static room get_room(const ipu__columns *s)
 {
     room r = {.flat = line_up(s->plane)};
     r.taps = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
-    r.n    = r.taps + line_up(s->n_taps);
+    r.n    = r.taps + LANES * s->n_taps;
     return r;
 }
 
@@ -229,6 +232,17 @@ ipu_status ipu__conv_depthwise_input_grad_run(const ipu_kernel_call *call, void 
     return IPU_OK;
 }
 
+/* Lanes of each tap to one number, in place. */
+static void add_lanes(float *taps, int64_t n_taps)
+{
+    for (int64_t t = 0; t < n_taps; t++) {
+        float *lane = taps + LANES * t;
+        for (int width = LANES / 2; width > 0; width /= 2)
+            for (int l = 0; l < width; l++) lane[l] += lane[l + width];
+        taps[t] = lane[0];
+    }
+}
+
 ipu_status ipu__conv_depthwise_weight_grad_run(const ipu_kernel_call *call, void *prepared,
                                                void *const *operand, void *scratch, int part, int n_parts)
 {
@@ -238,15 +252,16 @@ ipu_status ipu__conv_depthwise_weight_grad_run(const ipu_kernel_call *call, void
     int64_t             m = s->c.out, volume = ipu__conv_volume(s->c.x), channels = s->c.groups * m;
     ipu_interval        range = ipu__op_part(channels, 1, part, n_parts);
     for (int64_t o = range.begin; o < range.end; o++) {
-        memset(j.taps, 0, (size_t)s->n_taps * sizeof *j.taps);
+        memset(j.taps, 0, (size_t)(LANES * s->n_taps) * sizeof *j.taps);
         for (int64_t i = 0; i < s->c.n; i++) {
             int64_t      plane = i * s->c.groups + o / m;
             const float *x     = get_plane(&j, (const char *)operand[IPU__CONV_WEIGHT_GRAD_X]
                                                    + plane * volume * j.bytes);
             uncrop(&j, (const char *)operand[IPU__CONV_WEIGHT_GRAD_DY]
                            + (i * channels + o) * s->n_outputs * j.bytes);
-            for (int64_t t = 0; t < s->n_taps; t++) j.taps[t] += j.loops->dot(x + s->tap[t], j.flat, s->flat);
+            j.loops->dots(x, s->tap, s->n_taps, j.flat, s->flat, j.taps);
         }
+        add_lanes(j.taps, s->n_taps);
         ipu__from_floats(s->type, j.taps,
                          (char *)operand[IPU__CONV_WEIGHT_GRAD_OUT] + o * s->n_taps * j.bytes, s->n_taps);
     }

@@ -86,10 +86,38 @@ typedef float few_lanes __attribute__((vector_size(16), aligned(4), may_alias));
         *(vector *)(y + at) = sum;                                                             \
     }
 
+/* Four rows at a time: their sums do not wait for one another, and a weight is loaded once for all. */
+static int64_t sum_rows(const float *restrict x, int64_t pitch, const int64_t *tap, const float *w,
+                        int64_t n_taps, float bias, float *restrict y, int64_t n_rows, int64_t n_columns)
+{
+    int64_t r = 0;
+    for (; r + 4 <= n_rows; r += 4, x += 4 * pitch, y += 4 * n_columns)
+        for (int64_t i = 0; i < n_columns; i += 16) {
+            int64_t at = i + 16 <= n_columns ? i : n_columns - 16;
+            lanes   a = (lanes){0} + bias, b = a, c = a, d = a;
+            for (int64_t t = 0; t < n_taps; t++) {
+                const float *from   = x + tap[t] + at;
+                lanes        factor = (lanes){0} + w[t];
+                a += factor * LOAD(from);
+                b += factor * LOAD(from + pitch);
+                c += factor * LOAD(from + 2 * pitch);
+                d += factor * LOAD(from + 3 * pitch);
+            }
+            STORE(y + at)                 = a;
+            STORE(y + n_columns + at)     = b;
+            STORE(y + 2 * n_columns + at) = c;
+            STORE(y + 3 * n_columns + at) = d;
+        }
+    return r;
+}
+
 static void sum_taps(const float *restrict x, int64_t pitch, const int64_t *tap, const float *w,
                      int64_t n_taps, float bias, float *restrict y, int64_t n_rows, int64_t n_columns)
 {
-    for (int64_t r = 0; r < n_rows; r++, x += pitch, y += n_columns) {
+    int64_t done = n_columns >= 16 ? sum_rows(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns) : 0;
+    x += done * pitch;
+    y += done * n_columns;
+    for (int64_t r = done; r < n_rows; r++, x += pitch, y += n_columns) {
         if (n_columns >= 16) {
             SUM_ROW(lanes, 16)
         } else if (n_columns >= 4) {
@@ -114,20 +142,33 @@ static void spread_taps(float *restrict x, const int64_t *tap, const float *w, i
     }
 }
 
-static float dot(const float *restrict a, const float *restrict b, int64_t n)
+/* N taps at once: what they are multiplied with is loaded once for all. */
+#define DOTS(N)                                                                                          \
+    static void dots##N(const float *restrict x, const int64_t *tap, const float *restrict y, int64_t n, \
+                        float *restrict lane)                                                            \
+    {                                                                                                    \
+        lanes   s[N];                                                                                    \
+        int64_t i = 0;                                                                                   \
+        for (int t = 0; t < (N); t++) s[t] = LOAD(lane + 16 * t);                                        \
+        for (; i + 16 <= n; i += 16) {                                                                   \
+            lanes v = LOAD(y + i);                                                                       \
+            for (int t = 0; t < (N); t++) s[t] += LOAD(x + tap[t] + i) * v;                              \
+        }                                                                                                \
+        for (int t = 0; t < (N); t++) STORE(lane + 16 * t) = s[t];                                       \
+        for (int l = 0; i < n; i++, l++)                                                                 \
+            for (int t = 0; t < (N); t++) lane[16 * t + l] += x[tap[t] + i] * y[i];                      \
+    }
+DOTS(9)
+DOTS(3)
+DOTS(1)
+
+static void dots(const float *x, const int64_t *tap, int64_t n_taps, const float *y, int64_t n, float *lane)
 {
-    float   sum[16], rest = 0;
-    lanes   s[4] = {{0}, {0}, {0}, {0}};
-    int64_t i    = 0;
-    for (; i + 64 <= n; i += 64)
-        for (int l = 0; l < 4; l++) s[l] += LOAD(a + i + 16 * l) * LOAD(b + i + 16 * l);
-    for (; i + 16 <= n; i += 16) s[0] += LOAD(a + i) * LOAD(b + i);
-    for (; i < n; i++) rest += a[i] * b[i];
-    STORE(sum) = (s[0] + s[1]) + (s[2] + s[3]);
-    for (int width = 8; width > 0; width /= 2)
-        for (int l = 0; l < width; l++) sum[l] += sum[l + width];
-    return sum[0] + rest;
+    int64_t t = 0;
+    for (; t + 9 <= n_taps; t += 9) dots9(x, tap + t, y, n, lane + 16 * t);
+    for (; t + 3 <= n_taps; t += 3) dots3(x, tap + t, y, n, lane + 16 * t);
+    for (; t < n_taps; t++) dots1(x, tap + t, y, n, lane + 16 * t);
 }
 
 const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows,
-                                                             sum_taps, spread_taps, dot};
+                                                             sum_taps, spread_taps, dots};
