@@ -96,7 +96,8 @@ static void report(const char *name, double work, contender *c, result *out)
     if (out->worst_half == 0 || half < out->worst_half) out->worst_half = half;
 }
 
-static void measure(const char *name, ipu_kernel_call *call, peer *dnnl, xsmm_peer *xsmm, result *out)
+/* dnnl[i] was made for i + 1 threads: oneDNN shares out work when a primitive is made. */
+static void measure(const char *name, ipu_kernel_call *call, peer dnnl[2], xsmm_peer *xsmm, result *out)
 {
     double  work  = call->def->work(call);
     int64_t calls = (int64_t)(2e7 / work) + 1; /* so that starting a run does not count */
@@ -109,7 +110,7 @@ static void measure(const char *name, ipu_kernel_call *call, peer *dnnl, xsmm_pe
     contender c[N_CONTENDERS] = {
         [OURS_1] = {run_ours, &mine[0], calls, 0, 0}, [OURS_2] = {run_ours, &mine[1], calls, 0, 0},
         [HALF_1] = {run_ours, &mine[2], calls, 0, 0}, [HALF_2] = {run_ours, &mine[3], calls, 0, 0},
-        [DNNL_1] = {peer_run, dnnl, 1, 1, 0},         [DNNL_2] = {peer_run, dnnl, 1, 2, 0}};
+        [DNNL_1] = {peer_run, &dnnl[0], 1, 1, 0},     [DNNL_2] = {peer_run, &dnnl[1], 1, 2, 0}};
     if (xsmm && xsmm->fn) c[XSMM_1] = (contender){xsmm_peer_run, xsmm, 1, 0, 0};
     race(c, N_CONTENDERS, 0.008);
     report(name, work, c, out);
@@ -159,12 +160,15 @@ static void bench_product(const product *p, result *out)
     call.operand[1].shape = p->transpose_b ? IPU_SHAPE(p->batch, p->n, p->k)
                                            : IPU_SHAPE(p->batch, p->k, p->n);
     BENCH_CHECK(ipu__op_matmul.infer(&call, &call.operand[call.n_operands - 1]));
-    peer      dnnl;
+    peer      dnnl[2];
     xsmm_peer xsmm;
-    peer_matmul(&dnnl, p->batch, p->m, p->n, p->k, p->transpose_b);
+    for (int i = 0; i < 2; i++) {
+        omp_set_num_threads(i + 1);
+        peer_matmul(&dnnl[i], p->batch, p->m, p->n, p->k, p->transpose_b);
+    }
     xsmm_peer_make(&xsmm, p->batch, p->m, p->n, p->k);
-    measure(p->name, &call, &dnnl, p->transpose_b ? NULL : &xsmm, out);
-    peer_end(&dnnl);
+    measure(p->name, &call, dnnl, p->transpose_b ? NULL : &xsmm, out);
+    for (int i = 0; i < 2; i++) peer_end(&dnnl[i]);
     xsmm_peer_end(&xsmm);
 }
 
@@ -218,12 +222,15 @@ static void bench_kernel(const layer *l, ipu__conv_kind kind, result *out)
     call.operand[1].shape = kind == IPU__CONV_WEIGHT_GRAD ? y : w;
     BENCH_CHECK(ops[kind]->infer(&call, &call.operand[call.n_operands - 1]));
     ipu__conv c = ipu__conv_get(&call);
-    peer      dnnl;
+    peer      dnnl[2];
     char     *row = name[l - layers][kind];
     snprintf(row, sizeof name[0][0], "%s%s", l->name, names[kind]);
-    peer_conv(&dnnl, &c);
-    measure(row, &call, &dnnl, NULL, out);
-    peer_end(&dnnl);
+    for (int i = 0; i < 2; i++) {
+        omp_set_num_threads(i + 1);
+        peer_conv(&dnnl[i], &c);
+    }
+    measure(row, &call, dnnl, NULL, out);
+    for (int i = 0; i < 2; i++) peer_end(&dnnl[i]);
 }
 
 int main(int argc, char **argv)
