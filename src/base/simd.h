@@ -35,6 +35,14 @@ enum {
     IPU__SIMD_AVX512 = IPU__SIMD_AVX2 | IPU__CPU_AVX512F | IPU__CPU_AVX512BW | IPU__CPU_AVX512VL
 };
 
+/* Before a loop whose turns do not depend on each other, though arrays may be the same memory, element on
+ * element. */
+#if defined(__clang__)
+#define IPU__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define IPU__INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 static inline _Bool ipu__simd_has(unsigned features) { return (ipu__cpu_features() & features) == features; }
 
 #endif

@@ -3,33 +3,11 @@
  * Sums and maxima go to 32 lanes, which are then taken together in order.
  */
 #include <math.h>
-#include <string.h>
 
 #include "op/attention.h"
+#include "op/exp.h"
 
 enum { LANES = 32 };
-
-/* e^x for x up to 87, to 2 ulp: Cody and Waite's reduction, the series up to x^7 / 7!; 0 below e^-87. */
-static inline float exp_of(float x)
-{
-    const float least = -87, shift = 0x1.8p23f;
-    float       z = x < least ? least : x; /* NaN stays */
-    float       t = z * 0x1.715476p0f + shift, n = t - shift;
-    float       r = (z - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
-    float       p = 1.f / 5040;
-    p             = p * r + 1.f / 720;
-    p             = p * r + 1.f / 120;
-    p             = p * r + 1.f / 24;
-    p             = p * r + 1.f / 6;
-    p             = p * r + 0.5f;
-    p             = p * r * r + r + 1;
-    uint32_t bits;
-    memcpy(&bits, &t, sizeof bits);
-    bits = (bits << 23) + (127u << 23);
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return x < least ? 0 : p * power;
-}
 
 static float most_of(const float *x, int64_t n)
 {
@@ -61,7 +39,7 @@ static float row(float *s, const float *mask, float scale, int64_t seen, int64_t
     else
         for (int64_t i = 0; i < seen; i++) s[i] = s[i] * scale;
     float top = most_of(s, seen);
-    for (int64_t i = 0; i < seen; i++) s[i] = exp_of(s[i] - top);
+    for (int64_t i = 0; i < seen; i++) s[i] = ipu__exp_below(s[i] - top);
     for (int64_t i = seen; i < n; i++) s[i] = 0;
     *most = top;
     return sum_of(s, seen);
@@ -71,9 +49,9 @@ static void row_back(float *restrict s, float *restrict d, const float *restrict
                      float minus, int64_t seen, int64_t n)
 {
     if (mask)
-        for (int64_t i = 0; i < seen; i++) s[i] = exp_of(s[i] * scale + mask[i] - lse);
+        for (int64_t i = 0; i < seen; i++) s[i] = ipu__exp_below(s[i] * scale + mask[i] - lse);
     else
-        for (int64_t i = 0; i < seen; i++) s[i] = exp_of(s[i] * scale - lse);
+        for (int64_t i = 0; i < seen; i++) s[i] = ipu__exp_below(s[i] * scale - lse);
     for (int64_t i = 0; i < seen; i++) d[i] = scale * s[i] * (d[i] - minus);
     for (int64_t i = seen; i < n; i++) s[i] = d[i] = 0;
 }

@@ -2,14 +2,10 @@
 #ifndef IPU_OP_BLOCK_H
 #define IPU_OP_BLOCK_H
 
-/* No element depends on another one: the output may be an input, element by element. */
+#include "base/simd.h"
+
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* loops that call C's functions stay as they are */
-#define IPU__EACH _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define IPU__EACH _Pragma("GCC ivdep")
-#else
-#define IPU__EACH
 #endif
 
 #define IPU__BLOCK_UNARY(function, From, Work, To, value)                                       \
@@ -19,7 +15,7 @@
         To         *to = out;                                                                   \
         const Work  p = PARAMETER(Work, parameters[0]), q = PARAMETER(Work, parameters[1]);     \
         (void)p, (void)q;                                                                       \
-        IPU__EACH for (int64_t i = 0; i < n; i++)                                               \
+        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++)                                        \
         {                                                                                       \
             const Work x = (Work)a[i];                                                          \
             to[i]        = (To)(value);                                                         \
@@ -32,7 +28,7 @@
         const From *a = in[0], *b = in[1];                                                      \
         To         *to = out;                                                                   \
         (void)parameters;                                                                       \
-        IPU__EACH for (int64_t i = 0; i < n; i++)                                               \
+        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++)                                        \
         {                                                                                       \
             const Work x = (Work)a[i], y = (Work)b[i];                                          \
             to[i] = (To)(value);                                                                \
@@ -47,7 +43,7 @@
         const T             *a = in[1], *b = in[2];                                             \
         T                   *to = out;                                                          \
         (void)parameters;                                                                       \
-        IPU__EACH for (int64_t i = 0; i < n; i++) to[i] = condition[i] ? a[i] : b[i];           \
+        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++) to[i] = condition[i] ? a[i] : b[i];    \
     }
 
 #endif

@@ -1,18 +1,13 @@
 /* Optimizers in float, element by element: the loops that vectors are made of.
  *
  * Each rule is one loop for every choice of its options, so that nothing is decided inside. Old and new
- * values may be the same memory, element for element: LANES says that to the compiler.
+ * values may be the same memory, element for element: IPU__INDEPENDENT says that to the compiler.
  */
 #include <math.h>
 
 #include "base/simd.h"
 #include "op/optimizer.h"
 
-#ifdef __clang__
-#define LANES _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define LANES _Pragma("GCC ivdep")
-#endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* The arrays of a block under short names. */
@@ -28,7 +23,7 @@ INLINE void sgd(const ipu__optimizer *o, const ipu__optimizer_block *x, bool mom
     ARRAYS(x);
     float decay = (float)o->weight_decay, rate = (float)o->rate, keep = (float)o->momentum;
     float take = (float)(1 - o->dampening);
-    LANES for (int64_t i = 0; i < x->n; i++)
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         if (momentum) {
@@ -46,7 +41,7 @@ static void sgd_first(const ipu__optimizer *o, const ipu__optimizer_block *x)
     ARRAYS(x);
     float decay = (float)o->weight_decay, step = (float)o->rate;
     float again = o->nesterov ? (float)o->momentum : 0;
-    LANES for (int64_t i = 0; i < x->n; i++)
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         to_a[i] = d;
@@ -75,7 +70,7 @@ INLINE void adam(const ipu__optimizer *o, const ipu__optimizer_block *x, float d
     float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take1 = (float)(1 - o->beta1),
           take2 = (float)(1 - o->beta2), epsilon = (float)o->epsilon;
     float size = (float)(o->rate / o->bias1), root = (float)sqrt(o->bias2);
-    LANES for (int64_t i = 0; i < x->n; i++)
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         float m = beta1 * a[i] + take1 * d, v = beta2 * b[i] + take2 * d * d;
@@ -115,7 +110,7 @@ static void adamax_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
     ARRAYS(x);
     float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take = (float)(1 - o->beta1);
     float decay = (float)o->weight_decay, epsilon = (float)o->epsilon, size = (float)(o->rate / o->bias1);
-    LANES for (int64_t i = 0; i < x->n; i++)
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         float m = beta1 * a[i] + take * d, old = beta2 * b[i], now = fabsf(d) + epsilon;
@@ -133,7 +128,7 @@ INLINE void rmsprop(const ipu__optimizer *o, const ipu__optimizer_block *x, bool
     ARRAYS(x);
     float alpha = (float)o->alpha, take = (float)(1 - o->alpha), decay = (float)o->weight_decay;
     float epsilon = (float)o->epsilon, rate = (float)o->rate, keep = (float)o->momentum;
-    LANES for (int64_t i = 0; i < x->n; i++)
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         float v = alpha * a[i] + take * d * d, w = v;
@@ -171,7 +166,7 @@ static void adagrad_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
     ARRAYS(x);
     float decay = (float)o->weight_decay, epsilon = (float)o->epsilon;
     float size = (float)(o->rate / (1 + (o->step - 1) * o->rate_decay));
-    LANES for (int64_t i = 0; i < x->n; i++)
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         float v = a[i] + d * d;
@@ -189,7 +184,7 @@ static void lamb_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
     float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take1 = (float)(1 - o->beta1),
           take2 = (float)(1 - o->beta2), decay = (float)o->weight_decay, epsilon = (float)o->epsilon;
     float scale1 = (float)(1 / o->bias1), scale2 = (float)(1 / o->bias2);
-    LANES for (int64_t i = 0; i < x->n; i++)
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float m = beta1 * a[i] + take1 * g[i], v = beta2 * b[i] + take2 * g[i] * g[i];
         to_a[i] = m;

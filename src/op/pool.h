@@ -41,7 +41,6 @@ static inline int64_t ipu__pool_count(const ipu__pool_axis *a, int64_t o, bool i
 typedef struct ipu__pool_loops {
     void (*max)(const ipu__pool *p, const float *x, float *y, int32_t *indices);
     void (*average)(const ipu__pool *p, const float *x, float *y);
-    /* Adds to dx, which is 0 at first. */
     void (*average_grad)(const ipu__pool *p, const float *dy, float *dx);
 } ipu__pool_loops;
 IPU__SIMD_DECLARE(extern const ipu__pool_loops, ipu__pool_loops_of)

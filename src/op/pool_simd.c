@@ -1,5 +1,6 @@
 /* Pooling of one plane of floats, tap by tap over rows of the output: rows are what vectorises. */
 #include <math.h>
+#include <string.h>
 
 #include "op/pool.h"
 
@@ -156,6 +157,7 @@ static void average_grad_row(const ipu__pool *p, const float *dy, const int64_t 
 
 static void average_grad(const ipu__pool *p, const float *dy, float *dx)
 {
+    memset(dx, 0, (size_t)p->in_plane * sizeof *dx);
     for (int64_t d = 0; d < p->axis[0].out; d++)
         for (int64_t h = 0; h < p->axis[1].out; h++)
             average_grad_row(p, dy + (d * p->axis[1].out + h) * p->axis[2].out, (int64_t[]){d, h}, dx);

@@ -1,46 +1,20 @@
 /* The loops of recurrent layers in float: gates of one step, forwards and backwards.
  *
- * Where old and new state are the same memory they are so element for element: LANES says that to the
+ * Where old and new state are the same memory they are so element for element: IPU__INDEPENDENT says that to the
  * compiler.
  */
 #include <math.h>
-#include <string.h>
 
+#include "op/exp.h"
 #include "op/recurrent.h"
 
-#ifdef __clang__
-#define LANES _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define LANES _Pragma("GCC ivdep")
-#endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* ---- activations ---- */
 
-/* e^x for |x| <= 87: Cody and Waite's reduction and the series up to x^7 / 7!, to 2 ulp. */
-INLINE float exp_of(float x)
-{
-    const float shift = 0x1.8p23f;
-    float       t = x * 0x1.715476p0f + shift, n = t - shift;
-    float       r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
-    float       p = 1.f / 5040;
-    p             = p * r + 1.f / 720;
-    p             = p * r + 1.f / 120;
-    p             = p * r + 1.f / 24;
-    p             = p * r + 1.f / 6;
-    p             = p * r + 0.5f;
-    p             = p * r * r + r + 1;
-    uint32_t bits;
-    memcpy(&bits, &t, sizeof bits);
-    bits = (bits << 23) + (127u << 23); /* 2^n */
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
-}
-
 INLINE float clamp(float x, float most) { return x > most ? most : x < -most ? -most : x; } /* NaN stays */
 
-INLINE float sigmoid(float x) { return 1 / (1 + exp_of(clamp(-x, 87))); }
+INLINE float sigmoid(float x) { return 1 / (1 + ipu__exp_within(clamp(-x, 87))); }
 
 /* To 3 ulp: an odd polynomial below 0.625 (fitted at Chebyshev's nodes, 0.9 ulp), else by e^2x. */
 INLINE float tanh_of(float x)
@@ -51,7 +25,7 @@ INLINE float tanh_of(float x)
     p           = p * u - 0.0538524968f;
     p           = p * u + 0.133327823f;
     p           = p * u - 0.333333291f;
-    float small = x + x * (u * p), large = 1 - 2 / (exp_of(clamp(x, 15) * 2) + 1);
+    float small = x + x * (u * p), large = 1 - 2 / (ipu__exp_within(clamp(x, 15) * 2) + 1);
     return u < 0.390625f ? small : large;
 }
 
@@ -62,7 +36,7 @@ INLINE void rnn(const ipu__recurrent_step *s, bool relu)
     const float *bias = s->bias_ih;
     for (int64_t i = 0; i < s->rows; i++) {
         float *h = s->h + i * s->hidden;
-        LANES for (int64_t j = 0; j < s->hidden; j++)
+        IPU__INDEPENDENT for (int64_t j = 0; j < s->hidden; j++)
         {
             float a = h[j] + bias[j];
             h[j]    = relu ? (a < 0 ? 0 : a) : tanh_of(a);
@@ -80,7 +54,7 @@ INLINE void gru_rows(const ipu__recurrent_step *s, bool has_old)
     for (int64_t i = 0; i < s->rows; i++) {
         float       *r = s->gates + i * 4 * n, *z = r + n, *c = z + n, *q = c + n, *h = s->h + i * n;
         const float *old = has_old ? s->h_old + i * n : NULL;
-        LANES for (int64_t j = 0; j < n; j++)
+        IPU__INDEPENDENT for (int64_t j = 0; j < n; j++)
         {
             float reset = sigmoid(r[j] + b_r[j]), keep = sigmoid(z[j] + b_z[j]), from_h = q[j] + b_q[j];
             float now = tanh_of(c[j] + b_n[j] + reset * from_h);
@@ -109,7 +83,7 @@ INLINE void lstm_rows(const ipu__recurrent_step *s, bool has_old)
         float       *in = s->gates + i * 4 * n, *forget = in + n, *g = forget + n, *out = g + n;
         float       *c = s->c + i * n, *h = s->h + i * n;
         const float *old = has_old ? s->c_old + i * n : NULL;
-        LANES for (int64_t j = 0; j < n; j++)
+        IPU__INDEPENDENT for (int64_t j = 0; j < n; j++)
         {
             float a = sigmoid(in[j] + b_i[j]), f = sigmoid(forget[j] + b_f[j]);
             float d = tanh_of(g[j] + b_g[j]), o = sigmoid(out[j] + b_o[j]);
@@ -139,7 +113,7 @@ INLINE void rnn_back(const ipu__recurrent_back *s, bool relu, bool has_d_y)
     for (int64_t i = 0; i < s->rows; i++) {
         const float *d_y = has_d_y ? s->d_y + i * s->hidden : NULL, *h = s->h + i * s->hidden;
         float       *d_h = s->d_h + i * s->hidden, *d = s->d_ih + i * s->hidden;
-        LANES for (int64_t j = 0; j < s->hidden; j++)
+        IPU__INDEPENDENT for (int64_t j = 0; j < s->hidden; j++)
         {
             float all = d_h[j] + (has_d_y ? d_y[j] : 0);
             d[j]      = relu ? (h[j] > 0 ? all : 0) : all * (1 - h[j] * h[j]);
@@ -170,7 +144,7 @@ INLINE void gru_rows_back(const ipu__recurrent_back *s, bool has_d_y, bool has_o
         const float *r = s->gates + i * 4 * n, *z = r + n, *c = z + n, *q = c + n;
         const float *d_y = has_d_y ? s->d_y + i * n : NULL, *old = has_old ? s->h_old + i * n : NULL;
         float       *d_h = s->d_h + i * n, *ih = s->d_ih + i * 3 * n, *hh = s->d_hh + i * 3 * n;
-        LANES for (int64_t j = 0; j < n; j++)
+        IPU__INDEPENDENT for (int64_t j = 0; j < n; j++)
         {
             float all = d_h[j] + (has_d_y ? d_y[j] : 0), h = has_old ? old[j] : 0;
             float d_n     = all * (1 - z[j]) * (1 - c[j] * c[j]);
@@ -206,7 +180,7 @@ INLINE void lstm_rows_back(const ipu__recurrent_back *s, bool has_d_y, bool has_
         const float *in = s->gates + i * 4 * n, *f = in + n, *g = f + n, *out = g + n, *c = s->c + i * n;
         const float *d_y = has_d_y ? s->d_y + i * n : NULL, *old = has_old ? s->c_old + i * n : NULL;
         float       *d_h = s->d_h + i * n, *d_c = s->d_c + i * n, *d = s->d_ih + i * 4 * n;
-        LANES for (int64_t j = 0; j < n; j++)
+        IPU__INDEPENDENT for (int64_t j = 0; j < n; j++)
         {
             float all = d_h[j] + (has_d_y ? d_y[j] : 0), t = tanh_of(c[j]);
             float cell   = d_c[j] + all * out[j] * (1 - t * t);

@@ -6,39 +6,10 @@
 #include "op/softmax.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "op/exp.h"
 
 enum { LANES = 32, BLOCK = 1024 };
-
-/* Before a loop whose turns do not depend on each other, though arrays may be the same. */
-#if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-/* e^x to 2 ulp for x <= 88: Cody and Waite's reduction, the series up to x^7 / 7!. Below e^-87.3, close to the
- * smallest normal number, it is 0. */
-static inline float exp_of(float x)
-{
-    const float least = -87.3f, shift = 0x1.8p23f;
-    float       z = x < least ? least : x; /* NaN stays */
-    float       t = z * 0x1.715476p0f + shift, n = t - shift;
-    float       r = (z - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
-    float       p = 1.f / 5040;
-    p             = p * r + 1.f / 720;
-    p             = p * r + 1.f / 120;
-    p             = p * r + 1.f / 24;
-    p             = p * r + 1.f / 6;
-    p             = p * r + 0.5f;
-    p             = p * r * r + r + 1;
-    uint32_t bits;
-    memcpy(&bits, &t, sizeof bits);
-    bits = (bits << 23) + (127u << 23); /* the low bits of t are n: 2^n */
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return x < least ? 0 : p * power;
-}
 
 /* Lane l of a block, for each l; then the lanes in pairs. */
 #define ADD_UP(total, n, TERM)                                          \
@@ -76,15 +47,15 @@ static void scaled(const float *x, float scale, const float *less, float *out, i
     float most = largest(x, n), sum = 0;
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = block_at(i, n);
-        INDEPENDENT
-        for (int64_t j = i; j < i + m; j++) out[j] = exp_of(x[j] - most);
+        IPU__INDEPENDENT
+        for (int64_t j = i; j < i + m; j++) out[j] = ipu__exp_below(x[j] - most);
 #define TERM(j) out[i + (j)]
         ADD_UP(sum, m, TERM);
 #undef TERM
     }
     scale /= sum;
     if (less) {
-        INDEPENDENT
+        IPU__INDEPENDENT
         for (int64_t i = 0; i < n; i++) out[i] = out[i] * scale - less[i];
     } else
         for (int64_t i = 0; i < n; i++) out[i] *= scale;
@@ -102,13 +73,13 @@ static void log_softmax_row(const float *x, const float *dy, float *out, int64_t
     float most = largest(x, n), sum = 0, e[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = block_at(i, n);
-        for (int64_t j = 0; j < m; j++) e[j] = exp_of(x[i + j] - most);
+        for (int64_t j = 0; j < m; j++) e[j] = ipu__exp_below(x[i + j] - most);
 #define TERM(j) e[j]
         ADD_UP(sum, m, TERM);
 #undef TERM
     }
     float log_sum = logf(sum);
-    INDEPENDENT
+    IPU__INDEPENDENT
     for (int64_t i = 0; i < n; i++) out[i] = x[i] - most - log_sum;
 }
 
@@ -121,7 +92,7 @@ static void softmax_grad_row(const float *y, const float *dy, float *out, int64_
         ADD_UP(sum, m, TERM);
 #undef TERM
     }
-    INDEPENDENT
+    IPU__INDEPENDENT
     for (int64_t i = 0; i < n; i++) out[i] = y[i] * (dy[i] - sum);
 }
 
@@ -134,8 +105,8 @@ static void log_softmax_grad_row(const float *y, const float *dy, float *out, in
         ADD_UP(sum, m, TERM);
 #undef TERM
     }
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) out[i] = dy[i] - exp_of(y[i] > 88 ? 88 : y[i]) * sum;
+    IPU__INDEPENDENT
+    for (int64_t i = 0; i < n; i++) out[i] = dy[i] - ipu__exp_below(y[i] > 88 ? 88 : y[i]) * sum;
 }
 
 /* ---- down columns: `out` is memory of its own here ---- */
@@ -178,7 +149,8 @@ static void exp_columns(const float *restrict x, float *restrict out, int64_t n,
         for (int64_t c = 0; c < columns; c++)
             most[c] = x[i * columns + c] > most[c] ? x[i * columns + c] : most[c];
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) out[i * columns + c] = exp_of(x[i * columns + c] - most[c]);
+        for (int64_t c = 0; c < columns; c++)
+            out[i * columns + c] = ipu__exp_below(x[i * columns + c] - most[c]);
 }
 
 static void softmax_columns(const float *x, const float *dy, float *restrict out, int64_t n, int64_t columns,
@@ -223,7 +195,8 @@ static void log_softmax_grad_columns(const float *restrict y, const float *restr
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++)
             out[i * columns + c] = dy[i * columns + c]
-                                 - exp_of(y[i * columns + c] > 88 ? 88 : y[i * columns + c]) * sums[c];
+                                 - ipu__exp_below(y[i * columns + c] > 88 ? 88 : y[i * columns + c])
+                                       * sums[c];
 }
 
 const ipu__softmax_table IPU__SIMD(ipu__softmax_loops_at) = {
