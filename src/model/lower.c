@@ -85,13 +85,9 @@ static void note_uses(lowering *l, uint32_t block)
 /* Whether output `out` of an op may be written over the value `kept`, which is one of its inputs. */
 static bool may_overwrite(const ipu_model *m, const ipu__model_op *op, uint32_t out, uint32_t kept)
 {
-    int shares = op->def->kernel.operands[op->n_in + out].shares;
-    for (uint32_t k = 0; k < op->n_in; k++) {
-        if (op->in[k] != kept) continue;
-        if (shares == (int)k || op->def->kernel.operands[k].shares == (int)(op->n_in + out)) return true;
-        if (shares == IPU_SHARES_ANY) return true; /* update has the type and shape of what it updates */
-    }
-    (void)m;
+    ipu_kernel_call call = ipu__model_call(m, op);
+    for (uint32_t k = 0; k < op->n_in; k++)
+        if (op->in[k] == kept && ipu__kernel_may_share(&call, (int)k, (int)(op->n_in + out))) return true;
     return false;
 }
 

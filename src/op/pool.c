@@ -15,7 +15,7 @@
 
 /* ---- geometry ---- */
 
-/* List `name` of the call at dimension i, or `otherwise`; `per_axis` of them for each of n dimensions. */
+/* List `name` of the call at dimension i, or `otherwise`. */
 static int64_t listed(const ipu_kernel_call *call, const char *name, size_t i, int64_t otherwise)
 {
     size_t         n;
@@ -296,20 +296,27 @@ static ipu_status average_prepare(const ipu_kernel_call *call, int n_parts, void
     return prepare(call, &call->operand[X].shape, false, out);
 }
 
+/* Each plane of the first operand, of `from` elements, to one of the second, of `to`. */
+static ipu_status run_planes(const state *s, void *const *operand, float *scratch, ipu_interval mine,
+                             int64_t from, int64_t to,
+                             void (*loop)(const ipu__pool *p, const float *in, float *out))
+{
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+        const float *in  = ipu__floats_get(s->type, operand[0], i * from, from, scratch);
+        float       *out = plane_out(s, operand[1], i, to, scratch + from);
+        loop(&s->p, in, out);
+        plane_done(s, out, operand[1], i, to);
+    }
+    return IPU_OK;
+}
+
 static ipu_status average_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
     (void)call;
-    const state *s    = prepared;
-    ipu_interval mine = ipu__op_part(s->p.planes, 1, part, n_parts);
-    for (int64_t i = mine.begin; i < mine.end; i++) {
-        float       *floats = scratch;
-        const float *x      = ipu__floats_get(s->type, operand[X], i * s->p.in_plane, s->p.in_plane, floats);
-        float       *y      = plane_out(s, operand[Y], i, s->p.out_plane, floats + s->p.in_plane);
-        s->loops->average(&s->p, x, y);
-        plane_done(s, y, operand[Y], i, s->p.out_plane);
-    }
-    return IPU_OK;
+    const state *s = prepared;
+    return run_planes(s, operand, scratch, ipu__op_part(s->p.planes, 1, part, n_parts), s->p.in_plane,
+                      s->p.out_plane, s->loops->average);
 }
 
 /* All attributes of the call, and "size" with the larger side's extents. */
@@ -384,17 +391,9 @@ static ipu_status average_grad_run(const ipu_kernel_call *call, void *prepared, 
                                    void *scratch, int part, int n_parts)
 {
     (void)call;
-    const state *s    = prepared;
-    ipu_interval mine = ipu__op_part(s->p.planes, 1, part, n_parts);
-    for (int64_t i = mine.begin; i < mine.end; i++) {
-        float       *floats = scratch;
-        const float *dy = ipu__floats_get(s->type, operand[X], i * s->p.out_plane, s->p.out_plane, floats);
-        float       *dx = plane_out(s, operand[Y], i, s->p.in_plane, floats + s->p.out_plane);
-        memset(dx, 0, (size_t)s->p.in_plane * sizeof *dx);
-        s->loops->average_grad(&s->p, dy, dx);
-        plane_done(s, dx, operand[Y], i, s->p.in_plane);
-    }
-    return IPU_OK;
+    const state *s = prepared;
+    return run_planes(s, operand, scratch, ipu__op_part(s->p.planes, 1, part, n_parts), s->p.out_plane,
+                      s->p.in_plane, s->loops->average_grad);
 }
 
 static void average_grad_grad(ipu__gradient *g)
