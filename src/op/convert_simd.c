@@ -22,7 +22,7 @@ static inline float float_of(uint32_t bits)
         const From *from = in[0];                                                           \
         To         *to   = out;                                                             \
         (void)parameters;                                                                   \
-        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++)                                           \
+        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++)                                    \
         {                                                                                   \
             const From x = from[i];                                                         \
             to[i]        = (value);                                                         \
@@ -80,7 +80,7 @@ static inline double between(double x, double least, double most)
         const double least = parameters[0], most = parameters[1];                                     \
         const double end  = most > 0x1p62 ? (over) : (double)INFINITY;                                \
         const To     last = most > 0x1p62 ? (top) : (To)most;                                         \
-        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++)                                                     \
+        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++)                                              \
         {                                                                                             \
             const double x = (double)a[i];                                                            \
             const To     y = (To)between(x, least, most);                                             \
