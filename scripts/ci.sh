@@ -19,5 +19,7 @@ for suite in test check sanitize fuzz valgrind; do
     fi
     say "$suite took $((SECONDS - began)) s"
 done
+# Said again at the end, where a reader of the tail sees it.
+sed -n 's/^fail [0-9]* /failed: /p' "$LOGS"/*.tally
 count_tallies "$LOGS"/*.tally || broken=1
 exit "$broken"
