@@ -23,6 +23,7 @@
 #include "ipu/random.h"
 #include "ipu/recurrent.h"
 #include "ipu/reduce.h"
+#include "ipu/resize.h"
 #include "ipu/shape.h"
 #include "ipu/softmax.h"
 #include "ipu/sort.h"
