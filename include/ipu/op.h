@@ -27,5 +27,6 @@
 #include "ipu/shape.h"
 #include "ipu/softmax.h"
 #include "ipu/sort.h"
+#include "ipu/vision.h"
 
 #endif
