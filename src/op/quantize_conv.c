@@ -10,36 +10,10 @@
 #include "op/conv.h"
 #include "op/quantize.h"
 
-static const ipu__int8_roles integer_roles = {.left        = 0,
-                                              .right       = 1,
-                                              .left_zero   = 2,
-                                              .right_zero  = 3,
-                                              .left_scale  = -1,
-                                              .right_scale = -1,
-                                              .y_scale     = -1,
-                                              .y_zero      = -1,
-                                              .bias        = -1,
-                                              .out         = 4};
-static const ipu__int8_roles qlinear_roles = {.left        = 0,
-                                              .left_scale  = 1,
-                                              .left_zero   = 2,
-                                              .right       = 3,
-                                              .right_scale = 4,
-                                              .right_zero  = 5,
-                                              .y_scale     = 6,
-                                              .y_zero      = 7,
-                                              .bias        = 8,
-                                              .out         = 9};
-
-static const ipu__int8_roles *roles_of(const ipu_kernel_call *call)
-{
-    return call->def == &ipu__op_conv_integer.kernel ? &integer_roles : &qlinear_roles;
-}
-
 /* The same convolution of halves, which hold 8 bits exactly. */
 static ipu_kernel_call as_halves(const ipu_kernel_call *call)
 {
-    const ipu__int8_roles *r     = roles_of(call);
+    const ipu__int8_roles *r     = ipu__int8_roles_of(call);
     ipu_kernel_call        inner = {.def          = &ipu__op_conv.kernel,
                                     .attributes   = call->attributes,
                                     .n_attributes = call->n_attributes,
@@ -60,7 +34,7 @@ static ipu__conv get_conv(const ipu_kernel_call *call)
 
 static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    const ipu__int8_roles *r     = roles_of(call);
+    const ipu__int8_roles *r     = ipu__int8_roles_of(call);
     ipu_kernel_call        inner = as_halves(call);
     IPU_TRY(ipu__op_conv.infer(&inner, out));
     IPU_TRY(ipu__int8_infer(call, r, 1, out->shape.dim[1], &out->type));
@@ -90,7 +64,7 @@ static int64_t place(const ipu__conv *c, int64_t o, int64_t tap)
 
 static void product_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    const ipu__int8_roles *r = roles_of(call);
+    const ipu__int8_roles *r = ipu__int8_roles_of(call);
     ipu__conv              c = get_conv(call);
     int64_t  taps = ipu__conv_volume(c.k), in = ipu__conv_volume(c.x), out = ipu__conv_volume(c.y);
     ipu_type x_type = call->operand[r->left].type, w_type = call->operand[r->right].type;
@@ -195,7 +169,7 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 {
     (void)state;
     patches p           = {.call    = call,
-                           .r       = roles_of(call),
+                           .r       = ipu__int8_roles_of(call),
                            .loops   = &IPU__SIMD_PICK(ipu__quantize_loops_of),
                            .operand = operand,
                            .c       = get_conv(call)};
