@@ -43,7 +43,7 @@ const Ipu__FunctionProto *ipu__onnx_function(const ipu_onnx *file, const char *d
 {
     for (size_t i = 0; i < file->proto->n_functions; i++) {
         const Ipu__FunctionProto *f = file->proto->functions[i];
-        if (strcmp(ipu__text(f->name), name) == 0
+        if (strcmp(ipu__or_empty(f->name), name) == 0
             && strcmp(ipu__onnx_domain(f->domain), ipu__onnx_domain(domain)) == 0)
             return f;
     }
@@ -54,7 +54,7 @@ const Ipu__FunctionProto *ipu__onnx_function(const ipu_onnx *file, const char *d
 
 static ipu_status count_op(ipu_onnx *file, const Ipu__NodeProto *node)
 {
-    const char *domain = ipu__onnx_domain(node->domain), *name = ipu__text(node->op_type);
+    const char *domain = ipu__onnx_domain(node->domain), *name = ipu__or_empty(node->op_type);
     for (size_t i = 0; i < file->ops.n; i++) {
         ipu_onnx_op_count *op = &file->ops.at[i];
         if (strcmp(op->name, name) != 0 || strcmp(op->domain, domain) != 0) continue;
@@ -86,10 +86,10 @@ static ipu_status list_inputs(ipu_onnx *file)
     ipu__map               map    = {0};
     ipu_status             status = IPU_OK;
     for (size_t i = 0; i < g->n_initializer && status == IPU_OK; i++)
-        if (!ipu__map_set(&map, ipu__text(g->initializer[i]->name), 0)) status = ipu__fail_memory();
+        if (!ipu__map_set(&map, ipu__or_empty(g->initializer[i]->name), 0)) status = ipu__fail_memory();
     for (size_t i = 0; i < g->n_input && status == IPU_OK; i++) {
         uint32_t found;
-        if (ipu__map_find(&map, ipu__text(g->input[i]->name), &found)) continue;
+        if (ipu__map_find(&map, ipu__or_empty(g->input[i]->name), &found)) continue;
         if (!ipu__push(&file->inputs, g->input[i])) status = ipu__fail_memory();
     }
     ipu__map_fini(&map);
@@ -187,7 +187,7 @@ static void port_of_tensor(const Ipu__TypeProto__Tensor *t, ipu_onnx_port *out)
         bool is_number    = d->value_case == IPU__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         bool is_named     = d->value_case == IPU__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
         out->shape.dim[i] = is_number && d->dim_value >= 0 ? d->dim_value : -1;
-        out->symbol[i]    = is_named ? ipu__text(d->dim_param) : "";
+        out->symbol[i]    = is_named ? ipu__or_empty(d->dim_param) : "";
     }
 }
 
@@ -210,7 +210,7 @@ static void port_of_type(const Ipu__TypeProto *type, ipu_onnx_port *out)
 
 void ipu__onnx_port(const Ipu__ValueInfoProto *info, ipu_onnx_port *out)
 {
-    *out = (ipu_onnx_port){.name = ipu__text(info->name), .rank = -1};
+    *out = (ipu_onnx_port){.name = ipu__or_empty(info->name), .rank = -1};
     for (int i = 0; i < IPU_MAX_RANK; i++) out->symbol[i] = "";
     if (info->type) port_of_type(info->type, out);
 }
@@ -233,11 +233,11 @@ void ipu_onnx_get_info(const ipu_onnx *file, ipu_onnx_info *out)
     const Ipu__ModelProto *m = file->proto;
     *out                     = (ipu_onnx_info){.ir_version       = m->ir_version,
                                                .opset            = ipu__onnx_opset(file, ""),
-                                               .producer         = ipu__text(m->producer_name),
-                                               .producer_version = ipu__text(m->producer_version),
-                                               .domain           = ipu__text(m->domain),
-                                               .graph_name       = ipu__text(m->graph->name),
-                                               .doc              = ipu__text(m->doc_string),
+                                               .producer         = ipu__or_empty(m->producer_name),
+                                               .producer_version = ipu__or_empty(m->producer_version),
+                                               .domain           = ipu__or_empty(m->domain),
+                                               .graph_name       = ipu__or_empty(m->graph->name),
+                                               .doc              = ipu__or_empty(m->doc_string),
                                                .model_version    = m->model_version,
                                                .n_initializers   = m->graph->n_initializer,
                                                .n_metadata       = m->n_metadata_props};
@@ -256,8 +256,8 @@ void ipu_onnx_get_info(const ipu_onnx *file, ipu_onnx_info *out)
 
 void ipu_onnx_metadata_at(const ipu_onnx *file, size_t i, const char **key, const char **value)
 {
-    *key   = ipu__text(file->proto->metadata_props[i]->key);
-    *value = ipu__text(file->proto->metadata_props[i]->value);
+    *key   = ipu__or_empty(file->proto->metadata_props[i]->key);
+    *value = ipu__or_empty(file->proto->metadata_props[i]->value);
 }
 
 bool ipu_onnx_op_count_at(const ipu_onnx *file, size_t i, ipu_onnx_op_count *out)

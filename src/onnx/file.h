@@ -19,7 +19,7 @@ struct ipu_onnx {
 extern ProtobufCAllocator ipu__onnx_allocator;
 
 /* "" for NULL. */
-static inline const char *ipu__text(const char *text) { return text ? text : ""; }
+static inline const char *ipu__or_empty(const char *text) { return text ? text : ""; }
 
 /* The version of a domain's operator set that the file asks for; 0: none. */
 int64_t ipu__onnx_opset(const ipu_onnx *file, const char *domain);

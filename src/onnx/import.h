@@ -140,6 +140,9 @@ void ipu__give_item(ipu__node *n, size_t i, ipu__item item);
 void ipu__import_graph(ipu__import *im, const Ipu__GraphProto *g, const ipu__item *in, size_t n_in,
                        ipu__item *out, size_t n_out);
 
+/* A sparse tensor made dense. */
+ipu_value ipu__import_sparse(ipu__import *im, const Ipu__SparseTensorProto *t, const char *name);
+
 /* Memory of the import; NULL after the error has been noted. */
 void *ipu__import_alloc(ipu__import *im, size_t bytes);
 
