@@ -4,7 +4,7 @@
 set -euo pipefail
 
 declare -A sets=(
-    [build]="gcc libc6-dev make meson ninja-build pkg-config flex bison libdnnl-dev libxsmm-dev libjansson-dev"
+    [build]="gcc libc6-dev make meson ninja-build pkg-config flex bison libdnnl-dev libxsmm-dev libjansson-dev libzip-dev"
     [test]="libcmocka-dev python3 python3-torch python3-numpy"
     [check]="clang clang-format clang-tidy cppcheck shellcheck binutils"
     [sanitize]="gcc util-linux"
