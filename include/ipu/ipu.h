@@ -7,6 +7,7 @@
 #include "ipu/type.h"
 #include "ipu/target.h"
 #include "ipu/tensor.h"
+#include "ipu/data.h"
 #include "ipu/codelet.h"
 #include "ipu/graph.h"
 #include "ipu/stream.h"
