@@ -42,7 +42,7 @@ typedef struct ipu_onnx_port {
     bool          is_optional;
     bool          has_type; /* false: `type` is not told, or none of ours (strings) */
     ipu_type      type;
-    int           rank; /* -1: not told */
+    int           rank;  /* -1: not told */
     ipu_shape     shape; /* -1 where a dimension is not told or has a name */
     const char   *symbol[IPU_MAX_RANK];
 } ipu_onnx_port;
@@ -89,7 +89,8 @@ void ipu_onnx_value_free(ipu_onnx_value *v);
 
 /* A TensorProto, SequenceProto or OptionalProto of its own, as ONNX test data hold them, for `port`.
  * Owned: ipu_onnx_value_free. `*name` (may be NULL) receives its name, owned: ipu_free. */
-ipu_status ipu_onnx_value_read(const void *data, size_t bytes, const ipu_onnx_port *port, ipu_onnx_value *out);
+ipu_status ipu_onnx_value_read(const void *data, size_t bytes, const ipu_onnx_port *port,
+                               ipu_onnx_value *out);
 ipu_status ipu_onnx_value_open(const char *path, const ipu_onnx_port *port, ipu_onnx_value *out);
 
 /* ---- as a model ---- */
@@ -125,8 +126,8 @@ void       ipu_onnx_session_destroy(ipu_onnx_session *s);
 
 /* Inputs and outputs in the order of the file; a trailing optional input may be missing. Outputs are owned by the
  * caller: ipu_onnx_value_free. Compiles if these shapes, or these values of compile-time inputs, are new. */
-ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, size_t n_in, ipu_onnx_value *out,
-                                size_t n_out);
+ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, size_t n_in,
+                                ipu_onnx_value *out, size_t n_out);
 
 /* What the last run used: borrowed. */
 ipu_executable *ipu_onnx_session_executable(ipu_onnx_session *s);

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-
 enum {
     MOST_ELEMENTS = 1 << 20, /* of a result */
     FREE_ELEMENTS = 1 << 12, /* of a result that is larger than what it is made of */

@@ -1,6 +1,7 @@
 /* Opening files, and what can be asked of them before anything is imported. */
 #include "onnx/file.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -102,8 +103,8 @@ static ipu_status examine(ipu_onnx *file)
     if (!m->has_ir_version || !m->graph)
         return ipu__fail(IPU_INVALID, "it has no %s: not an ONNX model", m->graph ? "IR version" : "graph");
     if (m->ir_version < LEAST_IR || m->ir_version > MOST_IR)
-        return ipu__fail(IPU_UNSUPPORTED, "it is of IR version %lld; %d to %d are known", (long long)m->ir_version,
-                         LEAST_IR, MOST_IR);
+        return ipu__fail(IPU_UNSUPPORTED, "it is of IR version %lld; %d to %d are known",
+                         (long long)m->ir_version, LEAST_IR, MOST_IR);
     if (ipu__onnx_opset(file, "") == 0 && m->graph->n_node > 0 && m->n_opset_import == 0)
         return ipu__fail(IPU_INVALID, "it does not say which operator sets it uses");
     IPU_TRY(list_inputs(file));
@@ -121,14 +122,16 @@ static ipu_status parse(const void *data, size_t bytes, ipu_onnx *file)
     return examine(file);
 }
 
-static ipu_status read_as(const void *data, size_t bytes, const char *name, const char *folder, ipu_onnx **out)
+static ipu_status read_as(const void *data, size_t bytes, const char *name, const char *folder,
+                          ipu_onnx **out)
 {
     *out           = NULL;
     ipu_onnx *file = ipu__alloc_zeroed(sizeof *file);
     if (!file) return ipu__fail_memory();
     file->name        = ipu__strdup(name);
     file->folder      = folder ? ipu__strdup(folder) : NULL;
-    ipu_status status = !file->name || (folder && !file->folder) ? ipu__fail_memory() : parse(data, bytes, file);
+    ipu_status status = !file->name || (folder && !file->folder) ? ipu__fail_memory()
+                                                                 : parse(data, bytes, file);
     if (status == IPU_OK) {
         *out = file;
         return IPU_OK;
@@ -149,8 +152,10 @@ ipu_status ipu_onnx_open(const char *path, ipu_onnx **out)
     *out = NULL;
     if (!folder) return ipu__fail_memory();
     char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = 0;
-    else folder[0] = 0;
+    if (slash)
+        slash[slash == folder] = 0;
+    else
+        folder[0] = 0;
     const char *name   = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     ipu_status  status = ipu__file_read(path, (size_t)2 << 30, &data, &bytes);
     if (status == IPU_OK) {
@@ -194,18 +199,31 @@ static void port_of_tensor(const Ipu__TypeProto__Tensor *t, ipu_onnx_port *out)
 static void port_of_type(const Ipu__TypeProto *type, ipu_onnx_port *out)
 {
     switch (type->value_case) {
-        case IPU__TYPE_PROTO__VALUE_TENSOR_TYPE: port_of_tensor(type->tensor_type, out); break;
-        case IPU__TYPE_PROTO__VALUE_SEQUENCE_TYPE:
-            if (type->sequence_type->elem_type) port_of_type(type->sequence_type->elem_type, out);
-            out->kind = IPU_ONNX_SEQUENCE;
-            out->rank = -1;
-            break;
-        case IPU__TYPE_PROTO__VALUE_OPTIONAL_TYPE:
-            if (type->optional_type->elem_type) port_of_type(type->optional_type->elem_type, out);
-            out->is_optional = true;
-            break;
-        default: break;
+    case IPU__TYPE_PROTO__VALUE_TENSOR_TYPE: port_of_tensor(type->tensor_type, out); break;
+    case IPU__TYPE_PROTO__VALUE_SEQUENCE_TYPE:
+        if (type->sequence_type->elem_type) port_of_type(type->sequence_type->elem_type, out);
+        out->kind = IPU_ONNX_SEQUENCE;
+        out->rank = -1;
+        break;
+    case IPU__TYPE_PROTO__VALUE_OPTIONAL_TYPE:
+        if (type->optional_type->elem_type) port_of_type(type->optional_type->elem_type, out);
+        out->is_optional = true;
+        break;
+    default: break;
     }
+}
+
+const char *ipu__onnx_shape_text(const ipu_shape *shape, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < shape->rank && at < size; i++) {
+        const char *comma = i ? "," : "";
+        at += shape->dim[i] < 0
+                ? (size_t)snprintf(text + at, size - at, "%s?", comma)
+                : (size_t)snprintf(text + at, size - at, "%s%lld", comma, (long long)shape->dim[i]);
+    }
+    if (at < size) snprintf(text + at, size - at, "]");
+    return text;
 }
 
 void ipu__onnx_port(const Ipu__ValueInfoProto *info, ipu_onnx_port *out)

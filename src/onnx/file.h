@@ -9,8 +9,8 @@
 
 struct ipu_onnx {
     Ipu__ModelProto *proto;
-    char            *name;   /* "resnet50.onnx", for messages */
-    char            *folder; /* of external data; NULL: there is none */
+    char            *name;                         /* "resnet50.onnx", for messages */
+    char            *folder;                       /* of external data; NULL: there is none */
     IPU_ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
     IPU_ARRAY(ipu_onnx_op_count) ops;
 };
@@ -27,6 +27,9 @@ int64_t ipu__onnx_opset(const ipu_onnx *file, const char *domain);
 const char *ipu__onnx_domain(const char *domain);
 /* The function of the file by that name, NULL: none. */
 const Ipu__FunctionProto *ipu__onnx_function(const ipu_onnx *file, const char *domain, const char *name);
+
+/* "[1,3,?,224]", in `text`. */
+const char *ipu__onnx_shape_text(const ipu_shape *shape, char *text, size_t size);
 
 /* What a type in the file says. */
 void ipu__onnx_port(const Ipu__ValueInfoProto *info, ipu_onnx_port *out);

@@ -1,7 +1,9 @@
 /* The importer: inputs, initializers, nodes in their order, functions inlined, outputs. */
 #include "onnx/import.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,16 +39,18 @@ static void bind(ipu__import *im, const char *name, ipu__item item)
 {
     bool out_of_memory;
     if (!*name || ipu__scope_add(im->scope, name, item, &out_of_memory)) return;
-    if (out_of_memory) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
-    else fail(im, IPU_INVALID, "value \"%s\" is defined twice", name);
+    if (out_of_memory)
+        fail(im, IPU_OUT_OF_MEMORY, "out of memory");
+    else
+        fail(im, IPU_INVALID, "value \"%s\" is defined twice", name);
 }
 
 /* A constant, or a parameter in training. */
 static ipu_value initial_value(ipu__import *im, const char *name, const ipu_array *a)
 {
     static const char nothing[16];
-    const void       *data = a->data ? a->data : nothing;
-    bool is_parameter      = im->options->training && ipu__op_is_floating(a->type) && im->depth == 0;
+    const void       *data         = a->data ? a->data : nothing;
+    bool              is_parameter = im->options->training && ipu__op_is_floating(a->type) && im->depth == 0;
     return is_parameter ? ipu_model_parameter(im->m, a->type, a->shape, data, name)
                         : ipu_constant_data(im->b, a->type, a->shape, data);
 }
@@ -69,7 +73,8 @@ static ipu__item look_up(ipu__import *im, const char *name)
     ipu__item *item = ipu__scope_find(im->scope, name);
     if (!item) {
         fail(im, IPU_INVALID,
-             "value \"%s\" is used before any node gives it: nodes must be in an order in which they can run", name);
+             "value \"%s\" is used before any node gives it: nodes must be in an order in which they can run",
+             name);
         return (ipu__item){0};
     }
     if (item->pending) load_pending(im, name, item);
@@ -85,7 +90,8 @@ static ipu_status scatter_sparse(const ipu_array *values, const ipu_array *indic
     size_t  bytes   = ipu_type_size(values->type);
     bool    is_rows = indices->shape.rank == 2;
     if (indices->type != IPU_INT64 || ipu_array_n_elements(indices) != n * (is_rows ? out->shape.rank : 1))
-        return ipu__fail(IPU_INVALID, "a sparse tensor of %lld values needs as many int64 indices", (long long)n);
+        return ipu__fail(IPU_INVALID, "a sparse tensor of %lld values needs as many int64 indices",
+                         (long long)n);
     for (int64_t i = 0; i < n; i++) {
         const int64_t *index = (const int64_t *)indices->data + (is_rows ? i * out->shape.rank : i);
         int64_t        at    = is_rows ? 0 : index[0];
@@ -103,7 +109,8 @@ static ipu_status sparse_array(ipu__import *im, const Ipu__SparseTensorProto *t,
 {
     ipu_array values = {0}, indices = {0};
     ipu_shape shape;
-    if (!t->values || !t->indices) return ipu__fail(IPU_INVALID, "a sparse tensor lacks its values or indices");
+    if (!t->values || !t->indices)
+        return ipu__fail(IPU_INVALID, "a sparse tensor lacks its values or indices");
     Ipu__TensorProto dense = *t->values;
     dense.n_dims           = t->n_dims;
     dense.dims             = t->dims;
@@ -121,8 +128,10 @@ ipu_value ipu__import_sparse(ipu__import *im, const Ipu__SparseTensorProto *t, c
 {
     ipu_array a = {0};
     ipu_value v = IPU_NO_VALUE;
-    if (sparse_array(im, t, &a) == IPU_OK) v = initial_value(im, name, &a);
-    else fail(im, IPU_INVALID, "%s", ipu_message());
+    if (sparse_array(im, t, &a) == IPU_OK)
+        v = initial_value(im, name, &a);
+    else
+        fail(im, IPU_INVALID, "%s", ipu_message());
     ipu_array_free(&a);
     return v;
 }
@@ -169,10 +178,11 @@ static ipu_status shape_of_input(ipu__import *im, const ipu_onnx_port *port, ipu
         snprintf(place, sizeof place, "%.250s.%d", port->name, i);
         if (out->dim[i] >= 0 || dim_option(im, place, &out->dim[i])) continue;
         if (*port->symbol[i] && dim_option(im, port->symbol[i], &out->dim[i])) continue;
-        return fail(im, IPU_INVALID,
-                    "input \"%s\": dimension %d%s%s%s is not told by the file; give it (--shape %s=8) or a value",
-                    port->name, i, *port->symbol[i] ? " (\"" : "", port->symbol[i], *port->symbol[i] ? "\")" : "",
-                    *port->symbol[i] ? port->symbol[i] : place);
+        return fail(
+            im, IPU_INVALID,
+            "input \"%s\": dimension %d%s%s%s is not told by the file; give it (--shape %s=8) or a value",
+            port->name, i, *port->symbol[i] ? " (\"" : "", port->symbol[i], *port->symbol[i] ? "\")" : "",
+            *port->symbol[i] ? port->symbol[i] : place);
     }
     return IPU_OK;
 }
@@ -212,8 +222,8 @@ static void bind_inputs(ipu__import *im)
             continue;
         }
         if (port.kind != IPU_ONNX_ARRAY || port.is_optional) {
-            fail(im, IPU_INVALID, "input \"%s\" is no tensor: give a value for it, so that its structure is known",
-                 port.name);
+            fail(im, IPU_INVALID,
+                 "input \"%s\" is no tensor: give a value for it, so that its structure is known", port.name);
             return;
         }
         ipu_array a = {.type = port.type};
@@ -249,7 +259,8 @@ static void see_to_counts(ipu__node *n, unsigned flags)
     for (size_t i = 0; i < n->n_in; i++)
         if (n->in[i].kind == IPU_ONNX_ARRAY && n->in[i].count.id)
             ipu__node_fail(n, IPU_UNSUPPORTED,
-                           "the extent of input \"%s\" depends on data, which this op cannot take", n->proto->input[i]);
+                           "the extent of input \"%s\" depends on data, which this op cannot take",
+                           n->proto->input[i]);
 }
 
 /* ---- nodes ---- */
@@ -258,8 +269,8 @@ static void import_nodes(ipu__import *im, Ipu__NodeProto *const *nodes, size_t n
 
 static void explain(ipu__import *im, size_t number, const Ipu__NodeProto *proto)
 {
-    const char *inner = im->status != IPU_OK ? (im->message ? im->message : "out of memory")
-                                             : ipu_builder_message(im->b);
+    const char *inner  = im->status != IPU_OK ? (im->message ? im->message : "out of memory")
+                                              : ipu_builder_message(im->b);
     ipu_status  status = im->status != IPU_OK ? im->status : ipu_builder_status(im->b);
     if (strncmp(inner, "node ", 5) == 0) return; /* of a graph within: says where it is */
     ipu__text text = {0};
@@ -292,8 +303,10 @@ static void inline_function(ipu__import *im, const ipu__node *node, const Ipu__F
     im->depth++;
     for (size_t i = 0; i < f->n_input && ipu__import_ok(im); i++)
         bind(im, f->input[i], i < node->n_in ? node->in[i] : (ipu__item){0});
-    if (im->depth > MOST_DEPTH) fail(im, IPU_INVALID, "functions call each other without end");
-    else import_nodes(im, f->node, f->n_node);
+    if (im->depth > MOST_DEPTH)
+        fail(im, IPU_INVALID, "functions call each other without end");
+    else
+        import_nodes(im, f->node, f->n_node);
     for (size_t i = 0; i < f->n_output && i < node->n_out && ipu__import_ok(im); i++)
         node->out[i] = look_up(im, f->output[i]);
     im->depth--;
@@ -306,7 +319,8 @@ static int64_t version_of(const ipu__import *im, const char *domain)
 {
     const Ipu__FunctionProto *f = im->call ? im->call->function : NULL;
     for (size_t i = 0; f && i < f->n_opset_import; i++)
-        if (strcmp(ipu__onnx_domain(f->opset_import[i]->domain), domain) == 0) return f->opset_import[i]->version;
+        if (strcmp(ipu__onnx_domain(f->opset_import[i]->domain), domain) == 0)
+            return f->opset_import[i]->version;
     return ipu__onnx_opset(im->file, domain);
 }
 
@@ -325,7 +339,8 @@ static void import_node(ipu__import *im, const Ipu__NodeProto *proto)
     if (!n.in || !n.out) return;
     memset(n.out, 0, n.n_out * sizeof *n.out);
     for (size_t i = 0; i < n.n_in; i++) n.in[i] = look_up(im, proto->input[i]);
-    if (++im->n_emitted > MOST_NODES) fail(im, IPU_INVALID, "over %d nodes once loops are unrolled", MOST_NODES);
+    if (++im->n_emitted > MOST_NODES)
+        fail(im, IPU_INVALID, "over %d nodes once loops are unrolled", MOST_NODES);
     if (!ipu__import_ok(im)) return;
     const Ipu__FunctionProto *f = ipu__onnx_function(im->file, domain, ipu__or_empty(proto->op_type));
     if (f) {
@@ -382,13 +397,13 @@ static ipu_status refuse_unknown(const ipu_onnx *file)
         const ipu_onnx_op_count *op = &file->ops.at[i];
         if (op->is_known) continue;
         if (n++ < 40)
-            ipu__text_add(&text, "%s%s%s%s (%zu)", n > 1 ? ", " : "", op->domain, *op->domain ? "." : "", op->name,
-                          op->n);
+            ipu__text_add(&text, "%s%s%s%s (%zu)", n > 1 ? ", " : "", op->domain, *op->domain ? "." : "",
+                          op->name, op->n);
     }
     ipu_status status = IPU_OK;
     if (n > 0)
-        status = ipu__fail(IPU_UNSUPPORTED, "%s: %zu of its ops cannot be imported (number of nodes): %s", file->name, n,
-                           text.at ? text.at : "");
+        status = ipu__fail(IPU_UNSUPPORTED, "%s: %zu of its ops cannot be imported (number of nodes): %s",
+                           file->name, n, text.at ? text.at : "");
     ipu__text_fini(&text);
     return status;
 }
@@ -427,8 +442,8 @@ static void import_outputs(ipu__import *im, ipu__imported *result)
     result->outputs          = ipu__arena_alloc(&result->arena, (g->n_output + 1) * sizeof *result->outputs);
     if (!result->outputs) im->status = IPU_OUT_OF_MEMORY;
     for (size_t i = 0; i < g->n_output && ipu__import_ok(im); i++) {
-        const char *name   = ipu__or_empty(g->output[i]->name);
-        ipu__item   item   = look_up(im, name);
+        const char *name = ipu__or_empty(g->output[i]->name);
+        ipu__item   item = look_up(im, name);
         if (ipu__import_ok(im)) result->outputs[i] = output_of(im, result, name, &item);
     }
 }
@@ -451,10 +466,10 @@ ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu
     *out              = (ipu__imported){0};
     IPU_TRY(refuse_unknown(file));
     IPU_TRY(ipu_model_create(&im.m));
-    im.b             = ipu_model_builder(im.m);
-    im.evaluation.m  = im.m;
+    im.b               = ipu_model_builder(im.m);
+    im.evaluation.m    = im.m;
     im.m->is_inference = !options->training;
-    im.needed        = ipu__alloc_zeroed(file->inputs.n + 1);
+    im.needed          = ipu__alloc_zeroed(file->inputs.n + 1);
     if (!im.needed) im.status = IPU_OUT_OF_MEMORY;
     ipu_enter(file->name, 0);
     if (im.status == IPU_OK) import_file(&im, out);

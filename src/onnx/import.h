@@ -20,6 +20,7 @@
 
 #include "base/arena.h"
 #include "model/evaluate.h"
+#include "ipu/op.h"
 #include "onnx/file.h"
 
 /* A value of the ONNX graph. */

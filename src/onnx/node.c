@@ -80,24 +80,24 @@ static bool find_needs(ipu__import *im, uint32_t id, bool *seen)
     if (id == 0 || seen[id]) return true;
     seen[id] = true;
     switch (v->kind) {
-        case IPU__VALUE_CONSTANT: return true;
-        case IPU__VALUE_INPUT: {
-            const char *name = m->base.values.at[id].name;
-            for (size_t i = 0; i < im->file->inputs.n; i++) {
-                const char *own = ipu__or_empty(im->file->inputs.at[i]->name);
-                size_t      n   = strlen(own);
-                if (strncmp(name, own, n) != 0 || (name[n] && name[n] != '[')) continue;
-                im->needed[i] = true;
-            }
-            return true;
+    case IPU__VALUE_CONSTANT: return true;
+    case IPU__VALUE_INPUT: {
+        const char *name = m->base.values.at[id].name;
+        for (size_t i = 0; i < im->file->inputs.n; i++) {
+            const char *own = ipu__or_empty(im->file->inputs.at[i]->name);
+            size_t      n   = strlen(own);
+            if (strncmp(name, own, n) != 0 || (name[n] && name[n] != '[')) continue;
+            im->needed[i] = true;
         }
-        case IPU__VALUE_OP: {
-            const ipu__model_op *op     = &m->ops.at[v->of];
-            bool                 is_all = op->kind == IPU__MODEL_OP && !(op->def->flags & IPU__OP_IMPURE);
-            for (uint32_t i = 0; i < op->n_in; i++) is_all &= find_needs(im, op->in[i], seen);
-            return is_all;
-        }
-        default: return false;
+        return true;
+    }
+    case IPU__VALUE_OP: {
+        const ipu__model_op *op     = &m->ops.at[v->of];
+        bool                 is_all = op->kind == IPU__MODEL_OP && !(op->def->flags & IPU__OP_IMPURE);
+        for (uint32_t i = 0; i < op->n_in; i++) is_all &= find_needs(im, op->in[i], seen);
+        return is_all;
+    }
+    default: return false;
     }
 }
 
@@ -120,13 +120,15 @@ const void *ipu__must_know(ipu__node *n, ipu_value v, const char *what)
         any = true;
     }
     if (is_all && any)
-        ipu__node_fail(n, IPU_INVALID,
-                       "%s decides a shape, so that its value must be known when the model is compiled; it depends "
-                       "on input %s: give its value",
-                       what, names.at ? names.at : "?");
+        ipu__node_fail(
+            n, IPU_INVALID,
+            "%s decides a shape, so that its value must be known when the model is compiled; it depends "
+            "on input %s: give its value",
+            what, names.at ? names.at : "?");
     else
         ipu__node_fail(n, IPU_UNSUPPORTED,
-                       "%s decides a shape and depends on data that are known only when the model runs", what);
+                       "%s decides a shape and depends on data that are known only when the model runs",
+                       what);
     im->has_needs = is_all && any;
     ipu__text_fini(&names);
     return NULL;
@@ -220,9 +222,11 @@ static const Ipu__AttributeProto *find(Ipu__AttributeProto *const *list, size_t 
 const Ipu__AttributeProto *ipu__attr(ipu__node *n, const char *name)
 {
     const Ipu__AttributeProto *a = find(n->proto->attribute, n->proto->n_attribute, name);
-    for (const ipu__call *call = n->im->call; a && a->ref_attr_name && *a->ref_attr_name; call = call->parent) {
+    for (const ipu__call *call = n->im->call; a && a->ref_attr_name && *a->ref_attr_name;
+         call                  = call->parent) {
         if (!call) {
-            ipu__node_fail(n, IPU_INVALID, "attribute \"%s\" refers to one of a function, but it is in none", name);
+            ipu__node_fail(n, IPU_INVALID, "attribute \"%s\" refers to one of a function, but it is in none",
+                           name);
             return NULL;
         }
         a = find(call->node->attribute, call->node->n_attribute, a->ref_attr_name);
@@ -231,8 +235,8 @@ const Ipu__AttributeProto *ipu__attr(ipu__node *n, const char *name)
 }
 
 /* Files of old producers leave the type out. */
-static const Ipu__AttributeProto *attr_of(ipu__node *n, const char *name, Ipu__AttributeProto__AttributeType type,
-                                          const char *expected)
+static const Ipu__AttributeProto *attr_of(ipu__node *n, const char *name,
+                                          Ipu__AttributeProto__AttributeType type, const char *expected)
 {
     const Ipu__AttributeProto *a = ipu__attr(n, name);
     if (!a || a->type == type || a->type == IPU__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return a;
@@ -304,7 +308,8 @@ ipu_type ipu__attr_type(ipu__node *n, const char *name, ipu_type otherwise)
     ipu_type type   = number > 0 && number < 100 ? ipu__onnx_type((int32_t)number) : IPU_N_TYPES;
     if (type != IPU_N_TYPES) return type;
     ipu__node_fail(n, IPU_UNSUPPORTED, "type %s (%lld) is not supported",
-                   number >= 0 && number < 100 ? ipu__onnx_type_name((int32_t)number) : "?", (long long)number);
+                   number >= 0 && number < 100 ? ipu__onnx_type_name((int32_t)number) : "?",
+                   (long long)number);
     return otherwise;
 }
 
@@ -363,6 +368,8 @@ void ipu__give(ipu__node *n, size_t i, ipu_value v)
 void ipu__give_counted(ipu__node *n, size_t i, ipu_value v, ipu_value count, int dim)
 {
     const int64_t *known = ipu__known(n, count);
-    if (known) ipu__give(n, i, ipu_slice(n->b, v, 0, *known, dim));
-    else ipu__give_item(n, i, (ipu__item){.kind = IPU_ONNX_ARRAY, .v = v, .count = count, .count_dim = dim});
+    if (known)
+        ipu__give(n, i, ipu_slice(n->b, v, 0, *known, dim));
+    else
+        ipu__give_item(n, i, (ipu__item){.kind = IPU_ONNX_ARRAY, .v = v, .count = count, .count_dim = dim});
 }

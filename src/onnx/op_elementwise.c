@@ -51,8 +51,8 @@ void ipu__onnx_HardSigmoid(ipu__node *n)
 {
     ipu_value x     = ipu__in_needed(n, 0);
     double    alpha = ipu__attr_float(n, "alpha", 0.2f), beta = ipu__attr_float(n, "beta", 0.5f);
-    ipu_value line  = ipu_add(n->b, ipu_mul(n->b, x, ipu_scalar_like(n->b, x, alpha)),
-                              ipu_scalar_like(n->b, x, beta));
+    ipu_value line = ipu_add(n->b, ipu_mul(n->b, x, ipu_scalar_like(n->b, x, alpha)),
+                             ipu_scalar_like(n->b, x, beta));
     ipu__give(n, 0, ipu_clip(n->b, line, 0, 1));
 }
 
@@ -61,10 +61,7 @@ void ipu__onnx_ThresholdedRelu(ipu__node *n)
     ipu__give(n, 0, ipu_threshold(n->b, ipu__in_needed(n, 0), ipu__attr_float(n, "alpha", 1), 0));
 }
 
-void ipu__onnx_Softplus(ipu__node *n)
-{
-    ipu__give(n, 0, ipu_softplus(n->b, ipu__in_needed(n, 0), 1, 20));
-}
+void ipu__onnx_Softplus(ipu__node *n) { ipu__give(n, 0, ipu_softplus(n->b, ipu__in_needed(n, 0), 1, 20)); }
 
 void ipu__onnx_Shrink(ipu__node *n)
 {
@@ -84,11 +81,14 @@ void ipu__onnx_IsInf(ipu__node *n)
     bool         positive = ipu__attr_int(n, "detect_positive", 1) != 0;
     bool         negative = ipu__attr_int(n, "detect_negative", 1) != 0;
     ipu_value    is_inf   = ipu_isinf(b, x);
-    if (positive && negative) ipu__give(n, 0, is_inf);
-    else if (!positive && !negative) ipu__give(n, 0, ipu_constant_value(b, IPU_BOOL, ipu_value_shape(x), 0));
+    if (positive && negative)
+        ipu__give(n, 0, is_inf);
+    else if (!positive && !negative)
+        ipu__give(n, 0, ipu_constant_value(b, IPU_BOOL, ipu_value_shape(x), 0));
     else {
         ipu_value zero = ipu_scalar_like(b, x, 0);
-        ipu__give(n, 0, ipu_logical_and(b, is_inf, positive ? ipu_greater(b, x, zero) : ipu_less(b, x, zero)));
+        ipu__give(n, 0,
+                  ipu_logical_and(b, is_inf, positive ? ipu_greater(b, x, zero) : ipu_less(b, x, zero)));
     }
 }
 
@@ -98,7 +98,8 @@ void ipu__onnx_Clip(ipu__node *n)
     ipu_builder *b = n->b;
     ipu_value    x = ipu__in_needed(n, 0), low = ipu__in(n, 1), high = ipu__in(n, 2);
     if (n->version < 11) {
-        ipu__give(n, 0, ipu_clip(b, x, ipu__attr_float(n, "min", -INFINITY), ipu__attr_float(n, "max", INFINITY)));
+        ipu__give(n, 0,
+                  ipu_clip(b, x, ipu__attr_float(n, "min", -INFINITY), ipu__attr_float(n, "max", INFINITY)));
         return;
     }
     if (low.id) x = ipu_maximum(b, x, ipu_reshape(b, low, (ipu_shape){0}));
@@ -114,7 +115,8 @@ void ipu__onnx_Cast(ipu__node *n)
     if (n->version < 6 && ipu__attr(n, "to")) { /* the type's name as text */
         const char *to = ipu__attr_text(n, "to", "");
         for (int i = 0; i < IPU_N_TYPES; i++)
-            if (strcasecmp(ipu_type_name((ipu_type)i), to) == 0) ipu__give(n, 0, ipu_cast(n->b, x, (ipu_type)i));
+            if (strcasecmp(ipu_type_name((ipu_type)i), to) == 0)
+                ipu__give(n, 0, ipu_cast(n->b, x, (ipu_type)i));
         if (strcmp(to, "FLOAT16") == 0) ipu__give(n, 0, ipu_cast(n->b, x, IPU_HALF));
         return;
     }
@@ -155,9 +157,12 @@ void ipu__onnx_BitShift(ipu__node *n)
 {
     ipu_value   x = ipu__in_needed(n, 0), y = ipu__in_needed(n, 1);
     const char *direction = ipu__attr_text(n, "direction", "");
-    if (strcmp(direction, "LEFT") == 0) ipu__give(n, 0, ipu_shift_left(n->b, x, y));
-    else if (strcmp(direction, "RIGHT") == 0) ipu__give(n, 0, ipu_shift_right(n->b, x, y));
-    else ipu__node_fail(n, IPU_INVALID, "direction is \"%s\"; expected LEFT or RIGHT", direction);
+    if (strcmp(direction, "LEFT") == 0)
+        ipu__give(n, 0, ipu_shift_left(n->b, x, y));
+    else if (strcmp(direction, "RIGHT") == 0)
+        ipu__give(n, 0, ipu_shift_right(n->b, x, y));
+    else
+        ipu__node_fail(n, IPU_INVALID, "direction is \"%s\"; expected LEFT or RIGHT", direction);
 }
 
 /* The result has the type of the base, whatever that of the exponent. */
@@ -166,10 +171,14 @@ void ipu__onnx_Pow(ipu__node *n)
     ipu_builder *b = n->b;
     ipu_value    x = ipu__in_needed(n, 0), y = ipu__aligned(n, x, ipu__in_needed(n, 1));
     ipu_type     type = ipu_value_type(x), power = ipu_value_type(y);
-    if (type == power) ipu__give(n, 0, ipu_pow(b, x, y));
-    else if (ipu__op_is_floating(type)) ipu__give(n, 0, ipu_pow(b, x, ipu_cast(b, y, type)));
-    else if (ipu__op_is_floating(power)) ipu__give(n, 0, ipu_cast(b, ipu_pow(b, ipu_cast(b, x, power), y), type));
-    else ipu__give(n, 0, ipu_pow(b, x, ipu_cast(b, y, type)));
+    if (type == power)
+        ipu__give(n, 0, ipu_pow(b, x, y));
+    else if (ipu__op_is_floating(type))
+        ipu__give(n, 0, ipu_pow(b, x, ipu_cast(b, y, type)));
+    else if (ipu__op_is_floating(power))
+        ipu__give(n, 0, ipu_cast(b, ipu_pow(b, ipu_cast(b, x, power), y), type));
+    else
+        ipu__give(n, 0, ipu_pow(b, x, ipu_cast(b, y, type)));
 }
 
 /* Before opset 9 a slope of one dimension belongs to the channels. */

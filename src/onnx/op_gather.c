@@ -14,7 +14,8 @@ void ipu__onnx_Gather(ipu__node *n)
         ipu__node_fail(n, IPU_UNSUPPORTED, "the extent of its data depends on data");
     else if (ipu__has_in(n, 1) && n->in[1].count.id)
         ipu__give_counted(n, 0, y, n->in[1].count, axis + n->in[1].count_dim);
-    else ipu__give(n, 0, y);
+    else
+        ipu__give(n, 0, y);
 }
 
 void ipu__onnx_GatherElements(ipu__node *n)
@@ -69,7 +70,8 @@ void ipu__onnx_ScatterND(ipu__node *n)
 {
     ipu_scatter how;
     if (!scatter_kind(n, &how)) return;
-    ipu__give(n, 0, ipu_scatter_nd(n->b, ipu__in_needed(n, 0), ipu__in_needed(n, 1), ipu__in_needed(n, 2), how));
+    ipu__give(n, 0,
+              ipu_scatter_nd(n->b, ipu__in_needed(n, 0), ipu__in_needed(n, 1), ipu__in_needed(n, 2), how));
 }
 
 /* on and off need not be known; indices may be of any type, and count from the end if negative. */
@@ -81,10 +83,10 @@ void ipu__onnx_OneHot(ipu__node *n)
     int          axis  = ipu__axis(n, "axis", -1, ipu_value_rank(indices) + 1);
     ipu_type     type  = ipu_value_type(indices);
     if (type != IPU_INT64) indices = ipu_cast(b, indices, IPU_INT64);
-    ipu_value all = ipu_scalar_like(b, indices, (double)depth);
-    ipu_value positive =
-        ipu_where(b, ipu_less(b, indices, ipu_scalar_like(b, indices, 0)), ipu_add(b, indices, all), indices);
-    ipu_value hot = ipu_one_hot_with(b, positive, depth, IPU_FLOAT, axis, 1, 0);
-    ipu_value is_on = ipu_greater(b, hot, ipu_scalar_like(b, hot, 0.5));
+    ipu_value all      = ipu_scalar_like(b, indices, (double)depth);
+    ipu_value positive = ipu_where(b, ipu_less(b, indices, ipu_scalar_like(b, indices, 0)),
+                                   ipu_add(b, indices, all), indices);
+    ipu_value hot      = ipu_one_hot_with(b, positive, depth, IPU_FLOAT, axis, 1, 0);
+    ipu_value is_on    = ipu_greater(b, hot, ipu_scalar_like(b, hot, 0.5));
     ipu__give(n, 0, ipu_where(b, is_on, ipu_index(b, values, 1, 0), ipu_index(b, values, 0, 0)));
 }

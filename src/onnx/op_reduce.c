@@ -16,7 +16,7 @@ static void arg_reduce(ipu__node *n, ipu_value (*f)(ipu_builder *, ipu_value, in
 {
     ipu_value x    = ipu__in_needed(n, 0);
     int       axis = ipu__axis(n, "axis", 0, ipu_value_rank(x));
-    bool      keep = ipu__attr_int(n, "keepdims", 1) != 0, last = ipu__attr_int(n, "select_last_index", 0) != 0;
+    bool keep = ipu__attr_int(n, "keepdims", 1) != 0, last = ipu__attr_int(n, "select_last_index", 0) != 0;
     ipu__give(n, 0, ipu_cast(n->b, f(n->b, x, axis, keep, last), IPU_INT64));
 }
 
@@ -25,9 +25,9 @@ void ipu__onnx_ArgMin(ipu__node *n) { arg_reduce(n, ipu_argmin_with); }
 
 void ipu__onnx_CumSum(ipu__node *n)
 {
-    ipu_value x = ipu__in_needed(n, 0);
+    ipu_value x    = ipu__in_needed(n, 0);
     int       axis = (int)ipu__in_int(n, 1, 0);
-    bool      exclusive = ipu__attr_int(n, "exclusive", 0) != 0, reverse = ipu__attr_int(n, "reverse", 0) != 0;
+    bool exclusive = ipu__attr_int(n, "exclusive", 0) != 0, reverse = ipu__attr_int(n, "reverse", 0) != 0;
     ipu__give(n, 0, ipu_cumsum_with(n->b, x, axis, exclusive, reverse));
 }
 
@@ -58,7 +58,7 @@ void ipu__onnx_Hardmax(ipu__node *n) { over_axis(n, hardmax); }
 /* k is an attribute before opset 10. */
 void ipu__onnx_TopK(ipu__node *n)
 {
-    ipu_value x = ipu__in_needed(n, 0), indices;
+    ipu_value x       = ipu__in_needed(n, 0), indices;
     int       axis    = ipu__axis(n, "axis", -1, ipu_value_rank(x));
     int64_t   k       = n->version < 10 ? ipu__attr_int(n, "k", 0) : ipu__in_int(n, 1, 0);
     bool      largest = ipu__attr_int(n, "largest", 1) != 0;

@@ -9,7 +9,8 @@
 
 static ipu_value constant_ints(ipu__node *n, const int64_t *values, size_t count)
 {
-    return ipu_constant_data(n->b, IPU_INT64, IPU_SHAPE((int64_t)count), values ? values : (const int64_t[]){0});
+    return ipu_constant_data(n->b, IPU_INT64, IPU_SHAPE((int64_t)count),
+                             values ? values : (const int64_t[]){0});
 }
 
 static ipu_value constant_tensor(ipu__node *n, const Ipu__TensorProto *t)
@@ -29,11 +30,13 @@ void ipu__onnx_Constant(ipu__node *n)
 {
     const Ipu__AttributeProto *a = ipu__attr(n, "value");
     size_t                     count;
-    if (a && a->t) ipu__give(n, 0, constant_tensor(n, a->t));
+    if (a && a->t)
+        ipu__give(n, 0, constant_tensor(n, a->t));
     else if ((a = ipu__attr(n, "sparse_value")) && a->sparse_tensor)
         ipu__give(n, 0, ipu__import_sparse(n->im, a->sparse_tensor, ""));
     else if (ipu__attr(n, "value_float"))
-        ipu__give(n, 0, ipu_constant_value(n->b, IPU_FLOAT, (ipu_shape){0}, ipu__attr_float(n, "value_float", 0)));
+        ipu__give(n, 0,
+                  ipu_constant_value(n->b, IPU_FLOAT, (ipu_shape){0}, ipu__attr_float(n, "value_float", 0)));
     else if (ipu__attr(n, "value_int")) {
         int64_t value = ipu__attr_int(n, "value_int", 0);
         ipu__give(n, 0, ipu_constant_data(n->b, IPU_INT64, (ipu_shape){0}, &value));
@@ -45,7 +48,8 @@ void ipu__onnx_Constant(ipu__node *n)
         ipu__give(n, 0,
                   ipu_constant_data(n->b, IPU_FLOAT, IPU_SHAPE((int64_t)count),
                                     values ? values : (const float[]){0}));
-    } else ipu__node_fail(n, IPU_UNSUPPORTED, "it has no value of a kind that is supported (strings are not)");
+    } else
+        ipu__node_fail(n, IPU_UNSUPPORTED, "it has no value of a kind that is supported (strings are not)");
 }
 
 /* The dimensions at input `i`. */
@@ -96,11 +100,13 @@ void ipu__onnx_Size(ipu__node *n)
 
 void ipu__onnx_Range(ipu__node *n)
 {
-    ipu_type type  = ipu_value_type(ipu__in_needed(n, 0));
-    double   start = ipu__in_double(n, 0, 0), limit = ipu__in_double(n, 1, 0), delta = ipu__in_double(n, 2, 1);
-    double   count = delta != 0 ? __builtin_ceil((limit - start) / delta) : -1;
-    if (delta == 0 || count > 0x1p40) ipu__node_fail(n, IPU_INVALID, "from %g to %g in steps of %g", start, limit, delta);
-    else ipu__give(n, 0, ipu_arange(n->b, type, count > 0 ? (int64_t)count : 0, start, delta));
+    ipu_type type = ipu_value_type(ipu__in_needed(n, 0));
+    double start = ipu__in_double(n, 0, 0), limit = ipu__in_double(n, 1, 0), delta = ipu__in_double(n, 2, 1);
+    double count = delta != 0 ? __builtin_ceil((limit - start) / delta) : -1;
+    if (delta == 0 || count > 0x1p40)
+        ipu__node_fail(n, IPU_INVALID, "from %g to %g in steps of %g", start, limit, delta);
+    else
+        ipu__give(n, 0, ipu_arange(n->b, type, count > 0 ? (int64_t)count : 0, start, delta));
 }
 
 void ipu__onnx_EyeLike(ipu__node *n)
@@ -112,7 +118,7 @@ void ipu__onnx_EyeLike(ipu__node *n)
         ipu__node_fail(n, IPU_INVALID, "its input must have 2 dimensions");
         return;
     }
-    int64_t   rows = ipu_value_dim(x, 0), columns = ipu_value_dim(x, 1), most = rows > columns ? rows : columns;
+    int64_t rows = ipu_value_dim(x, 0), columns = ipu_value_dim(x, 1), most = rows > columns ? rows : columns;
     ipu_value eye = ipu_eye(n->b, type, most, k);
     ipu__give(n, 0, ipu_slice(n->b, ipu_slice(n->b, eye, 0, rows, 0), 0, columns, 1));
 }
@@ -134,19 +140,22 @@ void ipu__onnx_Identity(ipu__node *n)
 /* The shape is an attribute before opset 5. 0 stands for the dimension there was, unless allowzero. */
 void ipu__onnx_Reshape(ipu__node *n)
 {
-    ipu_value x = ipu__in_needed(n, 0);
+    ipu_value x     = ipu__in_needed(n, 0);
     ipu_shape shape = {0};
     if (n->version < 5) {
         size_t         count;
         const int64_t *dims = ipu__attr_ints(n, "shape", &count);
         if (count > IPU_MAX_RANK) ipu__node_fail(n, IPU_UNSUPPORTED, "more than %d dimensions", IPU_MAX_RANK);
         for (size_t i = 0; i < count && i < IPU_MAX_RANK; i++) shape.dim[shape.rank++] = dims[i];
-    } else if (!shape_at(n, 1, &shape)) return;
+    } else if (!shape_at(n, 1, &shape))
+        return;
     bool zero_is_zero = ipu__attr_int(n, "allowzero", 0) != 0;
     for (int i = 0; i < shape.rank; i++) {
         if (shape.dim[i] != 0 || zero_is_zero) continue;
-        if (i >= ipu_value_rank(x)) ipu__node_fail(n, IPU_INVALID, "dimension %d is 0: there is none to take it from", i);
-        else shape.dim[i] = ipu_value_dim(x, i);
+        if (i >= ipu_value_rank(x))
+            ipu__node_fail(n, IPU_INVALID, "dimension %d is 0: there is none to take it from", i);
+        else
+            shape.dim[i] = ipu_value_dim(x, i);
     }
     ipu__give(n, 0, ipu_reshape(n->b, x, shape));
 }
@@ -170,7 +179,7 @@ void ipu__onnx_Squeeze(ipu__node *n)
     ipu_shape  shape = ipu_value_shape(x), out = {0};
     const int *axes;
     int        n_axes;
-    bool       has_axes                = ipu__axes(n, "axes", 1, shape.rank, &axes, &n_axes);
+    bool       has_axes                 = ipu__axes(n, "axes", 1, shape.rank, &axes, &n_axes);
     bool       is_dropped[IPU_MAX_RANK] = {false};
     for (int i = 0; i < shape.rank; i++) is_dropped[i] = !has_axes && shape.dim[i] == 1;
     for (int i = 0; i < n_axes; i++) {
@@ -211,7 +220,8 @@ void ipu__onnx_Transpose(ipu__node *n)
     int            rank = ipu_value_rank(x), perm[IPU_MAX_RANK];
     size_t         count;
     const int64_t *given = ipu__attr_ints(n, "perm", &count);
-    if (given && (int)count != rank) ipu__node_fail(n, IPU_INVALID, "perm has %zu numbers for %d dimensions", count, rank);
+    if (given && (int)count != rank)
+        ipu__node_fail(n, IPU_INVALID, "perm has %zu numbers for %d dimensions", count, rank);
     if (!ipu__import_ok(n->im)) return;
     for (int i = 0; i < rank; i++) perm[i] = given ? (int)given[i] : rank - 1 - i;
     ipu_value y = ipu_transpose(n->b, x, perm, rank);
@@ -225,19 +235,20 @@ void ipu__onnx_Transpose(ipu__node *n)
 
 void ipu__onnx_DepthToSpace(ipu__node *n)
 {
-    ipu_builder *b     = n->b;
-    ipu_value    x     = ipu__in_needed(n, 0);
-    int64_t      block = ipu__attr_int(n, "blocksize", 0);
+    ipu_builder *b      = n->b;
+    ipu_value    x      = ipu__in_needed(n, 0);
+    int64_t      block  = ipu__attr_int(n, "blocksize", 0);
     bool         is_crd = strcmp(ipu__attr_text(n, "mode", "DCR"), "CRD") == 0;
     if (ipu_value_rank(x) != 4 || block < 1 || ipu_value_dim(x, 1) % (block * block) != 0) {
         ipu__node_fail(n, IPU_INVALID, "expected [N,C,H,W] with C a multiple of blocksize squared");
         return;
     }
-    int64_t   N = ipu_value_dim(x, 0), C = ipu_value_dim(x, 1) / (block * block), H = ipu_value_dim(x, 2),
-            W = ipu_value_dim(x, 3);
+    int64_t N = ipu_value_dim(x, 0), C = ipu_value_dim(x, 1) / (block * block), H = ipu_value_dim(x, 2),
+            W   = ipu_value_dim(x, 3);
     ipu_value y = is_crd ? ipu_reshape(b, x, IPU_SHAPE(N, C, block, block, H, W))
                          : ipu_reshape(b, x, IPU_SHAPE(N, block, block, C, H, W));
-    y = is_crd ? ipu_transpose(b, y, (int[]){0, 1, 4, 2, 5, 3}, 6) : ipu_transpose(b, y, (int[]){0, 3, 4, 1, 5, 2}, 6);
+    y           = is_crd ? ipu_transpose(b, y, (int[]){0, 1, 4, 2, 5, 3}, 6)
+                         : ipu_transpose(b, y, (int[]){0, 3, 4, 1, 5, 2}, 6);
     ipu__give(n, 0, ipu_reshape(b, y, IPU_SHAPE(N, C, H * block, W * block)));
 }
 
@@ -250,8 +261,8 @@ void ipu__onnx_SpaceToDepth(ipu__node *n)
         ipu__node_fail(n, IPU_INVALID, "expected [N,C,H,W] with H and W multiples of blocksize");
         return;
     }
-    int64_t   N = ipu_value_dim(x, 0), C = ipu_value_dim(x, 1), H = ipu_value_dim(x, 2) / block,
-            W = ipu_value_dim(x, 3) / block;
+    int64_t N = ipu_value_dim(x, 0), C = ipu_value_dim(x, 1), H = ipu_value_dim(x, 2) / block,
+            W   = ipu_value_dim(x, 3) / block;
     ipu_value y = ipu_reshape(b, x, IPU_SHAPE(N, C, H, block, W, block));
     y           = ipu_transpose(b, y, (int[]){0, 3, 5, 1, 2, 4}, 6);
     ipu__give(n, 0, ipu_reshape(b, y, IPU_SHAPE(N, C * block * block, H, W)));
@@ -284,7 +295,8 @@ void ipu__onnx_Tile(ipu__node *n)
         int64_t all[IPU_MAX_RANK], axis = ipu__in_int(n, 2, 0), times = ipu__in_int(n, 1, 1);
         for (int i = 0; i < IPU_MAX_RANK; i++) all[i] = i == axis ? times : 1;
         ipu__give(n, 0, ipu_tile(n->b, x, all, ipu_value_rank(x)));
-    } else if (ipu__in_ints(n, 1, &repeats, &count)) ipu__give(n, 0, ipu_tile(n->b, x, repeats, (int)count));
+    } else if (ipu__in_ints(n, 1, &repeats, &count))
+        ipu__give(n, 0, ipu_tile(n->b, x, repeats, (int)count));
 }
 
 /* ---- cutting and joining ---- */
@@ -303,11 +315,14 @@ static bool slice_lists(ipu__node *n, const int64_t *list[4], size_t count[4])
     for (size_t i = 0; i < 4; i++) {
         list[i]  = NULL;
         count[i] = 0;
-        if (n->version >= 10) ipu__in_ints(n, i + 1, &list[i], &count[i]);
-        else if (i < 3) list[i] = ipu__attr_ints(n, names[i], &count[i]);
+        if (n->version >= 10)
+            ipu__in_ints(n, i + 1, &list[i], &count[i]);
+        else if (i < 3)
+            list[i] = ipu__attr_ints(n, names[i], &count[i]);
     }
     if (!ipu__import_ok(n->im)) return false;
-    bool is_good = count[0] == count[1] && (!list[2] || count[2] == count[0]) && (!list[3] || count[3] == count[0]);
+    bool is_good = count[0] == count[1] && (!list[2] || count[2] == count[0])
+                && (!list[3] || count[3] == count[0]);
     if (!is_good) ipu__node_fail(n, IPU_INVALID, "starts, ends, axes and steps differ in length");
     return is_good;
 }
@@ -333,7 +348,8 @@ void ipu__onnx_Slice(ipu__node *n)
         if (step > 0 && end < 0) end = 0;
         if (end > dim) end = dim;
         bool is_empty = step > 0 ? begin >= end : begin <= end || begin < 0;
-        x = is_empty ? ipu_slice(n->b, x, 0, 0, (int)axis) : ipu_slice_step(n->b, x, begin, end, step, (int)axis);
+        x             = is_empty ? ipu_slice(n->b, x, 0, 0, (int)axis)
+                                 : ipu_slice_step(n->b, x, begin, end, step, (int)axis);
     }
     ipu__give(n, 0, x);
 }
@@ -355,7 +371,8 @@ void ipu__onnx_Split(ipu__node *n)
         return;
     }
     int64_t each = (dim + (int64_t)parts - 1) / (int64_t)(parts ? parts : 1);
-    for (size_t i = 0; i < parts; i++) own[i] = sizes ? sizes[i] : i + 1 < parts ? each : dim - each * (int64_t)i;
+    for (size_t i = 0; i < parts; i++)
+        own[i] = sizes ? sizes[i] : i + 1 < parts ? each : dim - each * (int64_t)i;
     ipu_split(n->b, x, own, parts, axis, out);
     for (size_t i = 0; i < parts; i++) ipu__give(n, i, out[i]);
 }
@@ -380,8 +397,10 @@ void ipu__onnx_Pad(ipu__node *n)
     size_t         count;
     int64_t        before[IPU_MAX_RANK] = {0}, after[IPU_MAX_RANK] = {0};
     double         value = n->version < 11 ? ipu__attr_float(n, "value", 0) : ipu__in_double(n, 2, 0);
-    if (n->version < 11) pads = ipu__attr_ints(n, n->version < 2 ? "paddings" : "pads", &count);
-    else ipu__in_ints(n, 1, &pads, &count);
+    if (n->version < 11)
+        pads = ipu__attr_ints(n, n->version < 2 ? "paddings" : "pads", &count);
+    else
+        ipu__in_ints(n, 1, &pads, &count);
     bool has_axes = n->version >= 18 && ipu__axes(n, "axes", 3, rank, &axes, &n_axes);
     if (!has_axes) n_axes = rank;
     if (!ipu__import_ok(n->im)) return;

@@ -18,11 +18,11 @@ static void reduce(ipu__node *n, ipu_value (*f)(ipu_builder *, ipu_value, const 
 
 #define UNARY(name, f) \
     static void unary_##name(ipu__node *n) { ipu__give(n, 0, f(n->b, ipu__in_needed(n, 0))); }
-#define BINARY(name, f)                                   \
-    static void binary_##name(ipu__node *n)               \
-    {                                                     \
+#define BINARY(name, f)                                               \
+    static void binary_##name(ipu__node *n)                           \
+    {                                                                 \
         ipu_value x = ipu__in_needed(n, 0), y = ipu__in_needed(n, 1); \
-        ipu__give(n, 0, f(n->b, x, ipu__aligned(n, x, y))); \
+        ipu__give(n, 0, f(n->b, x, ipu__aligned(n, x, y)));           \
     }
 #define REDUCE(name, f) \
     static void reduce_##name(ipu__node *n) { reduce(n, f); }

@@ -1,10 +1,12 @@
 /* A walk over protobuf's wire format: tags, varints and lengths, guided by protobuf-c's own descriptors. */
 #include "onnx/wire.h"
 
+#include <stdbool.h>
+
 enum {
     MOST_DEPTH = 100, /* messages within messages; a subgraph takes three */
     /* What unpacking may take beyond a multiple of the file, so that small files may hold many small messages. */
-    FREE_BYTES = 64 << 20,
+    FREE_BYTES  = 64 << 20,
     MOST_GROWTH = 32
 };
 
@@ -14,7 +16,8 @@ typedef struct walk {
 
 static ipu_status malformed(const char *what)
 {
-    return ipu__fail(IPU_INVALID, "not a valid protobuf message: %s; the file is damaged or no ONNX file", what);
+    return ipu__fail(IPU_INVALID, "not a valid protobuf message: %s; the file is damaged or no ONNX file",
+                     what);
 }
 
 static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
@@ -34,8 +37,8 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
 static ipu_status walk_message(walk *w, const ProtobufCMessageDescriptor *message, const uint8_t *at,
                                const uint8_t *end, int depth);
 
-static ipu_status walk_block(walk *w, const ProtobufCFieldDescriptor *field, const uint8_t *at, uint64_t bytes,
-                             int depth)
+static ipu_status walk_block(walk *w, const ProtobufCFieldDescriptor *field, const uint8_t *at,
+                             uint64_t bytes, int depth)
 {
     /* Packed varints of one byte become numbers of eight. */
     bool is_text = !field || field->type == PROTOBUF_C_TYPE_BYTES || field->type == PROTOBUF_C_TYPE_STRING;
@@ -48,22 +51,23 @@ static ipu_status walk_field(walk *w, const ProtobufCMessageDescriptor *message,
                              const uint8_t *end, int depth)
 {
     uint64_t tag, value;
-    if (!read_varint(at, end, &tag) || tag >> 3 == 0 || tag > UINT32_MAX) return malformed("a tag that is none");
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
+    if (!read_varint(at, end, &tag) || tag >> 3 == 0 || tag > UINT32_MAX)
+        return malformed("a tag that is none");
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(message,
+                                                                                    (unsigned)(tag >> 3));
     w->taken += 16;
     switch (tag & 7) {
-        case 0: return read_varint(at, end, &value) ? IPU_OK : malformed("a number without end");
-        case 1: value = 8; break;
-        case 5: value = 4; break;
-        case 2: {
-            if (!read_varint(at, end, &value) || value > (uint64_t)(end - *at))
-                return malformed("something is longer than what holds it");
-            const uint8_t *block = *at;
-            *at += value;
-            return walk_block(w, field, block, value, depth);
-        }
-        default: return malformed("a field of a kind that does not exist");
+    case 0: return read_varint(at, end, &value) ? IPU_OK : malformed("a number without end");
+    case 1: value = 8; break;
+    case 5: value = 4; break;
+    case 2: {
+        if (!read_varint(at, end, &value) || value > (uint64_t)(end - *at))
+            return malformed("something is longer than what holds it");
+        const uint8_t *block = *at;
+        *at += value;
+        return walk_block(w, field, block, value, depth);
+    }
+    default: return malformed("a field of a kind that does not exist");
     }
     if (value > (uint64_t)(end - *at)) return malformed("it ends within a number");
     *at += value;
@@ -79,9 +83,10 @@ static ipu_status walk_message(walk *w, const ProtobufCMessageDescriptor *messag
     w->taken += message->sizeof_message;
     while (at < end) IPU_TRY(walk_field(w, message, &at, end, depth));
     if (w->taken > w->most)
-        return ipu__fail(IPU_INVALID,
-                         "it would take over %llu MiB unpacked, too much for its size: the file is not a real model",
-                         (unsigned long long)(w->most >> 20));
+        return ipu__fail(
+            IPU_INVALID,
+            "it would take over %llu MiB unpacked, too much for its size: the file is not a real model",
+            (unsigned long long)(w->most >> 20));
     return IPU_OK;
 }
 
@@ -89,7 +94,8 @@ ipu_status ipu__wire_check(const ProtobufCMessageDescriptor *message, const uint
 {
     walk w = {.most = (uint64_t)bytes * MOST_GROWTH + FREE_BYTES};
     if (bytes > INT32_MAX)
-        return ipu__fail(IPU_INVALID, "%zu bytes: a protobuf message has at most 2 GiB; keep tensors as external data",
+        return ipu__fail(IPU_INVALID,
+                         "%zu bytes: a protobuf message has at most 2 GiB; keep tensors as external data",
                          bytes);
     return walk_message(&w, message, data, data + bytes, 0);
 }
