@@ -8,7 +8,7 @@ data=${ONNX_TESTDATA:-/usr/share/libonnx-testdata/data}
 log=$(log_of onnx)
 if "$BUILD/conformance/onnx_conformance" "$data" > "$log" 2>&1; then status=0; else status=$?; fi
 # Refusals by reason, what was wrong, and the sum.
-sed -n 's/^refused [^:]*: //p' "$log" | sed 's/^node [0-9]* ("[^"]*" )\?//; s/"[^"]*"/"..."/g' | sort | uniq -c | sort -rn | head -40
+sed -n 's/^refused [^:]*: //p' "$log" | sed 's/^node [0-9]* ("[^"]*" )\?//; s/"[^"]*"/"..."/g' | sort | uniq -c | sort -rn | sed -n '1,40p'
 grep '^wrong' "$log" || true
 tail -n 1 "$log"
 passed=$(sed -n 's/^\([0-9]*\) passed.*/\1/p' "$log" | tail -n 1)
