@@ -3,7 +3,8 @@
  *     ipu_value y = ipu_max_pool2d(b, x, 2);
  *     ipu_value z = ipu_average_pool(b, x, (ipu_pool_options){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
  *
- * The rank of x (3, 4 or 5) says how many dimensions there are. Types are half, bfloat16, float and double.
+ * The rank of x (3, 4 or 5) says how many dimensions there are. Types are half, bfloat16, float and double;
+ * maxima are also of int8 and uint8.
  */
 #ifndef IPU_POOL_H
 #define IPU_POOL_H

@@ -1,6 +1,7 @@
 /* Pooling: the functions of ipu/pool.h. */
 #include "ipu/pool.h"
 
+#include "ipu/elementwise.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "op/builder.h"
@@ -49,6 +50,11 @@ ipu_value ipu_max_pool_with_indices(ipu_builder *b, ipu_value x, ipu_pool_option
 {
     lists     l;
     ipu_value out[2] = {{b, 0}, {b, 0}};
+    ipu_type  type   = ipu_value_type(x);
+    if (type == IPU_INT8 || type == IPU_UINT8) { /* which half holds exactly */
+        ipu_value y = ipu_max_pool_with_indices(b, ipu_cast(b, x, IPU_HALF), options, indices);
+        return ipu_cast(b, y, type);
+    }
     if (make_lists(b, "ipu_max_pool", x, &options, MAX, 0, &l))
         ipu_emit(b, "max_pool", l.attributes, l.n_attributes, &x, 1, out, 2);
     if (indices) *indices = out[1];
