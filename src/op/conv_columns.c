@@ -99,13 +99,11 @@ static ipu_interval find_inside(const ipu__columns *s, int64_t offset, int64_t *
     return (ipu_interval){begin, end};
 }
 
-static void stage_row(const ipu__columns *s, const char *x, const walk *w)
+static void fill_row(const ipu__columns *s, const char *x, const walk *w)
 {
     int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
     ipu_interval in = find_inside(s, w->offset[2], &first);
     float       *to = w->plane;
-    for (int64_t i = 0; i < in.begin; i++) to[i] = 0;
-    for (int64_t i = in.end; i < s->pitch[2]; i++) to[i] = 0;
     if (stride == 1)
         ipu__to_floats(s->type, x + first * bytes, to + in.begin, in.end - in.begin);
     else if (s->type == IPU_FLOAT)
@@ -115,42 +113,47 @@ static void stage_row(const ipu__columns *s, const char *x, const walk *w)
             ipu__to_floats(s->type, x + first * bytes, to + i, 1);
 }
 
-/* One image of one channel with floats and no strides: a box in a box of zeros. */
-static void stage_box(const ipu__columns *s, const float *x, float *plane)
+/* No strides: a box in a box of zeros. */
+static void fill_box(const ipu__columns *s, const char *x, float *plane)
 {
     const ipu__conv *c = &s->c;
     int64_t          first, row = c->pad[1] > 0 ? c->pad[1] : 0, end = c->pad[1] + c->x[1];
-    ipu_interval     in = find_inside(s, 0, &first);
+    int64_t          bytes = (int64_t)ipu_type_size(s->type);
+    ipu_interval     in    = find_inside(s, 0, &first);
     if (end > s->pitch[1]) end = s->pitch[1];
-    memset(plane, 0, (size_t)s->plane * sizeof *plane);
     for (int64_t i = 0; i < s->pitch[0] && row < end; i++) {
         int64_t x0 = i - c->pad[0];
         if (x0 < 0 || x0 >= c->x[0]) continue;
-        IPU__SIMD_PICK(ipu__columns_loops_at)
-            .copy_rows(x + (x0 * c->x[1] + row - c->pad[1]) * c->x[2] + first, c->x[2],
-                       plane + (i * s->pitch[1] + row) * s->pitch[2] + in.begin, s->pitch[2], end - row,
-                       in.end - in.begin);
+        const char *from = x + ((x0 * c->x[1] + row - c->pad[1]) * c->x[2] + first) * bytes;
+        float      *to   = plane + (i * s->pitch[1] + row) * s->pitch[2] + in.begin;
+        if (s->type == IPU_FLOAT)
+            IPU__SIMD_PICK(ipu__columns_loops_at)
+                .copy_rows((const float *)from, c->x[2], to, s->pitch[2], end - row, in.end - in.begin);
+        for (int64_t k = row; k < end && s->type != IPU_FLOAT;
+             k++, from += c->x[2] * bytes, to += s->pitch[2])
+            ipu__to_floats(s->type, from, to, in.end - in.begin);
     }
+}
+
+void ipu__columns_fill(const ipu__columns *s, const void *x, float *plane)
+{
+    if (s->plane == ipu__conv_volume(s->pitch)) {
+        fill_box(s, x, plane);
+        return;
+    }
+    walk w;
+    begin_walk(s, plane, &w);
+    do
+        if (w.x >= 0) fill_row(s, (const char *)x + w.x * (int64_t)ipu_type_size(s->type), &w);
+    while (walk_on(s, &w));
 }
 
 void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *planes)
 {
-    int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
-    bool    is_box = s->type == IPU_FLOAT && s->plane == ipu__conv_volume(s->pitch);
-    for (int64_t channel = 0; channel < n; channel++) {
-        const char *from = (const char *)x + channel * volume * bytes;
-        if (is_box) {
-            stage_box(s, (const float *)from, planes + channel * s->plane);
-            continue;
-        }
-        walk w;
-        begin_walk(s, planes + channel * s->plane, &w);
-        do {
-            if (w.x < 0)
-                memset(w.plane, 0, (size_t)s->pitch[2] * sizeof *w.plane);
-            else
-                stage_row(s, from + w.x * bytes, &w);
-        } while (walk_on(s, &w));
+    int64_t x_step = ipu__conv_volume(s->c.x) * (int64_t)ipu_type_size(s->type);
+    for (int64_t i = 0; i < n; i++) {
+        memset(planes + i * s->plane, 0, (size_t)s->plane * sizeof *planes);
+        ipu__columns_fill(s, (const char *)x + i * x_step, planes + i * s->plane);
     }
 }
 

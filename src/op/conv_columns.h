@@ -34,6 +34,9 @@ void       ipu__columns_fini(ipu__columns *columns);
 void ipu__columns_stage(const ipu__columns *columns, const void *x, int64_t n, float *planes);
 void ipu__columns_unstage(const ipu__columns *columns, float *planes, int64_t n, void *x);
 
+/* One channel, to a plane that holds zeros but for what this function may have put there before. */
+void ipu__columns_fill(const ipu__columns *columns, const void *x, float *plane);
+
 /* Columns that read neighbours. */
 typedef struct ipu__column_run {
     int64_t from; /* of tap 0, in channel 0 */
@@ -55,8 +58,9 @@ typedef struct ipu__columns_loops {
     /* x[tap[t] + j] += w[t] * y[j] */
     void (*spread_taps)(float *x, const int64_t *tap, const float *w, int64_t n_taps, const float *y,
                         int64_t n);
-    /* lane[t][i % 16] += x[tap[t] + i] * y[i] */
-    void (*dots)(const float *x, const int64_t *tap, int64_t n_taps, const float *y, int64_t n, float *lane);
+    /* lane[t], in 16 pieces, += the sum of x[tap[t] + i * pitch + j] * y[i][j]; rows of y as above. */
+    void (*dots)(const float *x, int64_t pitch, const int64_t *tap, int64_t n_taps, const float *y,
+                 int64_t n_rows, int64_t n_columns, float *lane);
 } ipu__columns_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__columns_loops, ipu__columns_loops_at)
