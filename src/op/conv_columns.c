@@ -17,14 +17,15 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
                                      .n_outputs = ipu__conv_volume(c->y)};
     int64_t offsets = 1;
     for (int d = 0; d < 3; d++) {
-        int64_t extent = (c->y[d] - 1) * c->stride[d] + (c->k[d] - 1) * c->dilation[d] + 1;
-        s->pitch[d]    = ipu__op_ceil_div(extent, c->stride[d]);
-        offsets *= c->stride[d];
+        int64_t extent  = (c->y[d] - 1) * c->stride[d] + (c->k[d] - 1) * c->dilation[d] + 1;
+        s->pitch[d]     = ipu__op_ceil_div(extent, c->stride[d]);
+        s->n_offsets[d] = c->k[d] == 1 ? 1 : c->stride[d];
+        offsets *= s->n_offsets[d];
         if (c->pad[d] != 0 || c->stride[d] != 1 || extent > c->x[d]) s->in_place = false;
     }
     for (int d = 0; d < 3 && s->in_place; d++) s->pitch[d] = c->x[d];
     int64_t box   = ipu__conv_volume(s->pitch);
-    s->is_product = s->in_place && s->n_taps == 1 && s->n_outputs == box;
+    s->is_product = s->n_taps == 1 && s->n_outputs == box;
     s->plane      = offsets * box;
     s->flat       = ((c->y[0] - 1) * s->pitch[1] + c->y[1] - 1) * s->pitch[2] + c->y[2];
     s->tap        = ipu__alloc((size_t)s->n_taps * sizeof *s->tap);
@@ -32,7 +33,7 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
     for (int64_t t = 0; t < s->n_taps; t++) {
         int64_t at[3] = {t / c->k[2] / c->k[1], t / c->k[2] % c->k[1], t % c->k[2]}, offset = 0, inside = 0;
         for (int d = 0; d < 3; d++) {
-            offset = offset * c->stride[d] + at[d] * c->dilation[d] % c->stride[d];
+            offset = offset * s->n_offsets[d] + at[d] * c->dilation[d] % c->stride[d];
             inside = inside * s->pitch[d] + at[d] * c->dilation[d] / c->stride[d];
         }
         s->tap[t] = offset * box + inside;
@@ -44,7 +45,7 @@ void ipu__columns_fini(ipu__columns *s) { ipu__free(s->tap); }
 
 /* Rows of planes and the rows of x they hold, one after another. */
 typedef struct walk {
-    int64_t offset[3], at[2]; /* below the strides; in the box */
+    int64_t offset[3], at[2]; /* below the strides; in the box of that offset */
     float  *plane;
     int64_t x; /* in elements; -1: padding */
 } walk;
@@ -77,8 +78,8 @@ static bool walk_on(const ipu__columns *s, walk *w)
 {
     w->plane += s->pitch[2];
     bool more = advance(&w->at[1], s->pitch[1]) || advance(&w->at[0], s->pitch[0])
-             || advance(&w->offset[2], s->c.stride[2]) || advance(&w->offset[1], s->c.stride[1])
-             || advance(&w->offset[0], s->c.stride[0]);
+             || advance(&w->offset[2], s->n_offsets[2]) || advance(&w->offset[1], s->n_offsets[1])
+             || advance(&w->offset[0], s->n_offsets[0]);
     look(s, w);
     return more;
 }
@@ -137,7 +138,7 @@ static void fill_box(const ipu__columns *s, const char *x, float *plane)
 
 void ipu__columns_fill(const ipu__columns *s, const void *x, float *plane)
 {
-    if (s->plane == ipu__conv_volume(s->pitch)) {
+    if (s->c.stride[0] == 1 && s->c.stride[1] == 1 && s->c.stride[2] == 1) {
         fill_box(s, x, plane);
         return;
     }
@@ -177,7 +178,9 @@ static void unstage_row(const ipu__columns *s, const walk *w, char *x)
 static bool reaches_all(const ipu__columns *s)
 {
     for (int d = 0; d < 3; d++)
-        if (s->c.pad[d] < 0 || s->pitch[d] * s->c.stride[d] < s->c.pad[d] + s->c.x[d]) return false;
+        if (s->c.pad[d] < 0 || s->n_offsets[d] < s->c.stride[d]
+            || s->pitch[d] * s->c.stride[d] < s->c.pad[d] + s->c.x[d])
+            return false;
     return true;
 }
 

@@ -17,10 +17,11 @@ typedef struct ipu__columns {
     ipu__conv c;
     ipu_type  type;
     bool      in_place;          /* x itself is laid out so: float, no padding, stride 1 */
-    bool      is_product;        /* and so is the matrix: a kernel of 1 */
+    bool      is_product;        /* planes are the matrix: a kernel of 1 */
     int64_t   n_taps, n_outputs; /* of a channel */
     int64_t   pitch[3];          /* extents of what is reached, elements a stride apart */
-    int64_t   plane;             /* floats: one such box for each offset below the strides */
+    int64_t   n_offsets[3];      /* below the strides, that taps may be at */
+    int64_t   plane;             /* floats: one such box for each of the offsets */
     int64_t   flat;              /* from the first output to the last, as they lie in a plane, and one */
     int64_t  *tap;               /* where tap t of output 0 is */
 } ipu__columns;

@@ -7,9 +7,10 @@
 #include "op/conv_gemm.h"
 
 typedef struct part {
-    ipu__conv_part   range;
-    ipu__xsmm_blocks blocks; /* m: channels out, k: channels in and taps, n: columns of the images at once */
-    ipu__xsmm_blocks last;   /* the same for the fewer images that may be left; n is 0 if none are */
+    ipu__conv_part   range;   /* rows are columns of the matrix */
+    ipu_interval     channel; /* of y, of each group */
+    ipu__xsmm_blocks blocks;  /* m: channels out, k: channels in and taps, n: columns of the images at once */
+    ipu__xsmm_blocks last;    /* the same for the fewer images that may be left; n is 0 if none are */
     int64_t          at_once;
     bool             is_direct; /* sums go to y */
 } part;
@@ -34,21 +35,25 @@ bool ipu__conv_gemm_fits(const ipu_kernel_call *call, unsigned cpu_features, int
 
 /* ---- at load ---- */
 
-/* Whole images; where there are fewer than parts, columns of each. */
+/* Whole images; where there are fewer than parts, channels of y, so that weights are read once, or, if those
+ * are few, columns, so that they are gathered once. */
 static void describe(const ipu__columns *s, int index, int n_parts, part *out)
 {
     const ipu__conv *c = &s->c;
-    *out               = (part){.range = {{0, c->n}, {0, s->n_outputs}}};
+    *out               = (part){.range = {{0, c->n}, {0, s->n_outputs}}, .channel = {0, c->out}};
     if (c->n % n_parts == 0 || c->n >= 4 * n_parts)
         out->range.image = ipu__op_part(c->n, 1, index, n_parts);
+    else if (c->out >= 64 * n_parts)
+        out->channel = ipu__op_part(c->out, 16, index, n_parts);
     else
         out->range.row = ipu__op_part(s->n_outputs, c->y[2] >= 16 ? c->y[2] : 1, index, n_parts);
-    int64_t images = out->range.image.end - out->range.image.begin;
-    int64_t width  = out->range.row.end - out->range.row.begin;
-    if (images == 0 || width == 0) return;
+    int64_t images   = out->range.image.end - out->range.image.begin;
+    int64_t width    = out->range.row.end - out->range.row.begin;
+    int64_t channels = out->channel.end - out->channel.begin;
+    if (images == 0 || width == 0 || channels == 0) return;
     out->at_once           = width < s->n_outputs ? 1 : ipu__conv_images_at_once(c, images);
     out->is_direct         = s->type == IPU_FLOAT && out->at_once == 1;
-    ipu__xsmm_blocks sizes = {.m = c->out, .k = c->in * s->n_taps, .n = width * out->at_once};
+    ipu__xsmm_blocks sizes = {.m = channels, .k = c->in * s->n_taps, .n = width * out->at_once};
     sizes.mb               = ipu__xsmm_block(sizes.m, IPU__CONV_BLOCK, 6);
     sizes.kb               = ipu__xsmm_block(sizes.k, IPU__CONV_BLOCK, 8);
     /* With few rows in the matrix, blocks are wider and still fit the cache. */
@@ -263,14 +268,14 @@ ipu_status ipu__conv_forward_run(const ipu_kernel_call *call, void *prepared, vo
                       .sums          = floats + r.sums,
                       .operand       = operand,
                       .chain_scratch = floats + ipu__conv_line_up(r.n)};
-    int64_t x_step = c->in * ipu__conv_volume(c->x), y_step = c->out * s->columns.n_outputs;
-    int64_t w_step = c->out * c->in * s->columns.n_taps;
+    int64_t x_step = c->in * ipu__conv_volume(c->x), w_step = c->in * s->columns.n_taps;
     for (int64_t i = p->range.image.begin; i < p->range.image.end; i += p->at_once)
         for (int64_t g = 0; g < c->groups; g++) {
-            j.w       = (const char *)operand[IPU__CONV_W] + g * w_step * j.bytes;
-            j.bias    = s->has_bias ? (const char *)operand[IPU__CONV_BIAS] + g * c->out * j.bytes : NULL;
-            j.channel = (i * c->groups + g) * c->out;
-            j.y       = (char *)operand[IPU__CONV_OUT] + (i * c->groups + g) * y_step * j.bytes;
+            int64_t first = g * c->out + p->channel.begin;
+            j.w           = (const char *)operand[IPU__CONV_W] + first * w_step * j.bytes;
+            j.bias        = s->has_bias ? (const char *)operand[IPU__CONV_BIAS] + first * j.bytes : NULL;
+            j.channel     = i * c->groups * c->out + first;
+            j.y           = (char *)operand[IPU__CONV_OUT] + j.channel * s->columns.n_outputs * j.bytes;
             run_images(&j, (const char *)operand[IPU__CONV_X] + (i * c->groups + g) * x_step * j.bytes,
                        ipu__conv_least(p->range.image.end - i, p->at_once), floats);
         }
