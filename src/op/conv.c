@@ -8,6 +8,7 @@
 #include "ipu/reduce.h"
 #include "op/builder.h"
 #include "op/conv.h"
+#include "op/conv_columns.h"
 #include "op/conv_depthwise.h"
 #include "op/conv_dots.h"
 #include "op/conv_gemm.h"
@@ -380,16 +381,15 @@ static const char *const weight_grad_samples[] = {
 
 #define GEMM(op)                                                                                      \
     {                                                                                                 \
-        .name = "gemm", .fits = ipu__conv_gemm_fits, .scratch_bytes = ipu__conv_##op##_scratch_bytes, \
-        .prepare = ipu__conv_##op##_prepare, .release = ipu__conv_##op##_release,                     \
-        .run = ipu__conv_##op##_run,                                                                  \
+        .name = "gemm", .fits = ipu__conv_gemm_fits, .scratch_bytes = ipu__conv_gemm_scratch_bytes,   \
+        .prepare = ipu__conv_gemm_prepare, .release = ipu__conv_release, .run = ipu__conv_##op##_run, \
     }
 
 #define DEPTHWISE(op)                                                                               \
     {                                                                                               \
         .name = "depthwise", .fits = ipu__conv_depthwise_fits,                                      \
         .scratch_bytes = ipu__conv_depthwise_scratch_bytes, .prepare = ipu__conv_depthwise_prepare, \
-        .release = ipu__conv_depthwise_release, .run = ipu__conv_depthwise_##op##_run,              \
+        .release = ipu__conv_release, .run = ipu__conv_depthwise_##op##_run,                        \
     }
 
 #define ONEDNN                                                                                            \
@@ -409,7 +409,7 @@ static const ipu_kernel_impl weight_grad_implementations[] = {
         .fits          = ipu__conv_dots_fits,
         .scratch_bytes = ipu__conv_dots_scratch_bytes,
         .prepare       = ipu__conv_dots_prepare,
-        .release       = ipu__conv_dots_release,
+        .release       = ipu__conv_release,
         .run           = ipu__conv_dots_run,
     },
 #endif

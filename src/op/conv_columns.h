@@ -30,6 +30,16 @@ typedef struct ipu__columns {
 ipu_status ipu__columns_init(ipu__columns *columns, const ipu__conv *c, ipu_type type);
 void       ipu__columns_fini(ipu__columns *columns);
 
+/* What states begin with that implementations prepare. */
+typedef struct ipu__conv_state {
+    ipu__columns  columns;
+    ipu__epilogue epilogue; /* empty but for conv */
+} ipu__conv_state;
+
+/* `bytes` that begin so, for columns of `c`; the rest is zeros. Statuses: as of ipu__epilogue_init. */
+ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, size_t bytes, void **out);
+void       ipu__conv_release(void *prepared);
+
 /* `n` channels of one image, from x (in its type) to planes; and back, where only x that planes hold is written
  * and the rest of x is zeroed. */
 void ipu__columns_stage(const ipu__columns *columns, const void *x, int64_t n, float *planes);

@@ -6,15 +6,13 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "op/conv_depthwise.h"
 #include "op/conv_columns.h"
 #include "op/xsmm.h"
 
 typedef struct state {
-    ipu__columns  columns;
-    ipu__epilogue epilogue;   /* empty but for conv */
-    bool          is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
+    ipu__conv_state base;
+    bool            is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
 } state;
 
 /* The convolution of d_y that gives d_x; false: there is none that is one. */
@@ -77,27 +75,11 @@ size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_part
 ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
-    ipu__conv c = ipu__conv_get(call);
-    state    *s = ipu__alloc_zeroed(sizeof *s);
-    *out        = NULL;
-    if (!s) return ipu__fail_memory();
-    s->is_flipped     = flip(&c);
-    ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[0].type);
-    if (status == IPU_OK && is_forward(call)) status = ipu__epilogue_init(&s->epilogue, call);
-    if (status == IPU_OK)
-        *out = s;
-    else
-        ipu__conv_depthwise_release(s);
-    return status;
-}
-
-void ipu__conv_depthwise_release(void *prepared)
-{
-    state *s = prepared;
-    if (!s) return;
-    ipu__epilogue_fini(&s->epilogue);
-    ipu__columns_fini(&s->columns);
-    ipu__free(s);
+    ipu__conv c          = ipu__conv_get(call);
+    bool      is_flipped = flip(&c);
+    IPU_TRY(ipu__conv_prepare(call, &c, sizeof(state), out));
+    ((state *)*out)->is_flipped = is_flipped;
+    return IPU_OK;
 }
 
 /* ---- rows of outputs ---- */
@@ -112,11 +94,11 @@ typedef struct job {
 /* Planes are zeros where x does not reach, and runs of d_y between its rows, from here on. */
 static job make_job(const state *s, float *scratch)
 {
-    room r = get_room(&s->columns);
+    room r = get_room(&s->base.columns);
     memset(scratch, 0, (size_t)r.taps * sizeof *scratch);
-    return (job){.s     = &s->columns,
+    return (job){.s     = &s->base.columns,
                  .loops = &IPU__SIMD_PICK(ipu__columns_loops_at),
-                 .bytes = (int64_t)ipu_type_size(s->columns.type),
+                 .bytes = (int64_t)ipu_type_size(s->base.columns.type),
                  .plane = scratch,
                  .flat  = scratch + r.flat,
                  .taps  = scratch + r.taps};
@@ -180,7 +162,7 @@ ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *pr
                 ipu__to_floats(s->type, (const char *)operand[IPU__CONV_BIAS] + channel * j.bytes, &bias, 1);
             get_taps(&j, operand[IPU__CONV_W], channel);
             sum_plane(&j, x, bias, (char *)operand[IPU__CONV_OUT] + (i * m + o) * s->n_outputs * j.bytes);
-            ipu__epilogue_run(&((const state *)prepared)->epilogue, operand, (i * m + o) * s->n_outputs,
+            ipu__epilogue_run(&((const state *)prepared)->base.epilogue, operand, (i * m + o) * s->n_outputs,
                               s->n_outputs, s->n_outputs, 1, (float *)scratch + get_room(s).n);
         }
     }

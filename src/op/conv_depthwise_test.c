@@ -95,7 +95,7 @@ static void *run_parts(const trial *t, int kind, int n_parts)
     assert_int_equal(ipu__conv_depthwise_prepare(&t->call, n_parts, &state), IPU_OK);
     for (int i = 0; i < n_parts; i++)
         assert_int_equal(run[kind](&t->call, state, operand, scratch, i, n_parts), IPU_OK);
-    ipu__conv_depthwise_release(state);
+    ipu__conv_release(state);
     free(scratch);
     return operand[out];
 }
