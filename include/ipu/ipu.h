@@ -18,6 +18,7 @@
 #include "ipu/engine.h"
 #include "ipu/model.h"
 #include "ipu/nn.h"
+#include "ipu/onnx.h"
 #include "ipu/text.h"
 #include "ipu/cost.h"
 #include "ipu/profile.h"
