@@ -53,9 +53,10 @@ static bool is_3x3(const ipu__conv *c)
         && IPU__SIMD_PICK(ipu__conv_3x3_loops_at).sum;
 }
 
-/* A plane, outputs of it or as they would lie in it, a row of zeros, pointers to rows, taps. */
+/* Taps, a plane, outputs of it or as they would lie in it, a row of zeros, pointers to rows. Taps come first:
+ * masked lanes before the plane that lie in no page would cost hundreds of cycles. */
 typedef struct room {
-    int64_t flat, zeros, rows, taps, n;
+    int64_t plane, flat, zeros, rows, n;
 } room;
 
 /* A weight's gradient is summed in lanes, which are added up at the end; that of a few channels at a time. */
@@ -65,12 +66,13 @@ static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 
 static room get_room(const ipu__columns *s)
 {
-    int64_t volume = ipu__conv_volume(s->c.x);
-    room    r      = {.flat = line_up(s->plane > volume ? s->plane : volume)};
-    r.zeros        = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
-    r.rows         = r.zeros + line_up(s->c.x[2]);
-    r.taps         = r.rows + line_up((s->c.y[1] + 2) * (int64_t)(sizeof(void *) / sizeof(float)));
-    r.n = r.taps + line_up((s->c.kind == IPU__CONV_WEIGHT_GRAD ? CHANNELS * LANES : 1) * s->n_taps);
+    int64_t volume  = ipu__conv_volume(s->c.x);
+    int64_t numbers = (s->c.kind == IPU__CONV_WEIGHT_GRAD ? CHANNELS * LANES : 1) * s->n_taps;
+    room    r       = {.plane = line_up(numbers)};
+    r.flat          = r.plane + line_up(s->plane > volume ? s->plane : volume);
+    r.zeros         = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
+    r.rows          = r.zeros + line_up(s->c.x[2]);
+    r.n             = r.rows + line_up((s->c.y[1] + 2) * (int64_t)(sizeof(void *) / sizeof(float)));
     return r;
 }
 
@@ -116,13 +118,13 @@ static job make_job(const state *s, float *scratch)
     const ipu__conv *c    = &s->base.columns.c;
     room             r    = get_room(&s->base.columns);
     const float    **rows = (const float **)(void *)(scratch + r.rows);
-    memset(scratch, 0, (size_t)r.taps * sizeof *scratch);
+    memset(scratch, 0, (size_t)r.rows * sizeof *scratch);
     return (job){.s         = &s->base.columns,
                  .loops     = &IPU__SIMD_PICK(ipu__columns_loops_at),
                  .bytes     = (int64_t)ipu_type_size(s->base.columns.type),
-                 .plane     = scratch,
+                 .plane     = scratch + r.plane,
                  .flat      = scratch + r.flat,
-                 .taps      = scratch + r.taps,
+                 .taps      = scratch,
                  .loops_3x3 = s->is_3x3 ? &IPU__SIMD_PICK(ipu__conv_3x3_loops_at) : NULL,
                  .in_rows   = {rows, c->x[2], c->pad[2], c->y[1], c->y[2]},
                  .rows      = rows,
