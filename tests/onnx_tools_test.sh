@@ -100,6 +100,7 @@ check "run: threads" exits 0 ', 1 thread;' run linear.onnx --threads 1
 check "run: the chip" exits 0 '^gc200 .*: [0-9]+ cycles \(compute [0-9]+, .*modelled$' run linear.onnx
 check "run: another chip" exits 0 '^bow +.* cycles' run linear.onnx --target bow
 check "run: it fits" exits 0 'of 624 KiB on the fullest tile: it fits' run linear.onnx
+check "run: it does not fit" exits 0 'it does not fit, 4 of 4 tiles are over-full' run wide.onnx --target tiny
 check "run: dimensions that are not told are 1" exits 0 '^input +x  float\[1,3\]  random' run add.onnx
 check "run: --shape" exits 0 '^output +z  float\[8,3\]' run add.onnx --shape N=8
 check "run: an input's shape is that of others, too" exits 0 '^input +y  float\[2,3\]  random' run add.onnx -i x=x.npy
