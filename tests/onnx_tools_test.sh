@@ -119,6 +119,10 @@ check "run: .pb in, and no name for the only one" exits 0 '^input +x  float\[2,4
 check "run: an output without its name" array 'load("y.npy").shape == (2, 3)'
 check "run: 64-bit integers are exact" json 'd["outputs"][0]["first"][0] == 2 * (2**60 + 1)' run --json ints.onnx -i i=big.npy
 check "run: an input that decides a shape" exits 0 '^output +y  float\[3,2\]' run reshape.onnx -i x=six.npy -i shape=shape.npy
+check "run: a sequence" exits 0 '^ +\[1\]  float\[1,1\]$' run sequence.onnx -i sequence.pb -o items.npz
+check "run: its items in an .npz" array 'load("items.npz").files == ["t.0", "t.1"] and load("items.npz")["t.0"].tolist() == [1, 2]'
+check "run: JSON of a sequence" json '[i["shape"] for i in d["outputs"][0]["items"]] == [[2], [1, 1]]' \
+    run sequence.onnx -i sequence.pb --json
 check "run: what is not finite is counted" exits 0 'least 0, most 1, mean 0.5  2 not finite' run log.onnx -i log.npy
 check "run: JSON has no NaN" json 'd["outputs"][0]["first"][1] is None and d["outputs"][0]["not_finite"] == 2' \
     run --json log.onnx -i log.npy
@@ -143,6 +147,8 @@ check "test: tolerances" exits 0 '^2 passed' run linear.onnx --test mixed --atol
 check "test: a tolerance that is too small" exits 1 '^2 passed, 1 failed' run linear.onnx --test good --rtol 1e-5
 check "test: shapes differ" exits 1 'output "y": expected float\[3,2\], found float\[2,3\]' run linear.onnx --test shapes
 check "test: too many inputs" exits 1 'there is input_1.pb, but the model has 1 inputs' run linear.onnx --test many
+check "test: sequences" exits 0 '^1 passed' run sequence.onnx --test same
+check "test: sequences differ" exits 1 'expected a sequence of 1, found a sequence of 2' run sequence.onnx --test shorter
 check "test: no output" exits 1 'there is no output_0.pb' run linear.onnx --test hollow
 check "test: JSON" json 'd["passed"] == 1 and d["failed"] == 1 and d["tests"][1]["index"] == "[1,2]" and d["tests"][1]["output"] == "y"
     and d["tests"][1]["differing"] == 1 and abs(d["tests"][1]["expected"] - d["tests"][1]["found"] - 1) < 1e-3
@@ -164,6 +170,8 @@ check "no such array" refused 1 'holds no array "q"; it holds "x", "ones"' run a
 check "an input of another type" refused 1 'double' run add.onnx -i x=double.npy -i y=double.npy
 check "an input of another shape" refused 1 'input "x" should have shape \[2,4\], found \[2,5\]' run linear.onnx -i wrong.npy
 check "an input of no told shape" refused 1 'input "x" is float of any shape, .*give it with --input x=FILE' run any_shape.onnx
+check "a sequence for which there are no numbers" refused 1 'is sequence of float, .*--input s=FILE' run sequence.onnx
+check "a sequence in an .npy" refused 1 'is a sequence, which s.npy cannot hold; an .npz can' run sequence.onnx -i sequence.pb -o s.npy
 check "an output that cannot be written" refused 1 'no/folder' run linear.onnx --output y=no/folder/y.npy
 check "a profile that cannot be written" refused 1 'cannot make the folder no/folder' run linear.onnx --profile no/folder
 check "--shape without a number" refused 2 'expected NAME=NUMBER, found "N"' run add.onnx --shape N

@@ -1,5 +1,6 @@
 """Small ONNX models, arrays and test data for onnx_tools_test.sh. Usage: make_models.py FOLDER."""
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -47,6 +48,13 @@ def main():
     save("log.onnx", [helper.make_node("Log", ["x"], ["y"])], [value("x", FLOAT, [4])], [value("y", FLOAT, [4])])
     save("wide.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", FLOAT, [20000])], [value("y", FLOAT, [20000])])
 
+    save("sequence.onnx", [helper.make_node("Identity", ["s"], ["t"])],
+         [helper.make_tensor_sequence_value_info("s", FLOAT, None)], [helper.make_tensor_sequence_value_info("t", FLOAT, None)],
+         opsets=(("", 14),))
+    for name, items in (("sequence.pb", [np.float32([1, 2]), np.float32([[3]])]), ("shorter.pb", [np.float32([1, 2])])):
+        with open(name, "wb") as f:
+            f.write(numpy_helper.from_list(items, dtype=onnx.SequenceProto.TENSOR).SerializeToString())
+
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.save("x.npy", x)
     np.save("ones.npy", np.ones((2, 3), np.float32))
@@ -69,6 +77,10 @@ def main():
     save_set("mixed/test_data_set_1", [a], [far])
     save_set("shapes", [a], [y.reshape(3, 2)])
     save_set("many", [a, a], [y])
+    for folder, out in (("same", "sequence.pb"), ("shorter", "shorter.pb")):
+        os.makedirs(folder)
+        shutil.copy("sequence.pb", os.path.join(folder, "input_0.pb"))
+        shutil.copy(out, os.path.join(folder, "output_0.pb"))
     os.makedirs("hollow/test_data_set_0")
 
 
