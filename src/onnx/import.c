@@ -55,13 +55,31 @@ static ipu_value initial_value(ipu__import *im, const char *name, const ipu_arra
                         : ipu_constant_data(im->b, a->type, a->shape, data);
 }
 
+ipu_type ipu__float(const ipu__import *im) { return im->options->wide ? IPU_DOUBLE : IPU_FLOAT; }
+
+static ipu_status widen(ipu_array *a)
+{
+    ipu_array wide;
+    IPU_TRY(ipu_array_create(IPU_DOUBLE, a->shape, &wide));
+    int64_t n = ipu_array_n_elements(a);
+    for (int64_t i = 0; i < n; i++) ((double *)wide.data)[i] = ((const float *)a->data)[i];
+    ipu_array_free(a);
+    *a = wide;
+    return IPU_OK;
+}
+
+void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *out)
+{
+    ipu_status status = ipu__tensor_array(t, im->file->folder, out);
+    if (status == IPU_OK && out->type != ipu__float(im) && out->type == IPU_FLOAT) status = widen(out);
+    if (status != IPU_OK) fail(im, status, "%s", ipu_message());
+}
+
 static void load_pending(ipu__import *im, const char *name, ipu__item *item)
 {
     ipu_array a;
-    if (ipu__tensor_array(item->pending, im->file->folder, &a) != IPU_OK) {
-        fail(im, IPU_INVALID, "%s", ipu_message());
-        return;
-    }
+    ipu__import_tensor(im, item->pending, &a);
+    if (im->status != IPU_OK) return;
     item->v       = initial_value(im, name, &a);
     item->pending = NULL;
     ipu_array_free(&a);
@@ -226,7 +244,7 @@ static void bind_inputs(ipu__import *im)
                  "input \"%s\" is no tensor: give a value for it, so that its structure is known", port.name);
             return;
         }
-        ipu_array a = {.type = port.type};
+        ipu_array a = {.type = port.type == IPU_FLOAT ? ipu__float(im) : port.type};
         if (shape_of_input(im, &port, &a.shape) == IPU_OK)
             bind(im, port.name, array_input(im, port.name, &a, false));
     }

@@ -141,6 +141,10 @@ void ipu__give_item(ipu__node *n, size_t i, ipu__item item);
 void ipu__import_graph(ipu__import *im, const Ipu__GraphProto *g, const ipu__item *in, size_t n_in,
                        ipu__item *out, size_t n_out);
 
+/* A tensor of the file, in double if the import is wide. After an error *out is empty. Owned: ipu_array_free. */
+void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *out);
+/* float, or double if the import is wide. */
+ipu_type ipu__float(const ipu__import *im);
 /* A sparse tensor made dense. */
 ipu_value ipu__import_sparse(ipu__import *im, const Ipu__SparseTensorProto *t, const char *name);
 

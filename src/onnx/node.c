@@ -306,6 +306,7 @@ ipu_type ipu__attr_type(ipu__node *n, const char *name, ipu_type otherwise)
     if (!ipu__attr(n, name)) return otherwise;
     int64_t  number = ipu__attr_int(n, name, 0);
     ipu_type type   = number > 0 && number < 100 ? ipu__onnx_type((int32_t)number) : IPU_N_TYPES;
+    if (type == IPU_FLOAT) return ipu__float(n->im);
     if (type != IPU_N_TYPES) return type;
     ipu__node_fail(n, IPU_UNSUPPORTED, "type %s (%lld) is not supported",
                    number >= 0 && number < 100 ? ipu__onnx_type_name((int32_t)number) : "?",

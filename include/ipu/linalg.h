@@ -1,0 +1,30 @@
+/* Linear algebra: sums of products over named indices, determinants, inverses.
+ *
+ *     ipu_value scores = ipu_einsum(b, "bhid,bhjd->bhij", (ipu_value[]){q, k}, 2);
+ *     ipu_value volume = ipu_det(b, frames);                          [n,3,3] -> [n]
+ *
+ * Matrices are the last two dimensions; those before are a batch.
+ */
+#ifndef IPU_LINALG_H
+#define IPU_LINALG_H
+
+#include "ipu/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0 for singular matrices, which have a gradient too; 1 for those of no rows. Computed in double. */
+ipu_value ipu_det(ipu_builder *b, ipu_value x);
+/* NaN where there is none. Computed in double. */
+ipu_value ipu_inverse(ipu_builder *b, ipu_value x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+#define ipu_det(...) IPU_AT(ipu_det(__VA_ARGS__))
+#define ipu_inverse(...) IPU_AT(ipu_inverse(__VA_ARGS__))
+#endif
+#endif
