@@ -128,7 +128,8 @@ static void look_at_op(search *s, const ipu__model_op *op)
     note_loop(s->im, op->body);
 }
 
-/* Notes the inputs of the file that value `id` depends on, and a loop. False: it depends on something else, too. */
+/* Notes the inputs of the file that value `id` depends on, and a loop. False: it depends on something else,
+ * too. */
 static bool find_needs(ipu__import *im, uint32_t id)
 {
     const ipu_model *m = im->m;

@@ -1,8 +1,9 @@
 /* Branches and loops of ONNX.
  *
- * A condition that is known leaves one branch. A loop is emitted turn by turn where it must be (sequences, shapes that
- * change, shapes that the turn decides) and where it is small; else it is a loop of the model. Its first turn is
- * emitted outside in any case: it tells the shapes of what is collected. What is not used of it is dropped later.
+ * A condition that is known leaves one branch. A loop is emitted turn by turn where it must be (sequences,
+ * shapes that change, shapes that the turn decides) and where it is small; else it is a loop of the model. Its
+ * first turn is emitted outside in any case: it tells the shapes of what is collected. What is not used of it is
+ * dropped later.
  */
 #include "ipu/op.h"
 #include "onnx/import.h"
@@ -161,7 +162,8 @@ static ipu_value place(const loop *l, const scanned *s, ipu_value turn)
     return s->is_backward ? ipu_sub(b, ipu_scalar_like(b, turn, (double)(l->most - 1)), turn) : turn;
 }
 
-/* The element of turn `known`, or of `turn` if that is negative. An empty tensor has none: zeros of its shape. */
+/* The element of turn `known`, or of `turn` if that is negative. An empty tensor has none: zeros of that
+ * shape. */
 static ipu_value element(const loop *l, const scanned *s, int64_t known, ipu_value turn)
 {
     ipu_builder *b = l->n->b;
@@ -460,7 +462,8 @@ static bool read_scan(ipu__node *n, loop *l, const ipu_value *in, size_t n_in, c
     return prepare(l);
 }
 
-/* Runs it over in[0..n_in) for `turns` (negative: all); fills out[0..outputs of the body). False: an error. */
+/* Runs it over in[0..n_in) for `turns` (negative: all); fills out[0..outputs of the body). False: an
+ * error. */
 static bool scan(ipu__node *n, const ipu_value *in, size_t n_in, int64_t turns, const char *directions,
                  ipu_value *out)
 {

@@ -1,4 +1,5 @@
-/* Sequences and optionals of ONNX: lists of items, and items that may be missing. Both exist at import only. */
+/* Sequences and optionals of ONNX: lists of items, and items that may be missing. Both exist only while a
+ * file is imported. */
 #include <string.h>
 
 #include "ipu/op.h"
@@ -9,7 +10,8 @@ static ipu__item sequence_of(ipu__item *items, size_t count)
     return (ipu__item){.kind = IPU_ONNX_SEQUENCE, .items = items, .n_items = count};
 }
 
-/* The position at input `i` among `count`, made positive; `otherwise` if it is not given. -1 after an error. */
+/* The position at input `i` among `count`, made positive; `otherwise` if it is not given. -1 after an
+ * error. */
 static int64_t position_at(ipu__node *n, size_t i, int64_t count, int64_t otherwise)
 {
     int64_t at = ipu__in_int(n, i, otherwise), positive = at < 0 ? at + count : at;
