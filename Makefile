@@ -9,7 +9,7 @@ CC := gcc
 endif
 export BUILD PREFIX DESTDIR FUZZ_SECONDS CC
 
-.PHONY: all demo test test-tiny bench check sanitize fuzz valgrind ci format install uninstall clean help
+.PHONY: all demo test test-tiny bench conformance check sanitize fuzz valgrind ci format install uninstall clean help
 
 all: ## build the library, the tools and the examples
 	@scripts/build.sh
@@ -22,6 +22,9 @@ test: ## run every test
 
 test-tiny: ## run the few tests that take seconds
 	@scripts/test.sh tiny
+
+conformance: ## run the public ONNX suite
+	@scripts/conformance.sh
 
 bench: ## run the benchmarks
 	@scripts/bench.sh

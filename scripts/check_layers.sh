@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-layers="base target device graph cost comm engine profile op model onnx train"
+layers="base target device graph data cost comm engine profile op model onnx train"
 status=0
 complain() { echo "$*"; status=1; }
 

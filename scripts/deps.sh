@@ -4,8 +4,12 @@
 set -euo pipefail
 
 declare -A sets=(
-    [build]="gcc libc6-dev make meson ninja-build pkg-config flex bison libdnnl-dev libxsmm-dev libjansson-dev"
-    [test]="libcmocka-dev python3 python3-torch python3-numpy"
+    [build]="gcc libc6-dev make meson ninja-build pkg-config flex bison
+        libdnnl-dev libxsmm-dev
+        libjansson-dev libzip-dev
+        libprotobuf-c-dev protobuf-c-compiler libonnx-dev"
+    [test]="libcmocka-dev python3 python3-torch python3-numpy
+        libonnx-testdata python3-onnx"
     [check]="clang clang-format clang-tidy cppcheck shellcheck binutils"
     [sanitize]="gcc util-linux"
     [fuzz]="clang libclang-rt-14-dev"

@@ -20,6 +20,7 @@
 #include "ipu/norm.h"
 #include "ipu/optimizer.h"
 #include "ipu/pool.h"
+#include "ipu/quantize.h"
 #include "ipu/random.h"
 #include "ipu/recurrent.h"
 #include "ipu/reduce.h"

@@ -136,7 +136,7 @@ static int open_temporary(target *t)
     return fd;
 }
 
-static bool write_all(int fd, const char *data, size_t bytes)
+static bool write_piece(int fd, const char *data, size_t bytes)
 {
     while (bytes) {
         ssize_t done = write(fd, data, bytes);
@@ -145,6 +145,13 @@ static bool write_all(int fd, const char *data, size_t bytes)
         data += done;
         bytes -= (size_t)done;
     }
+    return true;
+}
+
+static bool write_all(int fd, const ipu__file_piece *pieces, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!write_piece(fd, pieces[i].data, pieces[i].bytes)) return false;
     return true;
 }
 
@@ -162,11 +169,16 @@ static void sync_folder(const target *t)
 
 ipu_status ipu__file_write(const char *path, const void *data, size_t bytes)
 {
+    return ipu__file_write_pieces(path, &(ipu__file_piece){data, bytes}, 1);
+}
+
+ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *pieces, size_t n)
+{
     target t = {0};
     IPU_TRY(find_target(path, &t));
     int fd = open_temporary(&t);
     if (fd < 0) return fail_errno("cannot make a temporary file beside", path);
-    bool ok    = (!t.exists || fchmod(fd, t.mode) == 0) && write_all(fd, data, bytes) && fsync(fd) == 0;
+    bool ok    = (!t.exists || fchmod(fd, t.mode) == 0) && write_all(fd, pieces, n) && fsync(fd) == 0;
     int  error = errno;
     if (close(fd) != 0 && ok) { /* network file systems find out here that the disk is full */
         ok    = false;

@@ -18,4 +18,12 @@ ipu_status ipu__file_read_owned(const char *path, size_t limit, char **out, size
  * the old contents stay. */
 ipu_status ipu__file_write(const char *path, const void *data, size_t bytes);
 
+typedef struct ipu__file_piece {
+    const void *data;
+    size_t      bytes;
+} ipu__file_piece;
+
+/* The same, of pieces one after the other. */
+ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *pieces, size_t n);
+
 #endif

@@ -105,6 +105,17 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(entries(false), 1); /* no temporary file stays */
 }
 
+static void pieces_are_written_one_after_the_other(void **state)
+{
+    (void)state;
+    const ipu__file_piece pieces[] = {{"one ", 4}, {NULL, 0}, {"two", 3}};
+    assert_int_equal(ipu__file_write_pieces(in_folder("f"), pieces, 3), IPU_OK);
+    assert_contents("f", "one two", 7);
+    assert_int_equal(ipu__file_write_pieces(in_folder("f"), NULL, 0), IPU_OK);
+    assert_contents("f", "", 0);
+    assert_int_equal(entries(false), 1);
+}
+
 static void the_limit_is_the_largest_size_allowed(void **state)
 {
     (void)state;
@@ -345,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_written_is_read, empty_folder),
+        cmocka_unit_test_teardown(pieces_are_written_one_after_the_other, empty_folder),
         cmocka_unit_test_teardown(the_limit_is_the_largest_size_allowed, empty_folder),
         cmocka_unit_test_teardown(a_file_that_gives_no_size_is_read_and_limited, empty_folder),
         cmocka_unit_test_teardown(directories_devices_and_nothing_are_refused, empty_folder),

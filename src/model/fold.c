@@ -1,13 +1,10 @@
 /* Folding: ops on constants are computed at once, and what changes nothing is left out.
  *
- * Constants are computed by the op's reference, or by its view on a scratch graph: the meaning of an op is
- * written once. `x + 0` counts as x although -0 + 0 is 0. The rules of algebra are in fold_rules.c.
+ * `x + 0` counts as x although -0 + 0 is 0. The rules of algebra are in fold_rules.c.
  */
 #include "model/fold.h"
 
 #include <string.h>
-
-#include "graph/graph.h"
 
 enum {
     MOST_ELEMENTS = 1 << 20, /* of a result */
@@ -42,71 +39,17 @@ static bool is_foldable(const ipu_model *m, const ipu__model_op *op, const ipu_k
     return is_worth_it(op, call);
 }
 
-/* ---- views ---- */
-
-static ipu_status scratch_graph(ipu__folding *f)
-{
-    ipu_target target;
-    if (f->scratch) return IPU_OK;
-    IPU_TRY(ipu_target_find("gc200", 1, &target)); /* which does not matter: nothing is mapped */
-    return ipu_graph_create(&target, 1, &f->scratch);
-}
-
-/* The elements that `view` selects of variables whose values are data[variable]. */
-static void gather(ipu_graph *g, ipu_tensor view, uint32_t first, const void *const *data, char *out)
-{
-    size_t    bytes = ipu_type_size(ipu_tensor_type(view));
-    ipu__runs runs  = ipu__view_runs(&g->views, view.id);
-    ipu__run  run;
-    while (ipu__runs_next(&runs, &run)) {
-        const char *from = data[run.var - first];
-        for (int64_t i = 0; i < run.count; i++, out += bytes)
-            memcpy(out, from + (run.start + i * run.stride) * (int64_t)bytes, bytes);
-    }
-}
-
-static ipu_status compute_view(ipu__folding *f, const ipu__model_op *op, const ipu_kernel_call *call,
-                               void *out)
-{
-    ipu_tensor  in[IPU__MAX_OPERANDS];
-    const void *data[IPU__MAX_OPERANDS];
-    IPU_TRY(scratch_graph(f));
-    ipu_graph *g     = f->scratch;
-    uint32_t   first = (uint32_t)g->variables.n, n = 0;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        in[i] = (ipu_tensor){g, 0};
-        if (!op->in[i]) continue;
-        in[i]     = ipu_graph_add_variable(g, call->operand[i].type, call->operand[i].shape, NULL);
-        data[n++] = f->m->values.at[op->in[i]].data;
-    }
-    ipu_tensor view = op->def->view(g, call, in);
-    if (ipu_graph_status(g) != IPU_OK) return ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
-    if (ipu_tensor_n_elements(view) > 0) gather(g, view, first, data, out);
-    return IPU_OK;
-}
-
 /* ---- computing ---- */
-
-static ipu_status compute(ipu__folding *f, const ipu__model_op *op, const ipu_kernel_call *call,
-                          void *const *operand)
-{
-    if (op->def->view) return compute_view(f, op, call, operand[op->n_in]);
-    op->def->kernel.ref(call, operand);
-    return IPU_OK;
-}
 
 static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu_kernel_call *call)
 {
     ipu_model *m                          = f->m;
     void      *operand[IPU__MAX_OPERANDS] = {NULL};
     for (uint32_t i = 0; i < op->n_in; i++) operand[i] = (void *)(uintptr_t)m->values.at[op->in[i]].data;
-    for (int i = (int)op->n_in; i < call->n_operands; i++) {
-        const ipu_kernel_value *v     = &call->operand[i];
-        size_t                  bytes = (size_t)ipu__op_n_elements(&v->shape) * ipu_type_size(v->type);
-        operand[i]                    = ipu__arena_alloc(&m->base.arena, bytes + 1);
-        if (!operand[i]) return ipu__fail_memory();
-    }
-    IPU_TRY(compute(f, op, call, operand));
+    IPU_TRY(ipu__evaluate_alloc(m, op, call, operand));
+    ipu_status status = ipu__evaluate_op(&f->evaluation, op, call, operand);
+    if (status == IPU_ABORTED) return IPU_OK; /* values it does not take: the run will say so */
+    IPU_TRY(status);
     for (uint32_t i = 0; i < op->n_out; i++) {
         uint32_t id = ipu__pass_add_constant(m, call->operand[op->n_in + i], operand[op->n_in + i],
                                              op->location);
@@ -180,12 +123,12 @@ static ipu_status walk(ipu__folding *f, uint32_t block)
 
 ipu_status ipu__model_fold(ipu_model *m, bool *changed)
 {
-    ipu__folding f = {.m = m};
+    ipu__folding f = {.m = m, .evaluation = {.m = m}};
     ipu__fold_find_rules(&f);
     ipu_status status = walk(&f, 0);
     if (status == IPU_OK) ipu__renames_apply(&f.renames, m);
     *changed = f.changed;
-    ipu_graph_destroy(f.scratch);
+    ipu__evaluation_fini(&f.evaluation);
     ipu__renames_fini(&f.renames);
     return status;
 }

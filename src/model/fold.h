@@ -2,6 +2,7 @@
 #ifndef IPU_MODEL_FOLD_H
 #define IPU_MODEL_FOLD_H
 
+#include "model/evaluate.h"
 #include "model/pass.h"
 
 enum { IPU__FOLD_RULES = 32 };
@@ -9,7 +10,7 @@ enum { IPU__FOLD_RULES = 32 };
 typedef struct ipu__folding {
     ipu_model        *m;
     ipu__renames      renames;
-    ipu_graph        *scratch;               /* for views of constants; NULL until there is one */
+    ipu__evaluation   evaluation;
     const ipu_op_def *rule[IPU__FOLD_RULES]; /* the op of each rule of the table; NULL: there is none */
     bool              changed;
 } ipu__folding;

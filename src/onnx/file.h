@@ -1,0 +1,37 @@
+/* An ONNX file in memory: protobuf-c's tree, checked, with what the importer looks up in it. */
+#ifndef IPU_ONNX_FILE_H
+#define IPU_ONNX_FILE_H
+
+#include "base/array.h"
+#include "base/map.h"
+#include "ipu/onnx.h"
+#include "onnx.pb-c.h"
+
+struct ipu_onnx {
+    Ipu__ModelProto *proto;
+    char            *name;                         /* "resnet50.onnx", for messages */
+    char            *folder;                       /* of external data; NULL: there is none */
+    IPU_ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
+    IPU_ARRAY(ipu_onnx_op_count) ops;
+};
+
+/* protobuf-c's memory through base/alloc.h. */
+extern ProtobufCAllocator ipu__onnx_allocator;
+
+/* "" for NULL. */
+static inline const char *ipu__or_empty(const char *text) { return text ? text : ""; }
+
+/* The version of a domain's operator set that the file asks for; 0: none. */
+int64_t ipu__onnx_opset(const ipu_onnx *file, const char *domain);
+/* "" and "ai.onnx" are the same domain. */
+const char *ipu__onnx_domain(const char *domain);
+/* The function of the file by that name, NULL: none. */
+const Ipu__FunctionProto *ipu__onnx_function(const ipu_onnx *file, const char *domain, const char *name);
+
+/* "[1,3,?,224]", in `text`. */
+const char *ipu__onnx_shape_text(const ipu_shape *shape, char *text, size_t size);
+
+/* What a type in the file says. */
+void ipu__onnx_port(const Ipu__ValueInfoProto *info, ipu_onnx_port *out);
+
+#endif

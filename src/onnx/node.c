@@ -1,0 +1,421 @@
+/* What the functions of ops read and give: inputs, attributes, values that must be known. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "onnx/import.h"
+#include "onnx/tensor.h"
+
+/* Of lists while importing: a small file can ask for very long sequences. */
+#define MOST_BYTES ((size_t)1 << 30)
+
+/* ---- errors ---- */
+
+bool ipu__import_ok(ipu__import *im) { return im->status == IPU_OK && ipu_builder_status(im->b) == IPU_OK; }
+
+void ipu__node_fail(ipu__node *n, ipu_status status, const char *format, ...)
+{
+    ipu__import *im = n->im;
+    if (!ipu__import_ok(im)) return;
+    char    text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    im->status  = status;
+    im->message = ipu__strdup(text);
+}
+
+void *ipu__import_alloc(ipu__import *im, size_t bytes)
+{
+    im->n_bytes += bytes;
+    void *data = bytes > MOST_BYTES || im->n_bytes > MOST_BYTES
+                   ? NULL
+                   : ipu__arena_alloc(&im->arena, bytes ? bytes : 1);
+    if (!data && im->status == IPU_OK) im->status = IPU_OUT_OF_MEMORY;
+    return data;
+}
+
+/* ---- inputs ---- */
+
+bool ipu__has_in(const ipu__node *n, size_t i) { return i < n->n_in && n->in[i].kind != IPU_ONNX_NONE; }
+
+ipu_value ipu__in(ipu__node *n, size_t i)
+{
+    if (!ipu__has_in(n, i) || !ipu__import_ok(n->im)) return IPU_NO_VALUE;
+    if (n->in[i].kind != IPU_ONNX_ARRAY) {
+        ipu__node_fail(n, IPU_INVALID, "input %zu, \"%s\", must be a tensor; it is a sequence", i,
+                       n->proto->input[i]);
+        return IPU_NO_VALUE;
+    }
+    return n->in[i].v;
+}
+
+ipu_value ipu__in_needed(ipu__node *n, size_t i)
+{
+    if (!ipu__has_in(n, i)) ipu__node_fail(n, IPU_INVALID, "input %zu is missing", i);
+    return ipu__in(n, i);
+}
+
+const ipu__item *ipu__in_sequence(ipu__node *n, size_t i)
+{
+    static const ipu__item empty = {.kind = IPU_ONNX_SEQUENCE};
+    if (i < n->n_in && n->in[i].kind == IPU_ONNX_SEQUENCE) return &n->in[i];
+    ipu__node_fail(n, IPU_INVALID, "input %zu must be a sequence", i);
+    return &empty;
+}
+
+/* ---- values that must be known ---- */
+
+const void *ipu__known(ipu__node *n, ipu_value v)
+{
+    const void *data = NULL;
+    if (!ipu__import_ok(n->im) || v.id == 0) return NULL;
+    ipu_status status = ipu__evaluate(&n->im->evaluation, v.id, &data);
+    if (status != IPU_OK) ipu__node_fail(n, status, "%s", ipu_message());
+    return data;
+}
+
+typedef struct search {
+    ipu__import *im;
+    bool        *seen; /* by value */
+    IPU_ARRAY(uint32_t) open;
+    bool is_hopeless; /* something else than inputs and loops was found */
+    bool failed;      /* memory */
+} search;
+
+static void look_at(search *s, uint32_t id)
+{
+    if (id == 0 || s->seen[id]) return;
+    s->seen[id] = true;
+    if (!ipu__push(&s->open, id)) s->failed = true;
+}
+
+static void note_input(ipu__import *im, const char *name)
+{
+    for (size_t i = 0; i < im->file->inputs.n; i++) {
+        const char *own = ipu__or_empty(im->file->inputs.at[i]->name);
+        size_t      n   = strlen(own);
+        if (strncmp(name, own, n) == 0 && (!name[n] || name[n] == '[')) im->needed[i] = true;
+    }
+}
+
+static void note_loop(ipu__import *im, uint32_t block)
+{
+    for (size_t i = 0; i < im->loops.n; i++)
+        if (im->loops.at[i].block == block) im->must_unroll = im->loops.at[i].node;
+}
+
+static void look_at_yields(search *s, uint32_t block)
+{
+    const ipu__block *b = &s->im->m->blocks.at[block];
+    for (size_t i = 0; i < b->yields.n; i++) look_at(s, b->yields.at[i]);
+}
+
+static void look_at_op(search *s, const ipu__model_op *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++) look_at(s, op->in[i]);
+    if (op->kind == IPU__MODEL_OP) {
+        if (op->def->flags & IPU__OP_IMPURE) s->is_hopeless = true;
+        return;
+    }
+    look_at_yields(s, op->body);
+    if (op->kind == IPU__MODEL_IF) look_at_yields(s, op->otherwise);
+    if (op->kind != IPU__MODEL_LOOP) return;
+    look_at(s, s->im->m->blocks.at[op->body].go_on);
+    note_loop(s->im, op->body);
+}
+
+/* Notes the inputs of the file that value `id` depends on, and a loop. False: it depends on something else,
+ * too. */
+static bool find_needs(ipu__import *im, uint32_t id)
+{
+    const ipu_model *m = im->m;
+    search           s = {.im = im, .seen = ipu__alloc_zeroed(m->values.n)};
+    if (s.seen) look_at(&s, id);
+    while (s.open.n > 0) {
+        const ipu__model_value *v = &m->values.at[s.open.at[--s.open.n]];
+        switch (v->kind) {
+        case IPU__VALUE_CONSTANT: break;
+        case IPU__VALUE_INPUT: note_input(im, m->base.values.at[v - m->values.at].name); break;
+        case IPU__VALUE_OP: look_at_op(&s, &m->ops.at[v->of]); break;
+        case IPU__VALUE_CARRIED: note_loop(im, v->of); break;
+        case IPU__VALUE_INDEX: note_loop(im, v->of); break;
+        default: s.is_hopeless = true;
+        }
+    }
+    bool ok = s.seen && !s.failed && !s.is_hopeless;
+    ipu__array_fini(&s.open);
+    ipu__free(s.seen);
+    return ok;
+}
+
+const void *ipu__must_know(ipu__node *n, ipu_value v, const char *what)
+{
+    ipu__import *im   = n->im;
+    const void  *data = ipu__known(n, v);
+    if (data || !ipu__import_ok(im)) return data;
+    bool      is_all = find_needs(im, v.id), any = false;
+    ipu__text names = {0};
+    for (size_t i = 0; i < im->file->inputs.n; i++) {
+        if (!im->needed[i]) continue;
+        ipu__text_add(&names, "%s\"%s\"", any ? ", " : "", ipu__or_empty(im->file->inputs.at[i]->name));
+        any = true;
+    }
+    if (is_all && any)
+        ipu__node_fail(
+            n, IPU_INVALID,
+            "%s decides a shape, so that its value must be known when the model is compiled; it depends "
+            "on input %s: give its value",
+            what, names.at ? names.at : "?");
+    else
+        ipu__node_fail(n, IPU_UNSUPPORTED,
+                       "%s decides a shape and depends on data that are known only when the model runs",
+                       what);
+    im->has_needs = is_all && any;
+    ipu__text_fini(&names);
+    return NULL;
+}
+
+static const void *must_know_input(ipu__node *n, size_t i, size_t *count, ipu_type *type)
+{
+    *count      = 0;
+    ipu_value v = ipu__in(n, i);
+    if (v.id == 0) return NULL;
+    char what[160];
+    snprintf(what, sizeof what, "input %zu, \"%.100s\",", i, n->proto->input[i]);
+    const void *data = ipu__must_know(n, v, what);
+    if (!data) return NULL;
+    *count = (size_t)ipu_value_n_elements(v);
+    *type  = ipu_value_type(v);
+    return data;
+}
+
+static double load_double(ipu_type type, const void *data, size_t i)
+{
+    ipu_array a = {.type = type, .shape = IPU_SHAPE(INT64_MAX), .data = (void *)(uintptr_t)data};
+    return ipu_array_value(&a, (int64_t)i);
+}
+
+static int64_t load_int(ipu_type type, const void *data, size_t i)
+{
+    if (type == IPU_INT64) return ((const int64_t *)data)[i];
+    if (type == IPU_UINT64) return (int64_t)((const uint64_t *)data)[i];
+    double value = load_double(type, data, i);
+    return value >= -0x1p62 && value <= 0x1p62 ? (int64_t)value : 0;
+}
+
+bool ipu__in_ints(ipu__node *n, size_t i, const int64_t **values, size_t *count)
+{
+    ipu_type    type;
+    const void *data = must_know_input(n, i, count, &type);
+    *values          = NULL;
+    if (!data) return false;
+    int64_t *out = ipu__import_alloc(n->im, *count * sizeof *out);
+    if (!out) return false;
+    for (size_t k = 0; k < *count; k++) out[k] = load_int(type, data, k);
+    *values = out;
+    return true;
+}
+
+bool ipu__in_doubles(ipu__node *n, size_t i, const double **values, size_t *count)
+{
+    ipu_type    type;
+    const void *data = must_know_input(n, i, count, &type);
+    *values          = NULL;
+    if (!data) return false;
+    double *out = ipu__import_alloc(n->im, *count * sizeof *out);
+    if (!out) return false;
+    for (size_t k = 0; k < *count; k++) out[k] = load_double(type, data, k);
+    *values = out;
+    return true;
+}
+
+static bool want_one(ipu__node *n, size_t i, size_t count)
+{
+    if (count != 1)
+        ipu__node_fail(n, IPU_INVALID, "input %zu, \"%s\", must have one element; it has %zu", i,
+                       n->proto->input[i], count);
+    return count == 1;
+}
+
+int64_t ipu__in_int(ipu__node *n, size_t i, int64_t otherwise)
+{
+    const int64_t *values;
+    size_t         count;
+    return ipu__in_ints(n, i, &values, &count) && want_one(n, i, count) ? values[0] : otherwise;
+}
+
+double ipu__in_double(ipu__node *n, size_t i, double otherwise)
+{
+    const double *values;
+    size_t        count;
+    return ipu__in_doubles(n, i, &values, &count) && want_one(n, i, count) ? values[0] : otherwise;
+}
+
+/* ---- attributes ---- */
+
+static const Ipu__AttributeProto *find(Ipu__AttributeProto *const *list, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(ipu__or_empty(list[i]->name), name) == 0) return list[i];
+    return NULL;
+}
+
+const Ipu__AttributeProto *ipu__attr(ipu__node *n, const char *name)
+{
+    const Ipu__AttributeProto *a = find(n->proto->attribute, n->proto->n_attribute, name);
+    for (const ipu__call *call = n->im->call; a && a->ref_attr_name && *a->ref_attr_name;
+         call                  = call->parent) {
+        if (!call) {
+            ipu__node_fail(n, IPU_INVALID, "attribute \"%s\" refers to one of a function, but it is in none",
+                           name);
+            return NULL;
+        }
+        a = find(call->node->attribute, call->node->n_attribute, a->ref_attr_name);
+    }
+    return a;
+}
+
+/* Files of old producers leave the type out. */
+static const Ipu__AttributeProto *attr_of(ipu__node *n, const char *name,
+                                          Ipu__AttributeProto__AttributeType type, const char *expected)
+{
+    const Ipu__AttributeProto *a = ipu__attr(n, name);
+    if (!a || a->type == type || a->type == IPU__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return a;
+    ipu__node_fail(n, IPU_INVALID, "attribute \"%s\" must be %s", name, expected);
+    return NULL;
+}
+#define ATTR(kind, expected) attr_of(n, name, IPU__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##kind, expected)
+
+int64_t ipu__attr_int(ipu__node *n, const char *name, int64_t otherwise)
+{
+    const Ipu__AttributeProto *a = ATTR(INT, "an integer");
+    return a ? a->i : otherwise;
+}
+
+double ipu__attr_float(ipu__node *n, const char *name, double otherwise)
+{
+    const Ipu__AttributeProto *a = ATTR(FLOAT, "a float");
+    return a ? (double)a->f : otherwise;
+}
+
+static const char *text_of(ipu__node *n, const ProtobufCBinaryData *data)
+{
+    char *text = ipu__import_alloc(n->im, data->len + 1);
+    if (!text) return "";
+    if (data->len) memcpy(text, data->data, data->len);
+    text[data->len] = 0;
+    return text;
+}
+
+const char *ipu__attr_text(ipu__node *n, const char *name, const char *otherwise)
+{
+    const Ipu__AttributeProto *a = ATTR(STRING, "a string");
+    return a ? text_of(n, &a->s) : otherwise;
+}
+
+const char *ipu__attr_texts(ipu__node *n, const char *name, size_t *count, size_t i)
+{
+    const Ipu__AttributeProto *a = ATTR(STRINGS, "a list of strings");
+    *count                       = a ? a->n_strings : 0;
+    return a && i < a->n_strings ? text_of(n, &a->strings[i]) : "";
+}
+
+const int64_t *ipu__attr_ints(ipu__node *n, const char *name, size_t *count)
+{
+    const Ipu__AttributeProto *a = ATTR(INTS, "a list of integers");
+    *count                       = a ? a->n_ints : 0;
+    return a ? a->ints : NULL;
+}
+
+const float *ipu__attr_floats(ipu__node *n, const char *name, size_t *count)
+{
+    const Ipu__AttributeProto *a = ATTR(FLOATS, "a list of floats");
+    *count                       = a ? a->n_floats : 0;
+    return a ? a->floats : NULL;
+}
+
+const Ipu__GraphProto *ipu__attr_graph(ipu__node *n, const char *name)
+{
+    const Ipu__AttributeProto *a = ATTR(GRAPH, "a graph");
+    if (a && a->g) return a->g;
+    ipu__node_fail(n, IPU_INVALID, "attribute \"%s\", a graph, is missing", name);
+    return NULL;
+}
+
+ipu_type ipu__attr_type(ipu__node *n, const char *name, ipu_type otherwise)
+{
+    if (!ipu__attr(n, name)) return otherwise;
+    int64_t  number = ipu__attr_int(n, name, 0);
+    ipu_type type   = number > 0 && number < 100 ? ipu__onnx_type((int32_t)number) : IPU_N_TYPES;
+    if (type == IPU_FLOAT) return ipu__float(n->im);
+    if (type != IPU_N_TYPES) return type;
+    ipu__node_fail(n, IPU_UNSUPPORTED, "type %s (%lld) is not supported",
+                   number >= 0 && number < 100 ? ipu__onnx_type_name((int32_t)number) : "?",
+                   (long long)number);
+    return otherwise;
+}
+
+/* ---- axes ---- */
+
+static int positive_axis(ipu__node *n, int64_t axis, int rank)
+{
+    int64_t positive = axis < 0 ? axis + rank : axis;
+    if (positive >= 0 && (positive < rank || (rank == 0 && positive == 0))) return (int)positive;
+    ipu__node_fail(n, IPU_INVALID, "axis %lld is none of a tensor of %d dimensions", (long long)axis, rank);
+    return 0;
+}
+
+bool ipu__axes(ipu__node *n, const char *name, size_t i, int rank, const int **axes, int *n_axes)
+{
+    size_t         count;
+    const int64_t *values = ipu__attr_ints(n, name, &count);
+    *axes                 = NULL;
+    *n_axes               = 0;
+    if (!values && !ipu__in_ints(n, i, &values, &count)) return false;
+    if (count > IPU_MAX_RANK) {
+        ipu__node_fail(n, IPU_INVALID, "%zu axes for a tensor of %d dimensions", count, rank);
+        return false;
+    }
+    int *out = ipu__import_alloc(n->im, IPU_MAX_RANK * sizeof *out);
+    if (!out) return false;
+    for (size_t k = 0; k < count; k++) {
+        out[k] = positive_axis(n, values[k], rank);
+        for (size_t j = 0; j < k; j++)
+            if (out[j] == out[k]) ipu__node_fail(n, IPU_INVALID, "axis %d is given twice", out[k]);
+    }
+    *axes   = out;
+    *n_axes = (int)count;
+    return ipu__import_ok(n->im);
+}
+
+int ipu__axis(ipu__node *n, const char *name, int64_t otherwise, int rank)
+{
+    return positive_axis(n, ipu__attr_int(n, name, otherwise), rank);
+}
+
+/* ---- outputs ---- */
+
+bool ipu__wants(const ipu__node *n, size_t i) { return i < n->n_out && *n->proto->output[i]; }
+
+void ipu__give_item(ipu__node *n, size_t i, ipu__item item)
+{
+    if (i < n->n_out && ipu__import_ok(n->im)) n->out[i] = item;
+}
+
+void ipu__give(ipu__node *n, size_t i, ipu_value v)
+{
+    ipu__give_item(n, i, (ipu__item){.kind = IPU_ONNX_ARRAY, .v = v});
+}
+
+void ipu__give_counted(ipu__node *n, size_t i, ipu_value v, ipu_value count, int dim)
+{
+    const int64_t *known = ipu__known(n, count);
+    if (known)
+        ipu__give(n, i, ipu_slice(n->b, v, 0, *known, dim));
+    else
+        ipu__give_item(n, i, (ipu__item){.kind = IPU_ONNX_ARRAY, .v = v, .count = count, .count_dim = dim});
+}

@@ -1,0 +1,20 @@
+/* Products of matrices of ONNX. */
+#include "ipu/op.h"
+#include "onnx/import.h"
+
+void ipu__onnx_MatMul(ipu__node *n)
+{
+    ipu__give(n, 0, ipu_matmul(n->b, ipu__in_needed(n, 0), ipu__in_needed(n, 1)));
+}
+
+void ipu__onnx_Gemm(ipu__node *n)
+{
+    ipu_builder *b = n->b;
+    ipu_value    a = ipu__in_needed(n, 0), x = ipu__in_needed(n, 1), c = ipu__in(n, 2);
+    double       alpha = ipu__attr_float(n, "alpha", 1), beta = ipu__attr_float(n, "beta", 1);
+    bool         turn_a = ipu__attr_int(n, "transA", 0) != 0, turn_b = ipu__attr_int(n, "transB", 0) != 0;
+    ipu_value    y = ipu_matmul_with(b, a, x, turn_a, turn_b);
+    if (alpha != 1) y = ipu_mul(b, y, ipu_scalar_like(b, y, alpha));
+    if (c.id && beta != 1) c = ipu_mul(b, c, ipu_scalar_like(b, c, beta));
+    ipu__give(n, 0, c.id ? ipu_add(b, y, c) : y);
+}

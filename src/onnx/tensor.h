@@ -1,0 +1,20 @@
+/* TensorProto and its like as host arrays, and back. */
+#ifndef IPU_ONNX_TENSOR_H
+#define IPU_ONNX_TENSOR_H
+
+#include "base/status.h"
+#include "ipu/data.h"
+#include "onnx.pb-c.h"
+
+/* The type of an ONNX data type; IPU_N_TYPES if it has none of ours (strings, complex numbers). */
+ipu_type    ipu__onnx_type(int32_t data_type);
+int32_t     ipu__onnx_type_number(ipu_type type);
+const char *ipu__onnx_type_name(int32_t data_type); /* "float", "string", "complex64"; for messages */
+
+/* The shape of a tensor; INVALID: too many dimensions, negative ones, too many elements. */
+ipu_status ipu__tensor_shape(const Ipu__TensorProto *t, ipu_shape *out);
+
+/* All encodings. `folder`: where external data are; NULL: refused. Owned: ipu_array_free. */
+ipu_status ipu__tensor_array(const Ipu__TensorProto *t, const char *folder, ipu_array *out);
+
+#endif
