@@ -63,6 +63,9 @@ typedef struct ipu__columns_loops {
     /* to[i][j] = from[i][j] */
     void (*copy_rows)(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t n_rows,
                       int64_t n_columns);
+    /* to[i][j] = from[i][j * stride] */
+    void (*pick_rows)(const float *from, int64_t from_ld, int64_t stride, float *to, int64_t to_ld,
+                      int64_t n_rows, int64_t n_columns);
     /* y[i][j] = bias + sum over t of w[t] * x[tap[t] + i * pitch + j]; rows of y follow one another. */
     void (*sum_taps)(const float *x, int64_t pitch, const int64_t *tap, const float *w, int64_t n_taps,
                      float bias, float *y, int64_t n_rows, int64_t n_columns);
