@@ -43,12 +43,13 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
 
 void ipu__columns_fini(ipu__columns *s) { ipu__free(s->tap); }
 
-ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, size_t bytes, void **out)
+ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
+                             void **out)
 {
     ipu__conv_state *s = ipu__alloc_zeroed(bytes);
     *out               = NULL;
     if (!s) return ipu__fail_memory();
-    ipu_status status = ipu__columns_init(&s->columns, c, call->operand[0].type);
+    ipu_status status = ipu__columns_init(&s->columns, c, type);
     if (status == IPU_OK && call->def == &ipu__op_conv.kernel)
         status = ipu__epilogue_init(&s->epilogue, call);
     if (status == IPU_OK)

@@ -37,7 +37,8 @@ typedef struct ipu__conv_state {
 } ipu__conv_state;
 
 /* `bytes` that begin so, for columns of `c`; the rest is zeros. Statuses: as of ipu__epilogue_init. */
-ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, size_t bytes, void **out);
+ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
+                             void **out);
 void       ipu__conv_release(void *prepared);
 
 /* `n` channels of one image, from x (in its type) to planes; and back, where only x that planes hold is written
