@@ -49,13 +49,14 @@ bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features
 static bool is_3x3(const ipu__conv *c)
 {
     for (int d = 0; d < 3; d++)
-        if (c->k[d] != (d == 0 ? 1 : 3) || c->stride[d] != 1 || c->dilation[d] != 1) return false;
+        if (c->k[d] != (d == 0 ? 1 : 3) || c->dilation[d] != 1) return false;
+    if (c->stride[0] != 1 || c->stride[1] != c->stride[2] || c->stride[1] > 2) return false;
     return c->x[0] == 1 && c->y[0] == 1 && c->y[1] >= 4 && c->y[2] >= 4
         && IPU__SIMD_PICK(ipu__conv_3x3_loops_at).sum;
 }
 
-/* Taps; x as floats, and laid out; outputs as floats, and as they would lie in a plane; a row of zeros; pointers
- * to rows. Taps come first: masked lanes before x that lie in no page would cost hundreds of cycles. */
+/* Taps; x as floats, and laid out; outputs as floats, and as they would lie in a plane; a row of zeros;
+ * pointers to rows. Taps come first: masked lanes before x that lie in no page would cost hundreds of cycles. */
 typedef struct room {
     int64_t x, plane, y, flat, zeros, rows, n;
 } room;
@@ -64,6 +65,9 @@ typedef struct room {
 enum { LANES = 16, CHANNELS = 8 };
 
 static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
+
+/* Of x, that outputs read. */
+static int64_t count_rows(const ipu__conv *c) { return (c->y[1] - 1) * c->stride[1] + 3; }
 
 static room get_room(const ipu__columns *s, ipu_type type)
 {
@@ -74,7 +78,7 @@ static room get_room(const ipu__columns *s, ipu_type type)
     r.flat          = r.y + (type == IPU_FLOAT ? 0 : line_up(s->n_outputs));
     r.zeros         = r.flat + line_up(s->flat);
     r.rows          = r.zeros + line_up(s->c.x[2]);
-    r.n             = r.rows + line_up((s->c.y[1] + 2) * (int64_t)(sizeof(void *) / sizeof(float)));
+    r.n             = r.rows + line_up(count_rows(&s->c) * (int64_t)(sizeof(void *) / sizeof(float)));
     return r;
 }
 
@@ -136,7 +140,7 @@ static job make_job(const state *s, float *scratch)
                  .flat      = scratch + r.flat,
                  .after     = scratch + r.n,
                  .loops_3x3 = s->is_3x3 ? &IPU__SIMD_PICK(ipu__conv_3x3_loops_at) : NULL,
-                 .in_rows   = {rows, c->x[2], c->pad[2], c->y[1], c->y[2]},
+                 .in_rows   = {rows, c->x[2], c->pad[2], c->stride[2], c->y[1], c->y[2]},
                  .rows      = rows,
                  .zeros     = scratch + r.zeros};
 }
@@ -152,7 +156,7 @@ static const float *get_floats(const job *j, const char *from, float *buffer, in
 static void set_rows(const job *j, const float *x)
 {
     const ipu__conv *c = &j->s->c;
-    for (int64_t i = 0, r = -c->pad[1]; i < c->y[1] + 2; i++, r++)
+    for (int64_t i = 0, r = -c->pad[1]; i < count_rows(c); i++, r++)
         j->rows[i] = r >= 0 && r < c->x[1] ? x + r * c->x[2] : j->zeros;
 }
 
