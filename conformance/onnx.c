@@ -3,32 +3,16 @@
  *     onnx_conformance [--list] [--report FILE] FOLDER [NAME...]
  *
  * FOLDER holds kinds of tests (node, simple, ...), they hold tests, those model.onnx and test_data_set_*. All run in
- * this process, through a session as a user has it. Prints what was refused by reason, what was wrong, and last
+ * this process, through a session as a user has it. Prints what was refused and why, what was wrong, and last
  * "N passed, N refused, N wrong". Tolerances are those of the suite's own runner: 1e-3 relative, 1e-7 absolute.
  */
-#include <dirent.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "ipu/ipu.h"
-
-enum { PATH = 4096, MOST_PORTS = 64, MOST_TESTS = 20000 };
-
-typedef enum outcome { PASSED, REFUSED, WRONG } outcome;
-
-typedef struct test {
-    char    kind[64], name[200], reason[400];
-    outcome outcome;
-    double  seconds;
-} test;
-
-/* What the suite's own runner draws from numpy's generator: there is nothing to compare with. */
-static const char *const random_tests[] = {"test_bernoulli", "test_training_dropout", "test_dropout_random"};
+#include "report.h"
 
 /* ---- comparing ---- */
 
@@ -95,135 +79,44 @@ static bool same_value(const ipu_onnx_value *expected, const ipu_onnx_value *fou
 
 /* ---- one test ---- */
 
-static void refuse(test *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void refuse(test *t, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(t->reason, sizeof t->reason, format, args);
-    va_end(args);
-    t->outcome = REFUSED;
-}
-
-typedef struct data_set {
-    ipu_onnx_value in[MOST_PORTS], expected[MOST_PORTS], found[MOST_PORTS];
-    size_t         n_in, n_out;
-} data_set;
-
-static bool load_data(const ipu_onnx *file, const char *folder, data_set *d, test *t)
-{
-    char path[PATH + 64];
-    for (int side = 0; side < 2; side++) {
-        size_t n = side ? ipu_onnx_n_outputs(file) : ipu_onnx_n_inputs(file);
-        for (size_t i = 0; i < n && i < MOST_PORTS; i++) {
-            ipu_onnx_port port;
-            if (side)
-                ipu_onnx_output_at(file, i, &port);
-            else
-                ipu_onnx_input_at(file, i, &port);
-            snprintf(path, sizeof path, "%s/%s_%zu.pb", folder, side ? "output" : "input", i);
-            if (access(path, R_OK) != 0) continue;
-            ipu_onnx_value *value          = side ? &d->expected[i] : &d->in[i];
-            *(side ? &d->n_out : &d->n_in) = i + 1;
-            if (ipu_onnx_value_open(path, &port, value) == IPU_OK) continue;
-            const char *base = strrchr(ipu_message(), ':');
-            refuse(t, "its data cannot be read: %s", base ? base + 2 : ipu_message());
-            return false;
-        }
-    }
-    return true;
-}
-
 static void run_data(const ipu_onnx *file, ipu_onnx_session *s, const char *folder, test *t)
 {
-    data_set *d = calloc(1, sizeof *d);
-    if (d && load_data(file, folder, d, t)) {
-        ipu_status status = ipu_onnx_session_run(s, d->in, d->n_in, d->found, d->n_out);
-        if (status == IPU_UNSUPPORTED)
-            refuse(t, "%s", ipu_message());
-        else if (status != IPU_OK) {
-            snprintf(t->reason, sizeof t->reason, "%s: %s", ipu_status_text(status), ipu_message());
-            t->outcome = WRONG;
-        }
-        for (size_t i = 0; i < d->n_out && t->outcome == PASSED; i++) {
-            ipu_onnx_port port;
-            ipu_onnx_output_at(file, i, &port);
-            if (!same_value(&d->expected[i], &d->found[i], t, port.name)) t->outcome = WRONG;
-        }
+    data_set *d = data_set_load(file, folder, t);
+    if (!d) return;
+    ipu_status status = ipu_onnx_session_run(s, d->in, d->n_in, d->found, d->n_out);
+    if (status != IPU_OK) judge(t, status == IPU_UNSUPPORTED ? REFUSED : WRONG, "%s", ipu_message());
+    for (size_t i = 0; i < d->n_out && t->outcome == PASSED; i++) {
+        ipu_onnx_port port;
+        ipu_onnx_output_at(file, i, &port);
+        if (!same_value(&d->expected[i], &d->found[i], t, port.name)) t->outcome = WRONG;
     }
-    for (size_t i = 0; d && i < MOST_PORTS; i++) {
-        ipu_onnx_value_free(&d->in[i]);
-        ipu_onnx_value_free(&d->expected[i]);
-        ipu_onnx_value_free(&d->found[i]);
-    }
-    free(d);
+    data_set_free(d);
 }
 
-static double now(void)
+static void run_test(const char *folder, report *r, test *t)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void run_test(const char *folder, test *t)
-{
-    char              path[PATH];
+    char              path[SUITE_PATH];
     ipu_onnx         *file  = NULL;
     ipu_onnx_session *s     = NULL;
-    double            began = now();
-    for (size_t i = 0; i < sizeof random_tests / sizeof *random_tests; i++)
-        if (strncmp(t->name, random_tests[i], strlen(random_tests[i])) == 0
-            && !strstr(t->name, "zero_ratio")) {
-            refuse(t, "its output is random: nothing to compare with");
-            return;
-        }
+    double            began = suite_now();
     snprintf(path, sizeof path, "%s/%s/%s/model.onnx", folder, t->kind, t->name);
     if (ipu_onnx_open(path, &file) != IPU_OK || ipu_onnx_session_create(file, NULL, &s) != IPU_OK)
-        refuse(t, "%s", ipu_message());
+        judge(t, REFUSED, "%s", ipu_message());
+    if (is_random_test(t)) judge(t, REFUSED, "its output is random: nothing to compare with");
+    if (strcmp(t->name, "test_adam_multiple") == 0) /* ONNX's own reference leaves it out, too */
+        judge(t, REFUSED, "its output was made with an epsilon of 0.01, which the file does not hold");
     for (int i = 0; s && t->outcome == PASSED; i++) {
         snprintf(path, sizeof path, "%s/%s/%s/test_data_set_%d", folder, t->kind, t->name, i);
         if (access(path, R_OK) != 0) break;
         run_data(file, s, path, t);
     }
+    if (file) report_add(r, file, t);
     ipu_onnx_session_destroy(s);
     ipu_onnx_close(file);
-    t->seconds = now() - began;
+    t->seconds = suite_now() - began;
 }
 
 /* ---- all of them ---- */
-
-static int by_name(const void *a, const void *b)
-{
-    const test *x = a, *y = b;
-    int         k = strcmp(x->kind, y->kind);
-    return k ? k : strcmp(x->name, y->name);
-}
-
-static size_t find_tests(const char *folder, char *const *names, int n_names, test *tests)
-{
-    size_t n     = 0;
-    DIR   *kinds = opendir(folder);
-    for (struct dirent *k; kinds && (k = readdir(kinds));) {
-        char path[PATH];
-        if (k->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, "%s/%s", folder, k->d_name);
-        DIR *all = opendir(path);
-        for (struct dirent *e; all && (e = readdir(all)) && n < MOST_TESTS;) {
-            bool is_wanted = n_names == 0;
-            for (int i = 0; i < n_names; i++) is_wanted |= strstr(e->d_name, names[i]) != NULL;
-            snprintf(path, sizeof path, "%s/%s/%s/model.onnx", folder, k->d_name, e->d_name);
-            if (!is_wanted || access(path, R_OK) != 0) continue;
-            snprintf(tests[n].kind, sizeof tests[n].kind, "%.60s", k->d_name);
-            snprintf(tests[n].name, sizeof tests[n].name, "%.190s", e->d_name);
-            n++;
-        }
-        if (all) closedir(all);
-    }
-    if (kinds) closedir(kinds);
-    qsort(tests, n, sizeof *tests, by_name);
-    return n;
-}
 
 /* A refusal without the names that make it that test's own. */
 static const char *plain_reason(const test *t)
@@ -244,36 +137,41 @@ static void print_outcomes(const test *tests, size_t n, bool list)
     }
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: onnx_conformance [--list] [--report FILE] FOLDER [NAME...]\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
-    bool list = false;
-    int  at   = 1;
+    const char *to   = NULL;
+    bool        list = false;
+    int         at   = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (strcmp(argv[at], "--list") == 0)
             list = true;
-        else {
-            fprintf(stderr,
-                    "onnx_conformance: no option %s; usage: onnx_conformance [--list] FOLDER [NAME...]\n",
-                    argv[at]);
-            return 2;
-        }
+        else if (strcmp(argv[at], "--report") == 0 && at + 1 < argc)
+            to = argv[++at];
+        else
+            return usage();
     }
-    if (at >= argc) {
-        fprintf(stderr, "usage: onnx_conformance [--list] FOLDER [NAME...]\n");
-        return 2;
-    }
-    test  *tests    = calloc(MOST_TESTS, sizeof *tests);
-    size_t n        = tests ? find_tests(argv[at], argv + at + 1, argc - at - 1, tests) : 0;
-    size_t count[3] = {0};
-    double began    = now();
+    if (at >= argc) return usage();
+    test   *tests    = calloc(SUITE_TESTS, sizeof *tests);
+    report *r        = report_create();
+    size_t  n        = tests && r ? suite_find(argv[at], argv + at + 1, argc - at - 1, tests) : 0;
+    size_t  count[3] = {0};
+    double  began    = suite_now();
     for (size_t i = 0; i < n; i++) {
-        if (getenv("CONFORMANCE_TRACE")) fprintf(stderr, "%s/%s\n", tests[i].kind, tests[i].name);
-        run_test(argv[at], &tests[i]);
+        run_test(argv[at], r, &tests[i]);
         count[tests[i].outcome]++;
     }
     print_outcomes(tests, n, list);
-    printf("%.1f s\n", now() - began);
+    if (to && n > 0 && !report_write(r, tests, n, to))
+        fprintf(stderr, "onnx_conformance: cannot write %s\n", to);
+    printf("%.1f s\n", suite_now() - began);
     printf("%zu passed, %zu refused, %zu wrong\n", count[PASSED], count[REFUSED], count[WRONG]);
+    report_free(r);
     free(tests);
     return n == 0 || count[WRONG] > 0;
 }

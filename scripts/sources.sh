@@ -19,7 +19,8 @@ case "$1" in
     tools)    list tools 1 '*.c' ;;
     examples) list examples 1 '*.c' ;;
     bench)    list bench 1 '*.c' ;;
-    conformance) list conformance 1 '*.c' ;;
+    conformance)         list conformance 1 '*.c' ;;
+    conformance-support) list conformance/support 1 '*.c' ;;
     fuzz)     list fuzz 1 '*_fuzz.c' ;;
     own)      for d in include src tools tests examples bench conformance fuzz; do
                   list "$d" 9 '*.c'

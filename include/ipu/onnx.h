@@ -106,6 +106,9 @@ typedef struct ipu_onnx_options {
     /* Initial values of floating types become parameters of the model (names as in the file), and Dropout and
      * BatchNormalization behave as their training_mode says; else they are constants and it is inference. */
     bool training;
+    /* What is float in the file is computed in double, inputs and outputs included: to check gradients against
+     * differences. */
+    bool wide;
     /* Of a session: engine options; the target that is compiled for (NULL: gc200, one IPU). */
     const ipu_options *options;
     const ipu_target  *target;

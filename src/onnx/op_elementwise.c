@@ -120,7 +120,7 @@ void ipu__onnx_Cast(ipu__node *n)
         if (strcmp(to, "FLOAT16") == 0) ipu__give(n, 0, ipu_cast(n->b, x, IPU_HALF));
         return;
     }
-    ipu__give(n, 0, ipu_cast(n->b, x, ipu__attr_type(n, "to", IPU_FLOAT)));
+    ipu__give(n, 0, ipu_cast(n->b, x, ipu__attr_type(n, "to", ipu__float(n->im))));
 }
 
 void ipu__onnx_CastLike(ipu__node *n)

@@ -3,7 +3,6 @@
 
 #include "ipu/op.h"
 #include "onnx/import.h"
-#include "onnx/tensor.h"
 
 /* ---- constants ---- */
 
@@ -16,10 +15,8 @@ static ipu_value constant_ints(ipu__node *n, const int64_t *values, size_t count
 static ipu_value constant_tensor(ipu__node *n, const Ipu__TensorProto *t)
 {
     ipu_array a;
-    if (ipu__tensor_array(t, n->im->file->folder, &a) != IPU_OK) {
-        ipu__node_fail(n, IPU_INVALID, "%s", ipu_message());
-        return IPU_NO_VALUE;
-    }
+    ipu__import_tensor(n->im, t, &a);
+    if (!ipu__import_ok(n->im)) return IPU_NO_VALUE;
     static const char nothing[16];
     ipu_value         v = ipu_constant_data(n->b, a.type, a.shape, a.data ? a.data : nothing);
     ipu_array_free(&a);
@@ -36,7 +33,7 @@ void ipu__onnx_Constant(ipu__node *n)
         ipu__give(n, 0, ipu__import_sparse(n->im, a->sparse_tensor, ""));
     else if (ipu__attr(n, "value_float"))
         ipu__give(n, 0,
-                  ipu_constant_value(n->b, IPU_FLOAT, (ipu_shape){0}, ipu__attr_float(n, "value_float", 0)));
+                  ipu_constant_value(n->b, ipu__float(n->im), (ipu_shape){0}, ipu__attr_float(n, "value_float", 0)));
     else if (ipu__attr(n, "value_int")) {
         int64_t value = ipu__attr_int(n, "value_int", 0);
         ipu__give(n, 0, ipu_constant_data(n->b, IPU_INT64, (ipu_shape){0}, &value));
@@ -45,10 +42,10 @@ void ipu__onnx_Constant(ipu__node *n)
         ipu__give(n, 0, constant_ints(n, values, count));
     } else if (ipu__attr(n, "value_floats")) {
         const float *values = ipu__attr_floats(n, "value_floats", &count);
-        ipu__give(n, 0,
-                  ipu_constant_data(n->b, IPU_FLOAT, IPU_SHAPE((int64_t)count),
-                                    values ? values : (const float[]){0}));
-    } else
+        ipu_value    v      = ipu_constant_data(n->b, IPU_FLOAT, IPU_SHAPE((int64_t)count),
+                                                values ? values : (const float[]){0});
+        ipu__give(n, 0, n->im->options->wide ? ipu_cast(n->b, v, IPU_DOUBLE) : v);
+} else
         ipu__node_fail(n, IPU_UNSUPPORTED, "it has no value of a kind that is supported (strings are not)");
 }
 
@@ -77,7 +74,7 @@ void ipu__onnx_ConstantOfShape(ipu__node *n)
     const Ipu__AttributeProto *a = ipu__attr(n, "value");
     if (!shape_at(n, 0, &shape)) return;
     ipu_value one = a && a->t ? constant_tensor(n, a->t)
-                              : ipu_constant_value(n->b, IPU_FLOAT, IPU_SHAPE(1), 0);
+                              : ipu_constant_value(n->b, ipu__float(n->im), IPU_SHAPE(1), 0);
     ipu__give(n, 0, ipu_expand(n->b, ipu_reshape(n->b, one, (ipu_shape){0}), shape));
 }
 

@@ -191,6 +191,7 @@ static ipu_status check_input(const ipu_onnx_session *s, size_t i, const ipu_onn
     if (v->kind != port.kind)
         return ipu__fail(IPU_INVALID, "%s: input \"%s\" must be a %s", s->file->name, port.name,
                          port.kind == IPU_ONNX_SEQUENCE ? "sequence" : "tensor");
+    if (s->options.wide && port.type == IPU_FLOAT) port.type = IPU_DOUBLE;
     if (v->kind != IPU_ONNX_ARRAY || !port.has_type || v->array.type == port.type) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: input \"%s\" must be %s, found %s", s->file->name, port.name,
                      ipu_type_name(port.type), ipu_type_name(v->array.type));
