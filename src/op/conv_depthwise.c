@@ -56,7 +56,7 @@ static bool is_3x3(const ipu__conv *c)
 }
 
 /* Taps; x as floats, and laid out; outputs as floats, and as they would lie in a plane; a row of zeros;
- * pointers to rows. Taps come first: masked lanes before x that lie in no page would cost hundreds of cycles. */
+ * pointers to rows. Taps come first: masked lanes before x that lie in no page cost hundreds of cycles. */
 typedef struct room {
     int64_t x, plane, y, flat, zeros, rows, n;
 } room;
