@@ -1,4 +1,4 @@
-/* Handles of devices: opening, attaching, letting go. Who has what is in the state; who wants what is here. */
+/* Handles of devices: opening, attaching, letting go. Who has what is in the state, who wants what here. */
 #include "device/device.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "device/config.h"
+#include "device/event.h"
 #include "device/holder.h"
 
 enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640 };
@@ -301,7 +302,7 @@ static ipu_status attach(attempt *a)
         }
     }
     ipu__state_unlock();
-    return status;
+    return status == IPU_BUSY ? ipu__event_failed(a->d, status) : status;
 }
 
 /* Waits that are longer than a life are taken as that. */

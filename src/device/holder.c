@@ -38,8 +38,8 @@ static void guess(int i, int64_t pid, ipu__holder *out)
     char   path[40], *text = NULL;
     size_t bytes = 0;
     bool   own   = i >= IPU__MOST_IPUS;
-    *out         = (ipu__holder){
-                .pid = pid, .uid = (int64_t)geteuid(), .id = own ? -1 : i, .first = own ? -1 : i, .n_ipus = 1};
+    *out         = (ipu__holder){.pid = pid, .uid = (int64_t)geteuid(), .n_ipus = 1};
+    out->id = out->first = own ? -1 : i;
     snprintf(path, sizeof path, "/proc/%lld/comm", (long long)pid);
     if (ipu__file_read(path, 4096, &text, &bytes) == IPU_OK && bytes > 0)
         snprintf(out->command, sizeof out->command, "%.*s", (int)strcspn(text, "\n"), text);

@@ -96,7 +96,7 @@ bool ipu__state_holder(const ipu__state *state, int i, int64_t *pid);
 /* Does anyone else have one of slots [first, first + n)? */
 bool ipu__state_any_other(const ipu__state *state, int first, int n);
 
-/* A place in the line of those who wait: served in order; the place of a process that ends is free at once. */
+/* A place in the line of those who wait: served in order; that of a process that ends is free at once. */
 typedef struct ipu__place_in_line {
     struct ipu__place_in_line *next;
     ipu__state                *state;
