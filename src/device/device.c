@@ -14,7 +14,7 @@
 #include "device/event.h"
 #include "device/holder.h"
 
-enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640 };
+enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640, WHY_BYTES = 512 };
 
 static ipu_device *attached_here; /* under the state's lock */
 
@@ -168,20 +168,16 @@ static bool take_shown(ipu_device *d)
 }
 
 /* IPUs of its own; if there are no slots left, such that nobody else sees. */
-static void take_own(ipu_device *d, const char *why)
+static void take_own(ipu_device *d)
 {
     for (int i = IPU__MOST_IPUS; d->state && i < IPU__N_SLOTS; i++)
         if (ipu__state_take(d->state, i, 1)) {
             become_attached(d, i, 1, -1);
-            ipu__log(IPU_LOG_INFO, "device", "%lld IPUs beyond those of partition %s: %s",
-                     (long long)d->n_ipus, d->partition.name, why);
             return;
         }
     ipu__state_close(d->state);
     d->state = NULL;
     become_attached(d, 0, 0, -1);
-    ipu__log(IPU_LOG_WARN, "device", "%lld IPUs that other processes do not see: %s", (long long)d->n_ipus,
-             why);
 }
 
 /* ---- attaching ---- */
@@ -193,6 +189,7 @@ typedef struct attempt {
     ipu__place_in_line place;
     int64_t            deadline_ns;
     double             wait_seconds;
+    char               why[WHY_BYTES]; /* it has IPUs of its own; "": it has not */
 } attempt;
 
 static bool may_take_own(const ipu_device *d) { return d->partition.elastic && d->wanted_id < 0; }
@@ -254,17 +251,34 @@ static ipu_status try_once(attempt *a, bool *is_first, bool *done)
         ipu_status status = ipu__state_open(d->partition.name, d->partition.gcd, true, &d->state);
         if (status == IPU_OUT_OF_MEMORY || (status != IPU_OK && !may_take_own(d))) return status;
         *done = status != IPU_OK;
-        if (*done) take_own(d, ipu_message());
-        if (*done) return IPU_OK;
+        if (*done) {
+            snprintf(a->why, sizeof a->why, "%s", ipu_message());
+            take_own(d);
+            return IPU_OK;
+        }
     }
     *is_first = !ipu__state_line_others(d->state, a->in_line ? &a->place : NULL, &pid);
     *done     = adopt(a) || (*is_first && take_shown(d));
     if (*done || !may_take_own(d)) return IPU_OK;
-    take_own(d, d->n_ipus > (int64_t)d->partition.n_ipus              ? "it has fewer"
-                : *d->chip && strcmp(d->chip, d->partition.chip) != 0 ? "its are of another chip"
-                                                                      : "they are busy");
+    snprintf(a->why, sizeof a->why, "%s",
+             d->n_ipus > (int64_t)d->partition.n_ipus              ? "it has fewer"
+             : *d->chip && strcmp(d->chip, d->partition.chip) != 0 ? "its are of another chip"
+                                                                   : "they are busy");
+    take_own(d);
     *done = true;
     return IPU_OK;
+}
+
+/* Not under the state's lock: the log calls what a program gave it, and has a lock of its own. */
+static void tell(const attempt *a)
+{
+    const ipu_device *d = a->d;
+    if (d->state)
+        ipu__log(IPU_LOG_INFO, "device", "%lld IPUs beyond those of partition %s: %s", (long long)d->n_ipus,
+                 d->partition.name, a->why);
+    else
+        ipu__log(IPU_LOG_WARN, "device", "%lld IPUs that other processes do not see: %s",
+                 (long long)d->n_ipus, a->why);
 }
 
 static void sleep_unlocked(int64_t ns)
@@ -303,6 +317,7 @@ static ipu_status attach(attempt *a)
         }
     }
     ipu__state_unlock();
+    if (*a->why) tell(a);
     return status == IPU_BUSY ? ipu__event_failed(a->d, status) : status;
 }
 
