@@ -103,6 +103,8 @@ static void run_test(const char *folder, report *r, test *t)
     if (ipu_onnx_open(path, &file) != IPU_OK || ipu_onnx_session_create(file, NULL, &s) != IPU_OK)
         judge(t, REFUSED, "%s", ipu_message());
     if (is_random_test(t)) judge(t, REFUSED, "its output is random: nothing to compare with");
+    if (strcmp(t->name, "test_adam_multiple") == 0) /* ONNX's own reference leaves it out, too */
+        judge(t, REFUSED, "its output was made with an epsilon of 0.01, which the file does not hold");
     for (int i = 0; s && t->outcome == PASSED; i++) {
         snprintf(path, sizeof path, "%s/%s/%s/test_data_set_%d", folder, t->kind, t->name, i);
         if (access(path, R_OK) != 0) break;

@@ -1,5 +1,6 @@
 /* Depthwise convolutions: every group has one channel, so that taps are added up one plane at a time.
  *
+ * Planes are laid out with zeros around them; but for kernels of 3 x 3, whose loops mask what is not there.
  * A gradient with respect to x of stride 1 is a convolution again, with its taps in reverse. Others, and
  * those with respect to w if rows are short, take d_y as its elements would lie in the plane: in one long run
  * with zeros between the rows.
@@ -7,11 +8,13 @@
 #include <string.h>
 
 #include "op/conv_depthwise.h"
+#include "op/conv_3x3.h"
 #include "op/conv_columns.h"
 #include "op/xsmm.h"
 
 typedef struct state {
     ipu__conv_state base;
+    bool            is_3x3;     /* done by conv_3x3_simd.c */
     bool            is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
 } state;
 
@@ -41,9 +44,19 @@ bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features
         && ipu__conv_volume(c.k) > 0;
 }
 
-/* A plane, outputs of it or as they would lie in it, taps of one kernel. */
+/* Loops that do not want planes laid out. */
+static bool is_3x3(const ipu__conv *c)
+{
+    for (int d = 0; d < 3; d++)
+        if (c->k[d] != (d == 0 ? 1 : 3) || c->stride[d] != 1 || c->dilation[d] != 1) return false;
+    return c->x[0] == 1 && c->y[0] == 1 && c->y[1] >= 4 && c->y[2] >= 4
+        && IPU__SIMD_PICK(ipu__conv_3x3_loops_at).sum;
+}
+
+/* Taps, a plane, outputs of it or as they would lie in it, a row of zeros, pointers to rows. Taps come first:
+ * masked lanes before the plane that lie in no page would cost hundreds of cycles. */
 typedef struct room {
-    int64_t flat, taps, n;
+    int64_t plane, flat, zeros, rows, n;
 } room;
 
 /* A weight's gradient is summed in lanes, which are added up at the end; that of a few channels at a time. */
@@ -53,9 +66,13 @@ static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 
 static room get_room(const ipu__columns *s)
 {
-    room r = {.flat = line_up(s->plane)};
-    r.taps = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
-    r.n    = r.taps + line_up((s->c.kind == IPU__CONV_WEIGHT_GRAD ? CHANNELS * LANES : 1) * s->n_taps);
+    int64_t volume  = ipu__conv_volume(s->c.x);
+    int64_t numbers = (s->c.kind == IPU__CONV_WEIGHT_GRAD ? CHANNELS * LANES : 1) * s->n_taps;
+    room    r       = {.plane = line_up(numbers)};
+    r.flat          = r.plane + line_up(s->plane > volume ? s->plane : volume);
+    r.zeros         = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
+    r.rows          = r.zeros + line_up(s->c.x[2]);
+    r.n             = r.rows + line_up((s->c.y[1] + 2) * (int64_t)(sizeof(void *) / sizeof(float)));
     return r;
 }
 
@@ -79,29 +96,39 @@ ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts,
     bool      is_flipped = flip(&c);
     IPU_TRY(ipu__conv_prepare(call, &c, sizeof(state), out));
     ((state *)*out)->is_flipped = is_flipped;
+    ((state *)*out)->is_3x3     = is_3x3(&c);
     return IPU_OK;
 }
 
 /* ---- rows of outputs ---- */
 
 typedef struct job {
-    const ipu__columns       *s;
-    const ipu__columns_loops *loops;
-    int64_t                   bytes;
-    float                    *plane, *flat, *taps;
+    const ipu__columns        *s;
+    const ipu__columns_loops  *loops;
+    int64_t                    bytes;
+    float                     *plane, *flat, *taps;
+    const ipu__conv_3x3_loops *loops_3x3; /* NULL: planes are laid out */
+    ipu__rows_3x3              in_rows;   /* the plane at hand, for those */
+    const float              **rows, *zeros;
 } job;
 
 /* Planes are zeros where x does not reach, and runs of d_y between its rows, from here on. */
 static job make_job(const state *s, float *scratch)
 {
-    room r = get_room(&s->base.columns);
-    memset(scratch, 0, (size_t)r.taps * sizeof *scratch);
-    return (job){.s     = &s->base.columns,
-                 .loops = &IPU__SIMD_PICK(ipu__columns_loops_at),
-                 .bytes = (int64_t)ipu_type_size(s->base.columns.type),
-                 .plane = scratch,
-                 .flat  = scratch + r.flat,
-                 .taps  = scratch + r.taps};
+    const ipu__conv *c    = &s->base.columns.c;
+    room             r    = get_room(&s->base.columns);
+    const float    **rows = (const float **)(void *)(scratch + r.rows);
+    memset(scratch, 0, (size_t)r.rows * sizeof *scratch);
+    return (job){.s         = &s->base.columns,
+                 .loops     = &IPU__SIMD_PICK(ipu__columns_loops_at),
+                 .bytes     = (int64_t)ipu_type_size(s->base.columns.type),
+                 .plane     = scratch + r.plane,
+                 .flat      = scratch + r.flat,
+                 .taps      = scratch,
+                 .loops_3x3 = s->is_3x3 ? &IPU__SIMD_PICK(ipu__conv_3x3_loops_at) : NULL,
+                 .in_rows   = {rows, c->x[2], c->pad[2], c->y[1], c->y[2]},
+                 .rows      = rows,
+                 .zeros     = scratch + r.zeros};
 }
 
 static int64_t flat_row(const ipu__columns *s, int64_t i)
@@ -112,13 +139,13 @@ static int64_t flat_row(const ipu__columns *s, int64_t i)
 /* All outputs of a plane, to y in its type. */
 static void sum_plane(const job *j, const float *x, float bias, char *y)
 {
-    const ipu__columns *s        = j->s;
-    bool                is_float = s->type == IPU_FLOAT;
-    for (int64_t i = 0; i < s->c.y[0]; i++)
+    const ipu__columns *s  = j->s;
+    float              *to = s->type == IPU_FLOAT ? (float *)y : j->flat;
+    if (j->loops_3x3) j->loops_3x3->sum(&j->in_rows, j->taps, bias, to);
+    for (int64_t i = 0; i < s->c.y[0] && !j->loops_3x3; i++)
         j->loops->sum_taps(x + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->tap, j->taps, s->n_taps, bias,
-                           (is_float ? (float *)y : j->flat) + i * s->c.y[1] * s->c.y[2], s->c.y[1],
-                           s->c.y[2]);
-    if (!is_float) ipu__from_floats(s->type, j->flat, y, s->n_outputs);
+                           to + i * s->c.y[1] * s->c.y[2], s->c.y[1], s->c.y[2]);
+    if (s->type != IPU_FLOAT) ipu__from_floats(s->type, j->flat, y, s->n_outputs);
 }
 
 /* d_y with zeros between its rows. */
@@ -132,8 +159,25 @@ static void uncrop(const job *j, const char *y)
         ipu__to_floats(s->type, y + i * s->c.y[2] * j->bytes, j->flat + flat_row(s, i), s->c.y[2]);
 }
 
+static void set_rows(const job *j, const char *x)
+{
+    const ipu__conv *c    = &j->s->c;
+    const float     *from = (const float *)x;
+    if (j->s->type != IPU_FLOAT) {
+        ipu__to_floats(j->s->type, x, j->plane, c->x[1] * c->x[2]);
+        from = j->plane;
+    }
+    for (int64_t i = 0, r = -c->pad[1]; i < c->y[1] + 2; i++, r++)
+        j->rows[i] = r >= 0 && r < c->x[1] ? from + r * c->x[2] : j->zeros;
+}
+
+/* The plane that `x` becomes, from here on that of the loops for 3 x 3 if they are used. */
 static const float *get_plane(const job *j, const char *x)
 {
+    if (j->loops_3x3) {
+        set_rows(j, x);
+        return NULL;
+    }
     if (j->s->in_place) return (const float *)x;
     ipu__columns_fill(j->s, x, j->plane);
     return j->plane;
@@ -231,14 +275,15 @@ static void add_lanes(float *taps, int64_t n_taps)
 static void add_dots(const job *j, const float *x, const char *dy, float *taps)
 {
     const ipu__columns *s = j->s;
-    if (s->c.y[2] < LANES) {
+    if (s->c.y[2] < LANES && !j->loops_3x3) {
         uncrop(j, dy);
         j->loops->dots(x, 0, s->tap, s->n_taps, j->flat, 1, s->flat, taps);
         return;
     }
     if (s->type != IPU_FLOAT) ipu__to_floats(s->type, dy, j->flat, s->n_outputs);
     const float *y = s->type == IPU_FLOAT ? (const float *)dy : j->flat;
-    for (int64_t i = 0; i < s->c.y[0]; i++)
+    if (j->loops_3x3) j->loops_3x3->dots(&j->in_rows, y, taps);
+    for (int64_t i = 0; i < s->c.y[0] && !j->loops_3x3; i++)
         j->loops->dots(x + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->tap, s->n_taps,
                        y + i * s->c.y[1] * s->c.y[2], s->c.y[1], s->c.y[2], taps);
 }

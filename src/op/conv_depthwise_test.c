@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "op/conv_3x3.h"
 #include "op/conv_columns.h"
 #include "op/conv_depthwise.h"
 
@@ -197,33 +198,76 @@ static void an_infinite_element_stays_where_it_is(void **unused)
 #if defined(__x86_64__)
 enum { PITCH = 52, ROWS = 9, N_LEVELS = 3 };
 
+static const struct {
+    unsigned                   features;
+    const ipu__columns_loops  *loops;
+    const ipu__conv_3x3_loops *loops_3x3;
+} levels[N_LEVELS] = {
+    {0, &ipu__columns_loops_at_base, &ipu__conv_3x3_loops_at_base},
+    {IPU__SIMD_AVX2, &ipu__columns_loops_at_avx2, &ipu__conv_3x3_loops_at_avx2},
+    {IPU__SIMD_AVX512, &ipu__columns_loops_at_avx512, &ipu__conv_3x3_loops_at_avx512},
+};
+
+typedef struct numbers {
+    float x[PITCH * (ROWS + 3)], dy[PITCH * ROWS], w[9];
+} numbers;
+
+static void make_numbers(numbers *n)
+{
+    for (int i = 0; i < PITCH * (ROWS + 3); i++) n->x[i] = sinf((float)i);
+    for (int i = 0; i < PITCH * ROWS; i++) n->dy[i] = sinf((float)i * 1.7f);
+    for (int i = 0; i < 9; i++) n->w[i] = sinf((float)i * 2.3f);
+}
+
 static void levels_give_the_same_bits(void **unused)
 {
     (void)unused;
-    static const struct {
-        unsigned                  features;
-        const ipu__columns_loops *loops;
-    } levels[N_LEVELS]             = {{0, &ipu__columns_loops_at_base},
-                                      {IPU__SIMD_AVX2, &ipu__columns_loops_at_avx2},
-                                      {IPU__SIMD_AVX512, &ipu__columns_loops_at_avx512}};
-    static const int64_t taps[][9] = {{0, 1, 2, PITCH, PITCH + 1, PITCH + 2, 2 * PITCH, 2 * PITCH + 1,
-                                       2 * PITCH + 2},
-                                      {0, 1, 2, 3, 4, PITCH, PITCH + 1, PITCH + 2, PITCH + 3}};
-    static float         x[PITCH * (ROWS + 3)], dy[PITCH * ROWS], w[9];
-    for (int i = 0; i < PITCH * (ROWS + 3); i++) x[i] = sinf((float)i);
-    for (int i = 0; i < PITCH * ROWS; i++) dy[i] = sinf((float)i * 1.7f);
-    for (int i = 0; i < 9; i++) w[i] = sinf((float)i * 2.3f);
-    for (int64_t n = 1; n <= PITCH - 4; n++)
-        for (int which = 0; which < 2; which++) {
-            float y[N_LEVELS][PITCH * ROWS] = {{0}}, lane[N_LEVELS][9 * 16] = {{0}};
-            for (int l = 0; l < N_LEVELS; l++) {
-                if (!ipu__simd_has(levels[l].features)) continue;
-                levels[l].loops->sum_taps(x, PITCH, taps[which], w, 9, 0.1f, y[l], ROWS, n);
-                levels[l].loops->dots(x, PITCH, taps[which], 9, dy, ROWS, n, lane[l]);
-                assert_memory_equal(y[l], y[0], sizeof y[0]);
-                assert_memory_equal(lane[l], lane[0], sizeof lane[0]);
-            }
+    static const int64_t tap[] = {0, 1, 2, 3, 4, PITCH, PITCH + 1, PITCH + 2, PITCH + 3, 2 * PITCH};
+    static numbers       in;
+    make_numbers(&in);
+    for (int64_t n = 1; n <= PITCH - 4; n++) {
+        float y[N_LEVELS][PITCH * ROWS] = {{0}}, lane[N_LEVELS][10 * 16] = {{0}};
+        for (int l = 0; l < N_LEVELS; l++) {
+            if (!ipu__simd_has(levels[l].features)) continue;
+            levels[l].loops->sum_taps(in.x, PITCH, tap, in.w, 9, 0.1f, y[l], ROWS, n);
+            levels[l].loops->dots(in.x, PITCH, tap, 10, in.dy, ROWS, n, lane[l]);
+            assert_memory_equal(y[l], y[0], sizeof y[0]);
+            assert_memory_equal(lane[l], lane[0], sizeof lane[0]);
         }
+    }
+}
+
+/* Rows of `n` elements, in an array as long as they are. */
+static void check_3x3(const numbers *in, int64_t n, int64_t pad)
+{
+    float         y[N_LEVELS][PITCH * ROWS], lane[N_LEVELS][9 * 16] = {{0}};
+    const float  *row[ROWS + 2];
+    int64_t       n_columns = n + 2 * pad - 2;
+    ipu__rows_3x3 rows      = {row, n, pad, ROWS, n_columns};
+    float        *x         = malloc((size_t)(n * (ROWS + 2)) * sizeof *x);
+    assert_non_null(x);
+    memcpy(x, in->x, (size_t)(n * (ROWS + 2)) * sizeof *x);
+    for (int r = 0; r < ROWS + 2; r++) row[r] = x + r * n;
+    int first = -1;
+    for (int l = 0; l < N_LEVELS; l++) {
+        if (!levels[l].loops_3x3->sum || !ipu__simd_has(levels[l].features)) continue;
+        if (first < 0) first = l;
+        memset(y[l], 0xff, sizeof y[l]);
+        levels[l].loops_3x3->sum(&rows, in->w, 0.1f, y[l]);
+        levels[l].loops_3x3->dots(&rows, in->dy, lane[l]);
+        assert_memory_equal(y[l], y[first], sizeof y[0]);
+        assert_memory_equal(lane[l], lane[first], sizeof lane[0]);
+    }
+    free(x);
+}
+
+static void levels_give_the_same_bits_for_3x3(void **unused)
+{
+    (void)unused;
+    static numbers in;
+    make_numbers(&in);
+    for (int64_t pad = 0; pad <= 2; pad++)
+        for (int64_t n = 4; n <= PITCH - 4; n++) check_3x3(&in, n, pad);
 }
 #endif
 
@@ -236,6 +280,7 @@ int main(void)
         cmocka_unit_test(an_infinite_element_stays_where_it_is),
 #if defined(__x86_64__)
         cmocka_unit_test(levels_give_the_same_bits),
+        cmocka_unit_test(levels_give_the_same_bits_for_3x3),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

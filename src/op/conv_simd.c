@@ -89,36 +89,8 @@ typedef float lanes4 __attribute__((vector_size(16), aligned(4), may_alias));
 /* Where a vector begins that holds column `i` of `n`: the last one overlaps the one before. */
 static inline int64_t place(int64_t i, int64_t width, int64_t n) { return i + width <= n ? i : n - width; }
 
-/* A kernel of 3 rows of 3: each vector of x is loaded once for the up to 3 of 4 rows of y that it adds to.
- * Rows of y may be done twice, as columns may. */
-#define SUM_3X3(width)                                                                                  \
-    static void sum_3x3_##width(const float *restrict x, int64_t pitch, const int64_t *tap,             \
-                                const float *restrict w, float bias, float *restrict y, int64_t n_rows, \
-                                int64_t n_columns)                                                      \
-    {                                                                                                   \
-        lanes##width factor[9];                                                                         \
-        for (int t = 0; t < 9; t++) factor[t] = (lanes##width){0} + w[t];                               \
-        for (int64_t r = 0; r < n_rows; r += 4)                                                         \
-            for (int64_t i = 0; i < n_columns; i += (width)) {                                          \
-                int64_t      row = place(r, 4, n_rows), at = place(i, width, n_columns);                \
-                const float *from = x + row * pitch + at;                                               \
-                float       *to   = y + row * n_columns + at;                                           \
-                lanes##width sum[4];                                                                    \
-                for (int o = 0; o < 4; o++) sum[o] = (lanes##width){0} + bias;                          \
-                _Pragma("GCC unroll 6") for (int k = 0; k < 6; k++)                                     \
-                    _Pragma("GCC unroll 3") for (int t = 0; t < 3; t++)                                 \
-                {                                                                                       \
-                    lanes##width v = LOAD(lanes##width, from + k * pitch + tap[t]);                     \
-                    _Pragma("GCC unroll 4") for (int o = 0; o < 4; o++) if (o <= k && k <= o + 2)       \
-                        sum[o] += factor[3 * (k - o) + t] * v;                                          \
-                }                                                                                       \
-                for (int o = 0; o < 4; o++) STORE(lanes##width, to + o * n_columns) = sum[o];           \
-            }                                                                                           \
-    }
-
-/* Any kernel: four rows at a time, whose sums do not wait for one another, and one at a time. */
+/* Four rows at a time, whose sums do not wait for one another, and one at a time. */
 #define SUM_TAPS(width)                                                                                  \
-    SUM_3X3(width)                                                                                       \
     static void sum_taps_##width(const float *restrict x, int64_t pitch, const int64_t *tap,             \
                                  const float *restrict w, int64_t n_taps, float bias, float *restrict y, \
                                  int64_t n_rows, int64_t n_columns)                                      \
@@ -149,28 +121,15 @@ SUM_TAPS(16)
 SUM_TAPS(8)
 SUM_TAPS(4)
 
-static bool is_3x3(const int64_t *tap, int64_t n_taps, int64_t pitch)
-{
-    if (n_taps != 9) return false;
-    for (int t = 3; t < 9; t++)
-        if (tap[t] != tap[t - 3] + pitch) return false;
-    return true;
-}
-
-#define SUM_WITH(width)                                                  \
-    (is_3x3(tap, n_taps, pitch) && n_rows >= 4                           \
-         ? sum_3x3_##width(x, pitch, tap, w, bias, y, n_rows, n_columns) \
-         : sum_taps_##width(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns))
-
 static void sum_taps(const float *restrict x, int64_t pitch, const int64_t *tap, const float *w,
                      int64_t n_taps, float bias, float *restrict y, int64_t n_rows, int64_t n_columns)
 {
     if (n_columns >= 16 && WIDTH >= 16)
-        SUM_WITH(16);
+        sum_taps_16(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns);
     else if (n_columns >= 8 && WIDTH >= 8)
-        SUM_WITH(8);
+        sum_taps_8(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns);
     else if (n_columns >= 4)
-        SUM_WITH(4);
+        sum_taps_4(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns);
     else
         for (int64_t r = 0; r < n_rows; r++)
             for (int64_t i = 0; i < n_columns; i++) {
@@ -224,30 +183,6 @@ DOTS(9)
 DOTS(3)
 DOTS(1)
 
-/* A kernel of 3 rows of 3: two of its rows of x are those of the row of y before. */
-static inline __attribute__((always_inline)) void dots_3x3(const float *restrict x, int64_t pitch,
-                                                           const int64_t *tap, const float *restrict y,
-                                                           int64_t step, int64_t n_rows, const int32_t *keep,
-                                                           float *restrict lane)
-{
-    vector s[9], a[3], b[3], c[3];
-    for (int t = 0; t < 9; t++) s[t] = LOAD(vector, lane + LANES * t);
-    for (int t = 0; t < 3; t++) a[t] = TAKE(x + tap[t], keep);
-    for (int t = 0; t < 3; t++) b[t] = TAKE(x + tap[t] + pitch, keep);
-    for (int64_t r = 0; r < n_rows; r++, x += pitch, y += step) {
-        vector v = TAKE(y, keep);
-        for (int t = 0; t < 3; t++) {
-            c[t] = TAKE(x + tap[t] + 2 * pitch, keep);
-            s[t] += a[t] * v;
-            s[t + 3] += b[t] * v;
-            s[t + 6] += c[t] * v;
-            a[t] = b[t];
-            b[t] = c[t];
-        }
-    }
-    for (int t = 0; t < 9; t++) STORE(vector, lane + LANES * t) = s[t];
-}
-
 /* All columns. */
 #define DOTS_OF_ROWS(name)                                                                     \
     static void name##_rows(const float *x, int64_t pitch, const int64_t *tap, const float *y, \
@@ -265,7 +200,6 @@ static inline __attribute__((always_inline)) void dots_3x3(const float *restrict
 DOTS_OF_ROWS(dots9)
 DOTS_OF_ROWS(dots3)
 DOTS_OF_ROWS(dots1)
-DOTS_OF_ROWS(dots_3x3)
 
 static void dots(const float *x, int64_t pitch, const int64_t *tap, int64_t n_taps, const float *y,
                  int64_t n_rows, int64_t n_columns, float *lane)
@@ -275,10 +209,6 @@ static void dots(const float *x, int64_t pitch, const int64_t *tap, int64_t n_ta
         for (; t < n_taps; t++)
             for (int64_t i = 0; i < n_rows * n_columns; i++)
                 lane[LANES * t + i % n_columns] += x[tap[t] + i / n_columns * pitch + i % n_columns] * y[i];
-        return;
-    }
-    if (is_3x3(tap, n_taps, pitch)) {
-        dots_3x3_rows(x, pitch, tap, y, n_rows, n_columns, lane);
         return;
     }
     for (; t + 9 <= n_taps; t += 9) dots9_rows(x, pitch, tap + t, y, n_rows, n_columns, lane + LANES * t);
