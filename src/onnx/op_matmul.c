@@ -18,3 +18,13 @@ void ipu__onnx_Gemm(ipu__node *n)
     if (c.id && beta != 1) c = ipu_mul(b, c, ipu_scalar_like(b, c, beta));
     ipu__give(n, 0, c.id ? ipu_add(b, y, c) : y);
 }
+
+void ipu__onnx_Einsum(ipu__node *n)
+{
+    ipu_value *values = ipu__import_alloc(n->im, n->n_in * sizeof *values);
+    for (size_t i = 0; values && i < n->n_in; i++) values[i] = ipu__in_needed(n, i);
+    if (values && ipu__import_ok(n->im))
+        ipu__give(n, 0, ipu_einsum(n->b, ipu__attr_text(n, "equation", ""), values, n->n_in));
+}
+
+void ipu__onnx_Det(ipu__node *n) { ipu__give(n, 0, ipu_det(n->b, ipu__in_needed(n, 0))); }
