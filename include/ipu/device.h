@@ -130,6 +130,57 @@ const ipu_partition *ipu_device_list_active(const ipu_device_list *list); /* nev
 /* Device `id` of a partition. NOT_FOUND: the message says which there are. */
 ipu_status ipu_partition_find_device(const ipu_partition *partition, int id, const ipu_device_info **out);
 
+/* ---- attaching ---- */
+
+typedef struct ipu_device ipu_device; /* a handle: what is, or is to be, attached */
+
+/* Device `id` of the active partition, or any that has `n_ipus` IPUs or, if there is none of that size, the
+ * fewest more. Nothing is attached yet. Owned: ipu_device_close. Statuses: those of ipu_device_list_create;
+ * NOT_FOUND (no such device; in an elastic partition there is one for every n_ipus). */
+ipu_status ipu_device_open(int id, ipu_device **out);
+ipu_status ipu_device_open_any(int64_t n_ipus, ipu_device **out);
+
+/* Detaches, when no engine uses it any more. NULL: nothing. */
+void ipu_device_close(ipu_device *device);
+
+/* Hold it, so that nobody else does. `wait_seconds` 0: at once or not at all; below 0: wait as long as it
+ * takes. Those who wait are served in the order they came. Attached already: nothing is done. What is
+ * attached is this process's: a forked child does not have it, and when the process ends, in whatever way,
+ * it is free. In an elastic partition ipu_device_open_any's never fails for want of IPUs. Statuses: BUSY
+ * (the message says who has it, since when), INVALID (GCDA_OPTIONS), FORKED, IO, OUT_OF_MEMORY. */
+ipu_status ipu_device_attach(ipu_device *device, double wait_seconds);
+
+/* Let go; the handle can attach again. Engines on it attach again when they run. INVALID: one is running. */
+ipu_status ipu_device_detach(ipu_device *device);
+
+bool ipu_device_is_attached(const ipu_device *device);
+int  ipu_device_id(const ipu_device *device); /* -1: not attached, or IPUs beyond those the partition shows */
+int64_t ipu_device_n_ipus(const ipu_device *device);
+
+/* Since it was attached; all 0 if it is not. */
+void ipu_device_get_counters(const ipu_device *device, ipu_device_counters *out);
+
+/* Clear the errors of the IPUs of device `id` of the active partition. BUSY: another process is attached. */
+ipu_status ipu_device_reset(int id);
+
+/* ---- partitions ---- */
+
+typedef struct ipu_partition_options {
+    const char *target;  /* "pod16", "bow-pod64", or a chip, "gc200"; NULL: "m2000" */
+    int64_t     n_ipus;  /* 0: the system's, or 1 */
+    bool        fixed;   /* not reconfigurable: one device */
+    bool        elastic; /* or else hard */
+} ipu_partition_options;
+
+/* Write ~/.ipuof.conf.d/NAME.conf. While IPUOF_CONFIG_PATH names another file, that one counts. `options`
+ * NULL: the defaults. Statuses: INVALID (there is such a partition; a name or number that is none),
+ * NOT_FOUND (no such target), IO. */
+ipu_status ipu_partition_create(const char *name, const ipu_partition_options *options);
+
+/* Remove what ipu_partition_create wrote. Statuses: NOT_FOUND; BUSY (a process is attached), INVALID (it is
+ * not configured in the user's folder), IO. */
+ipu_status ipu_partition_remove(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

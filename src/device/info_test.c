@@ -1,12 +1,7 @@
 /* Attributes: the keys the tools show, in their order, and values that say what is so. */
 #include "ipu/ipuinfo.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "device/sandbox_test.h"
 
 static ipu_info *taken(void)
 {
@@ -142,13 +137,44 @@ static void an_update_leaves_the_same_of_what_is_the_same(void **state)
     ipu_info_destroy(info);
 }
 
+static void an_attached_process_has_its_attributes(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"host bytes (session)", "modelled cycles (session)",
+                                       "process start time",   "programs run (session)",
+                                       "supersteps (session)", "tile memory used (bytes)",
+                                       "user executable",      "user name",
+                                       "user process id"};
+    ipu_device              *d;
+    char                     pid[32];
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    assert_status(ipu_device_open(4, &d), IPU_OK);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_info *info = taken();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        assert_non_null(of_device(info, 1, keys[i]));
+        assert_non_null(of_device(info, 4, keys[i]));
+        assert_null(of_device(info, 2, keys[i]));
+        assert_null(of_device(info, 6, keys[i]));
+    }
+    assert_string_equal(of_device(info, 0, "user process id"), pid);
+    assert_string_equal(of_device(info, 0, "modelled cycles (session)"), "N/A");
+    assert_string_equal(of_device(info, 0, "programs run (session)"), "0");
+    assert_int_equal(strlen(of_device(info, 0, "process start time")), strlen("20211122T224648Z"));
+    ipu_device_close(d);
+    assert_status(ipu_info_update(info), IPU_OK);
+    assert_null(of_device(info, 0, "user process id"));
+    ipu_info_destroy(info);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_of_the_tools_is_there_in_order),
-        cmocka_unit_test(sensors_that_do_not_exist_read_na),
-        cmocka_unit_test(a_group_has_what_its_ipus_share),
-        cmocka_unit_test(an_update_leaves_the_same_of_what_is_the_same),
+        SANDBOXED(every_key_of_the_tools_is_there_in_order),
+        SANDBOXED(sensors_that_do_not_exist_read_na),
+        SANDBOXED(a_group_has_what_its_ipus_share),
+        SANDBOXED(an_attached_process_has_its_attributes),
+        SANDBOXED(an_update_leaves_the_same_of_what_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,9 @@
 #include "onnx/tensor.h"
 
 enum {
-    MOST_DEPTH = 64,     /* graphs within graphs, functions within functions */
-    MOST_NODES = 2000000 /* emitted in all: a small file can ask for very many */
+    MOST_DEPTH = 64,      /* graphs within graphs, functions within functions */
+    MOST_NODES = 2000000, /* emitted in all: a small file can ask for very many */
+    MOST_TRIES = 32       /* loops that are unrolled because something in them decides a shape */
 };
 
 static ipu_status fail(ipu__import *im, ipu_status status, const char *format, ...)
@@ -342,6 +343,13 @@ static int64_t version_of(const ipu__import *im, const char *domain)
     return ipu__onnx_opset(im->file, domain);
 }
 
+void ipu__import_charge(ipu__import *im, int64_t n)
+{
+    im->n_emitted += n;
+    if (im->n_emitted > MOST_NODES)
+        fail(im, IPU_INVALID, "over %d nodes once loops and functions are written out", MOST_NODES);
+}
+
 static void import_node(ipu__import *im, const Ipu__NodeProto *proto)
 {
     const char *domain = ipu__onnx_domain(proto->domain);
@@ -357,8 +365,7 @@ static void import_node(ipu__import *im, const Ipu__NodeProto *proto)
     if (!n.in || !n.out) return;
     memset(n.out, 0, n.n_out * sizeof *n.out);
     for (size_t i = 0; i < n.n_in; i++) n.in[i] = look_up(im, proto->input[i]);
-    if (++im->n_emitted > MOST_NODES)
-        fail(im, IPU_INVALID, "over %d nodes once loops are unrolled", MOST_NODES);
+    ipu__import_charge(im, 1);
     if (!ipu__import_ok(im)) return;
     const Ipu__FunctionProto *f = ipu__onnx_function(im->file, domain, ipu__or_empty(proto->op_type));
     if (f) {
@@ -403,6 +410,40 @@ void ipu__import_graph(ipu__import *im, const Ipu__GraphProto *g, const ipu__ite
     im->depth--;
     im->scope = scope.parent;
     ipu__scope_fini(&scope);
+}
+
+/* ---- branches and loops ---- */
+
+static void load_captured(ipu__import *im, const Ipu__GraphProto *g)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Ipu__NodeProto *node = g->node[i];
+        for (size_t k = 0; k < node->n_input && ipu__import_ok(im); k++) {
+            ipu__item *item = ipu__scope_find(im->scope, node->input[k]);
+            if (item && item->pending) load_pending(im, node->input[k], item);
+        }
+        for (size_t k = 0; k < node->n_attribute; k++)
+            if (node->attribute[k]->g) load_captured(im, node->attribute[k]->g);
+    }
+}
+
+void ipu__import_captured(ipu__import *im, const Ipu__GraphProto *g)
+{
+    if (im->options->training && im->depth == 0) load_captured(im, g);
+}
+
+bool ipu__import_note_loop(ipu__node *n)
+{
+    if (ipu__push(&n->im->loops, ((ipu__loop){n->proto, n->m->block}))) return true;
+    ipu__node_fail(n, IPU_OUT_OF_MEMORY, "out of memory");
+    return false;
+}
+
+bool ipu__import_unrolls(const ipu__node *n)
+{
+    for (size_t i = 0; i < n->im->unrolled->n; i++)
+        if (n->im->unrolled->at[i] == n->proto) return true;
+    return false;
 }
 
 /* ---- everything that is not known, at once ---- */
@@ -477,12 +518,13 @@ static void import_file(ipu__import *im, ipu__imported *result)
     if (ipu__import_ok(im)) import_outputs(im, result);
 }
 
-ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu__imported *out)
+/* *again receives a loop that must be unrolled for it to succeed, else NULL. */
+static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, const ipu__node_list *unrolled,
+                             ipu__imported *out, const Ipu__NodeProto **again)
 {
     ipu__scope  scope = {0};
-    ipu__import im    = {.file = file, .options = options, .scope = &scope};
+    ipu__import im    = {.file = file, .options = options, .scope = &scope, .unrolled = unrolled};
     *out              = (ipu__imported){0};
-    IPU_TRY(refuse_unknown(file));
     IPU_TRY(ipu_model_create(&im.m));
     im.b               = ipu_model_builder(im.m);
     im.evaluation.m    = im.m;
@@ -495,9 +537,11 @@ ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu
     ipu_status status = im.status != IPU_OK ? im.status : ipu_builder_status(im.b);
     if (status != IPU_OK)
         ipu__fail(status, "%s: %s", file->name, im.message ? im.message : ipu_builder_message(im.b));
+    *again = im.must_unroll;
     ipu__evaluation_fini(&im.evaluation);
     ipu__scope_fini(&scope);
     ipu__arena_fini(&im.arena);
+    ipu__array_fini(&im.loops);
     ipu__free(im.message);
     out->m = im.m;
     if (status == IPU_OK || !im.has_needs) ipu__free(im.needed);
@@ -505,6 +549,23 @@ ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu
     bool *needed = im.has_needs ? im.needed : NULL;
     ipu__imported_fini(out);
     out->needed = needed;
+    return status;
+}
+
+ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu__imported *out)
+{
+    ipu__node_list        unrolled = {0};
+    const Ipu__NodeProto *again    = NULL;
+    *out                           = (ipu__imported){0};
+    IPU_TRY(refuse_unknown(file));
+    ipu_status status = try_import(file, options, &unrolled, out, &again);
+    while (status != IPU_OK && again && !out->needed && unrolled.n < MOST_TRIES) {
+        if (ipu__push(&unrolled, again))
+            status = try_import(file, options, &unrolled, out, &again);
+        else
+            again = NULL;
+    }
+    ipu__array_fini(&unrolled);
     return status;
 }
 

@@ -19,6 +19,7 @@
 #define IPU_ONNX_IMPORT_H
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "model/evaluate.h"
 #include "ipu/op.h"
 #include "onnx/file.h"
@@ -43,6 +44,14 @@ typedef struct ipu__call {
     const struct ipu__call   *parent;
 } ipu__call;
 
+/* A Loop or Scan that became a loop of the model. */
+typedef struct ipu__loop {
+    const Ipu__NodeProto *node;
+    uint32_t              block; /* its body */
+} ipu__loop;
+typedef IPU_ARRAY(ipu__loop) ipu__loops;
+typedef IPU_ARRAY(const Ipu__NodeProto *) ipu__node_list;
+
 typedef struct ipu__import {
     ipu_onnx               *file;
     const ipu_onnx_options *options;
@@ -58,6 +67,11 @@ typedef struct ipu__import {
     bool                   *needed;    /* which inputs of the file they are */
     int                     depth;     /* of graphs within graphs and functions within functions */
     int64_t                 n_emitted; /* nodes so far: unrolled loops and functions are bounded */
+    size_t                  n_bytes;   /* of the arena */
+    ipu__loops              loops;     /* of the model */
+    /* Loops whose turns decide shapes, found in earlier tries; the one this try failed for. */
+    const ipu__node_list *unrolled;
+    const Ipu__NodeProto *must_unroll;
 } ipu__import;
 
 typedef struct ipu__node {
@@ -140,6 +154,15 @@ void ipu__give_item(ipu__node *n, size_t i, ipu__item item);
 /* Emits graph `g` with its inputs bound to in[0..n_in) (as many as it has), out[0..n_out) its outputs. */
 void ipu__import_graph(ipu__import *im, const Ipu__GraphProto *g, const ipu__item *in, size_t n_in,
                        ipu__item *out, size_t n_out);
+
+/* Before graph `g` is emitted in a branch or loop: parameters it uses are made now, where all can see them. */
+void ipu__import_captured(ipu__import *im, const Ipu__GraphProto *g);
+/* The loop of the model that was just opened is `n`'s. If something in it decides a shape, the file is imported
+ * again with that loop unrolled. False: memory. */
+bool ipu__import_note_loop(ipu__node *n);
+bool ipu__import_unrolls(const ipu__node *n);
+/* Counts `n` nodes or ops towards what one import may emit. */
+void ipu__import_charge(ipu__import *im, int64_t n);
 
 /* A tensor of the file, in double if the import is wide. After an error *out is empty. Owned: ipu_array_free. */
 void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *out);

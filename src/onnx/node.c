@@ -8,6 +8,9 @@
 #include "onnx/import.h"
 #include "onnx/tensor.h"
 
+/* Of lists while importing: a small file can ask for very long sequences. */
+#define MOST_BYTES ((size_t)1 << 30)
+
 /* ---- errors ---- */
 
 bool ipu__import_ok(ipu__import *im) { return im->status == IPU_OK && ipu_builder_status(im->b) == IPU_OK; }
@@ -27,7 +30,10 @@ void ipu__node_fail(ipu__node *n, ipu_status status, const char *format, ...)
 
 void *ipu__import_alloc(ipu__import *im, size_t bytes)
 {
-    void *data = ipu__arena_alloc(&im->arena, bytes ? bytes : 1);
+    im->n_bytes += bytes;
+    void *data = bytes > MOST_BYTES || im->n_bytes > MOST_BYTES
+                   ? NULL
+                   : ipu__arena_alloc(&im->arena, bytes ? bytes : 1);
     if (!data && im->status == IPU_OK) im->status = IPU_OUT_OF_MEMORY;
     return data;
 }
@@ -72,33 +78,78 @@ const void *ipu__known(ipu__node *n, ipu_value v)
     return data;
 }
 
-/* Inputs of the file that value `id` depends on; false: on something else, too. */
-static bool find_needs(ipu__import *im, uint32_t id, bool *seen)
+typedef struct search {
+    ipu__import *im;
+    bool        *seen; /* by value */
+    IPU_ARRAY(uint32_t) open;
+    bool is_hopeless; /* something else than inputs and loops was found */
+    bool failed;      /* memory */
+} search;
+
+static void look_at(search *s, uint32_t id)
 {
-    const ipu_model        *m = im->m;
-    const ipu__model_value *v = &m->values.at[id];
-    if (id == 0 || seen[id]) return true;
-    seen[id] = true;
-    switch (v->kind) {
-    case IPU__VALUE_CONSTANT: return true;
-    case IPU__VALUE_INPUT: {
-        const char *name = m->base.values.at[id].name;
-        for (size_t i = 0; i < im->file->inputs.n; i++) {
-            const char *own = ipu__or_empty(im->file->inputs.at[i]->name);
-            size_t      n   = strlen(own);
-            if (strncmp(name, own, n) != 0 || (name[n] && name[n] != '[')) continue;
-            im->needed[i] = true;
+    if (id == 0 || s->seen[id]) return;
+    s->seen[id] = true;
+    if (!ipu__push(&s->open, id)) s->failed = true;
+}
+
+static void note_input(ipu__import *im, const char *name)
+{
+    for (size_t i = 0; i < im->file->inputs.n; i++) {
+        const char *own = ipu__or_empty(im->file->inputs.at[i]->name);
+        size_t      n   = strlen(own);
+        if (strncmp(name, own, n) == 0 && (!name[n] || name[n] == '[')) im->needed[i] = true;
+    }
+}
+
+static void note_loop(ipu__import *im, uint32_t block)
+{
+    for (size_t i = 0; i < im->loops.n; i++)
+        if (im->loops.at[i].block == block) im->must_unroll = im->loops.at[i].node;
+}
+
+static void look_at_yields(search *s, uint32_t block)
+{
+    const ipu__block *b = &s->im->m->blocks.at[block];
+    for (size_t i = 0; i < b->yields.n; i++) look_at(s, b->yields.at[i]);
+}
+
+static void look_at_op(search *s, const ipu__model_op *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++) look_at(s, op->in[i]);
+    if (op->kind == IPU__MODEL_OP) {
+        if (op->def->flags & IPU__OP_IMPURE) s->is_hopeless = true;
+        return;
+    }
+    look_at_yields(s, op->body);
+    if (op->kind == IPU__MODEL_IF) look_at_yields(s, op->otherwise);
+    if (op->kind != IPU__MODEL_LOOP) return;
+    look_at(s, s->im->m->blocks.at[op->body].go_on);
+    note_loop(s->im, op->body);
+}
+
+/* Notes the inputs of the file that value `id` depends on, and a loop. False: it depends on something else,
+ * too. */
+static bool find_needs(ipu__import *im, uint32_t id)
+{
+    const ipu_model *m = im->m;
+    search           s = {.im = im, .seen = ipu__alloc_zeroed(m->values.n)};
+    if (s.seen) look_at(&s, id);
+    while (s.open.n > 0) {
+        const ipu__model_value *v = &m->values.at[s.open.at[--s.open.n]];
+        switch (v->kind) {
+        case IPU__VALUE_CONSTANT: break;
+        case IPU__VALUE_INPUT: note_input(im, m->base.values.at[v - m->values.at].name); break;
+        case IPU__VALUE_OP: look_at_op(&s, &m->ops.at[v->of]); break;
+        case IPU__VALUE_CARRIED: note_loop(im, v->of); break;
+        case IPU__VALUE_INDEX: note_loop(im, v->of); break;
+        default: s.is_hopeless = true;
         }
-        return true;
     }
-    case IPU__VALUE_OP: {
-        const ipu__model_op *op     = &m->ops.at[v->of];
-        bool                 is_all = op->kind == IPU__MODEL_OP && !(op->def->flags & IPU__OP_IMPURE);
-        for (uint32_t i = 0; i < op->n_in; i++) is_all &= find_needs(im, op->in[i], seen);
-        return is_all;
-    }
-    default: return false;
-    }
+    bool ok = s.seen && !s.failed && !s.is_hopeless;
+    ipu__array_fini(&s.open);
+    ipu__free(s.seen);
+    return ok;
 }
 
 const void *ipu__must_know(ipu__node *n, ipu_value v, const char *what)
@@ -106,13 +157,7 @@ const void *ipu__must_know(ipu__node *n, ipu_value v, const char *what)
     ipu__import *im   = n->im;
     const void  *data = ipu__known(n, v);
     if (data || !ipu__import_ok(im)) return data;
-    bool *seen = ipu__alloc_zeroed(im->m->values.n);
-    if (!seen) {
-        ipu__node_fail(n, IPU_OUT_OF_MEMORY, "out of memory");
-        return NULL;
-    }
-    bool is_all = find_needs(im, v.id, seen), any = false;
-    ipu__free(seen);
+    bool      is_all = find_needs(im, v.id), any = false;
     ipu__text names = {0};
     for (size_t i = 0; i < im->file->inputs.n; i++) {
         if (!im->needed[i]) continue;
