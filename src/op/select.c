@@ -93,6 +93,23 @@ static int64_t count_block(ipu_type type, const void *x, int64_t first, int64_t 
     return count;
 }
 
+/* Places of a block whose elements from `first` on are flagged; the coordinates are counted along. */
+static void put_block(const ipu_kernel_call *call, int64_t *at, int64_t first, const uint8_t *flags,
+                      int64_t n, int64_t column)
+{
+    const ipu_shape *x   = &call->operand[X].shape;
+    int64_t          all = call->operand[AT].shape.dim[1], place[IPU_MAX_RANK];
+    for (int d = x->rank - 1; d >= 0; d--) {
+        place[d] = first % x->dim[d];
+        first /= x->dim[d];
+    }
+    for (int64_t k = 0; k < n; k++) {
+        for (int d = 0; d < x->rank && flags[k]; d++) at[d * all + column] = place[d];
+        column += flags[k];
+        for (int d = x->rank - 1; d >= 0 && ++place[d] == x->dim[d]; d--) place[d] = 0;
+    }
+}
+
 /* Every part counts all, to know where its own begin and where the rest does. */
 static ipu_status nonzero_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
@@ -105,9 +122,7 @@ static ipu_status nonzero_run(const ipu_kernel_call *call, void *state, void *co
     uint8_t      flags[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t size = n - i < BLOCK ? n - i : BLOCK, found = count_block(type, operand[X], i, size, flags);
-        if (i >= mine.begin && i < mine.end && found > 0)
-            for (int64_t k = 0, column = count; k < size; k++)
-                if (flags[k]) put_place(call, at, i + k, column++);
+        if (i >= mine.begin && i < mine.end && found > 0) put_block(call, at, i, flags, size, count);
         count += found;
     }
     ipu_interval rest = ipu__op_part(n - count, 8, part, n_parts);
