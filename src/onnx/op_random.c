@@ -51,3 +51,18 @@ void ipu__onnx_RandomUniformLike(ipu__node *n)
     ipu_value x = ipu__in_needed(n, 0);
     uniform(n, ipu__attr_type(n, "dtype", ipu_value_type(x)), ipu_value_shape(x));
 }
+
+void ipu__onnx_Bernoulli(ipu__node *n)
+{
+    ipu_value p    = ipu__in_needed(n, 0);
+    ipu_type  type = ipu__attr_type(n, "dtype", ipu_value_type(p));
+    if (ipu__import_ok(n->im)) ipu__give(n, 0, ipu_bernoulli(n->b, p, ipu_model_seed(n->m), type));
+}
+
+void ipu__onnx_Multinomial(ipu__node *n)
+{
+    ipu_value x     = ipu__in_needed(n, 0);
+    int64_t   count = ipu__attr_int(n, "sample_size", 1);
+    ipu_type  type  = ipu__attr_type(n, "dtype", IPU_INT32);
+    if (ipu__import_ok(n->im)) ipu__give(n, 0, ipu_multinomial(n->b, x, ipu_model_seed(n->m), count, type));
+}
