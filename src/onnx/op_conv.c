@@ -1,5 +1,6 @@
 /* Convolutions of ONNX. */
 #include "ipu/op.h"
+#include "onnx/dequantized.h"
 #include "onnx/import.h"
 #include "onnx/window.h"
 
@@ -38,9 +39,11 @@ bool ipu__conv_options_of(ipu__node *n, ipu_value x, ipu_value w, ipu_conv_optio
 
 void ipu__onnx_Conv(ipu__node *n)
 {
-    ipu_value        x = ipu__in_needed(n, 0), w = ipu__in_needed(n, 1);
+    ipu_value        x = ipu__in_needed(n, 0), w = ipu__in_needed(n, 1), bias = ipu__in(n, 2);
     ipu_conv_options o;
-    if (ipu__conv_options_of(n, x, w, &o)) ipu__give(n, 0, ipu_conv(n->b, x, w, ipu__in(n, 2), o));
+    if (!ipu__conv_options_of(n, x, w, &o)) return;
+    ipu_value y = ipu__dequantized_conv(n, x, w, bias, o);
+    ipu__give(n, 0, y.id ? y : ipu_conv(n->b, x, w, bias, o));
 }
 
 /* ---- transposed ---- */

@@ -1,5 +1,6 @@
 /* Pooling of ONNX. */
 #include "ipu/op.h"
+#include "onnx/dequantized.h"
 #include "onnx/import.h"
 #include "onnx/window.h"
 
@@ -135,17 +136,27 @@ void ipu__onnx_GlobalLpPool(ipu__node *n)
 
 typedef ipu_value reduction(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 
+static const int plane_axes[IPU_MAX_RANK] = {2, 3, 4, 5, 6, 7};
+
 static void global(ipu__node *n, reduction f)
 {
-    static const int axes[IPU_MAX_RANK] = {2, 3, 4, 5, 6, 7};
-    ipu_value        x                  = ipu__in_needed(n, 0);
-    int              rank               = ipu_value_rank(x);
+    ipu_value x    = ipu__in_needed(n, 0);
+    int       rank = ipu_value_rank(x);
     if (!ipu__import_ok(n->im)) return;
     if (rank < 2)
         ipu__node_fail(n, IPU_INVALID, "its input has %d dimensions; expected [N,C,...]", rank);
     else
-        ipu__give(n, 0, rank == 2 ? x : f(n->b, x, axes, rank - 2, true));
+        ipu__give(n, 0, rank == 2 ? x : f(n->b, x, plane_axes, rank - 2, true));
 }
 
-void ipu__onnx_GlobalAveragePool(ipu__node *n) { global(n, ipu_reduce_mean); }
+void ipu__onnx_GlobalAveragePool(ipu__node *n)
+{
+    ipu_value x = ipu__in_needed(n, 0), y = IPU_NO_VALUE;
+    int       rank = ipu_value_rank(x);
+    if (rank > 2) y = ipu__dequantized_mean(n, x, plane_axes, rank - 2);
+    if (y.id)
+        ipu__give(n, 0, y);
+    else
+        global(n, ipu_reduce_mean);
+}
 void ipu__onnx_GlobalMaxPool(ipu__node *n) { global(n, ipu_reduce_max); }
