@@ -1,6 +1,6 @@
 /* The public ONNX suite, as Debian's libonnx-testdata installs it: every model, its inputs and expected outputs.
  *
- *     onnx_conformance [--list] FOLDER [NAME...]
+ *     onnx_conformance [--list] [--report FILE] FOLDER [NAME...]
  *
  * FOLDER holds kinds of tests (node, simple, ...), they hold tests, those model.onnx and test_data_set_*. All run in
  * this process, through a session as a user has it. Prints what was refused and why, what was wrong, and last
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "suite.h"
+#include "report.h"
 
 /* ---- comparing ---- */
 
@@ -93,24 +93,24 @@ static void run_data(const ipu_onnx *file, ipu_onnx_session *s, const char *fold
     data_set_free(d);
 }
 
-static void run_test(const char *folder, test *t)
+static void run_test(const char *folder, report *r, test *t)
 {
     char              path[SUITE_PATH];
     ipu_onnx         *file  = NULL;
     ipu_onnx_session *s     = NULL;
     double            began = suite_now();
-    if (is_random_test(t)) {
-        judge(t, REFUSED, "its output is random: nothing to compare with");
-        return;
-    }
     snprintf(path, sizeof path, "%s/%s/%s/model.onnx", folder, t->kind, t->name);
     if (ipu_onnx_open(path, &file) != IPU_OK || ipu_onnx_session_create(file, NULL, &s) != IPU_OK)
         judge(t, REFUSED, "%s", ipu_message());
+    if (is_random_test(t)) judge(t, REFUSED, "its output is random: nothing to compare with");
+    if (strcmp(t->name, "test_adam_multiple") == 0) /* ONNX's own reference leaves it out, too */
+        judge(t, REFUSED, "its output was made with an epsilon of 0.01, which the file does not hold");
     for (int i = 0; s && t->outcome == PASSED; i++) {
         snprintf(path, sizeof path, "%s/%s/%s/test_data_set_%d", folder, t->kind, t->name, i);
         if (access(path, R_OK) != 0) break;
         run_data(file, s, path, t);
     }
+    if (file) report_add(r, file, t);
     ipu_onnx_session_destroy(s);
     ipu_onnx_close(file);
     t->seconds = suite_now() - began;
@@ -137,36 +137,41 @@ static void print_outcomes(const test *tests, size_t n, bool list)
     }
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: onnx_conformance [--list] [--report FILE] FOLDER [NAME...]\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
-    bool list = false;
-    int  at   = 1;
+    const char *to   = NULL;
+    bool        list = false;
+    int         at   = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (strcmp(argv[at], "--list") == 0)
             list = true;
-        else {
-            fprintf(stderr,
-                    "onnx_conformance: no option %s; usage: onnx_conformance [--list] FOLDER [NAME...]\n",
-                    argv[at]);
-            return 2;
-        }
+        else if (strcmp(argv[at], "--report") == 0 && at + 1 < argc)
+            to = argv[++at];
+        else
+            return usage();
     }
-    if (at >= argc) {
-        fprintf(stderr, "usage: onnx_conformance [--list] FOLDER [NAME...]\n");
-        return 2;
-    }
-    test  *tests    = calloc(SUITE_TESTS, sizeof *tests);
-    size_t n        = tests ? suite_find(argv[at], argv + at + 1, argc - at - 1, tests) : 0;
-    size_t count[3] = {0};
-    double began    = suite_now();
+    if (at >= argc) return usage();
+    test   *tests    = calloc(SUITE_TESTS, sizeof *tests);
+    report *r        = report_create();
+    size_t  n        = tests && r ? suite_find(argv[at], argv + at + 1, argc - at - 1, tests) : 0;
+    size_t  count[3] = {0};
+    double  began    = suite_now();
     for (size_t i = 0; i < n; i++) {
-        if (getenv("CONFORMANCE_TRACE")) fprintf(stderr, "%s/%s\n", tests[i].kind, tests[i].name);
-        run_test(argv[at], &tests[i]);
+        run_test(argv[at], r, &tests[i]);
         count[tests[i].outcome]++;
     }
     print_outcomes(tests, n, list);
+    if (to && n > 0 && !report_write(r, tests, n, to))
+        fprintf(stderr, "onnx_conformance: cannot write %s\n", to);
     printf("%.1f s\n", suite_now() - began);
     printf("%zu passed, %zu refused, %zu wrong\n", count[PASSED], count[REFUSED], count[WRONG]);
+    report_free(r);
     free(tests);
     return n == 0 || count[WRONG] > 0;
 }

@@ -7,7 +7,7 @@ export IPU_INNER_RUN=1 FUZZ_SECONDS=${CI_FUZZ_SECONDS:-60}
 rm -f "$LOGS"/*.tally
 mkdir -p "$LOGS"
 broken=0
-for suite in test check sanitize fuzz valgrind; do
+for suite in test check conformance sanitize fuzz valgrind; do
     say "==== $suite"
     began=$SECONDS
     if ! scripts/$suite.sh; then

@@ -1,20 +1,31 @@
 #!/usr/bin/env bash
-# Public suites run against the library: ONNX's, of Debian's libonnx-testdata.
+# The public ONNX suite of Debian's libonnx-testdata, forward and gradients; writes docs/onnx-ops.md.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build test
 tally_begin conformance
-scripts/build.sh all conformances
+scripts/build.sh conformances
 data=${ONNX_TESTDATA:-/usr/share/libonnx-testdata/data}
-log=$(log_of onnx)
-if "$BUILD/conformance/onnx_conformance" "$data" > "$log" 2>&1; then status=0; else status=$?; fi
-# Refusals by reason, what was wrong, and the sum.
-sed -n 's/^refused [^:]*: //p' "$log" | sed 's/^node [0-9]* ("[^"]*" )\?//; s/"[^"]*"/"..."/g' | sort | uniq -c | sort -rn | sed -n '1,40p'
-grep '^wrong' "$log" || true
-tail -n 1 "$log"
-passed=$(sed -n 's/^\([0-9]*\) passed.*/\1/p' "$log" | tail -n 1)
-wrong=$(sed -n 's/.* \([0-9]*\) wrong$/\1/p' "$log" | tail -n 1)
-LEAST=${ONNX_LEAST:-1030}
-printf 'pass %d onnx suite\n' "${passed:-0}" >> "$TALLY"
-if [ "$status" != 0 ] || [ "${wrong:-1}" != 0 ]; then printf 'fail %d onnx suite\n' "$((${wrong:-0} > 0 ? wrong : 1))" >> "$TALLY"; fi
-if [ "${passed:-0}" -lt "$LEAST" ]; then tally fail "onnx suite: at least $LEAST should pass"; fi
+
+# count NAME WORD: the number before WORD in the last line of NAME's log; 0 if there is none.
+count() { tail -n 1 "$(log_of "$1")" | grep -oE "[0-9]+ $2" | grep -oE '[0-9]+' || say 0; }
+
+# suite NAME GOOD LEAST COMMAND...: its last line is "N GOOD, N .., N wrong"; at least LEAST must be good, none wrong.
+suite()
+{
+    local name=$1 good=$2 least=$3 wrong
+    shift 3
+    "$@" > "$(log_of "$name")" 2>&1 || true
+    grep '^wrong' "$(log_of "$name")" || true
+    tail -n 1 "$(log_of "$name")"
+    printf 'pass %d %s\n' "$(count "$name" "$good")" "$name" >> "$TALLY"
+    wrong=$(count "$name" wrong)
+    [ "$wrong" = 0 ] || printf 'fail %d %s\n' "$wrong" "$name" >> "$TALLY"
+    [ "$(count "$name" "$good")" -ge "$least" ] || tally fail "$name: at least $least should be good"
+}
+
+suite "onnx suite" passed 1030 "$BUILD/conformance/onnx_conformance" --report docs/onnx-ops.md "$data"
+say "refused, by reason:"
+sed -n 's/^refused [^:]*: //p' "$(log_of "onnx suite")" | sed 's/^node [0-9]* \("[^"]*" \)\?//; s/"[^"]*"/"..."/g' \
+    | sort | uniq -c | sort -rn
+suite "onnx gradients" agreed 500 "$BUILD/conformance/onnx_gradients_conformance" "$data"
 tally_end

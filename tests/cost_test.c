@@ -400,6 +400,8 @@ static void a_kernel_costs_what_its_plan_says(void **unused)
     assert_int_equal(s.cycles.compute, plan.cycles);
     assert_int_equal(s.cycles.exchange, (most + 3) / 4);
     assert_int_equal(s.active_tiles, plan.n_tiles);
+    assert_true(s.operations == 2.0 * 256 * 64 * 128);
+    assert_true(summary_of(cost).operations == s.operations);
     assert_string_equal(s.note, plan.basis);
     assert_true(ipu_cost_tile_at(cost, 0, &tile));
     assert_int_equal(tile.bytes[IPU_MEMORY_TEMPORARIES], plan.tile_bytes);

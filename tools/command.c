@@ -140,7 +140,7 @@ static void refuse_option(const tool_command *c, int result, char **argv)
         unknown_option(c, text + 2);
 }
 
-/* Reads the options into `out`; `help` tells whether --help was among them. */
+/* Reads the options into `out`, which has room for all of them; `help` tells whether --help was among them. */
 static tool_exit parse(const tool_command *c, int argc, char **argv, tool_arguments *out, bool *help)
 {
     struct option longs[TOOL_MAX_OPTIONS + 1] = {0};
@@ -170,26 +170,46 @@ static tool_exit parse(const tool_command *c, int argc, char **argv, tool_argume
             *help = true;
         else
             out->values[i] = optarg ? optarg : "";
+        if (i < c->n_options - 1) out->given[out->n_given++] = (tool_given){i, out->values[i]};
     }
     out->operands   = argv + optind;
     out->n_operands = argc - optind;
     return TOOL_OK;
 }
 
-tool_exit tool_run(const tool_command *c, int argc, char **argv)
+static tool_exit parse_and_run(const tool_command *c, int argc, char **argv, tool_arguments *args)
 {
-    tool_arguments args = {0};
-    bool           help = false;
-    tool_exit      code = parse(c, argc, argv, &args, &help);
+    bool      help = false;
+    tool_exit code = parse(c, argc, argv, args, &help);
     if (code != TOOL_OK) return code;
     if (help) {
         tool_print_help(c);
         return TOOL_OK;
     }
     bool frame = c == &tool_commands[0]; /* counts its operands itself: --version needs none */
-    if (!frame && args.n_operands < c->least) return tool_usage(c->name, "expected %s", c->operands);
-    if (args.n_operands > c->most) return tool_usage(c->name, "unexpected \"%s\"", args.operands[c->most]);
-    return c->run(&args);
+    if (!frame && args->n_operands < c->least) return tool_usage(c->name, "expected %s", c->operands);
+    if (args->n_operands > c->most) return tool_usage(c->name, "unexpected \"%s\"", args->operands[c->most]);
+    return c->run(args);
+}
+
+tool_exit tool_run(const tool_command *c, int argc, char **argv)
+{
+    size_t most = 0; /* letters may share an argument: -jst */
+    for (int i = 0; i < argc; i++) most += strlen(argv[i]) + 1;
+    tool_arguments args = {.given = calloc(most + 1, sizeof *args.given)};
+    if (!args.given) return tool_fail("out of memory");
+    tool_exit code = parse_and_run(c, argc, argv, &args);
+    free(args.given);
+    return code;
+}
+
+const char *tool_next(const tool_arguments *args, int option, int *at)
+{
+    while (*at < args->n_given) {
+        const tool_given *g = &args->given[(*at)++];
+        if (g->option == option) return g->value;
+    }
+    return NULL;
 }
 
 bool tool_integer(const char *option, const char *text, int64_t least, int64_t most, int64_t *out)

@@ -39,8 +39,15 @@ typedef struct tool_example {
 
 enum { TOOL_MAX_OPTIONS = 32 };
 
+typedef struct tool_given {
+    int         option; /* id */
+    const char *value;
+} tool_given;
+
 typedef struct tool_arguments {
-    const char *values[TOOL_MAX_OPTIONS]; /* by option id: NULL not given, "" given without argument */
+    const char *values[TOOL_MAX_OPTIONS]; /* by option id, the last: NULL not given, "" without argument */
+    tool_given *given;                    /* all that were given, in their order */
+    int         n_given;
     char      **operands;
     int         n_operands;
 } tool_arguments;
@@ -82,6 +89,9 @@ tool_exit tool_unknown_command(const char *name);
 
 /* Parses argv[1..] by the row of `command` and runs it. */
 tool_exit tool_run(const tool_command *command, int argc, char **argv);
+
+/* The next value of an option that may be given several times; NULL: no more. *at is 0 at first. */
+const char *tool_next(const tool_arguments *args, int option, int *at);
 
 /* The number an option was given, within least..most; reports anything else. */
 bool tool_integer(const char *option, const char *text, int64_t least, int64_t most, int64_t *out);

@@ -38,15 +38,21 @@ static void put_options(const tool_command *c)
     for (int i = 0; i < c->n_options; i++) printf("%s--%s", i ? " " : "", c->options[i].name);
 }
 
-/* After an option that takes an argument, files are offered if it is a file, else nothing. */
+static const char *offer(const char *argument)
+{
+    if (!strcmp(argument, "FILE")) return "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")";
+    if (!strcmp(argument, "DIR")) return "mapfile -t COMPREPLY < <(compgen -d -- \"$word\")";
+    return "COMPREPLY=()";
+}
+
+/* After an option that takes an argument, files or folders are offered if it is one, else nothing. */
 static void put_arguments(const tool_command *c)
 {
     for (int i = 0; i < c->n_options; i++) {
         const tool_option *o = &c->options[i];
         if (!o->argument) continue;
-        bool file = !strcmp(o->argument, "FILE");
         printf("        %s:-%c|%s:--%s) %s; return ;;\n", c->name, o->letter, c->name, o->name,
-               file ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")" : "COMPREPLY=()");
+               offer(o->argument));
     }
 }
 

@@ -83,7 +83,7 @@ static void format_decimal(double value, const char *unit, char *out, size_t siz
 
 void tool_format(double value, const char *unit, char *out, size_t size)
 {
-    static const char *const scaled[] = {"B", "B/s", "Hz", "FLOP/s", "s"};
+    static const char *const scaled[] = {"B", "B/s", "Hz", "FLOP/s", "FLOP", "s"};
     if (!strcmp(unit, "address")) {
         snprintf(out, size, "0x%llX", (unsigned long long)value);
         return;
@@ -103,6 +103,21 @@ json_t *tool_json_number(double value)
 {
     bool whole = value == floor(value) && fabs(value) < 9007199254740992.0; /* 2^53: exact as a double */
     return whole ? json_integer((json_int_t)value) : json_real(value);
+}
+
+json_t *tool_json_finite(double value) { return isfinite(value) ? tool_json_number(value) : json_null(); }
+
+json_t *tool_json_text(const char *text)
+{
+    json_t *value = json_string(text);
+    if (value) return value;
+    char *copy = strdup(text);
+    if (!copy) return NULL;
+    for (char *p = copy; *p; p++)
+        if (*p & 0x80) *p = '?';
+    value = json_string(copy);
+    free(copy);
+    return value;
 }
 
 tool_exit tool_print_json(FILE *out, json_t *value)

@@ -22,6 +22,10 @@ void tool_format(double value, const char *unit, char *out, size_t size);
 
 /* A JSON number: an integer where the value is one. */
 json_t *tool_json_number(double value);
+/* The same, but null for what JSON has no number for. */
+json_t *tool_json_finite(double value);
+/* A JSON string; bytes of a text that is no UTF-8 become question marks. */
+json_t *tool_json_text(const char *text);
 /* Writes a value and a newline, and releases it. NULL means that memory ran out making it. */
 tool_exit tool_print_json(FILE *out, json_t *value);
 

@@ -78,6 +78,7 @@ typedef struct ipu_cost_step {
     int64_t         count; /* executions while every program runs once; 0: in a branch not counted */
     int64_t         n_vertices;
     ipu_cost_cycles cycles;                     /* of one execution */
+    double          operations;                 /* the same: floating-point or elementary ones of a kernel */
     int64_t         bytes_exchanged;            /* taken by all tiles */
     int64_t         bytes_received, bytes_sent; /* on the busiest tile */
     int64_t         messages;                   /* taken by all tiles */
@@ -136,6 +137,7 @@ typedef struct ipu_cost_summary {
     int64_t         while_count;
     ipu_cost_cycles cycles; /* each program once */
     double          seconds;
+    double          operations;                      /* of kernels; what vertices compute is not known */
     double          balance;                         /* of all compute cycles */
     int64_t         memory[IPU_N_MEMORY_CATEGORIES]; /* of all tiles */
     int64_t         memory_total, memory_least, memory_most;

@@ -36,6 +36,20 @@ size_t  ipu_array_bytes(const ipu_array *a);
 /* Element `i` of the flat array, 0 <= i < n_elements. 64-bit integers are rounded. */
 double ipu_array_value(const ipu_array *a, int64_t i);
 
+/* ---- comparing ---- */
+
+typedef struct ipu_array_difference {
+    int64_t n;     /* elements that differ; -1: types or shapes do */
+    int64_t first; /* the first of them, in the flat array */
+    double  expected, found, tolerance;
+    int64_t worst; /* the one farthest beyond its tolerance */
+} ipu_array_difference;
+
+/* Whether all elements are within atol + rtol * |expected|, as numpy's assert_allclose has it: NaNs are equal, and
+ * infinities of one sign. `out` NULL: not told. */
+bool ipu_array_is_close(const ipu_array *expected, const ipu_array *found, double rtol, double atol,
+                        ipu_array_difference *out);
+
 /* ---- numpy's files: .npy holds one array, .npz several with names (np.savez) ----
  *
  * Versions 1 to 3, either byte order, C order and Fortran order (which is made C order) are read. numpy has

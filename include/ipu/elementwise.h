@@ -27,6 +27,9 @@ ipu_value ipu_clip(ipu_builder *b, ipu_value x, double low, double high);
 ipu_value ipu_hardtanh(ipu_builder *b, ipu_value x, double low, double high);
 /* x where x > threshold, else value. */
 ipu_value ipu_threshold(ipu_builder *b, ipu_value x, double threshold, double value);
+/* x - bias where x > lambda, x + bias where x < -lambda, else 0. PyTorch's hardshrink has the bias 0, its
+ * softshrink the bias lambda. */
+ipu_value ipu_shrink(ipu_builder *b, ipu_value x, double lambda, double bias);
 
 /* ---- one input: floating ---- */
 ipu_value ipu_sqrt(ipu_builder *b, ipu_value x);
@@ -59,6 +62,9 @@ ipu_value ipu_leaky_relu(ipu_builder *b, ipu_value x, double alpha);
 ipu_value ipu_elu(ipu_builder *b, ipu_value x, double alpha);
 ipu_value ipu_celu(ipu_builder *b, ipu_value x, double alpha);
 ipu_value ipu_selu(ipu_builder *b, ipu_value x);
+/* gamma times elu, and alpha x + beta between 0 and 1: selu and hardsigmoid with numbers of one's own. */
+ipu_value ipu_selu_with(ipu_builder *b, ipu_value x, double alpha, double gamma);
+ipu_value ipu_hardsigmoid_with(ipu_builder *b, ipu_value x, double alpha, double beta);
 /* By erf, and the approximation by tanh. */
 ipu_value ipu_gelu(ipu_builder *b, ipu_value x);
 ipu_value ipu_gelu_tanh(ipu_builder *b, ipu_value x);
@@ -91,13 +97,15 @@ ipu_value ipu_mod(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_fmod(ipu_builder *b, ipu_value x, ipu_value y);
 /* Integers: 0 for negative powers of all but 1 and -1. */
 ipu_value ipu_pow(ipu_builder *b, ipu_value x, ipu_value y);
+/* The power may be of another type; the result has that of x, as by ipu_cast. */
+ipu_value ipu_pow_mixed(ipu_builder *b, ipu_value x, ipu_value y);
 /* NaN if either is; where they are equal each has half of the gradient. */
 ipu_value ipu_maximum(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_minimum(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_squared_difference(ipu_builder *b, ipu_value x, ipu_value y);
 /* Floating. atan2: the angle of the point (y, x), as C's atan2(x, y). */
 ipu_value ipu_atan2(ipu_builder *b, ipu_value x, ipu_value y);
-/* Floating. A slope for each channel of NCHW has shape [C,1,1]. */
+/* A slope for each channel of NCHW has shape [C,1,1]. */
 ipu_value ipu_prelu(ipu_builder *b, ipu_value x, ipu_value slope);
 
 /* ---- comparing: any type, give bool ---- */
@@ -147,6 +155,7 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_clip(...) IPU_AT(ipu_clip(__VA_ARGS__))
 #define ipu_hardtanh(...) IPU_AT(ipu_hardtanh(__VA_ARGS__))
 #define ipu_threshold(...) IPU_AT(ipu_threshold(__VA_ARGS__))
+#define ipu_shrink(...) IPU_AT(ipu_shrink(__VA_ARGS__))
 #define ipu_sqrt(...) IPU_AT(ipu_sqrt(__VA_ARGS__))
 #define ipu_rsqrt(...) IPU_AT(ipu_rsqrt(__VA_ARGS__))
 #define ipu_reciprocal(...) IPU_AT(ipu_reciprocal(__VA_ARGS__))
@@ -177,6 +186,8 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_elu(...) IPU_AT(ipu_elu(__VA_ARGS__))
 #define ipu_celu(...) IPU_AT(ipu_celu(__VA_ARGS__))
 #define ipu_selu(...) IPU_AT(ipu_selu(__VA_ARGS__))
+#define ipu_selu_with(...) IPU_AT(ipu_selu_with(__VA_ARGS__))
+#define ipu_hardsigmoid_with(...) IPU_AT(ipu_hardsigmoid_with(__VA_ARGS__))
 #define ipu_gelu(...) IPU_AT(ipu_gelu(__VA_ARGS__))
 #define ipu_gelu_tanh(...) IPU_AT(ipu_gelu_tanh(__VA_ARGS__))
 #define ipu_silu(...) IPU_AT(ipu_silu(__VA_ARGS__))
@@ -200,6 +211,7 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_mod(...) IPU_AT(ipu_mod(__VA_ARGS__))
 #define ipu_fmod(...) IPU_AT(ipu_fmod(__VA_ARGS__))
 #define ipu_pow(...) IPU_AT(ipu_pow(__VA_ARGS__))
+#define ipu_pow_mixed(...) IPU_AT(ipu_pow_mixed(__VA_ARGS__))
 #define ipu_maximum(...) IPU_AT(ipu_maximum(__VA_ARGS__))
 #define ipu_minimum(...) IPU_AT(ipu_minimum(__VA_ARGS__))
 #define ipu_squared_difference(...) IPU_AT(ipu_squared_difference(__VA_ARGS__))

@@ -30,7 +30,10 @@ ipu_value ipu_gather_nd(ipu_builder *b, ipu_value x, ipu_value indices);
 
 typedef enum ipu_scatter {
     IPU_SCATTER_SET, /* the last of equal indices stays; gradients are right only where none are equal */
-    IPU_SCATTER_ADD  /* floating types, int32, uint32, int64; in the order of the indices */
+    IPU_SCATTER_ADD, /* in the order of the indices; integers wrap */
+    IPU_SCATTER_MUL, /* likewise; gradients are right only where no factor is 0 */
+    IPU_SCATTER_MAX, /* equal ones share the gradient */
+    IPU_SCATTER_MIN
 } ipu_scatter;
 
 /* x with `updates` put where ipu_gather_elements would take them, ipu_gather_nd. Neither changes x. */

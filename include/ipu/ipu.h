@@ -6,6 +6,8 @@
 #include "ipu/log.h"
 #include "ipu/type.h"
 #include "ipu/target.h"
+#include "ipu/device.h"
+#include "ipu/ipuinfo.h"
 #include "ipu/tensor.h"
 #include "ipu/data.h"
 #include "ipu/codelet.h"

@@ -23,6 +23,7 @@
 #define IPU_MODEL_H
 
 #include "ipu/builder.h"
+#include "ipu/cost.h"
 #include "ipu/engine.h"
 
 #ifdef __cplusplus
@@ -143,6 +144,11 @@ ipu_tensor ipu_model_tensor(const ipu_model *m, ipu_value v);
  * run. Owned: ipu_executable_release. Statuses: the builder's own error, those of ipu_executable_compile. */
 ipu_status ipu_model_compile(ipu_model *m, const ipu_target *target, const ipu_options *options,
                              ipu_executable **out);
+
+/* What one run would take on `target`: what ipu_model_compile compiles, priced. `options` NULL: the defaults.
+ * Owned: ipu_cost_destroy. Statuses: the builder's own error, those of ipu_cost_estimate. */
+ipu_status ipu_model_cost(ipu_model *m, const ipu_target *target, const ipu_cost_options *options,
+                          ipu_cost **out);
 
 /* ---- text form: the `model` section of docs/text-format.md ---- */
 

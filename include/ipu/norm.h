@@ -26,6 +26,21 @@ ipu_value ipu_group_norm(ipu_builder *b, ipu_value x, ipu_value weight, ipu_valu
                          double epsilon);
 /* Over each channel of one image. */
 ipu_value ipu_instance_norm(ipu_builder *b, ipu_value x, ipu_value weight, ipu_value bias, double epsilon);
+/* (x - mean) / (standard deviation + epsilon) over `axes`, none: all. */
+ipu_value ipu_mean_variance_norm(ipu_builder *b, ipu_value x, const int *axes, int n_axes, double epsilon);
+
+typedef struct ipu_local_response_options {
+    int64_t size;   /* channels of a window */
+    double  alpha;  /* 0: 1e-4 */
+    double  beta;   /* 0: 0.75 */
+    double  bias;   /* 0: 1 */
+    int64_t before; /* channels of the window before its own, if has_before; else size / 2, as in PyTorch */
+    bool    has_before;
+} ipu_local_response_options;
+
+/* x / (bias + alpha mean(x^2))^beta, the mean over a window of neighbouring channels (dimension 1); channels
+ * that are not there count as 0. */
+ipu_value ipu_local_response_norm(ipu_builder *b, ipu_value x, ipu_local_response_options options);
 /* x / max(l2 norm along `axis`, epsilon). */
 ipu_value ipu_l2_normalize(ipu_builder *b, ipu_value x, int axis, double epsilon);
 
@@ -55,6 +70,8 @@ IPU_LEFT(ipu_batch_norm, ipu_batch_norm_result)
 #define ipu_rms_norm(...) IPU_AT(ipu_rms_norm(__VA_ARGS__))
 #define ipu_group_norm(...) IPU_AT(ipu_group_norm(__VA_ARGS__))
 #define ipu_instance_norm(...) IPU_AT(ipu_instance_norm(__VA_ARGS__))
+#define ipu_mean_variance_norm(...) IPU_AT(ipu_mean_variance_norm(__VA_ARGS__))
+#define ipu_local_response_norm(...) IPU_AT(ipu_local_response_norm(__VA_ARGS__))
 #define ipu_l2_normalize(...) IPU_AT(ipu_l2_normalize(__VA_ARGS__))
 #define ipu_batch_norm(...) ipu_batch_norm_left((IPU_ENTER, ipu_batch_norm(__VA_ARGS__)))
 #endif

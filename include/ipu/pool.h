@@ -3,7 +3,8 @@
  *     ipu_value y = ipu_max_pool2d(b, x, 2);
  *     ipu_value z = ipu_average_pool(b, x, (ipu_pool_options){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
  *
- * The rank of x (3, 4 or 5) says how many dimensions there are. Types are half, bfloat16, float and double.
+ * The rank of x (3, 4 or 5) says how many dimensions there are. Types are half, bfloat16, float and double;
+ * maxima are also of int8 and uint8.
  */
 #ifndef IPU_POOL_H
 #define IPU_POOL_H
@@ -40,6 +41,9 @@ ipu_value ipu_average_pool2d(ipu_builder *b, ipu_value x, int64_t size);
 /* Over all of each plane: [n, channels, 1, ...]. */
 ipu_value ipu_global_max_pool(ipu_builder *b, ipu_value x);
 ipu_value ipu_global_average_pool(ipu_builder *b, ipu_value x);
+/* The p-norm of each window, p > 0, of each plane: the p-th root of the sum of |x|^p; padding is 0. */
+ipu_value ipu_lp_pool(ipu_builder *b, ipu_value x, double p, ipu_pool_options options);
+ipu_value ipu_global_lp_pool(ipu_builder *b, ipu_value x, double p);
 /* size[i] windows along dimension i, as even as can be: torch's adaptive_avg_pool. */
 ipu_value ipu_adaptive_average_pool(ipu_builder *b, ipu_value x, const int64_t *size);
 
@@ -47,6 +51,12 @@ ipu_value ipu_adaptive_average_pool(ipu_builder *b, ipu_value x, const int64_t *
  * their places in planes of size[i] along dimension i. */
 ipu_value ipu_pool_gather(ipu_builder *b, ipu_value x, ipu_value indices);
 ipu_value ipu_pool_scatter(ipu_builder *b, ipu_value y, ipu_value indices, const int64_t *size);
+
+/* Zeros but at the places of `indices`, which have those of x: torch's max_unpool. Planes have size[i] along
+ * dimension i. Where places are equal, one of the elements stays. */
+ipu_value ipu_max_unpool(ipu_builder *b, ipu_value x, ipu_value indices, const int64_t *size);
+/* The same with places counted through all of the result, not through a plane of it: ONNX's MaxUnpool. */
+ipu_value ipu_max_unpool_flat(ipu_builder *b, ipu_value x, ipu_value indices, const int64_t *size);
 
 #ifdef __cplusplus
 }
@@ -60,8 +70,12 @@ ipu_value ipu_pool_scatter(ipu_builder *b, ipu_value y, ipu_value indices, const
 #define ipu_average_pool2d(...) IPU_AT(ipu_average_pool2d(__VA_ARGS__))
 #define ipu_global_max_pool(...) IPU_AT(ipu_global_max_pool(__VA_ARGS__))
 #define ipu_global_average_pool(...) IPU_AT(ipu_global_average_pool(__VA_ARGS__))
+#define ipu_lp_pool(...) IPU_AT(ipu_lp_pool(__VA_ARGS__))
+#define ipu_global_lp_pool(...) IPU_AT(ipu_global_lp_pool(__VA_ARGS__))
 #define ipu_adaptive_average_pool(...) IPU_AT(ipu_adaptive_average_pool(__VA_ARGS__))
 #define ipu_pool_gather(...) IPU_AT(ipu_pool_gather(__VA_ARGS__))
 #define ipu_pool_scatter(...) IPU_AT(ipu_pool_scatter(__VA_ARGS__))
+#define ipu_max_unpool(...) IPU_AT(ipu_max_unpool(__VA_ARGS__))
+#define ipu_max_unpool_flat(...) IPU_AT(ipu_max_unpool_flat(__VA_ARGS__))
 #endif
 #endif

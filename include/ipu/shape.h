@@ -36,6 +36,23 @@ ipu_value ipu_transpose(ipu_builder *b, ipu_value x, const int *perm, int n);
 /* Two dimensions changed places: torch.transpose. */
 ipu_value ipu_swap_axes(ipu_builder *b, ipu_value x, int axis, int other);
 ipu_value ipu_reverse(ipu_builder *b, ipu_value x, int axis);
+/* Step t of each sequence changes places with step lengths[i] - 1 - t; steps from lengths[i] on stay. A
+ * gather, not a view. `lengths` (int32 or int64): one for each element of `batch_axis`. */
+ipu_value ipu_reverse_sequence(ipu_builder *b, ipu_value x, ipu_value lengths, int batch_axis, int time_axis);
+/* Elements moved by shifts[i] places along axes[i], those past the end to the front: torch.roll. `axes` NULL:
+ * all elements as one row, n = 1. */
+ipu_value ipu_roll(ipu_builder *b, ipu_value x, const int64_t *shifts, const int *axes, int n);
+/* The diagonals row + offset == column of matrices in two dimensions, as the last one: torch.diagonal. */
+ipu_value ipu_diagonal(ipu_builder *b, ipu_value x, int64_t offset, int rows, int columns);
+
+typedef enum ipu_depth_order {
+    IPU_DEPTH_DCR, /* channels of the deep side are [block, block, channel] */
+    IPU_DEPTH_CRD  /* [channel, block, block]: torch's pixel_shuffle */
+} ipu_depth_order;
+
+/* [n, c, h, w] to [n, c / block^2, h block, w block], and back. */
+ipu_value ipu_depth_to_space(ipu_builder *b, ipu_value x, int64_t block, ipu_depth_order order);
+ipu_value ipu_space_to_depth(ipu_builder *b, ipu_value x, int64_t block, ipu_depth_order order);
 
 /* ---- repeating ---- */
 
@@ -86,6 +103,8 @@ ipu_value ipu_arange(ipu_builder *b, ipu_type type, int64_t n, double begin, dou
 ipu_value ipu_linspace(ipu_builder *b, ipu_type type, int64_t n, double begin, double end);
 /* n x n, ones where row + diagonal == column. */
 ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal);
+/* Of the shape of `x`, which is a matrix. */
+ipu_value ipu_eye_like(ipu_builder *b, ipu_value x, ipu_type type, int64_t diagonal);
 /* What of the last two dimensions lies on and below (above) row + diagonal == column; elsewhere 0. */
 ipu_value ipu_tril(ipu_builder *b, ipu_value x, int64_t diagonal);
 ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal);
@@ -103,6 +122,11 @@ ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal);
 #define ipu_transpose(...) IPU_AT(ipu_transpose(__VA_ARGS__))
 #define ipu_swap_axes(...) IPU_AT(ipu_swap_axes(__VA_ARGS__))
 #define ipu_reverse(...) IPU_AT(ipu_reverse(__VA_ARGS__))
+#define ipu_reverse_sequence(...) IPU_AT(ipu_reverse_sequence(__VA_ARGS__))
+#define ipu_roll(...) IPU_AT(ipu_roll(__VA_ARGS__))
+#define ipu_diagonal(...) IPU_AT(ipu_diagonal(__VA_ARGS__))
+#define ipu_depth_to_space(...) IPU_AT(ipu_depth_to_space(__VA_ARGS__))
+#define ipu_space_to_depth(...) IPU_AT(ipu_space_to_depth(__VA_ARGS__))
 #define ipu_expand(...) IPU_AT(ipu_expand(__VA_ARGS__))
 #define ipu_tile(...) IPU_AT(ipu_tile(__VA_ARGS__))
 #define ipu_repeat(...) IPU_AT(ipu_repeat(__VA_ARGS__))
@@ -117,6 +141,7 @@ ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal);
 #define ipu_arange(...) IPU_AT(ipu_arange(__VA_ARGS__))
 #define ipu_linspace(...) IPU_AT(ipu_linspace(__VA_ARGS__))
 #define ipu_eye(...) IPU_AT(ipu_eye(__VA_ARGS__))
+#define ipu_eye_like(...) IPU_AT(ipu_eye_like(__VA_ARGS__))
 #define ipu_tril(...) IPU_AT(ipu_tril(__VA_ARGS__))
 #define ipu_triu(...) IPU_AT(ipu_triu(__VA_ARGS__))
 #endif

@@ -18,6 +18,8 @@ ipu_value ipu_softmax(ipu_builder *b, ipu_value x, int axis);
 ipu_value ipu_log_softmax(ipu_builder *b, ipu_value x, int axis);
 /* The softmax of -x. */
 ipu_value ipu_softmin(ipu_builder *b, ipu_value x, int axis);
+/* 1 at the first of the largest along `axis`, else 0. */
+ipu_value ipu_hardmax(ipu_builder *b, ipu_value x, int axis);
 
 #ifdef __cplusplus
 }
@@ -27,5 +29,6 @@ ipu_value ipu_softmin(ipu_builder *b, ipu_value x, int axis);
 #define ipu_softmax(...) IPU_AT(ipu_softmax(__VA_ARGS__))
 #define ipu_log_softmax(...) IPU_AT(ipu_log_softmax(__VA_ARGS__))
 #define ipu_softmin(...) IPU_AT(ipu_softmin(__VA_ARGS__))
+#define ipu_hardmax(...) IPU_AT(ipu_hardmax(__VA_ARGS__))
 #endif
 #endif

@@ -20,7 +20,7 @@ ipu_value ipu_argsort(ipu_builder *b, ipu_value x, int axis, bool descending);
 /* The k largest (or smallest) elements of `axis`, the largest (smallest) first. */
 ipu_value ipu_topk(ipu_builder *b, ipu_value x, int64_t k, int axis, bool largest, ipu_value *indices);
 
-/* Element i is the sum (the product) of x up to and with i. Floating types; int32, uint32, int64 wrap. */
+/* Element i is the sum (the product) of x up to and with i. Floating types; integers wrap. */
 ipu_value ipu_cumsum(ipu_builder *b, ipu_value x, int axis);
 ipu_value ipu_cumprod(ipu_builder *b, ipu_value x, int axis);
 /* exclusive: without i itself; reverse: from the end. */

@@ -25,7 +25,9 @@ extern "C" {
     X(INTERRUPTED,   "stopped on request")                                  \
     X(ABORTED,       "the program stopped itself with an error")            \
     X(TILE_OVERFLOW, "a tile's memory is full")                             \
-    X(FORKED,        "an engine was used in a child of the process that made it")
+    X(FORKED,        "an engine was used in a child of the process that made it") \
+    X(BUSY,          "someone else has the device")                         \
+    X(DEVICE_ERROR,  "the device reported an error")
 /* clang-format on */
 
 typedef enum ipu_status {

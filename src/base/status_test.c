@@ -18,7 +18,7 @@ static void every_status_has_a_text_and_no_other_number_has(void **state)
 #define X(name, text) assert_string_equal(ipu_status_text(IPU_##name), text);
     IPU_STATUS_LIST(X)
 #undef X
-    assert_string_equal(ipu_status_text((ipu_status)(IPU_FORKED + 1)), "unknown status");
+    assert_string_equal(ipu_status_text((ipu_status)(IPU_DEVICE_ERROR + 1)), "unknown status");
     assert_string_equal(ipu_status_text((ipu_status)-1), "unknown status");
 }
 

@@ -104,39 +104,52 @@ ipu_bfloat16 ipu_bfloat16_from_float(float value)
 float ipu_bfloat16_to_float(ipu_bfloat16 value) { return float_of((uint32_t)value.bits << 16); }
 
 #ifdef HAVE_F16C
-/* Both return how many they did: a multiple of 8. */
-__attribute__((target("avx,f16c"))) static size_t from_floats_f16c(const float *from, ipu_half *to, size_t n)
+/* Eight at a time, four, and one: rows are short and ends of them many. */
+__attribute__((target("avx,f16c"))) static void from_floats_f16c(const float *from, ipu_half *to, size_t n)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
         _mm_storeu_si128((__m128i *)(to + i),
                          _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-    return i;
+    if (i + 4 <= n) {
+        _mm_storel_epi64((__m128i *)(to + i),
+                         _mm_cvtps_ph(_mm_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+        i += 4;
+    }
+    for (; i < n; i++) to[i].bits = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
 }
 
-__attribute__((target("avx,f16c"))) static size_t to_floats_f16c(const ipu_half *from, float *to, size_t n)
+__attribute__((target("avx,f16c"))) static void to_floats_f16c(const ipu_half *from, float *to, size_t n)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
-    return i;
+    if (i + 4 <= n) {
+        _mm_storeu_ps(to + i, _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(from + i))));
+        i += 4;
+    }
+    for (; i < n; i++) to[i] = _cvtsh_ss(from[i].bits);
 }
 #endif
 
 void ipu_half_from_floats(const float *from, ipu_half *to, size_t n)
 {
-    size_t i = 0;
 #ifdef HAVE_F16C
-    if (ipu__cpu_features() & IPU__CPU_F16C) i = from_floats_f16c(from, to, n);
+    if (ipu__cpu_features() & IPU__CPU_F16C) {
+        from_floats_f16c(from, to, n);
+        return;
+    }
 #endif
-    for (; i < n; i++) to[i] = ipu_half_from_float(from[i]);
+    for (size_t i = 0; i < n; i++) to[i] = ipu_half_from_float(from[i]);
 }
 
 void ipu_half_to_floats(const ipu_half *from, float *to, size_t n)
 {
-    size_t i = 0;
 #ifdef HAVE_F16C
-    if (ipu__cpu_features() & IPU__CPU_F16C) i = to_floats_f16c(from, to, n);
+    if (ipu__cpu_features() & IPU__CPU_F16C) {
+        to_floats_f16c(from, to, n);
+        return;
+    }
 #endif
-    for (; i < n; i++) to[i] = ipu_half_to_float(from[i]);
+    for (size_t i = 0; i < n; i++) to[i] = ipu_half_to_float(from[i]);
 }

@@ -177,8 +177,27 @@ enum { CHUNK = 1 << 16 };
 static float    floats[CHUNK];
 static ipu_half halves[CHUNK];
 
+/* Seven at a time: four, and one by one. */
+static void check_short_arrays(void)
+{
+    enum { N = 7 };
+    ipu_half few[N];
+    float    back[N];
+    for (uint64_t base = 0; base + N <= (uint64_t)1 << 32; base += (uint64_t)N * 4999) {
+        for (uint64_t i = 0; i < N; i++) back[i] = float_of((uint32_t)(base + i));
+        ipu_half_from_floats(back, few, N);
+        for (int i = 0; i < N; i++) assert_int_equal(few[i].bits, ipu_half_from_float(back[i]).bits);
+    }
+    for (int base = 0; base + N <= 1 << 16; base += N) {
+        for (int i = 0; i < N; i++) few[i].bits = (uint16_t)(base + i);
+        ipu_half_to_floats(few, back, N);
+        for (int i = 0; i < N; i++) assert_int_equal(bits_of(back[i]), bits_of(ipu_half_to_float(few[i])));
+    }
+}
+
 static void check_arrays(void)
 {
+    check_short_arrays();
     for (uint64_t base = 0; base < (uint64_t)1 << 32; base += (uint64_t)CHUNK * 2011) {
         for (uint64_t i = 0; i < CHUNK; i++) floats[i] = float_of((uint32_t)(base + i * 2011));
         ipu_half_from_floats(floats, halves, CHUNK);

@@ -88,6 +88,7 @@ static void sum_cycles(ipu_cost *cost)
         const ipu__cost_row *row = &cost->rows.at[i];
         ipu__cost_sum(&s->cycles, &row->s.cycles, row->s.count);
         used += row->tile_cycles * (double)row->s.count;
+        s->operations += row->s.operations * (double)row->s.count;
         possible += (double)row->s.cycles.compute * (double)row->s.count * (double)s->n_tiles;
     }
     s->seconds = s->clock_hz > 0 ? (double)s->cycles.total / s->clock_hz : 0;

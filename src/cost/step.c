@@ -239,6 +239,7 @@ static ipu_status price_kernel(ipu__pricer *p, const ipu__step *s, ipu__cost_row
     ipu_kernel_plan        plan = {0};
     ipu_status status = call->def->plan ? call->def->plan(call, &p->model->target, &plan) : IPU_NOT_FOUND;
     row->is_phase     = true;
+    if (call->def->work) row->s.operations = call->def->work(call);
     if (status == IPU_NOT_FOUND) {
         row->s.note = "not modelled on this chip: it has no constant that the plan of this kernel needs";
         return IPU_OK;

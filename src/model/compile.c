@@ -1,27 +1,49 @@
-/* A model compiled: a copy of it is optimised and lowered to a graph, which is compiled. */
+/* A model compiled or priced: a copy of it is optimised and lowered to a graph, of which an executable or a cost
+ * is made. */
 #include "model/model.h"
 
-static ipu_status lower_and_compile(ipu_model *m, const ipu_target *target, const ipu_options *options,
-                                    ipu_executable **out)
-{
+typedef struct lowered {
+    ipu_model  *copy;
     ipu_graph  *g;
     ipu_program run;
-    IPU_TRY(ipu_model_optimise(m, IPU_PASS_ALL));
-    IPU_TRY(ipu_graph_create(target, 1, &g));
-    ipu_status status = ipu_model_lower(m, g, &run);
-    if (status == IPU_OK) status = ipu_executable_compile(g, &run, 1, options, out);
-    ipu_graph_destroy(g);
-    return status;
+} lowered;
+
+/* To be undone also when it fails. */
+static ipu_status lower(ipu_model *m, const ipu_target *target, lowered *out)
+{
+    *out = (lowered){0};
+    if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
+    out->copy = ipu__model_copy(m);
+    if (!out->copy) return ipu__fail_memory();
+    IPU_TRY(ipu_model_optimise(out->copy, IPU_PASS_ALL));
+    IPU_TRY(ipu_graph_create(target, 1, &out->g));
+    return ipu_model_lower(out->copy, out->g, &out->run);
+}
+
+static void undo(lowered *l)
+{
+    ipu_graph_destroy(l->g);
+    ipu_model_destroy(l->copy);
 }
 
 ipu_status ipu_model_compile(ipu_model *m, const ipu_target *target, const ipu_options *options,
                              ipu_executable **out)
 {
-    *out = NULL;
-    if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
-    ipu_model *copy = ipu__model_copy(m);
-    if (!copy) return ipu__fail_memory();
-    ipu_status status = lower_and_compile(copy, target, options, out);
-    ipu_model_destroy(copy);
+    lowered l;
+    *out              = NULL;
+    ipu_status status = lower(m, target, &l);
+    if (status == IPU_OK) status = ipu_executable_compile(l.g, &l.run, 1, options, out);
+    undo(&l);
+    return status;
+}
+
+ipu_status ipu_model_cost(ipu_model *m, const ipu_target *target, const ipu_cost_options *options,
+                          ipu_cost **out)
+{
+    lowered l;
+    *out              = NULL;
+    ipu_status status = lower(m, target, &l);
+    if (status == IPU_OK) status = ipu_cost_estimate(l.g, &l.run, 1, options, out);
+    undo(&l);
     return status;
 }

@@ -81,6 +81,36 @@ static void kept_values_begin_as_told_and_are_updated_after_the_run(void **state
     ipu_model_destroy(m);
 }
 
+static void a_model_has_the_cost_of_what_is_compiled(void **state)
+{
+    (void)state;
+    ipu_model *m;
+    assert_int_equal(ipu_model_create(&m), IPU_OK);
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_value    x = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(8, 16), "x");
+    ipu_value    w = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(16, 4), NULL, "w");
+    ipu_matmul(b, x, x); /* wrong */
+    ipu_cost *cost;
+    assert_int_equal(ipu_model_cost(m, &target, NULL, &cost), IPU_INVALID);
+    assert_null(cost);
+    ipu_model_destroy(m);
+
+    assert_int_equal(ipu_model_create(&m), IPU_OK);
+    b = ipu_model_builder(m);
+    x = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(8, 16), "x");
+    w = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(16, 4), NULL, "w");
+    ipu_model_output(m, ipu_matmul(b, x, w), "y");
+    ipu_matmul(b, x, ipu_transpose(b, x, (int[]){1, 0}, 2)); /* nothing needs it: it costs nothing */
+    assert_int_equal(ipu_model_cost(m, &target, NULL, &cost), IPU_OK);
+    ipu_cost_summary s;
+    ipu_cost_get_summary(cost, &s);
+    assert_true(s.operations == 2.0 * 8 * 16 * 4);
+    assert_true(s.cycles.total > 0 && s.memory_total >= 4 * (8 * 16 + 16 * 4 + 8 * 4));
+    ipu_cost_destroy(cost);
+    assert_int_equal(ipu_model_n_ops(m), 3); /* the model itself is as it was */
+    ipu_model_destroy(m);
+}
+
 static void errors_name_values_and_the_line(void **state)
 {
     (void)state;
@@ -105,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_values_begin_as_told_and_are_updated_after_the_run),
+        cmocka_unit_test(a_model_has_the_cost_of_what_is_compiled),
         cmocka_unit_test(errors_name_values_and_the_line),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -8,6 +8,7 @@
 #include "ipu/reduce.h"
 #include "op/builder.h"
 #include "op/conv.h"
+#include "op/conv_columns.h"
 #include "op/conv_depthwise.h"
 #include "op/conv_dots.h"
 #include "op/conv_gemm.h"
@@ -334,11 +335,14 @@ static const char *const conv_samples[] = {
     "float[2,0,5,5], float[3,0,3,3], float[3]",
     "float[3,16,12,12], float[16,16,3,3], float[16]; padding=[1,1]",
     "float[3,32,8,8], float[48,32,1,1], none",
+    "float[3,24,9,8], float[130,24,1,1], float[130]; stride=[2,2]",
+    "float[1,24,25,25], float[130,24,1,1], float[130]; stride=[2,2] padding=[1,1]",
     "float[3,3,20,20], float[20,3,5,5], float[20]; stride=[2,2] padding=[2,2]",
     "float[3,1,20,20], float[5,1,3,3], float[5]",
     "float[3,32,9,9], float[32,1,3,3], none; padding=[1,1] groups=32",
     /* positive, so that rounding before the epilogue is not blown up by cancellation */
     "float[2,4,20,20]{0,1}, float[4,1,3,3]{0,1}, none, float[2,4,18,18]{0.1,1}; groups=4 epilogue=\"add a0 a1; relu t0; out t1\"",
+    "float[1,8,12,12]{0,1}, float[128,8,3,3]{0,1}, none, float[1,128,10,10]{0.1,1}; epilogue=\"add a0 a1; relu t0; out t1\"",
     "float[40,3,6,6]{0,1}, float[8,3,3,3]{0,1}, float[8]{0.1,1}, float[40,8,4,4]{0.1,1}; epilogue=\"add a0 a1; relu t0; out t1\"",
     "float[1,3,30,30]{0,0.1}, float[8,3,3,3]{0,1}, none, float[8,1,1]{0.1,1}; epilogue=\"mul a0 a1; tanh t0; out t1\"",
     NULL,
@@ -354,6 +358,7 @@ static const char *const input_grad_samples[] = {
     "float[3,16,12,12], float[16,16,3,3]; padding=[1,1] size=[12,12]",
     "float[3,20,10,10], float[20,3,5,5]; stride=[2,2] padding=[2,2] size=[20,20]",
     "float[3,48,8,8], float[48,32,1,1]; size=[8,8]",
+    "float[1,48,12,11], float[48,32,1,1]; stride=[2,3] padding=[0,1] size=[24,30]",
     "float[3,32,9,9], float[32,1,3,3]; padding=[1,1] groups=32 size=[9,9]",
     NULL,
 };
@@ -368,6 +373,7 @@ static const char *const weight_grad_samples[] = {
     "float[3,16,12,12], float[3,16,12,12]; padding=[1,1] kernel=[3,3]",
     "float[3,3,20,20], float[3,20,10,10]; stride=[2,2] padding=[2,2] kernel=[5,5]",
     "float[3,32,8,8], float[3,48,8,8]; kernel=[1,1]",
+    "float[1,32,24,30], float[1,48,12,11]; stride=[2,3] padding=[0,1] kernel=[1,1]",
     "float[3,1,20,20], float[3,5,18,18]; kernel=[3,3]",
     "float[3,32,9,9], float[3,32,9,9]; padding=[1,1] groups=32 kernel=[3,3]",
     NULL,
@@ -375,16 +381,15 @@ static const char *const weight_grad_samples[] = {
 
 #define GEMM(op)                                                                                      \
     {                                                                                                 \
-        .name = "gemm", .fits = ipu__conv_gemm_fits, .scratch_bytes = ipu__conv_##op##_scratch_bytes, \
-        .prepare = ipu__conv_##op##_prepare, .release = ipu__conv_##op##_release,                     \
-        .run = ipu__conv_##op##_run,                                                                  \
+        .name = "gemm", .fits = ipu__conv_gemm_fits, .scratch_bytes = ipu__conv_gemm_scratch_bytes,   \
+        .prepare = ipu__conv_gemm_prepare, .release = ipu__conv_release, .run = ipu__conv_##op##_run, \
     }
 
 #define DEPTHWISE(op)                                                                               \
     {                                                                                               \
         .name = "depthwise", .fits = ipu__conv_depthwise_fits,                                      \
         .scratch_bytes = ipu__conv_depthwise_scratch_bytes, .prepare = ipu__conv_depthwise_prepare, \
-        .release = ipu__conv_depthwise_release, .run = ipu__conv_depthwise_##op##_run,              \
+        .release = ipu__conv_release, .run = ipu__conv_depthwise_##op##_run,                        \
     }
 
 #define ONEDNN                                                                                            \
@@ -404,7 +409,7 @@ static const ipu_kernel_impl weight_grad_implementations[] = {
         .fits          = ipu__conv_dots_fits,
         .scratch_bytes = ipu__conv_dots_scratch_bytes,
         .prepare       = ipu__conv_dots_prepare,
-        .release       = ipu__conv_dots_release,
+        .release       = ipu__conv_release,
         .run           = ipu__conv_dots_run,
     },
 #endif

@@ -17,14 +17,15 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
                                      .n_outputs = ipu__conv_volume(c->y)};
     int64_t offsets = 1;
     for (int d = 0; d < 3; d++) {
-        int64_t extent = (c->y[d] - 1) * c->stride[d] + (c->k[d] - 1) * c->dilation[d] + 1;
-        s->pitch[d]    = ipu__op_ceil_div(extent, c->stride[d]);
-        offsets *= c->stride[d];
+        int64_t extent  = (c->y[d] - 1) * c->stride[d] + (c->k[d] - 1) * c->dilation[d] + 1;
+        s->pitch[d]     = ipu__op_ceil_div(extent, c->stride[d]);
+        s->n_offsets[d] = c->k[d] == 1 ? 1 : c->stride[d];
+        offsets *= s->n_offsets[d];
         if (c->pad[d] != 0 || c->stride[d] != 1 || extent > c->x[d]) s->in_place = false;
     }
     for (int d = 0; d < 3 && s->in_place; d++) s->pitch[d] = c->x[d];
     int64_t box   = ipu__conv_volume(s->pitch);
-    s->is_product = s->in_place && s->n_taps == 1 && s->n_outputs == box;
+    s->is_product = s->n_taps == 1 && s->n_outputs == box;
     s->plane      = offsets * box;
     s->flat       = ((c->y[0] - 1) * s->pitch[1] + c->y[1] - 1) * s->pitch[2] + c->y[2];
     s->tap        = ipu__alloc((size_t)s->n_taps * sizeof *s->tap);
@@ -32,7 +33,7 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
     for (int64_t t = 0; t < s->n_taps; t++) {
         int64_t at[3] = {t / c->k[2] / c->k[1], t / c->k[2] % c->k[1], t % c->k[2]}, offset = 0, inside = 0;
         for (int d = 0; d < 3; d++) {
-            offset = offset * c->stride[d] + at[d] * c->dilation[d] % c->stride[d];
+            offset = offset * s->n_offsets[d] + at[d] * c->dilation[d] % c->stride[d];
             inside = inside * s->pitch[d] + at[d] * c->dilation[d] / c->stride[d];
         }
         s->tap[t] = offset * box + inside;
@@ -42,9 +43,33 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
 
 void ipu__columns_fini(ipu__columns *s) { ipu__free(s->tap); }
 
+ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, size_t bytes, void **out)
+{
+    ipu__conv_state *s = ipu__alloc_zeroed(bytes);
+    *out               = NULL;
+    if (!s) return ipu__fail_memory();
+    ipu_status status = ipu__columns_init(&s->columns, c, call->operand[0].type);
+    if (status == IPU_OK && call->def == &ipu__op_conv.kernel)
+        status = ipu__epilogue_init(&s->epilogue, call);
+    if (status == IPU_OK)
+        *out = s;
+    else
+        ipu__conv_release(s);
+    return status;
+}
+
+void ipu__conv_release(void *prepared)
+{
+    ipu__conv_state *s = prepared;
+    if (!s) return;
+    ipu__epilogue_fini(&s->epilogue);
+    ipu__columns_fini(&s->columns);
+    ipu__free(s);
+}
+
 /* Rows of planes and the rows of x they hold, one after another. */
 typedef struct walk {
-    int64_t offset[3], at[2]; /* below the strides; in the box */
+    int64_t offset[3], at[2]; /* below the strides; in the box of that offset */
     float  *plane;
     int64_t x; /* in elements; -1: padding */
 } walk;
@@ -77,8 +102,8 @@ static bool walk_on(const ipu__columns *s, walk *w)
 {
     w->plane += s->pitch[2];
     bool more = advance(&w->at[1], s->pitch[1]) || advance(&w->at[0], s->pitch[0])
-             || advance(&w->offset[2], s->c.stride[2]) || advance(&w->offset[1], s->c.stride[1])
-             || advance(&w->offset[0], s->c.stride[0]);
+             || advance(&w->offset[2], s->n_offsets[2]) || advance(&w->offset[1], s->n_offsets[1])
+             || advance(&w->offset[0], s->n_offsets[0]);
     look(s, w);
     return more;
 }
@@ -99,13 +124,11 @@ static ipu_interval find_inside(const ipu__columns *s, int64_t offset, int64_t *
     return (ipu_interval){begin, end};
 }
 
-static void stage_row(const ipu__columns *s, const char *x, const walk *w)
+static void fill_row(const ipu__columns *s, const char *x, const walk *w)
 {
     int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
     ipu_interval in = find_inside(s, w->offset[2], &first);
     float       *to = w->plane;
-    for (int64_t i = 0; i < in.begin; i++) to[i] = 0;
-    for (int64_t i = in.end; i < s->pitch[2]; i++) to[i] = 0;
     if (stride == 1)
         ipu__to_floats(s->type, x + first * bytes, to + in.begin, in.end - in.begin);
     else if (s->type == IPU_FLOAT)
@@ -115,42 +138,47 @@ static void stage_row(const ipu__columns *s, const char *x, const walk *w)
             ipu__to_floats(s->type, x + first * bytes, to + i, 1);
 }
 
-/* One image of one channel with floats and no strides: a box in a box of zeros. */
-static void stage_box(const ipu__columns *s, const float *x, float *plane)
+/* No strides: a box in a box of zeros. */
+static void fill_box(const ipu__columns *s, const char *x, float *plane)
 {
     const ipu__conv *c = &s->c;
     int64_t          first, row = c->pad[1] > 0 ? c->pad[1] : 0, end = c->pad[1] + c->x[1];
-    ipu_interval     in = find_inside(s, 0, &first);
+    int64_t          bytes = (int64_t)ipu_type_size(s->type);
+    ipu_interval     in    = find_inside(s, 0, &first);
     if (end > s->pitch[1]) end = s->pitch[1];
-    memset(plane, 0, (size_t)s->plane * sizeof *plane);
     for (int64_t i = 0; i < s->pitch[0] && row < end; i++) {
         int64_t x0 = i - c->pad[0];
         if (x0 < 0 || x0 >= c->x[0]) continue;
-        IPU__SIMD_PICK(ipu__columns_loops_at)
-            .copy_rows(x + (x0 * c->x[1] + row - c->pad[1]) * c->x[2] + first, c->x[2],
-                       plane + (i * s->pitch[1] + row) * s->pitch[2] + in.begin, s->pitch[2], end - row,
-                       in.end - in.begin);
+        const char *from = x + ((x0 * c->x[1] + row - c->pad[1]) * c->x[2] + first) * bytes;
+        float      *to   = plane + (i * s->pitch[1] + row) * s->pitch[2] + in.begin;
+        if (s->type == IPU_FLOAT)
+            IPU__SIMD_PICK(ipu__columns_loops_at)
+                .copy_rows((const float *)from, c->x[2], to, s->pitch[2], end - row, in.end - in.begin);
+        for (int64_t k = row; k < end && s->type != IPU_FLOAT;
+             k++, from += c->x[2] * bytes, to += s->pitch[2])
+            ipu__to_floats(s->type, from, to, in.end - in.begin);
     }
+}
+
+void ipu__columns_fill(const ipu__columns *s, const void *x, float *plane)
+{
+    if (s->c.stride[0] == 1 && s->c.stride[1] == 1 && s->c.stride[2] == 1) {
+        fill_box(s, x, plane);
+        return;
+    }
+    walk w;
+    begin_walk(s, plane, &w);
+    do
+        if (w.x >= 0) fill_row(s, (const char *)x + w.x * (int64_t)ipu_type_size(s->type), &w);
+    while (walk_on(s, &w));
 }
 
 void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *planes)
 {
-    int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
-    bool    is_box = s->type == IPU_FLOAT && s->plane == ipu__conv_volume(s->pitch);
-    for (int64_t channel = 0; channel < n; channel++) {
-        const char *from = (const char *)x + channel * volume * bytes;
-        if (is_box) {
-            stage_box(s, (const float *)from, planes + channel * s->plane);
-            continue;
-        }
-        walk w;
-        begin_walk(s, planes + channel * s->plane, &w);
-        do {
-            if (w.x < 0)
-                memset(w.plane, 0, (size_t)s->pitch[2] * sizeof *w.plane);
-            else
-                stage_row(s, from + w.x * bytes, &w);
-        } while (walk_on(s, &w));
+    int64_t x_step = ipu__conv_volume(s->c.x) * (int64_t)ipu_type_size(s->type);
+    for (int64_t i = 0; i < n; i++) {
+        memset(planes + i * s->plane, 0, (size_t)s->plane * sizeof *planes);
+        ipu__columns_fill(s, (const char *)x + i * x_step, planes + i * s->plane);
     }
 }
 
@@ -174,7 +202,9 @@ static void unstage_row(const ipu__columns *s, const walk *w, char *x)
 static bool reaches_all(const ipu__columns *s)
 {
     for (int d = 0; d < 3; d++)
-        if (s->c.pad[d] < 0 || s->pitch[d] * s->c.stride[d] < s->c.pad[d] + s->c.x[d]) return false;
+        if (s->c.pad[d] < 0 || s->n_offsets[d] < s->c.stride[d]
+            || s->pitch[d] * s->c.stride[d] < s->c.pad[d] + s->c.x[d])
+            return false;
     return true;
 }
 

@@ -17,10 +17,11 @@ typedef struct ipu__columns {
     ipu__conv c;
     ipu_type  type;
     bool      in_place;          /* x itself is laid out so: float, no padding, stride 1 */
-    bool      is_product;        /* and so is the matrix: a kernel of 1 */
+    bool      is_product;        /* planes are the matrix: a kernel of 1 */
     int64_t   n_taps, n_outputs; /* of a channel */
     int64_t   pitch[3];          /* extents of what is reached, elements a stride apart */
-    int64_t   plane;             /* floats: one such box for each offset below the strides */
+    int64_t   n_offsets[3];      /* below the strides, that taps may be at */
+    int64_t   plane;             /* floats: one such box for each of the offsets */
     int64_t   flat;              /* from the first output to the last, as they lie in a plane, and one */
     int64_t  *tap;               /* where tap t of output 0 is */
 } ipu__columns;
@@ -29,10 +30,23 @@ typedef struct ipu__columns {
 ipu_status ipu__columns_init(ipu__columns *columns, const ipu__conv *c, ipu_type type);
 void       ipu__columns_fini(ipu__columns *columns);
 
+/* What states begin with that implementations prepare. */
+typedef struct ipu__conv_state {
+    ipu__columns  columns;
+    ipu__epilogue epilogue; /* empty but for conv */
+} ipu__conv_state;
+
+/* `bytes` that begin so, for columns of `c`; the rest is zeros. Statuses: as of ipu__epilogue_init. */
+ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, size_t bytes, void **out);
+void       ipu__conv_release(void *prepared);
+
 /* `n` channels of one image, from x (in its type) to planes; and back, where only x that planes hold is written
  * and the rest of x is zeroed. */
 void ipu__columns_stage(const ipu__columns *columns, const void *x, int64_t n, float *planes);
 void ipu__columns_unstage(const ipu__columns *columns, float *planes, int64_t n, void *x);
+
+/* One channel, to a plane that holds zeros but for what this function may have put there before. */
+void ipu__columns_fill(const ipu__columns *columns, const void *x, float *plane);
 
 /* Columns that read neighbours. */
 typedef struct ipu__column_run {
@@ -55,8 +69,9 @@ typedef struct ipu__columns_loops {
     /* x[tap[t] + j] += w[t] * y[j] */
     void (*spread_taps)(float *x, const int64_t *tap, const float *w, int64_t n_taps, const float *y,
                         int64_t n);
-    /* lane[t][i % 16] += x[tap[t] + i] * y[i] */
-    void (*dots)(const float *x, const int64_t *tap, int64_t n_taps, const float *y, int64_t n, float *lane);
+    /* lane[t], in 16 pieces, += the sum of x[tap[t] + i * pitch + j] * y[i][j]; rows of y as above. */
+    void (*dots)(const float *x, int64_t pitch, const int64_t *tap, int64_t n_taps, const float *y,
+                 int64_t n_rows, int64_t n_columns, float *lane);
 } ipu__columns_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__columns_loops, ipu__columns_loops_at)

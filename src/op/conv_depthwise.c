@@ -1,19 +1,21 @@
 /* Depthwise convolutions: every group has one channel, so that taps are added up one plane at a time.
  *
- * A gradient with respect to x of stride 1 is a convolution again, with its taps in reverse. Other gradients take
- * d_y as its elements would lie in the plane, in one long run with zeros between the rows.
+ * Planes are laid out with zeros around them; but for kernels of 3 x 3, whose loops mask what is not there.
+ * A gradient with respect to x of stride 1 is a convolution again, with its taps in reverse. Others, and
+ * those with respect to w if rows are short, take d_y as its elements would lie in the plane: in one long run
+ * with zeros between the rows.
  */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "op/conv_depthwise.h"
+#include "op/conv_3x3.h"
 #include "op/conv_columns.h"
 #include "op/xsmm.h"
 
 typedef struct state {
-    ipu__columns  columns;
-    ipu__epilogue epilogue;   /* empty but for conv */
-    bool          is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
+    ipu__conv_state base;
+    bool            is_3x3;     /* done by conv_3x3_simd.c */
+    bool            is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
 } state;
 
 /* The convolution of d_y that gives d_x; false: there is none that is one. */
@@ -42,21 +44,35 @@ bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features
         && ipu__conv_volume(c.k) > 0;
 }
 
-/* A plane, outputs of it or as they would lie in it, taps of one kernel. */
+/* Loops that do not want planes laid out. */
+static bool is_3x3(const ipu__conv *c)
+{
+    for (int d = 0; d < 3; d++)
+        if (c->k[d] != (d == 0 ? 1 : 3) || c->stride[d] != 1 || c->dilation[d] != 1) return false;
+    return c->x[0] == 1 && c->y[0] == 1 && c->y[1] >= 4 && c->y[2] >= 4
+        && IPU__SIMD_PICK(ipu__conv_3x3_loops_at).sum;
+}
+
+/* Taps, a plane, outputs of it or as they would lie in it, a row of zeros, pointers to rows. Taps come first:
+ * masked lanes before the plane that lie in no page would cost hundreds of cycles. */
 typedef struct room {
-    int64_t flat, taps, n;
+    int64_t plane, flat, zeros, rows, n;
 } room;
 
-/* A weight's gradient is summed in lanes, which are added up at the end. */
-enum { LANES = 16 };
+/* A weight's gradient is summed in lanes, which are added up at the end; that of a few channels at a time. */
+enum { LANES = 16, CHANNELS = 8 };
 
 static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 
 static room get_room(const ipu__columns *s)
 {
-    room r = {.flat = line_up(s->plane)};
-    r.taps = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
-    r.n    = r.taps + LANES * s->n_taps;
+    int64_t volume  = ipu__conv_volume(s->c.x);
+    int64_t numbers = (s->c.kind == IPU__CONV_WEIGHT_GRAD ? CHANNELS * LANES : 1) * s->n_taps;
+    room    r       = {.plane = line_up(numbers)};
+    r.flat          = r.plane + line_up(s->plane > volume ? s->plane : volume);
+    r.zeros         = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
+    r.rows          = r.zeros + line_up(s->c.x[2]);
+    r.n             = r.rows + line_up((s->c.y[1] + 2) * (int64_t)(sizeof(void *) / sizeof(float)));
     return r;
 }
 
@@ -76,47 +92,43 @@ size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_part
 ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
-    ipu__conv c = ipu__conv_get(call);
-    state    *s = ipu__alloc_zeroed(sizeof *s);
-    *out        = NULL;
-    if (!s) return ipu__fail_memory();
-    s->is_flipped     = flip(&c);
-    ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[0].type);
-    if (status == IPU_OK && is_forward(call)) status = ipu__epilogue_init(&s->epilogue, call);
-    if (status == IPU_OK)
-        *out = s;
-    else
-        ipu__conv_depthwise_release(s);
-    return status;
-}
-
-void ipu__conv_depthwise_release(void *prepared)
-{
-    state *s = prepared;
-    if (!s) return;
-    ipu__epilogue_fini(&s->epilogue);
-    ipu__columns_fini(&s->columns);
-    ipu__free(s);
+    ipu__conv c          = ipu__conv_get(call);
+    bool      is_flipped = flip(&c);
+    IPU_TRY(ipu__conv_prepare(call, &c, sizeof(state), out));
+    ((state *)*out)->is_flipped = is_flipped;
+    ((state *)*out)->is_3x3     = is_3x3(&c);
+    return IPU_OK;
 }
 
 /* ---- rows of outputs ---- */
 
 typedef struct job {
-    const ipu__columns       *s;
-    const ipu__columns_loops *loops;
-    int64_t                   bytes;
-    float                    *plane, *flat, *taps;
+    const ipu__columns        *s;
+    const ipu__columns_loops  *loops;
+    int64_t                    bytes;
+    float                     *plane, *flat, *taps;
+    const ipu__conv_3x3_loops *loops_3x3; /* NULL: planes are laid out */
+    ipu__rows_3x3              in_rows;   /* the plane at hand, for those */
+    const float              **rows, *zeros;
 } job;
 
+/* Planes are zeros where x does not reach, and runs of d_y between its rows, from here on. */
 static job make_job(const state *s, float *scratch)
 {
-    room r = get_room(&s->columns);
-    return (job){.s     = &s->columns,
-                 .loops = &IPU__SIMD_PICK(ipu__columns_loops_at),
-                 .bytes = (int64_t)ipu_type_size(s->columns.type),
-                 .plane = scratch,
-                 .flat  = scratch + r.flat,
-                 .taps  = scratch + r.taps};
+    const ipu__conv *c    = &s->base.columns.c;
+    room             r    = get_room(&s->base.columns);
+    const float    **rows = (const float **)(void *)(scratch + r.rows);
+    memset(scratch, 0, (size_t)r.rows * sizeof *scratch);
+    return (job){.s         = &s->base.columns,
+                 .loops     = &IPU__SIMD_PICK(ipu__columns_loops_at),
+                 .bytes     = (int64_t)ipu_type_size(s->base.columns.type),
+                 .plane     = scratch + r.plane,
+                 .flat      = scratch + r.flat,
+                 .taps      = scratch,
+                 .loops_3x3 = s->is_3x3 ? &IPU__SIMD_PICK(ipu__conv_3x3_loops_at) : NULL,
+                 .in_rows   = {rows, c->x[2], c->pad[2], c->y[1], c->y[2]},
+                 .rows      = rows,
+                 .zeros     = scratch + r.zeros};
 }
 
 static int64_t flat_row(const ipu__columns *s, int64_t i)
@@ -127,20 +139,19 @@ static int64_t flat_row(const ipu__columns *s, int64_t i)
 /* All outputs of a plane, to y in its type. */
 static void sum_plane(const job *j, const float *x, float bias, char *y)
 {
-    const ipu__columns *s        = j->s;
-    bool                is_float = s->type == IPU_FLOAT;
-    for (int64_t i = 0; i < s->c.y[0]; i++)
+    const ipu__columns *s  = j->s;
+    float              *to = s->type == IPU_FLOAT ? (float *)y : j->flat;
+    if (j->loops_3x3) j->loops_3x3->sum(&j->in_rows, j->taps, bias, to);
+    for (int64_t i = 0; i < s->c.y[0] && !j->loops_3x3; i++)
         j->loops->sum_taps(x + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->tap, j->taps, s->n_taps, bias,
-                           (is_float ? (float *)y : j->flat) + i * s->c.y[1] * s->c.y[2], s->c.y[1],
-                           s->c.y[2]);
-    if (!is_float) ipu__from_floats(s->type, j->flat, y, s->n_outputs);
+                           to + i * s->c.y[1] * s->c.y[2], s->c.y[1], s->c.y[2]);
+    if (s->type != IPU_FLOAT) ipu__from_floats(s->type, j->flat, y, s->n_outputs);
 }
 
 /* d_y with zeros between its rows. */
 static void uncrop(const job *j, const char *y)
 {
     const ipu__columns *s = j->s;
-    memset(j->flat, 0, (size_t)s->flat * sizeof *j->flat);
     for (int64_t i = 0; i < s->c.y[0] && s->type == IPU_FLOAT; i++)
         j->loops->copy_rows((const float *)y + i * s->c.y[1] * s->c.y[2], s->c.y[2],
                             j->flat + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->c.y[1], s->c.y[2]);
@@ -148,10 +159,27 @@ static void uncrop(const job *j, const char *y)
         ipu__to_floats(s->type, y + i * s->c.y[2] * j->bytes, j->flat + flat_row(s, i), s->c.y[2]);
 }
 
+static void set_rows(const job *j, const char *x)
+{
+    const ipu__conv *c    = &j->s->c;
+    const float     *from = (const float *)x;
+    if (j->s->type != IPU_FLOAT) {
+        ipu__to_floats(j->s->type, x, j->plane, c->x[1] * c->x[2]);
+        from = j->plane;
+    }
+    for (int64_t i = 0, r = -c->pad[1]; i < c->y[1] + 2; i++, r++)
+        j->rows[i] = r >= 0 && r < c->x[1] ? from + r * c->x[2] : j->zeros;
+}
+
+/* The plane that `x` becomes, from here on that of the loops for 3 x 3 if they are used. */
 static const float *get_plane(const job *j, const char *x)
 {
+    if (j->loops_3x3) {
+        set_rows(j, x);
+        return NULL;
+    }
     if (j->s->in_place) return (const float *)x;
-    ipu__columns_stage(j->s, x, 1, j->plane);
+    ipu__columns_fill(j->s, x, j->plane);
     return j->plane;
 }
 
@@ -178,7 +206,7 @@ ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *pr
                 ipu__to_floats(s->type, (const char *)operand[IPU__CONV_BIAS] + channel * j.bytes, &bias, 1);
             get_taps(&j, operand[IPU__CONV_W], channel);
             sum_plane(&j, x, bias, (char *)operand[IPU__CONV_OUT] + (i * m + o) * s->n_outputs * j.bytes);
-            ipu__epilogue_run(&((const state *)prepared)->epilogue, operand, (i * m + o) * s->n_outputs,
+            ipu__epilogue_run(&((const state *)prepared)->base.epilogue, operand, (i * m + o) * s->n_outputs,
                               s->n_outputs, s->n_outputs, 1, (float *)scratch + get_room(s).n);
         }
     }
@@ -243,27 +271,52 @@ static void add_lanes(float *taps, int64_t n_taps)
     }
 }
 
+/* What one image adds to the lanes of all taps of a channel. */
+static void add_dots(const job *j, const float *x, const char *dy, float *taps)
+{
+    const ipu__columns *s = j->s;
+    if (s->c.y[2] < LANES && !j->loops_3x3) {
+        uncrop(j, dy);
+        j->loops->dots(x, 0, s->tap, s->n_taps, j->flat, 1, s->flat, taps);
+        return;
+    }
+    if (s->type != IPU_FLOAT) ipu__to_floats(s->type, dy, j->flat, s->n_outputs);
+    const float *y = s->type == IPU_FLOAT ? (const float *)dy : j->flat;
+    if (j->loops_3x3) j->loops_3x3->dots(&j->in_rows, y, taps);
+    for (int64_t i = 0; i < s->c.y[0] && !j->loops_3x3; i++)
+        j->loops->dots(x + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->tap, s->n_taps,
+                       y + i * s->c.y[1] * s->c.y[2], s->c.y[1], s->c.y[2], taps);
+}
+
+/* Channels [begin, end) of y. Those of an image lie together: memory is read in long runs. */
+static void dot_channels(const job *j, int64_t begin, int64_t end, const char *x, const char *dy, char *out)
+{
+    const ipu__columns *s    = j->s;
+    int64_t             step = LANES * s->n_taps, m = s->c.out, volume = ipu__conv_volume(s->c.x);
+    const float        *plane = NULL;
+    memset(j->taps, 0, (size_t)((end - begin) * step) * sizeof *j->taps);
+    for (int64_t i = 0; i < s->c.n; i++)
+        for (int64_t o = begin; o < end; o++) {
+            int64_t channel = i * s->c.groups * m + o;
+            if (o == begin || o % m == 0) plane = get_plane(j, x + channel / m * volume * j->bytes);
+            add_dots(j, plane, dy + channel * s->n_outputs * j->bytes, j->taps + (o - begin) * step);
+        }
+    for (int64_t o = begin; o < end; o++) {
+        float *taps = j->taps + (o - begin) * step;
+        add_lanes(taps, s->n_taps);
+        ipu__from_floats(s->type, taps, out + o * s->n_taps * j->bytes, s->n_taps);
+    }
+}
+
 ipu_status ipu__conv_depthwise_weight_grad_run(const ipu_kernel_call *call, void *prepared,
                                                void *const *operand, void *scratch, int part, int n_parts)
 {
     (void)call;
-    job                 j = make_job(prepared, scratch);
-    const ipu__columns *s = j.s;
-    int64_t             m = s->c.out, volume = ipu__conv_volume(s->c.x), channels = s->c.groups * m;
-    ipu_interval        range = ipu__op_part(channels, 1, part, n_parts);
-    for (int64_t o = range.begin; o < range.end; o++) {
-        memset(j.taps, 0, (size_t)(LANES * s->n_taps) * sizeof *j.taps);
-        for (int64_t i = 0; i < s->c.n; i++) {
-            int64_t      plane = i * s->c.groups + o / m;
-            const float *x     = get_plane(&j, (const char *)operand[IPU__CONV_WEIGHT_GRAD_X]
-                                                   + plane * volume * j.bytes);
-            uncrop(&j, (const char *)operand[IPU__CONV_WEIGHT_GRAD_DY]
-                           + (i * channels + o) * s->n_outputs * j.bytes);
-            j.loops->dots(x, s->tap, s->n_taps, j.flat, s->flat, j.taps);
-        }
-        add_lanes(j.taps, s->n_taps);
-        ipu__from_floats(s->type, j.taps,
-                         (char *)operand[IPU__CONV_WEIGHT_GRAD_OUT] + o * s->n_taps * j.bytes, s->n_taps);
-    }
+    job          j     = make_job(prepared, scratch);
+    ipu_interval range = ipu__op_part(j.s->c.groups * j.s->c.out, 1, part, n_parts);
+    for (int64_t o = range.begin; o < range.end; o += CHANNELS)
+        dot_channels(&j, o, o + CHANNELS < range.end ? o + CHANNELS : range.end,
+                     operand[IPU__CONV_WEIGHT_GRAD_X], operand[IPU__CONV_WEIGHT_GRAD_DY],
+                     operand[IPU__CONV_WEIGHT_GRAD_OUT]);
     return IPU_OK;
 }

@@ -7,7 +7,6 @@
 bool       ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 size_t     ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void       ipu__conv_depthwise_release(void *prepared);
 ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                            void *scratch, int part, int n_parts);
 ipu_status ipu__conv_depthwise_input_grad_run(const ipu_kernel_call *call, void *prepared,

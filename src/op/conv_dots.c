@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/cpu.h"
 #include "op/conv_columns.h"
 #include "op/xsmm.h"
@@ -87,8 +86,8 @@ static void add_block_256(const block *b, float *sums)
 /* ---- at load ---- */
 
 typedef struct state {
-    ipu__columns columns;
-    bool         has_512;
+    ipu__conv_state base;
+    bool            has_512;
     int64_t n_rows, across, n_blocks; /* (channel, tap) pairs of a group; blocks of them; with those of y */
     int64_t at[];                     /* where a pair of output 0 lies in the planes */
 } state;
@@ -157,30 +156,16 @@ ipu_status ipu__conv_dots_prepare(const ipu_kernel_call *call, int n_parts, void
     (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
     int64_t   n = c.in * ipu__conv_volume(c.k);
-    state    *s = ipu__alloc_zeroed(sizeof *s + (size_t)n * sizeof *s->at);
-    *out        = NULL;
-    if (!s) return ipu__fail_memory();
-    ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[X].type);
-    if (status != IPU_OK) {
-        ipu__free(s);
-        return status;
-    }
-    s->has_512  = (ipu__cpu_features() & FEATURES_512) == FEATURES_512;
-    s->n_rows   = n;
-    s->across   = ipu__op_ceil_div(n, TAPS);
-    s->n_blocks = count_blocks(&s->columns);
-    for (int64_t i = 0; i < n; i++)
-        s->at[i] = i / s->columns.n_taps * s->columns.plane + s->columns.tap[i % s->columns.n_taps];
-    *out = s;
+    state    *s;
+    IPU_TRY(ipu__conv_prepare(call, &c, sizeof *s + (size_t)n * sizeof *s->at, out));
+    s                     = *out;
+    const ipu__columns *v = &s->base.columns;
+    s->has_512            = (ipu__cpu_features() & FEATURES_512) == FEATURES_512;
+    s->n_rows             = n;
+    s->across             = ipu__op_ceil_div(n, TAPS);
+    s->n_blocks           = count_blocks(v);
+    for (int64_t i = 0; i < n; i++) s->at[i] = i / v->n_taps * v->plane + v->tap[i % v->n_taps];
     return IPU_OK;
-}
-
-void ipu__conv_dots_release(void *prepared)
-{
-    state *s = prepared;
-    if (!s) return;
-    ipu__columns_fini(&s->columns);
-    ipu__free(s);
 }
 
 /* ---- running ---- */
@@ -192,7 +177,7 @@ static void add_block(const state *s, block *b, const float *planes, const float
                       int64_t row, float *sums)
 {
     for (int o = 0; o < OUTS; o++)
-        b->dy[o] = dy + least(out + o, s->columns.c.out - 1) * s->columns.n_outputs;
+        b->dy[o] = dy + least(out + o, s->base.columns.c.out - 1) * s->base.columns.n_outputs;
     for (int t = 0; t < TAPS; t++) b->x[t] = planes + s->at[least(row + t, s->n_rows - 1)];
     (s->has_512 ? add_block_512 : add_block_256)(b, sums);
 }
@@ -201,7 +186,7 @@ static void add_block(const state *s, block *b, const float *planes, const float
 static void add_rows(const state *s, const float *planes, const float *dy, ipu_interval blocks, int64_t n,
                      float *sums)
 {
-    const ipu__columns *v = &s->columns;
+    const ipu__columns *v = &s->base.columns;
     block   b   = {.dy_step = v->c.y[2], .x_step = v->pitch[2], .n_rows = n, .n_columns = v->c.y[2]};
     int64_t out = blocks.begin / s->across * OUTS, row = blocks.begin % s->across * TAPS;
     for (int64_t i = blocks.begin; i < blocks.end; i++, sums += OUTS * TAPS * LANES) {
@@ -215,7 +200,7 @@ static void add_rows(const state *s, const float *planes, const float *dy, ipu_i
 
 static void add_image(const state *s, const float *planes, const float *dy, ipu_interval blocks, float *sums)
 {
-    const ipu__columns *v    = &s->columns;
+    const ipu__columns *v    = &s->base.columns;
     int64_t             rows = CACHED / OUTS / v->c.y[2] + 1;
     for (int64_t y0 = 0; y0 < v->c.y[0]; y0++)
         for (int64_t y1 = 0; y1 < v->c.y[1]; y1 += rows)
@@ -226,7 +211,7 @@ static void add_image(const state *s, const float *planes, const float *dy, ipu_
 /* Lanes in pairs, to d_w of the group. */
 static void store(const state *s, ipu_interval blocks, float *sums, char *out)
 {
-    const ipu__columns *v     = &s->columns;
+    const ipu__columns *v     = &s->base.columns;
     int64_t             bytes = (int64_t)ipu_type_size(v->type);
     for (int64_t i = blocks.begin; i < blocks.end; i++)
         for (int p = 0; p < OUTS * TAPS; p++, sums += LANES) {
@@ -242,7 +227,7 @@ ipu_status ipu__conv_dots_run(const ipu_kernel_call *call, void *prepared, void 
                               void *scratch, int part, int n_parts)
 {
     const state        *s      = prepared;
-    const ipu__columns *v      = &s->columns;
+    const ipu__columns *v      = &s->base.columns;
     const ipu__conv    *c      = &v->c;
     ipu_interval        blocks = ipu__op_part(s->n_blocks, 1, part, n_parts);
     room                r      = get_room(v, s->n_blocks);

@@ -7,7 +7,6 @@
 bool       ipu__conv_dots_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 size_t     ipu__conv_dots_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__conv_dots_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void       ipu__conv_dots_release(void *prepared);
 ipu_status ipu__conv_dots_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts);
 

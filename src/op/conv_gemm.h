@@ -5,11 +5,26 @@
 #include "op/conv_columns.h"
 #include "op/xsmm.h"
 
-/* Images [image.begin, image.end), in each of them rows [row.begin, row.end) of whatever the kernel splits
- * when there are fewer images than parts. */
 typedef struct ipu__conv_part {
-    ipu_interval image, row;
+    ipu_interval     image, row, channel; /* of what is shared out; rows are what the kernel says */
+    ipu__xsmm_blocks blocks;
+    ipu__xsmm_blocks last;      /* the same for the fewer images that may be left; of size 0 if none are */
+    int64_t          at_once;   /* images whose outputs are columns of one matrix; 0: nothing to do */
+    bool             is_direct; /* as the kernel says */
 } ipu__conv_part;
+
+typedef struct ipu__conv_gemm {
+    ipu__conv_state base;
+    ipu__conv_part  parts[];
+} ipu__conv_gemm;
+
+/* What a kernel decides at load. */
+typedef struct ipu__conv_way {
+    void (*describe)(const ipu__columns *columns, int index, int n_parts, ipu__conv_part *out);
+    int64_t (*count_floats)(const ipu__columns *columns, const ipu__conv_part *part); /* of scratch */
+    ipu_status (*make_blocks)(const ipu_kernel_call *call, const ipu__columns *columns,
+                              const ipu__conv_part *part, ipu__xsmm_blocks *blocks);
+} ipu__conv_way;
 
 /* Sizes of blocks are chosen as for matmul (matmul_xsmm.c). */
 enum { IPU__CONV_BLOCK = 256 };
@@ -24,24 +39,18 @@ static inline int64_t ipu__conv_images_at_once(const ipu__conv *c, int64_t n_ima
     return outputs >= 96 ? 1 : ipu__conv_least(n_images, (IPU__CONV_BLOCK + outputs - 1) / outputs);
 }
 
-/* For all three ops: the type, features, and nothing empty. */
+/* For all three ops. Fits: the type, features, and nothing empty. */
 bool ipu__conv_gemm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 
-size_t     ipu__conv_forward_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__conv_forward_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void       ipu__conv_forward_release(void *prepared);
+size_t     ipu__conv_gemm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status ipu__conv_gemm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+
+extern const ipu__conv_way ipu__conv_forward_way, ipu__conv_input_grad_way, ipu__conv_weight_grad_way;
+
 ipu_status ipu__conv_forward_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                  void *scratch, int index, int n_parts);
-
-size_t     ipu__conv_input_grad_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__conv_input_grad_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void       ipu__conv_input_grad_release(void *prepared);
 ipu_status ipu__conv_input_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                     void *scratch, int index, int n_parts);
-
-size_t     ipu__conv_weight_grad_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__conv_weight_grad_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void       ipu__conv_weight_grad_release(void *prepared);
 ipu_status ipu__conv_weight_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int index, int n_parts);
 

@@ -1,41 +1,27 @@
 /* conv_input_grad by products: columns = w^T x d_y, which are then added up where they came from. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "op/conv_gemm.h"
 
 enum { DY = IPU__CONV_INPUT_GRAD_DY, W = IPU__CONV_INPUT_GRAD_W, OUT = IPU__CONV_INPUT_GRAD_OUT };
 
-typedef struct part {
-    ipu__conv_part   range;  /* rows are channels of x, of each group */
-    ipu__xsmm_blocks blocks; /* m: channels and taps, k: channels of y, n: columns of the images at once */
-    ipu__xsmm_blocks last;   /* the same for the fewer images that may be left; n is 0 if none are */
-    int64_t          at_once;
-    bool             is_direct; /* products are elements of x */
-    bool             in_place;  /* x is what columns are added to */
-} part;
-
-typedef struct state {
-    ipu__columns columns;
-    part         parts[];
-} state;
-
 /* ---- at load ---- */
 
-static void describe(const ipu__columns *s, int index, int n_parts, part *out)
+/* m: channels of x and taps, k: channels of y, n: columns of the images at once. Direct: products are
+ * elements of planes. */
+static void describe(const ipu__columns *s, int index, int n_parts, ipu__conv_part *out)
 {
     const ipu__conv *c = &s->c;
-    *out               = (part){.range = {{0, c->n}, {0, c->in}}};
+    *out               = (ipu__conv_part){.image = {0, c->n}, .channel = {0, c->in}};
     if (c->n % n_parts == 0 || c->n >= 4 * n_parts)
-        out->range.image = ipu__op_part(c->n, 1, index, n_parts);
+        out->image = ipu__op_part(c->n, 1, index, n_parts);
     else
-        out->range.row = ipu__op_part(c->in, 1, index, n_parts);
-    int64_t images   = out->range.image.end - out->range.image.begin;
-    int64_t channels = out->range.row.end - out->range.row.begin;
+        out->channel = ipu__op_part(c->in, 1, index, n_parts);
+    int64_t images   = out->image.end - out->image.begin;
+    int64_t channels = out->channel.end - out->channel.begin;
     if (images == 0 || channels == 0) return;
     out->at_once           = ipu__conv_images_at_once(c, images);
     out->is_direct         = s->is_product && out->at_once == 1;
-    out->in_place          = s->in_place;
     ipu__xsmm_blocks sizes = {.m = channels * s->n_taps, .k = c->out, .n = s->n_outputs * out->at_once};
     sizes.mb               = ipu__xsmm_block(sizes.m, IPU__CONV_BLOCK, 6);
     sizes.kb               = ipu__xsmm_block(sizes.k, IPU__CONV_BLOCK, 8);
@@ -51,77 +37,38 @@ typedef struct room {
     int64_t panel, weights, sums, n; /* planes come first */
 } room;
 
-static room get_room(const ipu__columns *s, const part *p)
+static room get_room(const ipu__columns *s, const ipu__conv_part *p)
 {
-    room                    r = {0};
-    const ipu__xsmm_blocks *x = &p->blocks;
-    if (p->at_once == 0) return r;
-    int64_t channels = p->range.row.end - p->range.row.begin;
-    r.panel          = p->in_place ? 0 : ipu__conv_line_up(p->at_once * channels * s->plane);
-    r.weights        = r.panel + ipu__conv_line_up(x->k * x->nb);
-    r.sums           = r.weights + (s->type == IPU_FLOAT ? 0 : ipu__conv_line_up(x->mb * x->kb));
-    r.n              = r.sums + (p->is_direct ? 0 : ipu__conv_line_up(x->mb * x->nb));
+    room                    r        = {0};
+    const ipu__xsmm_blocks *x        = &p->blocks;
+    int64_t                 channels = p->channel.end - p->channel.begin;
+    r.panel                          = s->in_place ? 0 : ipu__conv_line_up(p->at_once * channels * s->plane);
+    r.weights                        = r.panel + ipu__conv_line_up(x->k * x->nb);
+    r.sums = r.weights + (s->type == IPU_FLOAT ? 0 : ipu__conv_line_up(x->mb * x->kb));
+    r.n    = r.sums + (p->is_direct ? 0 : ipu__conv_line_up(x->mb * x->nb));
     return r;
 }
 
-size_t ipu__conv_input_grad_scratch_bytes(const ipu_kernel_call *call, int n_parts)
-{
-    ipu__conv    c = ipu__conv_get(call);
-    ipu__columns s;
-    int64_t      most = 0;
-    if (ipu__columns_init(&s, &c, call->operand[OUT].type) != IPU_OK) return SIZE_MAX;
-    for (int i = 0; i < n_parts; i++) {
-        part p;
-        describe(&s, i, n_parts, &p);
-        room r = get_room(&s, &p);
-        if (r.n > most) most = r.n;
-    }
-    ipu__columns_fini(&s);
-    return (size_t)most * sizeof(float);
-}
+static int64_t count_floats(const ipu__columns *s, const ipu__conv_part *p) { return get_room(s, p).n; }
 
 /* w lies transposed, as kernels can take it; converted blocks of it too. */
-static ipu_status make_blocks(const state *s, const part *p, ipu__xsmm_blocks *x)
+static ipu_status make_blocks(const ipu_kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
+                              ipu__xsmm_blocks *x)
 {
-    int64_t lda = s->columns.type == IPU_FLOAT ? s->columns.c.in * s->columns.n_taps : x->mb;
-    return ipu__xsmm_blocks_make(x, lda, p->blocks.nb, p->is_direct ? s->columns.n_outputs : p->blocks.nb,
-                                 true, false);
+    (void)call;
+    int64_t lda = s->type == IPU_FLOAT ? s->c.in * s->n_taps : x->mb;
+    return ipu__xsmm_blocks_make(x, lda, p->blocks.nb, p->is_direct ? s->n_outputs : p->blocks.nb, true,
+                                 false);
 }
 
-ipu_status ipu__conv_input_grad_prepare(const ipu_kernel_call *call, int n_parts, void **out)
-{
-    ipu__conv c = ipu__conv_get(call);
-    state    *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
-    *out        = NULL;
-    if (!s) return ipu__fail_memory();
-    ipu_status status = ipu__columns_init(&s->columns, &c, call->operand[OUT].type);
-    for (int i = 0; i < n_parts && status == IPU_OK; i++) {
-        part *p = &s->parts[i];
-        describe(&s->columns, i, n_parts, p);
-        if (p->at_once > 0) status = make_blocks(s, p, &p->blocks);
-        if (p->last.n > 0 && status == IPU_OK) status = make_blocks(s, p, &p->last);
-    }
-    if (status == IPU_OK)
-        *out = s;
-    else
-        ipu__conv_input_grad_release(s);
-    return status;
-}
-
-void ipu__conv_input_grad_release(void *prepared)
-{
-    state *s = prepared;
-    if (!s) return;
-    ipu__columns_fini(&s->columns);
-    ipu__free(s);
-}
+const ipu__conv_way ipu__conv_input_grad_way = {describe, count_floats, make_blocks};
 
 /* ---- running ---- */
 
 /* One group of the images at once. */
 typedef struct job {
-    const state            *s;
-    const part             *p;
+    const ipu__conv_gemm   *s;
+    const ipu__conv_part   *p;
     const ipu__xsmm_blocks *x;
     const char             *w, *dy;
     float                  *planes;
@@ -129,12 +76,12 @@ typedef struct job {
     float                  *panel, *weights, *sums;
 } job;
 
-/* Rows of a block begin at channel range.row.begin. */
+/* Rows of a block begin at channel.begin. */
 static const float *get_weights(const job *j, int64_t row, int64_t rows, int64_t k, int64_t depth)
 {
-    const ipu__columns *s    = &j->s->columns;
+    const ipu__columns *s    = &j->s->base.columns;
     int64_t             all  = s->c.in * s->n_taps;
-    const char         *from = j->w + (k * all + j->p->range.row.begin * s->n_taps + row) * j->bytes;
+    const char         *from = j->w + (k * all + j->p->channel.begin * s->n_taps + row) * j->bytes;
     if (s->type == IPU_FLOAT) return (const float *)from;
     for (int64_t i = 0; i < depth; i++)
         ipu__to_floats(s->type, from + i * all * j->bytes, j->weights + i * j->x->mb, rows);
@@ -143,7 +90,7 @@ static const float *get_weights(const job *j, int64_t row, int64_t rows, int64_t
 
 static void multiply(const job *j, int64_t column, int64_t n)
 {
-    const ipu__columns     *s  = &j->s->columns;
+    const ipu__columns     *s  = &j->s->base.columns;
     const ipu__xsmm_blocks *x  = j->x;
     int64_t                 ld = j->p->blocks.nb;
     ipu__outputs_gather(s->type, j->dy, s->n_outputs, s->c.groups * s->c.out * s->n_outputs, s->n_outputs,
@@ -163,44 +110,44 @@ static void multiply(const job *j, int64_t column, int64_t n)
 /* `dx` is where the part's first channel of the first image lies. */
 static void run_images(job *j, char *dx, int64_t n_images, float *planes)
 {
-    const ipu__columns *s        = &j->s->columns;
+    const ipu__columns *s        = &j->s->base.columns;
     int64_t             step     = s->c.groups * s->c.in * ipu__conv_volume(s->c.x);
-    int64_t             channels = j->p->range.row.end - j->p->range.row.begin;
+    int64_t             channels = j->p->channel.end - j->p->channel.begin;
     j->x                         = n_images == j->p->at_once ? &j->p->blocks : &j->p->last;
-    j->planes                    = j->p->in_place ? (float *)dx : planes;
-    j->image_step                = j->p->in_place ? step : channels * s->plane;
+    j->planes                    = s->in_place ? (float *)dx : planes;
+    j->image_step                = s->in_place ? step : channels * s->plane;
     for (int64_t i = 0; i < n_images && !j->p->is_direct; i++)
         memset(j->planes + i * j->image_step, 0, (size_t)(channels * s->plane) * sizeof(float));
     for (int64_t c = 0; c < j->x->n; c += j->x->nb) multiply(j, c, ipu__conv_least(j->x->n - c, j->x->nb));
-    for (int64_t i = 0; i < n_images && !j->p->in_place; i++)
+    for (int64_t i = 0; i < n_images && !s->in_place; i++)
         ipu__columns_unstage(s, planes + i * j->image_step, channels, dx + i * step * j->bytes);
 }
 
 ipu_status ipu__conv_input_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                     void *scratch, int index, int n_parts)
 {
-    const state     *s = prepared;
-    const ipu__conv *c = &s->columns.c;
-    const part      *p = &s->parts[index];
+    const ipu__conv_gemm *s = prepared;
+    const ipu__conv      *c = &s->base.columns.c;
+    const ipu__conv_part *p = &s->parts[index];
     (void)call, (void)n_parts;
     if (p->at_once == 0) return IPU_OK;
-    room    r      = get_room(&s->columns, p);
+    room    r      = get_room(&s->base.columns, p);
     float  *floats = scratch;
     job     j      = {.s       = s,
                       .p       = p,
-                      .bytes   = (int64_t)ipu_type_size(s->columns.type),
+                      .bytes   = (int64_t)ipu_type_size(s->base.columns.type),
                       .panel   = floats + r.panel,
                       .weights = floats + r.weights,
                       .sums    = floats + r.sums};
-    int64_t volume = ipu__conv_volume(c->x), y_step = c->out * s->columns.n_outputs;
-    int64_t w_step = c->out * c->in * s->columns.n_taps;
-    for (int64_t i = p->range.image.begin; i < p->range.image.end; i += p->at_once)
+    int64_t volume = ipu__conv_volume(c->x), y_step = c->out * s->base.columns.n_outputs;
+    int64_t w_step = c->out * c->in * s->base.columns.n_taps;
+    for (int64_t i = p->image.begin; i < p->image.end; i += p->at_once)
         for (int64_t g = 0; g < c->groups; g++) {
-            int64_t channel = (i * c->groups + g) * c->in + p->range.row.begin;
+            int64_t channel = (i * c->groups + g) * c->in + p->channel.begin;
             j.w             = (const char *)operand[W] + g * w_step * j.bytes;
             j.dy            = (const char *)operand[DY] + (i * c->groups + g) * y_step * j.bytes;
             run_images(&j, (char *)operand[OUT] + channel * volume * j.bytes,
-                       ipu__conv_least(p->range.image.end - i, p->at_once), floats);
+                       ipu__conv_least(p->image.end - i, p->at_once), floats);
         }
     return IPU_OK;
 }

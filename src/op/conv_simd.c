@@ -4,6 +4,15 @@
 #include "base/simd.h"
 #include "op/conv_columns.h"
 
+/* Floats of a register. */
+#if defined(__AVX512F__)
+enum { WIDTH = 16 };
+#elif defined(__AVX__)
+enum { WIDTH = 8 };
+#else
+enum { WIDTH = 4 };
+#endif
+
 /* Rows are short and their lengths odd: a last vector overlaps the one before. */
 static inline void copy(const float *from, float *to, int64_t n)
 {
@@ -68,67 +77,66 @@ static void copy_rows(const float *from, int64_t from_ld, float *to, int64_t to_
     for (int64_t i = 0; i < n_rows; i++) copy(from + i * from_ld, to + i * to_ld, n_columns);
 }
 
-/* 16 floats anywhere, in as many registers as that takes. */
-typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
+/* Floats anywhere in memory, in as many registers as that takes. */
+typedef float lanes16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float lanes8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float lanes4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Not functions: those could not pass such values the same way at every level. */
-#define LOAD(from) (*(const lanes *)(from))
-#define STORE(to) (*(lanes *)(to))
+#define LOAD(vector, from) (*(const vector *)(from))
+#define STORE(vector, to) (*(vector *)(to))
 
-typedef float few_lanes __attribute__((vector_size(16), aligned(4), may_alias));
+/* Where a vector begins that holds column `i` of `n`: the last one overlaps the one before. */
+static inline int64_t place(int64_t i, int64_t width, int64_t n) { return i + width <= n ? i : n - width; }
 
-/* All of a row in vectors of one kind; the last overlaps the one before. */
-#define SUM_ROW(vector, width)                                                                 \
-    for (int64_t i = 0; i < n_columns; i += (width)) {                                         \
-        int64_t at  = i + (width) <= n_columns ? i : n_columns - (width);                      \
-        vector  sum = (vector){0} + bias;                                                      \
-        for (int64_t t = 0; t < n_taps; t++) sum += w[t] * *(const vector *)(x + tap[t] + at); \
-        *(vector *)(y + at) = sum;                                                             \
+/* Four rows at a time, whose sums do not wait for one another, and one at a time. */
+#define SUM_TAPS(width)                                                                                  \
+    static void sum_taps_##width(const float *restrict x, int64_t pitch, const int64_t *tap,             \
+                                 const float *restrict w, int64_t n_taps, float bias, float *restrict y, \
+                                 int64_t n_rows, int64_t n_columns)                                      \
+    {                                                                                                    \
+        int64_t r = 0;                                                                                   \
+        for (; r + 4 <= n_rows; r += 4)                                                                  \
+            for (int64_t i = 0; i < n_columns; i += (width)) {                                           \
+                int64_t      at   = place(i, width, n_columns);                                          \
+                const float *from = x + r * pitch + at;                                                  \
+                float       *to   = y + r * n_columns + at;                                              \
+                lanes##width sum[4];                                                                     \
+                for (int o = 0; o < 4; o++) sum[o] = (lanes##width){0} + bias;                           \
+                for (int64_t t = 0; t < n_taps; t++)                                                     \
+                    for (int o = 0; o < 4; o++)                                                          \
+                        sum[o] += w[t] * LOAD(lanes##width, from + o * pitch + tap[t]);                  \
+                for (int o = 0; o < 4; o++) STORE(lanes##width, to + o * n_columns) = sum[o];            \
+            }                                                                                            \
+        for (; r < n_rows; r++)                                                                          \
+            for (int64_t i = 0; i < n_columns; i += (width)) {                                           \
+                int64_t      at  = place(i, width, n_columns);                                           \
+                lanes##width sum = (lanes##width){0} + bias;                                             \
+                for (int64_t t = 0; t < n_taps; t++)                                                     \
+                    sum += w[t] * LOAD(lanes##width, x + r * pitch + at + tap[t]);                       \
+                STORE(lanes##width, y + r * n_columns + at) = sum;                                       \
+            }                                                                                            \
     }
-
-/* Four rows at a time: their sums do not wait for one another, and a weight is loaded once for all. */
-static int64_t sum_rows(const float *restrict x, int64_t pitch, const int64_t *tap, const float *w,
-                        int64_t n_taps, float bias, float *restrict y, int64_t n_rows, int64_t n_columns)
-{
-    int64_t r = 0;
-    for (; r + 4 <= n_rows; r += 4, x += 4 * pitch, y += 4 * n_columns)
-        for (int64_t i = 0; i < n_columns; i += 16) {
-            int64_t at = i + 16 <= n_columns ? i : n_columns - 16;
-            lanes   a = (lanes){0} + bias, b = a, c = a, d = a;
-            for (int64_t t = 0; t < n_taps; t++) {
-                const float *from   = x + tap[t] + at;
-                lanes        factor = (lanes){0} + w[t];
-                a += factor * LOAD(from);
-                b += factor * LOAD(from + pitch);
-                c += factor * LOAD(from + 2 * pitch);
-                d += factor * LOAD(from + 3 * pitch);
-            }
-            STORE(y + at)                 = a;
-            STORE(y + n_columns + at)     = b;
-            STORE(y + 2 * n_columns + at) = c;
-            STORE(y + 3 * n_columns + at) = d;
-        }
-    return r;
-}
+SUM_TAPS(16)
+SUM_TAPS(8)
+SUM_TAPS(4)
 
 static void sum_taps(const float *restrict x, int64_t pitch, const int64_t *tap, const float *w,
                      int64_t n_taps, float bias, float *restrict y, int64_t n_rows, int64_t n_columns)
 {
-    int64_t done = n_columns >= 16 ? sum_rows(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns) : 0;
-    x += done * pitch;
-    y += done * n_columns;
-    for (int64_t r = done; r < n_rows; r++, x += pitch, y += n_columns) {
-        if (n_columns >= 16) {
-            SUM_ROW(lanes, 16)
-        } else if (n_columns >= 4) {
-            SUM_ROW(few_lanes, 4)
-        } else {
+    if (n_columns >= 16 && WIDTH >= 16)
+        sum_taps_16(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns);
+    else if (n_columns >= 8 && WIDTH >= 8)
+        sum_taps_8(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns);
+    else if (n_columns >= 4)
+        sum_taps_4(x, pitch, tap, w, n_taps, bias, y, n_rows, n_columns);
+    else
+        for (int64_t r = 0; r < n_rows; r++)
             for (int64_t i = 0; i < n_columns; i++) {
-                y[i] = bias;
-                for (int64_t t = 0; t < n_taps; t++) y[i] += w[t] * x[tap[t] + i];
+                float sum = bias;
+                for (int64_t t = 0; t < n_taps; t++) sum += w[t] * x[r * pitch + tap[t] + i];
+                y[r * n_columns + i] = sum;
             }
-        }
-    }
 }
 
 static void spread_taps(float *restrict x, const int64_t *tap, const float *w, int64_t n_taps,
@@ -137,37 +145,75 @@ static void spread_taps(float *restrict x, const int64_t *tap, const float *w, i
     for (int64_t t = 0; t < n_taps; t++) {
         float  *to = x + tap[t], factor = w[t];
         int64_t i = 0;
-        for (; i + 16 <= n; i += 16) STORE(to + i) = LOAD(to + i) + factor * LOAD(y + i);
+        for (; i + 16 <= n; i += 16)
+            STORE(lanes16, to + i) = LOAD(lanes16, to + i) + factor * LOAD(lanes16, y + i);
         for (; i < n; i++) to[i] += factor * y[i];
     }
 }
 
-/* N taps at once: what they are multiplied with is loaded once for all. */
-#define DOTS(N)                                                                                          \
-    static void dots##N(const float *restrict x, const int64_t *tap, const float *restrict y, int64_t n, \
-                        float *restrict lane)                                                            \
-    {                                                                                                    \
-        lanes   s[N];                                                                                    \
-        int64_t i = 0;                                                                                   \
-        for (int t = 0; t < (N); t++) s[t] = LOAD(lane + 16 * t);                                        \
-        for (; i + 16 <= n; i += 16) {                                                                   \
-            lanes v = LOAD(y + i);                                                                       \
-            for (int t = 0; t < (N); t++) s[t] += LOAD(x + tap[t] + i) * v;                              \
-        }                                                                                                \
-        for (int t = 0; t < (N); t++) STORE(lane + 16 * t) = s[t];                                       \
-        for (int l = 0; i < n; i++, l++)                                                                 \
-            for (int t = 0; t < (N); t++) lane[16 * t + l] += x[tap[t] + i] * y[i];                      \
+/* ---- dot products: in 16 lanes at every level, so many registers' worth at a time ---- */
+
+enum { LANES = 16 };
+
+typedef float   vector __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef int32_t mask __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+/* From element LANES - n on: zeros for n lanes that the vector before has seen to. */
+static const int32_t masks[2 * LANES] = {0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
+                                         -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+#define TAKE(from, keep) ((keep) ? (vector)(LOAD(mask, from) & LOAD(mask, keep)) : LOAD(vector, from))
+
+/* A block of columns of all rows, N taps: y is loaded once for all. `keep`: a mask of columns; NULL: all. */
+#define DOTS(N)                                                                                            \
+    static inline __attribute__((always_inline)) void dots##N(const float *restrict x, int64_t pitch,      \
+                                                              const int64_t *tap, const float *restrict y, \
+                                                              int64_t step, int64_t n_rows,                \
+                                                              const int32_t *keep, float *restrict lane)   \
+    {                                                                                                      \
+        vector s[N];                                                                                       \
+        for (int t = 0; t < (N); t++) s[t] = LOAD(vector, lane + LANES * t);                               \
+        for (int64_t r = 0; r < n_rows; r++, x += pitch, y += step) {                                      \
+            vector v = TAKE(y, keep);                                                                      \
+            for (int t = 0; t < (N); t++) s[t] += TAKE(x + tap[t], keep) * v;                              \
+        }                                                                                                  \
+        for (int t = 0; t < (N); t++) STORE(vector, lane + LANES * t) = s[t];                              \
     }
 DOTS(9)
 DOTS(3)
 DOTS(1)
 
-static void dots(const float *x, const int64_t *tap, int64_t n_taps, const float *y, int64_t n, float *lane)
+/* All columns. */
+#define DOTS_OF_ROWS(name)                                                                     \
+    static void name##_rows(const float *x, int64_t pitch, const int64_t *tap, const float *y, \
+                            int64_t n_rows, int64_t n_columns, float *lane)                    \
+    {                                                                                          \
+        int64_t whole = n_columns / LANES * LANES, last = n_columns - LANES;                   \
+        for (int h = 0; h < LANES; h += WIDTH) {                                               \
+            for (int64_t i = h; i < whole; i += LANES)                                         \
+                name(x + i, pitch, tap, y + i, n_columns, n_rows, NULL, lane + h);             \
+            if (whole < n_columns)                                                             \
+                name(x + last + h, pitch, tap, y + last + h, n_columns, n_rows,                \
+                     masks + LANES - (whole - last) + h, lane + h);                            \
+        }                                                                                      \
+    }
+DOTS_OF_ROWS(dots9)
+DOTS_OF_ROWS(dots3)
+DOTS_OF_ROWS(dots1)
+
+static void dots(const float *x, int64_t pitch, const int64_t *tap, int64_t n_taps, const float *y,
+                 int64_t n_rows, int64_t n_columns, float *lane)
 {
     int64_t t = 0;
-    for (; t + 9 <= n_taps; t += 9) dots9(x, tap + t, y, n, lane + 16 * t);
-    for (; t + 3 <= n_taps; t += 3) dots3(x, tap + t, y, n, lane + 16 * t);
-    for (; t < n_taps; t++) dots1(x, tap + t, y, n, lane + 16 * t);
+    if (n_columns < LANES) {
+        for (; t < n_taps; t++)
+            for (int64_t i = 0; i < n_rows * n_columns; i++)
+                lane[LANES * t + i % n_columns] += x[tap[t] + i / n_columns * pitch + i % n_columns] * y[i];
+        return;
+    }
+    for (; t + 9 <= n_taps; t += 9) dots9_rows(x, pitch, tap + t, y, n_rows, n_columns, lane + LANES * t);
+    for (; t + 3 <= n_taps; t += 3) dots3_rows(x, pitch, tap + t, y, n_rows, n_columns, lane + LANES * t);
+    for (; t < n_taps; t++) dots1_rows(x, pitch, tap + t, y, n_rows, n_columns, lane + LANES * t);
 }
 
 const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows,

@@ -210,6 +210,8 @@ static const ipu_op_attribute hardtanh_parameters[]  = {PARAMETER("min", -1, "le
                                                         PARAMETER("max", 1, "largest value")};
 static const ipu_op_attribute threshold_parameters[] = {PARAMETER("threshold", 0, "what x must be above"),
                                                         PARAMETER("value", 0, "of the others")};
+static const ipu_op_attribute shrink_parameters[]    = {PARAMETER("lambda", 0.5, "what |x| must be above"),
+                                                        PARAMETER("bias", 0, "by how much those get nearer")};
 
 #define PARAMETERS_0(name) NULL
 #define PARAMETERS_1(name) name##_parameters
@@ -326,6 +328,28 @@ RECORD(cast, 1, unary, false, "x in another type", cast_attributes, 1, "float[3,
 ipu_value ipu_where(ipu_builder *b, ipu_value condition, ipu_value x, ipu_value y)
 {
     return ipu__emit1(b, "where", NULL, 0, IPU__IN(condition, x, y));
+}
+
+/* ---- made of others, which become one chain ---- */
+
+ipu_value ipu_selu_with(ipu_builder *b, ipu_value x, double alpha, double gamma)
+{
+    return ipu_mul(b, ipu_elu(b, x, alpha), ipu_scalar_like(b, x, gamma));
+}
+
+ipu_value ipu_hardsigmoid_with(ipu_builder *b, ipu_value x, double alpha, double beta)
+{
+    ipu_value line = ipu_add(b, ipu_mul(b, x, ipu_scalar_like(b, x, alpha)), ipu_scalar_like(b, x, beta));
+    return ipu_hardtanh(b, line, 0, 1);
+}
+
+/* By way of double where the base is an integer and the power is not. */
+ipu_value ipu_pow_mixed(ipu_builder *b, ipu_value x, ipu_value y)
+{
+    ipu_type base = ipu_value_type(x), power = ipu_value_type(y);
+    if (base == power) return ipu_pow(b, x, y);
+    if (ipu__op_is_floating(base) || ipu__op_is_integer(power)) return ipu_pow(b, x, ipu_cast(b, y, base));
+    return ipu_cast(b, ipu_pow(b, ipu_cast(b, x, IPU_DOUBLE), ipu_cast(b, y, IPU_DOUBLE)), base);
 }
 
 ipu_value ipu_cast(ipu_builder *b, ipu_value x, ipu_type type)

@@ -82,11 +82,9 @@ static ipu_status get_set(const ipu_kernel_call *call, bool *is_set)
     *is_set          = strcmp(how, "none") == 0;
     if (!*is_set && strcmp(how, "add") != 0)
         return ipu__fail(IPU_INVALID, "scatter_elements: reduction \"%s\": expected none or add", how);
-    if (!*is_set && !ipu__op_is_floating(type) && type != IPU_INT32 && type != IPU_UINT32
-        && type != IPU_INT64)
+    if (!*is_set && type == IPU_BOOL)
         return ipu__fail(IPU_INVALID,
-                         "scatter_elements: %s cannot be added: expected a floating type, int32, uint32 "
-                         "or int64",
+                         "scatter_elements: %s cannot be added: expected a floating or an integer type",
                          ipu_type_name(type));
     return IPU_OK;
 }
@@ -239,7 +237,7 @@ static ipu_status gather_run(const ipu_kernel_call *call, void *state, void *con
 }
 
 #define SET(x, y) (x) = (y)
-#define ADD(x, y) (x) += (y)
+#define ADD(x, y) (x) = (__typeof__(x))((x) + (y))
 #define SCATTER_LANES(name, T, PUT)                                                                         \
     static ipu_status scatter_##name(const lanes *l, const share *s, const void *from, const void *indices, \
                                      void *to)                                                              \
@@ -262,6 +260,8 @@ SCATTER_LANES(set_32, uint32_t, SET)
 SCATTER_LANES(set_64, uint64_t, SET)
 SCATTER_LANES(add_float, float, ADD)
 SCATTER_LANES(add_double, double, ADD)
+SCATTER_LANES(add_8, uint8_t, ADD)
+SCATTER_LANES(add_16, uint16_t, ADD)
 SCATTER_LANES(add_32, uint32_t, ADD)
 SCATTER_LANES(add_64, uint64_t, ADD)
 
@@ -269,10 +269,12 @@ static gather_fn find_scatter(ipu_type type, bool is_set)
 {
     static const gather_fn set[] = {
         [1] = scatter_set_8, [2] = scatter_set_16, [4] = scatter_set_32, [8] = scatter_set_64};
+    static const gather_fn add[] = {
+        [1] = scatter_add_8, [2] = scatter_add_16, [4] = scatter_add_32, [8] = scatter_add_64};
     if (is_set) return set[ipu_type_size(type)];
     if (type == IPU_FLOAT) return scatter_add_float;
     if (type == IPU_DOUBLE) return scatter_add_double;
-    return ipu_type_size(type) == 4 ? scatter_add_32 : scatter_add_64;
+    return add[ipu_type_size(type)];
 }
 
 static ipu_status scatter_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
@@ -412,6 +414,9 @@ static const char *const scatter_samples[] = {
     "float[4,3,2], int64[4,5,2]{-3,2}, float[4,5,2]; axis=-2 reduction=add",
     "float[4,3], int32[2,2]{0,3}, float[2,2]; reduction=add",
     "int32[5], int32[9]{0,4}, int32[9]; reduction=add",
+    "int8[5], int32[9]{0,4}, int8[9]; reduction=add",
+    "uint16[5], int32[9]{0,4}, uint16[9]; reduction=add",
+    "uint64[5], int32[9]{0,4}, uint64[9]; reduction=add",
     "float[4,3], int32[0,3], float[0,3]",
     "float[30,160], int32[20,160]{0,29}, float[20,160]; reduction=add",
     "float[300,160], int64[300,180]{0,159}, float[300,180]; axis=1",
@@ -443,6 +448,8 @@ const ipu_op_def ipu__op_scatter_elements = {
 ipu_value ipu_scatter_elements(ipu_builder *b, ipu_value x, ipu_value indices, ipu_value updates, int axis,
                                ipu_scatter how)
 {
+    if (how != IPU_SCATTER_ADD && how != IPU_SCATTER_SET)
+        return ipu__scatter_reduce_elements(b, x, indices, updates, axis, how);
     return ipu__emit1(b, "scatter_elements",
                       IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis),
                                 IPU_TEXT_ATTRIBUTE("reduction", how == IPU_SCATTER_ADD ? "add" : "none")),

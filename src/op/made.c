@@ -48,20 +48,37 @@ ipu_value ipu_linspace(ipu_builder *b, ipu_type type, int64_t n, double begin, d
     return make_range(b, __func__, type, n, begin, (end - begin) / (double)(n - 1), &end);
 }
 
+static ipu_value make_eye(ipu_builder *b, const char *caller, ipu_type type, int64_t rows, int64_t columns,
+                          int64_t diagonal)
+{
+    char *data = make_data(b, caller, type, rows * columns);
+    if (!data) return (ipu_value){b, 0};
+    for (int64_t i = 0; i < rows; i++)
+        if (diagonal < columns - i && diagonal >= -i)
+            ipu__value_from_double(type, 1,
+                                   data + (size_t)(i * columns + i + diagonal) * ipu_type_size(type));
+    ipu_value out = ipu_constant_data(b, type, IPU_SHAPE(rows, columns), data);
+    ipu__free(data);
+    return out;
+}
+
 ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal)
 {
     if (n < 0 || n > (int64_t)1 << 20) {
         ipu__builder_fail(b, IPU_INVALID, "ipu_eye: %lld rows: expected 0 to 2^20", (long long)n);
         return (ipu_value){b, 0};
     }
-    char *data = make_data(b, __func__, type, n * n);
-    if (!data) return (ipu_value){b, 0};
-    for (int64_t i = 0; i < n; i++)
-        if (diagonal < n - i && diagonal >= -i)
-            ipu__value_from_double(type, 1, data + (size_t)(i * n + i + diagonal) * ipu_type_size(type));
-    ipu_value out = ipu_constant_data(b, type, IPU_SHAPE(n, n), data);
-    ipu__free(data);
-    return out;
+    return make_eye(b, __func__, type, n, n, diagonal);
+}
+
+ipu_value ipu_eye_like(ipu_builder *b, ipu_value x, ipu_type type, int64_t diagonal)
+{
+    if (!ipu__builder_has(b, __func__, x)) return (ipu_value){b, 0};
+    if (ipu_value_rank(x) != 2) {
+        ipu__builder_fail(b, IPU_INVALID, "ipu_eye_like: %s: expected a matrix", ipu__value_str(x));
+        return (ipu_value){b, 0};
+    }
+    return make_eye(b, __func__, type, ipu_value_dim(x, 0), ipu_value_dim(x, 1), diagonal);
 }
 
 /* `sign` 1: columns up to row + diagonal; -1: from there on. */

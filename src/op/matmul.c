@@ -196,9 +196,10 @@ static ipu_status matmul_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     IPU_TRY(check_flag(call, "transpose_b", B, &transpose_b));
     IPU_TRY(ipu__op_want_same_type(call, A, B));
     if (!ref_by_type[call->operand[A].type])
-        return ipu__fail(IPU_INVALID,
-                         "matmul: expected float, half, bfloat16, double, int32 or int64, found %s",
-                         ipu_type_name(call->operand[A].type));
+        return ipu__fail(
+            IPU_INVALID,
+            "matmul: expected float, half, bfloat16, double, or an integer of 32 or 64 bits, found %s",
+            ipu_type_name(call->operand[A].type));
     IPU_TRY(ipu__op_want_rank(call, A, 1, IPU_MAX_RANK));
     IPU_TRY(ipu__op_want_rank(call, B, 1, IPU_MAX_RANK));
     const ipu_shape *x = &call->operand[A].shape, *y = &call->operand[B].shape;
@@ -347,6 +348,8 @@ static const char *const samples[] = {
     "float[65,100], float[130,100]; transpose_b=1",
     "int32[7,8], int32[8,9]",
     "int64[7,8], int64[8,9]",
+    "uint32[2,7,8], uint32[2,8,9]",
+    "uint64[7,8], uint64[9,8]; transpose_b=1",
     /* positive, so that rounding before the epilogue is not blown up by cancellation */
     "float[2,300,20]{0.1,1}, float[20,300]{0.1,1}, float[300,300]{0.1,1}, float[]{1,2}; epilogue=\"mul a0 a2; add t0 a1; out t1\"",
     "float[2,20]{0,0.1}, float[400,20]{0,1}, float[400]{0.1,1}; transpose_b=1 epilogue=\"add a0 a1; relu t0; out t1\"",

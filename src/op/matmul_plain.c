@@ -15,6 +15,8 @@ LOAD_ROW(float, float, float_of_float)
 LOAD_ROW(double, double, double_of_double)
 LOAD_ROW(int32_t, uint32_t, word_of_int)
 LOAD_ROW(int64_t, uint64_t, long_of_int)
+LOAD_ROW(uint32_t, uint32_t, word_of_word)
+LOAD_ROW(uint64_t, uint64_t, long_of_long)
 LOAD_ROW(ipu_bfloat16, float, ipu_bfloat16_to_float)
 
 static void row_ipu_half(const ipu_half *from, int64_t stride, int n, float *to)

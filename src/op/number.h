@@ -18,6 +18,21 @@ static inline double ipu__number_load(ipu_type type, const void *from, int64_t i
     }
 }
 
+/* Element `i` of an array of integers or bool; uint64 as the same bits. */
+static inline int64_t ipu__whole_load(ipu_type type, const void *from, int64_t i)
+{
+    switch (type) {
+    case IPU_BOOL:
+    case IPU_UINT8: return ((const uint8_t *)from)[i];
+    case IPU_INT8: return ((const int8_t *)from)[i];
+    case IPU_INT16: return ((const int16_t *)from)[i];
+    case IPU_UINT16: return ((const uint16_t *)from)[i];
+    case IPU_INT32: return ((const int32_t *)from)[i];
+    case IPU_UINT32: return ((const uint32_t *)from)[i];
+    default: return ((const int64_t *)from)[i];
+    }
+}
+
 /* Element `i` of an array of a floating type, rounded to nearest even. */
 static inline void ipu__number_store(ipu_type type, void *to, int64_t i, double value)
 {

@@ -1,6 +1,7 @@
 /* Pooling: the functions of ipu/pool.h. */
 #include "ipu/pool.h"
 
+#include "ipu/elementwise.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "op/builder.h"
@@ -14,8 +15,10 @@ typedef struct lists {
     size_t        n_attributes;
 } lists;
 
+typedef enum pooling { MAX, AVERAGE, LP } pooling;
+
 static bool make_lists(ipu_builder *b, const char *caller, ipu_value x, const ipu_pool_options *o,
-                       bool is_max, lists *out)
+                       pooling kind, double p, lists *out)
 {
     if (!ipu__builder_has(b, caller, x)) return false;
     *out = (lists){.n = ipu_value_rank(x) - 2};
@@ -31,13 +34,14 @@ static bool make_lists(ipu_builder *b, const char *caller, ipu_value x, const ip
         out->pads[i]          = o->padding[i];
         out->pads[out->n + i] = o->has_padding_end ? o->padding_end[i] : o->padding[i];
     }
-    ipu_attribute *a  = out->attributes;
-    *a++              = IPU__INTS("kernel", out->kernel, out->n);
-    *a++              = IPU__INTS("strides", out->strides, out->n);
-    *a++              = IPU__INTS("pads", out->pads, 2 * out->n);
-    *a++              = IPU_INT_ATTRIBUTE("ceil_mode", o->ceil_mode);
-    *a++              = is_max ? IPU__INTS("dilations", out->dilations, out->n)
-                               : IPU_INT_ATTRIBUTE("count_include_pad", !o->exclude_padding);
+    ipu_attribute *a = out->attributes;
+    *a++             = IPU__INTS("kernel", out->kernel, out->n);
+    *a++             = IPU__INTS("strides", out->strides, out->n);
+    *a++             = IPU__INTS("pads", out->pads, 2 * out->n);
+    *a++             = IPU_INT_ATTRIBUTE("ceil_mode", o->ceil_mode);
+    if (kind == LP) *a++ = IPU_FLOAT_ATTRIBUTE("p", p);
+    if (kind == MAX) *a++ = IPU__INTS("dilations", out->dilations, out->n);
+    if (kind == AVERAGE) *a++ = IPU_INT_ATTRIBUTE("count_include_pad", !o->exclude_padding);
     out->n_attributes = (size_t)(a - out->attributes);
     return true;
 }
@@ -46,7 +50,12 @@ ipu_value ipu_max_pool_with_indices(ipu_builder *b, ipu_value x, ipu_pool_option
 {
     lists     l;
     ipu_value out[2] = {{b, 0}, {b, 0}};
-    if (make_lists(b, "ipu_max_pool", x, &options, true, &l))
+    ipu_type  type   = ipu_value_type(x);
+    if (type == IPU_INT8 || type == IPU_UINT8) { /* which half holds exactly */
+        ipu_value y = ipu_max_pool_with_indices(b, ipu_cast(b, x, IPU_HALF), options, indices);
+        return ipu_cast(b, y, type);
+    }
+    if (make_lists(b, "ipu_max_pool", x, &options, MAX, 0, &l))
         ipu_emit(b, "max_pool", l.attributes, l.n_attributes, &x, 1, out, 2);
     if (indices) *indices = out[1];
     return out[0];
@@ -60,8 +69,15 @@ ipu_value ipu_max_pool(ipu_builder *b, ipu_value x, ipu_pool_options options)
 ipu_value ipu_average_pool(ipu_builder *b, ipu_value x, ipu_pool_options options)
 {
     lists l;
-    if (!make_lists(b, "ipu_average_pool", x, &options, false, &l)) return (ipu_value){b, 0};
+    if (!make_lists(b, "ipu_average_pool", x, &options, AVERAGE, 0, &l)) return (ipu_value){b, 0};
     return ipu__emit1(b, "average_pool", l.attributes, l.n_attributes, &x, 1);
+}
+
+ipu_value ipu_lp_pool(ipu_builder *b, ipu_value x, double p, ipu_pool_options options)
+{
+    lists l;
+    if (!make_lists(b, "ipu_lp_pool", x, &options, LP, p, &l)) return (ipu_value){b, 0};
+    return ipu__emit1(b, "lp_pool", l.attributes, l.n_attributes, &x, 1);
 }
 
 ipu_value ipu_max_pool2d(ipu_builder *b, ipu_value x, int64_t size)

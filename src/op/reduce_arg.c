@@ -41,6 +41,22 @@ static bool beats(const search *s, double v, double best)
     return s->largest ? v > best : v < best;
 }
 
+/* As uint64 in the same order; a smaller one is larger where the smallest is sought. */
+static uint64_t whole_key(const search *s, ipu_type type, const void *x, int64_t i)
+{
+    uint64_t key = (uint64_t)ipu__whole_load(type, x, i);
+    if (type != IPU_UINT64) key ^= UINT64_C(1) << 63;
+    return s->largest ? key : ~key;
+}
+
+static bool element_beats(const search *s, ipu_type type, const void *x, int64_t i, int64_t best)
+{
+    if (ipu__op_is_floating(type))
+        return beats(s, ipu__number_load(type, x, i), ipu__number_load(type, x, best));
+    uint64_t a = whole_key(s, type, x, i), b = whole_key(s, type, x, best);
+    return a > b || (a == b && s->last);
+}
+
 static void arg_ref(const ipu_kernel_call *call, void *const *operand)
 {
     search   s    = search_of(call);
@@ -51,8 +67,7 @@ static void arg_ref(const ipu_kernel_call *call, void *const *operand)
             int64_t at   = o * s.n * s.inner + i;
             int32_t best = 0;
             for (int64_t j = 1; j < s.n; j++)
-                if (beats(&s, ipu__number_load(type, operand[X], at + j * s.inner),
-                          ipu__number_load(type, operand[X], at + best * s.inner)))
+                if (element_beats(&s, type, operand[X], at + j * s.inner, at + best * s.inner))
                     best = (int32_t)j;
             out[o * s.inner + i] = best;
         }
@@ -62,21 +77,25 @@ static void arg_ref(const ipu_kernel_call *call, void *const *operand)
 
 enum { COLUMNS = 64 };
 
-/* Signs are turned for the smallest, and `last` looks from the end: then all is the first largest. */
-#define SEARCH(T, V, load)                                                                              \
+/* Signs (of integers, bits) are turned for the smallest, and `last` looks from the end: then all is the first
+ * largest. */
+#define SIGN(v) (turn ? -(v) : (v))
+#define BITS(v) ((v) ^ turn)
+#define SEARCH(T, V, Turn, load, TURN)                                                                  \
     static void columns_##T(const search *s, const void *data, int64_t at, int n_columns, int32_t *out) \
     {                                                                                                   \
         const T *x = (const T *)data + at;                                                              \
-        V        best[COLUMNS], sign = s->largest ? 1 : -1;                                             \
+        V        best[COLUMNS];                                                                         \
+        Turn     turn = (Turn)(s->largest ? 0 : -1);                                                    \
         int32_t  where[COLUMNS];                                                                        \
         int64_t  first = s->last ? s->n - 1 : 0, step = s->last ? -1 : 1;                               \
         for (int c = 0; c < n_columns; c++) {                                                           \
-            best[c]  = sign * load(x[first * s->inner + c]);                                            \
+            best[c]  = TURN((V)load(x[first * s->inner + c]));                                          \
             where[c] = (int32_t)first;                                                                  \
         }                                                                                               \
         for (int64_t k = 1, j = first + step; k < s->n; k++, j += step)                                 \
             for (int c = 0; c < n_columns; c++) {                                                       \
-                V    v      = sign * load(x[j * s->inner + c]);                                         \
+                V    v      = TURN((V)load(x[j * s->inner + c]));                                       \
                 bool better = (v > best[c]) | ((v != v) & (best[c] == best[c]));                        \
                 best[c]     = better ? v : best[c];                                                     \
                 where[c]    = better ? (int32_t)j : where[c];                                           \
@@ -84,16 +103,25 @@ enum { COLUMNS = 64 };
         for (int c = 0; c < n_columns; c++) out[c] = where[c];                                          \
     }
 #define AS_IT_IS(v) (v)
-SEARCH(float, float, AS_IT_IS)
-SEARCH(double, double, AS_IT_IS)
-SEARCH(ipu_half, float, ipu_half_to_float)
-SEARCH(ipu_bfloat16, float, ipu_bfloat16_to_float)
-SEARCH(int32_t, int64_t, AS_IT_IS)
+SEARCH(float, float, int, AS_IT_IS, SIGN)
+SEARCH(double, double, int, AS_IT_IS, SIGN)
+SEARCH(ipu_half, float, int, ipu_half_to_float, SIGN)
+SEARCH(ipu_bfloat16, float, int, ipu_bfloat16_to_float, SIGN)
+SEARCH(int8_t, int32_t, int32_t, AS_IT_IS, BITS)
+SEARCH(uint8_t, int32_t, int32_t, AS_IT_IS, BITS)
+SEARCH(int16_t, int32_t, int32_t, AS_IT_IS, BITS)
+SEARCH(uint16_t, int32_t, int32_t, AS_IT_IS, BITS)
+SEARCH(int32_t, int32_t, int32_t, AS_IT_IS, BITS)
+SEARCH(uint32_t, uint32_t, uint32_t, AS_IT_IS, BITS)
+SEARCH(int64_t, int64_t, int64_t, AS_IT_IS, BITS)
+SEARCH(uint64_t, uint64_t, uint64_t, AS_IT_IS, BITS)
 
 typedef void (*columns_fn)(const search *s, const void *data, int64_t at, int n_columns, int32_t *out);
 static const columns_fn by_type[IPU_N_TYPES] = {
-    [IPU_FLOAT] = columns_float,           [IPU_DOUBLE] = columns_double, [IPU_HALF] = columns_ipu_half,
-    [IPU_BFLOAT16] = columns_ipu_bfloat16, [IPU_INT32] = columns_int32_t,
+    [IPU_FLOAT] = columns_float,           [IPU_DOUBLE] = columns_double,   [IPU_HALF] = columns_ipu_half,
+    [IPU_BFLOAT16] = columns_ipu_bfloat16, [IPU_INT8] = columns_int8_t,     [IPU_UINT8] = columns_uint8_t,
+    [IPU_INT16] = columns_int16_t,         [IPU_UINT16] = columns_uint16_t, [IPU_INT32] = columns_int32_t,
+    [IPU_UINT32] = columns_uint32_t,       [IPU_INT64] = columns_int64_t,   [IPU_UINT64] = columns_uint64_t,
 };
 
 /* ---- one row: what the extreme is, then where ---- */
@@ -154,7 +182,7 @@ static ipu_status arg_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     const ipu_kernel_value *x    = &call->operand[X];
     int                     axis = 0, rank = x->shape.rank > 0 ? x->shape.rank : 1; /* a scalar: as [1] */
     if (!by_type[x->type])
-        return ipu__fail(IPU_INVALID, "%s: \"x\" must be of a floating type or int32, found %s%s",
+        return ipu__fail(IPU_INVALID, "%s: \"x\" must be of a floating or an integer type, found %s%s",
                          call->def->name, ipu_type_name(x->type), ipu__shape_str(&x->shape));
     IPU_TRY(ipu__op_axis(call, "axis", rank, &axis));
     int64_t n = x->shape.rank > 0 ? x->shape.dim[axis] : 1;
@@ -206,6 +234,13 @@ static const char *const samples[] = {"float[3,4]",
                                       "float[]",
                                       "int32[3,50]; axis=1",
                                       "int32[3,50]; axis=1 select_last=1",
+                                      "int8[3,50]{-9,9}; axis=1",
+                                      "uint8[3,50]; axis=0",
+                                      "int16[20,3]{-9,9}",
+                                      "uint16[20,3]; select_last=1",
+                                      "uint32[3,50]; axis=1",
+                                      "int64[3,50]{-9,9}; axis=1",
+                                      "uint64[3,50]; axis=1",
                                       "float[0,3]; axis=1",
                                       "float[40,1000]; axis=1",
                                       "float[3,500,101]; axis=1 select_last=1",

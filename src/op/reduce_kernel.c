@@ -40,20 +40,6 @@ static int64_t fold_whole(ipu__reduce_kind kind, int64_t sum, int64_t v)
     }
 }
 
-static int64_t get_whole(ipu_type type, const void *data, int64_t i)
-{
-    switch (type) {
-    case IPU_BOOL:
-    case IPU_UINT8: return ((const uint8_t *)data)[i];
-    case IPU_INT8: return ((const int8_t *)data)[i];
-    case IPU_INT16: return ((const int16_t *)data)[i];
-    case IPU_UINT16: return ((const uint16_t *)data)[i];
-    case IPU_INT32: return ((const int32_t *)data)[i];
-    case IPU_UINT32: return ((const uint32_t *)data)[i];
-    default: return ((const int64_t *)data)[i];
-    }
-}
-
 /* Where element `j` of output `i` lies. */
 static int64_t element(const ipu__reduction *r, int64_t i, int64_t j)
 {
@@ -87,10 +73,14 @@ static void ref_whole(const ipu__reduction *r, ipu__reduce_kind kind, ipu_type t
                   : kind == IPU__REDUCE_MAX                             ? INT64_MIN
                   : kind == IPU__REDUCE_MIN                             ? INT64_MAX
                                                                         : 0;
+    /* uint64 in the order of int64 */
+    bool    is_extreme = kind == IPU__REDUCE_MAX || kind == IPU__REDUCE_MIN;
+    int64_t turn       = is_extreme && type == IPU_UINT64 ? INT64_MIN : 0;
     for (int64_t i = 0; i < r->n_out; i++) {
         int64_t sum = start;
         for (int64_t j = 0; j < r->n_each; j++)
-            sum = fold_whole(kind, sum, get_whole(type, operand[X], element(r, i, j)));
+            sum = fold_whole(kind, sum, ipu__whole_load(type, operand[X], element(r, i, j)) ^ turn);
+        sum ^= turn;
         memcpy((char *)operand[OUT] + (size_t)i * bytes, &sum, bytes); /* low bytes first: it wraps */
     }
 }

@@ -26,10 +26,7 @@ typedef struct job {
 
 /* ---- the meaning ---- */
 
-static bool adds(ipu_type type)
-{
-    return ipu__op_is_floating(type) || type == IPU_INT32 || type == IPU_UINT32 || type == IPU_INT64;
-}
+static bool adds(ipu_type type) { return type != IPU_BOOL; }
 
 /* Integers wrap. */
 static void add_integer(ipu_type type, void *to, const void *from)
@@ -116,17 +113,21 @@ static ipu_status sort_sources(const job *j, sorted *s)
     }
 ADD_ROW(float, float)
 ADD_ROW(double, double)
-ADD_ROW(int32_t, uint32_t)
-ADD_ROW(int64_t, uint64_t)
+ADD_ROW(uint8_t, uint32_t)
+ADD_ROW(uint16_t, uint32_t)
+ADD_ROW(uint32_t, uint32_t)
+ADD_ROW(uint64_t, uint64_t)
 
 static void add_row(ipu_type type, void *to, const void *from, int64_t n)
 {
-    switch (type) {
-    case IPU_FLOAT: add_row_float(to, from, n); break;
-    case IPU_DOUBLE: add_row_double(to, from, n); break;
-    case IPU_INT64: add_row_int64_t(to, from, n); break;
-    default: add_row_int32_t(to, from, n); break;
-    }
+    static void (*const by_size[])(void *to, const void *from, int64_t n) = {
+        [1] = add_row_uint8_t, [2] = add_row_uint16_t, [4] = add_row_uint32_t, [8] = add_row_uint64_t};
+    if (type == IPU_FLOAT)
+        add_row_float(to, from, n);
+    else if (type == IPU_DOUBLE)
+        add_row_double(to, from, n);
+    else
+        by_size[ipu_type_size(type)](to, from, n);
 }
 
 static void floats_from(ipu_type type, const void *from, float *to, int64_t n, bool add)
@@ -286,8 +287,7 @@ static ipu_status get_set(const ipu_kernel_call *call, bool *is_set)
         return ipu__fail(IPU_INVALID, "%s: reduction \"%s\": expected none or add", call->def->name, how);
     ipu_type type = call->operand[S_X].type;
     if (!*is_set && !adds(type))
-        return ipu__fail(IPU_INVALID,
-                         "%s: %s cannot be added: expected a floating type, int32, uint32 or int64",
+        return ipu__fail(IPU_INVALID, "%s: %s cannot be added: expected a floating or an integer type",
                          call->def->name, ipu_type_name(type));
     return IPU_OK;
 }
@@ -438,6 +438,9 @@ static const char *const scatter_nd_samples[] = {
     "float[4,4], int64[2,3,2]{-4,3}, float[2,3]; reduction=add",
     "float[5,2], int32[0,1], float[0,2]",
     "int32[5,2], int32[7,1]{0,4}, int32[7,2]; reduction=add",
+    "int8[5,2], int32[7,1]{0,4}, int8[7,2]; reduction=add",
+    "uint64[5,2], int32[7,1]{0,4}, uint64[7,2]; reduction=add",
+    "uint16[5,2], int32[7,1]{0,4}, uint16[7,2]; reduction=add",
     "float[70,300], int32[400,1]{0,69}, float[400,300]; reduction=add",
     NULL,
 };
@@ -456,6 +459,8 @@ const ipu_op_def ipu__op_scatter_nd = {
 
 ipu_value ipu_scatter_nd(ipu_builder *b, ipu_value x, ipu_value indices, ipu_value updates, ipu_scatter how)
 {
+    if (how != IPU_SCATTER_ADD && how != IPU_SCATTER_SET)
+        return ipu__scatter_reduce_nd(b, x, indices, updates, how);
     return ipu__emit1(b, "scatter_nd",
                       IPU__WITH(IPU_TEXT_ATTRIBUTE("reduction", how == IPU_SCATTER_ADD ? "add" : "none")),
                       IPU__IN(x, indices, updates));

@@ -10,7 +10,9 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
+#include "ipu/gather.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "ipu/softmax.h"
 #include "op/floats.h"
 #include "op/number.h"
@@ -338,6 +340,37 @@ const ipu_op_def ipu__op_softmin = {
     .summary = "softmax of -x",
     .samples = softmin_samples,
 };
+
+static void hardmax_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    int axis = (int)ipu__op_int(call, "axis"), rank = call->operand[0].shape.rank;
+    if (axis < 0) axis += rank;
+    if (ipu__op_n_elements(&call->operand[0].shape) == 0)
+        out[0] = ipu_identity(b, in[0]);
+    else
+        out[0] = ipu_one_hot_with(b, ipu_argmax(b, in[0], axis, false), call->operand[0].shape.dim[axis],
+                                  call->operand[0].type, axis, 1, 0);
+}
+
+static const char *const hardmax_samples[] = {"float[3,4]", "float[2,3,4]; axis=1", "float[4,3]; axis=0",
+                                              "float[0,3]", NULL};
+
+const ipu_op_def ipu__op_hardmax = {
+    .kernel = {.name = "hardmax", .operands = operands, .n_operands = 2, .check = ipu__op_check},
+    .n_in   = 1,
+    COMMON,
+    .flags   = IPU__OP_NO_GRADIENT,
+    .infer   = softmax_infer,
+    .compose = hardmax_compose,
+    .summary = "1 at the first of the largest along a dimension, else 0",
+    .samples = hardmax_samples,
+    .onnx    = "Hardmax:1,11,13",
+};
+
+ipu_value ipu_hardmax(ipu_builder *b, ipu_value x, int axis)
+{
+    return ipu__emit1(b, "hardmax", &IPU_INT_ATTRIBUTE("axis", axis), 1, IPU__IN(x));
+}
 
 ipu_value ipu_softmax(ipu_builder *b, ipu_value x, int axis)
 {

@@ -72,6 +72,8 @@ SCAN(float, float, double, AS_DOUBLE, AS_FLOAT)
 SCAN(double, double, double, SAME, SAME)
 SCAN(half, ipu_half, double, HALF_LOAD, HALF_STORE)
 SCAN(bfloat16, ipu_bfloat16, double, BFLOAT16_LOAD, BFLOAT16_STORE)
+SCAN(int8, uint8_t, uint32_t, SAME, (uint8_t))
+SCAN(int16, uint16_t, uint32_t, SAME, (uint16_t))
 SCAN(int32, uint32_t, uint32_t, SAME, SAME)
 SCAN(int64, uint64_t, uint64_t, SAME, SAME)
 
@@ -80,7 +82,8 @@ static const scan_fn scans[IPU_N_TYPES] = {
     /* NULL: not a type that adds */
     [IPU_FLOAT] = scan_float,       [IPU_DOUBLE] = scan_double, [IPU_HALF] = scan_half,
     [IPU_BFLOAT16] = scan_bfloat16, [IPU_INT32] = scan_int32,   [IPU_UINT32] = scan_int32,
-    [IPU_INT64] = scan_int64,
+    [IPU_INT64] = scan_int64,       [IPU_UINT64] = scan_int64,  [IPU_INT8] = scan_int8,
+    [IPU_UINT8] = scan_int8,        [IPU_INT16] = scan_int16,   [IPU_UINT16] = scan_int16,
 };
 
 /* Lanes begin .. end of all, some of one block at a time. */
@@ -205,7 +208,7 @@ static ipu_status scan_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     int axis;
     IPU_TRY(ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis));
     if (!scans[call->operand[X].type])
-        return ipu__fail(IPU_INVALID, "%s: \"x\" must be floating, int32, uint32 or int64, found %s%s",
+        return ipu__fail(IPU_INVALID, "%s: \"x\" must be of a floating or an integer type, found %s%s",
                          call->def->name, ipu_type_name(call->operand[X].type),
                          ipu__shape_str(&call->operand[X].shape));
     *out = call->operand[X];
@@ -282,6 +285,9 @@ static const char *const samples[] = {"float[7,3]{0.5,1.5}",
                                       "float[4,6]; axis=1 exclusive=1 reverse=1",
                                       "int32[9]",
                                       "int64[2,9]; axis=1 reverse=1",
+                                      "int8[2,9]; axis=1",
+                                      "uint16[2,9]; axis=1 exclusive=1",
+                                      "uint64[9]",
                                       "float[0,3]",
                                       "float[20,7,300]{0.8,1.2}; axis=1",
                                       NULL};

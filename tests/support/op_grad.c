@@ -23,12 +23,14 @@ static bool is_constant(const sample *s, int operand)
 {
     static const struct {
         const char *family, *op, *input; /* NULL: any */
-    } constants[]     = {{"loss", NULL, "weight"}, {NULL, "stop_gradient", "x"}};
+    } constants[] = {
+        {"loss", NULL, "weight"}, {NULL, "stop_gradient", "x"}, {"quantize", "fake_quantize", NULL}};
     const char *input = s->op->kernel.operands[operand].name;
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
         bool family = !constants[i].family || strcmp(constants[i].family, s->op->family) == 0;
         bool op     = !constants[i].op || strcmp(constants[i].op, s->op->kernel.name) == 0;
-        if (family && op && strcmp(constants[i].input, input) == 0) return true;
+        bool name   = !constants[i].input || strcmp(constants[i].input, input) == 0;
+        if (family && op && name) return true;
     }
     return false;
 }

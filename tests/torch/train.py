@@ -11,94 +11,9 @@ import sys
 
 import numpy as np
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
 
-
-class Seed(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.c1, self.c2 = nn.Conv2d(1, 5, 3), nn.Conv2d(5, 12, 5)
-        self.g = nn.GroupNorm(3, 12)
-        self.f1, self.f2 = nn.Linear(972, 100), nn.Linear(100, 10)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.c1(x)), 2, 2)
-        x = self.g(F.relu(self.c2(x))).flatten(1)
-        return F.log_softmax(self.f2(F.relu(self.f1(x))), 1)
-
-
-class Mnist(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.c1, self.c2 = nn.Conv2d(1, 32, 3), nn.Conv2d(32, 64, 3)
-        self.f1, self.f2 = nn.Linear(1600, 128), nn.Linear(128, 10)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.c1(x)), 2)
-        x = F.max_pool2d(F.relu(self.c2(x)), 2).flatten(1)
-        return F.log_softmax(self.f2(F.relu(self.f1(x))), 1)
-
-
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.f1, self.f2, self.f3 = nn.Linear(784, 512), nn.Linear(512, 512), nn.Linear(512, 10)
-
-    def forward(self, x):
-        return F.log_softmax(self.f3(F.relu(self.f2(F.relu(self.f1(x))))), 1)
-
-
-class Lstm(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.r, self.f = nn.LSTM(28, 128, batch_first=True), nn.Linear(128, 10)
-
-    def forward(self, x):
-        y, _ = self.r(x)
-        return F.log_softmax(self.f(y[:, -1]), 1)
-
-
-class Block(nn.Module):
-    def __init__(self, channels, out, stride):
-        super().__init__()
-        self.c = nn.ModuleList([nn.Conv2d(channels, out, 3, stride, 1, bias=False),
-                                nn.Conv2d(out, out, 3, 1, 1, bias=False)])
-        self.b = nn.ModuleList([nn.BatchNorm2d(out), nn.BatchNorm2d(out)])
-        self.d = nn.Sequential()
-        if stride != 1 or channels != out:
-            self.d = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
-
-    def forward(self, x):
-        y = F.relu(self.b[0](self.c[0](x)))
-        return F.relu(self.b[1](self.c[1](y)) + self.d(x))
-
-
-class ResNet18(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU())
-        shapes = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1),
-                  (256, 512, 2), (512, 512, 1)]
-        self.body = nn.Sequential(*(Block(*shape) for shape in shapes))
-        self.f = nn.Linear(512, 10)
-
-    def forward(self, x):
-        return F.log_softmax(self.f(self.body(self.stem(x)).mean((2, 3))), 1)
-
-
-class Encoder(nn.Module):
-    def __init__(self):
-        super().__init__()
-        layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, activation="gelu", batch_first=True)
-        self.e, self.f = nn.TransformerEncoder(layer, 4), nn.Linear(256, 10)
-
-    def forward(self, x):
-        return F.log_softmax(self.f(self.e(x)[:, 0]), 1)
-
-
-MODULES = {"seed-cnn": Seed, "mnist-cnn": Mnist, "mlp": Mlp, "lstm": Lstm, "resnet18": ResNet18,
-           "bert-mini": Encoder}
+from networks import MODULES
 
 
 def load(data, place, dtype):

@@ -1,0 +1,24 @@
+/* Configuration: which partitions there are, from where. */
+#ifndef IPU_DEVICE_CONFIG_H
+#define IPU_DEVICE_CONFIG_H
+
+#include <limits.h>
+
+#include "device/partition.h"
+
+typedef struct ipu__config {
+    ipu_partition *partitions; /* by name, then GCD */
+    size_t         n, active;
+} ipu__config;
+
+/* In `arena`; nobody is looked for on the IPUs. Statuses: those of ipu_device_list_create. */
+ipu_status ipu__config_load(ipu__arena *arena, ipu__config *out);
+
+/* Only those of the user's folder, whatever the environment says; there may be none. `active` means
+ * nothing. */
+ipu_status ipu__config_load_user(ipu__arena *arena, ipu__config *out);
+
+/* ~/.ipuof.conf.d. */
+ipu_status ipu__config_user_folder(char out[PATH_MAX]);
+
+#endif

@@ -1,0 +1,415 @@
+/* Handles of devices: opening, attaching, letting go. Who has what is in the state; who wants what is here. */
+#include "device/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "device/config.h"
+#include "device/holder.h"
+
+enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640 };
+
+static ipu_device *attached_here; /* under the state's lock */
+
+static ipu_status check_fork(const ipu_device *d)
+{
+    if (d->generation == ipu__state_generation()) return IPU_OK;
+    return ipu__fail(IPU_FORKED, "the device was opened before a fork, by the parent process: open one here");
+}
+
+/* ---- opening ---- */
+
+static ipu_status load(ipu_device *d)
+{
+    ipu__config config;
+    IPU_TRY(ipu__config_load(&d->arena, &config));
+    d->partition = config.partitions[config.active];
+    return IPU_OK;
+}
+
+static ipu_status make(int id, int64_t n_ipus, const char *chip, ipu_device **out)
+{
+    *out          = NULL;
+    ipu_device *d = ipu__alloc_zeroed(sizeof *d);
+    if (!d) return ipu__fail_memory();
+    atomic_init(&d->n_refs, 1);
+    d->generation = ipu__state_generation();
+    d->wanted_id  = id;
+    d->n_ipus     = n_ipus;
+    d->id         = -1;
+    snprintf(d->chip, sizeof d->chip, "%s", chip);
+    ipu_status status = load(d);
+    if (status != IPU_OK) {
+        ipu_device_close(d);
+        return status;
+    }
+    *out = d;
+    return IPU_OK;
+}
+
+static ipu_status check_wanted(ipu_device *d)
+{
+    const ipu_partition   *p = &d->partition;
+    const ipu_device_info *info;
+    if (d->wanted_id >= 0) {
+        IPU_TRY(ipu_partition_find_device(p, d->wanted_id, &info));
+        d->n_ipus = info->n_ipus;
+        return IPU_OK;
+    }
+    if (p->elastic) return IPU_OK;
+    if (d->n_ipus > (int64_t)p->n_ipus)
+        return ipu__fail(
+            IPU_NOT_FOUND,
+            "%lld IPUs are wanted, and partition %s has %zu: use fewer, configure a larger partition "
+            "(ipu partition create), or set IPU_ELASTIC=1",
+            (long long)d->n_ipus, p->name, p->n_ipus);
+    if (*d->chip && strcmp(d->chip, p->chip) != 0)
+        return ipu__fail(
+            IPU_NOT_FOUND,
+            "the program is for %s, and partition %s has IPUs of %s: compile it for these, configure "
+            "another partition (ipu partition create), or set IPU_ELASTIC=1",
+            d->chip, p->name, p->chip);
+    return IPU_OK;
+}
+
+static ipu_status open_checked(int id, int64_t n_ipus, const char *chip, ipu_device **out)
+{
+    IPU_TRY(make(id, n_ipus, chip, out));
+    ipu_status status = check_wanted(*out);
+    if (status == IPU_OK) return IPU_OK;
+    ipu_device_close(*out);
+    *out = NULL;
+    return status;
+}
+
+ipu_status ipu_device_open(int id, ipu_device **out)
+{
+    *out = NULL;
+    if (id < 0) return ipu__fail(IPU_NOT_FOUND, "device %d: expected a number from 0", id);
+    return open_checked(id, 0, "", out);
+}
+
+ipu_status ipu_device_open_any(int64_t n_ipus, ipu_device **out)
+{
+    *out = NULL;
+    if (n_ipus < 1)
+        return ipu__fail(IPU_INVALID, "a device of %lld IPUs: expected 1 or more", (long long)n_ipus);
+    return open_checked(-1, n_ipus, "", out);
+}
+
+/* ---- becoming attached: under the state's lock ---- */
+
+static void fill_slot(const ipu_device *d, int i, int first, int id)
+{
+    ipu__slot      *slot = &d->state->map->slots[i];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    atomic_store(&slot->pid, 0);
+    slot->uid         = (int64_t)geteuid();
+    slot->since_ns    = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    slot->attached_ns = d->attached_ns;
+    slot->id          = id;
+    slot->first       = first;
+    slot->n_ipus      = (int32_t)d->n_ipus;
+    slot->measures    = d->gcda.measures;
+    snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
+    snprintf(slot->chip, sizeof slot->chip, "%s", *d->chip ? d->chip : d->partition.chip);
+    atomic_store(&slot->pid, getpid());
+}
+
+static void become_attached(ipu_device *d, int slot, int n_slots, int id)
+{
+    d->attached_ns = ipu__monotonic_ns();
+    d->slot        = slot;
+    d->n_slots     = n_slots;
+    d->id          = id;
+    d->counters    = d->state ? &d->state->map->slots[slot].counters : &d->own;
+    ipu__counters_clear(d->counters);
+    atomic_store(&d->n_runs, 0);
+    atomic_store(&d->failed, false);
+    for (int i = slot; i < slot + n_slots; i++) {
+        if (slot < IPU__MOST_IPUS && *d->state->map->slots[i].error) atomic_store(&d->failed, true);
+        fill_slot(d, i, slot < IPU__MOST_IPUS ? slot : -1, id);
+    }
+    d->next       = attached_here;
+    attached_here = d;
+    atomic_store(&d->attached, true);
+}
+
+static bool take(ipu_device *d, const ipu_device_info *info)
+{
+    if (!ipu__state_take(d->state, info->first, info->n_ipus)) return false;
+    d->n_ipus = info->n_ipus;
+    become_attached(d, info->first, info->n_ipus, info->id);
+    return true;
+}
+
+/* The device that is wanted, or the first that is free of the smallest size that will do. */
+static bool take_shown(ipu_device *d)
+{
+    const ipu_partition *p    = &d->partition;
+    int                  size = 0;
+    if (d->wanted_id >= 0) return take(d, &p->devices[d->wanted_id]);
+    if (*d->chip && strcmp(d->chip, p->chip) != 0) return false;
+    for (size_t i = 0; i < p->n_devices; i++) {
+        const ipu_device_info *info = &p->devices[i];
+        if (info->n_ipus < d->n_ipus || (size && info->n_ipus != size)) continue;
+        size = info->n_ipus;
+        if (take(d, info)) return true;
+    }
+    return false;
+}
+
+/* IPUs of its own; if there are no slots left, such that nobody else sees. */
+static void take_own(ipu_device *d, const char *why)
+{
+    for (int i = IPU__MOST_IPUS; d->state && i < IPU__N_SLOTS; i++)
+        if (ipu__state_take(d->state, i, 1)) {
+            become_attached(d, i, 1, -1);
+            ipu__log(IPU_LOG_INFO, "device", "%lld IPUs beyond those of partition %s: %s",
+                     (long long)d->n_ipus, d->partition.name, why);
+            return;
+        }
+    ipu__state_close(d->state);
+    d->state = NULL;
+    become_attached(d, 0, 0, -1);
+    ipu__log(IPU_LOG_WARN, "device", "%lld IPUs that other processes do not see: %s", (long long)d->n_ipus,
+             why);
+}
+
+/* ---- attaching ---- */
+
+typedef struct attempt {
+    ipu_device        *d, *adopted;
+    bool               adopts; /* what the process has attached already will do */
+    bool               in_line;
+    ipu__place_in_line place;
+    int64_t            deadline_ns;
+    double             wait_seconds;
+} attempt;
+
+static bool may_take_own(const ipu_device *d) { return d->partition.elastic && d->wanted_id < 0; }
+
+static bool serves(const ipu_device *have, const ipu_device *want)
+{
+    const char *chip = *have->chip ? have->chip : have->partition.chip;
+    const char *asks = *want->chip ? want->chip : want->partition.chip;
+    return have->generation == want->generation && have->state == want->state && have->n_ipus >= want->n_ipus
+        && strcmp(chip, asks) == 0;
+}
+
+static bool adopt(attempt *a)
+{
+    if (!a->adopts || !a->d->state) return false;
+    for (ipu_device *have = attached_here; have; have = have->next)
+        if (serves(have, a->d)) {
+            a->adopted = ipu__device_retain(have);
+            return true;
+        }
+    return false;
+}
+
+static ipu_status fail_busy(const attempt *a)
+{
+    const ipu_device *d     = a->d;
+    int               first = 0, n = (int)d->partition.n_ipus;
+    int64_t           waiter;
+    char holders[HOLDERS_BYTES], what[64] = "no device of that size is free", waited[48] = "", line[64] = "";
+    if (d->wanted_id >= 0) {
+        first = d->partition.devices[d->wanted_id].first;
+        n     = d->partition.devices[d->wanted_id].n_ipus;
+        snprintf(what, sizeof what, "device %d is busy", d->wanted_id);
+    }
+    ipu__holders_text(d->state, first, n, holders, sizeof holders);
+    if (a->in_line) snprintf(waited, sizeof waited, " after a wait of %g s", a->wait_seconds);
+    if (!a->in_line && ipu__state_line_others(d->state, NULL, &waiter))
+        snprintf(line, sizeof line, "; pid %lld waits in line before", (long long)waiter);
+    return ipu__fail(
+        IPU_BUSY,
+        "%lld IPUs of partition %s are wanted: %s%s: held are %s%s: wait for it (ipu_device_attach, engine "
+        "option device.wait), use another, or set IPU_ELASTIC=1",
+        (long long)d->n_ipus, d->partition.name, what, waited, holders, line);
+}
+
+/* One look at the state. *done: attached, or adopted. */
+static ipu_status try_once(attempt *a, bool *is_first, bool *done)
+{
+    ipu_device *d = a->d;
+    int64_t     pid;
+    if (d->state && !ipu__state_is_current(d->state)) {
+        if (a->in_line) ipu__state_line_leave(&a->place);
+        a->in_line = false;
+        ipu__state_close(d->state);
+        d->state = NULL;
+    }
+    if (!d->state) {
+        ipu_status status = ipu__state_open(d->partition.name, d->partition.gcd, true, &d->state);
+        if (status == IPU_OUT_OF_MEMORY || (status != IPU_OK && !may_take_own(d))) return status;
+        *done = status != IPU_OK;
+        if (*done) take_own(d, ipu_message());
+        if (*done) return IPU_OK;
+    }
+    *is_first = !ipu__state_line_others(d->state, a->in_line ? &a->place : NULL, &pid);
+    *done     = adopt(a) || (*is_first && take_shown(d));
+    if (*done || !may_take_own(d)) return IPU_OK;
+    take_own(d, d->n_ipus > (int64_t)d->partition.n_ipus              ? "it has fewer"
+                : *d->chip && strcmp(d->chip, d->partition.chip) != 0 ? "its are of another chip"
+                                                                      : "they are busy");
+    *done = true;
+    return IPU_OK;
+}
+
+static void sleep_unlocked(int64_t ns)
+{
+    ipu__state_unlock();
+    nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
+    ipu__state_lock();
+}
+
+static ipu_status acquire(attempt *a)
+{
+    for (;;) {
+        bool is_first = false, done = false;
+        IPU_TRY(try_once(a, &is_first, &done));
+        if (done) return IPU_OK;
+        int64_t left = a->deadline_ns - ipu__monotonic_ns();
+        if (a->wait_seconds >= 0 && left <= 0) return fail_busy(a);
+        if (!a->in_line) ipu__state_line_enter(a->d->state, &a->place);
+        a->in_line    = true;
+        int64_t sleep = is_first ? HEAD_SLEEP_NS : LINE_SLEEP_NS;
+        sleep_unlocked(a->wait_seconds >= 0 && left < sleep ? left : sleep);
+    }
+}
+
+static ipu_status attach(attempt *a)
+{
+    IPU_TRY(ipu__gcda_read(&a->d->gcda));
+    ipu__state_lock();
+    ipu_status status = IPU_OK;
+    if (!atomic_load(&a->d->attached)) {
+        status = acquire(a);
+        if (a->in_line) ipu__state_line_leave(&a->place);
+        if (!atomic_load(&a->d->attached)) {
+            ipu__state_close(a->d->state);
+            a->d->state = NULL;
+        }
+    }
+    ipu__state_unlock();
+    return status;
+}
+
+/* Waits that are longer than a life are taken as that. */
+static attempt attempt_of(ipu_device *d, double wait_seconds)
+{
+    const double longest = 1e9;
+    double       wait    = wait_seconds < longest ? wait_seconds : longest;
+    return (attempt){.d            = d,
+                     .wait_seconds = wait,
+                     .deadline_ns  = ipu__monotonic_ns() + (wait > 0 ? (int64_t)(wait * 1e9) : 0)};
+}
+
+ipu_status ipu_device_attach(ipu_device *device, double wait_seconds)
+{
+    IPU_TRY(check_fork(device));
+    if (wait_seconds != wait_seconds) return ipu__fail(IPU_INVALID, "the time to wait is not a number");
+    attempt a = attempt_of(device, wait_seconds);
+    return attach(&a);
+}
+
+ipu_status ipu__device_use(const char *chip, int64_t n_ipus, double wait_seconds, bool on_demand,
+                           ipu_device **out)
+{
+    IPU_TRY(open_checked(-1, n_ipus, chip, out));
+    attempt a         = attempt_of(*out, wait_seconds);
+    a.adopts          = true;
+    ipu_status status = IPU_OK;
+    if (!on_demand) status = attach(&a);
+    if (status == IPU_OK && !a.adopted) return IPU_OK;
+    ipu_device_close(*out);
+    *out = a.adopted;
+    return status;
+}
+
+/* ---- letting go ---- */
+
+/* Under the state's lock. */
+static void let_go(ipu_device *d)
+{
+    for (ipu_device **at = &attached_here; *at; at = &(*at)->next)
+        if (*at == d) {
+            *at = d->next;
+            break;
+        }
+    atomic_store(&d->attached, false);
+    if (d->state) ipu__state_give(d->state, d->slot, d->n_slots);
+    ipu__state_close(d->state);
+    d->state = NULL;
+    d->id    = -1;
+}
+
+ipu_status ipu_device_detach(ipu_device *device)
+{
+    IPU_TRY(check_fork(device));
+    ipu__state_lock();
+    bool was     = atomic_exchange(&device->attached, false);
+    bool running = atomic_load(&device->n_running) > 0;
+    if (was && running) atomic_store(&device->attached, true);
+    if (was && !running) let_go(device);
+    ipu__state_unlock();
+    return running
+             ? ipu__fail(IPU_INVALID, "a program runs on device %d: detach it when it has ended", device->id)
+             : IPU_OK;
+}
+
+ipu_device *ipu__device_retain(ipu_device *device)
+{
+    atomic_fetch_add(&device->n_refs, 1);
+    return device;
+}
+
+void ipu_device_close(ipu_device *device)
+{
+    if (!device) return;
+    ipu__state_lock(); /* so that no one adopts what is about to go */
+    bool is_last = atomic_fetch_sub(&device->n_refs, 1) == 1;
+    if (is_last && atomic_load(&device->attached)) let_go(device);
+    ipu__state_unlock();
+    if (!is_last) return;
+    ipu__arena_fini(&device->arena);
+    ipu__free(device);
+}
+
+void ipu__device_rearm(const ipu__state *state, int first, int n)
+{
+    for (ipu_device *d = attached_here; d; d = d->next) {
+        if (d->state != state || d->slot < first || d->slot >= first + n) continue;
+        atomic_store(&d->failed, false);
+        atomic_store(&d->n_runs, 0);
+    }
+}
+
+/* ---- what it is ---- */
+
+bool ipu_device_is_attached(const ipu_device *device)
+{
+    return atomic_load(&device->attached) && device->generation == ipu__state_generation();
+}
+
+int ipu_device_id(const ipu_device *device) { return ipu_device_is_attached(device) ? device->id : -1; }
+
+int64_t ipu_device_n_ipus(const ipu_device *device) { return device->n_ipus; }
+
+void ipu_device_get_counters(const ipu_device *device, ipu_device_counters *out)
+{
+    *out = (ipu_device_counters){0};
+    ipu__state_lock();
+    if (ipu_device_is_attached(device))
+        ipu__counters_read(device->counters, device->gcda.measures, device->attached_ns, out);
+    ipu__state_unlock();
+}

@@ -1,0 +1,55 @@
+/* Handles of devices: attaching, running on them, counting. Public half: ipu/device.h. */
+#ifndef IPU_DEVICE_DEVICE_H
+#define IPU_DEVICE_DEVICE_H
+
+#include "device/counters.h"
+#include "device/gcda.h"
+#include "ipu/device.h"
+
+struct ipu_device {
+    atomic_int    n_refs;
+    unsigned      generation;
+    ipu__arena    arena;
+    ipu_partition partition;             /* the active one when it was opened */
+    int           wanted_id;             /* -1: any */
+    int64_t       n_ipus;                /* wanted; once attached, those it has */
+    char          chip[IPU__CHIP_BYTES]; /* wanted; "": the partition's */
+
+    atomic_bool    attached;
+    atomic_int     n_running;
+    ipu__state    *state; /* NULL: not attached, or to IPUs that no one else sees */
+    int            slot, n_slots, id;
+    ipu__counters *counters; /* of the first slot, or `own` */
+    ipu__counters  own;
+    int64_t        attached_ns;
+    ipu__gcda      gcda;
+    atomic_llong   n_runs; /* that were begun since it was attached */
+    atomic_bool    failed; /* it reported an error */
+    ipu_device    *next;   /* of those that are attached in this process */
+};
+
+/* Device for an engine that needs `n_ipus` of `chip`: one that the process has attached, or a new one. With
+ * `on_demand` a new one is attached when it first runs. Released by ipu_device_close. */
+ipu_status  ipu__device_use(const char *chip, int64_t n_ipus, double wait_seconds, bool on_demand,
+                            ipu_device **out);
+ipu_device *ipu__device_retain(ipu_device *device);
+
+/* Around a run of an engine. Begin attaches if need be. Statuses: those of ipu_device_attach; DEVICE_ERROR.
+ * Then there is nothing to end. */
+ipu_status ipu__device_begin_run(ipu_device *device, double wait_seconds);
+
+/* What the run did. */
+typedef struct ipu__run_counts {
+    int64_t supersteps, host_bytes;
+    int64_t cycles, tile_bytes; /* -1: not known */
+} ipu__run_counts;
+void ipu__device_end_run(ipu_device *device, const ipu__run_counts *counts);
+
+/* The errors of the IPUs in slots [first, first + n) are no more: devices of this process there may run,
+ * and count their runs anew. Under the state's lock. */
+void ipu__device_rearm(const ipu__state *state, int first, int n);
+
+/* Between runs. */
+void ipu__device_count_host_bytes(ipu_device *device, int64_t bytes);
+
+#endif

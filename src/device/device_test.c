@@ -1,0 +1,414 @@
+/* Attaching: one holder per IPU, who is told, and let go of when it ends, in whatever way. */
+#include "device/device.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "device/sandbox_test.h"
+
+#define HARD_4 "{\"partition\": \"p1\", \"system\": \"m2000\"}"
+
+static ipu_device *opened(int id)
+{
+    ipu_device *d;
+    assert_status(ipu_device_open(id, &d), IPU_OK);
+    return d;
+}
+
+static ipu_device *opened_any(int64_t n)
+{
+    ipu_device *d;
+    assert_status(ipu_device_open_any(n, &d), IPU_OK);
+    return d;
+}
+
+static ipu_device_list *listed(void)
+{
+    ipu_device_list *list;
+    assert_status(ipu_device_list_create(0, &list), IPU_OK);
+    return list;
+}
+
+/* ---- a child that holds a device until it is told to end ---- */
+
+typedef struct holder {
+    pid_t pid;
+    int   hold; /* closed: end */
+} holder;
+
+static holder start_holder(int id)
+{
+    int  ready[2], hold[2];
+    char byte = 0;
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(hold), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        ipu_device *d;
+        close(hold[1]);
+        if (ipu_device_open(id, &d) != IPU_OK || ipu_device_attach(d, 0) != IPU_OK) _exit(1);
+        if (write(ready[1], "r", 1) != 1) _exit(1);
+        if (read(hold[0], &byte, 1) != 0) _exit(1);
+        ipu_device_close(d);
+        _exit(0);
+    }
+    close(ready[1]);
+    close(hold[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return (holder){pid, hold[1]};
+}
+
+static void end_holder(holder h)
+{
+    int status;
+    close(h.hold);
+    assert_int_equal(waitpid(h.pid, &status, 0), h.pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* ---- */
+
+static void what_is_attached_is_listed_with_its_process(void **state)
+{
+    (void)state;
+    ipu_device *d = opened(5);
+    assert_false(ipu_device_is_attached(d));
+    assert_int_equal(ipu_device_id(d), -1);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(d), 5);
+    assert_int_equal(ipu_device_n_ipus(d), 2);
+    ipu_device_list     *list = listed();
+    const ipu_partition *p    = ipu_device_list_active(list);
+    assert_int_equal(p->n_processes, 1);
+    const ipu_attached *a = &p->processes[0];
+    assert_int_equal(a->pid, getpid());
+    assert_int_equal(a->uid, geteuid());
+    assert_int_equal(a->id, 5);
+    assert_int_equal(a->first, 2);
+    assert_int_equal(a->n_ipus, 2);
+    assert_string_equal(a->command, "device_device_test");
+    assert_non_null(strstr(a->executable, "/device_device_test"));
+    assert_true(a->since_ns / 1000000000 >= time(NULL) - 10);
+    assert_null(p->singles[0].process);
+    assert_null(p->singles[1].process);
+    assert_ptr_equal(p->singles[2].process, a);
+    assert_ptr_equal(p->singles[3].process, a);
+    ipu_device_list_destroy(list);
+    ipu_device_close(d);
+    list = listed();
+    assert_int_equal(ipu_device_list_active(list)->n_processes, 0);
+    ipu_device_list_destroy(list);
+}
+
+static void looking_does_not_let_go(void **state)
+{
+    (void)state;
+    char        run[128];
+    ipu_device *d = opened(0);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    for (int i = 0; i < 3; i++) ipu_device_list_destroy(listed());
+    /* the same folder by another name */
+    snprintf(run, sizeof run, "/tmp/..%s/run", sandbox);
+    setenv("IPU_RUNTIME_DIR", run, 1);
+    for (int i = 0; i < 3; i++) ipu_device_list_destroy(listed());
+    pid_t pid = fork();
+    if (pid == 0) {
+        ipu_device *other;
+        _exit(ipu_device_open(0, &other) == IPU_OK && ipu_device_attach(other, 0) == IPU_BUSY ? 0 : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ipu_device_close(d);
+    end_holder(start_holder(0));
+}
+
+static void a_busy_device_names_its_holder(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    holder      h = start_holder(4);
+    ipu_device *d = opened(1);
+    char        pid[32];
+    snprintf(pid, sizeof pid, "pid %d", (int)h.pid);
+    assert_status(ipu_device_attach(d, 0), IPU_BUSY);
+    assert_message("device 1 is busy");
+    assert_message(pid);
+    assert_message("(device_device_test)");
+    assert_message("of user ");
+    assert_message(" since 20");
+    ipu_device *any = opened_any(4);
+    assert_status(ipu_device_attach(any, 0), IPU_BUSY);
+    assert_message("no device of that size is free");
+    ipu_device *free_one = opened_any(2);
+    assert_status(ipu_device_attach(free_one, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(free_one), 5);
+    ipu_device_close(free_one);
+    end_holder(h);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_device_close(d);
+    ipu_device_close(any);
+}
+
+static void a_process_excludes_itself_too(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    ipu_device *a = opened(0), *b = opened(4);
+    assert_status(ipu_device_attach(a, 0), IPU_OK);
+    assert_status(ipu_device_attach(b, 0), IPU_BUSY);
+    assert_message("which is this process");
+    assert_status(ipu_device_detach(a), IPU_OK);
+    assert_status(ipu_device_attach(b, 0), IPU_OK);
+    ipu_device_close(a);
+    ipu_device_close(b);
+}
+
+static void killed_processes_leave_nothing(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    for (int i = 0; i < 3; i++) {
+        holder h = start_holder(6);
+        kill(h.pid, SIGKILL);
+        waitpid(h.pid, NULL, 0);
+        close(h.hold);
+        ipu_device_list *list = listed();
+        assert_int_equal(ipu_device_list_active(list)->n_processes, 0);
+        ipu_device_list_destroy(list);
+        ipu_device *d = opened(6);
+        assert_status(ipu_device_attach(d, 0), IPU_OK);
+        ipu_device_close(d);
+    }
+}
+
+/* A data-loader worker that outlives its parent, or just lives on. */
+static void a_forked_child_does_not_keep_the_device(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    int hold[2], told[2];
+    assert_int_equal(pipe(hold), 0);
+    assert_int_equal(pipe(told), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        ipu_device *d;
+        char        byte;
+        if (ipu_device_open(6, &d) != IPU_OK || ipu_device_attach(d, 0) != IPU_OK) _exit(1);
+        if (fork() == 0) { /* the worker */
+            close(hold[1]);
+            bool right = !ipu_device_is_attached(d) && ipu_device_attach(d, 0) == IPU_FORKED
+                      && ipu_device_detach(d) == IPU_FORKED;
+            ipu_device *own;
+            right = right && ipu_device_open(6, &own) == IPU_OK && ipu_device_attach(own, 0) == IPU_BUSY;
+            ipu_device_close(d); /* must not let go of the parent's */
+            right = right && ipu_device_attach(own, 0) == IPU_BUSY;
+            if (write(told[1], right ? "y" : "n", 1) != 1) _exit(1);
+            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
+        }
+        while (getppid() != 1 && read(hold[0], &byte, 1) != 0) {}
+        _exit(0);
+    }
+    char byte = 0;
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    ipu_device *d = opened(6);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_device_close(d);
+    close(hold[0]);
+    close(hold[1]);
+    close(told[0]);
+    close(told[1]);
+}
+
+static double seconds(void) { return (double)ipu__monotonic_ns() * 1e-9; }
+
+static void a_wait_ends_when_its_time_is_up(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    holder      h     = start_holder(0);
+    ipu_device *d     = opened(0);
+    double      began = seconds();
+    assert_status(ipu_device_attach(d, 0.05), IPU_BUSY);
+    assert_message("after a wait of 0.05 s");
+    assert_true(seconds() - began >= 0.05 && seconds() - began < 5);
+    end_holder(h);
+    ipu_device_close(d);
+}
+
+static void *let_go_later(void *hold)
+{
+    nanosleep(&(struct timespec){0, 30000000}, NULL);
+    close(*(int *)hold);
+    return NULL;
+}
+
+static void a_wait_ends_when_the_device_is_free(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    pthread_t   thread;
+    holder      h = start_holder(6);
+    ipu_device *d = opened_any(1);
+    assert_int_equal(pthread_create(&thread, NULL, let_go_later, &h.hold), 0);
+    assert_status(ipu_device_attach(d, -1), IPU_OK);
+    pthread_join(thread, NULL);
+    waitpid(h.pid, NULL, 0);
+    ipu_device_close(d);
+}
+
+static void nobody_overtakes_the_line(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    holder h   = start_holder(0);
+    pid_t  pid = fork();
+    if (pid == 0) { /* waits for all four */
+        ipu_device *d;
+        close(h.hold);
+        _exit(ipu_device_open(6, &d) == IPU_OK && ipu_device_attach(d, 30) == IPU_OK ? 0 : 1);
+    }
+    ipu_device *d = opened(3); /* free, but not ours to take any more once the other waits */
+    ipu_status  status;
+    do {
+        status = ipu_device_attach(d, 0);
+        if (status == IPU_OK) assert_status(ipu_device_detach(d), IPU_OK);
+        usleep(1000);
+    } while (status == IPU_OK);
+    assert_int_equal(status, IPU_BUSY);
+    assert_message("waits in line before");
+    end_holder(h);
+    int exit_status;
+    waitpid(pid, &exit_status, 0);
+    assert_true(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_device_close(d);
+}
+
+/* ---- elastic ---- */
+
+static void an_elastic_partition_gives_more_than_it_shows(void **state)
+{
+    (void)state;
+    ipu_device *all = opened_any(4), *more = opened_any(1), *many = opened_any(1000);
+    assert_status(ipu_device_attach(all, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(all), 6);
+    assert_status(ipu_device_attach(more, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(more), -1);
+    assert_status(ipu_device_attach(many, 0), IPU_OK);
+    ipu_device_list     *list = listed();
+    const ipu_partition *p    = ipu_device_list_active(list);
+    assert_int_equal(p->n_processes, 3);
+    assert_int_equal(p->processes[1].id, -1);
+    assert_int_equal(p->processes[1].first, -1);
+    assert_int_equal(p->processes[1].n_ipus, 1);
+    assert_int_equal(p->processes[2].n_ipus, 1000);
+    ipu_device_list_destroy(list);
+    ipu_device *one = opened(0); /* that very one is wanted */
+    assert_status(ipu_device_attach(one, 0), IPU_BUSY);
+    ipu_device_close(one);
+    ipu_device_close(all);
+    ipu_device_close(more);
+    ipu_device_close(many);
+}
+
+static void hard_by_variable_is_hard(void **state)
+{
+    (void)state;
+    ipu_device *d;
+    setenv("IPU_ELASTIC", "0", 1);
+    assert_status(ipu_device_open_any(5, &d), IPU_NOT_FOUND);
+    assert_message("5 IPUs are wanted, and partition default has 4");
+    setenv("IPU_ELASTIC", "maybe", 1);
+    assert_status(ipu_device_open_any(1, &d), IPU_INVALID);
+    assert_message("expected 0 or 1");
+    put_config("p1.conf", HARD_4);
+    setenv("IPU_ELASTIC", "1", 1);
+    d = opened_any(5);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_device_close(d);
+}
+
+static void a_size_that_is_none_gets_the_next(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    ipu_device *d = opened_any(3);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(d), 6);
+    assert_int_equal(ipu_device_n_ipus(d), 4);
+    ipu_device_close(d);
+    assert_status(ipu_device_open_any(0, &d), IPU_INVALID);
+    assert_status(ipu_device_open(7, &d), IPU_NOT_FOUND);
+    assert_status(ipu_device_open(-1, &d), IPU_NOT_FOUND);
+    assert_null(d);
+}
+
+static void a_folder_of_anothers_is_not_used(void **state)
+{
+    (void)state;
+    char run[96];
+    snprintf(run, sizeof run, "%s/open", sandbox);
+    assert_int_equal(mkdir(run, 0700), 0);
+    assert_int_equal(chmod(run, 0777), 0);
+    setenv("IPU_RUNTIME_DIR", run, 1);
+    ipu_device_list *list;
+    assert_status(ipu_device_list_create(0, &list), IPU_IO);
+    assert_message("no other may write to");
+    ipu_device *d = opened_any(1); /* elastic: goes on, with IPUs that no one else sees */
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(d), -1);
+    ipu_device_close(d);
+    setenv("IPU_ELASTIC", "0", 1);
+    d = opened_any(1);
+    assert_status(ipu_device_attach(d, 0), IPU_IO);
+    ipu_device_close(d);
+}
+
+static void a_state_that_was_removed_is_made_anew(void **state)
+{
+    (void)state;
+    char path[128];
+    put_config("p1.conf", HARD_4);
+    ipu_device *d = opened(0);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_device_close(d);
+    snprintf(path, sizeof path, "%s/run/p1.gcd0.ipus1", sandbox);
+    assert_int_equal(unlink(path), 0);
+    d = opened(0);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_device_close(d);
+    assert_int_equal(access(path, F_OK), 0);
+    put_file("run/p1.gcd0.ipus1", "short");
+    d = opened(0);
+    assert_status(ipu_device_attach(d, 0), IPU_IO);
+    assert_message("p1.gcd0.ipus1 is not the state of devices");
+    ipu_device_close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SANDBOXED(what_is_attached_is_listed_with_its_process),
+        SANDBOXED(looking_does_not_let_go),
+        SANDBOXED(a_busy_device_names_its_holder),
+        SANDBOXED(a_process_excludes_itself_too),
+        SANDBOXED(killed_processes_leave_nothing),
+        SANDBOXED(a_forked_child_does_not_keep_the_device),
+        SANDBOXED(a_wait_ends_when_its_time_is_up),
+        SANDBOXED(a_wait_ends_when_the_device_is_free),
+        SANDBOXED(nobody_overtakes_the_line),
+        SANDBOXED(an_elastic_partition_gives_more_than_it_shows),
+        SANDBOXED(hard_by_variable_is_hard),
+        SANDBOXED(a_size_that_is_none_gets_the_next),
+        SANDBOXED(a_folder_of_anothers_is_not_used),
+        SANDBOXED(a_state_that_was_removed_is_made_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

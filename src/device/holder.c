@@ -1,0 +1,105 @@
+/* Who is attached: the lock says which process, its record who that is. A record is believed if it is of
+ * that process. */
+#include "device/holder.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+enum { MOST_LISTED = 4 };
+
+/* Copies the record; false: it is not that of `pid` (0: of any), or it is being written. */
+static bool read_record(const ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
+{
+    int64_t before = atomic_load_explicit(&slot->pid, memory_order_acquire);
+    *out           = (ipu__holder){.pid         = pid,
+                                   .uid         = slot->uid,
+                                   .since_ns    = slot->since_ns,
+                                   .attached_ns = slot->attached_ns,
+                                   .id          = slot->id,
+                                   .first       = slot->first,
+                                   .n_ipus      = slot->n_ipus,
+                                   .measures    = slot->measures != 0};
+    memcpy(out->command, slot->command, sizeof out->command - 1);
+    atomic_thread_fence(memory_order_acquire);
+    if (before == 0 || (pid && before != pid)
+        || atomic_load_explicit(&slot->pid, memory_order_relaxed) != before)
+        return false;
+    return i >= IPU__MOST_IPUS || (out->first >= 0 && out->first <= i && i - out->first < out->n_ipus);
+}
+
+static void guess(int i, int64_t pid, ipu__holder *out)
+{
+    char   path[40], *text = NULL;
+    size_t bytes = 0;
+    bool   own   = i >= IPU__MOST_IPUS;
+    *out         = (ipu__holder){
+                .pid = pid, .uid = (int64_t)geteuid(), .id = own ? -1 : i, .first = own ? -1 : i, .n_ipus = 1};
+    snprintf(path, sizeof path, "/proc/%lld/comm", (long long)pid);
+    if (ipu__file_read(path, 4096, &text, &bytes) == IPU_OK && bytes > 0)
+        snprintf(out->command, sizeof out->command, "%.*s", (int)strcspn(text, "\n"), text);
+    else
+        strcpy(out->command, "?");
+    ipu__free(text);
+}
+
+bool ipu__holder_read(const ipu__state *state, int i, ipu__holder *out)
+{
+    int64_t pid;
+    if (!ipu__state_holder(state, i, &pid)) return false;
+    if (!read_record(&state->map->slots[i], i, pid, out)) guess(i, pid, out);
+    return true;
+}
+
+void ipu__user_name(int64_t uid, char *out, size_t bytes)
+{
+    struct passwd entry, *found = NULL;
+    char          buffer[4096];
+    if (getpwuid_r((uid_t)uid, &entry, buffer, sizeof buffer, &found) == 0 && found)
+        snprintf(out, bytes, "%s", found->pw_name);
+    else
+        snprintf(out, bytes, "%lld", (long long)uid);
+}
+
+static size_t add_holder(const ipu__holder *h, int i, char *out, size_t bytes)
+{
+    char      ipus[32] = "further IPUs", user[64], since[32] = "a moment ago";
+    struct tm local;
+    time_t    seconds = (time_t)(h->since_ns / 1000000000);
+    if (h->first >= 0) snprintf(ipus, sizeof ipus, "IPU %d", i);
+    ipu__user_name(h->uid, user, sizeof user);
+    if (h->since_ns > 0 && localtime_r(&seconds, &local))
+        strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &local);
+    int n = h->pid
+              ? snprintf(out, bytes, "%s by pid %lld (%s) of user %s since %s%s", ipus, (long long)h->pid,
+                         h->command, user, since, h->pid == getpid() ? ", which is this process" : "")
+              : snprintf(out, bytes, "%s by a process (%s) of another namespace since %s", ipus, h->command,
+                         since);
+    return n < 0 ? 0 : (size_t)n < bytes ? (size_t)n : bytes - 1;
+}
+
+void ipu__holders_text(const ipu__state *state, int first, int n, char *out, size_t bytes)
+{
+    size_t  used   = 0;
+    int     listed = 0;
+    int64_t last   = -1;
+    *out           = 0;
+    for (int i = first; i < first + n; i++) {
+        ipu__holder h;
+        if (!ipu__holder_read(state, i, &h) || (h.pid == last && h.first != i)) continue;
+        if (listed++ == MOST_LISTED) {
+            snprintf(out + used, bytes - used, ", and others");
+            return;
+        }
+        if (used) used += (size_t)snprintf(out + used, bytes - used, ", ");
+        if (used >= bytes) return;
+        used += add_holder(&h, i, out + used, bytes - used);
+        last = h.pid;
+    }
+    if (!used) snprintf(out, bytes, "someone who has just let go");
+}

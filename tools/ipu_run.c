@@ -1,0 +1,190 @@
+/* `ipu run`: an ONNX model run on this host, with the time it takes here and would take on the chip. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "ipu/profile.h"
+#include "output.h"
+#include "run_outputs.h"
+#include "run_report.h"
+#include "run_test.h"
+
+typedef struct job {
+    const tool_arguments *args;
+    onnx_file             file;
+    ipu_target            target;
+    ipu_options          *options;
+    ipu_onnx_session     *session;
+    run_inputs            in;
+    ipu_onnx_value       *out;
+    ipu_cost             *cost;
+} job;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
+
+/* ---- running ---- */
+
+static void free_outputs(job *j)
+{
+    for (size_t i = 0; j->out && i < j->file.n_outputs; i++) ipu_onnx_value_free(&j->out[i]);
+}
+
+static tool_exit run_once(job *j, double *seconds)
+{
+    double before = now();
+    free_outputs(j);
+    if (ipu_onnx_session_run(j->session, j->in.values, j->in.n, j->out, j->file.n_outputs) != IPU_OK)
+        return failed();
+    *seconds = now() - before;
+    return TOOL_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The first run, which compiles, and `n` after it. */
+static tool_exit run_all(job *j, int64_t n, run_result *r)
+{
+    double *seconds = calloc((size_t)n, sizeof *seconds);
+    if (!seconds) return tool_fail("out of memory");
+    tool_exit code = run_once(j, &r->first);
+    for (int64_t i = 0; i < n && code == TOOL_OK; i++) code = run_once(j, &seconds[i]);
+    qsort(seconds, (size_t)n, sizeof *seconds, by_size);
+    r->n_timed = n;
+    r->median  = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
+    r->least   = seconds[0];
+    free(seconds);
+    return code;
+}
+
+/* ---- costs and profiles ---- */
+
+static tool_exit write_text(const char *folder, const char *name, const char *text)
+{
+    char       *path;
+    tool_output out;
+    if (asprintf(&path, "%s/%s", folder, name) < 0) return tool_fail("out of memory");
+    tool_exit code = tool_open(&out, path);
+    if (code == TOOL_OK) {
+        fputs(text, out.file);
+        code = tool_close(&out, TOOL_OK);
+    }
+    free(path);
+    return code;
+}
+
+static tool_exit write_profile(job *j, const char *folder)
+{
+    char      *text = NULL, *json = NULL;
+    tool_exit  code   = TOOL_OK;
+    ipu_status status = ipu_cost_print(j->cost, IPU_PROFILE_STEPS, &text);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return tool_fail("cannot make the folder %s: %s", folder, strerror(errno));
+    if (status == IPU_OK) status = ipu_cost_json(j->cost, IPU_PROFILE_TILES, &json);
+    if (status != IPU_OK) code = failed();
+    if (code == TOOL_OK) code = write_text(folder, "profile.txt", text);
+    if (code == TOOL_OK) code = write_text(folder, "profile.json", json);
+    ipu_free(text);
+    ipu_free(json);
+    return code;
+}
+
+/* What the model that ran would cost, with the times of its steps if they were measured. */
+static tool_exit price(job *j)
+{
+    const char    *folder = j->args->values[RUN_PROFILE];
+    ipu_step_time *times;
+    size_t         n;
+    if (ipu_model_cost(ipu_onnx_session_model(j->session), &j->target, NULL, &j->cost) != IPU_OK)
+        return failed();
+    if (!folder) return TOOL_OK;
+    if (ipu_engine_step_times(ipu_onnx_session_engine(j->session), &times, &n) != IPU_OK) return failed();
+    ipu_status status = ipu_cost_set_times(j->cost, times, n);
+    ipu_free(times);
+    return status == IPU_OK ? write_profile(j, folder) : failed();
+}
+
+/* ---- the command ---- */
+
+static tool_exit make_session(job *j)
+{
+    const char *const *values = j->args->values;
+    int64_t            threads;
+    if (values[RUN_THREADS] && !tool_integer("threads", values[RUN_THREADS], 0, 1024, &threads))
+        return TOOL_USAGE;
+    if (ipu_target_find(values[RUN_TARGET] ? values[RUN_TARGET] : "gc200", 0, &j->target) != IPU_OK
+        || ipu_options_create(&j->options) != IPU_OK
+        || (values[RUN_THREADS] && ipu_options_set(j->options, "threads", values[RUN_THREADS]) != IPU_OK)
+        || (values[RUN_PROFILE] && ipu_options_set(j->options, "profile", "true") != IPU_OK))
+        return failed();
+    const ipu_onnx_options options = {
+        .dims = j->file.dims, .n_dims = j->file.n_dims, .options = j->options, .target = &j->target};
+    return ipu_onnx_session_create(j->file.onnx, &options, &j->session) == IPU_OK ? TOOL_OK : failed();
+}
+
+static tool_exit run_model(job *j)
+{
+    int64_t   n    = 1;
+    tool_exit code = run_outputs_check(&j->file, j->args);
+    if (j->args->values[RUN_REPEAT] && !tool_integer("repeat", j->args->values[RUN_REPEAT], 1, 1000000, &n))
+        return TOOL_USAGE;
+    if (code == TOOL_OK) code = run_inputs_make(&j->in, &j->file, j->args);
+    if (code != TOOL_OK) return code;
+    run_result r = {.file = &j->file, .in = &j->in, .out = j->out};
+    code         = run_all(j, n, &r);
+    if (code == TOOL_OK) code = price(j);
+    if (code != TOOL_OK) return code;
+    ipu_engine_counters counters;
+    ipu_engine_get_counters(ipu_onnx_session_engine(j->session), &counters);
+    r.threads = counters.threads;
+    r.cost    = j->cost;
+    code      = run_outputs_write(&j->file, j->args, j->out);
+    if (code != TOOL_OK) return code;
+    if (j->args->values[RUN_JSON]) return tool_print_json(stdout, run_json(&r));
+    run_print(&r);
+    return TOOL_OK;
+}
+
+static tool_exit start(job *j)
+{
+    tool_exit code = onnx_file_open(&j->file, "run", j->args, RUN_SHAPE);
+    if (code == TOOL_OK) code = make_session(j);
+    if (code != TOOL_OK) return code;
+    j->out = calloc(j->file.n_outputs + 1, sizeof *j->out);
+    if (!j->out) return tool_fail("out of memory");
+    return j->args->values[RUN_TEST] ? run_test(j->args, &j->file, j->session) : run_model(j);
+}
+
+tool_exit run_run(const tool_arguments *args)
+{
+    const char *const *v = args->values;
+    if (v[RUN_TEST] && (v[RUN_INPUT] || v[RUN_OUTPUT] || v[RUN_SEED] || v[RUN_REPEAT] || v[RUN_PROFILE]))
+        return tool_usage("run",
+                          "--test has inputs and outputs of its own: without --input, --output, --seed, "
+                          "--repeat and --profile");
+    if (!v[RUN_TEST] && (v[RUN_RTOL] || v[RUN_ATOL]))
+        return tool_usage("run", "--rtol and --atol are for --test");
+    job       j    = {.args = args};
+    tool_exit code = start(&j);
+    free_outputs(&j);
+    free(j.out);
+    ipu_cost_destroy(j.cost);
+    run_inputs_free(&j.in);
+    ipu_onnx_session_destroy(j.session);
+    ipu_options_destroy(j.options);
+    onnx_file_free(&j.file);
+    return code;
+}
