@@ -1,4 +1,4 @@
-/* Handles of devices: opening, attaching, letting go. Who has what is in the state; who wants what is here. */
+/* Handles of devices: opening, attaching, letting go. Who has what is in the state, who wants what here. */
 #include "device/device.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "device/config.h"
+#include "device/event.h"
 #include "device/holder.h"
 
 enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640 };
@@ -111,15 +112,15 @@ static void fill_slot(const ipu_device *d, int i, int first, int id)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     atomic_store(&slot->pid, 0);
-    slot->uid         = (int64_t)geteuid();
-    slot->since_ns    = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    slot->attached_ns = d->attached_ns;
-    slot->id          = id;
-    slot->first       = first;
-    slot->n_ipus      = (int32_t)d->n_ipus;
-    slot->measures    = d->gcda.measures;
+    slot->uid           = (int64_t)geteuid();
+    slot->pid_namespace = ipu__state_pid_namespace();
+    slot->since_ns      = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    slot->attached_ns   = d->attached_ns;
+    slot->id            = id;
+    slot->first         = first;
+    slot->n_ipus        = (int32_t)d->n_ipus;
+    slot->measures      = d->gcda.measures;
     snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
-    snprintf(slot->chip, sizeof slot->chip, "%s", *d->chip ? d->chip : d->partition.chip);
     atomic_store(&slot->pid, getpid());
 }
 
@@ -232,9 +233,10 @@ static ipu_status fail_busy(const attempt *a)
         snprintf(line, sizeof line, "; pid %lld waits in line before", (long long)waiter);
     return ipu__fail(
         IPU_BUSY,
-        "%lld IPUs of partition %s are wanted: %s%s: held are %s%s: wait for it (ipu_device_attach, engine "
-        "option device.wait), use another, or set IPU_ELASTIC=1",
-        (long long)d->n_ipus, d->partition.name, what, waited, holders, line);
+        "%lld IPUs of partition %s are wanted: %s%s: held are %s%s: wait for it (ipu_device_attach, "
+        "engine option device.wait)%s",
+        (long long)d->n_ipus, d->partition.name, what, waited, holders, line,
+        d->wanted_id >= 0 ? " or use another" : ", use fewer, or set IPU_ELASTIC=1");
 }
 
 /* One look at the state. *done: attached, or adopted. */
@@ -301,7 +303,7 @@ static ipu_status attach(attempt *a)
         }
     }
     ipu__state_unlock();
-    return status;
+    return status == IPU_BUSY ? ipu__event_failed(a->d, status) : status;
 }
 
 /* Waits that are longer than a life are taken as that. */

@@ -1,6 +1,7 @@
 /* Attributes: the keys the tools show, in their order, and values that say what is so. */
 #include "ipu/ipuinfo.h"
 
+#include "device/device.h"
 #include "device/sandbox_test.h"
 
 static ipu_info *taken(void)
@@ -167,6 +168,75 @@ static void an_attached_process_has_its_attributes(void **state)
     ipu_info_destroy(info);
 }
 
+static const char *of_event(const ipu_info *info, const char *wanted)
+{
+    const char *key, *value;
+    for (int i = 0; ipu_info_event_at(info, i, &key, &value); i++)
+        if (strcmp(key, wanted) == 0) return value;
+    return NULL;
+}
+
+static void what_went_wrong_last_is_on_record(void **state)
+{
+    (void)state;
+    ipu_device *d, *busy;
+    char        pid[32];
+    ipu_info   *info = taken();
+    const char *key, *value;
+    assert_false(ipu_info_event_at(info, 0, &key, &value));
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv("IPU_ELASTIC", "0", 1);
+    assert_status(ipu_device_open(4, &d), IPU_OK);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_status(ipu_device_open(1, &busy), IPU_OK);
+    assert_status(ipu_device_attach(busy, 0), IPU_BUSY);
+    assert_message("device 1 is busy"); /* writing it down leaves the message */
+    assert_status(ipu_info_update(info), IPU_OK);
+    assert_string_equal(of_event(info, "partition"), "default");
+    assert_string_equal(of_event(info, "pid"), pid);
+    assert_string_equal(of_event(info, "severity"), "error");
+    assert_string_equal(of_event(info, "attached ipus"), "");
+    assert_non_null(strstr(of_event(info, "description"), "device 1 is busy"));
+    assert_non_null(strstr(of_event(info, "command line"), "device_info_test"));
+    assert_int_equal(access(of_event(info, "event record path"), F_OK), 0);
+    ipu_device_close(busy);
+    ipu_device_close(d);
+    put_file("run/event.json", "{\"pid\": 7, \"partition\": \"x\"}");
+    assert_status(ipu_info_update(info), IPU_OK);
+    assert_string_equal(of_event(info, "partition"), "x");
+    assert_null(of_event(info, "pid"));
+    put_file("run/event.json", "no JSON");
+    assert_status(ipu_info_update(info), IPU_OK);
+    assert_false(ipu_info_event_at(info, 0, &key, &value));
+    ipu_info_destroy(info);
+}
+
+static void health_says_who_uses_it_or_what_to_do(void **state)
+{
+    (void)state;
+    ipu_device *d;
+    const char *why;
+    setenv("GCDA_OPTIONS", "{\"simulateSOCError.errorList\": \"IPUSOFTERR\"}", 1);
+    assert_status(ipu_device_open(5, &d), IPU_OK);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    ipu_info *info = taken();
+    assert_true(ipu_info_is_healthy(info, 0, &why));
+    assert_string_equal(why, "idle");
+    assert_true(ipu_info_is_healthy(info, 3, &why));
+    assert_non_null(strstr(why, "in use by pid"));
+    assert_status(ipu__device_begin_run(d, 0), IPU_DEVICE_ERROR);
+    assert_status(ipu_info_update(info), IPU_OK);
+    assert_true(ipu_info_is_healthy(info, 1, &why));
+    assert_false(ipu_info_is_healthy(info, 2, &why));
+    assert_string_equal(why, "reports IPUSOFTERR: reset it (gc-reset -d 2)");
+    assert_string_equal(of_event(info, "attached ipus"), "2,3");
+    assert_string_equal(of_event(info, "attached ipu hosts"), "localhost");
+    assert_false(ipu_info_is_healthy(info, 4, &why));
+    assert_false(ipu_info_is_healthy(info, -1, NULL));
+    ipu_info_destroy(info);
+    ipu_device_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +244,8 @@ int main(void)
         SANDBOXED(sensors_that_do_not_exist_read_na),
         SANDBOXED(a_group_has_what_its_ipus_share),
         SANDBOXED(an_attached_process_has_its_attributes),
+        SANDBOXED(what_went_wrong_last_is_on_record),
+        SANDBOXED(health_says_who_uses_it_or_what_to_do),
         SANDBOXED(an_update_leaves_the_same_of_what_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

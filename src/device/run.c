@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "device/config.h"
-#include "device/device.h"
+#include "device/event.h"
 #include "device/holder.h"
 
 static bool fired; /* the simulated errors have happened; under the state's lock */
@@ -41,7 +41,7 @@ static ipu_status check_errors(ipu_device *d)
     if (*d->gcda.errors && !fired && run >= d->gcda.trigger) raise_errors(d);
     if (atomic_load(&d->failed)) status = fail_device(d);
     ipu__state_unlock();
-    return status;
+    return status == IPU_OK ? IPU_OK : ipu__event_failed(d, status);
 }
 
 /* ---- runs ---- */

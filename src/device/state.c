@@ -245,6 +245,12 @@ void ipu__state_give(ipu__state *state, int first, int n)
     set_lock(state->fd, F_UNLCK, first, n);
 }
 
+uint64_t ipu__state_pid_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
 bool ipu__state_holder(const ipu__state *state, int i, int64_t *pid)
 {
     *pid = getpid();
