@@ -27,6 +27,7 @@
 #include "ipu/resize.h"
 #include "ipu/select.h"
 #include "ipu/shape.h"
+#include "ipu/signal.h"
 #include "ipu/softmax.h"
 #include "ipu/sort.h"
 #include "ipu/vision.h"

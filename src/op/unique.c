@@ -203,7 +203,10 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("x"),        IPU__OUTPU
                                               IPU__OUTPUT("counts"),  IPU__OUTPUT("count")};
 
 static const ipu_op_attribute attributes[] = {
-    {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "of the slices; left out: elements, as a vector"},
+    {.name      = "axis",
+     .kind      = IPU_ATTRIBUTE_INT,
+     .otherwise = IPU_MAX_RANK, /* none of an axis: 0 is not what leaving it out means */
+     .meaning   = "of the slices; left out: elements, as a vector"},
     {.name      = "sorted",
      .kind      = IPU_ATTRIBUTE_INT,
      .otherwise = 1,
