@@ -42,6 +42,14 @@ const tool_command tool_commands[] = {
 
 const int tool_n_commands = sizeof tool_commands / sizeof *tool_commands;
 
+#define LINK(name, command) {name, #command},
+const tool_link tool_links[] = {
+#include "links.inc"
+};
+#undef LINK
+
+const int tool_n_links = sizeof tool_links / sizeof *tool_links;
+
 /* ---- names that are nearly right ---- */
 
 enum { NAME_BYTES = 64 };
@@ -86,6 +94,22 @@ const tool_command *tool_find_command(const char *name)
 {
     for (int i = 0; i < tool_n_commands; i++)
         if (!strcmp(tool_commands[i].name, name)) return &tool_commands[i];
+    return NULL;
+}
+
+const tool_link *tool_find_link(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name  = slash ? slash + 1 : path;
+    for (int i = 0; i < tool_n_links; i++)
+        if (!strcmp(tool_links[i].name, name)) return &tool_links[i];
+    return NULL;
+}
+
+const tool_link *tool_link_to(const tool_command *command)
+{
+    for (int i = 0; i < tool_n_links; i++)
+        if (!strcmp(tool_links[i].command, command->name)) return &tool_links[i];
     return NULL;
 }
 
@@ -152,7 +176,8 @@ static tool_exit parse(const tool_command *c, int argc, char **argv, tool_argume
         const tool_option *o = &c->options[i];
         longs[i]             = (struct option){o->name, o->argument ? required_argument : no_argument, NULL,
                                                LONG_BASE + i};
-        *end++               = o->letter;
+        if (!o->letter) continue;
+        *end++ = o->letter;
         if (o->argument) *end++ = ':';
     }
     *end   = 0;

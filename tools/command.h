@@ -18,10 +18,12 @@ typedef enum tool_completion {
     TOOL_COMMANDS,
     TOOL_TARGETS,
     TOOL_OPS,
+    TOOL_ACTIONS, /* of `ipu partition` */
+    TOOL_NOTHING,
 } tool_completion;
 
 typedef struct tool_option {
-    char        letter;
+    char        letter; /* 0: none */
     const char *name;
     const char *argument; /* NULL: takes none */
     const char *help;
@@ -81,6 +83,19 @@ typedef struct tool_command {
 /* Command 0 is `ipu` itself. */
 extern const tool_command tool_commands[];
 extern const int          tool_n_commands;
+
+/* A name under which the binary is one command (links.inc). */
+typedef struct tool_link {
+    const char *name, *command;
+} tool_link;
+
+extern const tool_link tool_links[];
+extern const int       tool_n_links;
+
+/* The link this process was started by, as in "/usr/bin/gc-info"; NULL: none, it is `ipu`. */
+const tool_link *tool_find_link(const char *path);
+/* The link to a command; NULL: there is none. */
+const tool_link *tool_link_to(const tool_command *command);
 
 /* NULL: none of that name. */
 const tool_command *tool_find_command(const char *name);

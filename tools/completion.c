@@ -31,6 +31,8 @@ static void put_operands(const tool_command *c)
     if (c->completes == TOOL_COMMANDS) put_commands();
     if (c->completes == TOOL_TARGETS) put_targets();
     if (c->completes == TOOL_OPS) put_ops();
+    if (c->completes == TOOL_ACTIONS) fputs("create list remove", stdout);
+    if (c->completes == TOOL_NOTHING) putchar(' '); /* words, but none */
 }
 
 static void put_options(const tool_command *c)
@@ -51,8 +53,9 @@ static void put_arguments(const tool_command *c)
     for (int i = 0; i < c->n_options; i++) {
         const tool_option *o = &c->options[i];
         if (!o->argument) continue;
-        printf("        %s:-%c|%s:--%s) %s; return ;;\n", c->name, o->letter, c->name, o->name,
-               offer(o->argument));
+        fputs("        ", stdout);
+        if (o->letter) printf("%s:-%c|", c->name, o->letter);
+        printf("%s:--%s) %s; return ;;\n", c->name, o->name, offer(o->argument));
     }
 }
 
@@ -66,6 +69,10 @@ void tool_print_completion(void)
          "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "        if [[ ${COMP_WORDS[i]} != -* ]]; then command=${COMP_WORDS[i]}; break; fi\n"
          "    done\n"
+         "    case ${COMP_WORDS[0]##*/} in");
+    for (int i = 0; i < tool_n_links; i++)
+        printf("        %s) command=%s ;;\n", tool_links[i].name, tool_links[i].command);
+    puts("    esac\n"
          "    case $command:$before in");
     for (int i = 0; i < tool_n_commands; i++) put_arguments(&tool_commands[i]);
     puts("    esac\n"
@@ -86,6 +93,8 @@ void tool_print_completion(void)
          "    else\n"
          "        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
          "    fi\n"
-         "}\n"
-         "complete -o filenames -F _ipu ipu");
+         "}");
+    fputs("complete -o filenames -F _ipu ipu", stdout);
+    for (int i = 0; i < tool_n_links; i++) printf(" %s", tool_links[i].name);
+    putchar('\n');
 }

@@ -9,8 +9,9 @@ enum { WIDTH = 90, COLUMN = 26 };
 
 static void print_usage(const tool_command *c)
 {
-    bool frame = c == &tool_commands[0];
-    printf("Usage: ipu%s%s [OPTION...] %s\n", frame ? "" : " ", frame ? "" : c->name, c->operands);
+    fputs("Usage: ", stdout);
+    tool_put_called(stdout, c->name);
+    printf(" [OPTION...]%s%s\n", *c->operands ? " " : "", c->operands);
 }
 
 static void print_options(const tool_command *c)
@@ -18,8 +19,8 @@ static void print_options(const tool_command *c)
     fputs("\nOptions:\n", stdout);
     for (int i = 0; i < c->n_options; i++) {
         const tool_option *o = &c->options[i];
-        int                n = printf("  -%c, --%s%s%s", o->letter, o->name, o->argument ? " " : "",
-                       o->argument ? o->argument : "");
+        int                n = o->letter ? printf("  -%c, ", o->letter) : printf("      ");
+        n += printf("--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
         printf("%*s", n < COLUMN ? COLUMN - n : 1, "");
         tool_print_wrapped(stdout, o->help, n < COLUMN ? COLUMN : n + 1, COLUMN, WIDTH);
     }
@@ -36,7 +37,9 @@ void tool_print_help(const tool_command *c)
 {
     bool frame = c == &tool_commands[0];
     print_usage(c);
-    printf("\nipu%s%s: %s.\n", frame ? "" : " ", frame ? "" : c->name, c->summary);
+    putchar('\n');
+    tool_put_called(stdout, c->name);
+    printf(": %s.\n", c->summary);
     tool_print_wrapped(stdout, c->description, 0, 0, WIDTH);
     if (frame) print_commands();
     print_options(c);

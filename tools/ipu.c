@@ -21,5 +21,8 @@ tool_exit run_ipu(const tool_arguments *args)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is then an error of the write, and is reported */
-    return tool_finish(tool_run(&tool_commands[0], argc, argv));
+    const tool_link    *link    = argc > 0 ? tool_find_link(argv[0]) : NULL;
+    const tool_command *command = link ? tool_find_command(link->command) : &tool_commands[0];
+    if (link) tool_called_as(link->name);
+    return tool_finish(tool_run(command, argc, argv));
 }

@@ -43,7 +43,9 @@ static void put_options(const tool_command *c)
     puts(".SH OPTIONS");
     for (int i = 0; i < c->n_options; i++) {
         const tool_option *o = &c->options[i];
-        printf(".TP\n\\fB\\-%c\\fR, \\fB\\-\\-", o->letter);
+        puts(".TP");
+        if (o->letter) printf("\\fB\\-%c\\fR, ", o->letter);
+        fputs("\\fB\\-\\-", stdout);
         put_text(o->name);
         fputs("\\fR", stdout);
         if (o->argument) printf(" \\fI%s\\fR", o->argument);
@@ -87,11 +89,22 @@ void tool_print_man(const tool_command *c)
     printf("\" 1 \"\" \"OpenIPU %s\" \"OpenIPU\"\n", ipu_version());
     puts(".SH NAME");
     put_name(c);
+    const tool_link *link = tool_link_to(c);
+    if (link) {
+        fputs(", ", stdout);
+        put_text(link->name);
+    }
     fputs(" \\- ", stdout);
     put_line(c->summary);
     puts(".SH SYNOPSIS");
     printf("\\fBipu%s%s\\fR [\\fIOPTION\\fR...] ", frame ? "" : " ", frame ? "" : c->name);
     put_line(c->operands);
+    if (link) {
+        fputs(".br\n\\fB", stdout);
+        put_text(link->name);
+        fputs("\\fR [\\fIOPTION\\fR...] ", stdout);
+        put_line(c->operands);
+    }
     puts(".SH DESCRIPTION");
     put_line(c->description);
     if (frame) put_commands();

@@ -13,11 +13,22 @@ enum { READ_LIMIT = 1 << 30 }; /* a text form of a gigabyte is no text form */
 
 /* ---- errors ---- */
 
+static const char *called; /* NULL: `ipu` */
+
+void tool_called_as(const char *link) { called = link; }
+
+void tool_put_called(FILE *out, const char *command)
+{
+    bool frame = !command || !strcmp(command, "ipu");
+    fputs(called ? called : "ipu", out);
+    if (!called && !frame) fprintf(out, " %s", command);
+}
+
 tool_exit tool_fail(const char *format, ...)
 {
     va_list args;
     fflush(stdout);
-    fputs("ipu: ", stderr);
+    fprintf(stderr, "%s: ", called ? called : "ipu");
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
@@ -28,12 +39,14 @@ tool_exit tool_fail(const char *format, ...)
 tool_exit tool_usage(const char *command, const char *format, ...)
 {
     va_list args;
-    bool    frame = !command || !strcmp(command, "ipu");
-    fprintf(stderr, "ipu%s%s: ", frame ? "" : " ", frame ? "" : command);
+    tool_put_called(stderr, command);
+    fputs(": ", stderr);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\nTry: ipu%s%s --help\n", frame ? "" : " ", frame ? "" : command);
+    fputs("\nTry: ", stderr);
+    tool_put_called(stderr, command);
+    fputs(" --help\n", stderr);
     return TOOL_USAGE;
 }
 

@@ -9,6 +9,11 @@
 
 #include "command.h"
 
+/* From now on messages are those of this name, a link to `ipu`, not of `ipu COMMAND`. */
+void tool_called_as(const char *link);
+/* What to type to run a command: "ipu", "ipu dump", "gc-info". `command` NULL: `ipu`. */
+void tool_put_called(FILE *out, const char *command);
+
 /* "ipu: ..." on standard error; returns TOOL_FAILED. */
 tool_exit tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, with a hint at --help; returns TOOL_USAGE. `command` NULL: of `ipu`. */

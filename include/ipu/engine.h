@@ -23,6 +23,7 @@
 #ifndef IPU_ENGINE_H
 #define IPU_ENGINE_H
 
+#include "ipu/device.h"
 #include "ipu/options.h"
 #include "ipu/program.h"
 
@@ -76,15 +77,20 @@ ipu_status ipu_executable_serialise(const ipu_executable *exe, void **data, size
 ipu_status ipu_executable_deserialise(const void *data, size_t bytes, const ipu_codelet *const *codelets,
                                       size_t n, const ipu_options *options, ipu_executable **out);
 
-/* An engine with its own memory and threads, variables at their initial values. Retains `exe`.
- * Owned: ipu_engine_destroy. */
+/* An engine with its own memory and threads, variables at their initial values. Retains `exe`. Holds IPUs of the
+ * active partition (ipu/device.h): those the process has attached already, if they are enough and of the
+ * program's chip, or others; options "device.attach" and "device.wait" say when, and how long it waits.
+ * Owned: ipu_engine_destroy. Statuses: those of ipu_device_open_any and ipu_device_attach, INVALID, OUT_OF_MEMORY. */
 ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ipu_engine **out);
+/* The same on a device of the caller's, whatever its chip; it is attached if it is not. INVALID: it has too few IPUs. */
+ipu_status ipu_engine_create_on(ipu_executable *exe, const ipu_options *options, ipu_device *device,
+                                ipu_engine **out);
 void       ipu_engine_destroy(ipu_engine *e);
 
 /* Run program `i`. Statuses: INVALID (no such program, a stream not connected), ABORTED (the program
  * stopped itself: a failed vertex, AbortOnCondition, a row out of range, replicas that diverge),
- * INTERRUPTED, FORKED, or what a stream callback returned. After any of these the engine can run
- * again; variables hold what had been computed. */
+ * INTERRUPTED, FORKED, DEVICE_ERROR, those of ipu_device_attach if it is not attached, or what a stream
+ * callback returned. After any of these the engine can run again; variables hold what had been computed. */
 ipu_status ipu_engine_run(ipu_engine *e, size_t i);
 
 /* Stop the run in progress, or the next one, at its next step. From any thread or signal handler. */

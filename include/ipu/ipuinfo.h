@@ -55,6 +55,16 @@ bool ipu_info_at(const ipu_info *info, int device, int i, const char **key, cons
  * IPUs share. */
 bool ipu_info_device_at(const ipu_info *info, int id, int i, const char **key, const char **value);
 
+/* Can a program use it? If not, *why says what is wrong and what to do; if so, who does or "idle". Borrowed
+ * until the next update. An unknown device is not healthy. */
+bool ipu_info_is_healthy(const ipu_info *info, int device, const char **why);
+
+/* The last error a device of the user's gave to any program: busy, or one it reported. Attribute i of it:
+ * "event record path", "timestamp", "severity", "command line", "pid", "attached ipus", "attached ipu
+ * hosts", "partition", "description". False past the last; at once if there was none. Borrowed until the
+ * next update. */
+bool ipu_info_event_at(const ipu_info *info, int i, const char **key, const char **value);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,8 @@
 #include "device/gcda.h"
 #include "ipu/device.h"
 
+enum { IPU__CHIP_BYTES = 16 };
+
 struct ipu_device {
     atomic_int    n_refs;
     unsigned      generation;

@@ -14,7 +14,7 @@
 enum { MOST_LISTED = 4 };
 
 /* Copies the record; false: it is not that of `pid` (0: of any), or it is being written. */
-static bool read_record(const ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
+static bool read_record(ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
 {
     int64_t before = atomic_load_explicit(&slot->pid, memory_order_acquire);
     *out           = (ipu__holder){.pid         = pid,
@@ -26,10 +26,9 @@ static bool read_record(const ipu__slot *slot, int i, int64_t pid, ipu__holder *
                                    .n_ipus      = slot->n_ipus,
                                    .measures    = slot->measures != 0};
     memcpy(out->command, slot->command, sizeof out->command - 1);
-    atomic_thread_fence(memory_order_acquire);
-    if (before == 0 || (pid && before != pid)
-        || atomic_load_explicit(&slot->pid, memory_order_relaxed) != before)
-        return false;
+    bool another = pid && before != pid && slot->pid_namespace == ipu__state_pid_namespace();
+    /* Adding nothing, unlike a load, keeps what was read above from being read after it. */
+    if (before == 0 || another || atomic_fetch_add(&slot->pid, 0) != before) return false;
     return i >= IPU__MOST_IPUS || (out->first >= 0 && out->first <= i && i - out->first < out->n_ipus);
 }
 
@@ -38,8 +37,8 @@ static void guess(int i, int64_t pid, ipu__holder *out)
     char   path[40], *text = NULL;
     size_t bytes = 0;
     bool   own   = i >= IPU__MOST_IPUS;
-    *out         = (ipu__holder){
-                .pid = pid, .uid = (int64_t)geteuid(), .id = own ? -1 : i, .first = own ? -1 : i, .n_ipus = 1};
+    *out         = (ipu__holder){.pid = pid, .uid = (int64_t)geteuid(), .n_ipus = 1};
+    out->id = out->first = own ? -1 : i;
     snprintf(path, sizeof path, "/proc/%lld/comm", (long long)pid);
     if (ipu__file_read(path, 4096, &text, &bytes) == IPU_OK && bytes > 0)
         snprintf(out->command, sizeof out->command, "%.*s", (int)strcspn(text, "\n"), text);
@@ -71,7 +70,9 @@ static size_t add_holder(const ipu__holder *h, int i, char *out, size_t bytes)
     char      ipus[32] = "further IPUs", user[64], since[32] = "a moment ago";
     struct tm local;
     time_t    seconds = (time_t)(h->since_ns / 1000000000);
-    if (h->first >= 0) snprintf(ipus, sizeof ipus, "IPU %d", i);
+    if (h->first >= 0 && h->n_ipus == 1) snprintf(ipus, sizeof ipus, "IPU %d", i);
+    if (h->first >= 0 && h->n_ipus > 1)
+        snprintf(ipus, sizeof ipus, "IPUs %d to %d", h->first, h->first + h->n_ipus - 1);
     ipu__user_name(h->uid, user, sizeof user);
     if (h->since_ns > 0 && localtime_r(&seconds, &local))
         strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &local);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "device/event.h"
 #include "device/list.h"
 #include "ipu/version.h"
 
@@ -30,6 +31,10 @@ typedef struct picture {
     int              n_singles;
     attributes      *devices; /* of the active partition, by id */
     int              n_devices;
+    const char     **health; /* by single: what is wrong, or who uses it */
+    bool            *healthy;
+    ipu__event      *event;
+    size_t           n_event;
 } picture;
 
 struct ipu_info {
@@ -204,6 +209,30 @@ static ipu_status describe(picture *now)
     return IPU_OK;
 }
 
+static const char *judge(ipu__arena *arena, const ipu_single *s, int id, bool *healthy)
+{
+    *healthy = strcmp(s->error, IPU__NO_ERRORS) == 0;
+    if (!*healthy) return ipu__arena_format(arena, "reports %s: reset it (gc-reset -d %d)", s->error, id);
+    if (!s->process) return "idle";
+    return ipu__arena_format(arena, "in use by pid %lld (%s) of user %s", (long long)s->process->pid,
+                             s->process->command, s->process->user);
+}
+
+static ipu_status judge_all(picture *now)
+{
+    const ipu_partition *p;
+    now->health  = ipu__arena_alloc(&now->arena, (size_t)now->n_singles * sizeof *now->health);
+    now->healthy = ipu__arena_alloc(&now->arena, (size_t)now->n_singles * sizeof *now->healthy);
+    if (!now->health || !now->healthy) return ipu__fail_memory();
+    for (size_t i = 0; (p = ipu_device_list_at(now->list, i)); i++)
+        for (int k = 0; k < (int)p->n_ipus; k++) {
+            int at          = p->n_before + k;
+            now->health[at] = judge(&now->arena, &p->singles[k], k, &now->healthy[at]);
+            if (!now->health[at]) return ipu__fail_memory();
+        }
+    return ipu__event_read(&now->arena, &now->event, &now->n_event);
+}
+
 static void forget(picture *now)
 {
     ipu_device_list_destroy(now->list);
@@ -215,6 +244,7 @@ static ipu_status take(unsigned flags, picture *out)
     *out = (picture){0};
     IPU_TRY(ipu_device_list_create(flags, &out->list));
     ipu_status status = describe(out);
+    if (status == IPU_OK) status = judge_all(out);
     if (status != IPU_OK) forget(out);
     return status;
 }
@@ -277,4 +307,19 @@ bool ipu_info_at(const ipu_info *info, int device, int i, const char **key, cons
 bool ipu_info_device_at(const ipu_info *info, int id, int i, const char **key, const char **value)
 {
     return at(info->now.devices, info->now.n_devices, id, i, key, value);
+}
+
+bool ipu_info_is_healthy(const ipu_info *info, int device, const char **why)
+{
+    bool known = device >= 0 && device < info->now.n_singles;
+    if (why) *why = known ? info->now.health[device] : "there is no such device";
+    return known && info->now.healthy[device];
+}
+
+bool ipu_info_event_at(const ipu_info *info, int i, const char **key, const char **value)
+{
+    if (i < 0 || (size_t)i >= info->now.n_event) return false;
+    *key   = info->now.event[i].key;
+    *value = info->now.event[i].value;
+    return true;
 }

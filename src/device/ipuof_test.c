@@ -20,10 +20,12 @@ static void every_key_is_read(void **state)
 {
     (void)state;
     static const char text[] =
-        "{\"partition\": \"p1\", \"chip\": \"bow\", \"ipus\": 8, \"reconfigurable\": false, \"elastic\": true,"
-        " \"routing\": \"SWNC\", \"sync_type\": \"pod\", \"replicas\": 2, \"attributes\": {\"GCD Id\": \"3\", \"x\": 1},"
-        " \"machines\": [{\"host\": \"10.1.5.10\", \"type\": \"B\", \"software\": \"2.4.2\", \"server\": \"1.8.1\","
-        "   \"firmware\": \"2.3.5\", \"boards\": [\"0134.0002.8210321\", \"0134.0001.8210321\"]}, {}]}";
+        "{\"partition\": \"p1\", \"chip\": \"bow\", \"ipus\": 8, \"reconfigurable\": false,"
+        " \"elastic\": true, \"routing\": \"SWNC\", \"sync_type\": \"pod\", \"replicas\": 2,"
+        " \"attributes\": {\"GCD Id\": \"3\", \"x\": 1},"
+        " \"machines\": [{\"host\": \"10.1.5.10\", \"type\": \"B\", \"software\": \"2.4.2\","
+        "   \"server\": \"1.8.1\", \"firmware\": \"2.3.5\","
+        "   \"boards\": [\"0134.0002.8210321\", \"0134.0001.8210321\"]}, {}]}";
     ipu__arena          arena = {0};
     ipu__partition_spec spec;
     ipu_partition       p;

@@ -1,4 +1,4 @@
-/* A folder of its own for each test: state, home and configuration in it, and nothing of the environment's. */
+/* A folder of its own for each test: state, home, configuration in it, and nothing of the environment's. */
 #ifndef IPU_DEVICE_SANDBOX_TEST_H
 #define IPU_DEVICE_SANDBOX_TEST_H
 

@@ -23,7 +23,6 @@ enum {
     IPU__N_SLOTS       = IPU__MOST_IPUS + IPU__MOST_OWN,
     IPU__COMMAND_BYTES = 64,
     IPU__ERROR_BYTES   = 64,
-    IPU__CHIP_BYTES    = 16,
 };
 
 /* What is counted for an attachment, in its first slot. One update is one relaxed addition. */
@@ -43,9 +42,10 @@ typedef struct ipu__counters {
 typedef struct ipu__slot {
     atomic_llong pid;                        /* of the last that had it; 0: none yet, or being written */
     int64_t      uid, since_ns, attached_ns; /* wall and monotonic clock */
+    uint64_t     pid_namespace;              /* that `pid` is a number in */
     int32_t      id, first, n_ipus;          /* as in ipu_attached */
     int32_t      measures;                   /* utilisation is measured */
-    char         command[IPU__COMMAND_BYTES], chip[IPU__CHIP_BYTES];
+    char         command[IPU__COMMAND_BYTES];
     char         error[IPU__ERROR_BYTES]; /* of the IPU, whoever has it; "": none */
     alignas(64) ipu__counters counters;
 } ipu__slot;
@@ -72,7 +72,8 @@ struct ipu__state {
     bool             held[IPU__N_SLOTS]; /* by this process */
 };
 
-/* One lock for all states, free in a forked child. */
+/* One lock for all states, free in a forked child. Nothing is logged under it: the log has a lock of its
+ * own. */
 void ipu__state_lock(void);
 void ipu__state_unlock(void);
 
@@ -91,12 +92,15 @@ bool ipu__state_is_current(const ipu__state *state);
 bool ipu__state_take(ipu__state *state, int first, int n);
 void ipu__state_give(ipu__state *state, int first, int n);
 
+/* The namespace that process ids of this process are numbers in. */
+uint64_t ipu__state_pid_namespace(void);
+
 /* Who has slot i: false, nobody. *pid: 0 if it is in another namespace. */
 bool ipu__state_holder(const ipu__state *state, int i, int64_t *pid);
 /* Does anyone else have one of slots [first, first + n)? */
 bool ipu__state_any_other(const ipu__state *state, int first, int n);
 
-/* A place in the line of those who wait: served in order; the place of a process that ends is free at once. */
+/* A place in the line of those who wait: served in order; that of a process that ends is free at once. */
 typedef struct ipu__place_in_line {
     struct ipu__place_in_line *next;
     ipu__state                *state;

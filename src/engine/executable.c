@@ -11,6 +11,7 @@
 #include "engine/memory.h"
 #include "engine/options.h"
 #include "engine/validate.h"
+#include "ipu/cost.h"
 
 /* ---- progress ---- */
 
@@ -201,6 +202,8 @@ static ipu_status run_passes(ipu__compiler *c)
     if (!compiler_init(c) || !ipu__push(&exe->locations, (ipu__exe_location){0})
         || ipu__compiler_text(c, "") != 0)
         return ipu__fail_memory();
+    exe->chip = ipu__compiler_text(c, ipu_target_chip_name(&c->g->target));
+    if (exe->chip == IPU__NONE) return ipu__fail_memory();
     IPU_TRY(report(c));
     IPU_TRY(ipu__access_find(c));
     IPU_TRY(ipu__liveness_plan(c));
@@ -211,6 +214,21 @@ static ipu_status run_passes(ipu__compiler *c)
     IPU_TRY(finish(c));
     c->percent = 100;
     return report(c);
+}
+
+/* What the programs would cost: for the counters of devices. */
+static ipu_status estimate(ipu__compiler *c)
+{
+    ipu_cost        *cost;
+    ipu_cost_cycles  cycles;
+    ipu_cost_summary summary;
+    IPU_TRY(ipu_cost_estimate(c->g, c->programs, c->n_programs, NULL, &cost));
+    for (size_t i = 0; i < c->exe->programs.n && ipu_cost_program_at(cost, (int64_t)i, &cycles); i++)
+        c->exe->programs.at[i].cycles = cycles.total;
+    ipu_cost_get_summary(cost, &summary);
+    c->exe->tile_bytes = summary.memory_total * summary.replication;
+    ipu_cost_destroy(cost);
+    return IPU_OK;
 }
 
 static ipu_status compile(ipu_graph *g, const ipu_program *programs, size_t n, const ipu_options *options,
@@ -225,6 +243,8 @@ static ipu_status compile(ipu_graph *g, const ipu_program *programs, size_t n, c
     exe->replication     = g->root->replication;
     exe->start           = g->root->start ? (uint32_t)n - 1 : IPU__NONE;
     exe->n_workers       = (unsigned)ipu_target_n_workers(&g->root->target);
+    exe->n_ipus          = g->root->target.n_ipus;
+    exe->tile_bytes      = -1;
     ipu__compiler c      = {.g             = g->root,
                             .exe           = exe,
                             .programs      = programs,
@@ -235,6 +255,7 @@ static ipu_status compile(ipu_graph *g, const ipu_program *programs, size_t n, c
                             .progress      = progress.fn,
                             .progress_user = progress.user};
     ipu_status    status = run_passes(&c);
+    if (status == IPU_OK && settings.estimate) status = estimate(&c);
     compiler_fini(&c);
 #ifndef NDEBUG
     if (status == IPU_OK) status = ipu__executable_validate(exe);

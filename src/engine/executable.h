@@ -199,12 +199,16 @@ typedef struct ipu__exe_step {
 typedef struct ipu__exe_program {
     uint32_t begin;
     uint32_t first_stream, n_streams;
+    int64_t  cycles; /* of a run, by the model of the chip; -1: compiled without the option "estimate" */
 } ipu__exe_program;
 
 struct ipu_executable {
     atomic_int references;
     int64_t    replication;
     unsigned   n_workers;
+    int64_t    n_ipus;     /* of all replicas */
+    uint32_t   chip;       /* name */
+    int64_t    tile_bytes; /* of all tiles, by the model of the chip; -1: not estimated */
 
     int64_t variable_bytes; /* per replica */
     int64_t unshared_bytes; /* per replica, were no memory shared */

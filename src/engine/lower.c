@@ -304,7 +304,7 @@ static ipu_status lower_program(lowering *l, uint32_t program)
     ipu_executable  *exe = l->exe;
     ipu__body        all = {program, (uint32_t)l->c->g->programs.at[program].steps.n};
     range            code;
-    ipu__exe_program lowered = {.first_stream = (uint32_t)exe->used_streams.n};
+    ipu__exe_program lowered = {.first_stream = (uint32_t)exe->used_streams.n, .cycles = -1};
     IPU_TRY(lower_unit(l, &all, IPU__OP_END, &code));
     uint8_t *streams = ipu__alloc_zeroed(exe->streams.n), *functions = ipu__alloc_zeroed(l->c->functions.n);
     bool     ok = streams && functions && find_streams(l, code, streams, functions);

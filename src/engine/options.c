@@ -12,7 +12,7 @@
 #include "base/pool.h"
 #include "base/status.h"
 
-typedef enum kind { COUNT, BOOL } kind;
+typedef enum kind { COUNT, BOOL, WHEN } kind;
 
 static const struct {
     const char *key;
@@ -127,6 +127,26 @@ static ipu_status set_bool(const char *key, const char *value, char out[VALUE_BY
     return IPU_OK;
 }
 
+/* In the order of ipu__attach_when. */
+static const char *const whens[] = {"always", "onDemand", "never"};
+enum { N_WHENS = sizeof whens / sizeof *whens };
+
+static int find_when(const char *value)
+{
+    int i = 0;
+    while (i < N_WHENS && strcmp(whens[i], value) != 0) i++;
+    return i;
+}
+
+static ipu_status set_when(const char *key, const char *value, char out[VALUE_BYTES])
+{
+    if (find_when(value) == N_WHENS)
+        return ipu__fail(IPU_INVALID, "option \"%s\": expected always, onDemand or never, found \"%s\"", key,
+                         value);
+    snprintf(out, VALUE_BYTES, "%s", value);
+    return IPU_OK;
+}
+
 static int find(const char *key)
 {
     int i = 0;
@@ -145,8 +165,8 @@ static bool is_poplar(const char *key)
 
 ipu_status ipu_options_set(ipu_options *options, const char *key, const char *value)
 {
-    static ipu_status (*const setters[])(const char *, const char *,
-                                         char *) = {[COUNT] = set_count, [BOOL] = set_bool};
+    static ipu_status (*const setters[])(const char *, const char *, char *) = {
+        [COUNT] = set_count, [BOOL] = set_bool, [WHEN] = set_when};
     if (!key || !value)
         return ipu__fail(IPU_INVALID, "ipu_options_set: the %s is NULL", key ? "value" : "key");
     int i = find(key);
@@ -261,13 +281,16 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
     }
     if (status == IPU_OK) status = apply_check_variable(settled);
     if (status == IPU_OK) {
-        int threads  = atoi(ipu_options_get(settled, "threads"));
-        out->threads = threads ? threads : ipu__pool_default_threads();
-        out->profile = strcmp(ipu_options_get(settled, "profile"), "true") == 0;
-        out->trust   = strcmp(ipu_options_get(settled, "load.trust"), "true") == 0;
-        out->share   = strcmp(ipu_options_get(settled, "memory.share"), "true") == 0;
-        out->check   = strcmp(ipu_options_get(settled, "check"), "true") == 0;
-        out->share   = out->share && !out->check;
+        int threads       = atoi(ipu_options_get(settled, "threads"));
+        out->threads      = threads ? threads : ipu__pool_default_threads();
+        out->profile      = strcmp(ipu_options_get(settled, "profile"), "true") == 0;
+        out->trust        = strcmp(ipu_options_get(settled, "load.trust"), "true") == 0;
+        out->share        = strcmp(ipu_options_get(settled, "memory.share"), "true") == 0;
+        out->check        = strcmp(ipu_options_get(settled, "check"), "true") == 0;
+        out->share        = out->share && !out->check;
+        out->estimate     = strcmp(ipu_options_get(settled, "estimate"), "true") == 0;
+        out->attach       = (ipu__attach_when)find_when(ipu_options_get(settled, "device.attach"));
+        out->wait_seconds = atoi(ipu_options_get(settled, "device.wait"));
     }
     ipu_options_destroy(settled);
     return status;

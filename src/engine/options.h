@@ -6,12 +6,21 @@
 
 #include "ipu/options.h"
 
+typedef enum ipu__attach_when {
+    IPU__ATTACH_ALWAYS,
+    IPU__ATTACH_ON_DEMAND,
+    IPU__ATTACH_NEVER,
+} ipu__attach_when;
+
 typedef struct ipu__settings {
-    int  threads; /* >= 1 */
-    bool share;
-    bool profile;
-    bool check; /* then nothing is shared */
-    bool trust; /* source code in executables */
+    int              threads; /* >= 1 */
+    bool             share;
+    bool             profile;
+    bool             check; /* then nothing is shared */
+    bool             trust; /* source code in executables */
+    bool             estimate;
+    ipu__attach_when attach;
+    int              wait_seconds;
 } ipu__settings;
 
 /* What holds: the options (NULL: the defaults) overridden by the environment. */

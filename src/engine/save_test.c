@@ -224,7 +224,7 @@ static void other_formats_are_refused(void **state)
     char             *data = serialise(false, &bytes);
     ipu__file_header *h = (void *)data, right = *h;
     h->format++;
-    check_refused(data, bytes, "found format 3 (OpenIPU");
+    check_refused(data, bytes, "found format 4 (OpenIPU");
     *h       = right;
     h->order = __builtin_bswap32(h->order);
     check_refused(data, bytes, "machines of another kind");
@@ -341,6 +341,9 @@ static void contradictions_are_found(void **state)
     } while (0)
     WRONG(exe->replication, 0);
     WRONG(exe->n_workers, 0);
+    WRONG(exe->n_ipus, 0);
+    WRONG(exe->chip, UINT32_MAX);
+    WRONG(exe->tile_bytes, -2);
     WRONG(exe->variable_bytes, 8);
     WRONG(exe->gather_bytes, 8);
     WRONG(exe->n_counters, 1000);
@@ -379,6 +382,7 @@ static void contradictions_are_found(void **state)
     WRONG(exe->code.at[exe->code.n - 1].op, IPU__OP_EXECUTE);
     WRONG(exe->programs.at[0].begin, 1);
     WRONG(exe->programs.at[0].n_streams, 1);
+    WRONG(exe->programs.at[0].cycles, -2);
 #undef WRONG
     ipu_executable_release(exe);
 }

@@ -13,7 +13,7 @@
 #define MOST_BYTES ((int64_t)1 << 55) /* of all replicas together; what a place can say */
 #define REQUIRE IPU__REQUIRE
 
-enum { MOST_WORKERS = 1 << 16, MOST_REPLICAS = 1 << 16, RECORD_ALIGN = 16 };
+enum { MOST_WORKERS = 1 << 16, MOST_REPLICAS = 1 << 16, MOST_IPUS = 1 << 16, RECORD_ALIGN = 16 };
 
 ipu_status ipu__invalid(const char *what, size_t i, const char *why)
 {
@@ -70,6 +70,8 @@ static ipu_status check_numbers(const ipu_executable *exe)
     REQUIRE(exe->start == IPU__NONE || (exe->programs.n > 0 && exe->start == exe->programs.n - 1), "number",
             6, "the program to start with");
     REQUIRE(exe->n_workers >= 1 && exe->n_workers <= MOST_WORKERS, "number", 1, "workers");
+    REQUIRE(exe->n_ipus >= 1 && exe->n_ipus <= MOST_IPUS, "number", 7, "IPUs");
+    REQUIRE(exe->tile_bytes >= -1, "number", 8, "bytes on tiles");
     const int64_t bytes[] = {exe->variable_bytes, exe->gather_bytes, exe->staging_bytes, exe->unshared_bytes};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
         REQUIRE(bytes[i] >= 0 && fits(exe, 1, (uint64_t)bytes[i]), "size", i, "too large");
@@ -85,6 +87,7 @@ static ipu_status check_texts(const ipu_executable *exe)
     REQUIRE(exe->strings.n > 0 && exe->strings.n < IPU__NONE && exe->strings.at[0] == 0
                 && exe->strings.at[exe->strings.n - 1] == 0,
             "string", 0, "does not end");
+    REQUIRE(ipu__valid_text(exe, exe->chip), "chip", 0, "its name is out of range");
     REQUIRE(exe->locations.n > 0 && exe->locations.n < IPU__NONE, "location", 0, "missing");
     for (size_t i = 0; i < exe->locations.n; i++)
         REQUIRE(ipu__valid_text(exe, exe->locations.at[i].file), "location", i, "its file is out of range");
@@ -114,9 +117,10 @@ static bool reach(const ipu__stride *loops, uint32_t n, bool is_to, int64_t *low
 
 static bool valid_side(const ipu_executable *exe, const ipu__move *move, bool is_to, ipu__batch_use *use)
 {
-    ipu__place place = is_to ? move->to : move->from;
-    int64_t    low = 0, high = move->unit, bytes;
-    if (!reach(exe->moves.loops.at + move->first_loop, move->n_loops, is_to, &low, &high)) return false;
+    ipu__place         place = is_to ? move->to : move->from;
+    int64_t            low = 0, high = move->unit, bytes;
+    const ipu__stride *loops = move->n_loops ? exe->moves.loops.at + move->first_loop : NULL;
+    if (!reach(loops, move->n_loops, is_to, &low, &high)) return false;
     int64_t at = ipu__place_offset(place);
     if (at + low < 0 || __builtin_sub_overflow(high, low, &bytes) || __builtin_add_overflow(at, high, &high))
         return false;

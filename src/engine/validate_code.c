@@ -175,10 +175,12 @@ static ipu_status check_streams(const ipu_executable *exe)
 {
     for (size_t i = 0; i < exe->used_streams.n; i++)
         REQUIRE(exe->used_streams.at[i] < exe->streams.n, "stream list", i, "out of range");
-    for (size_t i = 0; i < exe->programs.n; i++)
+    for (size_t i = 0; i < exe->programs.n; i++) {
+        REQUIRE(exe->programs.at[i].cycles >= -1, "program", i, "its cycles are wrong");
         REQUIRE(ipu__in_range(exe->programs.at[i].first_stream, exe->programs.at[i].n_streams,
                               exe->used_streams.n),
                 "program", i, "its streams are out of range");
+    }
     return IPU_OK;
 }
 

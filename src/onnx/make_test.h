@@ -239,4 +239,12 @@ static inline bytes function(const char *domain, const char *name, int version, 
                           statements(source, NULL, true)));
 }
 
+/* For the end of a group of tests. */
+static inline int free_pool(void **state)
+{
+    (void)state;
+    ipu__arena_fini(&pool);
+    return 0;
+}
+
 #endif

@@ -230,6 +230,14 @@ void ipu__onnx_Transpose(ipu__node *n)
         if (perm[i] == n->in[0].count_dim) ipu__give_counted(n, 0, y, n->in[0].count, i);
 }
 
+void ipu__onnx_ReverseSequence(ipu__node *n)
+{
+    ipu_value x = ipu__in_needed(n, 0), lengths = ipu__in_needed(n, 1);
+    int       time = ipu__axis(n, "time_axis", 0, ipu_value_rank(x));
+    int       batch = ipu__axis(n, "batch_axis", 1, ipu_value_rank(x));
+    ipu__give(n, 0, ipu_reverse_sequence(n->b, x, lengths, batch, time));
+}
+
 void ipu__onnx_DepthToSpace(ipu__node *n)
 {
     ipu_builder *b      = n->b;

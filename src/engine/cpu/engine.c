@@ -122,7 +122,31 @@ static ipu_status init(ipu_engine *e)
     return ipu__engine_start(e);
 }
 
+static ipu_status use_device(ipu_engine *e, const ipu__settings *settings, ipu_device *given)
+{
+    const ipu_executable *exe       = e->exe;
+    bool                  on_demand = settings->attach == IPU__ATTACH_ON_DEMAND;
+    e->wait_seconds                 = settings->wait_seconds;
+    if (given && given->n_ipus < exe->n_ipus)
+        return ipu__fail(IPU_INVALID,
+                         "the program needs %lld IPUs, and the device has %lld: open a larger one",
+                         (long long)exe->n_ipus, (long long)given->n_ipus);
+    if (given) {
+        e->device = ipu__device_retain(given);
+        return on_demand ? IPU_OK : ipu_device_attach(given, e->wait_seconds);
+    }
+    if (settings->attach == IPU__ATTACH_NEVER) return IPU_OK;
+    return ipu__device_use(ipu__exe_text(exe, exe->chip), exe->n_ipus, e->wait_seconds, on_demand,
+                           &e->device);
+}
+
 ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ipu_engine **out)
+{
+    return ipu_engine_create_on(exe, options, NULL, out);
+}
+
+ipu_status ipu_engine_create_on(ipu_executable *exe, const ipu_options *options, ipu_device *device,
+                                ipu_engine **out)
 {
     ipu__settings settings;
     *out = NULL;
@@ -139,7 +163,8 @@ ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ip
     e->counts.threads  = settings.threads;
     e->fork_generation = atomic_load(&fork_generation);
     atomic_init(&e->interrupted, 0);
-    ipu_status status = ipu__times_init(e, settings.profile);
+    ipu_status status = use_device(e, &settings, device);
+    if (status == IPU_OK) status = ipu__times_init(e, settings.profile);
     if (status == IPU_OK) status = init(e);
     if (status != IPU_OK) {
         ipu_engine_destroy(e);
@@ -168,6 +193,7 @@ void ipu_engine_destroy(ipu_engine *e)
                            e->connections, e->counters, e->calls, e->shares_memory};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
     ipu__free(e->times);
+    ipu_device_close(e->device);
     ipu_executable_release(e->exe);
     ipu__free(e);
 }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/pool.h"
+#include "device/device.h"
 #include "engine/executable.h"
 
 /* Vertices of one codelet, ready to be called. */
@@ -99,6 +100,9 @@ struct ipu_engine {
     ipu__time *times;   /* by instruction; NULL: nothing is measured */
     uint32_t   last_pc; /* the instruction that began at last_ns; IPU__NONE: none in this run */
     int64_t    last_ns;
+
+    ipu_device *device;       /* NULL: it attaches to none */
+    double      wait_seconds; /* for the device, if it is to be attached by a run */
 
     ipu_engine_counters   counts;
     struct ipu__checking *check; /* checking.h; NULL: no checking */

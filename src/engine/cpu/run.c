@@ -199,7 +199,17 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
     if (i >= n)
         return ipu__fail(IPU_INVALID, "there is no program %zu: the executable has %zu, counted from 0", i,
                          n);
-    return run_program(e, &e->exe->programs.at[i]);
+    const ipu__exe_program   *program = &e->exe->programs.at[i];
+    const ipu_engine_counters before  = e->counts;
+    if (!e->device) return run_program(e, program);
+    IPU_TRY(ipu__device_begin_run(e->device, e->wait_seconds));
+    ipu_status status = run_program(e, program);
+    ipu__device_end_run(e->device,
+                        &(ipu__run_counts){.supersteps = e->counts.supersteps - before.supersteps,
+                                           .host_bytes = e->counts.streamed_bytes - before.streamed_bytes,
+                                           .cycles     = status == IPU_OK ? program->cycles : -1,
+                                           .tile_bytes = e->exe->tile_bytes});
+    return status;
 }
 
 ipu_status ipu__engine_start(ipu_engine *e)

@@ -1,0 +1,180 @@
+/* Two users of one host cannot disturb each other: neither read nor hold nor forge each other's state.
+ * Needs root, who becomes the other user in children; skipped for others. */
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "device/sandbox_test.h"
+#include "ipu/device.h"
+
+enum { STRANGER = 65534, N_CHECKS = 12 };
+
+/* What a child found out: names of what went wrong. */
+typedef struct findings {
+    int         n;
+    const char *what[N_CHECKS];
+} findings;
+
+static findings *found;
+
+#define EXPECT(condition)                                       \
+    do {                                                        \
+        if (!(condition)) found->what[found->n++] = #condition; \
+    } while (0)
+
+static void as_stranger(void (*act)(void))
+{
+    pid_t pid = fork();
+    int   status;
+    if (pid == 0) {
+        if (setgroups(0, NULL) != 0 || setgid(STRANGER) != 0 || setuid(STRANGER) != 0) _exit(1);
+        act();
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (int i = 0; i < found->n; i++) print_error("not so: %s\n", found->what[i]);
+    assert_int_equal(found->n, 0);
+}
+
+static int enter_shared(void **state)
+{
+    if (geteuid() != 0) return 0;
+    found = mmap(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (found == MAP_FAILED || enter_sandbox(state) != 0) return -1;
+    return chmod(sandbox, 01777);
+}
+
+static int leave_shared(void **state)
+{
+    if (geteuid() != 0) return 0;
+    munmap(found, sizeof *found);
+    return leave_sandbox(state);
+}
+
+#define ROOT_ONLY \
+    (void)state;  \
+    if (geteuid() != 0) skip()
+
+/* ---- what strangers try ---- */
+
+static char state_path[256];
+
+static void look_into_anothers_state(void)
+{
+    ipu_device_list *list;
+    ipu_device      *d;
+    EXPECT(open(state_path, O_RDONLY) < 0);
+    EXPECT(open(state_path, O_RDWR) < 0);
+    EXPECT(unlink(state_path) != 0);
+    EXPECT(ipu_device_list_create(0, &list) == IPU_IO);
+    EXPECT(strstr(ipu_message(), "set IPU_RUNTIME_DIR") != NULL);
+    setenv("IPU_ELASTIC", "0", 1);
+    EXPECT(ipu_device_open(0, &d) == IPU_OK && ipu_device_attach(d, 0) == IPU_IO);
+}
+
+static void state_is_the_owners_alone(void **state)
+{
+    ROOT_ONLY;
+    struct stat st;
+    ipu_device *d;
+    assert_status(ipu_device_open(0, &d), IPU_OK);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    snprintf(state_path, sizeof state_path, "%s/run/default.gcd0.ipus1", sandbox);
+    assert_int_equal(stat(state_path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    as_stranger(look_into_anothers_state);
+    assert_true(ipu_device_is_attached(d));
+    ipu_device_close(d);
+}
+
+static void make_folder_first(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/run", sandbox);
+    EXPECT(mkdir(path, 0777) == 0 && chmod(path, 0777) == 0);
+}
+
+static void link_folder_first(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/run", sandbox);
+    EXPECT(rmdir(path) == 0 && symlink("/tmp", path) == 0);
+}
+
+static void a_folder_made_by_another_is_refused(void **state)
+{
+    ROOT_ONLY;
+    ipu_device *d, *elastic;
+    as_stranger(make_folder_first);
+    setenv("IPU_ELASTIC", "0", 1);
+    assert_status(ipu_device_open(0, &d), IPU_OK);
+    assert_status(ipu_device_attach(d, 0), IPU_IO);
+    assert_message("of user 65534's");
+    as_stranger(link_folder_first);
+    assert_status(ipu_device_attach(d, 0), IPU_IO);
+    ipu_device_close(d);
+    unsetenv("IPU_ELASTIC"); /* who has configured nothing is not kept from working */
+    assert_status(ipu_device_open_any(1, &elastic), IPU_OK);
+    assert_status(ipu_device_attach(elastic, 0), IPU_OK);
+    ipu_device_close(elastic);
+}
+
+static void attach_to_all_of_their_own(void)
+{
+    ipu_device *d;
+    char        run[128];
+    snprintf(run, sizeof run, "%s/other", sandbox);
+    setenv("IPU_RUNTIME_DIR", run, 1);
+    setenv("IPU_ELASTIC", "0", 1);
+    EXPECT(ipu_device_open(6, &d) == IPU_OK && ipu_device_attach(d, 0) == IPU_OK);
+}
+
+static void each_user_has_ipus_of_their_own(void **state)
+{
+    ROOT_ONLY;
+    ipu_device *d;
+    assert_status(ipu_device_open(6, &d), IPU_OK);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    as_stranger(attach_to_all_of_their_own);
+    ipu_device_close(d);
+}
+
+/* A variable that a su leaves behind must not lead into the other's folder. */
+static void follow_the_wrong_variable(void)
+{
+    char        wrong[128], right[64], file[128];
+    struct stat st;
+    ipu_device *d;
+    unsetenv("IPU_RUNTIME_DIR");
+    setenv("XDG_RUNTIME_DIR", sandbox, 1); /* root's */
+    snprintf(wrong, sizeof wrong, "%s/openipu", sandbox);
+    snprintf(right, sizeof right, "/tmp/openipu-%d", STRANGER);
+    snprintf(file, sizeof file, "%s/default.gcd0.ipus1", right);
+    bool was_there = stat(right, &st) == 0;
+    EXPECT(ipu_device_open(0, &d) == IPU_OK && ipu_device_attach(d, 1) == IPU_OK);
+    EXPECT(stat(wrong, &st) != 0);
+    if (was_there) return;
+    unlink(file);
+    rmdir(right);
+}
+
+static void anothers_runtime_folder_is_passed_over(void **state)
+{
+    ROOT_ONLY;
+    as_stranger(follow_the_wrong_variable);
+}
+
+#define SHARED(test) cmocka_unit_test_setup_teardown(test, enter_shared, leave_shared)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SHARED(state_is_the_owners_alone),
+        SHARED(a_folder_made_by_another_is_refused),
+        SHARED(each_user_has_ipus_of_their_own),
+        SHARED(anothers_runtime_folder_is_passed_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
