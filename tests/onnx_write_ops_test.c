@@ -1,6 +1,7 @@
 /* Every op of ops.inc, by its samples: written as ONNX, read again, and run beside the op itself.
  *
  *     onnx_write_ops_test [OP...]
+ *     onnx_write_ops_test --write FOLDER     all of them as files, for tests/onnx/check.py
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -221,8 +222,48 @@ static void check_op(void **state)
     assert_false(is_wrong);
 }
 
+/* ---- files for others to read ---- */
+
+static bool has_elements(const sample *s)
+{
+    for (int i = 0; i < s->call.n_operands; i++)
+        if (sample_n_elements(s, i) == 0 && (i >= s->op->n_in || s->present[i])) return false;
+    return true;
+}
+
+static int write_sample(const sample *s, int64_t opset, const char *folder, size_t number, ipu_type type)
+{
+    char       path[600];
+    ipu_model *m = model_of(s);
+    snprintf(path, sizeof path, "%s/%s-%zu-%s-%lld.onnx", folder, s->op->kernel.name, number,
+             ipu_type_name(type), (long long)opset);
+    ipu_status status = ipu_onnx_write(m, &(ipu_onnx_write_options){.opset = opset}, path);
+    ipu_model_destroy(m);
+    if (status == IPU_OK || status == IPU_UNSUPPORTED) return 0;
+    fprintf(stderr, "%s: %s\n", path, ipu_message());
+    return 1;
+}
+
+static int write_samples(const char *folder)
+{
+    static sample s;
+    int           failed = 0;
+    for (const ipu_op_def *const *op = ipu__ops; *op; op++)
+        for (size_t i = 0; (*op)->samples[i]; i++)
+            for (int t = 0; t < N_FLOATING; t++) {
+                char error[SAMPLE_ERROR];
+                if (!sample_parse(&s, *op, (*op)->samples[i], error)) return 1;
+                if (t > 0 && !sample_retype(&s, IPU_FLOAT, floating[t])) continue;
+                if (sample_infer(&s) != IPU_OK || is_large(&s) || !has_elements(&s)) continue;
+                failed += write_sample(&s, 13, folder, i, floating[t]);
+                failed += write_sample(&s, 17, folder, i, floating[t]);
+            }
+    return failed ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "--write") == 0) return write_samples(argv[2]);
     struct CMUnitTest tests[512];
     size_t            n = 0;
     for (const ipu_op_def *const *op = ipu__ops; *op; op++) {

@@ -348,6 +348,8 @@ static void write_loop(ipu__writer *w, ipu__frame *frame, const ipu__model_op *o
     if (!body || !in) return;
     in[0] = ipu__put_scalar(w, IPU_INT64, (double)op->most);
     in[1] = op->in[0] ? name_of(w, frame, op->in[0]) : "";
+    /* without a condition, what the body says of going on would be ignored */
+    if (!*in[1] && frame->m->blocks.at[op->body].go_on) in[1] = ipu__put_scalar(w, IPU_BOOL, 1);
     for (uint32_t i = 1; i < op->n_in; i++) in[i + 1] = name_of(w, frame, op->in[i]);
     Ipu__NodeProto *node = ipu__put(w, "Loop", in, op->n_in + 1, new_name(w, frame, op->first_out, "Loop"));
     put_outputs(w, frame, op, node);

@@ -1,12 +1,12 @@
 /* Exporting: a model written op by op as an ONNX graph.
  *
- * What an op becomes is a row of export.inc: one ONNX node of the same inputs and outputs; a function that puts
- * nodes (export_*.c); or a function that says the same in simpler ops of ours, which are then written themselves, as
- * are the compositions of the op records. The first error stays in the writer, and later calls do nothing, so that a
- * function reads straight on.
+ * What an op becomes is a row of export.inc: one ONNX node of the same inputs and outputs; a function that
+ * puts nodes (export_*.c); or a function that says the same in simpler ops of ours, which are then written
+ * themselves, as are the compositions of the op records. The first error stays in the writer, and later calls
+ * do nothing, so that a function reads straight on.
  *
- * Names are unique in the whole file, so that graphs within see all values around them. Where an ONNX op does not take
- * a type, values are cast to one that it does and that holds them (export_types.inc).
+ * Names are unique in the whole file, so that graphs within see all values around them. Where an ONNX op does
+ * not take a type, values are cast to one that it does and that holds them (export_types.inc).
  */
 #ifndef IPU_ONNX_EXPORT_H
 #define IPU_ONNX_EXPORT_H
@@ -68,8 +68,8 @@ void *ipu__writer_alloc(ipu__writer *w, size_t bytes);
 /* `hint`, or that with a number if it is taken. */
 const char *ipu__fresh(ipu__writer *w, const char *hint);
 
-/* A node with one output; `out` NULL: a new name. Never NULL; its output[0] is what it gives. Trailing inputs that are
- * "" are left out. */
+/* A node with one output; `out` NULL: a new name. Never NULL; its output[0] is what it gives. Trailing inputs
+ * that are "" are left out. */
 Ipu__NodeProto *ipu__put(ipu__writer *w, const char *type, const char *const *in, size_t n_in,
                          const char *out);
 #define IPU__NAMES(...) \

@@ -127,7 +127,7 @@ bool ipu__write_pad(ipu__wop *o)
     return true;
 }
 
-/* Between two elements: each gets a dimension of its own, which is padded and joined again; then the sides. */
+/* Between two elements: each gets a dimension of its own, which is padded and joined; then the sides. */
 void ipu__rewrite_pad(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     size_t         n, n_sides;
@@ -232,9 +232,9 @@ static int axis_of(const ipu_kernel_call *call)
 void ipu__rewrite_dynamic_slice(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
                                 ipu_value *out)
 {
-    int axis = axis_of(call);
-    out[0]   = ipu_gather(b, in[0],
-                          places(b, in[1], ipu__op_int(call, "size"), call->operand[0].shape.dim[axis]), axis);
+    int     axis = axis_of(call);
+    int64_t size = ipu__op_int(call, "size"), extent = call->operand[0].shape.dim[axis];
+    out[0] = ipu_gather(b, in[0], places(b, in[1], size, extent), axis);
 }
 
 void ipu__rewrite_dynamic_update_slice(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
