@@ -37,7 +37,7 @@ while IFS=: read -r file line to; do
             elif [ "$(rank "$layer")" -gt "$(rank "$from")" ]; then
                 complain "$file:$line: src/$from includes \"$to\", a layer below it"
             fi ;;
-        *.tab.h | *.yy.h | *.inc) ;;
+        *.tab.h | *.yy.h | *.pb-c.h | *.inc) ;;
         *) [ -f "$(dirname "$file")/$to" ] || complain "$file:$line: \"$to\" is not beside this file" ;;
     esac
 done < <(find src -name '*.[chyl]' ! -name '*_test.c' -print0 | xargs -0 -r grep -lE '#[[:space:]]*include[[:space:]]+"' \

@@ -1,5 +1,6 @@
 /* Two hundred processes race for the four IPUs of a hard partition: never two on one, each is served in
  * time, and those that are killed while they hold one leave nothing behind. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -145,10 +146,48 @@ static void killed_waiters_are_not_waited_for(void **state)
     assert_nothing_is_held();
 }
 
+/* Locks of POSIX do not keep threads of one process apart: that is ours to do. */
+enum { THREADS = 8, TURNS = 25 };
+
+static atomic_int on[IPUS], collisions;
+
+static void *take_turns(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < TURNS; i++) {
+        ipu_device *d;
+        if (ipu_device_open_any(1, &d) != IPU_OK || ipu_device_attach(d, WAIT_SECONDS) != IPU_OK)
+            return "failed";
+        int id = ipu_device_id(d);
+        if (atomic_exchange(&on[id], 1) != 0) atomic_fetch_add(&collisions, 1);
+        nanosleep(&(struct timespec){0, 200000}, NULL);
+        atomic_store(&on[id], 0);
+        ipu_device_close(d);
+    }
+    return NULL;
+}
+
+static void threads_of_one_process_take_turns(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    put_config("hard.conf", "{\"ipus\": 4}");
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    assert_int_equal(atomic_load(&collisions), 0);
+    assert_nothing_is_held();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SANDBOXED(racers_are_served_one_at_a_time_and_leave_nothing),
+        SANDBOXED(threads_of_one_process_take_turns),
         SANDBOXED(killed_waiters_are_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

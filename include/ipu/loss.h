@@ -60,6 +60,33 @@ ipu_value ipu_bce_with_logits_loss(ipu_builder *b, ipu_value logits, ipu_value t
 ipu_value ipu_kl_div_loss(ipu_builder *b, ipu_value log_probs, ipu_value target, bool log_target,
                           ipu_loss_reduction reduction);
 
+/* ---- with a margin; targets are 1 or -1 ---- */
+
+/* x where the target is 1, max(0, margin - x) where it is -1. PyTorch's margin: 1. */
+ipu_value ipu_hinge_embedding_loss(ipu_builder *b, ipu_value x, ipu_value target, double margin,
+                                   ipu_loss_reduction reduction);
+/* max(0, margin - target (x - other)). */
+ipu_value ipu_margin_ranking_loss(ipu_builder *b, ipu_value x, ipu_value other, ipu_value target,
+                                  double margin, ipu_loss_reduction reduction);
+/* Of rows [n, d] and targets [n], or [d] and a scalar: 1 - cosine where the target is 1, max(0, cosine -
+ * margin) where it is -1. */
+ipu_value ipu_cosine_embedding_loss(ipu_builder *b, ipu_value x, ipu_value other, ipu_value target,
+                                    double margin, ipu_loss_reduction reduction);
+
+/* ---- sequences ---- */
+
+typedef struct ipu_ctc_options {
+    int64_t            blank;         /* the class that stands for none */
+    ipu_loss_reduction reduction;     /* mean: of losses, each divided by the length of its target */
+    bool               zero_infinity; /* 0 where the input is too short to spell the target */
+} ipu_ctc_options;
+
+/* Connectionist temporal classification: minus the log probability that outputs over time, with repetitions
+ * and blanks left out, are the target. log_probs [steps, n, classes] (of ipu_log_softmax), targets [n, most]
+ * with `target_lengths` [n] labels each, `input_lengths` [n] steps; integers are int32 or int64. */
+ipu_value ipu_ctc_loss(ipu_builder *b, ipu_value log_probs, ipu_value targets, ipu_value input_lengths,
+                       ipu_value target_lengths, ipu_ctc_options options);
+
 #ifdef __cplusplus
 }
 #endif
@@ -76,5 +103,9 @@ ipu_value ipu_kl_div_loss(ipu_builder *b, ipu_value log_probs, ipu_value target,
 #define ipu_bce_loss(...) IPU_AT(ipu_bce_loss(__VA_ARGS__))
 #define ipu_bce_with_logits_loss(...) IPU_AT(ipu_bce_with_logits_loss(__VA_ARGS__))
 #define ipu_kl_div_loss(...) IPU_AT(ipu_kl_div_loss(__VA_ARGS__))
+#define ipu_hinge_embedding_loss(...) IPU_AT(ipu_hinge_embedding_loss(__VA_ARGS__))
+#define ipu_margin_ranking_loss(...) IPU_AT(ipu_margin_ranking_loss(__VA_ARGS__))
+#define ipu_cosine_embedding_loss(...) IPU_AT(ipu_cosine_embedding_loss(__VA_ARGS__))
+#define ipu_ctc_loss(...) IPU_AT(ipu_ctc_loss(__VA_ARGS__))
 #endif
 #endif

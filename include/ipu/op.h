@@ -25,6 +25,7 @@
 #include "ipu/recurrent.h"
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
+#include "ipu/signal.h"
 #include "ipu/softmax.h"
 #include "ipu/sort.h"
 

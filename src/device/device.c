@@ -14,7 +14,7 @@
 #include "device/event.h"
 #include "device/holder.h"
 
-enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640 };
+enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640, WHY_BYTES = 512 };
 
 static ipu_device *attached_here; /* under the state's lock */
 
@@ -104,7 +104,19 @@ ipu_status ipu_device_open_any(int64_t n_ipus, ipu_device **out)
     return open_checked(-1, n_ipus, "", out);
 }
 
-/* ---- becoming attached: under the state's lock ---- */
+/* ---- one attempt to attach: under the state's lock ---- */
+
+typedef struct attempt {
+    ipu_device        *d, *adopted;
+    bool               adopts; /* what the process has attached already will do */
+    ipu__gcda          gcda;
+    ipu__state        *state; /* its own until it succeeds: others may try with the same handle */
+    bool               in_line;
+    ipu__place_in_line place;
+    int64_t            deadline_ns;
+    double             wait_seconds;
+    char               why[WHY_BYTES]; /* it has IPUs of its own; "": it has not */
+} attempt;
 
 static void fill_slot(const ipu_device *d, int i, int first, int id)
 {
@@ -124,8 +136,12 @@ static void fill_slot(const ipu_device *d, int i, int first, int id)
     atomic_store(&slot->pid, getpid());
 }
 
-static void become_attached(ipu_device *d, int slot, int n_slots, int id)
+static void become_attached(attempt *a, int slot, int n_slots, int id)
 {
+    ipu_device *d  = a->d;
+    d->state       = a->state;
+    a->state       = NULL;
+    d->gcda        = a->gcda;
     d->attached_ns = ipu__monotonic_ns();
     d->slot        = slot;
     d->n_slots     = n_slots;
@@ -143,73 +159,71 @@ static void become_attached(ipu_device *d, int slot, int n_slots, int id)
     atomic_store(&d->attached, true);
 }
 
-static bool take(ipu_device *d, const ipu_device_info *info)
+/* A file that was removed keeps nobody away: locks on it are none. */
+static bool take_slots(attempt *a, int first, int n)
 {
-    if (!ipu__state_take(d->state, info->first, info->n_ipus)) return false;
-    d->n_ipus = info->n_ipus;
-    become_attached(d, info->first, info->n_ipus, info->id);
+    if (!ipu__state_take(a->state, first, n)) return false;
+    if (ipu__state_is_current(a->state)) return true;
+    ipu__state_give(a->state, first, n);
+    return false;
+}
+
+static bool take(attempt *a, const ipu_device_info *info)
+{
+    if (!take_slots(a, info->first, info->n_ipus)) return false;
+    a->d->n_ipus = info->n_ipus;
+    become_attached(a, info->first, info->n_ipus, info->id);
     return true;
 }
 
 /* The device that is wanted, or the first that is free of the smallest size that will do. */
-static bool take_shown(ipu_device *d)
+static bool take_shown(attempt *a)
 {
+    const ipu_device    *d    = a->d;
     const ipu_partition *p    = &d->partition;
     int                  size = 0;
-    if (d->wanted_id >= 0) return take(d, &p->devices[d->wanted_id]);
+    if (d->wanted_id >= 0) return take(a, &p->devices[d->wanted_id]);
     if (*d->chip && strcmp(d->chip, p->chip) != 0) return false;
     for (size_t i = 0; i < p->n_devices; i++) {
         const ipu_device_info *info = &p->devices[i];
         if (info->n_ipus < d->n_ipus || (size && info->n_ipus != size)) continue;
         size = info->n_ipus;
-        if (take(d, info)) return true;
+        if (take(a, info)) return true;
     }
     return false;
 }
 
 /* IPUs of its own; if there are no slots left, such that nobody else sees. */
-static void take_own(ipu_device *d, const char *why)
+static void take_own(attempt *a, const char *why)
 {
-    for (int i = IPU__MOST_IPUS; d->state && i < IPU__N_SLOTS; i++)
-        if (ipu__state_take(d->state, i, 1)) {
-            become_attached(d, i, 1, -1);
-            ipu__log(IPU_LOG_INFO, "device", "%lld IPUs beyond those of partition %s: %s",
-                     (long long)d->n_ipus, d->partition.name, why);
+    snprintf(a->why, sizeof a->why, "%s", why);
+    for (int i = IPU__MOST_IPUS; a->state && i < IPU__N_SLOTS; i++)
+        if (take_slots(a, i, 1)) {
+            become_attached(a, i, 1, -1);
             return;
         }
-    ipu__state_close(d->state);
-    d->state = NULL;
-    become_attached(d, 0, 0, -1);
-    ipu__log(IPU_LOG_WARN, "device", "%lld IPUs that other processes do not see: %s", (long long)d->n_ipus,
-             why);
+    ipu__state_close(a->state);
+    a->state = NULL;
+    become_attached(a, 0, 0, -1);
 }
 
 /* ---- attaching ---- */
 
-typedef struct attempt {
-    ipu_device        *d, *adopted;
-    bool               adopts; /* what the process has attached already will do */
-    bool               in_line;
-    ipu__place_in_line place;
-    int64_t            deadline_ns;
-    double             wait_seconds;
-} attempt;
-
 static bool may_take_own(const ipu_device *d) { return d->partition.elastic && d->wanted_id < 0; }
 
-static bool serves(const ipu_device *have, const ipu_device *want)
+static bool serves(const ipu_device *have, const attempt *a)
 {
-    const char *chip = *have->chip ? have->chip : have->partition.chip;
-    const char *asks = *want->chip ? want->chip : want->partition.chip;
-    return have->generation == want->generation && have->state == want->state && have->n_ipus >= want->n_ipus
+    const ipu_device *want = a->d;
+    const char       *chip = *have->chip ? have->chip : have->partition.chip;
+    const char       *asks = *want->chip ? want->chip : want->partition.chip;
+    return have->generation == want->generation && have->state == a->state && have->n_ipus >= want->n_ipus
         && strcmp(chip, asks) == 0;
 }
 
 static bool adopt(attempt *a)
 {
-    if (!a->adopts || !a->d->state) return false;
-    for (ipu_device *have = attached_here; have; have = have->next)
-        if (serves(have, a->d)) {
+    for (ipu_device *have = a->adopts ? attached_here : NULL; have; have = have->next)
+        if (serves(have, a)) {
             a->adopted = ipu__device_retain(have);
             return true;
         }
@@ -227,9 +241,9 @@ static ipu_status fail_busy(const attempt *a)
         n     = d->partition.devices[d->wanted_id].n_ipus;
         snprintf(what, sizeof what, "device %d is busy", d->wanted_id);
     }
-    ipu__holders_text(d->state, first, n, holders, sizeof holders);
+    ipu__holders_text(a->state, first, n, holders, sizeof holders);
     if (a->in_line) snprintf(waited, sizeof waited, " after a wait of %g s", a->wait_seconds);
-    if (!a->in_line && ipu__state_line_others(d->state, NULL, &waiter))
+    if (!a->in_line && ipu__state_line_others(a->state, NULL, &waiter))
         snprintf(line, sizeof line, "; pid %lld waits in line before", (long long)waiter);
     return ipu__fail(
         IPU_BUSY,
@@ -239,32 +253,51 @@ static ipu_status fail_busy(const attempt *a)
         d->wanted_id >= 0 ? " or use another" : ", use fewer, or set IPU_ELASTIC=1");
 }
 
+static void leave_line(attempt *a)
+{
+    if (a->in_line) ipu__state_line_leave(&a->place);
+    a->in_line = false;
+}
+
+/* The state as it is now: NULL, with IPU_OK, if an elastic partition does without. */
+static ipu_status open_state(attempt *a)
+{
+    const ipu_partition *p = &a->d->partition;
+    if (a->state && ipu__state_is_current(a->state)) return IPU_OK;
+    leave_line(a);
+    ipu__state_close(a->state);
+    ipu_status status = ipu__state_open(p->name, p->gcd, true, &a->state);
+    return status == IPU_OUT_OF_MEMORY || !may_take_own(a->d) ? status : IPU_OK;
+}
+
 /* One look at the state. *done: attached, or adopted. */
 static ipu_status try_once(attempt *a, bool *is_first, bool *done)
 {
-    ipu_device *d = a->d;
-    int64_t     pid;
-    if (d->state && !ipu__state_is_current(d->state)) {
-        if (a->in_line) ipu__state_line_leave(&a->place);
-        a->in_line = false;
-        ipu__state_close(d->state);
-        d->state = NULL;
-    }
-    if (!d->state) {
-        ipu_status status = ipu__state_open(d->partition.name, d->partition.gcd, true, &d->state);
-        if (status == IPU_OUT_OF_MEMORY || (status != IPU_OK && !may_take_own(d))) return status;
-        *done = status != IPU_OK;
-        if (*done) take_own(d, ipu_message());
-        if (*done) return IPU_OK;
-    }
-    *is_first = !ipu__state_line_others(d->state, a->in_line ? &a->place : NULL, &pid);
-    *done     = adopt(a) || (*is_first && take_shown(d));
+    const ipu_device    *d = a->d;
+    const ipu_partition *p = &d->partition;
+    int64_t              pid;
+    IPU_TRY(open_state(a));
+    *is_first = a->state && !ipu__state_line_others(a->state, a->in_line ? &a->place : NULL, &pid);
+    *done     = a->state && (adopt(a) || (*is_first && take_shown(a)));
     if (*done || !may_take_own(d)) return IPU_OK;
-    take_own(d, d->n_ipus > (int64_t)d->partition.n_ipus              ? "it has fewer"
-                : *d->chip && strcmp(d->chip, d->partition.chip) != 0 ? "its are of another chip"
-                                                                      : "they are busy");
+    take_own(a, !a->state                                   ? ipu_message()
+                : d->n_ipus > (int64_t)p->n_ipus            ? "it has fewer"
+                : *d->chip && strcmp(d->chip, p->chip) != 0 ? "its are of another chip"
+                                                            : "they are busy");
     *done = true;
     return IPU_OK;
+}
+
+/* Not under the state's lock: the log calls what a program gave it, and has a lock of its own. */
+static void tell(const attempt *a)
+{
+    const ipu_device *d = a->d;
+    if (d->state)
+        ipu__log(IPU_LOG_INFO, "device", "%lld IPUs beyond those of partition %s: %s", (long long)d->n_ipus,
+                 d->partition.name, a->why);
+    else
+        ipu__log(IPU_LOG_WARN, "device", "%lld IPUs that other processes do not see: %s",
+                 (long long)d->n_ipus, a->why);
 }
 
 static void sleep_unlocked(int64_t ns)
@@ -276,33 +309,30 @@ static void sleep_unlocked(int64_t ns)
 
 static ipu_status acquire(attempt *a)
 {
-    for (;;) {
+    while (!atomic_load(&a->d->attached)) { /* another thread may have done it meanwhile */
         bool is_first = false, done = false;
         IPU_TRY(try_once(a, &is_first, &done));
         if (done) return IPU_OK;
+        if (!ipu__state_is_current(a->state)) continue;
         int64_t left = a->deadline_ns - ipu__monotonic_ns();
         if (a->wait_seconds >= 0 && left <= 0) return fail_busy(a);
-        if (!a->in_line) ipu__state_line_enter(a->d->state, &a->place);
+        if (!a->in_line) ipu__state_line_enter(a->state, &a->place);
         a->in_line    = true;
         int64_t sleep = is_first ? HEAD_SLEEP_NS : LINE_SLEEP_NS;
         sleep_unlocked(a->wait_seconds >= 0 && left < sleep ? left : sleep);
     }
+    return IPU_OK;
 }
 
 static ipu_status attach(attempt *a)
 {
-    IPU_TRY(ipu__gcda_read(&a->d->gcda));
+    IPU_TRY(ipu__gcda_read(&a->gcda));
     ipu__state_lock();
-    ipu_status status = IPU_OK;
-    if (!atomic_load(&a->d->attached)) {
-        status = acquire(a);
-        if (a->in_line) ipu__state_line_leave(&a->place);
-        if (!atomic_load(&a->d->attached)) {
-            ipu__state_close(a->d->state);
-            a->d->state = NULL;
-        }
-    }
+    ipu_status status = acquire(a);
+    leave_line(a);
+    ipu__state_close(a->state);
     ipu__state_unlock();
+    if (*a->why) tell(a);
     return status == IPU_BUSY ? ipu__event_failed(a->d, status) : status;
 }
 

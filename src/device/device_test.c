@@ -263,6 +263,33 @@ static void a_wait_ends_when_the_device_is_free(void **state)
     ipu_device_close(d);
 }
 
+static void *attach_briefly(void *device) { return (void *)(intptr_t)ipu_device_attach(device, 0.03); }
+
+static void *attach_long(void *device) { return (void *)(intptr_t)ipu_device_attach(device, 30); }
+
+/* Two engines on one device that is attached on demand. */
+static void threads_may_attach_one_handle_at_once(void **state)
+{
+    (void)state;
+    put_config("p1.conf", HARD_4);
+    holder      h = start_holder(0);
+    ipu_device *d = opened(0);
+    pthread_t   brief, patient[2];
+    void       *result[3];
+    assert_int_equal(pthread_create(&brief, NULL, attach_briefly, d), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&patient[i], NULL, attach_long, d), 0);
+    pthread_join(brief, &result[0]); /* gives up; the others go on waiting */
+    usleep(10000);
+    end_holder(h);
+    for (int i = 0; i < 2; i++) pthread_join(patient[i], &result[1 + i]);
+    assert_int_equal((intptr_t)result[0], IPU_BUSY);
+    assert_int_equal((intptr_t)result[1], IPU_OK);
+    assert_int_equal((intptr_t)result[2], IPU_OK);
+    assert_int_equal(ipu_device_id(d), 0);
+    ipu_device_close(d);
+    end_holder(start_holder(6));
+}
+
 static void nobody_overtakes_the_line(void **state)
 {
     (void)state;
@@ -383,6 +410,11 @@ static void a_state_that_was_removed_is_made_anew(void **state)
     assert_int_equal(unlink(path), 0);
     d = opened(0);
     assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0); /* while it is held: for others it is free from now on */
+    ipu_device *other = opened(0);
+    assert_status(ipu_device_attach(other, 0), IPU_OK);
+    ipu_device_close(other);
     ipu_device_close(d);
     assert_int_equal(access(path, F_OK), 0);
     put_file("run/p1.gcd0.ipus1", "short");
@@ -403,6 +435,7 @@ int main(void)
         SANDBOXED(a_forked_child_does_not_keep_the_device),
         SANDBOXED(a_wait_ends_when_its_time_is_up),
         SANDBOXED(a_wait_ends_when_the_device_is_free),
+        SANDBOXED(threads_may_attach_one_handle_at_once),
         SANDBOXED(nobody_overtakes_the_line),
         SANDBOXED(an_elastic_partition_gives_more_than_it_shows),
         SANDBOXED(hard_by_variable_is_hard),

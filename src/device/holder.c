@@ -14,7 +14,7 @@
 enum { MOST_LISTED = 4 };
 
 /* Copies the record; false: it is not that of `pid` (0: of any), or it is being written. */
-static bool read_record(const ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
+static bool read_record(ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
 {
     int64_t before = atomic_load_explicit(&slot->pid, memory_order_acquire);
     *out           = (ipu__holder){.pid         = pid,
@@ -26,10 +26,9 @@ static bool read_record(const ipu__slot *slot, int i, int64_t pid, ipu__holder *
                                    .n_ipus      = slot->n_ipus,
                                    .measures    = slot->measures != 0};
     memcpy(out->command, slot->command, sizeof out->command - 1);
-    atomic_thread_fence(memory_order_acquire);
     bool another = pid && before != pid && slot->pid_namespace == ipu__state_pid_namespace();
-    if (before == 0 || another || atomic_load_explicit(&slot->pid, memory_order_relaxed) != before)
-        return false;
+    /* Adding nothing, unlike a load, keeps what was read above from being read after it. */
+    if (before == 0 || another || atomic_fetch_add(&slot->pid, 0) != before) return false;
     return i >= IPU__MOST_IPUS || (out->first >= 0 && out->first <= i && i - out->first < out->n_ipus);
 }
 

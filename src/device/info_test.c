@@ -1,6 +1,7 @@
 /* Attributes: the keys the tools show, in their order, and values that say what is so. */
 #include "ipu/ipuinfo.h"
 
+#include "base/alloc.h"
 #include "device/device.h"
 #include "device/sandbox_test.h"
 
@@ -11,57 +12,58 @@ static ipu_info *taken(void)
     return info;
 }
 
+static const char *const tool_keys[] = {"average board temp",
+                                        "average die temp",
+                                        "board ipu index",
+                                        "board serial number",
+                                        "board type",
+                                        "board variant",
+                                        "clock",
+                                        "config domain",
+                                        "driver version",
+                                        "firmware major version",
+                                        "firmware minor version",
+                                        "firmware patch version",
+                                        "firmware version",
+                                        "gateway software version",
+                                        "graph streaming",
+                                        "hexoatt active size (bytes)",
+                                        "hexoatt total size (bytes)",
+                                        "hexopt active size (bytes)",
+                                        "hexopt total size (bytes)",
+                                        "host link correctable error count",
+                                        "icu bootloader version",
+                                        "ipu architecture",
+                                        "ipu error state",
+                                        "ipu power",
+                                        "ipu utilisation",
+                                        "ipu utilisation (session)",
+                                        "ipuof host",
+                                        "ipuof partition id",
+                                        "ipuof routing id",
+                                        "ipuof routing type",
+                                        "ipuof server version",
+                                        "link correctable error count",
+                                        "link correctable error count (session)",
+                                        "link speed",
+                                        "link width",
+                                        "numa node",
+                                        "number of replicas",
+                                        "parity error count threshold",
+                                        "parity error threshold interval",
+                                        "parity initialised",
+                                        "partition sync type",
+                                        "pci id",
+                                        "pcie physical slot",
+                                        "reconfigurable partition",
+                                        "remote buffers supported",
+                                        "sysfs file id",
+                                        "total board power"};
+enum { N_KEYS = sizeof tool_keys / sizeof *tool_keys };
+
 static void every_key_of_the_tools_is_there_in_order(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"average board temp",
-                                       "average die temp",
-                                       "board ipu index",
-                                       "board serial number",
-                                       "board type",
-                                       "board variant",
-                                       "clock",
-                                       "config domain",
-                                       "driver version",
-                                       "firmware major version",
-                                       "firmware minor version",
-                                       "firmware patch version",
-                                       "firmware version",
-                                       "gateway software version",
-                                       "graph streaming",
-                                       "hexoatt active size (bytes)",
-                                       "hexoatt total size (bytes)",
-                                       "hexopt active size (bytes)",
-                                       "hexopt total size (bytes)",
-                                       "host link correctable error count",
-                                       "icu bootloader version",
-                                       "ipu architecture",
-                                       "ipu error state",
-                                       "ipu power",
-                                       "ipu utilisation",
-                                       "ipu utilisation (session)",
-                                       "ipuof host",
-                                       "ipuof partition id",
-                                       "ipuof routing id",
-                                       "ipuof routing type",
-                                       "ipuof server version",
-                                       "link correctable error count",
-                                       "link correctable error count (session)",
-                                       "link speed",
-                                       "link width",
-                                       "numa node",
-                                       "number of replicas",
-                                       "parity error count threshold",
-                                       "parity error threshold interval",
-                                       "parity initialised",
-                                       "partition sync type",
-                                       "pci id",
-                                       "pcie physical slot",
-                                       "reconfigurable partition",
-                                       "remote buffers supported",
-                                       "sysfs file id",
-                                       "total board power"};
-    enum { N_KEYS = sizeof keys / sizeof *keys };
     ipu_info   *info = taken();
     const char *key, *value, *before = "";
     int         found = 0;
@@ -76,7 +78,7 @@ static void every_key_of_the_tools_is_there_in_order(void **state)
         assert_true(strcmp(before, key) < 0);
         assert_true(*value);
         before = key;
-        if (found < N_KEYS && strcmp(keys[found], key) == 0) found++;
+        if (found < N_KEYS && strcmp(tool_keys[found], key) == 0) found++;
         assert_int_not_equal(strncmp(key, "user ", 5), 0);
     }
     assert_int_equal(found, N_KEYS);
@@ -237,6 +239,63 @@ static void health_says_who_uses_it_or_what_to_do(void **state)
     ipu_device_close(d);
 }
 
+/* ---- memory that runs out ---- */
+
+static struct {
+    long n, refuse, live;
+} heap;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
+{
+    (void)user, (void)old_bytes;
+    if (new_bytes == 0) {
+        heap.live -= ptr != NULL;
+        free(ptr);
+        return NULL;
+    }
+    if (++heap.n == heap.refuse) return NULL;
+    void *p = realloc(ptr, new_bytes);
+    heap.live += p && !ptr;
+    return p;
+}
+
+static ipu_status use_everything(void)
+{
+    ipu_device *d;
+    ipu_info   *info;
+    IPU_TRY(ipu_device_open(4, &d));
+    ipu_status status = ipu_device_attach(d, 0);
+    if (status == IPU_OK) status = ipu_info_create(IPU_INFO_ALL_PARTITIONS, &info);
+    if (status == IPU_OK) {
+        status = ipu_info_update(info);
+        ipu_info_destroy(info);
+    }
+    ipu_device_close(d);
+    return status == IPU_OK ? ipu_device_reset(0) : status;
+}
+
+static void memory_may_end_anywhere(void **state)
+{
+    (void)state;
+    put_config("a.conf", "{\"machines\": [{\"host\": \"h\"}]}");
+    put_config("b.conf", "{\"system\": \"pod16\"}");
+    ipu__alloc_set(failing_alloc, NULL);
+    heap.n = heap.refuse = 0;
+    assert_status(use_everything(), IPU_OK);
+    assert_int_equal(heap.live, 0);
+    long n = heap.n;
+    assert_true(n > 20);
+    for (long i = 1; i <= n; i++) {
+        heap.n      = 0;
+        heap.refuse = i;
+        if (use_everything() != IPU_OUT_OF_MEMORY) fail_msg("allocation %ld of %ld: %s", i, n, ipu_message());
+        assert_int_equal(heap.live, 0);
+    }
+    heap.refuse = 0;
+    assert_status(use_everything(), IPU_OK); /* nothing stayed attached */
+    ipu__alloc_set(NULL, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +305,7 @@ int main(void)
         SANDBOXED(an_attached_process_has_its_attributes),
         SANDBOXED(what_went_wrong_last_is_on_record),
         SANDBOXED(health_says_who_uses_it_or_what_to_do),
+        SANDBOXED(memory_may_end_anywhere),
         SANDBOXED(an_update_leaves_the_same_of_what_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

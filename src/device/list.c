@@ -29,7 +29,6 @@ static const char *executable_of(ipu__arena *arena, const ipu__holder *h)
 static bool add_process(ipu__arena *arena, const ipu__state *state, int slot, const ipu__holder *h,
                         processes *to)
 {
-    char         user[64];
     ipu_attached a = {.pid      = h->pid,
                       .uid      = h->uid,
                       .command  = ipu__arena_strdup(arena, h->command),
@@ -37,11 +36,9 @@ static bool add_process(ipu__arena *arena, const ipu__state *state, int slot, co
                       .id       = h->id,
                       .first    = h->first,
                       .n_ipus   = h->n_ipus};
-    ipu__user_name(h->uid, user, sizeof user);
-    a.user       = ipu__arena_strdup(arena, user);
-    a.executable = executable_of(arena, h);
+    a.executable   = executable_of(arena, h);
     ipu__counters_read(&state->map->slots[slot].counters, h->measures, h->attached_ns, &a.counters);
-    return a.command && a.user && a.executable && ipu__push(to, a);
+    return a.command && a.executable && ipu__push(to, a);
 }
 
 /* Slots of one attachment follow one another: a new one begins where the record says so. */
@@ -100,6 +97,18 @@ static ipu_status read_state(ipu__arena *arena, const ipu__state *state, ipu_par
     return ok ? IPU_OK : ipu__fail_memory();
 }
 
+/* Not under the state's lock: names of users may come over a network. */
+static ipu_status name_users(ipu__arena *arena, ipu_partition *p)
+{
+    char user[64];
+    for (size_t i = 0; i < p->n_processes; i++) {
+        ipu__user_name(p->processes[i].uid, user, sizeof user);
+        p->processes[i].user = ipu__arena_strdup(arena, user);
+        if (!p->processes[i].user) return ipu__fail_memory();
+    }
+    return IPU_OK;
+}
+
 static ipu_status look(ipu__arena *arena, ipu_partition *p)
 {
     ipu__state *state;
@@ -108,7 +117,7 @@ static ipu_status look(ipu__arena *arena, ipu_partition *p)
     if (status == IPU_OK && state) status = read_state(arena, state, p);
     ipu__state_close(state);
     ipu__state_unlock();
-    return status;
+    return status == IPU_OK ? name_users(arena, p) : status;
 }
 
 /* ---- lists ---- */

@@ -29,7 +29,6 @@ static void raise_errors(ipu_device *d)
         memcpy(d->state->map->slots[i].error, d->gcda.errors, sizeof d->gcda.errors);
     atomic_store(&d->failed, true);
     fired = true;
-    ipu__log(IPU_LOG_ERR, "device", "device %d: simulated %s", d->id, d->gcda.errors);
 }
 
 /* Only where errors are simulated, or have been. */
@@ -41,7 +40,9 @@ static ipu_status check_errors(ipu_device *d)
     if (*d->gcda.errors && !fired && run >= d->gcda.trigger) raise_errors(d);
     if (atomic_load(&d->failed)) status = fail_device(d);
     ipu__state_unlock();
-    return status == IPU_OK ? IPU_OK : ipu__event_failed(d, status);
+    if (status == IPU_OK) return IPU_OK;
+    ipu__log_text(IPU_LOG_ERR, "device", ipu_message());
+    return ipu__event_failed(d, status);
 }
 
 /* ---- runs ---- */
@@ -68,6 +69,7 @@ ipu_status ipu__device_begin_run(ipu_device *device, double wait_seconds)
 void ipu__device_end_run(ipu_device *device, const ipu__run_counts *counts)
 {
     ipu__counters *c = device->counters;
+    if (device->generation != ipu__state_generation()) return; /* a child forked during the run has none */
     if (device->gcda.measures) ipu__counters_end(c, ipu__monotonic_ns());
     ipu__count(&c->runs, 1);
     ipu__count(&c->supersteps, counts->supersteps);

@@ -75,7 +75,8 @@ static ipu_status fail_file(const char *what, const char *path)
     return ipu__fail(IPU_IO, "%s the state of devices, %s: %s", what, path, strerror(errno));
 }
 
-/* Made beside it and linked into place whole, so that no one ever sees half of it. */
+/* Made beside it and linked into place whole, so that no one ever sees half of it; with all of its blocks,
+ * so that no one dies of a full disk by writing to the map. */
 static ipu_status make(const char *path)
 {
     char temporary[PATH_MAX + 32];
@@ -85,13 +86,13 @@ static ipu_status make(const char *path)
         && unlink(temporary) == 0) /* of a process that is no more and had our number */
         fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return fail_file("cannot make", temporary);
-    bool ok = write(fd, &expected, sizeof expected) == sizeof expected
-           && ftruncate(fd, sizeof(ipu__state_file)) == 0 && (link(temporary, path) == 0 || errno == EEXIST);
-    int error = errno;
+    int error = write(fd, &expected, sizeof expected) == sizeof expected ? 0 : errno;
+    if (!error) error = posix_fallocate(fd, 0, sizeof(ipu__state_file));
+    if (!error && link(temporary, path) != 0 && errno != EEXIST) error = errno;
     close(fd);
     unlink(temporary);
     errno = error;
-    return ok ? IPU_OK : fail_file("cannot make", path);
+    return error ? fail_file("cannot make", path) : IPU_OK;
 }
 
 static ipu_status check_file(const char *path, const struct stat *st)

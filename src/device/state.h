@@ -72,7 +72,8 @@ struct ipu__state {
     bool             held[IPU__N_SLOTS]; /* by this process */
 };
 
-/* One lock for all states, free in a forked child. */
+/* One lock for all states, free in a forked child. Nothing is logged under it: the log has a lock of its
+ * own. */
 void ipu__state_lock(void);
 void ipu__state_unlock(void);
 

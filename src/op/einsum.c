@@ -291,8 +291,8 @@ static void join(ipu_builder *b, const sum *e, factor *f, factor *other, uint64_
 static void einsum_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     sum    e;
-    factor f, next;
-    out[0] = (ipu_value){b, 0};
+    factor f = {.v = in[0]}, next;
+    out[0]   = (ipu_value){b, 0};
     if (read_equation(call, &e)) return; /* infer has read it */
     for (int i = 0; i < e.n && ipu_builder_status(b) == IPU_OK; i++) {
         uint64_t keep = labels_of(&e.out);

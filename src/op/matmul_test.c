@@ -156,7 +156,8 @@ static void types_attributes_and_counts_that_do_not_fit_are_refused(void **unuse
     const ipu_attribute two  = IPU_INT_ATTRIBUTE("transpose_a", 2),
                         real = IPU_FLOAT_ATTRIBUTE("transpose_b", 1);
     ipu_kernel_call call     = call_of(IPU_INT8, IPU_SHAPE(2, 2), IPU_SHAPE(2, 2), IPU_SHAPE(2, 2));
-    refuse(call, "matmul: expected float, half, bfloat16, double, or an integer of 32 or 64 bits, found int8");
+    refuse(call,
+           "matmul: expected float, half, bfloat16, double, or an integer of 32 or 64 bits, found int8");
     call.operand[1].type = IPU_FLOAT;
     refuse(call, "matmul: \"a\" and \"b\" must have one type, found int8[2,2] and float[2,2]: cast one");
     call.n_attributes = 1;

@@ -169,7 +169,7 @@ static void scatter_grad(ipu__gradient *g)
 {
     ipu_builder *b = g->b;
     ipu_value    x = g->in[X], updates = g->in[UPDATES], indices = g->in[INDICES];
-    ipu_value    d = g->d_out[0], mask_x = x, mask_u = updates;
+    ipu_value    d   = g->d_out[0], mask_x, mask_u;
     fold         how = MUL;
     get_fold(g->call, &how);
     if (how == MUL) {
