@@ -1,4 +1,4 @@
-/* Dequantised operands: found by the op that gave them, multiplied as the whole numbers they were, scaled once. */
+/* Dequantised operands: found by the op that gave them, multiplied as whole numbers, scaled once. */
 #include "onnx/dequantized.h"
 
 #include <math.h>
