@@ -182,6 +182,7 @@ static bool emit_turn(loop *l, const ipu__item *carried, int64_t known, ipu_valu
 {
     ipu__node *n  = l->n;
     size_t     at = 0;
+    ipu__import_charge(n->im, 1); /* a body may be empty */
     if (!l->is_scan) {
         bool      yes = true;
         ipu_value i   = known >= 0 ? ipu_constant_data(n->b, IPU_INT64, IPU_SCALAR, &known)

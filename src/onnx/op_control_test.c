@@ -240,6 +240,22 @@ static void loops_within_loops_see_the_values_around_them(void **state)
            1 + 2.0 * 18 * (19 * 20 / 2));
 }
 
+static void loops_that_would_fill_all_memory_are_refused(void **state)
+{
+    (void)state;
+    const bytes swap[] = {
+        graph("in i int64[]; in go bool[]; in a float[1]; in b float[2]; out go; out b; out a", NULL)};
+    const bytes grow[] = {
+        graph("in i int64[]; in go bool[]; in s seq(float); out go; out t; t = SequenceInsert(s, x)", NULL)};
+    const char *endless =
+        "in x float[2]; in z float[1]; const n int64[] 9e18; out y; q y = Loop(n, -, z, x) body=@0";
+    const char *longest =
+        "in x float[2]; in z float[1]; const n int64[] 1000000000; out y; e = SequenceEmpty(); y = Loop(n, -, e) body=@0";
+    const ipu_onnx_value x = FLOATS(IPU_SHAPE(2), 1, 2), z = FLOATS(IPU_SHAPE(1), 1);
+    expect_error(model(13, graph(endless, swap), none), VALUES(x, z), IPU_INVALID, "nodes once loops");
+    expect_error(model(13, graph(longest, grow), none), VALUES(x, z), IPU_INVALID, "over 1 GiB");
+}
+
 /* ---- Scan ---- */
 
 static void scan_takes_and_puts_along_axes_in_both_directions(void **state)
@@ -355,6 +371,7 @@ int main(void)
         cmocka_unit_test(shapes_that_grow_unroll_a_loop),
         cmocka_unit_test(loops_without_bound_are_refused_and_while_loops_run),
         cmocka_unit_test(loops_within_loops_see_the_values_around_them),
+        cmocka_unit_test(loops_that_would_fill_all_memory_are_refused),
         cmocka_unit_test(scan_takes_and_puts_along_axes_in_both_directions),
         cmocka_unit_test(scan_of_opset_8_runs_each_sequence_of_a_batch_to_its_length),
         cmocka_unit_test(gradients_pass_loops_and_branches),
