@@ -1,9 +1,9 @@
 /* Branches and loops of ONNX.
  *
  * A condition that is known leaves one branch. A loop is emitted turn by turn where it must be (sequences,
- * shapes that change, shapes that the turn decides) and where it is small; else it is a loop of the model. Its
- * first turn is emitted outside in any case: it tells the shapes of what is collected. What is not used of it is
- * dropped later.
+ * shapes that change, shapes that the turn decides) and where it is small; else it is a loop of the model.
+ * Its first turn is emitted outside in any case: it tells the shapes of what is collected. What is not used
+ * of it is dropped later.
  */
 #include "ipu/op.h"
 #include "onnx/import.h"
