@@ -82,6 +82,7 @@ void ipu__put_text(ipu__writer *w, Ipu__NodeProto *node, const char *name, const
 /* A list of one text. */
 void ipu__put_texts(ipu__writer *w, Ipu__NodeProto *node, const char *name, const char *value);
 void ipu__put_ints(ipu__writer *w, Ipu__NodeProto *node, const char *name, const int64_t *values, size_t n);
+void ipu__put_floats(ipu__writer *w, Ipu__NodeProto *node, const char *name, const float *values, size_t n);
 void ipu__put_graph(ipu__writer *w, Ipu__NodeProto *node, const char *name, Ipu__GraphProto *graph);
 void ipu__put_tensor(ipu__writer *w, Ipu__NodeProto *node, const char *name, Ipu__TensorProto *tensor);
 
