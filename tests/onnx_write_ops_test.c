@@ -234,14 +234,20 @@ static bool has_elements(const sample *s)
 static int write_sample(const sample *s, int64_t opset, const char *folder, size_t number, ipu_type type)
 {
     char       path[600];
-    ipu_model *m = model_of(s);
+    void      *data;
+    size_t     bytes;
+    ipu_model *m      = model_of(s);
+    ipu_status status = ipu_onnx_write_memory(m, &(ipu_onnx_write_options){.opset = opset}, &data, &bytes);
+    ipu_model_destroy(m);
+    if (status == IPU_UNSUPPORTED) return 0;
     snprintf(path, sizeof path, "%s/%s-%zu-%s-%lld.onnx", folder, s->op->kernel.name, number,
              ipu_type_name(type), (long long)opset);
-    ipu_status status = ipu_onnx_write(m, &(ipu_onnx_write_options){.opset = opset}, path);
-    ipu_model_destroy(m);
-    if (status == IPU_OK || status == IPU_UNSUPPORTED) return 0;
-    fprintf(stderr, "%s: %s\n", path, ipu_message());
-    return 1;
+    FILE *f  = status == IPU_OK ? fopen(path, "wb") : NULL;
+    bool  ok = f && fwrite(data, 1, bytes, f) == bytes;
+    if (f) ok &= fclose(f) == 0;
+    if (!ok) fprintf(stderr, "%s: %s\n", path, ipu_message());
+    if (status == IPU_OK) ipu_free(data);
+    return !ok;
 }
 
 static int write_samples(const char *folder)
