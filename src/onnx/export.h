@@ -22,6 +22,7 @@ typedef struct ipu__frame {
     ipu_model   *m;
     const char **name; /* by id; NULL: none yet */
     uint32_t    *uses; /* by id */
+    bool        *done; /* by op: part of another that has been found again (export_match.c) */
     const char  *hint; /* what new names begin with; NULL: the name of the op */
 } ipu__frame;
 
@@ -82,6 +83,7 @@ void ipu__put_text(ipu__writer *w, Ipu__NodeProto *node, const char *name, const
 /* A list of one text. */
 void ipu__put_texts(ipu__writer *w, Ipu__NodeProto *node, const char *name, const char *value);
 void ipu__put_ints(ipu__writer *w, Ipu__NodeProto *node, const char *name, const int64_t *values, size_t n);
+void ipu__put_floats(ipu__writer *w, Ipu__NodeProto *node, const char *name, const float *values, size_t n);
 void ipu__put_graph(ipu__writer *w, Ipu__NodeProto *node, const char *name, Ipu__GraphProto *graph);
 void ipu__put_tensor(ipu__writer *w, Ipu__NodeProto *node, const char *name, Ipu__TensorProto *tensor);
 
@@ -112,6 +114,19 @@ ipu_type ipu__carrier(const ipu__writer *w, const char *onnx_op, ipu_type type);
 /* One ONNX node with the op's first inputs and outputs; values of the type of input 0 are cast as it needs.
  * NULL: it does not take the type. */
 Ipu__NodeProto *ipu__put_same(ipu__wop *o, const char *onnx_op, int n_in, int n_out);
+
+/* ---- what was composed ---- */
+
+/* (x - mean) / sqrt(var + epsilon) * weight + bias, values by their ids; `part`: the ops it consists of but the last. */
+typedef struct ipu__batch_norm {
+    uint32_t             x, mean, var, weight, bias;
+    double               epsilon;
+    const ipu__model_op *part[8];
+    int                  n_parts;
+} ipu__batch_norm;
+
+/* Whether `op` is the last of such ops, which nothing else uses. */
+bool ipu__match_batch_norm(const ipu__frame *frame, const ipu__model_op *op, ipu__batch_norm *n);
 
 /* ---- the table ---- */
 

@@ -155,6 +155,15 @@ void ipu__put_texts(ipu__writer *w, Ipu__NodeProto *node, const char *name, cons
     a->n_strings  = 1;
 }
 
+void ipu__put_floats(ipu__writer *w, Ipu__NodeProto *node, const char *name, const float *values, size_t n)
+{
+    ADD(FLOATS);
+    a->floats = ipu__writer_alloc(w, n * sizeof *values);
+    if (!a->floats) return;
+    for (size_t i = 0; i < n; i++) a->floats[i] = values[i];
+    a->n_floats = n;
+}
+
 void ipu__put_ints(ipu__writer *w, Ipu__NodeProto *node, const char *name, const int64_t *values, size_t n)
 {
     ADD(INTS);

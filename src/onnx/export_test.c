@@ -166,6 +166,55 @@ static void a_network_gives_the_same_results_in_every_opset(void **state)
     ipu_model_destroy(m);
 }
 
+static size_t count_nodes(const ipu_onnx *file, const char *op)
+{
+    ipu_onnx_op_count count;
+    for (size_t i = 0; ipu_onnx_op_count_at(file, i, &count); i++)
+        if (strcmp(count.name, op) == 0) return count.n;
+    return 0;
+}
+
+static void norms_of_given_statistics_are_one_node(void **state)
+{
+    (void)state;
+    ipu_model   *m = new_model();
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_nn_set_training(m, false);
+    ipu_value flat  = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(4, 3), "flat");
+    ipu_value image = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(2, 5, 2, 3), "image");
+    ipu_model_output(m, ipu_nn_batch_norm(m, flat, "a"), "y");
+    ipu_model_output(m, ipu_nn_batch_norm(m, ipu_relu(b, image), "b"), "z");
+    want_same(m, NULL);
+    ipu_onnx *file = written(m, NULL);
+    assert_int_equal(count_nodes(file, "BatchNormalization"), 2);
+    assert_int_equal(count_nodes(file, "Sub"), 0);
+    ipu_onnx_close(file);
+    ipu_model_destroy(m);
+}
+
+/* The same ops, but one of the results between is asked for. */
+static void a_norm_of_which_parts_are_used_stays_apart(void **state)
+{
+    (void)state;
+    ipu_model   *m       = new_model();
+    ipu_builder *b       = ipu_model_builder(m);
+    ipu_value    x       = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(2, 3), "x"), v[4];
+    float        start[] = {1, 2, 3};
+    for (int i = 0; i < 4; i++) {
+        char name[] = {(char)('a' + i), 0};
+        v[i]        = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(3), start, name);
+    }
+    ipu_value scale = ipu_mul(b, ipu_rsqrt(b, ipu_add(b, v[0], ipu_scalar_like(b, x, 0.1))), v[1]);
+    ipu_value away  = ipu_sub(b, x, v[2]);
+    ipu_model_output(m, ipu_add(b, ipu_mul(b, away, scale), v[3]), "y");
+    ipu_model_output(m, away, "z");
+    want_same(m, NULL);
+    ipu_onnx *file = written(m, NULL);
+    assert_int_equal(count_nodes(file, "BatchNormalization"), 0);
+    ipu_onnx_close(file);
+    ipu_model_destroy(m);
+}
+
 static void a_model_that_was_fused_can_be_written(void **state)
 {
     (void)state;
@@ -557,6 +606,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_network_gives_the_same_results_in_every_opset),
+        cmocka_unit_test(norms_of_given_statistics_are_one_node),
+        cmocka_unit_test(a_norm_of_which_parts_are_used_stays_apart),
         cmocka_unit_test(a_model_that_was_fused_can_be_written),
         cmocka_unit_test(inputs_outputs_and_parameters_keep_their_names),
         cmocka_unit_test(trained_values_come_from_the_engine),
