@@ -140,6 +140,40 @@ ipu_model *ipu_onnx_session_model(ipu_onnx_session *s);
 /* Number of executables it holds. */
 size_t ipu_onnx_session_n_compiled(const ipu_onnx_session *s);
 
+/* ---- writing ----
+ *
+ *     IPU_TRY(ipu_onnx_write(m, &(ipu_onnx_write_options){.engine = e, .graph_name = "mlp"}, "mlp.onnx"));
+ *
+ * A model, built in C or imported, becomes an ONNX file: inputs, outputs, parameters and states (as
+ * initializers) have its names. It says what one run computes for the outputs: updates of parameters are left
+ * out, and dropout is written as ONNX has it for inference, where it does nothing. Files replace what was at
+ * `path` only when all of them is there.
+ */
+typedef struct ipu_onnx_write_options {
+    int64_t            opset;      /* 13 to 17; 0: 17 */
+    ipu_engine        *engine;     /* what parameters and states are read from. NULL: their initial values */
+    const char        *graph_name; /* NULL: "model" */
+    const char        *doc, *graph_doc, *domain, *producer_version; /* NULL: none */
+    const char        *producer;                                    /* NULL: "OpenIPU" */
+    int64_t            model_version;
+    const char *const *metadata;   /* key, value, key, value, ... */
+    size_t             n_metadata; /* of pairs */
+    bool
+        external; /* large tensors go to a file beside it, PATH.data; also without this if all is over 2 GiB */
+} ipu_onnx_write_options;
+
+/* `options` NULL: the defaults. Statuses: UNSUPPORTED (the message lists every op that ONNX cannot say), IO. */
+ipu_status ipu_onnx_write(ipu_model *m, const ipu_onnx_write_options *options, const char *path);
+/* To memory, of at most 2 GiB. Owned: ipu_free. */
+ipu_status ipu_onnx_write_memory(ipu_model *m, const ipu_onnx_write_options *options, void **data,
+                                 size_t *bytes);
+
+/* A file as it was read, with everything it says; its external data are put inside if they fit. */
+ipu_status ipu_onnx_save(ipu_onnx *file, const char *path);
+/* New values, such as trained ones, for an initializer; type and shape stay. `a` is copied. Models and what
+ * sessions have compiled keep theirs. Statuses: NOT_FOUND, INVALID. */
+ipu_status ipu_onnx_set_initializer(ipu_onnx *file, const char *name, const ipu_array *a);
+
 #ifdef __cplusplus
 }
 #endif

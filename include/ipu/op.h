@@ -24,9 +24,12 @@
 #include "ipu/random.h"
 #include "ipu/recurrent.h"
 #include "ipu/reduce.h"
+#include "ipu/resize.h"
+#include "ipu/select.h"
 #include "ipu/shape.h"
 #include "ipu/signal.h"
 #include "ipu/softmax.h"
 #include "ipu/sort.h"
+#include "ipu/vision.h"
 
 #endif

@@ -27,6 +27,11 @@ ipu_value ipu_random_bernoulli(ipu_builder *b, ipu_value seed, ipu_type type, ip
 ipu_value ipu_random_int(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, int64_t low,
                          int64_t high);
 
+/* 1 with the probability that each element of p says, else 0; of any type. */
+ipu_value ipu_bernoulli(ipu_builder *b, ipu_value p, ipu_value seed, ipu_type type);
+/* `samples` classes for each row of x [n, classes], with probabilities softmax(x); of int32 or int64. */
+ipu_value ipu_multinomial(ipu_builder *b, ipu_value x, ipu_value seed, int64_t samples, ipu_type type);
+
 /* 0 with probability p, else x / (1 - p). The gradient draws the same numbers again: nothing is kept. */
 ipu_value ipu_dropout(ipu_builder *b, ipu_value x, ipu_value seed, double p);
 
@@ -39,6 +44,8 @@ ipu_value ipu_dropout(ipu_builder *b, ipu_value x, ipu_value seed, double p);
 #define ipu_random_normal(...) IPU_AT(ipu_random_normal(__VA_ARGS__))
 #define ipu_random_bernoulli(...) IPU_AT(ipu_random_bernoulli(__VA_ARGS__))
 #define ipu_random_int(...) IPU_AT(ipu_random_int(__VA_ARGS__))
+#define ipu_bernoulli(...) IPU_AT(ipu_bernoulli(__VA_ARGS__))
+#define ipu_multinomial(...) IPU_AT(ipu_multinomial(__VA_ARGS__))
 #define ipu_dropout(...) IPU_AT(ipu_dropout(__VA_ARGS__))
 #endif
 #endif

@@ -25,6 +25,7 @@ static unsigned detect(void)
     if (__builtin_cpu_supports("avx512bw")) f |= IPU__CPU_AVX512BW;
     if (__builtin_cpu_supports("avx512vl")) f |= IPU__CPU_AVX512VL;
     if (__builtin_cpu_supports("avx512bf16")) f |= IPU__CPU_AVX512_BF16;
+    if (__builtin_cpu_supports("avx512vnni")) f |= IPU__CPU_AVX512_VNNI;
     return f;
 }
 #elif defined(__aarch64__)

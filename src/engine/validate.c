@@ -117,9 +117,10 @@ static bool reach(const ipu__stride *loops, uint32_t n, bool is_to, int64_t *low
 
 static bool valid_side(const ipu_executable *exe, const ipu__move *move, bool is_to, ipu__batch_use *use)
 {
-    ipu__place place = is_to ? move->to : move->from;
-    int64_t    low = 0, high = move->unit, bytes;
-    if (!reach(exe->moves.loops.at + move->first_loop, move->n_loops, is_to, &low, &high)) return false;
+    ipu__place         place = is_to ? move->to : move->from;
+    int64_t            low = 0, high = move->unit, bytes;
+    const ipu__stride *loops = move->n_loops ? exe->moves.loops.at + move->first_loop : NULL;
+    if (!reach(loops, move->n_loops, is_to, &low, &high)) return false;
     int64_t at = ipu__place_offset(place);
     if (at + low < 0 || __builtin_sub_overflow(high, low, &bytes) || __builtin_add_overflow(at, high, &high))
         return false;

@@ -89,6 +89,8 @@ static bool is_computable(const ipu__model_op *op, const ipu_kernel_call *call)
 {
     if (op->def->flags & IPU__OP_IMPURE) return false;
     if (!op->def->view && !op->def->kernel.ref) return false;
+    for (int i = (int)op->n_in; i < call->n_operands; i++) /* a view may be of any size */
+        if (ipu__op_n_elements(&call->operand[i].shape) > MOST_WORK) return false;
     return op->def->view || !op->def->kernel.work || op->def->kernel.work(call) <= MOST_WORK;
 }
 

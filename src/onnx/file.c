@@ -10,7 +10,7 @@
 #include "onnx/tensor.h"
 #include "onnx/wire.h"
 
-enum { LEAST_IR = 1, MOST_IR = 13 };
+enum { LEAST_IR = 1, MOST_IR = 13, KEY_BYTES = 1000 };
 
 static void *pb_alloc(void *user, size_t bytes)
 {
@@ -40,32 +40,94 @@ int64_t ipu__onnx_opset(const ipu_onnx *file, const char *domain)
     return *domain == 0 && file->proto->ir_version < 3 ? 1 : 0;
 }
 
+/* The key of a domain's op or function; false: too long, so that there is none. */
+static bool make_key(const char *domain, const char *name, char key[KEY_BYTES])
+{
+    return snprintf(key, KEY_BYTES, "%s\n%s", ipu__onnx_domain(domain), name) < KEY_BYTES;
+}
+
 const Ipu__FunctionProto *ipu__onnx_function(const ipu_onnx *file, const char *domain, const char *name)
 {
-    for (size_t i = 0; i < file->proto->n_functions; i++) {
-        const Ipu__FunctionProto *f = file->proto->functions[i];
-        if (strcmp(ipu__or_empty(f->name), name) == 0
-            && strcmp(ipu__onnx_domain(f->domain), ipu__onnx_domain(domain)) == 0)
-            return f;
-    }
-    return NULL;
+    char     key[KEY_BYTES];
+    uint32_t at;
+    if (file->proto->n_functions == 0 || !make_key(domain, name, key)) return NULL;
+    return ipu__map_find(&file->function_index, key, &at) ? file->proto->functions[at] : NULL;
 }
 
 /* ---- reading ---- */
 
+static ipu_status index_pair(ipu_onnx *file, ipu__map *map, const char *key, size_t number)
+{
+    const char *own = ipu__arena_strdup(&file->arena, key);
+    return own && ipu__map_set(map, own, (uint32_t)number) ? IPU_OK : ipu__fail_memory();
+}
+
 static ipu_status count_op(ipu_onnx *file, const Ipu__NodeProto *node)
 {
     const char *domain = ipu__onnx_domain(node->domain), *name = ipu__or_empty(node->op_type);
-    for (size_t i = 0; i < file->ops.n; i++) {
-        ipu_onnx_op_count *op = &file->ops.at[i];
-        if (strcmp(op->name, name) != 0 || strcmp(op->domain, domain) != 0) continue;
-        op->n++;
+    char        key[KEY_BYTES];
+    uint32_t    at;
+    if (!make_key(domain, name, key))
+        return ipu__fail(IPU_INVALID, "the name of an op has over %d bytes", KEY_BYTES);
+    if (ipu__map_find(&file->op_index, key, &at)) {
+        file->ops.at[at].n++;
         return IPU_OK;
     }
     bool is_known = ipu__onnx_op_find(domain, name) || ipu__onnx_function(file, domain, name);
     if (!ipu__push(&file->ops, ((ipu_onnx_op_count){domain, name, 1, is_known}))) return ipu__fail_memory();
+    return index_pair(file, &file->op_index, key, file->ops.n - 1);
+}
+
+static ipu_status index_functions(ipu_onnx *file)
+{
+    for (size_t i = 0; i < file->proto->n_functions; i++) {
+        const Ipu__FunctionProto *f    = file->proto->functions[i];
+        const char               *name = ipu__or_empty(f->name);
+        char                      key[KEY_BYTES];
+        uint32_t                  taken;
+        if (!make_key(f->domain, name, key))
+            return ipu__fail(IPU_INVALID, "the name of a function has over %d bytes", KEY_BYTES);
+        if (ipu__map_find(&file->function_index, key, &taken))
+            return ipu__fail(IPU_UNSUPPORTED, "function \"%s\" is defined twice", name);
+        IPU_TRY(index_pair(file, &file->function_index, key, i));
+    }
     return IPU_OK;
 }
+
+/* ---- fields that newer files have ---- */
+
+enum { FUNCTION_ATTRIBUTE_PROTO = 11 }; /* their numbers in onnx.proto */
+
+static ipu_status read_default(ipu_onnx *file, const Ipu__FunctionProto *f,
+                               const ProtobufCMessageUnknownField *u)
+{
+    size_t skip = 0; /* the length comes first */
+    while (skip < u->len && u->data[skip] & 0x80) skip++;
+    if (u->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || skip >= u->len)
+        return ipu__fail(IPU_INVALID, "function \"%s\" has an attribute that is none",
+                         ipu__or_empty(f->name));
+    const uint8_t *data  = u->data + skip + 1;
+    size_t         bytes = u->len - skip - 1;
+    IPU_TRY(ipu__wire_check(&ipu__attribute_proto__descriptor, data, bytes));
+    Ipu__AttributeProto *a = ipu__attribute_proto__unpack(&ipu__onnx_allocator, bytes, data);
+    if (a && !a->g && a->n_graphs == 0 && ipu__push(&file->defaults, ((ipu__default){f, a}))) return IPU_OK;
+    if (a) ipu__attribute_proto__free_unpacked(a, &ipu__onnx_allocator);
+    return ipu__fail(IPU_UNSUPPORTED, "function \"%s\" has an attribute of a kind that is not supported",
+                     ipu__or_empty(f->name));
+}
+
+static ipu_status read_defaults(ipu_onnx *file)
+{
+    for (size_t i = 0; i < file->proto->n_functions; i++) {
+        const Ipu__FunctionProto *f = file->proto->functions[i];
+        for (unsigned k = 0; k < f->base.n_unknown_fields; k++)
+            if (f->base.unknown_fields[k].tag == FUNCTION_ATTRIBUTE_PROTO)
+                IPU_TRY(read_default(file, f, &f->base.unknown_fields[k]));
+    }
+    return IPU_OK;
+}
+
+/* ---- what it holds ---- */
 
 static ipu_status count_nodes(ipu_onnx *file, Ipu__NodeProto *const *nodes, size_t n)
 {
@@ -107,6 +169,8 @@ static ipu_status examine(ipu_onnx *file)
                          (long long)m->ir_version, LEAST_IR, MOST_IR);
     if (ipu__onnx_opset(file, "") == 0 && m->graph->n_node > 0 && m->n_opset_import == 0)
         return ipu__fail(IPU_INVALID, "it does not say which operator sets it uses");
+    IPU_TRY(index_functions(file));
+    IPU_TRY(read_defaults(file));
     IPU_TRY(list_inputs(file));
     IPU_TRY(count_nodes(file, m->graph->node, m->graph->n_node));
     for (size_t i = 0; i < m->n_functions; i++)
@@ -170,6 +234,12 @@ void ipu_onnx_close(ipu_onnx *file)
 {
     if (!file) return;
     if (file->proto) ipu__model_proto__free_unpacked(file->proto, &ipu__onnx_allocator);
+    for (size_t i = 0; i < file->defaults.n; i++)
+        ipu__attribute_proto__free_unpacked(file->defaults.at[i].attribute, &ipu__onnx_allocator);
+    ipu__array_fini(&file->defaults);
+    ipu__map_fini(&file->op_index);
+    ipu__map_fini(&file->function_index);
+    ipu__arena_fini(&file->arena);
     ipu__array_fini(&file->inputs);
     ipu__array_fini(&file->ops);
     ipu__free(file->name);
@@ -246,6 +316,12 @@ void ipu_onnx_output_at(const ipu_onnx *file, size_t i, ipu_onnx_port *out)
     ipu__onnx_port(file->proto->graph->output[i], out);
 }
 
+/* A file may claim more than can be counted. */
+static void add_up(int64_t *sum, int64_t n)
+{
+    if (__builtin_add_overflow(*sum, n, sum)) *sum = INT64_MAX;
+}
+
 void ipu_onnx_get_info(const ipu_onnx *file, ipu_onnx_info *out)
 {
     const Ipu__ModelProto *m = file->proto;
@@ -267,8 +343,8 @@ void ipu_onnx_get_info(const ipu_onnx *file, ipu_onnx_info *out)
         int64_t                 n    = 1;
         if (type == IPU_N_TYPES || ipu__tensor_shape(t, &shape) != IPU_OK) continue;
         for (int d = 0; d < shape.rank; d++) n *= shape.dim[d];
-        out->n_parameters += n;
-        out->parameter_bytes += n * (int64_t)ipu_type_size(type);
+        add_up(&out->n_parameters, n);
+        add_up(&out->parameter_bytes, n * (int64_t)ipu_type_size(type));
     }
 }
 

@@ -2,10 +2,18 @@
 #ifndef IPU_ONNX_FILE_H
 #define IPU_ONNX_FILE_H
 
+#include "base/arena.h"
 #include "base/array.h"
 #include "base/map.h"
 #include "ipu/onnx.h"
 #include "onnx.pb-c.h"
+
+/* What an attribute of a function is where a call does not give it. IR version 9 has these; the onnx.proto that we
+ * build with may be older. */
+typedef struct ipu__default {
+    const Ipu__FunctionProto *function;
+    Ipu__AttributeProto      *attribute;
+} ipu__default;
 
 struct ipu_onnx {
     Ipu__ModelProto *proto;
@@ -13,6 +21,9 @@ struct ipu_onnx {
     char            *folder;                       /* of external data; NULL: there is none */
     IPU_ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
     IPU_ARRAY(ipu_onnx_op_count) ops;
+    ipu__map   op_index, function_index; /* "domain\nname" to numbers; keys in the arena */
+    ipu__arena arena;
+    IPU_ARRAY(ipu__default) defaults;
 };
 
 /* protobuf-c's memory through base/alloc.h. */

@@ -73,16 +73,20 @@ void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *o
 {
     ipu_status status = ipu__tensor_array(t, im->file->folder, out);
     if (status == IPU_OK && out->type != ipu__float(im) && out->type == IPU_FLOAT) status = widen(out);
-    if (status != IPU_OK) fail(im, status, "%s", ipu_message());
+    if (status == IPU_OK) return;
+    fail(im, status, "%s", ipu_message());
+    ipu_array_free(out);
 }
 
 static void load_pending(ipu__import *im, const char *name, ipu__item *item)
 {
     ipu_array a;
-    ipu__import_tensor(im, item->pending, &a);
     if (im->status != IPU_OK) return;
-    item->v       = initial_value(im, name, &a);
-    item->pending = NULL;
+    ipu__import_tensor(im, item->pending, &a);
+    if (im->status == IPU_OK) {
+        item->v       = initial_value(im, name, &a);
+        item->pending = NULL;
+    }
     ipu_array_free(&a);
 }
 
@@ -206,24 +210,27 @@ static ipu_status shape_of_input(ipu__import *im, const ipu_onnx_port *port, ipu
     return IPU_OK;
 }
 
-static ipu__item array_input(ipu__import *im, const char *name, const ipu_array *a, bool is_fixed)
+static ipu__item array_input(ipu__import *im, size_t owner, const char *name, const ipu_array *a,
+                             bool is_fixed)
 {
+    if (!is_fixed && !ipu__push(&im->owners, (uint32_t)owner)) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
     static const char nothing[16];
     ipu_value         v = is_fixed ? ipu_constant_data(im->b, a->type, a->shape, a->data ? a->data : nothing)
                                    : ipu_model_input(im->m, a->type, a->shape, name);
     return (ipu__item){.kind = IPU_ONNX_ARRAY, .v = v};
 }
 
-static ipu__item given_input(ipu__import *im, const char *name, const ipu_onnx_value *value, bool is_fixed)
+static ipu__item given_input(ipu__import *im, size_t owner, const char *name, const ipu_onnx_value *value,
+                             bool is_fixed)
 {
-    if (value->kind == IPU_ONNX_ARRAY) return array_input(im, name, &value->array, is_fixed);
+    if (value->kind == IPU_ONNX_ARRAY) return array_input(im, owner, name, &value->array, is_fixed);
     ipu__item out = {.kind = value->kind, .n_items = value->n_items};
     out.items     = ipu__import_alloc(im, value->n_items * sizeof *out.items);
     for (size_t i = 0; out.items && i < value->n_items; i++) {
         ipu__text item = {0};
         ipu__text_add(&item, "%s[%zu]", name, i);
         char *text   = ipu__text_take(&item);
-        out.items[i] = text ? given_input(im, text, &value->items[i], is_fixed) : (ipu__item){0};
+        out.items[i] = text ? given_input(im, owner, text, &value->items[i], is_fixed) : (ipu__item){0};
         ipu__free(text);
     }
     return out;
@@ -237,7 +244,7 @@ static void bind_inputs(ipu__import *im)
         bool                  is_fixed = given && im->options->fixed && im->options->fixed[i];
         ipu__onnx_port(im->file->inputs.at[i], &port);
         if (given && (given->kind != IPU_ONNX_NONE || port.is_optional)) {
-            bind(im, port.name, given_input(im, port.name, given, is_fixed));
+            bind(im, port.name, given_input(im, i, port.name, given, is_fixed));
             continue;
         }
         if (port.kind != IPU_ONNX_ARRAY || port.is_optional) {
@@ -247,7 +254,7 @@ static void bind_inputs(ipu__import *im)
         }
         ipu_array a = {.type = port.type == IPU_FLOAT ? ipu__float(im) : port.type};
         if (shape_of_input(im, &port, &a.shape) == IPU_OK)
-            bind(im, port.name, array_input(im, port.name, &a, false));
+            bind(im, port.name, array_input(im, i, port.name, &a, false));
     }
 }
 
@@ -372,8 +379,11 @@ static void import_node(ipu__import *im, const Ipu__NodeProto *proto)
         inline_function(im, &n, f);
     } else {
         const ipu__onnx_op *op = ipu__onnx_op_find(domain, ipu__or_empty(proto->op_type));
-        op->emit(&n);
-        see_to_counts(&n, op->flags);
+        if (op)
+            op->emit(&n);
+        else
+            fail(im, IPU_UNSUPPORTED, "it cannot be imported");
+        if (op) see_to_counts(&n, op->flags);
     }
     if (!ipu__import_ok(im)) return;
     for (size_t i = 0; i < n.n_out; i++)
@@ -542,6 +552,7 @@ static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, co
     ipu__scope_fini(&scope);
     ipu__arena_fini(&im.arena);
     ipu__array_fini(&im.loops);
+    ipu__array_fini(&im.owners);
     ipu__free(im.message);
     out->m = im.m;
     if (status == IPU_OK || !im.has_needs) ipu__free(im.needed);

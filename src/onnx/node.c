@@ -93,13 +93,15 @@ static void look_at(search *s, uint32_t id)
     if (!ipu__push(&s->open, id)) s->failed = true;
 }
 
-static void note_input(ipu__import *im, const char *name)
+/* Ids of inputs grow, as they are made one after another. */
+static void note_input(ipu__import *im, uint32_t id)
 {
-    for (size_t i = 0; i < im->file->inputs.n; i++) {
-        const char *own = ipu__or_empty(im->file->inputs.at[i]->name);
-        size_t      n   = strlen(own);
-        if (strncmp(name, own, n) == 0 && (!name[n] || name[n] == '[')) im->needed[i] = true;
+    size_t low = 0, high = im->m->inputs.n;
+    while (high - low > 1) {
+        size_t middle                                    = low + (high - low) / 2;
+        *(im->m->inputs.at[middle] <= id ? &low : &high) = middle;
     }
+    if (low < im->owners.n && im->m->inputs.at[low] == id) im->needed[im->owners.at[low]] = true;
 }
 
 static void note_loop(ipu__import *im, uint32_t block)
@@ -139,7 +141,7 @@ static bool find_needs(ipu__import *im, uint32_t id)
         const ipu__model_value *v = &m->values.at[s.open.at[--s.open.n]];
         switch (v->kind) {
         case IPU__VALUE_CONSTANT: break;
-        case IPU__VALUE_INPUT: note_input(im, m->base.values.at[v - m->values.at].name); break;
+        case IPU__VALUE_INPUT: note_input(im, (uint32_t)(v - m->values.at)); break;
         case IPU__VALUE_OP: look_at_op(&s, &m->ops.at[v->of]); break;
         case IPU__VALUE_CARRIED: note_loop(im, v->of); break;
         case IPU__VALUE_INDEX: note_loop(im, v->of); break;
@@ -264,17 +266,31 @@ static const Ipu__AttributeProto *find(Ipu__AttributeProto *const *list, size_t 
     return NULL;
 }
 
+static const Ipu__AttributeProto *default_of(const ipu_onnx *file, const Ipu__FunctionProto *f,
+                                             const char *name)
+{
+    for (size_t i = 0; i < file->defaults.n; i++)
+        if (file->defaults.at[i].function == f
+            && strcmp(ipu__or_empty(file->defaults.at[i].attribute->name), name) == 0)
+            return file->defaults.at[i].attribute;
+    return NULL;
+}
+
 const Ipu__AttributeProto *ipu__attr(ipu__node *n, const char *name)
 {
-    const Ipu__AttributeProto *a = find(n->proto->attribute, n->proto->n_attribute, name);
-    for (const ipu__call *call = n->im->call; a && a->ref_attr_name && *a->ref_attr_name;
-         call                  = call->parent) {
+    const Ipu__AttributeProto *a    = find(n->proto->attribute, n->proto->n_attribute, name);
+    const ipu__call           *call = n->im->call;
+    while (a && a->ref_attr_name && *a->ref_attr_name) {
         if (!call) {
             ipu__node_fail(n, IPU_INVALID, "attribute \"%s\" refers to one of a function, but it is in none",
                            name);
             return NULL;
         }
-        a = find(call->node->attribute, call->node->n_attribute, a->ref_attr_name);
+        const Ipu__AttributeProto *given = find(call->node->attribute, call->node->n_attribute,
+                                                a->ref_attr_name);
+        if (!given) return default_of(n->im->file, call->function, a->ref_attr_name);
+        a    = given;
+        call = call->parent;
     }
     return a;
 }

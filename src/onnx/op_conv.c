@@ -1,5 +1,6 @@
 /* Convolutions of ONNX. */
 #include "ipu/op.h"
+#include "onnx/dequantized.h"
 #include "onnx/import.h"
 #include "onnx/window.h"
 
@@ -26,14 +27,23 @@ static ipu_conv_options options_of(ipu__node *n, const ipu__window *w)
     return o;
 }
 
-void ipu__onnx_Conv(ipu__node *n)
+bool ipu__conv_options_of(ipu__node *n, ipu_value x, ipu_value w, ipu_conv_options *out)
 {
-    ipu_value      x = ipu__in_needed(n, 0), w = ipu__in_needed(n, 1);
     ipu_shape      shape;
     ipu__window    window;
     const int64_t *kernel = kernel_of(n, x, w, &shape);
-    if (!kernel || !ipu__window_of(n, x, kernel, &window)) return;
-    ipu__give(n, 0, ipu_conv(n->b, x, w, ipu__in(n, 2), options_of(n, &window)));
+    if (!kernel || !ipu__window_of(n, x, kernel, &window)) return false;
+    *out = options_of(n, &window);
+    return ipu__import_ok(n->im);
+}
+
+void ipu__onnx_Conv(ipu__node *n)
+{
+    ipu_value        x = ipu__in_needed(n, 0), w = ipu__in_needed(n, 1), bias = ipu__in(n, 2);
+    ipu_conv_options o;
+    if (!ipu__conv_options_of(n, x, w, &o)) return;
+    ipu_value y = ipu__dequantized_conv(n, x, w, bias, o);
+    ipu__give(n, 0, y.id ? y : ipu_conv(n->b, x, w, bias, o));
 }
 
 /* ---- transposed ---- */

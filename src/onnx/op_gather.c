@@ -48,10 +48,16 @@ void ipu__onnx_GatherND(ipu__node *n)
 
 static bool scatter_kind(ipu__node *n, ipu_scatter *how)
 {
-    const char *reduction = ipu__attr_text(n, "reduction", "none");
-    *how                  = strcmp(reduction, "add") == 0 ? IPU_SCATTER_ADD : IPU_SCATTER_SET;
-    if (*how == IPU_SCATTER_ADD || strcmp(reduction, "none") == 0) return true;
-    ipu__node_fail(n, IPU_UNSUPPORTED, "reduction \"%s\" is not supported; none and add are", reduction);
+    static const char *const names[]   = {"none", "add", "mul", "max", "min"};
+    static const ipu_scatter kinds[]   = {IPU_SCATTER_SET, IPU_SCATTER_ADD, IPU_SCATTER_MUL, IPU_SCATTER_MAX,
+                                          IPU_SCATTER_MIN};
+    const char              *reduction = ipu__attr_text(n, "reduction", "none");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(reduction, names[i]) == 0) {
+            *how = kinds[i];
+            return true;
+        }
+    ipu__node_fail(n, IPU_INVALID, "reduction is \"%.40s\"; expected none, add, mul, max or min", reduction);
     return false;
 }
 

@@ -65,8 +65,9 @@ void ipu__onnx_BatchNormalization(ipu__node *n)
         is_mixed |= ipu_value_type(in[i]) != type && ipu_value_type(in[i]) != IPU_FLOAT;
     ipu_value inner = is_mixed && type != IPU_DOUBLE ? as_type(n, x, IPU_FLOAT) : x;
     for (int i = 0; i < 2; i++) in[i] = as_type(n, in[i], ipu_value_type(inner));
-    ipu_batch_norm_options o    = {.training = is_training_norm(n), .epsilon = epsilon_of(n)};
-    ipu_value              mean = in[2], var = in[3];
+    ipu_batch_norm_options o = {.training = is_training_norm(n), .epsilon = epsilon_of(n)};
+    if (o.epsilon == 0) o.epsilon = 1e-30; /* 0 would mean the default */
+    ipu_value mean = in[2], var = in[3];
     if (is_mixed)
         mean = as_type(n, mean, ipu_value_type(inner)), var = as_type(n, var, ipu_value_type(inner));
     if (o.training) mean = var = IPU_NO_VALUE; /* what PyTorch would keep is not what ONNX does */
@@ -143,11 +144,23 @@ void ipu__onnx_MeanVarianceNormalization(ipu__node *n)
     int              n_axes;
     if (!ipu__axes(n, "axes", 1, ipu_value_rank(x), &axes, &n_axes)) axes = otherwise, n_axes = 3;
     if (!ipu__import_ok(n->im)) return;
-    ipu_value mean      = ipu_reduce_mean(n->b, x, axes, n_axes, true);
-    ipu_value deviation = ipu_sqrt(n->b, ipu_reduce_variance(n->b, x, axes, n_axes, true, false));
-    deviation           = ipu_add(n->b, deviation,
-                                  ipu_scalar_like(n->b, deviation, 1e-9)); /* as ONNX's function has it */
-    ipu__give(n, 0, ipu_div(n->b, ipu_sub(n->b, x, mean), deviation));
+    ipu__give(n, 0, ipu_mean_variance_norm(n->b, x, axes, n_axes, 1e-9)); /* as in ONNX's function */
+}
+
+/* A 0 of the options would mean their default. */
+void ipu__onnx_LRN(ipu__node *n)
+{
+    ipu_value                  x = ipu__in_needed(n, 0);
+    ipu_local_response_options o = {.size       = ipu__attr_int(n, "size", 0),
+                                    .alpha      = ipu__attr_float(n, "alpha", 1e-4f),
+                                    .beta       = ipu__attr_float(n, "beta", 0.75f),
+                                    .bias       = ipu__attr_float(n, "bias", 1),
+                                    .has_before = true};
+    o.before                     = (o.size - 1) / 2;
+    if (o.size < 1 || o.alpha == 0 || o.beta == 0 || o.bias == 0)
+        ipu__node_fail(n, IPU_UNSUPPORTED, "a size, alpha, beta or bias of 0 is not supported");
+    else
+        ipu__give(n, 0, ipu_local_response_norm(n->b, x, o));
 }
 
 /* Where the norm is 0, so is the result (as opset 22 says). */

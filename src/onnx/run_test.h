@@ -78,11 +78,4 @@ static inline void expect_error(bytes file, const ipu_onnx_value *in, size_t n_i
     ipu_onnx_close(opened);
 }
 
-static inline int free_pool(void **state)
-{
-    (void)state;
-    ipu__arena_fini(&pool);
-    return 0;
-}
-
 #endif

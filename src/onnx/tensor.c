@@ -112,6 +112,14 @@ static ipu_status entry_number(const Ipu__TensorProto *t, const char *key, int64
     return IPU_OK;
 }
 
+static ipu_status outside(const Ipu__TensorProto *t, const char *location)
+{
+    return ipu__fail(
+        IPU_INVALID,
+        "tensor \"%s\": its data are in \"%.200s\", outside the model's folder, which is refused", name_of(t),
+        location);
+}
+
 /* The file, which after all links is still in the folder. */
 static ipu_status open_external(const Ipu__TensorProto *t, const char *folder, int *fd)
 {
@@ -122,18 +130,16 @@ static ipu_status open_external(const Ipu__TensorProto *t, const char *folder, i
         return ipu__fail(IPU_INVALID,
                          "tensor \"%s\" is in the file \"%.200s\", but the model was not read from a folder",
                          name_of(t), location);
+    if (location[0] == '/') return outside(t, location);
     char path[PATH_MAX], real_folder[PATH_MAX], real_path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", *folder ? folder : ".", location) >= (int)sizeof path
         || !realpath(*folder ? folder : ".", real_folder) || !realpath(path, real_path))
         return ipu__fail(IPU_IO, "tensor \"%s\": its data should be in \"%.200s\" beside the model: %s",
                          name_of(t), location, strerror(errno));
-    size_t n = strlen(real_folder);
-    if (location[0] == '/' || strncmp(real_path, real_folder, n) != 0
-        || (real_path[n] != '/' && strcmp(real_folder, "/") != 0))
-        return ipu__fail(
-            IPU_INVALID,
-            "tensor \"%s\": its data are in \"%.200s\", outside the model's folder, which is refused",
-            name_of(t), location);
+    size_t n         = strlen(real_folder);
+    bool   is_inside = strncmp(real_path, real_folder, n) == 0
+                  && (real_path[n] == '/' || strcmp(real_folder, "/") == 0);
+    if (!is_inside) return outside(t, location);
     *fd = open(real_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (*fd < 0)
         return ipu__fail(IPU_IO, "tensor \"%s\": cannot open \"%.200s\": %s", name_of(t), location,
@@ -141,9 +147,10 @@ static ipu_status open_external(const Ipu__TensorProto *t, const char *folder, i
     return IPU_OK;
 }
 
-static ipu_status map_external(const Ipu__TensorProto *t, int fd, ipu_array *out)
+/* Memory is taken once it is clear that the file holds as much. */
+static ipu_status map_external(const Ipu__TensorProto *t, int fd, size_t bytes, const ipu_shape *shape,
+                               ipu_array *out)
 {
-    size_t      bytes = ipu_array_bytes(out);
     int64_t     offset, length;
     struct stat info;
     IPU_TRY(entry_number(t, "offset", 0, &offset));
@@ -156,6 +163,7 @@ static ipu_status map_external(const Ipu__TensorProto *t, int fd, ipu_array *out
             IPU_INVALID,
             "tensor \"%s\": bytes %lld to %lld of its external data are wanted, the file has %lld",
             name_of(t), (long long)offset, (long long)(offset + length), (long long)info.st_size);
+    IPU_TRY(ipu_array_create(ipu__onnx_type(t->data_type), *shape, out));
     if (bytes == 0) return IPU_OK;
     int64_t page = offset / sysconf(_SC_PAGESIZE) * sysconf(_SC_PAGESIZE);
     size_t  all  = (size_t)(offset - page) + bytes;
@@ -166,11 +174,12 @@ static ipu_status map_external(const Ipu__TensorProto *t, int fd, ipu_array *out
     return IPU_OK;
 }
 
-static ipu_status read_external(const Ipu__TensorProto *t, const char *folder, ipu_array *out)
+static ipu_status read_external(const Ipu__TensorProto *t, const char *folder, size_t bytes,
+                                const ipu_shape *shape, ipu_array *out)
 {
     int fd;
     IPU_TRY(open_external(t, folder, &fd));
-    ipu_status status = map_external(t, fd, out);
+    ipu_status status = map_external(t, fd, bytes, shape, out);
     close(fd);
     return status;
 }
@@ -232,8 +241,8 @@ ipu_status ipu__tensor_array(const Ipu__TensorProto *t, const char *folder, ipu_
     size_t listed = t->n_float_data + t->n_int32_data + t->n_int64_data + t->n_double_data + t->n_uint64_data;
     if (!is_external && !t->has_raw_data && listed != bytes / ipu_type_size(type))
         return wrong_length(t, bytes / ipu_type_size(type), listed, "elements");
-    IPU_TRY(ipu_array_create(type, shape, out));
-    ipu_status status = is_external     ? read_external(t, folder, out)
+    if (!is_external) IPU_TRY(ipu_array_create(type, shape, out));
+    ipu_status status = is_external     ? read_external(t, folder, bytes, &shape, out)
                       : t->has_raw_data ? read_raw(t, out)
                                         : read_list(t, out);
     if (status != IPU_OK) ipu_array_free(out);

@@ -2,6 +2,7 @@
 #ifndef IPU_ONNX_WINDOW_H
 #define IPU_ONNX_WINDOW_H
 
+#include "ipu/conv.h"
 #include "onnx/import.h"
 
 enum { IPU__WINDOW_DIMS = 3 };
@@ -20,5 +21,8 @@ typedef struct ipu__window {
 bool ipu__window_of(ipu__node *n, ipu_value x, const int64_t *kernel, ipu__window *out);
 /* The same without doing so, for ops whose padding follows other rules. */
 bool ipu__window_read(ipu__node *n, ipu_value x, const int64_t *kernel, ipu__window *out);
+
+/* Those of a convolution of x with w, whose extents are the window's (op_conv.c). */
+bool ipu__conv_options_of(ipu__node *n, ipu_value x, ipu_value w, ipu_conv_options *out);
 
 #endif

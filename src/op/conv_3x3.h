@@ -1,4 +1,4 @@
-/* Kernels of 3 x 3 and stride 1 on planes as they are: what lies outside is masked, nothing is copied. */
+/* Kernels of 3 x 3, strides of 1 or 2, on planes as they are: what lies outside is masked, nothing copied. */
 #ifndef IPU_OP_CONV_3X3_H
 #define IPU_OP_CONV_3X3_H
 
@@ -6,11 +6,11 @@
 
 #include "base/simd.h"
 
-/* Output (i, j) reads columns j - pad to j - pad + 2 of rows i, i + 1 and i + 2; columns that are not there
- * are zeros. */
+/* Output (i, j) reads 3 columns from j * stride - pad on, of which those that are not there are zeros, and 3
+ * rows from i * stride on. */
 typedef struct ipu__rows_3x3 {
-    const float **row; /* n_rows + 2 of n_x floats, which are zeros where x has no such row */
-    int64_t       n_x, pad;
+    const float **row; /* (n_rows - 1) * stride + 3 of n_x floats: zeros where x has no such row */
+    int64_t       n_x, pad, stride;
     int64_t       n_rows, n_columns; /* of outputs; at least 4 rows */
 } ipu__rows_3x3;
 

@@ -1,4 +1,4 @@
-/* Kernels of 3 x 3: rows of x are loaded once for the three rows of outputs that read them. */
+/* Kernels of 3 x 3: rows of x are loaded once for the rows of outputs that read them. */
 #include "op/conv_3x3.h"
 
 #if defined(__AVX2__)
@@ -16,6 +16,7 @@ enum { WIDTH = 16 };
 #define TAKE(from, keep) _mm512_maskz_loadu_ps(keep, from)
 #define PUT(to, keep, v) _mm512_mask_storeu_ps(to, keep, v)
 #define MASK(bits) ((mask)(bits))
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
 #else
 typedef __m256  vector;
 typedef __m256i mask;
@@ -25,53 +26,75 @@ enum { WIDTH = 8 };
 #define STORE(to, v) _mm256_storeu_ps(to, v)
 #define TAKE(from, keep) _mm256_maskload_ps(from, keep)
 #define PUT(to, keep, v) _mm256_maskstore_ps(to, keep, v)
+#define EVEN 0, 2, 4, 6, 9, 11, 13, 15
 #define BITS _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128)
 #define MASK(bits) _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)(bits)), BITS), BITS)
 #endif
 
+enum { ALL = (1 << WIDTH) - 1 };
+
 /* Lanes l of a vector for which 0 <= first + l < n. */
 static inline unsigned lanes_inside(int64_t first, int64_t n)
 {
-    const unsigned all = (1u << WIDTH) - 1;
     if (first <= -WIDTH || first >= n) return 0;
-    unsigned from = first < 0 ? all << -first & all : all;
+    unsigned from = first < 0 ? (unsigned)ALL << -first & ALL : ALL;
     return n - first < WIDTH ? from & ((1u << (n - first)) - 1) : from;
 }
 
-/* What outputs from column `at` on, in `lanes`, read: for each of the three columns of taps the lanes that are
- * in x; and, a bit for each, which of those are not all. */
+/* What `n` outputs from column `at` on read: for each of the three columns of taps the lanes that are in x,
+ * of two vectors if the stride is 2; and, a bit for each, which of those are not all. */
 typedef struct block {
     int64_t  at, first; /* of outputs, of x */
-    unsigned lanes[3], edges;
+    unsigned lanes[3][2], edges;
 } block;
 
-enum { ALL = (1 << WIDTH) - 1 };
-
-static inline block make_block(const ipu__rows_3x3 *x, int64_t at, unsigned lanes)
+static inline block make_block(const ipu__rows_3x3 *x, int64_t at, int64_t n)
 {
-    block b = {.at = at, .first = at - x->pad};
+    block b = {.at = at, .first = at * x->stride - x->pad};
     for (int t = 0; t < 3; t++) {
-        b.lanes[t] = lanes & lanes_inside(b.first + t, x->n_x);
-        if (b.lanes[t] != ALL) b.edges |= 1u << t;
+        int64_t first = b.first + t, end = first + (n - 1) * x->stride + 1;
+        if (end > x->n_x) end = x->n_x;
+        for (int i = 0; i < x->stride; i++) {
+            b.lanes[t][i] = lanes_inside(first + i * (WIDTH - 1), end);
+            if (b.lanes[t][i] != ALL) b.edges |= 1u << t;
+        }
     }
     return b;
 }
 
-/* Row `from` of x for column `t` of taps. `edges` is a constant: masks take time that additions need. */
-#define READ(from, t) (edges >> (t)&1 ? TAKE((from) + first + (t), keep[t]) : LOAD((from) + first + (t)))
+/* The masks, and a load by them. `edges` and `stride` are constants: masks take time that additions need. */
+#define KEEP(b)                                                                                             \
+    {                                                                                                       \
+        {MASK((b)->lanes[0][0]), MASK((b)->lanes[0][1])}, {MASK((b)->lanes[1][0]), MASK((b)->lanes[1][1])}, \
+            {MASK((b)->lanes[2][0]), MASK((b)->lanes[2][1])},                                               \
+    }
+#define PART(from, t, i) (edges >> (t)&1 ? TAKE(from, keep[t][i]) : LOAD(from))
 
-/* `call` with the edges that are: none, one at either end of a row, any. */
-#define WITH_EDGES(edges, call) \
-    switch (edges) {            \
-    case 0: call(0); break;     \
-    case 1: call(1); break;     \
-    case 4: call(4); break;     \
-    default: call(7); break;    \
+/* Row `from` of x for column `t` of taps. Every other element is that of two vectors, the second of which
+ * begins with the last element of the first: what is read ends with what is used. */
+#define READ(from, t)                                                                \
+    (stride == 1 ? PART((from) + first + (t), t, 0)                                  \
+                 : (vector)__builtin_shufflevector(PART((from) + first + (t), t, 0), \
+                                                   PART((from) + first + (t) + WIDTH - 1, t, 1), EVEN))
+
+/* `call` with the stride and the edges that are: none, one at either end of a row, any. */
+#define WITH_EDGES(edges, stride, call)       \
+    switch ((edges)*4 + (unsigned)(stride)) { \
+    case 0 * 4 + 1: call(0, 1); break;        \
+    case 1 * 4 + 1: call(1, 1); break;        \
+    case 4 * 4 + 1: call(4, 1); break;        \
+    case 0 * 4 + 2: call(0, 2); break;        \
+    case 1 * 4 + 2: call(1, 2); break;        \
+    case 4 * 4 + 2: call(4, 2); break;        \
+    default:                                  \
+        if ((stride) == 1)                    \
+            call(7, 1);                       \
+        else                                  \
+            call(7, 2);                       \
     }
 
-enum {
-    STRIP = 32
-}; /* rows of outputs that are done for all columns before the next: they stay in the cache */
+/* Rows of outputs that are done for all columns before the next: what they read stays in the cache. */
+enum { STRIP = 32 };
 
 /* ---- sums: four rows of outputs at a time; the last may be done again ---- */
 
@@ -80,10 +103,11 @@ enum { ROWS = 4 };
 static inline int64_t place(int64_t i, int64_t width, int64_t n) { return i + width <= n ? i : n - width; }
 
 static inline __attribute__((always_inline)) void sum_rows(const ipu__rows_3x3 *x, const block *b,
-                                                           unsigned edges, int64_t begin, int64_t end,
-                                                           const float w[9], float bias, float *y)
+                                                           unsigned edges, int stride, int64_t begin,
+                                                           int64_t end, const float w[9], float bias,
+                                                           float *y)
 {
-    const mask keep[3] = {MASK(b->lanes[0]), MASK(b->lanes[1]), MASK(b->lanes[2])};
+    const mask keep[3][2] = KEEP(b);
     int64_t    n = x->n_columns, first = b->first;
     vector     factor[9];
     for (int t = 0; t < 9; t++) factor[t] = SPLAT(w[t]);
@@ -91,14 +115,14 @@ static inline __attribute__((always_inline)) void sum_rows(const ipu__rows_3x3 *
         int64_t at = place(i, ROWS, x->n_rows);
         vector  s[ROWS];
         for (int o = 0; o < ROWS; o++) s[o] = SPLAT(bias);
-#pragma GCC unroll 6
-        for (int k = 0; k < ROWS + 2; k++)
+#pragma GCC unroll 9
+        for (int k = 0; k < (ROWS - 1) * stride + 3; k++)
 #pragma GCC unroll 3
             for (int t = 0; t < 3; t++) {
-                vector v = READ(x->row[at + k], t);
+                vector v = READ(x->row[at * stride + k], t);
 #pragma GCC unroll 4
                 for (int o = 0; o < ROWS; o++)
-                    if (o <= k && k <= o + 2) s[o] += factor[3 * (k - o) + t] * v;
+                    if (o * stride <= k && k <= o * stride + 2) s[o] += factor[3 * (k - o * stride) + t] * v;
             }
         for (int o = 0; o < ROWS; o++)
             if (n < WIDTH)
@@ -115,37 +139,38 @@ static void sum(const ipu__rows_3x3 *x, const float w[9], float bias, float *y)
         int64_t end = r + STRIP < x->n_rows ? r + STRIP : x->n_rows;
         for (int64_t i = 0; i < n; i += WIDTH) {
             int64_t at = n < WIDTH ? 0 : place(i, WIDTH, n);
-            block   b  = make_block(x, at, lanes_inside(at, n));
-#define SUM(edges) sum_rows(x, &b, edges, r, end, w, bias, y)
-            WITH_EDGES(b.edges, SUM)
+            block   b  = make_block(x, at, n < WIDTH ? n : WIDTH);
+#define SUM(edges, stride) sum_rows(x, &b, edges, stride, r, end, w, bias, y)
+            WITH_EDGES(b.edges, x->stride, SUM)
         }
     }
 }
 
-/* ---- dot products: two of three rows of x are those of the row of outputs before ---- */
+/* ---- dot products: the first row or two of x are those of the row of outputs before ---- */
 
 enum { LANES = 16 };
 
 static inline __attribute__((always_inline)) void dot_rows(const ipu__rows_3x3 *x, const block *b,
-                                                           unsigned edges, int64_t begin, int64_t end,
-                                                           const float *y, float *lane)
+                                                           unsigned edges, int stride, int64_t begin,
+                                                           int64_t end, const float *y, float *lane)
 {
-    const mask keep[3] = {MASK(b->lanes[0]), MASK(b->lanes[1]), MASK(b->lanes[2])};
-    const mask inside  = MASK(lanes_inside(b->at, x->n_columns));
-    int64_t    first   = b->first;
+    const mask keep[3][2] = KEEP(b);
+    const mask inside     = MASK(lanes_inside(b->at, x->n_columns));
+    int64_t    first      = b->first;
     vector     s[9], above[3], here[3];
     for (int t = 0; t < 9; t++) s[t] = LOAD(lane + LANES * t);
-    for (int t = 0; t < 3; t++) above[t] = READ(x->row[begin], t);
-    for (int t = 0; t < 3; t++) here[t] = READ(x->row[begin + 1], t);
+    for (int t = 0; t < 3; t++) above[t] = READ(x->row[begin * stride], t);
+    for (int t = 0; t < 3; t++) here[t] = READ(x->row[begin * stride + 1], t);
     for (int64_t r = begin; r < end; r++) {
         const float *from = y + r * x->n_columns + b->at;
         vector       v    = edges == 7 ? TAKE(from, inside) : LOAD(from);
         for (int t = 0; t < 3; t++) {
-            vector below = READ(x->row[r + 2], t);
+            vector below = READ(x->row[r * stride + 2], t);
+            if (stride == 2) here[t] = READ(x->row[r * stride + 1], t);
             s[t] += above[t] * v;
             s[t + 3] += here[t] * v;
             s[t + 6] += below * v;
-            above[t] = here[t];
+            above[t] = stride == 1 ? here[t] : below;
             here[t]  = below;
         }
     }
@@ -157,9 +182,9 @@ static void dots(const ipu__rows_3x3 *x, const float *y, float *lane)
     for (int64_t r = 0; r < x->n_rows; r += STRIP) {
         int64_t end = r + STRIP < x->n_rows ? r + STRIP : x->n_rows;
         for (int64_t at = 0; at < x->n_columns; at += WIDTH) {
-            block b = make_block(x, at, lanes_inside(at, x->n_columns));
-#define DOTS(edges) dot_rows(x, &b, edges, r, end, y, lane + at % LANES)
-            WITH_EDGES(b.edges, DOTS)
+            block b = make_block(x, at, x->n_columns - at < WIDTH ? x->n_columns - at : WIDTH);
+#define DOTS(edges, stride) dot_rows(x, &b, edges, stride, r, end, y, lane + at % LANES)
+            WITH_EDGES(b.edges, x->stride, DOTS)
         }
     }
 }

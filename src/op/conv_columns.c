@@ -43,12 +43,13 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
 
 void ipu__columns_fini(ipu__columns *s) { ipu__free(s->tap); }
 
-ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, size_t bytes, void **out)
+ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
+                             void **out)
 {
     ipu__conv_state *s = ipu__alloc_zeroed(bytes);
     *out               = NULL;
     if (!s) return ipu__fail_memory();
-    ipu_status status = ipu__columns_init(&s->columns, c, call->operand[0].type);
+    ipu_status status = ipu__columns_init(&s->columns, c, type);
     if (status == IPU_OK && call->def == &ipu__op_conv.kernel)
         status = ipu__epilogue_init(&s->epilogue, call);
     if (status == IPU_OK)
@@ -67,110 +68,94 @@ void ipu__conv_release(void *prepared)
     ipu__free(s);
 }
 
-/* Rows of planes and the rows of x they hold, one after another. */
-typedef struct walk {
-    int64_t offset[3], at[2]; /* below the strides; in the box of that offset */
-    float  *plane;
-    int64_t x; /* in elements; -1: padding */
-} walk;
-
-static void look(const ipu__columns *s, walk *w)
+/* Places [begin, end) of a plane's box along dimension `d` are in x, the first of them at *first. */
+static ipu_interval find_inside(const ipu__columns *s, int d, int64_t offset, int64_t *first)
 {
-    const ipu__conv *c      = &s->c;
-    int64_t          x0     = w->at[0] * c->stride[0] + w->offset[0] - c->pad[0];
-    int64_t          x1     = w->at[1] * c->stride[1] + w->offset[1] - c->pad[1];
-    bool             inside = x0 >= 0 && x0 < c->x[0] && x1 >= 0 && x1 < c->x[1];
-    w->x                    = inside ? (x0 * c->x[1] + x1) * c->x[2] : -1;
-}
-
-static void begin_walk(const ipu__columns *s, float *plane, walk *w)
-{
-    *w       = (walk){0};
-    w->plane = plane;
-    look(s, w);
-}
-
-static bool advance(int64_t *i, int64_t n)
-{
-    if (++*i < n) return true;
-    *i = 0;
-    return false;
-}
-
-/* False: that was the last. */
-static bool walk_on(const ipu__columns *s, walk *w)
-{
-    w->plane += s->pitch[2];
-    bool more = advance(&w->at[1], s->pitch[1]) || advance(&w->at[0], s->pitch[0])
-             || advance(&w->offset[2], s->n_offsets[2]) || advance(&w->offset[1], s->n_offsets[1])
-             || advance(&w->offset[0], s->n_offsets[0]);
-    look(s, w);
-    return more;
-}
-
-/* Elements [begin, end) of a row of the plane are elements of x, the first of them x[*first]. */
-static ipu_interval find_inside(const ipu__columns *s, int64_t offset, int64_t *first)
-{
-    int64_t stride = s->c.stride[2], pad = s->c.pad[2], begin = 0, end = s->pitch[2];
+    int64_t stride = s->c.stride[d], pad = s->c.pad[d], begin = 0, end = s->pitch[d];
     if (pad > offset) begin = ipu__op_ceil_div(pad - offset, stride);
-    int64_t room = pad + s->c.x[2] - offset; /* elements below this one are in x */
+    int64_t room = pad + s->c.x[d] - offset; /* elements below this one are in x */
     if (room <= 0)
         end = begin;
     else if (ipu__op_ceil_div(room, stride) < end)
         end = ipu__op_ceil_div(room, stride);
     if (end < begin) end = begin;
-    if (begin > s->pitch[2]) begin = end = s->pitch[2];
+    if (begin > s->pitch[d]) begin = end = s->pitch[d];
     *first = begin * stride + offset - pad;
     return (ipu_interval){begin, end};
 }
 
-static void fill_row(const ipu__columns *s, const char *x, const walk *w)
+/* Rows that lie evenly in x and in a plane: of one offset below the strides, at one place of dimension 0. */
+typedef struct slab {
+    int64_t x, x_step, plane, n_rows, n_columns; /* where the first begins, in elements; sizes */
+} slab;
+
+static int64_t count_slabs(const ipu__columns *s) { return ipu__conv_volume(s->n_offsets) * s->pitch[0]; }
+
+/* False: there is nothing of x in it. */
+static bool get_slab(const ipu__columns *s, int64_t index, slab *out)
 {
-    int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
-    ipu_interval in = find_inside(s, w->offset[2], &first);
-    float       *to = w->plane;
-    if (stride == 1)
-        ipu__to_floats(s->type, x + first * bytes, to + in.begin, in.end - in.begin);
-    else if (s->type == IPU_FLOAT)
-        for (int64_t i = in.begin; i < in.end; i++, first += stride) to[i] = ((const float *)x)[first];
-    else
-        for (int64_t i = in.begin; i < in.end; i++, first += stride)
-            ipu__to_floats(s->type, x + first * bytes, to + i, 1);
+    const ipu__conv *c  = &s->c;
+    int64_t          at = index % s->pitch[0], box = index / s->pitch[0], first[3];
+    int64_t offset[3] = {box / s->n_offsets[2] / s->n_offsets[1], box / s->n_offsets[2] % s->n_offsets[1],
+                         box % s->n_offsets[2]};
+    ipu_interval in[3];
+    for (int d = 0; d < 3; d++) in[d] = find_inside(s, d, offset[d], &first[d]);
+    int64_t x0 = first[0] + (at - in[0].begin) * c->stride[0];
+    *out       = (slab){.x         = (x0 * c->x[1] + first[1]) * c->x[2] + first[2],
+                        .x_step    = c->stride[1] * c->x[2],
+                        .plane     = (index * s->pitch[1] + in[1].begin) * s->pitch[2] + in[2].begin,
+                        .n_rows    = in[1].end - in[1].begin,
+                        .n_columns = in[2].end - in[2].begin};
+    return at >= in[0].begin && at < in[0].end && out->n_rows > 0 && out->n_columns > 0;
 }
 
-/* No strides: a box in a box of zeros. */
-static void fill_box(const ipu__columns *s, const char *x, float *plane)
+enum { LINE = 256 }; /* elements of a row that are converted at a time */
+
+/* to[i] = from[i * stride] of another type. */
+static void pick_converted(ipu_type type, const char *from, int64_t stride, float *to, int64_t n)
 {
-    const ipu__conv *c = &s->c;
-    int64_t          first, row = c->pad[1] > 0 ? c->pad[1] : 0, end = c->pad[1] + c->x[1];
-    int64_t          bytes = (int64_t)ipu_type_size(s->type);
-    ipu_interval     in    = find_inside(s, 0, &first);
-    if (end > s->pitch[1]) end = s->pitch[1];
-    for (int64_t i = 0; i < s->pitch[0] && row < end; i++) {
-        int64_t x0 = i - c->pad[0];
-        if (x0 < 0 || x0 >= c->x[0]) continue;
-        const char *from = x + ((x0 * c->x[1] + row - c->pad[1]) * c->x[2] + first) * bytes;
-        float      *to   = plane + (i * s->pitch[1] + row) * s->pitch[2] + in.begin;
-        if (s->type == IPU_FLOAT)
-            IPU__SIMD_PICK(ipu__columns_loops_at)
-                .copy_rows((const float *)from, c->x[2], to, s->pitch[2], end - row, in.end - in.begin);
-        for (int64_t k = row; k < end && s->type != IPU_FLOAT;
-             k++, from += c->x[2] * bytes, to += s->pitch[2])
-            ipu__to_floats(s->type, from, to, in.end - in.begin);
+    float   line[LINE];
+    int64_t at_once = (LINE - 1) / stride + 1, bytes = (int64_t)ipu_type_size(type);
+    for (int64_t i = 0; i < n; i += at_once) {
+        int64_t m = n - i < at_once ? n - i : at_once;
+        ipu__to_floats(type, from + i * stride * bytes, line, (m - 1) * stride + 1);
+        IPU__SIMD_PICK(ipu__columns_loops_at).pick_rows(line, 0, stride, to + i, 0, 1, m);
     }
+}
+
+/* to[i * stride] = from[i], to another type. */
+static void strew_converted(ipu_type type, const float *from, uint16_t *to, int64_t stride, int64_t n)
+{
+    uint16_t line[LINE];
+    for (int64_t i = 0; i < n; i += LINE) {
+        int64_t m = n - i < LINE ? n - i : LINE;
+        ipu__from_floats(type, from + i, line, m);
+        for (int64_t k = 0; k < m; k++) to[(i + k) * stride] = line[k];
+    }
+}
+
+static void fill_slab(const ipu__columns *s, const slab *b, const char *x, float *plane)
+{
+    const ipu__columns_loops *loops  = &IPU__SIMD_PICK(ipu__columns_loops_at);
+    int64_t                   stride = s->c.stride[2], bytes = (int64_t)ipu_type_size(s->type);
+    const char               *from = x + b->x * bytes;
+    float                    *to   = plane + b->plane;
+    if (s->type == IPU_FLOAT && stride == 1)
+        loops->copy_rows((const float *)from, b->x_step, to, s->pitch[2], b->n_rows, b->n_columns);
+    else if (s->type == IPU_FLOAT)
+        loops->pick_rows((const float *)from, b->x_step, stride, to, s->pitch[2], b->n_rows, b->n_columns);
+    for (int64_t i = 0; i < b->n_rows && s->type != IPU_FLOAT; i++)
+        if (stride == 1)
+            ipu__to_floats(s->type, from + i * b->x_step * bytes, to + i * s->pitch[2], b->n_columns);
+        else
+            pick_converted(s->type, from + i * b->x_step * bytes, stride, to + i * s->pitch[2], b->n_columns);
 }
 
 void ipu__columns_fill(const ipu__columns *s, const void *x, float *plane)
 {
-    if (s->c.stride[0] == 1 && s->c.stride[1] == 1 && s->c.stride[2] == 1) {
-        fill_box(s, x, plane);
-        return;
-    }
-    walk w;
-    begin_walk(s, plane, &w);
-    do
-        if (w.x >= 0) fill_row(s, (const char *)x + w.x * (int64_t)ipu_type_size(s->type), &w);
-    while (walk_on(s, &w));
+    slab b;
+    for (int64_t i = 0; i < count_slabs(s); i++)
+        if (get_slab(s, i, &b)) fill_slab(s, &b, x, plane);
 }
 
 void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *planes)
@@ -182,20 +167,23 @@ void ipu__columns_stage(const ipu__columns *s, const void *x, int64_t n, float *
     }
 }
 
-static void unstage_row(const ipu__columns *s, const walk *w, char *x)
+static void empty_slab(const ipu__columns *s, const slab *b, const float *plane, char *x)
 {
-    int64_t      stride = s->c.stride[2], first, bytes = (int64_t)ipu_type_size(s->type);
-    ipu_interval in = find_inside(s, w->offset[2], &first);
-    if (stride == 1 && s->type == IPU_FLOAT)
+    int64_t      stride = s->c.stride[2], bytes = (int64_t)ipu_type_size(s->type);
+    const float *from = plane + b->plane;
+    char        *to   = x + b->x * bytes;
+    if (s->type == IPU_FLOAT && stride == 1)
         IPU__SIMD_PICK(ipu__columns_loops_at)
-            .copy_rows(w->plane + in.begin, 0, (float *)x + first, 0, 1, in.end - in.begin);
-    else if (stride == 1)
-        ipu__from_floats(s->type, w->plane + in.begin, x + first * bytes, in.end - in.begin);
-    else if (s->type == IPU_FLOAT)
-        for (int64_t i = in.begin; i < in.end; i++, first += stride) ((float *)x)[first] = w->plane[i];
-    else
-        for (int64_t i = in.begin; i < in.end; i++, first += stride)
-            ipu__from_floats(s->type, w->plane + i, x + first * bytes, 1);
+            .copy_rows(from, s->pitch[2], (float *)to, b->x_step, b->n_rows, b->n_columns);
+    for (int64_t i = 0; i < b->n_rows && s->type == IPU_FLOAT && stride != 1; i++)
+        for (int64_t k = 0; k < b->n_columns; k++)
+            ((float *)to)[i * b->x_step + k * stride] = from[i * s->pitch[2] + k];
+    for (int64_t i = 0; i < b->n_rows && s->type != IPU_FLOAT; i++)
+        if (stride == 1)
+            ipu__from_floats(s->type, from + i * s->pitch[2], to + i * b->x_step * bytes, b->n_columns);
+        else
+            strew_converted(s->type, from + i * s->pitch[2], (uint16_t *)(to + i * b->x_step * bytes), stride,
+                            b->n_columns);
 }
 
 /* Whether planes hold all of x. */
@@ -212,13 +200,12 @@ void ipu__columns_unstage(const ipu__columns *s, float *planes, int64_t n, void 
 {
     int64_t bytes = (int64_t)ipu_type_size(s->type), volume = ipu__conv_volume(s->c.x);
     if (!reaches_all(s)) memset(x, 0, (size_t)(n * volume * bytes));
-    for (int64_t channel = 0; channel < n; channel++) {
-        walk w;
-        begin_walk(s, planes + channel * s->plane, &w);
-        do
-            if (w.x >= 0) unstage_row(s, &w, (char *)x + (channel * volume + w.x) * bytes);
-        while (walk_on(s, &w));
-    }
+    for (int64_t channel = 0; channel < n; channel++)
+        for (int64_t i = 0; i < count_slabs(s); i++) {
+            slab b;
+            if (get_slab(s, i, &b))
+                empty_slab(s, &b, planes + channel * s->plane, (char *)x + channel * volume * bytes);
+        }
 }
 
 /* ---- columns ---- */

@@ -37,7 +37,8 @@ typedef struct ipu__conv_state {
 } ipu__conv_state;
 
 /* `bytes` that begin so, for columns of `c`; the rest is zeros. Statuses: as of ipu__epilogue_init. */
-ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, size_t bytes, void **out);
+ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
+                             void **out);
 void       ipu__conv_release(void *prepared);
 
 /* `n` channels of one image, from x (in its type) to planes; and back, where only x that planes hold is written
@@ -63,6 +64,9 @@ typedef struct ipu__columns_loops {
     /* to[i][j] = from[i][j] */
     void (*copy_rows)(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t n_rows,
                       int64_t n_columns);
+    /* to[i][j] = from[i][j * stride] */
+    void (*pick_rows)(const float *from, int64_t from_ld, int64_t stride, float *to, int64_t to_ld,
+                      int64_t n_rows, int64_t n_columns);
     /* y[i][j] = bias + sum over t of w[t] * x[tap[t] + i * pitch + j]; rows of y follow one another. */
     void (*sum_taps)(const float *x, int64_t pitch, const int64_t *tap, const float *w, int64_t n_taps,
                      float bias, float *y, int64_t n_rows, int64_t n_columns);

@@ -13,7 +13,8 @@
 #include "op/xsmm.h"
 
 typedef struct state {
-    ipu__conv_state base;
+    ipu__conv_state base; /* columns of floats: planes of other types are converted first */
+    ipu_type        type;
     bool            is_3x3;     /* done by conv_3x3_simd.c */
     bool            is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
 } state;
@@ -48,15 +49,16 @@ bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features
 static bool is_3x3(const ipu__conv *c)
 {
     for (int d = 0; d < 3; d++)
-        if (c->k[d] != (d == 0 ? 1 : 3) || c->stride[d] != 1 || c->dilation[d] != 1) return false;
+        if (c->k[d] != (d == 0 ? 1 : 3) || c->dilation[d] != 1) return false;
+    if (c->stride[0] != 1 || c->stride[1] != c->stride[2] || c->stride[1] > 2) return false;
     return c->x[0] == 1 && c->y[0] == 1 && c->y[1] >= 4 && c->y[2] >= 4
         && IPU__SIMD_PICK(ipu__conv_3x3_loops_at).sum;
 }
 
-/* Taps, a plane, outputs of it or as they would lie in it, a row of zeros, pointers to rows. Taps come first:
- * masked lanes before the plane that lie in no page would cost hundreds of cycles. */
+/* Taps; x as floats, and laid out; outputs as floats, and as they would lie in a plane; a row of zeros;
+ * pointers to rows. Taps come first: masked lanes before x that lie in no page cost hundreds of cycles. */
 typedef struct room {
-    int64_t plane, flat, zeros, rows, n;
+    int64_t x, plane, y, flat, zeros, rows, n;
 } room;
 
 /* A weight's gradient is summed in lanes, which are added up at the end; that of a few channels at a time. */
@@ -64,15 +66,19 @@ enum { LANES = 16, CHANNELS = 8 };
 
 static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 
-static room get_room(const ipu__columns *s)
+/* Of x, that outputs read. */
+static int64_t count_rows(const ipu__conv *c) { return (c->y[1] - 1) * c->stride[1] + 3; }
+
+static room get_room(const ipu__columns *s, ipu_type type)
 {
-    int64_t volume  = ipu__conv_volume(s->c.x);
     int64_t numbers = (s->c.kind == IPU__CONV_WEIGHT_GRAD ? CHANNELS * LANES : 1) * s->n_taps;
-    room    r       = {.plane = line_up(numbers)};
-    r.flat          = r.plane + line_up(s->plane > volume ? s->plane : volume);
-    r.zeros         = r.flat + line_up(s->flat > s->n_outputs ? s->flat : s->n_outputs);
+    room    r       = {.x = line_up(numbers)};
+    r.plane         = r.x + (type == IPU_FLOAT ? 0 : line_up(ipu__conv_volume(s->c.x)));
+    r.y             = r.plane + line_up(s->plane);
+    r.flat          = r.y + (type == IPU_FLOAT ? 0 : line_up(s->n_outputs));
+    r.zeros         = r.flat + line_up(s->flat);
     r.rows          = r.zeros + line_up(s->c.x[2]);
-    r.n             = r.rows + line_up((s->c.y[1] + 2) * (int64_t)(sizeof(void *) / sizeof(float)));
+    r.n             = r.rows + line_up(count_rows(&s->c) * (int64_t)(sizeof(void *) / sizeof(float)));
     return r;
 }
 
@@ -82,8 +88,8 @@ size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_part
     ipu__conv    c = ipu__conv_get(call);
     ipu__columns s;
     flip(&c);
-    if (ipu__columns_init(&s, &c, call->operand[0].type) != IPU_OK) return SIZE_MAX;
-    size_t bytes = (size_t)get_room(&s).n * sizeof(float);
+    if (ipu__columns_init(&s, &c, IPU_FLOAT) != IPU_OK) return SIZE_MAX;
+    size_t bytes = (size_t)get_room(&s, call->operand[0].type).n * sizeof(float);
     ipu__columns_fini(&s);
     size_t more = is_forward(call) ? ipu__epilogue_scratch_bytes(call) : 0;
     return more == SIZE_MAX ? more : bytes + more;
@@ -94,19 +100,23 @@ ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts,
     (void)n_parts;
     ipu__conv c          = ipu__conv_get(call);
     bool      is_flipped = flip(&c);
-    IPU_TRY(ipu__conv_prepare(call, &c, sizeof(state), out));
-    ((state *)*out)->is_flipped = is_flipped;
-    ((state *)*out)->is_3x3     = is_3x3(&c);
+    IPU_TRY(ipu__conv_prepare(call, &c, IPU_FLOAT, sizeof(state), out));
+    state *s      = *out;
+    s->type       = call->operand[0].type;
+    s->is_flipped = is_flipped;
+    s->is_3x3     = is_3x3(&c);
     return IPU_OK;
 }
 
-/* ---- rows of outputs ---- */
+/* ---- planes ---- */
 
 typedef struct job {
     const ipu__columns        *s;
     const ipu__columns_loops  *loops;
+    ipu_type                   type;
     int64_t                    bytes;
-    float                     *plane, *flat, *taps;
+    float                     *taps, *x, *plane, *y, *flat;
+    void                      *after;     /* scratch that is not used here */
     const ipu__conv_3x3_loops *loops_3x3; /* NULL: planes are laid out */
     ipu__rows_3x3              in_rows;   /* the plane at hand, for those */
     const float              **rows, *zeros;
@@ -116,76 +126,75 @@ typedef struct job {
 static job make_job(const state *s, float *scratch)
 {
     const ipu__conv *c    = &s->base.columns.c;
-    room             r    = get_room(&s->base.columns);
+    room             r    = get_room(&s->base.columns, s->type);
     const float    **rows = (const float **)(void *)(scratch + r.rows);
-    memset(scratch, 0, (size_t)r.rows * sizeof *scratch);
+    memset(scratch + r.plane, 0, (size_t)(r.rows - r.plane) * sizeof *scratch);
     return (job){.s         = &s->base.columns,
                  .loops     = &IPU__SIMD_PICK(ipu__columns_loops_at),
-                 .bytes     = (int64_t)ipu_type_size(s->base.columns.type),
-                 .plane     = scratch + r.plane,
-                 .flat      = scratch + r.flat,
+                 .type      = s->type,
+                 .bytes     = (int64_t)ipu_type_size(s->type),
                  .taps      = scratch,
+                 .x         = scratch + r.x,
+                 .plane     = scratch + r.plane,
+                 .y         = scratch + r.y,
+                 .flat      = scratch + r.flat,
+                 .after     = scratch + r.n,
                  .loops_3x3 = s->is_3x3 ? &IPU__SIMD_PICK(ipu__conv_3x3_loops_at) : NULL,
-                 .in_rows   = {rows, c->x[2], c->pad[2], c->y[1], c->y[2]},
+                 .in_rows   = {rows, c->x[2], c->pad[2], c->stride[2], c->y[1], c->y[2]},
                  .rows      = rows,
                  .zeros     = scratch + r.zeros};
 }
 
-static int64_t flat_row(const ipu__columns *s, int64_t i)
+/* `n` elements as floats, in `buffer` if they are not. */
+static const float *get_floats(const job *j, const char *from, float *buffer, int64_t n)
 {
-    return (i / s->c.y[1] * s->pitch[1] + i % s->c.y[1]) * s->pitch[2];
+    if (j->type == IPU_FLOAT) return (const float *)from;
+    ipu__to_floats(j->type, from, buffer, n);
+    return buffer;
+}
+
+static void set_rows(const job *j, const float *x)
+{
+    const ipu__conv *c = &j->s->c;
+    for (int64_t i = 0, r = -c->pad[1]; i < count_rows(c); i++, r++)
+        j->rows[i] = r >= 0 && r < c->x[1] ? x + r * c->x[2] : j->zeros;
+}
+
+/* The plane that `x` becomes; for loops of 3 x 3 rows point to it from here on. */
+static const float *get_plane(const job *j, const char *x)
+{
+    const float *floats = get_floats(j, x, j->x, ipu__conv_volume(j->s->c.x));
+    if (j->loops_3x3) set_rows(j, floats);
+    if (j->loops_3x3 || j->s->in_place) return floats;
+    ipu__columns_fill(j->s, floats, j->plane);
+    return j->plane;
+}
+
+static void get_taps(const job *j, const void *w, int64_t channel)
+{
+    ipu__to_floats(j->type, (const char *)w + channel * j->s->n_taps * j->bytes, j->taps, j->s->n_taps);
 }
 
 /* All outputs of a plane, to y in its type. */
 static void sum_plane(const job *j, const float *x, float bias, char *y)
 {
     const ipu__columns *s  = j->s;
-    float              *to = s->type == IPU_FLOAT ? (float *)y : j->flat;
+    float              *to = j->type == IPU_FLOAT ? (float *)y : j->y;
     if (j->loops_3x3) j->loops_3x3->sum(&j->in_rows, j->taps, bias, to);
     for (int64_t i = 0; i < s->c.y[0] && !j->loops_3x3; i++)
         j->loops->sum_taps(x + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->tap, j->taps, s->n_taps, bias,
                            to + i * s->c.y[1] * s->c.y[2], s->c.y[1], s->c.y[2]);
-    if (s->type != IPU_FLOAT) ipu__from_floats(s->type, j->flat, y, s->n_outputs);
+    if (j->type != IPU_FLOAT) ipu__from_floats(j->type, j->y, y, s->n_outputs);
 }
 
 /* d_y with zeros between its rows. */
-static void uncrop(const job *j, const char *y)
+static void uncrop(const job *j, const char *dy)
 {
     const ipu__columns *s = j->s;
-    for (int64_t i = 0; i < s->c.y[0] && s->type == IPU_FLOAT; i++)
-        j->loops->copy_rows((const float *)y + i * s->c.y[1] * s->c.y[2], s->c.y[2],
-                            j->flat + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->c.y[1], s->c.y[2]);
-    for (int64_t i = 0; i < s->c.y[0] * s->c.y[1] && s->type != IPU_FLOAT; i++)
-        ipu__to_floats(s->type, y + i * s->c.y[2] * j->bytes, j->flat + flat_row(s, i), s->c.y[2]);
-}
-
-static void set_rows(const job *j, const char *x)
-{
-    const ipu__conv *c    = &j->s->c;
-    const float     *from = (const float *)x;
-    if (j->s->type != IPU_FLOAT) {
-        ipu__to_floats(j->s->type, x, j->plane, c->x[1] * c->x[2]);
-        from = j->plane;
-    }
-    for (int64_t i = 0, r = -c->pad[1]; i < c->y[1] + 2; i++, r++)
-        j->rows[i] = r >= 0 && r < c->x[1] ? from + r * c->x[2] : j->zeros;
-}
-
-/* The plane that `x` becomes, from here on that of the loops for 3 x 3 if they are used. */
-static const float *get_plane(const job *j, const char *x)
-{
-    if (j->loops_3x3) {
-        set_rows(j, x);
-        return NULL;
-    }
-    if (j->s->in_place) return (const float *)x;
-    ipu__columns_fill(j->s, x, j->plane);
-    return j->plane;
-}
-
-static void get_taps(const job *j, const void *w, int64_t channel)
-{
-    ipu__to_floats(j->s->type, (const char *)w + channel * j->s->n_taps * j->bytes, j->taps, j->s->n_taps);
+    const float        *y = get_floats(j, dy, j->y, s->n_outputs);
+    for (int64_t i = 0; i < s->c.y[0]; i++)
+        j->loops->copy_rows(y + i * s->c.y[1] * s->c.y[2], s->c.y[2], j->flat + i * s->pitch[1] * s->pitch[2],
+                            s->pitch[2], s->c.y[1], s->c.y[2]);
 }
 
 /* ---- the three ops; parts share out images and channels ---- */
@@ -203,11 +212,11 @@ ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *pr
             int64_t channel = i % s->c.groups * m + o;
             float   bias    = 0;
             if (ipu__kernel_has(call, IPU__CONV_BIAS))
-                ipu__to_floats(s->type, (const char *)operand[IPU__CONV_BIAS] + channel * j.bytes, &bias, 1);
+                ipu__to_floats(j.type, (const char *)operand[IPU__CONV_BIAS] + channel * j.bytes, &bias, 1);
             get_taps(&j, operand[IPU__CONV_W], channel);
             sum_plane(&j, x, bias, (char *)operand[IPU__CONV_OUT] + (i * m + o) * s->n_outputs * j.bytes);
             ipu__epilogue_run(&((const state *)prepared)->base.epilogue, operand, (i * m + o) * s->n_outputs,
-                              s->n_outputs, s->n_outputs, 1, (float *)scratch + get_room(s).n);
+                              s->n_outputs, s->n_outputs, 1, j.after);
         }
     }
     return IPU_OK;
@@ -227,14 +236,16 @@ static void spread_plane(const job *j, int64_t i, void *const *operand, char *dx
 {
     const ipu__columns *s     = j->s;
     int64_t             m     = s->c.out;
-    float              *plane = s->in_place ? (float *)dx : j->plane;
+    float              *x     = j->type == IPU_FLOAT ? (float *)dx : j->x;
+    float              *plane = s->in_place ? x : j->plane;
     memset(plane, 0, (size_t)s->plane * sizeof *plane);
     for (int64_t o = 0; o < m; o++) {
         uncrop(j, (const char *)operand[IPU__CONV_INPUT_GRAD_DY] + (i * m + o) * s->n_outputs * j->bytes);
         get_taps(j, operand[IPU__CONV_INPUT_GRAD_W], i % s->c.groups * m + o);
         j->loops->spread_taps(plane, s->tap, j->taps, s->n_taps, j->flat, s->flat);
     }
-    if (!s->in_place) ipu__columns_unstage(s, plane, 1, dx);
+    if (!s->in_place) ipu__columns_unstage(s, plane, 1, x);
+    if (j->type != IPU_FLOAT) ipu__from_floats(j->type, x, dx, ipu__conv_volume(s->c.x));
 }
 
 ipu_status ipu__conv_depthwise_input_grad_run(const ipu_kernel_call *call, void *prepared,
@@ -280,8 +291,7 @@ static void add_dots(const job *j, const float *x, const char *dy, float *taps)
         j->loops->dots(x, 0, s->tap, s->n_taps, j->flat, 1, s->flat, taps);
         return;
     }
-    if (s->type != IPU_FLOAT) ipu__to_floats(s->type, dy, j->flat, s->n_outputs);
-    const float *y = s->type == IPU_FLOAT ? (const float *)dy : j->flat;
+    const float *y = get_floats(j, dy, j->y, s->n_outputs);
     if (j->loops_3x3) j->loops_3x3->dots(&j->in_rows, y, taps);
     for (int64_t i = 0; i < s->c.y[0] && !j->loops_3x3; i++)
         j->loops->dots(x + i * s->pitch[1] * s->pitch[2], s->pitch[2], s->tap, s->n_taps,
@@ -304,7 +314,7 @@ static void dot_channels(const job *j, int64_t begin, int64_t end, const char *x
     for (int64_t o = begin; o < end; o++) {
         float *taps = j->taps + (o - begin) * step;
         add_lanes(taps, s->n_taps);
-        ipu__from_floats(s->type, taps, out + o * s->n_taps * j->bytes, s->n_taps);
+        ipu__from_floats(j->type, taps, out + o * s->n_taps * j->bytes, s->n_taps);
     }
 }
 

@@ -136,16 +136,23 @@ static void rows_of_any_length_are_the_references(void **unused)
     (void)unused;
     for (int64_t width = 3; width <= 50; width++)
         for (int64_t pad = 0; pad <= 2; pad++)
-            check_all(&(shape_case){
-                2, 3, 1, {1, 7, width}, {1, 3, 3}, {1, 1, 1}, {0, pad, pad, 0, pad, pad}, {1, 1, 1}});
+            for (int64_t stride = 1; stride <= 2; stride++) {
+                const shape_case c = {
+                    2,        3, 1, {1, 8, width}, {1, 3, 3}, {1, stride, stride}, {0, pad, pad, 0, pad, pad},
+                    {1, 1, 1}};
+                check_all(&c);
+            }
 }
 
 static void columns_of_any_length_are_the_references(void **unused)
 {
     (void)unused;
     for (int64_t height = 1; height <= 12; height++)
-        check_all(
-            &(shape_case){1, 11, 1, {1, height, 21}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1, 0, 1, 1}, {1, 1, 1}});
+        for (int64_t stride = 1; stride <= 2; stride++) {
+            const shape_case c = {
+                1, 11, 1, {1, height, 41}, {1, 3, 3}, {1, stride, stride}, {0, 1, 1, 0, 1, 1}, {1, 1, 1}};
+            check_all(&c);
+        }
 }
 
 static void kernels_strides_and_multipliers_are_the_references(void **unused)
@@ -238,13 +245,13 @@ static void levels_give_the_same_bits(void **unused)
 }
 
 /* Rows of `n` elements, in an array as long as they are. */
-static void check_3x3(const numbers *in, int64_t n, int64_t pad)
+static void check_3x3(const numbers *in, int64_t n, int64_t pad, int64_t stride)
 {
     float         y[N_LEVELS][PITCH * ROWS], lane[N_LEVELS][9 * 16] = {{0}};
     const float  *row[ROWS + 2];
-    int64_t       n_columns = n + 2 * pad - 2;
-    ipu__rows_3x3 rows      = {row, n, pad, ROWS, n_columns};
-    float        *x         = malloc((size_t)(n * (ROWS + 2)) * sizeof *x);
+    int64_t       n_columns = (n + 2 * pad - 3) / stride + 1, n_rows = (ROWS - 1) / stride + 1;
+    ipu__rows_3x3 rows = {row, n, pad, stride, n_rows, n_columns};
+    float        *x    = malloc((size_t)(n * (ROWS + 2)) * sizeof *x);
     assert_non_null(x);
     memcpy(x, in->x, (size_t)(n * (ROWS + 2)) * sizeof *x);
     for (int r = 0; r < ROWS + 2; r++) row[r] = x + r * n;
@@ -267,7 +274,10 @@ static void levels_give_the_same_bits_for_3x3(void **unused)
     static numbers in;
     make_numbers(&in);
     for (int64_t pad = 0; pad <= 2; pad++)
-        for (int64_t n = 4; n <= PITCH - 4; n++) check_3x3(&in, n, pad);
+        for (int64_t n = 4; n <= PITCH - 4; n++) {
+            check_3x3(&in, n, pad, 1);
+            check_3x3(&in, n, pad, 2);
+        }
 }
 #endif
 

@@ -157,7 +157,7 @@ ipu_status ipu__conv_dots_prepare(const ipu_kernel_call *call, int n_parts, void
     ipu__conv c = ipu__conv_get(call);
     int64_t   n = c.in * ipu__conv_volume(c.k);
     state    *s;
-    IPU_TRY(ipu__conv_prepare(call, &c, sizeof *s + (size_t)n * sizeof *s->at, out));
+    IPU_TRY(ipu__conv_prepare(call, &c, call->operand[X].type, sizeof *s + (size_t)n * sizeof *s->at, out));
     s                     = *out;
     const ipu__columns *v = &s->base.columns;
     s->has_512            = (ipu__cpu_features() & FEATURES_512) == FEATURES_512;

@@ -32,31 +32,20 @@ static void describe(const ipu__columns *s, int index, int n_parts, ipu__conv_pa
     /* With few rows in the matrix, blocks are wider and still fit the cache. */
     int64_t wide = IPU__CONV_BLOCK * IPU__CONV_BLOCK / sizes.kb / 64 * 64;
     sizes.nb     = ipu__xsmm_block(sizes.n, wide > IPU__MAX_COLUMNS ? IPU__MAX_COLUMNS : wide, 64);
-    out->blocks  = sizes;
-    sizes.n      = width * (images % out->at_once);
-    if (sizes.n > 0 && sizes.n < sizes.nb) sizes.nb = sizes.n;
-    out->last = sizes;
+    ipu__conv_set_blocks(out, sizes, width * (images % out->at_once));
 }
 
-/* Scratch in floats; each piece begins at a cache line. */
-typedef struct room {
-    int64_t panel, weights, sums, n; /* planes come first */
-} room;
-
-static room get_room(const ipu__columns *s, const ipu__conv_part *p)
+static ipu__conv_room get_room(const ipu__columns *s, const ipu__conv_part *p)
 {
-    room                    r = {0};
     const ipu__xsmm_blocks *x = &p->blocks;
-    r.panel                   = s->in_place ? 0 : ipu__conv_line_up(p->at_once * s->c.in * s->plane);
-    r.weights = r.panel + (s->is_product && p->is_direct ? 0 : ipu__conv_line_up(x->kb * x->nb));
-    r.sums    = r.weights + (s->type == IPU_FLOAT ? 0 : ipu__conv_line_up(x->mb * x->kb));
-    r.n       = r.sums + (p->is_direct ? 0 : ipu__conv_line_up(x->mb * x->nb));
-    return r;
+    return ipu__conv_make_room(s->in_place ? 0 : p->at_once * s->c.in * s->plane,
+                               s->is_product && p->is_direct ? 0 : x->kb * x->nb,
+                               s->type == IPU_FLOAT ? 0 : x->mb * x->kb, p->is_direct ? 0 : x->mb * x->nb);
 }
 
 static int64_t count_floats(const ipu__columns *s, const ipu__conv_part *p)
 {
-    return ipu__conv_line_up(get_room(s, p).n); /* what follows is the epilogue's */
+    return get_room(s, p).n; /* what follows is the epilogue's */
 }
 
 static ipu_status make_blocks(const ipu_kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
@@ -191,17 +180,17 @@ ipu_status ipu__conv_forward_run(const ipu_kernel_call *call, void *prepared, vo
     const ipu__conv_part *p = &s->parts[index];
     (void)n_parts;
     if (p->at_once == 0) return IPU_OK;
-    room    r      = get_room(&s->base.columns, p);
-    float  *floats = scratch;
-    job     j      = {.s             = s,
-                      .p             = p,
-                      .bytes         = (int64_t)ipu_type_size(s->base.columns.type),
-                      .panel         = floats + r.panel,
-                      .weights       = floats + r.weights,
-                      .sums          = floats + r.sums,
-                      .operand       = operand,
-                      .chain_scratch = floats + ipu__conv_line_up(r.n)};
-    int64_t x_step = c->in * ipu__conv_volume(c->x), w_step = c->in * s->base.columns.n_taps;
+    ipu__conv_room r      = get_room(&s->base.columns, p);
+    float         *floats = scratch;
+    job            j      = {.s             = s,
+                             .p             = p,
+                             .bytes         = (int64_t)ipu_type_size(s->base.columns.type),
+                             .panel         = floats + r.panel,
+                             .weights       = floats + r.weights,
+                             .sums          = floats + r.sums,
+                             .operand       = operand,
+                             .chain_scratch = floats + r.n};
+    int64_t        x_step = c->in * ipu__conv_volume(c->x), w_step = c->in * s->base.columns.n_taps;
     for (int64_t i = p->image.begin; i < p->image.end; i += p->at_once)
         for (int64_t g = 0; g < c->groups; g++) {
             int64_t first = g * c->out + p->channel.begin;

@@ -45,7 +45,8 @@ ipu_status ipu__conv_gemm_prepare(const ipu_kernel_call *call, int n_parts, void
 {
     ipu__conv       c = ipu__conv_get(call);
     ipu__conv_gemm *s;
-    IPU_TRY(ipu__conv_prepare(call, &c, sizeof *s + (size_t)n_parts * sizeof *s->parts, out));
+    IPU_TRY(ipu__conv_prepare(call, &c, call->operand[0].type, sizeof *s + (size_t)n_parts * sizeof *s->parts,
+                              out));
     s                 = *out;
     ipu_status status = IPU_OK;
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {

@@ -39,6 +39,30 @@ static inline int64_t ipu__conv_images_at_once(const ipu__conv *c, int64_t n_ima
     return outputs >= 96 ? 1 : ipu__conv_least(n_images, (IPU__CONV_BLOCK + outputs - 1) / outputs);
 }
 
+/* Blocks of `sizes`, and of the `n_left` columns of the last images. */
+static inline void ipu__conv_set_blocks(ipu__conv_part *part, ipu__xsmm_blocks sizes, int64_t n_left)
+{
+    part->blocks = sizes;
+    sizes.n      = n_left;
+    if (n_left > 0 && n_left < sizes.nb) sizes.nb = n_left;
+    part->last = sizes;
+}
+
+/* Scratch of forward and input_grad, in floats: planes, a panel of columns, weights, sums. Each piece begins
+ * at a cache line. */
+typedef struct ipu__conv_room {
+    int64_t panel, weights, sums, n;
+} ipu__conv_room;
+
+static inline ipu__conv_room ipu__conv_make_room(int64_t planes, int64_t panel, int64_t weights, int64_t sums)
+{
+    ipu__conv_room r = {.panel = ipu__conv_line_up(planes)};
+    r.weights        = r.panel + ipu__conv_line_up(panel);
+    r.sums           = r.weights + ipu__conv_line_up(weights);
+    r.n              = r.sums + ipu__conv_line_up(sums);
+    return r;
+}
+
 /* For all three ops. Fits: the type, features, and nothing empty. */
 bool ipu__conv_gemm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 

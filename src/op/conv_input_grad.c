@@ -26,27 +26,15 @@ static void describe(const ipu__columns *s, int index, int n_parts, ipu__conv_pa
     sizes.mb               = ipu__xsmm_block(sizes.m, IPU__CONV_BLOCK, 6);
     sizes.kb               = ipu__xsmm_block(sizes.k, IPU__CONV_BLOCK, 8);
     sizes.nb               = ipu__xsmm_block(sizes.n, IPU__CONV_BLOCK, 64);
-    out->blocks            = sizes;
-    sizes.n                = s->n_outputs * (images % out->at_once);
-    if (sizes.n > 0 && sizes.n < sizes.nb) sizes.nb = sizes.n;
-    out->last = sizes;
+    ipu__conv_set_blocks(out, sizes, s->n_outputs * (images % out->at_once));
 }
 
-/* Scratch in floats; each piece begins at a cache line. */
-typedef struct room {
-    int64_t panel, weights, sums, n; /* planes come first */
-} room;
-
-static room get_room(const ipu__columns *s, const ipu__conv_part *p)
+static ipu__conv_room get_room(const ipu__columns *s, const ipu__conv_part *p)
 {
-    room                    r        = {0};
     const ipu__xsmm_blocks *x        = &p->blocks;
     int64_t                 channels = p->channel.end - p->channel.begin;
-    r.panel                          = s->in_place ? 0 : ipu__conv_line_up(p->at_once * channels * s->plane);
-    r.weights                        = r.panel + ipu__conv_line_up(x->k * x->nb);
-    r.sums = r.weights + (s->type == IPU_FLOAT ? 0 : ipu__conv_line_up(x->mb * x->kb));
-    r.n    = r.sums + (p->is_direct ? 0 : ipu__conv_line_up(x->mb * x->nb));
-    return r;
+    return ipu__conv_make_room(s->in_place ? 0 : p->at_once * channels * s->plane, x->k * x->nb,
+                               s->type == IPU_FLOAT ? 0 : x->mb * x->kb, p->is_direct ? 0 : x->mb * x->nb);
 }
 
 static int64_t count_floats(const ipu__columns *s, const ipu__conv_part *p) { return get_room(s, p).n; }
@@ -131,16 +119,16 @@ ipu_status ipu__conv_input_grad_run(const ipu_kernel_call *call, void *prepared,
     const ipu__conv_part *p = &s->parts[index];
     (void)call, (void)n_parts;
     if (p->at_once == 0) return IPU_OK;
-    room    r      = get_room(&s->base.columns, p);
-    float  *floats = scratch;
-    job     j      = {.s       = s,
-                      .p       = p,
-                      .bytes   = (int64_t)ipu_type_size(s->base.columns.type),
-                      .panel   = floats + r.panel,
-                      .weights = floats + r.weights,
-                      .sums    = floats + r.sums};
-    int64_t volume = ipu__conv_volume(c->x), y_step = c->out * s->base.columns.n_outputs;
-    int64_t w_step = c->out * c->in * s->base.columns.n_taps;
+    ipu__conv_room r      = get_room(&s->base.columns, p);
+    float         *floats = scratch;
+    job            j      = {.s       = s,
+                             .p       = p,
+                             .bytes   = (int64_t)ipu_type_size(s->base.columns.type),
+                             .panel   = floats + r.panel,
+                             .weights = floats + r.weights,
+                             .sums    = floats + r.sums};
+    int64_t        volume = ipu__conv_volume(c->x), y_step = c->out * s->base.columns.n_outputs;
+    int64_t        w_step = c->out * c->in * s->base.columns.n_taps;
     for (int64_t i = p->image.begin; i < p->image.end; i += p->at_once)
         for (int64_t g = 0; g < c->groups; g++) {
             int64_t channel = (i * c->groups + g) * c->in + p->channel.begin;

@@ -89,6 +89,38 @@ typedef float lanes4 __attribute__((vector_size(16), aligned(4), may_alias));
 /* Where a vector begins that holds column `i` of `n`: the last one overlaps the one before. */
 static inline int64_t place(int64_t i, int64_t width, int64_t n) { return i + width <= n ? i : n - width; }
 
+/* Every other element: of two vectors, the second of which begins with the last element of the first. What is
+ * read ends with what is picked. */
+#define PICK_ROWS(width, ...)                                                                      \
+    static void pick_rows_##width(const float *restrict from, int64_t from_ld, float *restrict to, \
+                                  int64_t to_ld, int64_t n_rows, int64_t n_columns)                \
+    {                                                                                              \
+        for (int64_t r = 0; r < n_rows; r++, from += from_ld, to += to_ld)                         \
+            for (int64_t i = 0; i < n_columns; i += (width)) {                                     \
+                int64_t      at              = place(i, width, n_columns);                         \
+                lanes##width a               = LOAD(lanes##width, from + 2 * at);                  \
+                lanes##width b               = LOAD(lanes##width, from + 2 * at + (width)-1);      \
+                STORE(lanes##width, to + at) = __builtin_shufflevector(a, b, __VA_ARGS__);         \
+            }                                                                                      \
+    }
+PICK_ROWS(16, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+PICK_ROWS(8, 0, 2, 4, 6, 9, 11, 13, 15)
+PICK_ROWS(4, 0, 2, 5, 7)
+
+static void pick_rows(const float *restrict from, int64_t from_ld, int64_t stride, float *restrict to,
+                      int64_t to_ld, int64_t n_rows, int64_t n_columns)
+{
+    if (stride == 2 && n_columns >= 16 && WIDTH >= 16)
+        pick_rows_16(from, from_ld, to, to_ld, n_rows, n_columns);
+    else if (stride == 2 && n_columns >= 8 && WIDTH >= 8)
+        pick_rows_8(from, from_ld, to, to_ld, n_rows, n_columns);
+    else if (stride == 2 && n_columns >= 4)
+        pick_rows_4(from, from_ld, to, to_ld, n_rows, n_columns);
+    else
+        for (int64_t r = 0; r < n_rows; r++)
+            for (int64_t i = 0; i < n_columns; i++) to[r * to_ld + i] = from[r * from_ld + i * stride];
+}
+
 /* Four rows at a time, whose sums do not wait for one another, and one at a time. */
 #define SUM_TAPS(width)                                                                                  \
     static void sum_taps_##width(const float *restrict x, int64_t pitch, const int64_t *tap,             \
@@ -216,5 +248,5 @@ static void dots(const float *x, int64_t pitch, const int64_t *tap, int64_t n_ta
     for (; t < n_taps; t++) dots1_rows(x, pitch, tap + t, y, n_rows, n_columns, lane + LANES * t);
 }
 
-const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows,
+const ipu__columns_loops IPU__SIMD(ipu__columns_loops_at) = {gather,   scatter,     copy_rows, pick_rows,
                                                              sum_taps, spread_taps, dots};

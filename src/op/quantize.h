@@ -24,6 +24,14 @@ typedef struct ipu__quantize_loops {
     /* out[i,j] = sum over k of a[i,k] * b[j,k]; rows have k elements, a multiple of 32. */
     void (*dots)(const int16_t *a, const int16_t *b, int64_t k, int64_t m, int64_t n, int32_t *out,
                  int64_t stride);
+    /* What zero points take off the sums of a row: to[j] += left_zero * column[j] - row * right_zero[j], where `row` is
+     * the sum of the row of a, and column[j] = k * right_zero[j] less the sum of column j of b. */
+    void (*correct)(int32_t *to, const uint32_t *column, const uint32_t *right_zero, uint32_t left_zero,
+                    uint32_t row, int64_t n);
+    uint32_t (*sum_int8)(const void *x, int64_t n);
+    uint32_t (*sum_uint8)(const void *x, int64_t n);
+    void (*subtract)(uint32_t *from, const int8_t *x, int64_t n); /* from[i] -= x[i] */
+    void (*flip)(const int8_t *x, int8_t *to, int64_t n);         /* uint8 less 128, as int8 */
 } ipu__quantize_loops;
 IPU__SIMD_DECLARE(extern const ipu__quantize_loops, ipu__quantize_loops_of)
 
@@ -63,14 +71,19 @@ typedef struct ipu__int8_roles {
     int left, right, left_zero, right_zero, left_scale, right_scale, y_scale, y_zero, bias, out;
 } ipu__int8_roles;
 
+/* Of matmul_integer, conv_integer, qlinear_matmul or qlinear_conv. */
+const ipu__int8_roles *ipu__int8_roles_of(const ipu_kernel_call *call);
+
 /* Types; scales and zero points of `left` for 1 or `n_left` places, of `right` for 1 or `n_right`. */
 ipu_status ipu__int8_infer(const ipu_kernel_call *call, const ipu__int8_roles *r, int64_t n_left,
                            int64_t n_right, ipu_type *out);
 
-/* The zero point of place `i`; the scale of a result. */
+/* The zero point of place `i`; the scale of a result, and of `n` beginning with it. */
 int32_t ipu__int8_zero(const ipu_kernel_call *call, void *const *operand, int zero, int64_t i);
 float   ipu__int8_scale(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                         int64_t i_left, int64_t i_right);
+void    ipu__int8_scales(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+                         int64_t i_left, int64_t i_right, int64_t n, float *to);
 
 /* Stores sum `value` as element `at` of the output. */
 void ipu__int8_store(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand, int64_t at,
@@ -90,5 +103,24 @@ void ipu__int8_pack(ipu_type type, const void *x, int64_t step, int64_t n, int32
 /* `n` sums of a row as elements from `at` of the output; `scales`: of each, unused where it is int32. */
 void ipu__int8_finish(const ipu_kernel_call *call, const ipu__int8_roles *r, const ipu__quantize_loops *loops,
                       void *const *operand, const int32_t *sums, const float *scales, int64_t n, int64_t at);
+
+/* ---- quantize_onednn.c: exact where the CPU adds four products at once in 32 bits ---- */
+
+/* out[i,j] = sum over k of a[i,k] * b[k,j]; a is int8 or uint8, b is int8, out is int32. */
+typedef struct ipu__int8_dims {
+    int64_t  m, n, k;
+    ipu_type a_type;
+    int64_t  b_k, b_n, out_m; /* steps */
+} ipu__int8_dims;
+
+typedef struct ipu__int8_gemm ipu__int8_gemm;
+
+bool ipu__int8_gemm_fits(unsigned cpu_features, const ipu__int8_dims *dims);
+/* Bytes of scratch of a product. Statuses: OUT_OF_MEMORY; what oneDNN refuses, `make` says. */
+ipu_status ipu__int8_gemm_bytes(const ipu__int8_dims *dims, size_t *out);
+/* Owned: ipu__int8_gemm_free, which takes NULL. */
+ipu_status ipu__int8_gemm_make(const ipu__int8_dims *dims, ipu__int8_gemm **out);
+void       ipu__int8_gemm_free(ipu__int8_gemm *g);
+ipu_status ipu__int8_gemm_run(ipu__int8_gemm *g, const void *a, const int8_t *b, int32_t *out, void *scratch);
 
 #endif

@@ -1,45 +1,18 @@
 /* conv_integer and qlinear_conv: convolutions of 8 bits.
  *
- * Patches of the input become rows of 16 bits with the zero point taken off, in which padding is 0, and are
- * multiplied with the rows of the weight.
+ * Where oneDNN does not do it, patches of the input become rows of 16 bits with the zero point taken off, in which
+ * padding is 0, and are multiplied with the rows of the weight.
  */
 #include <string.h>
 
 #include "graph/graph.h"
 #include "ipu/quantize.h"
-#include "op/conv.h"
-#include "op/quantize.h"
-
-static const ipu__int8_roles integer_roles = {.left        = 0,
-                                              .right       = 1,
-                                              .left_zero   = 2,
-                                              .right_zero  = 3,
-                                              .left_scale  = -1,
-                                              .right_scale = -1,
-                                              .y_scale     = -1,
-                                              .y_zero      = -1,
-                                              .bias        = -1,
-                                              .out         = 4};
-static const ipu__int8_roles qlinear_roles = {.left        = 0,
-                                              .left_scale  = 1,
-                                              .left_zero   = 2,
-                                              .right       = 3,
-                                              .right_scale = 4,
-                                              .right_zero  = 5,
-                                              .y_scale     = 6,
-                                              .y_zero      = 7,
-                                              .bias        = 8,
-                                              .out         = 9};
-
-static const ipu__int8_roles *roles_of(const ipu_kernel_call *call)
-{
-    return call->def == &ipu__op_conv_integer.kernel ? &integer_roles : &qlinear_roles;
-}
+#include "op/quantize_conv.h"
 
 /* The same convolution of halves, which hold 8 bits exactly. */
 static ipu_kernel_call as_halves(const ipu_kernel_call *call)
 {
-    const ipu__int8_roles *r     = roles_of(call);
+    const ipu__int8_roles *r     = ipu__int8_roles_of(call);
     ipu_kernel_call        inner = {.def          = &ipu__op_conv.kernel,
                                     .attributes   = call->attributes,
                                     .n_attributes = call->n_attributes,
@@ -52,7 +25,7 @@ static ipu_kernel_call as_halves(const ipu_kernel_call *call)
     return inner;
 }
 
-static ipu__conv get_conv(const ipu_kernel_call *call)
+ipu__conv ipu__int8_conv_get(const ipu_kernel_call *call)
 {
     ipu_kernel_call inner = as_halves(call);
     return ipu__conv_get(&inner);
@@ -60,7 +33,7 @@ static ipu__conv get_conv(const ipu_kernel_call *call)
 
 static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    const ipu__int8_roles *r     = roles_of(call);
+    const ipu__int8_roles *r     = ipu__int8_roles_of(call);
     ipu_kernel_call        inner = as_halves(call);
     IPU_TRY(ipu__op_conv.infer(&inner, out));
     IPU_TRY(ipu__int8_infer(call, r, 1, out->shape.dim[1], &out->type));
@@ -69,14 +42,13 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return ipu__op_want_shape(call, r->bias, &IPU_SHAPE(out->shape.dim[1]));
 }
 
-static uint32_t bias_of(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
-                        int64_t channel)
+uint32_t ipu__int8_conv_bias(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+                             int64_t channel)
 {
     return r->bias >= 0 && ipu__kernel_has(call, r->bias) ? ((const uint32_t *)operand[r->bias])[channel] : 0;
 }
 
-/* The place in its plane of tap `tap` of output `o`; -1: padding. */
-static int64_t place(const ipu__conv *c, int64_t o, int64_t tap)
+int64_t ipu__int8_conv_place(const ipu__conv *c, int64_t o, int64_t tap)
 {
     int64_t at[3];
     for (int d = 2; d >= 0; d--) {
@@ -90,18 +62,18 @@ static int64_t place(const ipu__conv *c, int64_t o, int64_t tap)
 
 static void product_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    const ipu__int8_roles *r = roles_of(call);
-    ipu__conv              c = get_conv(call);
+    const ipu__int8_roles *r = ipu__int8_roles_of(call);
+    ipu__conv              c = ipu__int8_conv_get(call);
     int64_t  taps = ipu__conv_volume(c.k), in = ipu__conv_volume(c.x), out = ipu__conv_volume(c.y);
     ipu_type x_type = call->operand[r->left].type, w_type = call->operand[r->right].type;
     int32_t  x_zero = ipu__int8_zero(call, operand, r->left_zero, 0);
     for (int64_t at = 0; at < c.n * c.groups * c.out * out; at++) {
         int64_t o = at / out % (c.groups * c.out), n = at / out / (c.groups * c.out),
                 first   = o / c.out * c.in;
-        uint32_t sum    = bias_of(call, r, operand, o);
+        uint32_t sum    = ipu__int8_conv_bias(call, r, operand, o);
         int32_t  w_zero = ipu__int8_zero(call, operand, r->right_zero, o);
         for (int64_t k = 0; k < c.in * taps; k++) {
-            int64_t from = place(&c, at % out, k % taps);
+            int64_t from = ipu__int8_conv_place(&c, at % out, k % taps);
             if (from < 0) continue;
             from += (n * c.groups * c.in + first + k / taps) * in;
             int32_t w = ipu__quantized_load(w_type, operand[r->right], o * c.in * taps + k) - w_zero;
@@ -130,7 +102,7 @@ typedef struct patches {
 static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
 {
     (void)n_parts;
-    ipu__conv c     = get_conv(call);
+    ipu__conv c     = ipu__int8_conv_get(call);
     double    depth = (double)ipu__int8_depth(c.in * ipu__conv_volume(c.k));
     double    bytes = (BLOCK + (double)c.out) * depth * sizeof(int16_t)
                  + BLOCK * ((double)c.out + 1) * sizeof(int32_t);
@@ -144,7 +116,7 @@ static void pack_patch(const patches *p, const int8_t *x, int64_t o, int16_t *ro
     bool    is_s = p->call->operand[p->r->left].type == IPU_INT8;
     for (int64_t first = 0; first < p->taps; first += BLOCK) {
         int64_t at[BLOCK], n = p->taps - first < BLOCK ? p->taps - first : BLOCK;
-        for (int64_t t = 0; t < n; t++) at[t] = place(&p->c, o, first + t);
+        for (int64_t t = 0; t < n; t++) at[t] = ipu__int8_conv_place(&p->c, o, first + t);
         for (int64_t k = 0; k < p->c.in; k++) {
             const int8_t  *s  = x + k * p->in;
             const uint8_t *u  = (const uint8_t *)s;
@@ -179,7 +151,7 @@ static void run_block(const patches *p, int64_t image, int64_t group, int64_t o,
     for (int64_t i = 0; i < p->c.out; i++) {
         int64_t  channel = group * p->c.out + i;
         int32_t *sums    = p->sums + i * BLOCK;
-        uint32_t bias    = bias_of(p->call, p->r, p->operand, channel);
+        uint32_t bias    = ipu__int8_conv_bias(p->call, p->r, p->operand, channel);
         float    scale   = p->r->y_scale < 0 ? 1 : ipu__int8_scale(p->call, p->r, p->operand, 0, channel);
         for (int64_t k = 0; k < n; k++) {
             sums[k]      = (int32_t)((uint32_t)sums[k] + bias);
@@ -195,10 +167,10 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 {
     (void)state;
     patches p           = {.call    = call,
-                           .r       = roles_of(call),
+                           .r       = ipu__int8_roles_of(call),
                            .loops   = &IPU__SIMD_PICK(ipu__quantize_loops_of),
                            .operand = operand,
-                           .c       = get_conv(call)};
+                           .c       = ipu__int8_conv_get(call)};
     p.taps              = ipu__conv_volume(p.c.k);
     p.in                = ipu__conv_volume(p.c.x);
     p.out               = ipu__conv_volume(p.c.y);
@@ -259,17 +231,26 @@ static const char *const integer_samples[] = {
     "uint8[0,3,5,5], int8[2,3,2,2]",
     "uint8[1,2,20,20]{0,255}, int8[1,2,9,10]{-128,127}, uint8[]{0,255}; padding=[4,4,4,4]",
     "uint8[2,8,13,13]{0,255}, int8[20,8,3,3]{-128,127}, uint8[]{0,255}; padding=[1,1,1,1]",
+    "int8[2,16,9,9]{-128,127}, uint8[24,16,1,1]{0,255}, int8[]{-9,9}, uint8[24]{0,255}",
+    ("int8[2,8,20,17]{-128,127}, uint8[32,4,3,2]{0,255}, int8[]{-9,9}, uint8[]{0,255}; groups=2 stride=[1,2] "
+     "padding=[1,0,0,1]"),
     NULL};
 static const char *const qlinear_samples[] = {
-    "uint8[1,1,7,7]{0,255}, float[]{0.003,0.004}, uint8[]{0,255}, uint8[1,1,1,1]{0,255}, "
-    "float[1]{0.001,0.002}, uint8[1]{0,255}, float[]{0.001,0.002}, uint8[]{0,255}",
-    "int8[2,4,9]{-128,127}, float[]{0.1,0.2}, none, int8[6,2,3]{-128,127}, float[6]{0.1,0.2}, int8[6]{-9,9}, "
-    "float[]{9,20}, none, int32[6]{-90,90}; groups=2 stride=[2]",
-    "uint8[2,8,13,13]{0,255}, float[]{0.1,0.2}, uint8[]{0,255}, int8[20,8,3,3]{-128,127}, "
-    "float[20]{0.1,0.2}, none, float[]{9,20}, int8[]{-9,9}, int32[20]{-900,900}; padding=[1,1,1,1]",
+    ("uint8[1,1,7,7]{0,255}, float[]{0.003,0.004}, uint8[]{0,255}, uint8[1,1,1,1]{0,255}, "
+     "float[1]{0.001,0.002}, uint8[1]{0,255}, float[]{0.001,0.002}, uint8[]{0,255}"),
+    ("int8[2,4,9]{-128,127}, float[]{0.1,0.2}, none, int8[6,2,3]{-128,127}, float[6]{0.1,0.2}, int8[6]{-9,9}, "
+     "float[]{9,20}, none, int32[6]{-90,90}; groups=2 stride=[2]"),
+    ("uint8[2,8,13,13]{0,255}, float[]{0.1,0.2}, uint8[]{0,255}, int8[20,8,3,3]{-128,127}, "
+     "float[20]{0.1,0.2}, none, float[]{9,20}, int8[]{-9,9}, int32[20]{-900,900}; padding=[1,1,1,1]"),
     NULL};
 
 static const ipu_kernel_impl implementations[] = {
+    {.name          = "onednn",
+     .fits          = ipu__int8_conv_onednn_fits,
+     .scratch_bytes = ipu__int8_conv_onednn_scratch_bytes,
+     .prepare       = ipu__int8_conv_onednn_prepare,
+     .release       = ipu__int8_conv_onednn_release,
+     .run           = ipu__int8_conv_onednn_run},
     {.name = "patches", .fits = ipu__op_fits_always, .scratch_bytes = scratch_bytes, .run = run}};
 
 #define RECORD(op, prefix, ins, ...)                                                          \
@@ -281,7 +262,7 @@ static const ipu_kernel_impl implementations[] = {
                                                       .work              = work,              \
                                                       .plan              = plan,              \
                                                       .implementations   = implementations,   \
-                                                      .n_implementations = 1},                \
+                                                      .n_implementations = 2},                \
                                      .n_in         = (ins),                                   \
                                      .family       = "quantize",                              \
                                      .flags        = IPU__OP_NO_GRADIENT,                     \

@@ -1,43 +1,16 @@
 /* matmul_integer and qlinear_matmul: products of matrices of 8 bits.
  *
- * Blocks of both are unpacked to 16 bits with their zero points taken off, so that sums need no
- * correction. What oneDNN's u8 x s8 product could do with fewer instructions it may round on CPUs without VNNI.
+ * Where oneDNN does not do it, blocks of both are unpacked to 16 bits with their zero points taken off, so that
+ * sums need no correction.
  */
 #include "graph/graph.h"
 #include "ipu/quantize.h"
-#include "op/matmul.h"
-#include "op/quantize.h"
-
-static const ipu__int8_roles integer_roles = {.left        = 0,
-                                              .right       = 1,
-                                              .left_zero   = 2,
-                                              .right_zero  = 3,
-                                              .left_scale  = -1,
-                                              .right_scale = -1,
-                                              .y_scale     = -1,
-                                              .y_zero      = -1,
-                                              .bias        = -1,
-                                              .out         = 4};
-static const ipu__int8_roles qlinear_roles = {.left        = 0,
-                                              .left_scale  = 1,
-                                              .left_zero   = 2,
-                                              .right       = 3,
-                                              .right_scale = 4,
-                                              .right_zero  = 5,
-                                              .y_scale     = 6,
-                                              .y_zero      = 7,
-                                              .bias        = -1,
-                                              .out         = 8};
-
-static const ipu__int8_roles *roles_of(const ipu_kernel_call *call)
-{
-    return call->def == &ipu__op_matmul_integer.kernel ? &integer_roles : &qlinear_roles;
-}
+#include "op/quantize_matmul.h"
 
 /* The same product of halves, which hold 8 bits exactly. */
 static ipu_kernel_call as_halves(const ipu_kernel_call *call)
 {
-    const ipu__int8_roles *r     = roles_of(call);
+    const ipu__int8_roles *r     = ipu__int8_roles_of(call);
     ipu_kernel_call        inner = {.def = &ipu__op_matmul.kernel, .n_operands = IPU__MATMUL_OUT + 1};
     for (int i = 0; i < inner.n_operands; i++) inner.operand[i] = (ipu_kernel_value){IPU_HALF, IPU_SHAPE(0)};
     inner.operand[IPU__MATMUL_A].shape = call->operand[r->left].shape;
@@ -47,7 +20,7 @@ static ipu_kernel_call as_halves(const ipu_kernel_call *call)
     return inner;
 }
 
-static ipu__matmul get_product(const ipu_kernel_call *call)
+ipu__matmul ipu__int8_matmul_get(const ipu_kernel_call *call)
 {
     ipu_kernel_call inner = as_halves(call);
     return ipu__matmul_get(&inner);
@@ -55,17 +28,18 @@ static ipu__matmul get_product(const ipu_kernel_call *call)
 
 static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    const ipu__int8_roles *r     = roles_of(call);
+    const ipu__int8_roles *r     = ipu__int8_roles_of(call);
     const ipu_shape       *a     = &call->operand[r->left].shape;
     ipu_kernel_call        inner = as_halves(call);
     IPU_TRY(ipu__op_matmul.infer(&inner, out));
-    return ipu__int8_infer(call, r, a->rank > 1 ? a->dim[a->rank - 2] : 1, get_product(call).n, &out->type);
+    return ipu__int8_infer(call, r, a->rank > 1 ? a->dim[a->rank - 2] : 1, ipu__int8_matmul_get(call).n,
+                           &out->type);
 }
 
 static void product_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    const ipu__int8_roles *r      = roles_of(call);
-    ipu__matmul            mm     = get_product(call);
+    const ipu__int8_roles *r      = ipu__int8_roles_of(call);
+    ipu__matmul            mm     = ipu__int8_matmul_get(call);
     ipu_type               a_type = call->operand[r->left].type, b_type = call->operand[r->right].type;
     for (int64_t at = 0; at < mm.batch * mm.m * mm.n; at++) {
         int64_t  i = at / mm.n % mm.m, j = at % mm.n, a, b;
@@ -89,7 +63,7 @@ enum { BLOCK = IPU__INT8_BLOCK };
 static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
 {
     (void)n_parts;
-    double depth = (double)ipu__int8_depth(get_product(call).k);
+    double depth = (double)ipu__int8_depth(ipu__int8_matmul_get(call).k);
     double bytes = 2.0 * BLOCK * depth * sizeof(int16_t) + BLOCK * (BLOCK + 1.0) * sizeof(int32_t);
     return bytes < 0x1p60 ? (size_t)bytes : SIZE_MAX;
 }
@@ -108,9 +82,7 @@ typedef struct product {
 
 static void finish_row(const product *p, int64_t matrix, int64_t i, int64_t row, int64_t j, int64_t n)
 {
-    if (p->r->y_scale >= 0)
-        for (int64_t k = 0; k < n; k++)
-            p->scales[k] = ipu__int8_scale(p->call, p->r, p->operand, i + row, j + k);
+    if (p->r->y_scale >= 0) ipu__int8_scales(p->call, p->r, p->operand, i + row, j, n, p->scales);
     ipu__int8_finish(p->call, p->r, p->loops, p->operand, p->sums + row * BLOCK, p->scales, n,
                      (matrix * p->mm.m + i + row) * p->mm.n + j);
 }
@@ -141,10 +113,10 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 {
     (void)state;
     product p             = {.call    = call,
-                             .r       = roles_of(call),
+                             .r       = ipu__int8_roles_of(call),
                              .loops   = &IPU__SIMD_PICK(ipu__quantize_loops_of),
                              .operand = operand,
-                             .mm      = get_product(call)};
+                             .mm      = ipu__int8_matmul_get(call)};
     p.depth               = ipu__int8_depth(p.mm.k);
     p.sums                = scratch;
     p.scales              = (float *)(p.sums + BLOCK * BLOCK);
@@ -166,7 +138,7 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 
 static double work(const ipu_kernel_call *call)
 {
-    ipu__matmul mm = get_product(call);
+    ipu__matmul mm = ipu__int8_matmul_get(call);
     return 2.0 * (double)mm.batch * (double)mm.m * (double)mm.n * (double)mm.k;
 }
 
@@ -196,19 +168,31 @@ static const char *const integer_samples[] = {
     "uint8[0,4], uint8[4,5]",
     "uint8[3,70000]{255,255}, uint8[70000,3]{254,255}",
     "uint8[67,130]{0,255}, int8[130,70]{-128,127}, uint8[]{0,255}",
+    "int8[5,20,64]{-128,127}, uint8[5,64,30]{0,255}, int8[20]{-128,127}, uint8[30]{0,255}",
+    "int8[70,64]{-128,127}, int8[64,30]{-128,127}, none, int8[30]{-128,127}",
+    "int8[40,40]{-128,127}, int8[40,40]{-128,127}",
+    "uint8[3,300]{0,255}, uint8[300,300]{0,255}",
     NULL};
 static const char *const qlinear_samples[] = {
-    "uint8[2,4]{0,255}, float[1]{0.006,0.007}, uint8[1]{110,115}, uint8[4,3]{0,255}, float[1]{0.007,0.008}, "
-    "uint8[1]{110,115}, float[1]{0.01,0.02}, uint8[1]{110,120}",
-    "uint8[5,70]{0,255}, float[5]{0.006,0.007}, uint8[5]{110,115}, int8[70,9]{-128,127}, "
-    "float[9]{0.007,0.008}, int8[9]{-3,3}, float[]{0.01,0.02}, int8[]{-9,9}",
-    "int8[2,3,4]{-128,127}, float[]{0.1,0.2}, none, int8[2,4,5]{-128,127}, float[]{0.1,0.2}, none, "
-    "float[]{1,2}",
-    "uint8[67,130]{0,255}, float[]{0.1,0.2}, none, int8[130,70]{-128,127}, float[70]{0.1,0.2}, none, "
-    "float[]{9,20}, uint8[]{110,120}",
+    ("uint8[2,4]{0,255}, float[1]{0.006,0.007}, uint8[1]{110,115}, uint8[4,3]{0,255}, float[1]{0.007,0.008}, "
+     "uint8[1]{110,115}, float[1]{0.01,0.02}, uint8[1]{110,120}"),
+    ("uint8[5,70]{0,255}, float[5]{0.006,0.007}, uint8[5]{110,115}, int8[70,9]{-128,127}, "
+     "float[9]{0.007,0.008}, int8[9]{-3,3}, float[]{0.01,0.02}, int8[]{-9,9}"),
+    ("int8[2,3,4]{-128,127}, float[]{0.1,0.2}, none, int8[2,4,5]{-128,127}, float[]{0.1,0.2}, none, "
+     "float[]{1,2}"),
+    ("uint8[67,130]{0,255}, float[]{0.1,0.2}, none, int8[130,70]{-128,127}, float[70]{0.1,0.2}, none, "
+     "float[]{9,20}, uint8[]{110,120}"),
+    ("int8[2,67,40]{-128,127}, float[67]{0.1,0.2}, int8[67]{-9,9}, uint8[40,70]{0,255}, float[70]{0.1,0.2}, "
+     "uint8[70]{0,255}, float[]{9,20}, int8[]{-9,9}"),
     NULL};
 
 static const ipu_kernel_impl implementations[] = {
+    {.name          = "onednn",
+     .fits          = ipu__int8_matmul_onednn_fits,
+     .scratch_bytes = ipu__int8_matmul_onednn_scratch_bytes,
+     .prepare       = ipu__int8_matmul_onednn_prepare,
+     .release       = ipu__int8_matmul_onednn_release,
+     .run           = ipu__int8_matmul_onednn_run},
     {.name = "dots", .fits = ipu__op_fits_always, .scratch_bytes = scratch_bytes, .run = run}};
 
 #define RECORD(op, prefix, ins, ...)                                                     \
@@ -220,7 +204,7 @@ static const ipu_kernel_impl implementations[] = {
                                                  .work              = work,              \
                                                  .plan              = plan,              \
                                                  .implementations   = implementations,   \
-                                                 .n_implementations = 1},                \
+                                                 .n_implementations = 2},                \
                                      .n_in    = (ins),                                   \
                                      .family  = "quantize",                              \
                                      .flags   = IPU__OP_NO_GRADIENT,                     \

@@ -5,6 +5,24 @@
 
 #include "graph/graph.h"
 
+enum { NONE = -1 };
+
+/* clang-format off */
+static const ipu__int8_roles integer_roles = {
+    .left = 0, .right = 1, .left_zero = 2, .right_zero = 3, .left_scale = NONE, .right_scale = NONE, .y_scale = NONE,
+    .y_zero = NONE, .bias = NONE, .out = 4};
+#define QLINEAR .left = 0, .left_scale = 1, .left_zero = 2, .right = 3, .right_scale = 4, .right_zero = 5, \
+                .y_scale = 6, .y_zero = 7
+static const ipu__int8_roles qlinear_matmul_roles = {QLINEAR, .bias = NONE, .out = 8};
+static const ipu__int8_roles qlinear_conv_roles   = {QLINEAR, .bias = 8, .out = 9};
+/* clang-format on */
+
+const ipu__int8_roles *ipu__int8_roles_of(const ipu_kernel_call *call)
+{
+    if (call->def == &ipu__op_qlinear_matmul.kernel) return &qlinear_matmul_roles;
+    return call->def == &ipu__op_qlinear_conv.kernel ? &qlinear_conv_roles : &integer_roles;
+}
+
 static ipu_status check_side(const ipu_kernel_call *call, int x, int zero, int scale, int64_t n,
                              const char *of)
 {
@@ -52,6 +70,15 @@ float ipu__int8_scale(const ipu_kernel_call *call, const ipu__int8_roles *r, voi
 {
     const float *left = operand[r->left_scale], *right = operand[r->right_scale], *y = operand[r->y_scale];
     return left[place(call, r->left_scale, i_left)] * right[place(call, r->right_scale, i_right)] / y[0];
+}
+
+void ipu__int8_scales(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+                      int64_t i_left, int64_t i_right, int64_t n, float *to)
+{
+    const float *left = operand[r->left_scale], *right = operand[r->right_scale], *y = operand[r->y_scale];
+    float        l        = left[place(call, r->left_scale, i_left)];
+    bool         is_alone = ipu__op_n_elements(&call->operand[r->right_scale].shape) == 1;
+    for (int64_t j = 0; j < n; j++) to[j] = l * right[is_alone ? 0 : i_right + j] / y[0];
 }
 
 void ipu__int8_store(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand, int64_t at,

@@ -167,7 +167,46 @@ static void dots(const int16_t *a, const int16_t *b, int64_t k, int64_t m, int64
     }
 }
 
-const ipu__quantize_loops IPU__SIMD(ipu__quantize_loops_of) = {to_uint8_t,  to_int8_t,      from_uint8_t,
-                                                               from_int8_t, from_int32_t,   fake,
-                                                               find_range,  finish_uint8_t, finish_int8_t,
-                                                               dots};
+static void correct(int32_t *to, const uint32_t *column, const uint32_t *right_zero, uint32_t left_zero,
+                    uint32_t row, int64_t n)
+{
+    IPU__INDEPENDENT for (int64_t j = 0; j < n; j++)
+        to[j] = (int32_t)((uint32_t)to[j] + left_zero * column[j] - row * right_zero[j]);
+}
+
+#define SUM(T)                                                    \
+    static uint32_t sum_##T(const void *x, int64_t n)             \
+    {                                                             \
+        const T *from = x;                                        \
+        uint32_t sum  = 0;                                        \
+        for (int64_t i = 0; i < n; i++) sum += (uint32_t)from[i]; \
+        return sum;                                               \
+    }
+SUM(int8_t)
+SUM(uint8_t)
+
+static void subtract(uint32_t *from, const int8_t *x, int64_t n)
+{
+    IPU__INDEPENDENT for (int64_t i = 0; i < n; i++) from[i] -= (uint32_t)x[i];
+}
+
+static void flip(const int8_t *x, int8_t *to, int64_t n)
+{
+    IPU__INDEPENDENT for (int64_t i = 0; i < n; i++) to[i] = (int8_t)(x[i] ^ -128);
+}
+
+const ipu__quantize_loops IPU__SIMD(ipu__quantize_loops_of) = {.to_uint8     = to_uint8_t,
+                                                               .to_int8      = to_int8_t,
+                                                               .from_uint8   = from_uint8_t,
+                                                               .from_int8    = from_int8_t,
+                                                               .from_int32   = from_int32_t,
+                                                               .fake         = fake,
+                                                               .range        = find_range,
+                                                               .finish_uint8 = finish_uint8_t,
+                                                               .finish_int8  = finish_int8_t,
+                                                               .dots         = dots,
+                                                               .correct      = correct,
+                                                               .sum_int8     = sum_int8_t,
+                                                               .sum_uint8    = sum_uint8_t,
+                                                               .subtract     = subtract,
+                                                               .flip         = flip};

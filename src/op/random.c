@@ -25,7 +25,7 @@ uint32_t ipu__random_word(const ipu__random *r, int64_t i)
     return words[i % 4];
 }
 
-static ipu__random random_of(const ipu_kernel_call *call, void *const *operand, int seed)
+ipu__random ipu__random_get(const ipu_kernel_call *call, void *const *operand, int seed)
 {
     const uint32_t *s = operand[seed];
     ipu__random     r = {.key = {s[0], (uint32_t)ipu__op_int(call, "key")}, .step = s[1]};
@@ -91,10 +91,15 @@ static ipu_status want_key(const ipu_kernel_call *call)
     return ipu__fail(IPU_INVALID, "%s: key = %lld: expected 0 to 2^32 - 1", call->def->name, (long long)key);
 }
 
+ipu_status ipu__random_check(const ipu_kernel_call *call, int seed)
+{
+    IPU_TRY(want_seed(call, seed));
+    return want_key(call);
+}
+
 static ipu_status floating_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    IPU_TRY(want_seed(call, SEED));
-    IPU_TRY(want_key(call));
+    IPU_TRY(ipu__random_check(call, SEED));
     IPU_TRY(ipu__op_made(call, out));
     if (ipu__op_is_floating(out->type)) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: expected half, bfloat16, float or double, found %s", call->def->name,
@@ -110,8 +115,7 @@ static ipu_status want_probability(const ipu_kernel_call *call)
 
 static ipu_status bernoulli_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    IPU_TRY(want_seed(call, SEED));
-    IPU_TRY(want_key(call));
+    IPU_TRY(ipu__random_check(call, SEED));
     IPU_TRY(want_probability(call));
     return ipu__op_made(call, out);
 }
@@ -119,8 +123,7 @@ static ipu_status bernoulli_infer(const ipu_kernel_call *call, ipu_kernel_value 
 static ipu_status int_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     int64_t low = ipu__op_int(call, "low"), high = ipu__op_int(call, "high");
-    IPU_TRY(want_seed(call, SEED));
-    IPU_TRY(want_key(call));
+    IPU_TRY(ipu__random_check(call, SEED));
     IPU_TRY(ipu__op_made(call, out));
     uint64_t bits;
     bool     fits = ipu__op_is_integer(out->type) && low > -((int64_t)1 << 52) && high < (int64_t)1 << 52
@@ -136,8 +139,7 @@ static ipu_status int_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 static ipu_status dropout_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, 0));
-    IPU_TRY(want_seed(call, 1));
-    IPU_TRY(want_key(call));
+    IPU_TRY(ipu__random_check(call, 1));
     IPU_TRY(want_probability(call));
     *out = call->operand[0];
     return IPU_OK;
@@ -158,7 +160,7 @@ static element_fn draw_of(const ipu_kernel_call *call, void *const *operand, dra
 {
     size_t kind = 0;
     while (&kinds[kind].op->kernel != call->def) kind++;
-    *d   = (draw){.r = random_of(call, operand, SEED), .type = call->operand[OUT].type};
+    *d   = (draw){.r = ipu__random_get(call, operand, SEED), .type = call->operand[OUT].type};
     d->a = ipu__op_float(call, kinds[kind].a);
     d->b = kinds[kind].b ? ipu__op_float(call, kinds[kind].b) : 0;
     return kinds[kind].element;
@@ -219,7 +221,7 @@ static void dropout_ref(const ipu_kernel_call *call, void *const *operand)
 {
     ipu_type    type = call->operand[0].type;
     double      p    = ipu__op_float(call, "p");
-    ipu__random r    = random_of(call, operand, 1);
+    ipu__random r    = ipu__random_get(call, operand, 1);
     for (int64_t i = 0; i < ipu__op_n_elements(&call->operand[0].shape); i++) {
         bool   dropped = (ipu__random_word(&r, i) >> 8) < limit_of(p);
         double x       = ipu__number_load(type, operand[0], i);
@@ -246,7 +248,7 @@ static ipu_status dropout_run(const ipu_kernel_call *call, void *state, void *co
     (void)state;
     ipu_type                 type  = call->operand[0].type;
     double                   p     = ipu__op_float(call, "p");
-    ipu__random              r     = random_of(call, operand, 1);
+    ipu__random              r     = ipu__random_get(call, operand, 1);
     const ipu__random_loops *loops = &IPU__SIMD_PICK(ipu__random_loops_of);
     uint32_t                *words = scratch;
     float                   *block = (float *)(words + IPU__RANDOM_BLOCK);

@@ -27,4 +27,8 @@ IPU__SIMD_DECLARE(extern const ipu__random_loops, ipu__random_loops_of)
 /* Word i alone. */
 uint32_t ipu__random_word(const ipu__random *r, int64_t i);
 
+/* Of a call whose operands `seed` and the next are the seed and the replica, with attribute "key". */
+ipu_status  ipu__random_check(const ipu_kernel_call *call, int seed);
+ipu__random ipu__random_get(const ipu_kernel_call *call, void *const *operand, int seed);
+
 #endif

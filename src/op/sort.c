@@ -10,52 +10,10 @@
 #include "ipu/gather.h"
 #include "ipu/shape.h"
 #include "ipu/sort.h"
+#include "op/key.h"
 #include "op/op.h"
 
 enum { X, VALUES, INDICES };
-
-/* ---- keys ---- */
-
-static uint64_t float_key(float x)
-{
-    uint32_t bits;
-    if (isnan(x)) return UINT32_MAX;
-    x += 0; /* -0 */
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
-}
-
-static uint64_t double_key(double x)
-{
-    uint64_t bits;
-    if (isnan(x)) return UINT64_MAX;
-    x += 0;
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
-}
-
-static uint64_t key_of(ipu_type type, const void *x, int64_t i)
-{
-    switch (type) {
-    case IPU_HALF: return float_key(ipu_half_to_float(((const ipu_half *)x)[i]));
-    case IPU_BFLOAT16: return float_key(ipu_bfloat16_to_float(((const ipu_bfloat16 *)x)[i]));
-    case IPU_FLOAT: return float_key(((const float *)x)[i]);
-    case IPU_DOUBLE: return double_key(((const double *)x)[i]);
-    case IPU_INT8: return ((const uint8_t *)x)[i] ^ 0x80u;
-    case IPU_INT16: return ((const uint16_t *)x)[i] ^ 0x8000u;
-    case IPU_INT32: return ((const uint32_t *)x)[i] ^ UINT32_C(0x80000000);
-    case IPU_INT64: return ((const uint64_t *)x)[i] ^ UINT64_C(0x8000000000000000);
-    case IPU_UINT16: return ((const uint16_t *)x)[i];
-    case IPU_UINT32: return ((const uint32_t *)x)[i];
-    case IPU_UINT64: return ((const uint64_t *)x)[i];
-    default: return ((const uint8_t *)x)[i]; /* uint8, bool */
-    }
-}
-
-static int key_bytes(ipu_type type)
-{
-    return type == IPU_HALF || type == IPU_BFLOAT16 ? 4 : (int)ipu_type_size(type);
-}
 
 /* ---- lanes ---- */
 
@@ -79,7 +37,7 @@ static lanes get_lanes(const ipu_kernel_call *call)
     lanes l = {1, x->dim[axis], 1, call->operand[VALUES].shape.dim[axis], call->operand[X].type, 0};
     for (int d = 0; d < axis; d++) l.outer *= x->dim[d];
     for (int d = axis + 1; d < x->rank; d++) l.inner *= x->dim[d];
-    if (is_descending(call)) l.flip = UINT64_MAX >> (64 - 8 * key_bytes(l.type));
+    if (is_descending(call)) l.flip = UINT64_MAX >> (64 - 8 * ipu__key_bytes(l.type));
     return l;
 }
 
@@ -95,7 +53,7 @@ static void put(const lanes *l, void *const *operand, int64_t lane, int64_t plac
 static uint64_t lane_key(const lanes *l, const void *x, int64_t lane, int64_t index)
 {
     int64_t at = (lane / l->inner * l->n + index) * l->inner + lane % l->inner;
-    return key_of(l->type, x, at) ^ l->flip;
+    return ipu__key_of(l->type, x, at) ^ l->flip;
 }
 
 /* An element's place is the number of those that come before it. */
@@ -178,7 +136,7 @@ static ipu_status sort_run(const ipu_kernel_call *call, void *state, void *const
             else
                 a[n++] = e;
         }
-        if (!is_short(&l)) sorted = sort_entries(a, a + l.n, l.n, key_bytes(l.type));
+        if (!is_short(&l)) sorted = sort_entries(a, a + l.n, l.n, ipu__key_bytes(l.type));
         for (int64_t place = 0; place < l.k; place++) put(&l, operand, lane, place, sorted[place].index);
     }
     return IPU_OK;

@@ -23,8 +23,10 @@ static bool is_constant(const sample *s, int operand)
 {
     static const struct {
         const char *family, *op, *input; /* NULL: any */
-    } constants[] = {
-        {"loss", NULL, "weight"}, {NULL, "stop_gradient", "x"}, {"quantize", "fake_quantize", NULL}};
+    } constants[]     = {{"loss", NULL, "weight"},
+                         {NULL, "stop_gradient", "x"},
+                         {"quantize", "fake_quantize", NULL},
+                         {"vision", NULL, "rois"}};
     const char *input = s->op->kernel.operands[operand].name;
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
         bool family = !constants[i].family || strcmp(constants[i].family, s->op->family) == 0;

@@ -1,0 +1,286 @@
+/* Saving: packing, external data, files as they were read, and new values for their initializers.
+ *
+ * Data that are to be written elsewhere than they lie are put into the message for as long as it is packed;
+ * `swaps` holds what was there before.
+ */
+#include "onnx/save.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "onnx/tensor.h"
+
+/* What protobuf can hold in one message; tensors from LEAST_EXTERNAL bytes on go to a file beside it, where they
+ * begin at multiples of ALIGN, so that it can be mapped. */
+enum { LEAST_EXTERNAL = 1024, ALIGN = 4096 };
+static const size_t most_bytes = INT32_MAX;
+
+ipu_status ipu__onnx_pack(const Ipu__ModelProto *proto, void **out, size_t *bytes)
+{
+    *out   = NULL;
+    *bytes = ipu__model_proto__get_packed_size(proto);
+    if (*bytes > most_bytes)
+        return ipu__fail(
+            IPU_UNSUPPORTED,
+            "the model takes %zu bytes; one message holds 2 GiB: write it to a file, with external data",
+            *bytes);
+    *out = ipu__alloc(*bytes);
+    if (!*out) return ipu__fail_memory();
+    ipu__model_proto__pack(proto, *out);
+    return IPU_OK;
+}
+
+/* ---- every tensor of a message ---- */
+
+typedef struct swap {
+    Ipu__TensorProto *tensor, before;
+    ipu_array         data; /* read from an external file */
+} swap;
+
+typedef struct saving {
+    const char *folder; /* of external data that the message refers to; NULL: none */
+    ipu__arena  arena;
+    IPU_ARRAY(Ipu__TensorProto *) tensors;
+    IPU_ARRAY(swap) swaps;
+} saving;
+
+static bool list_graph(saving *s, const Ipu__GraphProto *g);
+
+static bool list_nodes(saving *s, Ipu__NodeProto *const *nodes, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < nodes[i]->n_attribute; k++) {
+            const Ipu__AttributeProto *a = nodes[i]->attribute[k];
+            if (a->t) ok &= ipu__push(&s->tensors, a->t);
+            if (a->g) ok &= list_graph(s, a->g);
+            for (size_t t = 0; t < a->n_tensors; t++) ok &= ipu__push(&s->tensors, a->tensors[t]);
+            for (size_t g = 0; g < a->n_graphs; g++) ok &= list_graph(s, a->graphs[g]);
+        }
+    return ok;
+}
+
+static bool list_graph(saving *s, const Ipu__GraphProto *g)
+{
+    bool ok = list_nodes(s, g->node, g->n_node);
+    for (size_t i = 0; i < g->n_initializer; i++) ok &= ipu__push(&s->tensors, g->initializer[i]);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const Ipu__SparseTensorProto *t = g->sparse_initializer[i];
+        if (t->values) ok &= ipu__push(&s->tensors, t->values);
+        if (t->indices) ok &= ipu__push(&s->tensors, t->indices);
+    }
+    return ok;
+}
+
+static bool list_tensors(saving *s, const Ipu__ModelProto *proto)
+{
+    bool ok = list_graph(s, proto->graph);
+    for (size_t i = 0; i < proto->n_functions; i++)
+        ok &= list_nodes(s, proto->functions[i]->node, proto->functions[i]->n_node);
+    return ok;
+}
+
+static bool is_external(const Ipu__TensorProto *t)
+{
+    return t->data_location == IPU__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+}
+
+/* The message without the tensor's data, which the caller puts in another way. */
+static void clear_data(Ipu__TensorProto *t)
+{
+    t->n_float_data = t->n_int32_data = t->n_int64_data = t->n_double_data = t->n_uint64_data = 0;
+    t->float_data                                                                             = NULL;
+    t->int32_data                                                                             = NULL;
+    t->int64_data                                                                             = NULL;
+    t->double_data                                                                            = NULL;
+    t->uint64_data                                                                            = NULL;
+    t->n_external_data                                                                        = 0;
+    t->external_data                                                                          = NULL;
+    t->has_raw_data = t->has_data_location = false;
+    t->data_location                       = IPU__TENSOR_PROTO__DATA_LOCATION__DEFAULT;
+    t->raw_data                            = (ProtobufCBinaryData){0};
+}
+
+static ipu_status swap_out(saving *s, Ipu__TensorProto *t)
+{
+    if (!ipu__push(&s->swaps, (swap){t, *t, {0}})) return ipu__fail_memory();
+    clear_data(t);
+    return IPU_OK;
+}
+
+static void restore(saving *s)
+{
+    for (size_t i = s->swaps.n; i-- > 0;) {
+        *s->swaps.at[i].tensor = s->swaps.at[i].before;
+        ipu_array_free(&s->swaps.at[i].data);
+    }
+    ipu__array_fini(&s->swaps);
+    ipu__array_fini(&s->tensors);
+    ipu__arena_fini(&s->arena);
+}
+
+/* Data that lie in the folder of the old file go into the message. */
+static ipu_status bring_in(saving *s)
+{
+    for (size_t i = 0; i < s->tensors.n; i++) {
+        Ipu__TensorProto *t = s->tensors.at[i];
+        ipu_array         a;
+        if (!is_external(t)) continue;
+        IPU_TRY(ipu__tensor_array(t, s->folder, &a));
+        ipu_status status = swap_out(s, t);
+        if (status != IPU_OK) {
+            ipu_array_free(&a);
+            return status;
+        }
+        s->swaps.at[s->swaps.n - 1].data = a;
+        t->has_raw_data                  = true;
+        t->raw_data                      = (ProtobufCBinaryData){ipu_array_bytes(&a), a.data};
+    }
+    return IPU_OK;
+}
+
+/* ---- external data ---- */
+
+static Ipu__StringStringEntryProto *entry(saving *s, const char *key, const char *value)
+{
+    Ipu__StringStringEntryProto *e = ipu__arena_alloc(&s->arena, sizeof *e);
+    if (!e) return NULL;
+    ipu__string_string_entry_proto__init(e);
+    e->key   = ipu__arena_strdup(&s->arena, key);
+    e->value = ipu__arena_strdup(&s->arena, value);
+    return e->key && e->value ? e : NULL;
+}
+
+static ipu_status refer(saving *s, Ipu__TensorProto *t, const char *location, size_t at, size_t bytes)
+{
+    char offset[32], length[32];
+    snprintf(offset, sizeof offset, "%zu", at);
+    snprintf(length, sizeof length, "%zu", bytes);
+    IPU_TRY(swap_out(s, t));
+    Ipu__StringStringEntryProto **list = ipu__arena_alloc(&s->arena, 3 * sizeof *list);
+    if (!list) return ipu__fail_memory();
+    list[0] = entry(s, "location", location);
+    list[1] = entry(s, "offset", offset);
+    list[2] = entry(s, "length", length);
+    if (!list[0] || !list[1] || !list[2]) return ipu__fail_memory();
+    t->external_data     = list;
+    t->n_external_data   = 3;
+    t->has_data_location = true;
+    t->data_location     = IPU__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    return IPU_OK;
+}
+
+/* Only raw data: what lists hold is small, or of a file that some other tool wrote so. */
+static ipu_status put_outside(saving *s, const char *path)
+{
+    static const char zeros[ALIGN];
+    IPU_ARRAY(ipu__file_piece) pieces = {0};
+    size_t     at                     = 0;
+    ipu_status status                 = IPU_OK;
+    ipu__text  file                   = {0};
+    ipu__text_add(&file, "%s.data", path);
+    const char *location = !file.at ? "" : strrchr(file.at, '/') ? strrchr(file.at, '/') + 1 : file.at;
+    for (size_t i = 0; i < s->tensors.n && status == IPU_OK; i++) {
+        Ipu__TensorProto   *t = s->tensors.at[i];
+        ProtobufCBinaryData d = t->raw_data;
+        if (!t->has_raw_data || d.len < LEAST_EXTERNAL) continue;
+        size_t gap = (ALIGN - at % ALIGN) % ALIGN;
+        status     = refer(s, t, location, at + gap, d.len);
+        bool ok    = ipu__push(&pieces, (ipu__file_piece){zeros, gap})
+               && ipu__push(&pieces, (ipu__file_piece){d.data, d.len});
+        if (!ok) status = ipu__fail_memory();
+        at += gap + d.len;
+    }
+    if (file.failed) status = ipu__fail_memory();
+    if (status == IPU_OK && pieces.n > 0) status = ipu__file_write_pieces(file.at, pieces.at, pieces.n);
+    ipu__array_fini(&pieces);
+    ipu__text_fini(&file);
+    return status;
+}
+
+static ipu_status save(saving *s, Ipu__ModelProto *proto, const char *path, bool external)
+{
+    void  *data;
+    size_t bytes;
+    if (!list_tensors(s, proto)) return ipu__fail_memory();
+    IPU_TRY(bring_in(s));
+    if (external || ipu__model_proto__get_packed_size(proto) > most_bytes) IPU_TRY(put_outside(s, path));
+    IPU_TRY(ipu__onnx_pack(proto, &data, &bytes));
+    ipu_status status = ipu__file_write(path, data, bytes);
+    ipu__free(data);
+    return status;
+}
+
+static ipu_status save_from(Ipu__ModelProto *proto, const char *folder, const char *path, bool external)
+{
+    saving     s      = {.folder = folder};
+    ipu_status status = save(&s, proto, path, external);
+    restore(&s);
+    return status;
+}
+
+ipu_status ipu__onnx_save(Ipu__ModelProto *proto, const char *path, bool external)
+{
+    return save_from(proto, NULL, path, external);
+}
+
+/* ---- files that were read ---- */
+
+ipu_status ipu_onnx_save(ipu_onnx *file, const char *path)
+{
+    return save_from(file->proto, file->folder, path, false);
+}
+
+static Ipu__TensorProto *find_initializer(const ipu_onnx *file, const char *name)
+{
+    const Ipu__GraphProto *g = file->proto->graph;
+    for (size_t i = 0; i < g->n_initializer; i++)
+        if (strcmp(ipu__or_empty(g->initializer[i]->name), name) == 0) return g->initializer[i];
+    return NULL;
+}
+
+/* The message owns what it holds: its lists go as protobuf-c would free them. */
+static void free_data(Ipu__TensorProto *t)
+{
+    ipu__free(t->float_data);
+    ipu__free(t->int32_data);
+    ipu__free(t->int64_data);
+    ipu__free(t->double_data);
+    ipu__free(t->uint64_data);
+    ipu__free(t->raw_data.data);
+    for (size_t i = 0; i < t->n_external_data; i++)
+        ipu__string_string_entry_proto__free_unpacked(t->external_data[i], &ipu__onnx_allocator);
+    ipu__free(t->external_data);
+    clear_data(t);
+}
+
+ipu_status ipu_onnx_set_initializer(ipu_onnx *file, const char *name, const ipu_array *a)
+{
+    Ipu__TensorProto *t = find_initializer(file, name);
+    ipu_shape         shape;
+    if (!t)
+        return ipu__fail(IPU_NOT_FOUND, "%s: it has no initializer \"%s\" among its %zu", file->name, name,
+                         file->proto->graph->n_initializer);
+    IPU_TRY(ipu__tensor_shape(t, &shape));
+    ipu_type type    = ipu__onnx_type(t->data_type);
+    bool     is_same = type == a->type && shape.rank == a->shape.rank;
+    for (int d = 0; is_same && d < shape.rank; d++) is_same = shape.dim[d] == a->shape.dim[d];
+    char expected[200], found[200];
+    if (!is_same)
+        return ipu__fail(IPU_INVALID, "%s: initializer \"%s\" is %s%s; it cannot take %s%s", file->name, name,
+                         ipu__onnx_type_name(t->data_type),
+                         ipu__onnx_shape_text(&shape, expected, sizeof expected), ipu_type_name(a->type),
+                         ipu__onnx_shape_text(&a->shape, found, sizeof found));
+    size_t bytes = ipu_array_bytes(a);
+    void  *own   = ipu__alloc(bytes);
+    if (!own) return ipu__fail_memory();
+    if (bytes) memcpy(own, a->data, bytes);
+    free_data(t);
+    t->has_raw_data = true;
+    t->raw_data     = (ProtobufCBinaryData){bytes, own};
+    return IPU_OK;
+}

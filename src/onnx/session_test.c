@@ -1,0 +1,224 @@
+/* Sessions: one executable for each set of shapes and of values that decide shapes; outputs cut to their extents. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "onnx/run_test.h"
+
+static ipu_onnx         *file;
+static ipu_onnx_session *session;
+
+static void begin(bytes b) { session = session_of(b, &file, NULL); }
+
+static void end(void)
+{
+    ipu_onnx_session_destroy(session);
+    ipu_onnx_close(file);
+}
+
+static void run_once(const ipu_onnx_value *in, size_t n_in, ipu_onnx_value *out)
+{
+    if (ipu_onnx_session_run(session, in, n_in, out, 1) != IPU_OK) fail_msg("%s", ipu_message());
+}
+
+#define RUN(in, shape, ...)                       \
+    do {                                          \
+        ipu_onnx_value only_;                     \
+        run_once(in, &only_);                     \
+        ASSERT_ARRAY(&only_, shape, __VA_ARGS__); \
+        ipu_onnx_value_free(&only_);              \
+    } while (0)
+
+#define REFUSE(in, status, words_of)                                                                    \
+    do {                                                                                                \
+        ipu_onnx_value none_;                                                                           \
+        assert_int_equal(ipu_onnx_session_run(session, in, &none_, 1), status);                         \
+        if (!strstr(ipu_message(), words_of)) fail_msg("expected \"%s\": %s", words_of, ipu_message()); \
+        assert_true(none_.kind == IPU_ONNX_NONE && !none_.array.data);                                  \
+    } while (0)
+
+#define SHAPE2(a, b) value(IPU_INT64, IPU_SHAPE(2), (const int64_t[]){a, b})
+#define SIX FLOATS(IPU_SHAPE(6), 1, 2, 3, 4, 5, 6)
+
+static void values_that_decide_shapes_have_an_executable_each(void **state)
+{
+    (void)state;
+    begin(model(13, graph("in x float[6]; in s int64[2]; out y; y = Reshape(x, s)", NULL), none));
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 0);
+    RUN(VALUES(SIX, SHAPE2(2, 3)), IPU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
+    ipu_executable *first = ipu_onnx_session_executable(session);
+    RUN(VALUES(SIX, SHAPE2(3, -1)), IPU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6);
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 2);
+    assert_ptr_not_equal(ipu_onnx_session_executable(session), first);
+    RUN(VALUES(FLOATS(IPU_SHAPE(6), 6, 5, 4, 3, 2, 1), SHAPE2(2, 3)), IPU_SHAPE(2, 3), 6, 5, 4, 3, 2, 1);
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 2);
+    assert_ptr_equal(ipu_onnx_session_executable(session), first);
+    end();
+}
+
+static void shapes_have_an_executable_each_and_the_oldest_goes(void **state)
+{
+    (void)state;
+    float ones[100];
+    for (int i = 0; i < 100; i++) ones[i] = 1;
+    begin(model(13, graph("in x float[N]; out y; y = ReduceSum(x) keepdims=0", NULL), none));
+    for (int n = 1; n <= 70; n++) {
+        RUN(VALUES(value(IPU_FLOAT, IPU_SHAPE(n), ones)), (ipu_shape){0}, n);
+        assert_int_equal(ipu_onnx_session_n_compiled(session), n < 64 ? n : 64);
+    }
+    RUN(VALUES(value(IPU_FLOAT, IPU_SHAPE(1), ones)), (ipu_shape){0}, 1); /* was dropped, is made again */
+    RUN(VALUES(value(IPU_FLOAT, IPU_SHAPE(0), NULL)), (ipu_shape){0}, 0);
+    end();
+}
+
+static void several_inputs_that_decide_are_found_one_after_another(void **state)
+{
+    (void)state;
+    begin(model(
+        13,
+        graph("in x float[6]; in s int64[2]; in n int64[1]; in k int64[]; out y; t = Reshape(x, s);"
+              "e = Add(n, k); u = Expand(k, n); v = Cast(u) to=1; w = ReduceSum(v) keepdims=0; y = Mul(t, w)",
+              NULL),
+        none));
+    const int64_t two = 2;
+    RUN(VALUES(SIX, SHAPE2(2, 3), value(IPU_INT64, IPU_SHAPE(1), &two), INT64(5)), IPU_SHAPE(2, 3), 10, 20,
+        30, 40, 50, 60);
+    RUN(VALUES(SIX, SHAPE2(2, 3), value(IPU_INT64, IPU_SHAPE(1), &two), INT64(1)), IPU_SHAPE(2, 3), 2, 4, 6,
+        8, 10, 12);
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 1); /* k decides nothing */
+    end();
+}
+
+/* The numbers up to a limit, as many as there are. */
+static bytes counting(const char *after)
+{
+    const bytes body[] = {
+        graph("in i int64[]; in go bool[]; in a float[]; out more; out b; out b; b = Add(a, one);"
+              "more = Less(b, limit)",
+              NULL)};
+    char source[400];
+    snprintf(
+        source, sizeof source,
+        "in limit float[]; const z float[] 0; const one float[] 1; const n int64[] 50; const yes bool[] 1;"
+        "out y; last all = Loop(n, yes, z) body=@0; %s",
+        after);
+    return model(13, graph(source, body), none);
+}
+
+static void outputs_whose_extent_depends_on_data_are_cut(void **state)
+{
+    (void)state;
+    begin(counting("y = Add(all, one)"));
+    RUN(VALUES(FLOATS((ipu_shape){0}, 3)), IPU_SHAPE(3), 2, 3, 4);
+    RUN(VALUES(FLOATS((ipu_shape){0}, 5)), IPU_SHAPE(5), 2, 3, 4, 5, 6);
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 1);
+    end();
+    begin(counting("y = Softplus(all); s = Identity(all)"));
+    ipu_onnx_value out;
+    run_once(VALUES(FLOATS((ipu_shape){0}, 4)), &out);
+    assert_int_equal(out.array.shape.dim[0], 4);
+    ipu_onnx_value_free(&out);
+    end();
+}
+
+static void ops_that_cannot_take_such_extents_are_refused(void **state)
+{
+    (void)state;
+    begin(counting("y = Softmax(all) axis=0"));
+    REFUSE(VALUES(FLOATS((ipu_shape){0}, 3)), IPU_UNSUPPORTED, "depends on data");
+    end();
+}
+
+static void what_does_not_fit_is_refused_and_the_session_goes_on(void **state)
+{
+    (void)state;
+    begin(model(
+        13,
+        graph(
+            "in x float[2,3]; in k int64[]; out y; a = ReduceSum(x) keepdims=0; f = Cast(k) to=1; y = Add(a, f)",
+            NULL),
+        none));
+    const ipu_onnx_value x = FLOATS(IPU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
+    RUN(VALUES(x, INT64(1)), (ipu_shape){0}, 22);
+    REFUSE(VALUES(x, FLOATS((ipu_shape){0}, 1)), IPU_INVALID, "input \"k\" must be int64, found float");
+    REFUSE(VALUES(x), IPU_INVALID, "input \"k\" must be a tensor");
+    REFUSE(VALUES(x, ((ipu_onnx_value){.kind = IPU_ONNX_SEQUENCE})), IPU_INVALID, "must be a tensor");
+    REFUSE(VALUES(x, INT64(1), INT64(1)), IPU_INVALID, "2 inputs and 1 outputs");
+    ipu_onnx_value out[2];
+    assert_int_equal(ipu_onnx_session_run(session, VALUES(x, INT64(1)), out, 2), IPU_INVALID);
+    RUN(VALUES(x, INT64(2)), (ipu_shape){0}, 23);
+    end();
+    begin(model(13, graph("in x float[2,3]; const w float[2,3] 1 2 3 4 5 6; out y; y = Add(x, w)", NULL),
+                none));
+    REFUSE(VALUES(FLOATS(IPU_SHAPE(4), 1, 2, 3, 4)), IPU_INVALID, "should have shape [2,3], found [4]");
+    end();
+}
+
+static void sequences_and_optionals_go_in_and_out(void **state)
+{
+    (void)state;
+    begin(model(
+        17,
+        graph(
+            "in s seq(float); in o opt(float[1]); out t; e = OptionalHasElement(o); t = SequenceInsert(s, k, p);"
+            "const k float[1] 9; const p int64[] 1; u = SequenceLength(s)",
+            NULL),
+        none));
+    ipu_onnx_value two[] = {FLOATS(IPU_SHAPE(1), 1), FLOATS(IPU_SHAPE(2), 2, 3)}, out;
+    ipu_onnx_value s     = {.kind = IPU_ONNX_SEQUENCE, .items = two, .n_items = 2};
+    run_once(VALUES(s), &out);
+    assert_int_equal(out.kind, IPU_ONNX_SEQUENCE);
+    assert_int_equal(out.n_items, 3);
+    ASSERT_ARRAY(&out.items[0], IPU_SHAPE(1), 1);
+    ASSERT_ARRAY(&out.items[1], IPU_SHAPE(1), 9);
+    ASSERT_ARRAY(&out.items[2], IPU_SHAPE(2), 2, 3);
+    ipu_onnx_value_free(&out);
+    s.n_items = 1;
+    run_once(VALUES(s, FLOATS(IPU_SHAPE(1), 5)), &out);
+    assert_int_equal(out.n_items, 2);
+    ipu_onnx_value_free(&out);
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 2);
+    end();
+}
+
+static void positions_outside_a_sequence_are_refused(void **state)
+{
+    (void)state;
+    ipu_onnx_value two[] = {FLOATS(IPU_SHAPE(1), 1), FLOATS(IPU_SHAPE(2), 2, 3)};
+    ipu_onnx_value s     = {.kind = IPU_ONNX_SEQUENCE, .items = two, .n_items = 2};
+    begin(model(11, graph("in s seq(float); in p int64[]; out t; t = SequenceAt(s, p)", NULL), none));
+    RUN(VALUES(s, INT64(0)), IPU_SHAPE(1), 1);
+    RUN(VALUES(s, INT64(-1)), IPU_SHAPE(2), 2, 3);
+    REFUSE(VALUES(s, INT64(2)), IPU_INVALID, "position 2 is none of a sequence of 2");
+    REFUSE(VALUES(s, INT64(INT64_MIN)), IPU_INVALID, "is none of a sequence of 2");
+    end();
+    begin(model(
+        11,
+        graph(
+            "in s seq(float); in p int64[]; out t; u = SequenceErase(s, p); t = ConcatFromSequence(u) axis=0",
+            NULL),
+        none));
+    RUN(VALUES(s, INT64(0)), IPU_SHAPE(2), 2, 3);
+    REFUSE(VALUES(s, INT64(-3)), IPU_INVALID, "position -3");
+    s.n_items = 1;
+    REFUSE(VALUES(s, INT64(0)), IPU_INVALID, "its sequence is empty");
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_that_decide_shapes_have_an_executable_each),
+        cmocka_unit_test(shapes_have_an_executable_each_and_the_oldest_goes),
+        cmocka_unit_test(several_inputs_that_decide_are_found_one_after_another),
+        cmocka_unit_test(outputs_whose_extent_depends_on_data_are_cut),
+        cmocka_unit_test(ops_that_cannot_take_such_extents_are_refused),
+        cmocka_unit_test(what_does_not_fit_is_refused_and_the_session_goes_on),
+        cmocka_unit_test(sequences_and_optionals_go_in_and_out),
+        cmocka_unit_test(positions_outside_a_sequence_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, free_pool);
+}
