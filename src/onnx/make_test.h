@@ -3,8 +3,9 @@
  *     model(13, graph("in x float[2,N]; const k int64[1] 0; out y; y = Unsqueeze(x, k)", NULL), none)
  *
  * Statements of a graph: `in NAME TYPE`, `out NAME`, `const NAME TYPE NUMBERS`, `OUTPUTS = [DOMAIN:]OP(INPUTS)
- * ATTRIBUTES`; of attributes `axis=1`, `alpha=0.5`, `pads=[0,1]`, `mode='edge'`, `body=@0` (subs[0]), `axis=$a` (of
- * the function). A `-` stands for an input or output that is left out. All memory is in `pool`.
+ * ATTRIBUTES`; of attributes `axis=1`, `alpha=0.5`, `pads=[0,1]`, `scales=[1.0,2.0]`, `mode='edge'`,
+ * `activations=['Relu','Tanh']`, `body=@0` (subs[0]), `axis=$a` (of the function). A `-` stands for an input or output
+ * that is left out. All memory is in `pool`.
  */
 #ifndef IPU_ONNX_MAKE_TEST_H
 #define IPU_ONNX_MAKE_TEST_H
@@ -162,6 +163,24 @@ static inline bytes attribute(const char *name, const char *value, const bytes *
     if (*value == '#') return JOIN(head, number(20, 4), block(5, subs[value[1] - '0']));
     if (*value == '$') return JOIN(head, number(20, 2), text(21, value + 1));
     if (*value == '\'') return JOIN(head, number(20, 3), block(4, raw(value + 1, strcspn(value + 1, "'"))));
+    if (strncmp(value, "['", 2) == 0) {
+        bytes out = join(head, number(20, 8));
+        for (const char *at = value + 2; *at && *at != ']'; at += strspn(at, ",'")) {
+            size_t n = strcspn(at, "'");
+            out      = join(out, block(9, raw(at, n)));
+            at += n + 1;
+        }
+        return out;
+    }
+    if (*value == '[' && strchr(value, '.')) {
+        bytes out = join(head, number(20, 6));
+        for (const char *at = value + 1; *at && *at != ']';) {
+            char *end;
+            out = join(out, real(7, strtof(at, &end)));
+            at  = *end == ',' ? end + 1 : end;
+        }
+        return out;
+    }
     if (*value == '[') {
         bytes out = join(head, number(20, 7));
         for (const char *at = value + 1; *at && *at != ']';) {

@@ -65,8 +65,9 @@ void ipu__onnx_BatchNormalization(ipu__node *n)
         is_mixed |= ipu_value_type(in[i]) != type && ipu_value_type(in[i]) != IPU_FLOAT;
     ipu_value inner = is_mixed && type != IPU_DOUBLE ? as_type(n, x, IPU_FLOAT) : x;
     for (int i = 0; i < 2; i++) in[i] = as_type(n, in[i], ipu_value_type(inner));
-    ipu_batch_norm_options o    = {.training = is_training_norm(n), .epsilon = epsilon_of(n)};
-    ipu_value              mean = in[2], var = in[3];
+    ipu_batch_norm_options o = {.training = is_training_norm(n), .epsilon = epsilon_of(n)};
+    if (o.epsilon == 0) o.epsilon = 1e-30; /* 0 would mean the default */
+    ipu_value mean = in[2], var = in[3];
     if (is_mixed)
         mean = as_type(n, mean, ipu_value_type(inner)), var = as_type(n, var, ipu_value_type(inner));
     if (o.training) mean = var = IPU_NO_VALUE; /* what PyTorch would keep is not what ONNX does */
