@@ -7,6 +7,13 @@
 
 /* ---- list ---- */
 
+static int n_used(const ipu_partition *p)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->n_ipus; i++) n += p->singles[i].process != NULL;
+    return n;
+}
+
 static void print_list(const ipu_device_list *list)
 {
     const ipu_partition *p;
@@ -14,13 +21,19 @@ static void print_list(const ipu_device_list *list)
     for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++)
         if ((int)strlen(p->name) > width) width = (int)strlen(p->name);
     printf("%-*s  GCD  CHIP    IPUS  DEVICES  KIND     IN USE  ACTIVE  FILE\n", width, "PARTITION");
-    for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++) {
-        int used = 0;
-        for (size_t k = 0; k < p->n_ipus; k++) used += p->singles[k].process != NULL;
+    for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++)
         printf("%-*s  %3d  %-6s  %4zu  %7zu  %-7s  %6d  %-6s  %s\n", width, p->name, p->gcd, p->chip,
-               p->n_ipus, p->n_devices, p->elastic ? "elastic" : "hard", used, p->active ? "yes" : "no",
+               p->n_ipus, p->n_devices, p->elastic ? "elastic" : "hard", n_used(p), p->active ? "yes" : "no",
                *p->file ? p->file : "-");
-    }
+}
+
+static json_t *describe_one(const ipu_partition *p)
+{
+    return json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:i, s:b, s:b, s:b, s:o}", "name", p->name, "gcd",
+                     p->gcd, "chip", p->chip, "architecture", p->arch, "ipus", (json_int_t)p->n_ipus,
+                     "devices", (json_int_t)p->n_devices, "in_use", n_used(p), "elastic", (int)p->elastic,
+                     "reconfigurable", (int)p->reconfigurable, "active", (int)p->active, "file",
+                     *p->file ? tool_json_text(p->file) : json_null());
 }
 
 static json_t *describe(const ipu_device_list *list)
@@ -28,18 +41,8 @@ static json_t *describe(const ipu_device_list *list)
     const ipu_partition *p;
     json_t              *partitions = json_array();
     bool                 made       = partitions;
-    for (size_t i = 0; made && (p = ipu_device_list_at(list, i)); i++) {
-        json_int_t used = 0;
-        for (size_t k = 0; k < p->n_ipus; k++) used += p->singles[k].process != NULL;
-        json_t *file = *p->file ? tool_json_text(p->file) : json_null();
-        made         = json_array_append_new(
-                           partitions, json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:o}", "name",
-                                                 p->name, "gcd", p->gcd, "chip", p->chip, "architecture", p->arch,
-                                                 "ipus", (json_int_t)p->n_ipus, "devices", (json_int_t)p->n_devices,
-                                                 "in_use", used, "elastic", (int)p->elastic, "reconfigurable",
-                                                 (int)p->reconfigurable, "active", (int)p->active, "file", file))
-            == 0;
-    }
+    for (size_t i = 0; made && (p = ipu_device_list_at(list, i)); i++)
+        made = json_array_append_new(partitions, describe_one(p)) == 0;
     if (made) return json_pack("{s:o}", "partitions", partitions);
     json_decref(partitions);
     return NULL;

@@ -144,10 +144,10 @@ size_t ipu_onnx_session_n_compiled(const ipu_onnx_session *s);
  *
  *     IPU_TRY(ipu_onnx_write(m, &(ipu_onnx_write_options){.engine = e, .graph_name = "mlp"}, "mlp.onnx"));
  *
- * A model, built in C or imported, becomes an ONNX file: inputs, outputs, parameters and states (as initializers)
- * have its names. It says what one run computes for the outputs: updates of parameters are left out, and dropout is
- * written as ONNX has it for inference, where it does nothing. Files replace what was at `path` only when all of
- * them is there.
+ * A model, built in C or imported, becomes an ONNX file: inputs, outputs, parameters and states (as
+ * initializers) have its names. It says what one run computes for the outputs: updates of parameters are left
+ * out, and dropout is written as ONNX has it for inference, where it does nothing. Files replace what was at
+ * `path` only when all of them is there.
  */
 typedef struct ipu_onnx_write_options {
     int64_t            opset;      /* 13 to 17; 0: 17 */
@@ -170,8 +170,8 @@ ipu_status ipu_onnx_write_memory(ipu_model *m, const ipu_onnx_write_options *opt
 
 /* A file as it was read, with everything it says; its external data are put inside if they fit. */
 ipu_status ipu_onnx_save(ipu_onnx *file, const char *path);
-/* New values, such as trained ones, for an initializer; type and shape stay. `a` is copied. Models and sessions that
- * were made of the file keep theirs. Statuses: NOT_FOUND, INVALID. */
+/* New values, such as trained ones, for an initializer; type and shape stay. `a` is copied. Models and what
+ * sessions have compiled keep theirs. Statuses: NOT_FOUND, INVALID. */
 ipu_status ipu_onnx_set_initializer(ipu_onnx *file, const char *name, const ipu_array *a);
 
 #ifdef __cplusplus

@@ -118,15 +118,25 @@ static bool open_frame(ipu__writer *w, ipu__frame *frame, ipu_model *m, const ch
     *frame      = (ipu__frame){.m = m, .hint = hint};
     frame->name = ipu__alloc_zeroed(m->values.n * sizeof *frame->name);
     frame->uses = ipu__model_count_uses(m);
-    if (frame->name && frame->uses) return true;
-    ipu__writer_fail_memory(w);
-    return false;
+    frame->done = ipu__alloc_zeroed(m->ops.n + 1);
+    if (!frame->name || !frame->uses || !frame->done) {
+        ipu__writer_fail_memory(w);
+        return false;
+    }
+    for (size_t i = 0; i < m->ops.n; i++) {
+        ipu__batch_norm norm;
+        bool            is_op = !m->ops.at[i].dead && m->ops.at[i].kind == IPU__MODEL_OP;
+        if (!is_op || !ipu__match_batch_norm(frame, &m->ops.at[i], &norm)) continue;
+        for (int k = 0; k < norm.n_parts; k++) frame->done[norm.part[k] - m->ops.at] = true;
+    }
+    return true;
 }
 
 static void close_frame(ipu__frame *frame)
 {
     ipu__free(frame->name);
     ipu__free(frame->uses);
+    ipu__free(frame->done);
 }
 
 /* Ops that give an output of the model give it its name. */
@@ -145,8 +155,9 @@ static void write_block(ipu__writer *w, ipu__frame *frame, uint32_t block)
 {
     const ipu__block *b = &frame->m->blocks.at[block];
     for (size_t i = 0; i < b->order.n && ipu__writer_ok(w); i++) {
-        const ipu__model_op *op = &frame->m->ops.at[b->order.at[i]];
-        if (!op->dead && !write_op(w, frame, op)) ipu__writer_missing(w, op->def->kernel.name);
+        const ipu__model_op *op      = &frame->m->ops.at[b->order.at[i]];
+        bool                 is_left = !op->dead && !frame->done[b->order.at[i]];
+        if (is_left && !write_op(w, frame, op)) ipu__writer_missing(w, op->def->kernel.name);
     }
 }
 
@@ -227,8 +238,22 @@ static bool write_plain(ipu__wop *o)
     return compose_op(o, def->compose, false);
 }
 
+static bool write_batch_norm(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
+{
+    ipu__batch_norm n;
+    if (!ipu__match_batch_norm(frame, op, &n)) return false;
+    const uint32_t ids[5] = {n.x, n.weight, n.bias, n.mean, n.var};
+    const char    *in[5];
+    for (int i = 0; i < 5; i++) in[i] = name_of(w, frame, ids[i]);
+    Ipu__NodeProto *node = ipu__put(w, "BatchNormalization", in, 5,
+                                    new_name(w, frame, op->first_out, "norm"));
+    ipu__put_float(w, node, "epsilon", n.epsilon);
+    return true;
+}
+
 static bool write_one(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
 {
+    if (write_batch_norm(w, frame, op)) return true;
     ipu__wop o = {.w = w, .frame = frame, .op = op, .call = ipu__model_call(frame->m, op)};
     for (uint32_t i = 0; i < op->n_out; i++) {
         bool is_wanted = i == 0 || frame->uses[op->first_out + i] > 0;
@@ -348,6 +373,8 @@ static void write_loop(ipu__writer *w, ipu__frame *frame, const ipu__model_op *o
     if (!body || !in) return;
     in[0] = ipu__put_scalar(w, IPU_INT64, (double)op->most);
     in[1] = op->in[0] ? name_of(w, frame, op->in[0]) : "";
+    /* without a condition, what the body says of going on would be ignored */
+    if (!*in[1] && frame->m->blocks.at[op->body].go_on) in[1] = ipu__put_scalar(w, IPU_BOOL, 1);
     for (uint32_t i = 1; i < op->n_in; i++) in[i + 1] = name_of(w, frame, op->in[i]);
     Ipu__NodeProto *node = ipu__put(w, "Loop", in, op->n_in + 1, new_name(w, frame, op->first_out, "Loop"));
     put_outputs(w, frame, op, node);

@@ -1,12 +1,12 @@
 /* Exporting: a model written op by op as an ONNX graph.
  *
- * What an op becomes is a row of export.inc: one ONNX node of the same inputs and outputs; a function that puts
- * nodes (export_*.c); or a function that says the same in simpler ops of ours, which are then written themselves, as
- * are the compositions of the op records. The first error stays in the writer, and later calls do nothing, so that a
- * function reads straight on.
+ * What an op becomes is a row of export.inc: one ONNX node of the same inputs and outputs; a function that
+ * puts nodes (export_*.c); or a function that says the same in simpler ops of ours, which are then written
+ * themselves, as are the compositions of the op records. The first error stays in the writer, and later calls
+ * do nothing, so that a function reads straight on.
  *
- * Names are unique in the whole file, so that graphs within see all values around them. Where an ONNX op does not take
- * a type, values are cast to one that it does and that holds them (export_types.inc).
+ * Names are unique in the whole file, so that graphs within see all values around them. Where an ONNX op does
+ * not take a type, values are cast to one that it does and that holds them (export_types.inc).
  */
 #ifndef IPU_ONNX_EXPORT_H
 #define IPU_ONNX_EXPORT_H
@@ -22,6 +22,7 @@ typedef struct ipu__frame {
     ipu_model   *m;
     const char **name; /* by id; NULL: none yet */
     uint32_t    *uses; /* by id */
+    bool        *done; /* by op: part of another that has been found again (export_match.c) */
     const char  *hint; /* what new names begin with; NULL: the name of the op */
 } ipu__frame;
 
@@ -68,8 +69,8 @@ void *ipu__writer_alloc(ipu__writer *w, size_t bytes);
 /* `hint`, or that with a number if it is taken. */
 const char *ipu__fresh(ipu__writer *w, const char *hint);
 
-/* A node with one output; `out` NULL: a new name. Never NULL; its output[0] is what it gives. Trailing inputs that are
- * "" are left out. */
+/* A node with one output; `out` NULL: a new name. Never NULL; its output[0] is what it gives. Trailing inputs
+ * that are "" are left out. */
 Ipu__NodeProto *ipu__put(ipu__writer *w, const char *type, const char *const *in, size_t n_in,
                          const char *out);
 #define IPU__NAMES(...) \
@@ -82,6 +83,7 @@ void ipu__put_text(ipu__writer *w, Ipu__NodeProto *node, const char *name, const
 /* A list of one text. */
 void ipu__put_texts(ipu__writer *w, Ipu__NodeProto *node, const char *name, const char *value);
 void ipu__put_ints(ipu__writer *w, Ipu__NodeProto *node, const char *name, const int64_t *values, size_t n);
+void ipu__put_floats(ipu__writer *w, Ipu__NodeProto *node, const char *name, const float *values, size_t n);
 void ipu__put_graph(ipu__writer *w, Ipu__NodeProto *node, const char *name, Ipu__GraphProto *graph);
 void ipu__put_tensor(ipu__writer *w, Ipu__NodeProto *node, const char *name, Ipu__TensorProto *tensor);
 
@@ -112,6 +114,19 @@ ipu_type ipu__carrier(const ipu__writer *w, const char *onnx_op, ipu_type type);
 /* One ONNX node with the op's first inputs and outputs; values of the type of input 0 are cast as it needs.
  * NULL: it does not take the type. */
 Ipu__NodeProto *ipu__put_same(ipu__wop *o, const char *onnx_op, int n_in, int n_out);
+
+/* ---- what was composed ---- */
+
+/* (x - mean) / sqrt(var + epsilon) * weight + bias, values by their ids; `part`: the ops it consists of but the last. */
+typedef struct ipu__batch_norm {
+    uint32_t             x, mean, var, weight, bias;
+    double               epsilon;
+    const ipu__model_op *part[8];
+    int                  n_parts;
+} ipu__batch_norm;
+
+/* Whether `op` is the last of such ops, which nothing else uses. */
+bool ipu__match_batch_norm(const ipu__frame *frame, const ipu__model_op *op, ipu__batch_norm *n);
 
 /* ---- the table ---- */
 

@@ -41,6 +41,30 @@ bool ipu__write_random_normal(ipu__wop *o)
     return put_random(o, "RandomNormal", "mean", "std", "mean", "scale");
 }
 
+/* With the probabilities that the input has; logarithms of them for the other. */
+bool ipu__write_bernoulli(ipu__wop *o)
+{
+    ipu_type type = ipu__carrier(o->w, "Bernoulli", o->call.operand[0].type),
+             out  = o->call.operand[o->op->n_in].type;
+    if (type == IPU_N_TYPES) return false;
+    Ipu__NodeProto *node = ipu__put(o->w, "Bernoulli", IPU__NAMES(ipu__take_as(o, 0, type)), o->out[0]);
+    ipu__put_int(o->w, node, "dtype", ipu__onnx_type_number(out));
+    return true;
+}
+
+bool ipu__write_multinomial(ipu__wop *o)
+{
+    ipu_type  type  = ipu__carrier(o->w, "Multinomial", o->call.operand[0].type);
+    ipu_shape shape = o->call.operand[o->op->n_in].shape;
+    ipu_type  own   = o->call.operand[o->op->n_in].type == IPU_INT64 ? IPU_INT64 : IPU_INT32;
+    if (type == IPU_N_TYPES) return false;
+    Ipu__NodeProto *node = ipu__put(o->w, "Multinomial", IPU__NAMES(ipu__take_as(o, 0, type)),
+                                    ipu__give_as(o, 0, own));
+    ipu__put_int(o->w, node, "dtype", ipu__onnx_type_number(own));
+    ipu__put_int(o->w, node, "sample_size", shape.dim[shape.rank - 1]);
+    return true;
+}
+
 static ipu_value uniform(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, double low,
                          double high)
 {

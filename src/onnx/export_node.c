@@ -32,25 +32,22 @@ static char *keep(ipu__writer *w, const char *text)
     return copy;
 }
 
+/* The map keeps how far each name has been counted. */
 const char *ipu__fresh(ipu__writer *w, const char *hint)
 {
-    uint32_t  n    = 0;
+    uint32_t  n    = 0, other;
     ipu__text name = {0};
-    ipu__text_add(&name, "%s", *hint ? hint : "value");
-    bool is_taken = name.at && ipu__map_find(&w->names, name.at, &n);
-    while (name.at && is_taken) { /* the map keeps how far a name has been counted */
-        uint32_t other;
+    if (!ipu__writer_ok(w)) return "";
+    if (!*hint) hint = "value";
+    bool is_taken = ipu__map_find(&w->names, hint, &n);
+    ipu__text_add(&name, "%s", hint);
+    while (is_taken && !name.failed) {
         name.n = 0;
-        ipu__text_add(&name, "%s_%u", *hint ? hint : "value", ++n);
-        is_taken = name.at && ipu__map_find(&w->names, name.at, &other);
+        ipu__text_add(&name, "%s_%u", hint, ++n);
+        is_taken = !name.failed && ipu__map_find(&w->names, name.at, &other);
     }
-    char    *own = name.at && !name.failed ? keep(w, name.at) : NULL;
-    bool     ok  = own && ipu__map_set(&w->names, own, 0);
-    uint32_t counted;
-    if (ok && n > 0 && ipu__map_find(&w->names, hint, &counted)) {
-        char *key = keep(w, hint);
-        ok        = key && ipu__map_set(&w->names, key, n);
-    }
+    char *own = name.failed ? NULL : keep(w, name.at), *counted = n > 0 ? keep(w, hint) : own;
+    bool  ok = own && counted && ipu__map_set(&w->names, own, 0) && ipu__map_set(&w->names, counted, n);
     ipu__text_fini(&name);
     if (!ok) ipu__writer_fail_memory(w);
     return ok ? own : "";
@@ -156,6 +153,15 @@ void ipu__put_texts(ipu__writer *w, Ipu__NodeProto *node, const char *name, cons
     if (!a->strings) return;
     a->strings[0] = (ProtobufCBinaryData){strlen(value), (uint8_t *)keep(w, value)};
     a->n_strings  = 1;
+}
+
+void ipu__put_floats(ipu__writer *w, Ipu__NodeProto *node, const char *name, const float *values, size_t n)
+{
+    ADD(FLOATS);
+    a->floats = ipu__writer_alloc(w, n * sizeof *values);
+    if (!a->floats) return;
+    for (size_t i = 0; i < n; i++) a->floats[i] = values[i];
+    a->n_floats = n;
 }
 
 void ipu__put_ints(ipu__writer *w, Ipu__NodeProto *node, const char *name, const int64_t *values, size_t n)

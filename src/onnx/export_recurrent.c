@@ -92,7 +92,7 @@ static Ipu__NodeProto *put_layer(ipu__wop *o, const char *onnx_op, int n_gates, 
                     .order   = order};
     for (uint32_t i = (uint32_t)n_out; i < o->op->n_out; i++)
         if (ipu__gives(o, (int)i)) return NULL;
-    if (l.type == IPU_N_TYPES) return NULL;
+    if (l.type == IPU_N_TYPES || o->call.operand[0].shape.dim[0] == 0) return NULL;
     l.axis0              = ipu__put_list(o->w, &zero, 1);
     const char     *in[] = {ipu__take_as(o, 0, l.type),
                             unsqueeze(&l, in_order(&l, ipu__take_as(o, 1, l.type))),

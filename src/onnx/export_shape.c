@@ -127,7 +127,7 @@ bool ipu__write_pad(ipu__wop *o)
     return true;
 }
 
-/* Between two elements: each gets a dimension of its own, which is padded and joined again; then the sides. */
+/* Between two elements: each gets a dimension of its own, which is padded and joined; then the sides. */
 void ipu__rewrite_pad(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     size_t         n, n_sides;
@@ -194,6 +194,20 @@ static bool put_scatter(ipu__wop *o, const char *onnx_op, bool by_rows)
 bool ipu__write_scatter_nd(ipu__wop *o) { return put_scatter(o, "ScatterND", true); }
 bool ipu__write_scatter_elements(ipu__wop *o) { return put_scatter(o, "ScatterElements", false); }
 
+/* Rows by a list of indices. ONNX 17 knows the product only. */
+bool ipu__write_scatter_reduce(ipu__wop *o)
+{
+    int64_t     pair[] = {-1, 1};
+    const char *how    = ipu__op_text(&o->call, "reduction");
+    if (strcmp(how, "mul") != 0 || o->w->opset < 16) return false;
+    Ipu__NodeProto *rows = ipu__put(
+        o->w, "Reshape", IPU__NAMES(ipu__take_as(o, 1, IPU_INT64), ipu__put_list(o->w, pair, 2)), NULL);
+    Ipu__NodeProto *node = ipu__put(o->w, "ScatterND",
+                                    IPU__NAMES(ipu__take(o, 0), rows->output[0], ipu__take(o, 2)), o->out[0]);
+    ipu__put_text(o->w, node, "reduction", how);
+    return true;
+}
+
 /* By comparison: what OneHot does with an index that is out of range is not the same everywhere. */
 void ipu__rewrite_one_hot(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
@@ -232,9 +246,9 @@ static int axis_of(const ipu_kernel_call *call)
 void ipu__rewrite_dynamic_slice(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
                                 ipu_value *out)
 {
-    int axis = axis_of(call);
-    out[0]   = ipu_gather(b, in[0],
-                          places(b, in[1], ipu__op_int(call, "size"), call->operand[0].shape.dim[axis]), axis);
+    int     axis = axis_of(call);
+    int64_t size = ipu__op_int(call, "size"), extent = call->operand[0].shape.dim[axis];
+    out[0] = ipu_gather(b, in[0], places(b, in[1], size, extent), axis);
 }
 
 void ipu__rewrite_dynamic_update_slice(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,

@@ -65,13 +65,8 @@ void ipu__onnx_Softplus(ipu__node *n) { ipu__give(n, 0, ipu_softplus(n->b, ipu__
 
 void ipu__onnx_Shrink(ipu__node *n)
 {
-    ipu_builder *b     = n->b;
-    ipu_value    x     = ipu__in_needed(n, 0);
-    double       lambd = ipu__attr_float(n, "lambd", 0.5), bias = ipu__attr_float(n, "bias", 0);
-    ipu_value    zero = ipu_scalar_like(b, x, 0), by = ipu_scalar_like(b, x, bias);
-    ipu_value    above = ipu_greater(b, x, ipu_scalar_like(b, x, lambd));
-    ipu_value    below = ipu_less(b, x, ipu_scalar_like(b, x, -lambd));
-    ipu__give(n, 0, ipu_where(b, above, ipu_sub(b, x, by), ipu_where(b, below, ipu_add(b, x, by), zero)));
+    double lambd = ipu__attr_float(n, "lambd", 0.5), bias = ipu__attr_float(n, "bias", 0);
+    ipu__give(n, 0, ipu_shrink(n->b, ipu__in_needed(n, 0), lambd, bias));
 }
 
 void ipu__onnx_IsInf(ipu__node *n)

@@ -33,7 +33,8 @@ void ipu__onnx_Constant(ipu__node *n)
         ipu__give(n, 0, ipu__import_sparse(n->im, a->sparse_tensor, ""));
     else if (ipu__attr(n, "value_float"))
         ipu__give(n, 0,
-                  ipu_constant_value(n->b, ipu__float(n->im), (ipu_shape){0}, ipu__attr_float(n, "value_float", 0)));
+                  ipu_constant_value(n->b, ipu__float(n->im), (ipu_shape){0},
+                                     ipu__attr_float(n, "value_float", 0)));
     else if (ipu__attr(n, "value_int")) {
         int64_t value = ipu__attr_int(n, "value_int", 0);
         ipu__give(n, 0, ipu_constant_data(n->b, IPU_INT64, (ipu_shape){0}, &value));
@@ -43,9 +44,9 @@ void ipu__onnx_Constant(ipu__node *n)
     } else if (ipu__attr(n, "value_floats")) {
         const float *values = ipu__attr_floats(n, "value_floats", &count);
         ipu_value    v      = ipu_constant_data(n->b, IPU_FLOAT, IPU_SHAPE((int64_t)count),
-                                                values ? values : (const float[]){0});
+                                        values ? values : (const float[]){0});
         ipu__give(n, 0, n->im->options->wide ? ipu_cast(n->b, v, IPU_DOUBLE) : v);
-} else
+    } else
         ipu__node_fail(n, IPU_UNSUPPORTED, "it has no value of a kind that is supported (strings are not)");
 }
 
@@ -233,7 +234,7 @@ void ipu__onnx_Transpose(ipu__node *n)
 void ipu__onnx_ReverseSequence(ipu__node *n)
 {
     ipu_value x = ipu__in_needed(n, 0), lengths = ipu__in_needed(n, 1);
-    int       time = ipu__axis(n, "time_axis", 0, ipu_value_rank(x));
+    int       time  = ipu__axis(n, "time_axis", 0, ipu_value_rank(x));
     int       batch = ipu__axis(n, "batch_axis", 1, ipu_value_rank(x));
     ipu__give(n, 0, ipu_reverse_sequence(n->b, x, lengths, batch, time));
 }

@@ -1,11 +1,10 @@
 /* Saving: packing, external data, files as they were read, and new values for their initializers.
  *
- * Data that are to be written elsewhere than they lie are put into the message for as long as it is packed; `swaps` holds
- * what was there before.
+ * Data that are to be written elsewhere than they lie are put into the message for as long as it is packed;
+ * `swaps` holds what was there before.
  */
 #include "onnx/save.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +14,8 @@
 #include "base/text.h"
 #include "onnx/tensor.h"
 
-/* What protobuf can hold in one message; tensors from this size on go to a file beside it; places in that file are
- * multiples of ALIGN, so that it can be mapped. */
+/* What protobuf can hold in one message; tensors from LEAST_EXTERNAL bytes on go to a file beside it, where they
+ * begin at multiples of ALIGN, so that it can be mapped. */
 enum { LEAST_EXTERNAL = 1024, ALIGN = 4096 };
 static const size_t most_bytes = INT32_MAX;
 
@@ -27,7 +26,7 @@ ipu_status ipu__onnx_pack(const Ipu__ModelProto *proto, void **out, size_t *byte
     if (*bytes > most_bytes)
         return ipu__fail(
             IPU_UNSUPPORTED,
-            "the model takes %zu bytes, of which protobuf holds 2 GiB: write it to a file, with external data",
+            "the model takes %zu bytes; one message holds 2 GiB: write it to a file, with external data",
             *bytes);
     *out = ipu__alloc(*bytes);
     if (!*out) return ipu__fail_memory();

@@ -83,8 +83,8 @@ ipu__grid_place ipu__grid_at(const ipu__grid *g, int axis, double number)
     double          p     = g->align_corners ? (number + 1) / 2 * (size - 1) : ((number + 1) * size - 1) / 2;
     if (g->mode != IPU_GRID_BICUBIC)
         p = pad(g, size, p, &slope);
-    else if (!(p > -0x1p40 && p < 0x1p40))
-        p = -0x1p40; /* NaN too */
+    else if (!(p > -1e12 && p < 1e12))
+        p = -1e12; /* NaN too */
     double low = floor(p);
     if (g->mode == IPU_GRID_NEAREST) {
         at.n         = 1;
@@ -475,14 +475,14 @@ static const char *const sample_samples[] = {"float[2,3,4,5], float[2,3,2,2]{-1.
                                              "float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; mode=bicubic",
                                              "float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; padding=border",
                                              "float[1,2,4,5], float[1,3,4,2]{-3.3,3.3}; padding=reflection",
-                                             "float[1,2,4,5], float[1,3,4,2]{-3.3,3.3}; padding=reflection "
-                                             "align_corners=1",
-                                             "float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; mode=bicubic "
-                                             "padding=reflection align_corners=1",
-                                             "float[1,1,4,5], float[1,2,3,2]{-1.3,1.3}; mode=bicubic "
-                                             "padding=border",
-                                             "float[1,1,1,1], float[1,2,2,2]{-1.3,1.3}; padding=reflection "
-                                             "align_corners=1",
+                                             ("float[1,2,4,5], float[1,3,4,2]{-3.3,3.3}; padding=reflection "
+                                              "align_corners=1"),
+                                             ("float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; mode=bicubic "
+                                              "padding=reflection align_corners=1"),
+                                             ("float[1,1,4,5], float[1,2,3,2]{-1.3,1.3}; mode=bicubic "
+                                              "padding=border"),
+                                             ("float[1,1,1,1], float[1,2,2,2]{-1.3,1.3}; padding=reflection "
+                                              "align_corners=1"),
                                              "float[2,3,4,5], float[2,0,2,2]",
                                              "float[0,3,4,5], float[0,3,2,2]",
                                              "float[2,4,40,40], float[2,50,50,2]{-1.1,1.1}",
@@ -490,18 +490,18 @@ static const char *const sample_samples[] = {"float[2,3,4,5], float[2,3,2,2]{-1.
 static const char *const input_samples[]  = {
      "float[2,3,3,2], float[2,3,2,2]{-1.3,1.3}; size=[4,5]",
      "float[1,2,3,4], float[1,3,4,2]{-1.3,1.3}; size=[4,5] mode=nearest",
-     "float[1,2,3,4], float[1,3,4,2]{-1.3,1.3}; size=[4,5] mode=bicubic "
-      "padding=border",
-     "float[1,2,3,4], float[1,3,4,2]{-1.3,1.3}; size=[4,5] "
-      "padding=reflection",
+     ("float[1,2,3,4], float[1,3,4,2]{-1.3,1.3}; size=[4,5] mode=bicubic "
+      "padding=border"),
+     ("float[1,2,3,4], float[1,3,4,2]{-1.3,1.3}; size=[4,5] "
+      "padding=reflection"),
      "float[1,2,0,4], float[1,0,4,2]; size=[4,5]",
      "float[2,4,24,24], float[2,24,24,2]{-1.1,1.1}; size=[20,20]",
      NULL};
 static const char *const place_samples[] = {"float[2,3,3,2], float[2,3,4,5], float[2,3,2,2]{-1.3,1.3}",
-                                            "float[1,2,3,4], float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; "
-                                            "mode=bicubic align_corners=1",
-                                            "float[1,2,3,4], float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; "
-                                            "mode=nearest",
+                                            ("float[1,2,3,4], float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; "
+                                             "mode=bicubic align_corners=1"),
+                                            ("float[1,2,3,4], float[1,2,4,5], float[1,3,4,2]{-1.3,1.3}; "
+                                             "mode=nearest"),
                                             "float[1,0,3,4], float[1,0,4,5], float[1,3,4,2]",
                                             "float[2,4,30,30], float[2,4,40,40], float[2,30,30,2]{-1.1,1.1}",
                                             NULL};

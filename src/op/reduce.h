@@ -64,12 +64,19 @@ typedef enum ipu__reduce_fold {
     IPU__N_FOLDS
 } ipu__reduce_fold;
 
-/* What partial results are kept in; half and bfloat16 in float, bool in bytes. */
+/* What partial results are kept in; half and bfloat16 in float, others in their own type. */
 typedef enum ipu__reduce_sum {
     IPU__SUM_FLOAT,
     IPU__SUM_DOUBLE,
+    IPU__SUM_INT8,
+    IPU__SUM_UINT8,
+    IPU__SUM_INT16,
+    IPU__SUM_UINT16,
     IPU__SUM_INT32,
-    IPU__SUM_BYTE,
+    IPU__SUM_UINT32,
+    IPU__SUM_INT64,
+    IPU__SUM_UINT64,
+    IPU__SUM_BOOL,
     IPU__N_SUMS
 } ipu__reduce_sum;
 

@@ -110,11 +110,15 @@ static const struct {
 
 static const struct {
     ipu__reduce_sum sum;
-    size_t          bytes; /* 0: there are no loops for the type */
+    size_t          bytes;
 } sums[IPU_N_TYPES] = {
     [IPU_FLOAT] = {IPU__SUM_FLOAT, 4},    [IPU_HALF] = {IPU__SUM_FLOAT, 4},
     [IPU_BFLOAT16] = {IPU__SUM_FLOAT, 4}, [IPU_DOUBLE] = {IPU__SUM_DOUBLE, 8},
-    [IPU_INT32] = {IPU__SUM_INT32, 4},    [IPU_BOOL] = {IPU__SUM_BYTE, 1},
+    [IPU_INT8] = {IPU__SUM_INT8, 1},      [IPU_UINT8] = {IPU__SUM_UINT8, 1},
+    [IPU_INT16] = {IPU__SUM_INT16, 2},    [IPU_UINT16] = {IPU__SUM_UINT16, 2},
+    [IPU_INT32] = {IPU__SUM_INT32, 4},    [IPU_UINT32] = {IPU__SUM_UINT32, 4},
+    [IPU_INT64] = {IPU__SUM_INT64, 8},    [IPU_UINT64] = {IPU__SUM_UINT64, 8},
+    [IPU_BOOL] = {IPU__SUM_BOOL, 1},
 };
 
 /* A job is some outputs that lie next to each other. If there are few, leaves are dealt out in blocks. */
@@ -399,12 +403,6 @@ static ipu_status tree_run(const ipu_kernel_call *call, void *data, void *const 
     return IPU_OK;
 }
 
-static bool tree_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
-{
-    (void)cpu_features, (void)n_parts;
-    return sums[call->operand[X].type].bytes > 0;
-}
-
 static void tree_release(void *data)
 {
     state *s = data;
@@ -429,7 +427,7 @@ static ipu_status tree_prepare(const ipu_kernel_call *call, int n_parts, void **
 const ipu_kernel_impl ipu__reduce_implementations[1] = {
     {
         .name          = "tree",
-        .fits          = tree_fits,
+        .fits          = ipu__op_fits_always,
         .scratch_bytes = tree_scratch_bytes,
         .prepare       = tree_prepare,
         .release       = tree_release,

@@ -68,13 +68,25 @@ enum { LANES = 32, SHORT = 16 };
     LOOPS(min_##T, T, (T)INFINITY, ITSELF, MIN_NAN)
 FLOATING(float)
 FLOATING(double)
-LOOPS(sum_int32_t, uint32_t, 0, ITSELF, ADD) /* unsigned: they wrap */
-LOOPS(sum_square_int32_t, uint32_t, 0, SQUARE, ADD)
-LOOPS(prod_int32_t, uint32_t, 1, ITSELF, MUL)
-LOOPS(max_int32_t, int32_t, INT32_MIN, ITSELF, MAX)
-LOOPS(min_int32_t, int32_t, INT32_MAX, ITSELF, MIN)
-LOOPS(max_uint8_t, uint8_t, 0, ITSELF, MAX)
-LOOPS(min_uint8_t, uint8_t, 1, ITSELF, MIN) /* bool */
+/* Summed and multiplied unsigned, so that they wrap; 1u keeps narrow ones from becoming int. */
+#define WRAPPED_SQUARE(v) (1u * (v) * (v))
+#define WRAPPED_MUL(a, v) (1u * (a) * (v))
+#define WHOLE(name, T, U, least, most)                  \
+    LOOPS(sum_##name, U, 0, ITSELF, ADD)                \
+    LOOPS(sum_square_##name, U, 0, WRAPPED_SQUARE, ADD) \
+    LOOPS(prod_##name, U, 1, ITSELF, WRAPPED_MUL)       \
+    LOOPS(max_##name, T, least, ITSELF, MAX)            \
+    LOOPS(min_##name, T, most, ITSELF, MIN)
+WHOLE(int8, int8_t, uint8_t, INT8_MIN, INT8_MAX)
+WHOLE(uint8, uint8_t, uint8_t, 0, UINT8_MAX)
+WHOLE(int16, int16_t, uint16_t, INT16_MIN, INT16_MAX)
+WHOLE(uint16, uint16_t, uint16_t, 0, UINT16_MAX)
+WHOLE(int32, int32_t, uint32_t, INT32_MIN, INT32_MAX)
+WHOLE(uint32, uint32_t, uint32_t, 0, UINT32_MAX)
+WHOLE(int64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
+WHOLE(uint64, uint64_t, uint64_t, 0, UINT64_MAX)
+LOOPS(max_bool, uint8_t, 0, ITSELF, MAX)
+LOOPS(min_bool, uint8_t, 1, ITSELF, MIN)
 
 #define BOTH(name)              \
     {                           \
@@ -92,7 +104,14 @@ LOOPS(min_uint8_t, uint8_t, 1, ITSELF, MIN) /* bool */
 const ipu__reduce_table IPU__SIMD(ipu__reduce_loops_at) = {{
     [IPU__SUM_FLOAT]  = NUMBER(float),
     [IPU__SUM_DOUBLE] = NUMBER(double),
-    [IPU__SUM_INT32]  = NUMBER(int32_t),
-    [IPU__SUM_BYTE]   = {[IPU__FOLD_MAX] = BOTH(max_uint8_t), [IPU__FOLD_MIN] = BOTH(min_uint8_t)},
+    [IPU__SUM_INT8]   = NUMBER(int8),
+    [IPU__SUM_UINT8]  = NUMBER(uint8),
+    [IPU__SUM_INT16]  = NUMBER(int16),
+    [IPU__SUM_UINT16] = NUMBER(uint16),
+    [IPU__SUM_INT32]  = NUMBER(int32),
+    [IPU__SUM_UINT32] = NUMBER(uint32),
+    [IPU__SUM_INT64]  = NUMBER(int64),
+    [IPU__SUM_UINT64] = NUMBER(uint64),
+    [IPU__SUM_BOOL]   = {[IPU__FOLD_MAX] = BOTH(max_bool), [IPU__FOLD_MIN] = BOTH(min_bool)},
 }};
 /* clang-format on */

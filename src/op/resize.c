@@ -254,7 +254,7 @@ static void resize_ref(const ipu_kernel_call *call, void *const *operand)
     double           sum;
     if (ipu__resize_axes(call, &call->operand[X].shape, axes) != IPU_OK) return; /* infer has seen them */
     for (int64_t i = 0; i < ipu__op_n_elements(y); i++) {
-        int64_t o[IPU_MAX_RANK], rest = i;
+        int64_t o[IPU_MAX_RANK] = {0}, rest = i;
         for (int d = y->rank - 1; d >= 0; d--) o[d] = rest % y->dim[d], rest /= y->dim[d];
         if (axes[0].mode == IPU_RESIZE_NEAREST)
             copy_nearest(call, axes, operand, o, i);
@@ -290,11 +290,11 @@ static double collect(const ipu_kernel_call *call, const ipu__resize_axis *axes,
 
 static void grad_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    ipu__resize_axis axes[IPU_MAX_RANK];
-    const ipu_shape *x = &call->operand[Y].shape;
+    ipu__resize_axis axes[IPU_MAX_RANK] = {{0}};
+    const ipu_shape *x                  = &call->operand[Y].shape;
     if (ipu__resize_axes(call, x, axes) != IPU_OK) return;
     for (int64_t k = 0; k < ipu__op_n_elements(x); k++) {
-        int64_t i[IPU_MAX_RANK], rest = k;
+        int64_t i[IPU_MAX_RANK] = {0}, rest = k;
         for (int d = x->rank - 1; d >= 0; d--) i[d] = rest % x->dim[d], rest /= x->dim[d];
         ipu__number_store(call->operand[Y].type, operand[Y], k, collect(call, axes, operand[X], 0, i, 0));
     }
@@ -411,8 +411,8 @@ static const char *const samples[] = {
     "float[1,1,4,4]; mode=cubic scale_2=0.8 scale_3=2",
     "float[1,1,4,4]; mode=cubic scale_2=2 scale_3=0.8 cubic_a=-0.5 exclude_outside=1",
     "float[2,4,4,2]; mode=cubic sizes=[2,9,10,2] coordinates=asymmetric",
-    "float[1,1,4,5]; mode=linear sizes=[1,1,3,3] coordinates=tf_crop_and_resize roi_begin_2=0.4 "
-    "roi_begin_3=0.6 roi_end_2=1.2 roi_end_3=1.7 extrapolation=10",
+    ("float[1,1,4,5]; mode=linear sizes=[1,1,3,3] coordinates=tf_crop_and_resize roi_begin_2=0.4 "
+     "roi_begin_3=0.6 roi_end_2=1.2 roi_end_3=1.7 extrapolation=10"),
     "float[1,1,5,4]; sizes=[1,1,3,1] coordinates=tf_crop_and_resize roi_begin_2=-0.4 extrapolation=-1",
     "float[]; mode=linear",
     "float[3,4]; mode=cubic",
@@ -425,8 +425,8 @@ static const char *const grad_samples[] = {
     "float[1,2,7,9]; mode=linear sizes=[1,2,7,9] coordinates=pytorch_half_pixel size=[1,2,4,5]",
     "float[2,9,10,2]; mode=cubic sizes=[2,9,10,2] coordinates=asymmetric size=[2,4,4,2]",
     "float[2,3,1]; mode=linear sizes=[2,3,1] size=[2,9,4]",
-    "float[1,1,3,3]; mode=linear sizes=[1,1,3,3] coordinates=tf_crop_and_resize roi_begin_2=0.4 "
-    "roi_begin_3=0.6 roi_end_2=1.2 roi_end_3=1.7 size=[1,1,4,5]",
+    ("float[1,1,3,3]; mode=linear sizes=[1,1,3,3] coordinates=tf_crop_and_resize roi_begin_2=0.4 "
+     "roi_begin_3=0.6 roi_end_2=1.2 roi_end_3=1.7 size=[1,1,4,5]"),
     "float[0,7]; mode=linear sizes=[0,7] size=[0,3]",
     "float[0,7]; mode=linear sizes=[0,7] size=[3,2]",
     "float[3,4,32,30]; mode=linear scale_2=2 scale_3=2 size=[3,4,16,15]",

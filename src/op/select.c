@@ -98,7 +98,7 @@ static void put_block(const ipu_kernel_call *call, int64_t *at, int64_t first, c
                       int64_t n, int64_t column)
 {
     const ipu_shape *x   = &call->operand[X].shape;
-    int64_t          all = call->operand[AT].shape.dim[1], place[IPU_MAX_RANK];
+    int64_t          all = call->operand[AT].shape.dim[1], place[IPU_MAX_RANK] = {0};
     for (int d = x->rank - 1; d >= 0; d--) {
         place[d] = first % x->dim[d];
         first /= x->dim[d];

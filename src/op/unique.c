@@ -131,13 +131,13 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 {
     (void)state, (void)n_parts;
     slices   s       = get_slices(call);
-    int64_t *inverse = operand[INVERSE], *counts = operand[COUNTS], *a = scratch, *place = a + s.n;
+    int64_t *inverse = operand[INVERSE], *counts = operand[COUNTS], *a = scratch;
     int64_t  n = 0;
     if (part > 0) return IPU_OK;
     clear(call, operand);
     for (int64_t i = 0; i < s.n; i++) a[i] = i;
     int64_t *sorted = sort(&s, operand[X], a, a + s.n);
-    place           = sorted == a ? a + s.n : a;
+    int64_t *place  = sorted == a ? a + s.n : a;
     /* inverse: the first of the equal ones, which comes first among them */
     for (int64_t i = 0; i < s.n; i++) {
         bool is_first      = i == 0 || compare(&s, operand[X], sorted[i - 1], sorted[i]) != 0;

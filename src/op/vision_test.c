@@ -99,7 +99,11 @@ static void a_cell_is_the_mean_of_its_samples(void **unused)
 {
     (void)unused;
     static float x[2 * 6 * 6];
-    for (int i = 0; i < 36; i++) x[i] = (float)(i % 6), x[36 + i] = 100 + (float)(i / 6);
+    for (int row = 0; row < 6; row++)
+        for (int column = 0; column < 6; column++) {
+            x[row * 6 + column]      = (float)column;
+            x[36 + row * 6 + column] = 100 + (float)row;
+        }
     const float   rois[]  = {1, 1, 3, 4, 2, 0, 10, 8};
     const int64_t batch[] = {0, 1};
     for (int half_pixel = 0; half_pixel < 2; half_pixel++) {
