@@ -182,7 +182,7 @@ static void products_of_dequantised_numbers_are_exact(void **state)
              "const t float[2] 0.3 0.7; const u float[2] 0.03 0.07; out y; xf = DequantizeLinear(x, s, z);"
              "wf = DequantizeLinear(w, t) axis=0; bf = DequantizeLinear(b, u) axis=0;"
              "y = Gemm(xf, wf, bf) transB=1");
-    double            first = 252.0 * 127 * N - 1, second = 252.0 * (126 - 127) * (N / 2) + 5;
+    double            first = 252.0 * 127 * N - 1, second = 252.0 * (126 - 127) * N / 2 + 5;
     double            scale[2] = {(double)(0.1f * 0.3f), (double)(0.1f * 0.7f)};
     ipu_onnx_value    out;
     ipu_onnx         *file;
