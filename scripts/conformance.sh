@@ -27,5 +27,6 @@ suite "onnx suite" passed 1040 "$BUILD/conformance/onnx_conformance" --report do
 say "refused, by reason:"
 sed -n 's/^refused [^:]*: //p' "$(log_of "onnx suite")" | sed 's/^node [0-9]* \("[^"]*" \)\?//; s/"[^"]*"/"..."/g' \
     | sort | uniq -c | sort -rn
+suite "onnx written again" passed 1000 "$BUILD/conformance/onnx_write_conformance" "$data"
 suite "onnx gradients" agreed 880 "$BUILD/conformance/onnx_gradients_conformance" "$data"
 tally_end

@@ -36,9 +36,9 @@ static ipu_model *inference(const network *net)
 static ipu_engine *engine_of(ipu_model *m)
 {
     ipu_target      target;
-    ipu_executable *exe;
-    ipu_engine     *e;
-    bool            ok = ipu_target_find("gc200", 1, &target) == IPU_OK
+    ipu_executable *exe = NULL;
+    ipu_engine     *e   = NULL;
+    bool            ok  = ipu_target_find("gc200", 1, &target) == IPU_OK
            && ipu_model_compile(m, &target, NULL, &exe) == IPU_OK
            && ipu_engine_create(exe, NULL, &e) == IPU_OK;
     if (!ok) fail_msg("%s", ipu_message());
@@ -50,9 +50,9 @@ static ipu_engine *engine_of(ipu_model *m)
 
 static void run_file(const void *data, size_t bytes, const ipu_onnx_value *x, ipu_onnx_value *y)
 {
-    ipu_onnx         *file;
-    ipu_onnx_session *s;
-    bool              ok = ipu_onnx_read(data, bytes, NULL, &file) == IPU_OK
+    ipu_onnx         *file = NULL;
+    ipu_onnx_session *s    = NULL;
+    bool              ok   = ipu_onnx_read(data, bytes, NULL, &file) == IPU_OK
            && ipu_onnx_session_create(file, NULL, &s) == IPU_OK
            && ipu_onnx_session_run(s, x, 1, y, 1) == IPU_OK;
     if (!ok) fail_msg("%s", ipu_message());

@@ -56,7 +56,8 @@ static void say(outcome what, const char *op)
 
 /* ---- one sample as a model ---- */
 
-static ipu_model *model_of(const sample *s)
+/* With its first outputs only, as most uses have it, or with all. */
+static ipu_model *model_of(const sample *s, int n_out)
 {
     ipu_model *m;
     ipu_value  in[IPU__MAX_OPERANDS] = {{0}}, out[IPU__MAX_OPERANDS] = {{0}};
@@ -67,7 +68,6 @@ static ipu_model *model_of(const sample *s)
             snprintf(name, sizeof name, "i%d", i);
             in[i] = ipu_model_input(m, s->call.operand[i].type, s->call.operand[i].shape, name);
         }
-    int n_out = ipu__op_n_out(s->op);
     ipu_emit(ipu_model_builder(m), s->op->kernel.name, s->call.attributes, s->call.n_attributes, in,
              (size_t)s->op->n_in, out, (size_t)n_out);
     for (int i = 0; i < n_out; i++) {
@@ -78,7 +78,7 @@ static ipu_model *model_of(const sample *s)
     return m;
 }
 
-static bool run_own(const sample *s, ipu_model *m, const operands *o)
+static bool run_own(const sample *s, int n_out, ipu_model *m, const operands *o)
 {
     ipu_target      target;
     ipu_executable *exe    = NULL;
@@ -86,7 +86,7 @@ static bool run_own(const sample *s, ipu_model *m, const operands *o)
     bool            ok     = ipu_target_find("gc200", 1, &target) == IPU_OK
            && ipu_model_compile(m, &target, NULL, &exe) == IPU_OK
            && ipu_engine_create(exe, NULL, &engine) == IPU_OK;
-    for (int i = 0; ok && i < s->call.n_operands; i++) {
+    for (int i = 0; ok && i < s->op->n_in + n_out; i++) {
         if (i == s->op->n_in && ipu_engine_run(engine, 0) != IPU_OK) ok = false;
         if (!s->present[i] && i < s->op->n_in) continue;
         char name[8];
@@ -122,9 +122,9 @@ static bool is_near(double most, double a, double b)
     return fabs(a - b) <= most * (1 + fabs(a));
 }
 
-static bool compare(const sample *s, const operands *o, const ipu_onnx_value *out, char why[200])
+static bool compare(const sample *s, int n_out, const operands *o, const ipu_onnx_value *out, char why[200])
 {
-    for (int i = s->op->n_in; i < s->call.n_operands; i++) {
+    for (int i = s->op->n_in; i < s->op->n_in + n_out; i++) {
         const ipu_kernel_value *own  = &s->call.operand[i];
         const ipu_array        *read = &out[i - s->op->n_in].array;
         if (read->type != own->type || !ipu__shape_equal(&read->shape, &own->shape)) {
@@ -146,12 +146,13 @@ static bool compare(const sample *s, const operands *o, const ipu_onnx_value *ou
     return true;
 }
 
-static outcome run_read(const sample *s, const operands *o, const void *data, size_t bytes, char why[200])
+static outcome run_read(const sample *s, int n_out, const operands *o, const void *data, size_t bytes,
+                        char why[200])
 {
     ipu_onnx         *file                  = NULL;
     ipu_onnx_session *session               = NULL;
     ipu_onnx_value    in[IPU__MAX_OPERANDS] = {{0}}, out[IPU__MAX_OPERANDS] = {{0}};
-    size_t            n_in = 0, n_out = (size_t)ipu__op_n_out(s->op);
+    size_t            n_in = 0;
     for (int i = 0; i < s->op->n_in; i++)
         if (s->present[i])
             in[n_in++] = (ipu_onnx_value){.kind  = IPU_ONNX_ARRAY,
@@ -159,30 +160,30 @@ static outcome run_read(const sample *s, const operands *o, const void *data, si
                                                     o->pointer[i]}};
     ipu_status status = ipu_onnx_read(data, bytes, NULL, &file);
     if (status == IPU_OK) status = ipu_onnx_session_create(file, NULL, &session);
-    if (status == IPU_OK) status = ipu_onnx_session_run(session, in, n_in, out, n_out);
-    outcome result = status == IPU_OK          ? compare(s, o, out, why) ? SAME : WRONG
+    if (status == IPU_OK) status = ipu_onnx_session_run(session, in, n_in, out, (size_t)n_out);
+    outcome result = status == IPU_OK          ? compare(s, n_out, o, out, why) ? SAME : WRONG
                    : status == IPU_UNSUPPORTED ? NOT_READ
                                                : WRONG;
     if (status != IPU_OK) snprintf(why, 200, "%s", ipu_message());
-    for (size_t i = 0; i < n_out; i++) ipu_onnx_value_free(&out[i]);
+    for (int i = 0; i < n_out; i++) ipu_onnx_value_free(&out[i]);
     ipu_onnx_session_destroy(session);
     ipu_onnx_close(file);
     return result;
 }
 
-static outcome check(const sample *s, int64_t opset, char why[200])
+static outcome check(const sample *s, int n_out, int64_t opset, char why[200])
 {
     void      *data;
     size_t     bytes;
     operands   o      = operands_make(s, 7);
-    ipu_model *m      = model_of(s);
+    ipu_model *m      = model_of(s, n_out);
     outcome    result = NOT_WRITTEN;
     ipu_status status = ipu_onnx_write_memory(m, &(ipu_onnx_write_options){.opset = opset}, &data, &bytes);
-    if (status == IPU_OK && !run_own(s, m, &o)) {
+    if (status == IPU_OK && !run_own(s, n_out, m, &o)) {
         snprintf(why, 200, "the op itself: %s", ipu_message());
         result = WRONG;
     } else if (status == IPU_OK)
-        result = run_read(s, &o, data, bytes, why);
+        result = run_read(s, n_out, &o, data, bytes, why);
     else
         snprintf(why, 200, "%s", ipu_message());
     if (status != IPU_OK && status != IPU_UNSUPPORTED) result = WRONG;
@@ -199,27 +200,49 @@ static bool is_large(const sample *s)
     return false;
 }
 
+/* What ONNX has no words for: steps of training, bits, extents that depend on data. */
+static bool has_no_words(const ipu_op_def *op)
+{
+    static const char *const names[] = {"cast_stochastic", "inverse", "non_max_suppression",  "nonzero",
+                                        "compress",        "unique",  "grid_sample_grid_grad"};
+    const char              *name = op->kernel.name, *end = strrchr(name, '_');
+    bool                     is = strcmp(op->family, "optimizer") == 0 || (end && strcmp(end, "_grad") == 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) is |= strcmp(name, names[i]) == 0;
+    return is;
+}
+
+/* Whether it is right; *is_written if it was. */
+static bool check_form(const sample *s, int n_out, ipu_type type, int64_t opset, bool *is_written)
+{
+    char    why[200] = "";
+    outcome result   = check(s, n_out, opset, why);
+    bool    is_wrong = result == WRONG || result == NOT_READ;
+    if (opset != 13) say(result, s->op->kernel.name);
+    *is_written |= result == SAME;
+    if (is_wrong || (result != SAME && getenv("VERBOSE")))
+        print_message("%s (%s) of %s: %s\n", s->op->kernel.name, s->text, ipu_type_name(type), why);
+    return !is_wrong;
+}
+
 static void check_op(void **state)
 {
     static sample     s;
-    const ipu_op_def *op       = *state;
-    bool              is_wrong = false;
+    const ipu_op_def *op         = *state;
+    bool              is_written = false, ok = true;
+    int               n_out = ipu__op_n_out(op);
     for (size_t i = 0; op->samples[i]; i++)
         for (int t = 0; t < N_FLOATING + 1; t++) { /* the last: float again, in the oldest opset */
-            char     error[SAMPLE_ERROR], why[200] = "";
-            ipu_type type = floating[t % N_FLOATING];
+            char     error[SAMPLE_ERROR];
+            ipu_type type  = floating[t % N_FLOATING];
+            int64_t  opset = t < N_FLOATING ? 17 : 13;
             assert_true(sample_parse(&s, op, op->samples[i], error));
             if (type != IPU_FLOAT && !sample_retype(&s, IPU_FLOAT, type)) continue;
             if (sample_infer(&s) != IPU_OK || is_large(&s)) continue;
-            outcome result = check(&s, t < N_FLOATING ? 0 : 13, why);
-            if (t < N_FLOATING) say(result, op->kernel.name);
-            is_wrong |= result == WRONG;
-            bool is_told = result == WRONG || (result != SAME && getenv("VERBOSE"));
-            if (is_told)
-                print_message("%s (%s) of %s: %s\n", op->kernel.name, op->samples[i], ipu_type_name(type),
-                              why);
+            ok &= check_form(&s, n_out, type, opset, &is_written);
+            if (n_out > 1) ok &= check_form(&s, 1, type, opset, &is_written);
         }
-    assert_false(is_wrong);
+    assert_true(ok);
+    if (!is_written && !has_no_words(op)) fail_msg("%s was never written", op->kernel.name);
 }
 
 /* ---- files for others to read ---- */
@@ -231,17 +254,18 @@ static bool has_elements(const sample *s)
     return true;
 }
 
-static int write_sample(const sample *s, int64_t opset, const char *folder, size_t number, ipu_type type)
+static int write_sample(const sample *s, int n_out, int64_t opset, const char *folder, size_t number,
+                        ipu_type type)
 {
     char       path[600];
     void      *data;
     size_t     bytes;
-    ipu_model *m      = model_of(s);
+    ipu_model *m      = model_of(s, n_out);
     ipu_status status = ipu_onnx_write_memory(m, &(ipu_onnx_write_options){.opset = opset}, &data, &bytes);
     ipu_model_destroy(m);
     if (status == IPU_UNSUPPORTED) return 0;
-    snprintf(path, sizeof path, "%s/%s-%zu-%s-%lld.onnx", folder, s->op->kernel.name, number,
-             ipu_type_name(type), (long long)opset);
+    snprintf(path, sizeof path, "%s/%s-%zu-%s-%d-%lld.onnx", folder, s->op->kernel.name, number,
+             ipu_type_name(type), n_out, (long long)opset);
     FILE *f  = status == IPU_OK ? fopen(path, "wb") : NULL;
     bool  ok = f && fwrite(data, 1, bytes, f) == bytes;
     if (f) ok &= fclose(f) == 0;
@@ -261,8 +285,11 @@ static int write_samples(const char *folder)
                 if (!sample_parse(&s, *op, (*op)->samples[i], error)) return 1;
                 if (t > 0 && !sample_retype(&s, IPU_FLOAT, floating[t])) continue;
                 if (sample_infer(&s) != IPU_OK || is_large(&s) || !has_elements(&s)) continue;
-                failed += write_sample(&s, 13, folder, i, floating[t]);
-                failed += write_sample(&s, 17, folder, i, floating[t]);
+                int n_out = ipu__op_n_out(*op);
+                for (int opset = 13; opset <= 17; opset += 4) {
+                    failed += write_sample(&s, n_out, opset, folder, i, floating[t]);
+                    if (n_out > 1) failed += write_sample(&s, 1, opset, folder, i, floating[t]);
+                }
             }
     return failed ? 1 : 0;
 }
@@ -280,6 +307,5 @@ int main(int argc, char **argv)
     int failed = _cmocka_run_group_tests("onnx_write_ops", tests, n, NULL, NULL);
     printf("# %zu ops written and read again with the same results\n", total.n[SAME]);
     printf("# %zu of them or others not in every form:%s\n", total.n[NOT_WRITTEN], total.names[NOT_WRITTEN]);
-    printf("# %zu written, not read yet:%s\n", total.n[NOT_READ], total.names[NOT_READ]);
     return failed;
 }

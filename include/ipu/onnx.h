@@ -146,8 +146,8 @@ size_t ipu_onnx_session_n_compiled(const ipu_onnx_session *s);
  *
  * A model, built in C or imported, becomes an ONNX file: inputs, outputs, parameters and states (as
  * initializers) have its names. It says what one run computes for the outputs: updates of parameters are left
- * out, and dropout is written as ONNX has it for inference, where it does nothing. Files replace what was at
- * `path` only when all of them is there.
+ * out, and dropout is written as ONNX has it for inference, where it does nothing. A file is replaced at one
+ * stroke once all of it is on disk.
  */
 typedef struct ipu_onnx_write_options {
     int64_t            opset;      /* 13 to 17; 0: 17 */

@@ -38,8 +38,8 @@ static const char *put_roi(ipu__wop *o, int rank)
 
 bool ipu__write_resize(ipu__wop *o)
 {
-    const ipu_shape *y = &o->call.operand[1].shape;
-    double           scales[IPU_MAX_RANK];
+    const ipu_shape *y                    = &o->call.operand[1].shape;
+    double           scales[IPU_MAX_RANK] = {0};
     size_t           n_sizes;
     if (y->rank == 0) return ipu__put_same(o, "Identity", 1, 1);
     ipu__op_ints(&o->call, "sizes", &n_sizes);

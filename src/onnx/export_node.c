@@ -366,7 +366,7 @@ Ipu__NodeProto *ipu__put_same(ipu__wop *o, const char *onnx_op, int n_in, int n_
     if (type == IPU_N_TYPES) return NULL;
     for (int i = 0; i < n_in; i++)
         in[i] = o->call.operand[i].type == own ? ipu__take_as(o, i, type) : ipu__take(o, i);
-    const char *out[IPU__MAX_OPERANDS];
+    const char *out[IPU__MAX_OPERANDS] = {""};
     for (int i = 0; i < n_out; i++) {
         ipu_type given = o->call.operand[o->op->n_in + (uint32_t)i].type;
         out[i]         = ipu__give_as(o, i, given == own ? type : given);

@@ -79,10 +79,9 @@ bool ipu__write_matmul_integer(ipu__wop *o)
 bool ipu__write_qlinear_matmul(ipu__wop *o)
 {
     const char *in[8], *out = take_all(o, in);
-    for (int i = 2; i < 8; i += i == 2 ? 3 : 2) {
-        ipu_type type = o->call.operand[i == 2 ? 0 : i == 5 ? 3 : 8].type;
-        in[i]         = zero_point(o, i, i - 1, type);
-    }
+    in[2] = zero_point(o, 2, 1, o->call.operand[0].type);
+    in[5] = zero_point(o, 5, 4, o->call.operand[3].type);
+    in[7] = zero_point(o, 7, 6, o->call.operand[8].type);
     ipu__put(o->w, "QLinearMatMul", in, 8, out);
     return true;
 }

@@ -67,18 +67,16 @@ static const char *start(layer *l, int i)
     return l->o->op->in[i] ? unsqueeze(l, ipu__take_as(l->o, i, l->type)) : "";
 }
 
-/* Outputs have a dimension for directions, of 1, at `axis`. */
-static const char *squeezed(layer *l, int i, int64_t axis, Ipu__NodeProto *node)
+/* Outputs have a dimension for directions, of 1: y after that of time, the others first. */
+static void squeeze_outputs(layer *l, int n_out, const char *const *wide)
 {
     ipu__writer *w = l->o->w;
-    if (!ipu__gives(l->o, i)) return NULL;
-    const char *wide = ipu__fresh(w, l->o->out[i]);
-    if (i == 0)
-        node->output[0] = (char *)wide;
-    else
-        ipu__put_output(w, node, wide);
-    ipu__put(w, "Squeeze", IPU__NAMES(wide, ipu__put_list(w, &axis, 1)), ipu__give_as(l->o, i, l->type));
-    return wide;
+    for (int i = 0; i < n_out; i++) {
+        int64_t axis = i == 0;
+        if (ipu__gives(l->o, i))
+            ipu__put(w, "Squeeze", IPU__NAMES(wide[i], ipu__put_list(w, &axis, 1)),
+                     ipu__give_as(l->o, i, l->type));
+    }
 }
 
 /* n_out: y, h_n and for LSTM c_n; what more there is only the gradient needs. */
@@ -93,19 +91,21 @@ static Ipu__NodeProto *put_layer(ipu__wop *o, const char *onnx_op, int n_gates, 
     for (uint32_t i = (uint32_t)n_out; i < o->op->n_out; i++)
         if (ipu__gives(o, (int)i)) return NULL;
     if (l.type == IPU_N_TYPES || o->call.operand[0].shape.dim[0] == 0) return NULL;
-    l.axis0              = ipu__put_list(o->w, &zero, 1);
-    const char     *in[] = {ipu__take_as(o, 0, l.type),
-                            unsqueeze(&l, in_order(&l, ipu__take_as(o, 1, l.type))),
-                            unsqueeze(&l, in_order(&l, ipu__take_as(o, 2, l.type))),
-                            biases(&l, 3),
-                            "",
-                            start(&l, 5),
+    l.axis0          = ipu__put_list(o->w, &zero, 1);
+    const char *in[] = {ipu__take_as(o, 0, l.type),
+                        unsqueeze(&l, in_order(&l, ipu__take_as(o, 1, l.type))),
+                        unsqueeze(&l, in_order(&l, ipu__take_as(o, 2, l.type))),
+                        biases(&l, 3),
+                        "",
+                        start(&l, 5),
                         n_out > 2 ? start(&l, 6) : ""};
-    Ipu__NodeProto *node = ipu__put(o->w, onnx_op, in, n_out > 2 ? 7 : 6, NULL);
+    const char *wide[3];
+    for (int i = 0; i < n_out; i++) wide[i] = ipu__gives(o, i) ? ipu__fresh(o->w, o->out[i]) : "";
+    Ipu__NodeProto *node = ipu__put(o->w, onnx_op, in, n_out > 2 ? 7 : 6, wide[0]);
+    for (int i = 1; i < n_out; i++) ipu__put_output(o->w, node, wide[i]);
     ipu__put_int(o->w, node, "hidden_size", l.hidden);
     if (ipu__op_int(&o->call, "reverse")) ipu__put_text(o->w, node, "direction", "reverse");
-    for (int i = 0; i < n_out && ipu__writer_ok(o->w); i++)
-        if (!squeezed(&l, i, i == 0 ? 1 : 0, node)) ipu__put_output(o->w, node, "");
+    squeeze_outputs(&l, n_out, wide);
     return node;
 }
 

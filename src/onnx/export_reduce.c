@@ -42,19 +42,19 @@ bool ipu__write_reduce_sum(ipu__wop *o)
 }
 
 /* How many are true, or their product: both know what none of them are. */
-static bool put_test(ipu__wop *o, const char *onnx_op)
+static bool put_test(ipu__wop *o, bool is_sum)
 {
     size_t          n;
-    const int64_t  *axes   = ipu__op_ints(&o->call, "axes", &n);
-    bool            is_sum = onnx_op[6] == 'S';
-    const char     *list   = is_sum && n > 0 ? ipu__put_list(o->w, axes, n) : "";
-    Ipu__NodeProto *node   = ipu__put(o->w, onnx_op, IPU__NAMES(ipu__take_as(o, 0, IPU_INT32), list),
-                                      ipu__give_as(o, 0, IPU_INT32));
+    const int64_t  *axes = ipu__op_ints(&o->call, "axes", &n);
+    const char     *list = is_sum && n > 0 ? ipu__put_list(o->w, axes, n) : "";
+    Ipu__NodeProto *node = ipu__put(o->w, is_sum ? "ReduceSum" : "ReduceProd",
+                                    IPU__NAMES(ipu__take_as(o, 0, IPU_INT32), list),
+                                    ipu__give_as(o, 0, IPU_INT32));
     put_axes(o, node, !is_sum);
     return true;
 }
-bool ipu__write_reduce_any(ipu__wop *o) { return put_test(o, "ReduceSum"); }
-bool ipu__write_reduce_all(ipu__wop *o) { return put_test(o, "ReduceProd"); }
+bool ipu__write_reduce_any(ipu__wop *o) { return put_test(o, true); }
+bool ipu__write_reduce_all(ipu__wop *o) { return put_test(o, false); }
 
 static bool put_arg(ipu__wop *o, const char *onnx_op)
 {
