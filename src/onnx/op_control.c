@@ -326,6 +326,14 @@ static bool check_bound(loop *l)
     return ipu__import_ok(l->n->im);
 }
 
+/* Producers write loops of a fixed number of turns with a condition that is always true. */
+static bool always_goes_on(const loop *l)
+{
+    if (!l->has_go_on || !is_plain(&l->out[0]) || ipu_value_type(l->out[0].v) != IPU_BOOL) return false;
+    const bool *known = ipu_value_n_elements(l->out[0].v) == 1 ? ipu__known(l->n, l->out[0].v) : NULL;
+    return known && *known;
+}
+
 static void emit_loop(loop *l)
 {
     ipu__node *n     = l->n;
@@ -342,6 +350,7 @@ static void emit_loop(loop *l)
     if (!ipu__import_ok(n->im) || !ipu__import_note_loop(n)) return;
     for (size_t i = 0; i < l->n_carried; i++) carried[i] = array_item(inside[i]);
     if (!emit_turn(l, carried, -1, turn)) return;
+    if (always_goes_on(l)) l->has_go_on = false;
     for (size_t i = 0; i < l->n_carried; i++)
         if (!is_alike(&carried[i], &l->out[first_out(l) + i]))
             ipu__node_fail(n, IPU_INVALID,

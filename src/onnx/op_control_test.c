@@ -145,6 +145,19 @@ static void many_turns_are_a_loop_of_the_model_and_few_are_not(void **state)
     }
 }
 
+static void a_condition_that_is_always_true_leaves_the_number_of_turns_known(void **state)
+{
+    (void)state;
+    const bytes body[] = {graph("in i int64[]; in go bool[]; in a float[1]; out more; out b; out b;"
+                                "b = Add(a, a); more = Identity(go)",
+                                NULL)};
+    const char *source = "in a float[1]; const n int64[] 20; const yes bool[] 1; out y;"
+                         "b all = Loop(n, yes, a) body=@0; y = ReduceMax(all) keepdims=0";
+    bytes       file   = model(13, graph(source, body), none);
+    EXPECT(file, VALUES(FLOATS(IPU_SHAPE(1), 1)), (ipu_shape){0}, 1 << 20);
+    assert_int_equal(COUNT_LOOPS(file, VALUES(FLOATS(IPU_SHAPE(1), 1))), 1);
+}
+
 static void a_turn_that_decides_a_shape_unrolls_its_loop(void **state)
 {
     (void)state;
@@ -366,6 +379,7 @@ int main(void)
         cmocka_unit_test(a_loop_ends_when_its_condition_says_so),
         cmocka_unit_test(a_loop_that_does_not_begin_gives_what_it_was_given),
         cmocka_unit_test(many_turns_are_a_loop_of_the_model_and_few_are_not),
+        cmocka_unit_test(a_condition_that_is_always_true_leaves_the_number_of_turns_known),
         cmocka_unit_test(a_turn_that_decides_a_shape_unrolls_its_loop),
         cmocka_unit_test(what_a_loop_computes_can_decide_a_shape),
         cmocka_unit_test(shapes_that_grow_unroll_a_loop),
