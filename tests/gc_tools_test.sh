@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gc-info, gc-monitor, gc-inventory, gc-reset and `ipu partition`: every table and JSON against tests/gc/*.expected, what
 # scripts scrape, misuse, terminals, two users. Usage: gc_tools_test.sh [IPU]. Ends with "N passed, N failed".
-# UPDATE=1 writes what is printed into the expectations instead: read the difference before you commit it.
+# UPDATE=1 writes what is printed into the expectations first: read the difference before you commit it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build}
@@ -144,6 +144,10 @@ one=(with "IPUOF_CONFIG_PATH=$gc/p1.conf")
 mkdir "$box/two" "$box/two/.ipuof.conf.d"
 cp "$gc/p1.conf" "$gc/p2.conf" "$box/two/.ipuof.conf.d"
 two=(with "HOME=$box/two")
+mkdir "$box/domains" "$box/domains/.ipuof.conf.d"
+for i in 0 1; do
+    echo "{\"partition\": \"p1\", \"attributes\": {\"GCD Id\": \"$i\"}}" > "$box/domains/.ipuof.conf.d/p1_gcd$i.conf"
+done
 
 check "gc-monitor is as published, byte for byte" published "${seed[@]}" gc-monitor
 check "ipu monitor is gc-monitor" published "${seed[@]}" ipu monitor
@@ -160,6 +164,7 @@ check "gc-info -i of a group has what its IPUs share" golden info_group "${one[@
 check "gc-info -i of another partition" golden info_other "${two[@]}" gc-info -i -d 4 --all-partitions
 check "gc-info --tile-overview" golden tiles "${one[@]}" gc-info --tile-overview -d 0
 check "gc-inventory" golden inventory "${one[@]}" gc-inventory
+check "domains of one partition are told apart" golden monitor_gcd with "HOME=$box/domains" gc-monitor --no-card-info --all-partitions
 check "ipu partition list" golden partitions sh -c "HOME=$box/two ipu partition list | sed 's: [^ ]*/: :'"
 
 # ---- JSON ----
@@ -220,6 +225,13 @@ check "IPUs in use, as Graphcore's script counts them" \
 check "the PID is the process's" json "d['cards'][1]['ipus'][0]['PID'] == '${holders[1]}'" gc-monitor --json
 check "gc-info names the process" matches "user process id: ${holders[0]}$" gc-info -i -d 1
 check "gc-info names the user" matches "user name: $me$" gc-info -i -d 4
+if command -v jq > /dev/null; then
+    check "IPUs in use by jq" prints 3 sh -c "gc-monitor --json | jq '[.cards[].ipus[] | select(.PID)] | length'"
+    check "who uses them, by jq" matches "^2[[:space:]]${holders[1]}[[:space:]]$me[[:space:]]python3[[:space:]]0.00%$" \
+        sh -c "gc-monitor --json | jq -r '.cards[].ipus[] | select(.PID) | [.id, .PID, .user, .command, .[\"ipu utilisation\"]] | @tsv'"
+else
+    skip "no jq here"
+fi
 check "gc-monitor disturbs nobody" kill -0 "${holders[@]}"
 check "--tile-overview of a busy device names the holder" fails 1 "^gc-info: .*pid ${holders[0]} \(python3\) of user $me" \
     gc-info --tile-overview -d 0

@@ -60,7 +60,9 @@ has_everything()
 {
     local path
     for path in include/ipu/ipu.h lib/libipu.so lib/libipu.so.0 lib/libipu.a lib/pkgconfig/ipu.pc bin/ipu \
-        share/man/man1/ipu.1 share/man/man1/ipu-target.1 share/bash-completion/completions/ipu.bash enable.sh; do
+        bin/gc-info \
+        share/man/man1/ipu.1 share/man/man1/ipu-target.1 share/man/man1/gc-info.1 \
+        share/bash-completion/completions/ipu.bash share/bash-completion/completions/gc-info.bash enable.sh; do
         [ -s "$sdk/$path" ] || { echo "missing: $path"; return 1; }
     done
 }
@@ -92,6 +94,8 @@ int main() { return ipu_version()[0] == 0; }' > "$box/program.cpp"
 }
 
 tool_runs_in_place() { "$sdk/bin/ipu" --version | grep -qF "$(scripts/version.sh)"; }
+
+links_run_in_place() { [ "$(HOME=$box IPU_RUNTIME_DIR=$box/run "$sdk/bin/gc-info" --ipu-arch)" = ipu2 ]; }
 
 manual_is_found() { MANPATH=$sdk/share/man man -w ipu | grep -q "^$sdk/"; }
 
@@ -149,6 +153,7 @@ proves "a program links to the shared library" links_shared
 proves "a program links to the static library" links_static
 needs g++ && proves "the headers compile as C++" compiles_as_cpp
 proves "the command runs in place" tool_runs_in_place
+proves "links to the command run in place" links_run_in_place
 needs man && proves "man finds the manual" manual_is_found
 for shell in bash sh zsh; do needs $shell && proves "enable.sh in $shell" enabled_in $shell; done
 proves "enable.sh keeps what was in the variables" keeps_what_was_there

@@ -1,4 +1,4 @@
-/* Real models, with the data of ../shared/data: their test data, and how many of MNIST's test images they read right.
+/* Real models of ../shared/data: their test data, and how many of MNIST's test images they read right.
  * Run from the root of the repository; skips where the data are not. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,8 +105,8 @@ static void resnet_50_gives_its_test_data(void **state)
     assert_int_equal(run_sets("light_resnet50", 0, 0), 1);
 }
 
-/* Scores are quantised in steps of 0.1531. What lies on the border of two steps, in any of 66 quantisations, may fall to
- * the other side by another order of sums: 20 scores of 1000 do, all by one step. */
+/* Scores are quantised in steps of 0.1531. What lies on the border of two steps, in any of 66 quantisations,
+ * may fall to the other side by another order of sums: 20 scores of 1000 do, all by one step. */
 static void a_quantised_mobilenet_gives_its_test_data_to_a_step(void **state)
 {
     (void)state;

@@ -28,7 +28,8 @@ void device_partition_name(const ipu_device_list *list, const ipu_partition *p, 
 
 const char *device_single_target(const ipu_partition *p)
 {
-    return strcmp(p->arch, "ipu1") && strcmp(p->arch, "ipu21") ? "Fabric" : "PCIe";
+    bool is_card = !strcmp(p->arch, "ipu1") || !strcmp(p->arch, "ipu21");
+    return is_card ? "PCIe" : "Fabric";
 }
 
 void device_clock(const ipu_partition *p, char out[DEVICE_TEXT])

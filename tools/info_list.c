@@ -101,13 +101,13 @@ static json_t *describe(const ipu_device_list *list, bool all)
 
 tool_exit info_list(bool all, bool json)
 {
-    const ipu_partition *p;
-    ipu_device_list     *list;
-    tool_exit            code = TOOL_OK;
+    ipu_device_list *list;
+    tool_exit        code = TOOL_OK;
     if (ipu_device_list_create(IPU_ALL_PARTITIONS, &list) != IPU_OK) return tool_fail("%s", ipu_message());
     if (json) {
         code = tool_print_json(stdout, describe(list, all));
     } else {
+        const ipu_partition *p;
         puts("Graphcore device listing:");
         for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++)
             if (all || p->active) print_partition(list, p, all);

@@ -11,7 +11,7 @@
 enum { COLUMNS = 16, TILES_OF_CELL = 4, TILES_OF_ROW = COLUMNS * TILES_OF_CELL };
 
 /* While this process has the device nothing runs on it: a tile is idle, or its IPU waits for a reset. */
-static char state_of(const ipu_single *s) { return strcmp(s->error, "no errors") ? 'E' : '.'; }
+static char state_of(const ipu_single *s) { return !strcmp(s->error, "no errors") ? '.' : 'E'; }
 
 /* "---- ----" of one row, without the cells past the last tile. */
 static void row_text(const ipu_partition *p, const ipu_single *s, int64_t row, char out[DEVICE_TEXT])

@@ -1,12 +1,12 @@
 /* Numbers of 8 bits and their scales: quantising, and products of what was quantised, as in ONNX.
  *
- *     ipu_value q = ipu_quantize_linear(b, x, scale, zero_point, 1);          q = round(x / scale) + zero_point
- *     ipu_value y = ipu_dequantize_linear(b, q, scale, zero_point, 1);        y = (q - zero_point) * scale
+ *     ipu_value q = ipu_quantize_linear(b, x, scale, zero_point, 1);      q = round(x / scale) + zero_point
+ *     ipu_value y = ipu_dequantize_linear(b, q, scale, zero_point, 1);    y = (q - zero_point) * scale
  *
- * Rounding is to the nearest, ties to even; what the type cannot hold becomes its least or greatest. A scale or
- * zero point is a scalar (or of shape [1]), or has an element for each place along an axis: of `axis`, of the rows of
- * a left and the columns of a right factor, of the output channels of a weight. Zero points may be null: 0.
- * Products are summed in 32 bits, which wrap.
+ * Rounding is to the nearest, ties to even; what the type cannot hold becomes its least or greatest. A scale
+ * or zero point is a scalar (or of shape [1]), or has an element for each place along an axis: of `axis`, of
+ * the rows of a left and the columns of a right factor, of the output channels of a weight. Zero points may
+ * be null: 0. Products are summed in 32 bits, which wrap.
  */
 #ifndef IPU_QUANTIZE_H
 #define IPU_QUANTIZE_H
@@ -25,8 +25,8 @@ ipu_value ipu_dequantize_linear(ipu_builder *b, ipu_value x, ipu_value scale, ip
 /* To uint8, by the range of x and 0, which is exact: as ONNX's DynamicQuantizeLinear. x is float. */
 ipu_value ipu_dynamic_quantize_linear(ipu_builder *b, ipu_value x, ipu_value *scale, ipu_value *zero_point);
 
-/* Quantised to whole numbers low .. high and back, in x's type. The gradient of x is that of y where x is in range,
- * else 0, as if nothing had been rounded; scale and zero_point (int32, may be null) have none. */
+/* Quantised to whole numbers low .. high and back, in x's type. The gradient of x is that of y where x is
+ * in range, else 0, as if nothing had been rounded; scale and zero_point (int32, may be null) have none. */
 ipu_value ipu_fake_quantize(ipu_builder *b, ipu_value x, ipu_value scale, ipu_value zero_point, int axis,
                             int64_t low, int64_t high);
 
@@ -41,8 +41,8 @@ typedef struct ipu_quantized {
     ipu_value x, scale, zero_point;
 } ipu_quantized;
 
-/* The product, quantised by y_scale and y_zero_point (scalars), whose type it has. `bias`: int32, in steps of x's
- * scale times w's, or null. */
+/* The product, quantised by y_scale and y_zero_point (scalars), whose type it has. `bias`: int32, in steps
+ * of x's scale times w's, or null. */
 ipu_value ipu_qlinear_matmul(ipu_builder *b, ipu_quantized a, ipu_quantized x, ipu_value y_scale,
                              ipu_value y_zero_point);
 ipu_value ipu_qlinear_conv(ipu_builder *b, ipu_quantized x, ipu_quantized w, ipu_value y_scale,

@@ -3,9 +3,9 @@
  *     int64_t   sizes[] = {n, channels, 2 * height, 2 * width};
  *     ipu_value y = ipu_resize(b, x, sizes, (ipu_resize_options){.mode = IPU_RESIZE_LINEAR});
  *
- * Each dimension is resized by itself. Output o of a dimension lies at a place of the input, which may be between
- * elements: `coordinates` says where, with scale = outputs / inputs, or as it was given.
- * PyTorch's interpolate is IPU_RESIZE_PYTORCH_HALF_PIXEL (or ALIGN_CORNERS); its "nearest" is ASYMMETRIC with
+ * Each dimension is resized by itself. Output o of a dimension lies at a place of the input, which may be
+ * between elements: `coordinates` says where, with scale = outputs / inputs, or as it was given. PyTorch's
+ * interpolate is IPU_RESIZE_PYTORCH_HALF_PIXEL (or ALIGN_CORNERS); its "nearest" is ASYMMETRIC with
  * IPU_RESIZE_FLOOR. Types are half, bfloat16, float and double; the nearest may be of any type.
  */
 #ifndef IPU_RESIZE_H

@@ -2,8 +2,8 @@
  *
  *     ipu_value count, at = ipu_nonzero(b, x, &count);
  *
- * Outputs have the largest shape there can be. `count`, an int64 scalar, says how many places along the dimension that
- * depends on the data are used; the rest is 0.
+ * Outputs have the largest shape there can be. `count`, an int64 scalar, says how many places along the
+ * dimension that depends on the data are used; the rest is 0.
  */
 #ifndef IPU_SELECT_H
 #define IPU_SELECT_H
@@ -30,8 +30,8 @@ typedef struct ipu_uniques {
     ipu_value count;
 } ipu_uniques;
 
-/* Different elements of x as a vector, or different slices of `axis`: in ascending order (slices: by their first
- * element that differs), or in the order they are found. NaNs are equal, and the largest. */
+/* Different elements of x as a vector, or different slices of `axis`: in ascending order (slices: by their
+ * first element that differs), or in the order they are found. NaNs are equal, and the largest. */
 ipu_uniques ipu_unique(ipu_builder *b, ipu_value x, bool sorted);
 ipu_uniques ipu_unique_slices(ipu_builder *b, ipu_value x, int axis, bool sorted);
 

@@ -24,7 +24,8 @@ typedef struct ipu_grid_sample_options {
     bool align_corners; /* -1 and 1 are the centres of the first and last element, not their edges */
 } ipu_grid_sample_options;
 
-/* `grid` is [n, out height, out width, 2]: places (x, y) in each image, from -1 to 1. As PyTorch's grid_sample. */
+/* `grid` is [n, out height, out width, 2]: places (x, y) in each image, from -1 to 1. As PyTorch's
+ * grid_sample. */
 ipu_value ipu_grid_sample(ipu_builder *b, ipu_value x, ipu_value grid, ipu_grid_sample_options options);
 /* The grid that `theta` [n, 2, 3] makes of the places of an output: theta times (x, y, 1). */
 ipu_value ipu_affine_grid(ipu_builder *b, ipu_value theta, int64_t height, int64_t width, bool align_corners);
@@ -37,9 +38,9 @@ typedef struct ipu_roi_align_options {
     bool    half_pixel;     /* coordinates are less 0.5: PyTorch's `aligned` */
 } ipu_roi_align_options;
 
-/* Regions of x, cut into cells: [regions, channels, height, width]. `rois` is [regions, 4]: x1, y1, x2, y2;
- * `batch_indices` (int32 or int64) says which image each is of. The largest is of what the four elements around
- * each sample add to it, as ONNX has it. `rois` has no gradient. */
+/* Regions of x, cut into cells: [regions, channels, height, width]. `rois` is [regions, 4]: x1, y1, x2,
+ * y2; `batch_indices` (int32 or int64) says which image each is of. The largest is of what the four
+ * elements around each sample add to it, as ONNX has it. `rois` has no gradient. */
 ipu_value ipu_roi_align(ipu_builder *b, ipu_value x, ipu_value rois, ipu_value batch_indices,
                         ipu_roi_align_options options);
 
@@ -48,10 +49,11 @@ typedef struct ipu_non_max_suppression_options {
     bool center_point_box; /* boxes are x, y (of the centre), width, height, not two corners y1, x1, y2, x2 */
 } ipu_non_max_suppression_options;
 
-/* Boxes in the order of their scores, without those that overlap one before. `boxes`: [n, boxes, 4] and `scores`:
- * [n, classes, boxes], float. Scalars (or [1]), null for what is in brackets: `most` (0), int64: of each image and
- * class; `iou` (0), float: overlap above which a box is left out; `score` (none), float: what one must be above.
- * Returns [bound, 3] int64: image, class, box; *count: how many of them there are; the rest is 0. */
+/* Boxes in the order of their scores, without those that overlap one before. `boxes`: [n, boxes, 4] and
+ * `scores`: [n, classes, boxes], float. Scalars (or [1]), null for what is in brackets: `most` (0), int64:
+ * of each image and class; `iou` (0), float: overlap above which a box is left out; `score` (none), float:
+ * what one must be above. Returns [bound, 3] int64: image, class, box; *count: how many of them there are;
+ * the rest is 0. */
 ipu_value ipu_non_max_suppression(ipu_builder *b, ipu_value boxes, ipu_value scores, ipu_value most,
                                   ipu_value iou, ipu_value score, ipu_non_max_suppression_options options,
                                   ipu_value *count);

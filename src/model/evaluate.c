@@ -6,10 +6,12 @@
 #include "graph/graph.h"
 #include "model/pass.h"
 
-enum {
-    MOST_WORK  = 1 << 26, /* elementary operations of a reference: a fraction of a second */
-    MOST_DEPTH = 2000     /* of values that are made of values */
-};
+enum { MOST_DEPTH = 2000 }; /* of values that are made of values */
+
+/* Of a reference, and of all that one evaluation computes: some seconds at most. */
+#define MOST_WORK 0x1p26
+#define MOST_WORK_OF_ALL 0x1p28
+#define MOST_BYTES_OF_ALL 0x1p29
 
 void ipu__evaluation_fini(ipu__evaluation *e)
 {
@@ -85,13 +87,23 @@ ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu_
 
 static ipu_status evaluate(ipu__evaluation *e, uint32_t id, int depth, const void **data);
 
-static bool is_computable(const ipu__model_op *op, const ipu_kernel_call *call)
+/* Whether it may be computed; its cost is added to `e`. A view costs by its elements. */
+static bool afford(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel_call *call)
 {
+    double work = 0, bytes = 0;
     if (op->def->flags & IPU__OP_IMPURE) return false;
     if (!op->def->view && !op->def->kernel.ref) return false;
-    for (int i = (int)op->n_in; i < call->n_operands; i++) /* a view may be of any size */
-        if (ipu__op_n_elements(&call->operand[i].shape) > MOST_WORK) return false;
-    return op->def->view || !op->def->kernel.work || op->def->kernel.work(call) <= MOST_WORK;
+    for (int i = (int)op->n_in; i < call->n_operands; i++) {
+        double n = (double)ipu__op_n_elements(&call->operand[i].shape);
+        work += n;
+        bytes += n * (double)ipu_type_size(call->operand[i].type);
+    }
+    if (!op->def->view && op->def->kernel.work) work += op->def->kernel.work(call);
+    if (work > MOST_WORK || e->work + work > MOST_WORK_OF_ALL || e->bytes + bytes > MOST_BYTES_OF_ALL)
+        return false;
+    e->work += work;
+    e->bytes += bytes;
+    return true;
 }
 
 static ipu_status evaluate_definer(ipu__evaluation *e, ipu__model_op *op, int depth, bool *known)
@@ -99,7 +111,6 @@ static ipu_status evaluate_definer(ipu__evaluation *e, ipu__model_op *op, int de
     void           *operand[IPU__MAX_OPERANDS] = {NULL};
     ipu_kernel_call call                       = ipu__model_call(e->m, op);
     *known                                     = false;
-    if (!is_computable(op, &call)) return IPU_OK;
     for (uint32_t i = 0; i < op->n_in; i++) {
         const void *data = NULL;
         if (!op->in[i]) continue;
@@ -107,6 +118,7 @@ static ipu_status evaluate_definer(ipu__evaluation *e, ipu__model_op *op, int de
         if (!data) return IPU_OK;
         operand[i] = (void *)(uintptr_t)data;
     }
+    if (!afford(e, op, &call)) return IPU_OK;
     IPU_TRY(ipu__evaluate_alloc(e->m, op, &call, operand));
     IPU_TRY(ipu__evaluate_op(e, op, &call, operand));
     for (uint32_t i = 0; i < op->n_out; i++) e->known.at[op->first_out + i] = operand[op->n_in + i];

@@ -16,6 +16,7 @@ typedef struct ipu__evaluation {
     ipu_model *m;
     ipu_graph *scratch;            /* for views of constants; NULL until there is one */
     IPU_ARRAY(const void *) known; /* by id, what was computed; data is in the model's arena */
+    double work, bytes;            /* of all of it */
 } ipu__evaluation;                 /* all zero but m: nothing known */
 
 void ipu__evaluation_fini(ipu__evaluation *e);

@@ -1,4 +1,4 @@
-/* Dequantised operands: found by the op that gave them, multiplied as the whole numbers they were, scaled once. */
+/* Dequantised operands: found by the op that gave them, multiplied as whole numbers, scaled once. */
 #include "onnx/dequantized.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ static bool find_source(ipu__node *n, ipu_value v, source *out)
     if (v.id == 0 || n->im->options->training) return false;
     const ipu__model_value *value = &m->values.at[v.id];
     const ipu__model_op    *op    = value->kind == IPU__VALUE_OP ? &m->ops.at[value->of] : NULL;
-    if (!op || op->kind != IPU__MODEL_OP || op->def != &ipu__op_dequantize_linear) return false;
+    if (!op || op->kind != IPU__MODEL_OP || op->def != &ipu__op_dequantize_linear || op->n_in != 3)
+        return false;
     *out = (source){{n->b, op->in[0]}, {n->b, op->in[1]}, {n->b, op->in[2]}, 0};
     for (size_t i = 0; i < op->n_attributes; i++)
         if (strcmp(op->attributes[i].name, "axis") == 0) out->axis = (int)op->attributes[i].i;

@@ -1,8 +1,8 @@
 /* Products of dequantised numbers, computed on the whole numbers they were.
  *
- * Files that were quantised say DequantizeLinear, Conv, QuantizeLinear. Sums of scaled products would be rounded at
- * every step, and some of those at the border of two steps would be quantised to the other one; sums of whole numbers
- * below 2^24 are exact in float.
+ * Files that were quantised say DequantizeLinear, Conv, QuantizeLinear. Sums of scaled products would be
+ * rounded at every step, and some of those at the border of two steps would be quantised to the other one;
+ * sums of whole numbers below 2^24 are exact in float.
  */
 #ifndef IPU_ONNX_DEQUANTIZED_H
 #define IPU_ONNX_DEQUANTIZED_H
@@ -10,7 +10,8 @@
 #include "ipu/conv.h"
 #include "onnx/import.h"
 
-/* Null if an operand was not dequantised, or not in a way that allows it; also in training, which needs gradients. */
+/* Null if an operand was not dequantised, or not in a way that allows it; in training, too, which needs
+ * gradients. */
 ipu_value ipu__dequantized_conv(ipu__node *n, ipu_value x, ipu_value w, ipu_value bias,
                                 ipu_conv_options options);
 /* a times x, x transposed if `transpose`; bias may be null. */

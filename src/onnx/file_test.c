@@ -104,11 +104,11 @@ static void ops_are_counted_in_graphs_within_and_in_functions(void **state)
     (void)state;
     const bytes       body[] = {graph("out t; t = Neg(x); u = ai.onnx:Neg(t)", NULL)};
     bytes             extra  = function("my", "F", 13, "in a; out b; b = Exp(a); c = Neg(b)");
-    ipu_onnx         *f      = open_bytes(model(
-                     13,
-                     graph("in x float; y = Neg(x); z = If(x) then_branch=@0; q = my:F(x); r = my:G(x); s = Strange(x)",
-                           body),
-                     extra));
+    ipu_onnx         *f      = open_bytes(model(13,
+                                                graph("in x float; y = Neg(x); z = If(x) then_branch=@0; "
+                                                                   "q = my:F(x); r = my:G(x); s = Strange(x)",
+                                                      body),
+                                                extra));
     ipu_onnx_op_count op;
     size_t            n = 0, known = 0;
     while (ipu_onnx_op_count_at(f, n, &op)) {
@@ -143,9 +143,11 @@ static void a_file_cut_anywhere_gives_an_error_or_a_model(void **state)
 {
     (void)state;
     const bytes body[] = {graph("out t; t = Neg(x)", NULL)};
-    bytes       all    = model(
-                 13, graph("in x float[2]; const k int64[2] 1 2; out y; y = If(x) then_branch=@0 a=0.5", body),
-                 function("my", "F", 13, "in a; out b; b = Exp(a)"));
+    bytes       all    = model(13,
+                               graph("in x float[2]; const k int64[2] 1 2; "
+                                              "out y; y = If(x) then_branch=@0 a=0.5",
+                                     body),
+                               function("my", "F", 13, "in a; out b; b = Exp(a)"));
     for (size_t n = 0; n < all.n; n++) {
         unsigned char *own = ipu__alloc(n + 1);
         ipu_onnx      *file;

@@ -12,9 +12,9 @@
 #include "onnx/tensor.h"
 
 enum {
-    MOST_DEPTH = 64,      /* graphs within graphs, functions within functions */
-    MOST_NODES = 2000000, /* emitted in all: a small file can ask for very many */
-    MOST_TRIES = 32       /* loops that are unrolled because something in them decides a shape */
+    MOST_DEPTH = 64,     /* graphs within graphs, functions within functions */
+    MOST_NODES = 500000, /* emitted in all: a small file can ask for very many */
+    MOST_TRIES = 32      /* loops that are unrolled because something in them decides a shape */
 };
 
 static ipu_status fail(ipu__import *im, ipu_status status, const char *format, ...)
@@ -530,10 +530,11 @@ static void import_file(ipu__import *im, ipu__imported *result)
 
 /* *again receives a loop that must be unrolled for it to succeed, else NULL. */
 static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, const ipu__node_list *unrolled,
-                             ipu__imported *out, const Ipu__NodeProto **again)
+                             int64_t *n_emitted, ipu__imported *out, const Ipu__NodeProto **again)
 {
     ipu__scope  scope = {0};
     ipu__import im    = {.file = file, .options = options, .scope = &scope, .unrolled = unrolled};
+    im.n_emitted      = *n_emitted;
     *out              = (ipu__imported){0};
     IPU_TRY(ipu_model_create(&im.m));
     im.b               = ipu_model_builder(im.m);
@@ -544,10 +545,12 @@ static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, co
     ipu_enter(file->name, 0);
     if (im.status == IPU_OK) import_file(&im, out);
     ipu_leave();
-    ipu_status status = im.status != IPU_OK ? im.status : ipu_builder_status(im.b);
+    ipu_status  status  = im.status != IPU_OK ? im.status : ipu_builder_status(im.b);
+    const char *message = im.message ? im.message : ipu_builder_message(im.b);
     if (status != IPU_OK)
-        ipu__fail(status, "%s: %s", file->name, im.message ? im.message : ipu_builder_message(im.b));
-    *again = im.must_unroll;
+        ipu__fail(status, "%s: %s", file->name, *message ? message : ipu_status_text(status));
+    *again     = im.must_unroll;
+    *n_emitted = im.n_emitted;
     ipu__evaluation_fini(&im.evaluation);
     ipu__scope_fini(&scope);
     ipu__arena_fini(&im.arena);
@@ -565,14 +568,15 @@ static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, co
 
 ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu__imported *out)
 {
-    ipu__node_list        unrolled = {0};
-    const Ipu__NodeProto *again    = NULL;
-    *out                           = (ipu__imported){0};
+    ipu__node_list        unrolled  = {0};
+    const Ipu__NodeProto *again     = NULL;
+    int64_t               n_emitted = 0; /* by all tries */
+    *out                            = (ipu__imported){0};
     IPU_TRY(refuse_unknown(file));
-    ipu_status status = try_import(file, options, &unrolled, out, &again);
+    ipu_status status = try_import(file, options, &unrolled, &n_emitted, out, &again);
     while (status != IPU_OK && again && !out->needed && unrolled.n < MOST_TRIES) {
         if (ipu__push(&unrolled, again))
-            status = try_import(file, options, &unrolled, out, &again);
+            status = try_import(file, options, &unrolled, &n_emitted, out, &again);
         else
             again = NULL;
     }

@@ -30,12 +30,14 @@ void ipu__node_fail(ipu__node *n, ipu_status status, const char *format, ...)
 
 void *ipu__import_alloc(ipu__import *im, size_t bytes)
 {
-    im->n_bytes += bytes;
-    void *data = bytes > MOST_BYTES || im->n_bytes > MOST_BYTES
-                   ? NULL
-                   : ipu__arena_alloc(&im->arena, bytes ? bytes : 1);
-    if (!data && im->status == IPU_OK) im->status = IPU_OUT_OF_MEMORY;
-    return data;
+    bool is_too_much = bytes > MOST_BYTES || im->n_bytes + bytes > MOST_BYTES;
+    im->n_bytes += is_too_much ? 0 : bytes;
+    void *data = is_too_much ? NULL : ipu__arena_alloc(&im->arena, bytes ? bytes : 1);
+    if (data || im->status != IPU_OK) return data;
+    im->status = is_too_much ? IPU_INVALID : IPU_OUT_OF_MEMORY;
+    if (is_too_much)
+        im->message = ipu__strdup("sequences and lists of over 1 GiB: the file is not a real model");
+    return NULL;
 }
 
 /* ---- inputs ---- */

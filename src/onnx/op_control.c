@@ -1,9 +1,9 @@
 /* Branches and loops of ONNX.
  *
  * A condition that is known leaves one branch. A loop is emitted turn by turn where it must be (sequences,
- * shapes that change, shapes that the turn decides) and where it is small; else it is a loop of the model. Its
- * first turn is emitted outside in any case: it tells the shapes of what is collected. What is not used of it is
- * dropped later.
+ * shapes that change, shapes that the turn decides) and where it is small; else it is a loop of the model.
+ * Its first turn is emitted outside in any case: it tells the shapes of what is collected. What is not used
+ * of it is dropped later.
  */
 #include "ipu/op.h"
 #include "onnx/import.h"
@@ -182,6 +182,7 @@ static bool emit_turn(loop *l, const ipu__item *carried, int64_t known, ipu_valu
 {
     ipu__node *n  = l->n;
     size_t     at = 0;
+    ipu__import_charge(n->im, 1); /* a body may be empty */
     if (!l->is_scan) {
         bool      yes = true;
         ipu_value i   = known >= 0 ? ipu_constant_data(n->b, IPU_INT64, IPU_SCALAR, &known)

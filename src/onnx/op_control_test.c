@@ -213,9 +213,9 @@ static void loops_without_bound_are_refused_and_while_loops_run(void **state)
     expect_error(model(13, graph(endless, body), none),
                  VALUES(FLOATS((ipu_shape){0}, 1), FLOATS((ipu_shape){0}, 9)), IPU_INVALID,
                  "would never end");
-    const bytes seen[] = {graph(
-        "in i int64[]; in go bool[]; in a float[]; out more; out b; out b; b = Add(a, a); more = Less(b, limit)",
-        NULL)};
+    const bytes seen[] = {graph("in i int64[]; in go bool[]; in a float[]; out more; "
+                                "out b; out b; b = Add(a, a); more = Less(b, limit)",
+                                NULL)};
     const char *open =
         "in a float[]; in limit float[]; const yes bool[] 1; out b; b c = Loop(-, yes, a) body=@0";
     expect_error(model(13, graph(open, seen), none),
@@ -226,9 +226,9 @@ static void loops_without_bound_are_refused_and_while_loops_run(void **state)
 static void loops_within_loops_see_the_values_around_them(void **state)
 {
     (void)state;
-    const bytes inner[] = {graph(
-        "in j int64[]; in go2 bool[]; in p float[]; out go2; out q; f = Cast(i) to=1; t = Mul(f, scale); q = Add(p, t)",
-        NULL)};
+    const bytes inner[] = {graph("in j int64[]; in go2 bool[]; in p float[]; out go2; "
+                                 "out q; f = Cast(i) to=1; t = Mul(f, scale); q = Add(p, t)",
+                                 NULL)};
     const bytes outer[] = {
         graph("in i int64[]; in go bool[]; in a float[]; out go; out b; b = Loop(m, -, a) body=@0", inner)};
     bytes file = model(13,
@@ -240,6 +240,22 @@ static void loops_within_loops_see_the_values_around_them(void **state)
            1 + 2.0 * 18 * (19 * 20 / 2));
 }
 
+static void loops_that_would_fill_all_memory_are_refused(void **state)
+{
+    (void)state;
+    const bytes swap[] = {
+        graph("in i int64[]; in go bool[]; in a float[1]; in b float[2]; out go; out b; out a", NULL)};
+    const bytes grow[] = {
+        graph("in i int64[]; in go bool[]; in s seq(float); out go; out t; t = SequenceInsert(s, x)", NULL)};
+    const char *endless =
+        "in x float[2]; in z float[1]; const n int64[] 9e18; out y; q y = Loop(n, -, z, x) body=@0";
+    const char          *longest = "in x float[2]; in z float[1]; const n int64[] 1000000000; "
+                                   "out y; e = SequenceEmpty(); y = Loop(n, -, e) body=@0";
+    const ipu_onnx_value x = FLOATS(IPU_SHAPE(2), 1, 2), z = FLOATS(IPU_SHAPE(1), 1);
+    expect_error(model(13, graph(endless, swap), none), VALUES(x, z), IPU_INVALID, "nodes once loops");
+    expect_error(model(13, graph(longest, grow), none), VALUES(x, z), IPU_INVALID, "over 1 GiB");
+}
+
 /* ---- Scan ---- */
 
 static void scan_takes_and_puts_along_axes_in_both_directions(void **state)
@@ -248,11 +264,11 @@ static void scan_takes_and_puts_along_axes_in_both_directions(void **state)
     const bytes body[] = {graph("in s float[2]; in e float[2]; in f float[2]; out t; out u; out v;"
                                 "t = Add(s, e); u = Sub(t, f); v = Mul(e, f)",
                                 NULL)};
-    const char *source =
-        "in s float[2]; in x float[2,N]; in y float[N,2]; out t; out u; out v; t u v = Scan(s, x, y) num_scan_inputs=2"
-        " scan_input_axes=[-1,0] scan_input_directions=[0,1] scan_output_axes=[-1,0]"
-        " scan_output_directions=[1,0] body=@0";
-    bytes file = model(11, graph(source, body), none);
+    const char *source = "in s float[2]; in x float[2,N]; in y float[N,2]; out t; "
+                         "out u; out v; t u v = Scan(s, x, y) num_scan_inputs=2"
+                         " scan_input_axes=[-1,0] scan_input_directions=[0,1] scan_output_axes=[-1,0]"
+                         " scan_output_directions=[1,0] body=@0";
+    bytes       file   = model(11, graph(source, body), none);
     for (int n = 3; n <= 50; n += 47) {
         float  x[100], y[100], s[2] = {1, 2};
         double t[2] = {1, 2}, u[100], v[100];
@@ -282,9 +298,9 @@ static void scan_takes_and_puts_along_axes_in_both_directions(void **state)
 static void scan_of_opset_8_runs_each_sequence_of_a_batch_to_its_length(void **state)
 {
     (void)state;
-    const bytes body[] = {graph("in s float[]; in e float[]; out t; out t; t = Add(s, e)", NULL)};
-    const char *source =
-        "in n int64[2]; in s float[2]; in x float[2,3]; out t; out u; t u = Scan(n, s, x) num_scan_inputs=1 body=@0 directions=[1]";
+    const bytes    body[] = {graph("in s float[]; in e float[]; out t; out t; t = Add(s, e)", NULL)};
+    const char    *source = "in n int64[2]; in s float[2]; in x float[2,3]; out t; out u; "
+                            "t u = Scan(n, s, x) num_scan_inputs=1 body=@0 directions=[1]";
     ipu_onnx_value out[2];
     run_file(model(8, graph(source, body), none),
              VALUES(value(IPU_INT64, IPU_SHAPE(2), (int64_t[]){3, 2}), FLOATS(IPU_SHAPE(2), 10, 20),
@@ -355,6 +371,7 @@ int main(void)
         cmocka_unit_test(shapes_that_grow_unroll_a_loop),
         cmocka_unit_test(loops_without_bound_are_refused_and_while_loops_run),
         cmocka_unit_test(loops_within_loops_see_the_values_around_them),
+        cmocka_unit_test(loops_that_would_fill_all_memory_are_refused),
         cmocka_unit_test(scan_takes_and_puts_along_axes_in_both_directions),
         cmocka_unit_test(scan_of_opset_8_runs_each_sequence_of_a_batch_to_its_length),
         cmocka_unit_test(gradients_pass_loops_and_branches),

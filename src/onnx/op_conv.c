@@ -57,7 +57,7 @@ static void pad_to_size(const ipu__node *n, ipu__window *w, int i, int64_t full,
     w->end[i]      = total - w->begin[i];
 }
 
-/* Turns output_shape, output_padding and auto_pad into padding alone; negative at the end: zeros are added. */
+/* Turns output_shape, output_padding and auto_pad into padding alone; negative: zeros are added. */
 static bool transposed_padding(ipu__node *n, ipu_value x, ipu__window *w)
 {
     size_t         n_sizes, n_extra;

@@ -1,4 +1,4 @@
-/* Convolutions and pooling of ONNX: auto_pad, output_shape and output_padding, indices, dequantised operands. */
+/* Convolutions and pooling of ONNX: padding in all its ways, indices, dequantised operands. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -36,10 +36,9 @@ static void auto_pad_of_strides_and_dilations_keeps_ceil_of_the_extent(void **st
     EXPECT(of(11, "in x float[1,1,5]; const w float[1,1,2] 1 10; out y; y = Conv(x, w) "
                   "auto_pad='SAME_UPPER' dilations=[2]"),
            IN5, IPU_SHAPE(1, 1, 5), 20, 31, 42, 53, 4);
-    EXPECT(
-        of(11,
-           "in x float[1,1,5]; const w float[1,1,2] 1 10; out y; y = Conv(x, w) auto_pad='VALID' strides=[2]"),
-        IN5, IPU_SHAPE(1, 1, 2), 21, 43);
+    EXPECT(of(11, "in x float[1,1,5]; const w float[1,1,2] 1 10; out y;"
+                  "y = Conv(x, w) auto_pad='VALID' strides=[2]"),
+           IN5, IPU_SHAPE(1, 1, 2), 21, 43);
 }
 
 static void pads_of_the_two_sides_may_differ(void **state)
@@ -65,9 +64,9 @@ static void a_kernel_shape_that_is_not_the_weights_is_refused(void **state)
 
 /* ---- transposed: x = [1,2], w = [1,10,100] with stride 2 is 1 10 102 20 200 ---- */
 
-#define TRANSPOSED(attributes)                                                                                    \
-    "in x float[1,1,2]; const w float[1,1,3] 1 10 100; const b float[1] 1000; out y; y = ConvTranspose(x, w, b) " \
-    "strides=[2] " attributes
+#define TRANSPOSED(attributes)                                                 \
+    "in x float[1,1,2]; const w float[1,1,3] 1 10 100; const b float[1] 1000;" \
+    "out y; y = ConvTranspose(x, w, b) strides=[2] " attributes
 #define IN2 VALUES(FLOATS(IPU_SHAPE(1, 1, 2), 1, 2))
 
 static void output_padding_is_what_padding_took_or_the_bias(void **state)
@@ -148,10 +147,9 @@ static void norms_of_windows_take_p_as_a_float_in_opset_1(void **state)
 static void unpooling_puts_maxima_back(void **state)
 {
     (void)state;
-    EXPECT(
-        of(11,
-           "in x float[1,1,2]; const i int64[1,1,2] 1 2; out y; y = MaxUnpool(x, i) kernel_shape=[2] strides=[2]"),
-        IN2, IPU_SHAPE(1, 1, 4), 0, 1, 2, 0);
+    EXPECT(of(11, "in x float[1,1,2]; const i int64[1,1,2] 1 2; out y;"
+                  "y = MaxUnpool(x, i) kernel_shape=[2] strides=[2]"),
+           IN2, IPU_SHAPE(1, 1, 4), 0, 1, 2, 0);
     expect_error(of(11, "in x float[1,1,2]; const i int64[1,1,2] 1 2; const s int64[1] 5; out y;"
                         "y = MaxUnpool(x, i, s) kernel_shape=[2] strides=[2]"),
                  IN2, IPU_INVALID, "output_shape has 1 numbers; expected 3");
@@ -179,12 +177,12 @@ static void products_of_dequantised_numbers_are_exact(void **state)
     int32_t        bias[2] = {-1, 5};
     ipu_onnx_value in[]    = {value(IPU_UINT8, IPU_SHAPE(1, N), x), value(IPU_INT8, IPU_SHAPE(2, N), w),
                               value(IPU_INT32, IPU_SHAPE(2), bias)};
-    snprintf(
-        source, sizeof source,
-        "in x uint8[1,300]; in w int8[2,300]; in b int32[2]; const s float[] 0.1; const z uint8[] 3;"
-        "const t float[2] 0.3 0.7; const u float[2] 0.03 0.07; out y; xf = DequantizeLinear(x, s, z);"
-        "wf = DequantizeLinear(w, t) axis=0; bf = DequantizeLinear(b, u) axis=0; y = Gemm(xf, wf, bf) transB=1");
-    double            first = 252.0 * 127 * N - 1, second = 252.0 * (126 - 127) * (N / 2) + 5;
+    snprintf(source, sizeof source,
+             "in x uint8[1,300]; in w int8[2,300]; in b int32[2]; const s float[] 0.1; const z uint8[] 3;"
+             "const t float[2] 0.3 0.7; const u float[2] 0.03 0.07; out y; xf = DequantizeLinear(x, s, z);"
+             "wf = DequantizeLinear(w, t) axis=0; bf = DequantizeLinear(b, u) axis=0;"
+             "y = Gemm(xf, wf, bf) transB=1");
+    double            first = 252.0 * 127 * N - 1, second = 252.0 * (126 - 127) * N / 2 + 5;
     double            scale[2] = {(double)(0.1f * 0.3f), (double)(0.1f * 0.7f)};
     ipu_onnx_value    out;
     ipu_onnx         *file;
@@ -221,7 +219,8 @@ static void in_training_dequantised_operands_stay_floats(void **state)
     ipu_model       *m;
     ipu_onnx_options training = {.training = true};
     bytes            b = of(13, "in x uint8[1,1,4]; const w int8[1,1,2] 1 10; const s float[] 0.5; out y;"
-                                           "xf = DequantizeLinear(x, s); wf = DequantizeLinear(w, s); y = Conv(xf, wf)");
+                                           "xf = DequantizeLinear(x, s); wf = DequantizeLinear(w, s);"
+                                           "y = Conv(xf, wf)");
     assert_int_equal(ipu_onnx_read(b.at, b.n, NULL, &file), IPU_OK);
     assert_int_equal(ipu_onnx_import(file, &training, &m), IPU_OK);
     assert_int_equal(count_ops(m, "dequantize_linear"), 2);

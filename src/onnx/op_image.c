@@ -26,21 +26,28 @@ static ipu_resize_mode resize_mode(ipu__node *n)
     return modes[CHOICE(n, "mode", "nearest", names)];
 }
 
-/* In float, as ONNX infers shapes: 10 times 0.7f is 7. */
-static int64_t scaled(int64_t extent, double scale) { return (int64_t)floorf((float)extent * (float)scale); }
+/* In float, as ONNX infers shapes: 10 times 0.7f is 7. False: an error. */
+static bool scaled(ipu__node *n, int64_t extent, double part, double scale, int64_t *out)
+{
+    float size = floorf((float)extent * (float)part * (float)scale);
+    if (!(scale > 0 && size >= 0 && size < 0x1p40f)) {
+        ipu__node_fail(n, IPU_INVALID, "scale %g of an extent of %lld: expected more than 0", scale,
+                       (long long)extent);
+        return false;
+    }
+    *out = (int64_t)size;
+    return true;
+}
 
 /* By scales of all dimensions. */
 static void resize_by(ipu__node *n, ipu_value x, double *scales, const ipu_resize_options *o)
 {
     for (int i = 0; i < ipu_value_rank(x); i++) {
-        int64_t extent = ipu_value_dim(x, i);
-        if (!(scales[i] > 0 && scales[i] < 1e6)) {
-            ipu__node_fail(n, IPU_INVALID, "scale %g of dimension %d: expected more than 0", scales[i], i);
-            return;
-        }
+        int64_t extent = ipu_value_dim(x, i), size;
+        if (!scaled(n, extent, 1, scales[i], &size)) return;
         /* a scale that says the same in double */
-        if (extent > 0 && (int64_t)floor((double)extent * scales[i]) != scaled(extent, scales[i]))
-            scales[i] = (double)scaled(extent, scales[i]) / (double)extent * (1 + 1e-12);
+        if (extent > 0 && floor((double)extent * scales[i]) != (double)size)
+            scales[i] = (double)size / (double)extent * (1 + 1e-12);
     }
     ipu__give(n, 0, ipu_resize_by(n->b, x, scales, *o));
 }
@@ -146,9 +153,10 @@ void ipu__onnx_Resize(ipu__node *n)
     bool   has_scales           = ipu__in_doubles(n, 2, &given, &count) && count > 0;
     if (!ipu__import_ok(n->im) || (has_scales && wrong_length(n, "scales", count, (size_t)n_axes))) return;
     for (int i = 0; i < n_axes && has_scales; i++) {
-        double part        = o.roi_end[axes[i]] - o.roi_begin[axes[i]];
-        scales[axes[i]]    = given[i];
-        shape.dim[axes[i]] = (int64_t)floorf((float)shape.dim[axes[i]] * (float)part * (float)given[i]);
+        int axis     = axes[i];
+        scales[axis] = given[i];
+        if (!scaled(n, shape.dim[axis], o.roi_end[axis] - o.roi_begin[axis], given[i], &shape.dim[axis]))
+            return;
     }
     if (has_scales && o.coordinates != IPU_RESIZE_TF_CROP_AND_RESIZE) {
         resize_by(n, x, scales, &o);

@@ -1,5 +1,5 @@
-/* Images, extents that depend on data, signals, quantised ops and training of ONNX: versions and options that the
- * public suite does not have, and what is refused. */
+/* Images, extents that depend on data, signals, quantised ops and training of ONNX: versions and options that
+ * the public suite does not have, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

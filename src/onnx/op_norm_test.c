@@ -1,4 +1,4 @@
-/* Normalisation, dropout, random numbers and losses of ONNX: what changed from opset to opset, and training. */
+/* Normalisation, dropout, random numbers, losses of ONNX: what changed from opset to opset, and training. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -45,11 +45,10 @@ static void inference_takes_the_statistics_given_whatever_the_opset(void **state
 static void an_epsilon_of_zero_is_zero(void **state)
 {
     (void)state;
-    EXPECT(
-        of(15,
-           "in x float[2,1,2]; const s float[1] 1; const b float[1] 0; const m float[1] 0; const v float[1] 1e-6;"
-           "out y; y = BatchNormalization(x, s, b, m, v) epsilon=0.0"),
-        NORM_IN, IPU_SHAPE(2, 1, 2), 1000, 2000, 3000, 4000);
+    EXPECT(of(15, "in x float[2,1,2]; const s float[1] 1; const b float[1] 0; const m float[1] 0;"
+                  "const v float[1] 1e-6;"
+                  "out y; y = BatchNormalization(x, s, b, m, v) epsilon=0.0"),
+           NORM_IN, IPU_SHAPE(2, 1, 2), 1000, 2000, 3000, 4000);
 }
 
 static void outputs_of_training_make_an_old_node_train(void **state)
@@ -119,10 +118,9 @@ static void layer_normalisation_gives_its_statistics_and_broadcasts_its_scale(vo
     ASSERT_ARRAY(&out[1], IPU_SHAPE(2, 1), 2, 7);
     ASSERT_ARRAY(&out[2], IPU_SHAPE(2, 1), 1, 0.5);
     for (int i = 0; i < 3; i++) ipu_onnx_value_free(&out[i]);
-    EXPECT(
-        of(17,
-           "in x float[2,2]; const s float[2,2] 1 1 1 1; out y; y = LayerNormalization(x, s) axis=0 epsilon=0.25"),
-        VALUES(x), IPU_SHAPE(2, 2), -3.5 / 3, -1.5 / 3, 0.5 / 3, 4.5 / 3);
+    EXPECT(of(17, "in x float[2,2]; const s float[2,2] 1 1 1 1; out y;"
+                  "y = LayerNormalization(x, s) axis=0 epsilon=0.25"),
+           VALUES(x), IPU_SHAPE(2, 2), -3.5 / 3, -1.5 / 3, 0.5 / 3, 4.5 / 3);
 }
 
 static void groups_have_a_scale_each_and_since_opset_21_channels_do(void **state)

@@ -29,9 +29,8 @@ static ipu_value int_like(ipu__node *n, int64_t value)
 /* Places in a plane of shape[2..] counted with the first dimension fastest. */
 static ipu_value by_columns(ipu__node *n, ipu_value at, const ipu_shape *shape)
 {
-    ipu_value sum = IPU_NO_VALUE;
-    int64_t   step[IPU_MAX_RANK];
-    step[2] = 1;
+    ipu_value sum                = IPU_NO_VALUE;
+    int64_t   step[IPU_MAX_RANK] = {1, 1, 1};
     for (int i = 3; i < shape->rank; i++) step[i] = step[i - 1] * shape->dim[i - 1];
     for (int i = shape->rank - 1; i >= 2; i--) {
         ipu_value dim  = int_like(n, shape->dim[i]);

@@ -1,7 +1,7 @@
 /* RNN, GRU and LSTM of ONNX: the op library's layer where it says the same, else steps made of simpler ops.
  *
- * What has no layer of its own: other activations, clipping, peepholes, coupled gates, a reset before the product, and
- * lengths of sequences that differ.
+ * What has no layer of its own: other activations, clipping, peepholes, coupled gates, a reset before the
+ * product, and lengths of sequences that differ.
  */
 #include <string.h>
 #include <strings.h>
@@ -175,17 +175,19 @@ static ipu_value product(const layer *l, ipu_value h, ipu_value r)
 /* x: what the input adds to all gates, biases included. */
 static void step_lstm(const layer *l, const direction *d, ipu_value x, ipu_value *h, ipu_value *c)
 {
-    ipu_builder *b     = l->b;
-    ipu_value    gates = ipu_add(b, x, product(l, *h, d->r)), before = *c;
-    ipu_value    one = ipu_scalar_like(b, x, 1);
-    ipu_value    i   = activate(l, &d->f[0], add_peephole(l, columns(l, gates, 0), d->p[0], before));
-    ipu_value    f   = l->coupled ? ipu_sub(b, one, i)
-                                  : activate(l, &d->f[0], add_peephole(l, columns(l, gates, 2), d->p[2], before));
-    ipu_value    g   = activate(l, &d->f[1], columns(l, gates, 3));
-    *c               = ipu_add(b, ipu_mul(b, f, before), ipu_mul(b, i, g));
-    ipu_value o      = activate(l, &d->f[0], add_peephole(l, columns(l, gates, 1), d->p[1], *c));
+    ipu_builder      *b     = l->b;
+    const activation *f     = d->f;
+    ipu_value         gates = ipu_add(b, x, product(l, *h, d->r)), before = *c, forget;
+    ipu_value         in = activate(l, &f[0], add_peephole(l, columns(l, gates, 0), d->p[0], before));
+    if (l->coupled)
+        forget = ipu_sub(b, ipu_scalar_like(b, in, 1), in);
+    else
+        forget = activate(l, &f[0], add_peephole(l, columns(l, gates, 2), d->p[2], before));
+    ipu_value cell = activate(l, &f[1], columns(l, gates, 3));
+    *c             = ipu_add(b, ipu_mul(b, forget, before), ipu_mul(b, in, cell));
+    ipu_value out  = activate(l, &f[0], add_peephole(l, columns(l, gates, 1), d->p[1], *c));
     /* Clipping is for what gates are made of, as other runtimes have it, not for the cell itself. */
-    *h = ipu_mul(b, o, d->f[2].emit(b, *c, d->f[2].alpha, d->f[2].beta));
+    *h = ipu_mul(b, out, f[2].emit(b, *c, f[2].alpha, f[2].beta));
 }
 
 static void step_gru(const layer *l, const direction *d, ipu_value x, ipu_value *h)
@@ -205,8 +207,8 @@ static void step_gru(const layer *l, const direction *d, ipu_value x, ipu_value 
     *h     = ipu_add(b, hidden, ipu_mul(b, z, ipu_sub(b, *h, hidden)));
 }
 
-/* One step at `time` (int32 scalar), from and to the state; the output of the step. Where a sequence has ended its
- * state stays and its output is 0. */
+/* One step at `time` (int32 scalar), from and to the state; the output of the step. Where a sequence has
+ * ended its state stays and its output is 0. */
 static ipu_value step(const layer *l, const direction *d, ipu_value x, ipu_value time, ipu_value state[2])
 {
     ipu_builder *b       = l->b;
@@ -402,8 +404,9 @@ static direction direction_at(const layer *l, int i)
 static void recurrent(ipu__node *n, kind which)
 {
     static const int n_gates[] = {1, 3, 4}, n_functions[] = {1, 2, 3};
-    layer            l = {
-                   .n = n, .b = n->b, .kind = which, .n_gates = n_gates[which], .n_functions = n_functions[which]};
+    layer            l = {.n = n, .b = n->b, .kind = which};
+    l.n_gates          = n_gates[which];
+    l.n_functions      = n_functions[which];
     if (!read_layer(&l)) return;
     ipu_value y[2], h[2], c[2];
     for (int i = 0; i < l.n_directions; i++) {

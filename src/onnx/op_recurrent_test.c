@@ -1,4 +1,4 @@
-/* RNN, GRU and LSTM of ONNX against the equations of its documents, written out: every option, few and many steps. */
+/* RNN, GRU and LSTM of ONNX against the equations of its documents: every option, few and many steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -417,8 +417,8 @@ static void many_steps_are_a_loop(void **state)
 {
     (void)state;
     unsigned all = HAS_BIAS | HAS_STATE | HAS_LENGTHS;
-    variant  v   = {
-           .kind = GRU, .version = 14, .n_steps = MOST_STEPS, .n_directions = 2, .has = all, .f = DEFAULTS_GRU};
+    variant  v   = {.kind = GRU, .version = 14, .n_steps = MOST_STEPS, .n_directions = 2, .f = DEFAULTS_GRU};
+    v.has        = all;
     v.attributes = "direction='bidirectional'";
     check(&v);
     v.kind = LSTM;

@@ -40,7 +40,7 @@ void ipu__onnx_Unique(ipu__node *n)
 
 /* ---- boxes ---- */
 
-/* The most boxes there can be, if the number for each image and class is known; 0: all. *is_none: none at all. */
+/* The most boxes there can be, if the number for each image and class is known; 0: all. */
 static int64_t box_bound(ipu__node *n, ipu_value scores, ipu_value most, bool *is_none)
 {
     const int64_t *known = most.id && ipu_value_type(most) == IPU_INT64 ? ipu__known(n, most) : NULL;

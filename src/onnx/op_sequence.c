@@ -177,6 +177,7 @@ static bool map_item(ipu__node *n, const Ipu__GraphProto *body, size_t i, ipu__i
         if (!ipu__import_ok(n->im)) return false;
         in[k] = is_sequence ? n->in[k].items[i] : n->in[k];
     }
+    ipu__import_charge(n->im, 1);
     ipu__import_graph(n->im, body, in, n->n_in, out, body->n_output);
     for (size_t k = 0; k < body->n_output; k++)
         if (ipu__import_ok(n->im) && out[k].kind != IPU_ONNX_ARRAY)

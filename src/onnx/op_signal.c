@@ -27,11 +27,16 @@ void ipu__onnx_STFT(ipu__node *n)
 
 /* ---- constants ---- */
 
+/* A file of a few bytes shall not ask for gigabytes. */
+enum { MOST_ELEMENTS = 1 << 24 };
+
 static void window(ipu__node *n, const double *a, int n_a)
 {
     int64_t  size        = ipu__in_int(n, 0, 0);
     ipu_type type        = ipu__attr_type(n, "output_datatype", IPU_FLOAT);
     bool     is_periodic = ipu__attr_int(n, "periodic", 1) != 0;
+    if (size < 1 || size > MOST_ELEMENTS)
+        ipu__node_fail(n, IPU_INVALID, "a window of %lld elements; expected 1 to 2^24", (long long)size);
     if (ipu__import_ok(n->im)) ipu__give(n, 0, ipu_cosine_window(n->b, type, size, is_periodic, a, n_a));
 }
 
@@ -44,5 +49,9 @@ void ipu__onnx_MelWeightMatrix(ipu__node *n)
     int64_t  n_mel = ipu__in_int(n, 0, 0), length = ipu__in_int(n, 1, 0);
     double   rate = ipu__in_double(n, 2, 0), low = ipu__in_double(n, 3, 0), high = ipu__in_double(n, 4, 0);
     ipu_type type = ipu__attr_type(n, "output_datatype", IPU_FLOAT);
+    if (n_mel < 1 || length < 1 || n_mel > MOST_ELEMENTS || length > MOST_ELEMENTS
+        || n_mel * length > MOST_ELEMENTS)
+        ipu__node_fail(n, IPU_INVALID, "%lld bands of %lld frequencies; expected up to 2^24 in all",
+                       (long long)n_mel, (long long)length);
     if (ipu__import_ok(n->im)) ipu__give(n, 0, ipu_mel_weights(n->b, type, n_mel, length, rate, low, high));
 }

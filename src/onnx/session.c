@@ -291,13 +291,13 @@ static ipu_status run(ipu_onnx_session *s, const ipu_onnx_value *in, ipu_onnx_va
 ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, size_t n_in,
                                 ipu_onnx_value *out, size_t n_out)
 {
+    if (n_out) memset(out, 0, n_out * sizeof *out);
     if (n_in > s->n_in || n_out > ipu_onnx_n_outputs(s->file))
         return ipu__fail(IPU_INVALID, "%s has %zu inputs and %zu outputs; %zu and %zu were given",
                          s->file->name, s->n_in, ipu_onnx_n_outputs(s->file), n_in, n_out);
     ipu_onnx_value *all = ipu__alloc_zeroed((s->n_in + 1) * sizeof *all);
     if (!all) return ipu__fail_memory();
-    memcpy(all, in, n_in * sizeof *all);
-    memset(out, 0, n_out * sizeof *out);
+    if (n_in) memcpy(all, in, n_in * sizeof *all);
     ipu_status status = run(s, all, out, n_out);
     ipu__free(all);
     for (size_t i = 0; status != IPU_OK && i < n_out; i++) ipu_onnx_value_free(&out[i]);

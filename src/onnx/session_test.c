@@ -135,12 +135,11 @@ static void ops_that_cannot_take_such_extents_are_refused(void **state)
 static void what_does_not_fit_is_refused_and_the_session_goes_on(void **state)
 {
     (void)state;
-    begin(model(
-        13,
-        graph(
-            "in x float[2,3]; in k int64[]; out y; a = ReduceSum(x) keepdims=0; f = Cast(k) to=1; y = Add(a, f)",
-            NULL),
-        none));
+    begin(model(13,
+                graph("in x float[2,3]; in k int64[]; out y; "
+                      "a = ReduceSum(x) keepdims=0; f = Cast(k) to=1; y = Add(a, f)",
+                      NULL),
+                none));
     const ipu_onnx_value x = FLOATS(IPU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
     RUN(VALUES(x, INT64(1)), (ipu_shape){0}, 22);
     REFUSE(VALUES(x, FLOATS((ipu_shape){0}, 1)), IPU_INVALID, "input \"k\" must be int64, found float");
@@ -160,13 +159,12 @@ static void what_does_not_fit_is_refused_and_the_session_goes_on(void **state)
 static void sequences_and_optionals_go_in_and_out(void **state)
 {
     (void)state;
-    begin(model(
-        17,
-        graph(
-            "in s seq(float); in o opt(float[1]); out t; e = OptionalHasElement(o); t = SequenceInsert(s, k, p);"
-            "const k float[1] 9; const p int64[] 1; u = SequenceLength(s)",
-            NULL),
-        none));
+    begin(model(17,
+                graph("in s seq(float); in o opt(float[1]); out t; "
+                      "e = OptionalHasElement(o); t = SequenceInsert(s, k, p);"
+                      "const k float[1] 9; const p int64[] 1; u = SequenceLength(s)",
+                      NULL),
+                none));
     ipu_onnx_value two[] = {FLOATS(IPU_SHAPE(1), 1), FLOATS(IPU_SHAPE(2), 2, 3)}, out;
     ipu_onnx_value s     = {.kind = IPU_ONNX_SEQUENCE, .items = two, .n_items = 2};
     run_once(VALUES(s), &out);

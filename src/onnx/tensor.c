@@ -161,8 +161,8 @@ static ipu_status map_external(const Ipu__TensorProto *t, int fd, size_t bytes, 
     if (offset > info.st_size || length > info.st_size - offset)
         return ipu__fail(
             IPU_INVALID,
-            "tensor \"%s\": bytes %lld to %lld of its external data are wanted, the file has %lld",
-            name_of(t), (long long)offset, (long long)(offset + length), (long long)info.st_size);
+            "tensor \"%s\": %lld bytes from %lld on of its external data are wanted, the file has %lld",
+            name_of(t), (long long)length, (long long)offset, (long long)info.st_size);
     IPU_TRY(ipu_array_create(ipu__onnx_type(t->data_type), *shape, out));
     if (bytes == 0) return IPU_OK;
     int64_t page = offset / sysconf(_SC_PAGESIZE) * sysconf(_SC_PAGESIZE);

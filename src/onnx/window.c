@@ -62,7 +62,10 @@ bool ipu__window_read(ipu__node *n, ipu_value x, const int64_t *kernel, ipu__win
                        out->rank + 2);
         return false;
     }
-    int64_t pads[2 * IPU__WINDOW_DIMS];
+    for (int i = 0; i < out->rank; i++) /* so that products with what the lists hold do not overflow */
+        if (ipu_value_dim(x, 2 + i) > INT32_MAX)
+            ipu__node_fail(n, IPU_UNSUPPORTED, "an extent of %lld", (long long)ipu_value_dim(x, 2 + i));
+    int64_t pads[2 * IPU__WINDOW_DIMS] = {0};
     if (!read_kernel(n, kernel, out) || !read_list(n, "strides", out->rank, 1, 1, out->stride)
         || !read_list(n, "dilations", out->rank, 1, 1, out->dilation)
         || !read_list(n, "pads", 2 * out->rank, 0, 0, pads) || !read_auto_pad(n, &out->auto_pad))

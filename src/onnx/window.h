@@ -16,8 +16,8 @@ typedef struct ipu__window {
     ipu__auto_pad auto_pad;
 } ipu__window;
 
-/* Of op `n` on x [N,C,...]. `kernel`: its extents if they are those of a weight (kernel_shape must agree), or NULL.
- * auto_pad has been turned into padding. False: an error. */
+/* Of op `n` on x [N,C,...]. `kernel`: its extents if they are those of a weight (kernel_shape must agree), or
+ * NULL. auto_pad has been turned into padding. False: an error. */
 bool ipu__window_of(ipu__node *n, ipu_value x, const int64_t *kernel, ipu__window *out);
 /* The same without doing so, for ops whose padding follows other rules. */
 bool ipu__window_read(ipu__node *n, ipu_value x, const int64_t *kernel, ipu__window *out);

@@ -1,7 +1,7 @@
 /* grid_sample and its two gradients, and affine_grid.
  *
- * What is read at a place is a sum over taps along each axis, of weights that are functions of the grid's numbers:
- * gradients need these weights and their slopes.
+ * What is read at a place is a sum over taps along each axis, of weights that are functions of the grid's
+ * numbers: gradients need these weights and their slopes.
  */
 #include "op/grid_sample.h"
 
@@ -458,11 +458,11 @@ static const ipu_kernel_operand place_operands[]  = {IPU__INPUT("d_y"), IPU__INP
                                                      IPU__OUTPUT("d_grid")};
 
 /* clang-format off */
-#define ATTRIBUTES                                                                                             \
-    {.name = "mode", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "bilinear",                                 \
-     .meaning = "bilinear, nearest or bicubic"},                                                               \
-    {.name = "padding", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "zeros",                                 \
-     .meaning = "zeros, border or reflection: what there is beyond the edge"},                                 \
+#define ATTRIBUTES                                                                                  \
+    {.name = "mode", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "bilinear",                      \
+     .meaning = "bilinear, nearest or bicubic"},                                                    \
+    {.name = "padding", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "zeros",                      \
+     .meaning = "zeros, border or reflection: what there is beyond the edge"},                      \
     {.name = "align_corners", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: -1 and 1 are centres, not edges"}
 /* clang-format on */
 static const ipu_op_attribute attributes[]       = {ATTRIBUTES};

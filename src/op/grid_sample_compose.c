@@ -1,4 +1,7 @@
-/* grid_sample as elementwise ops and gathers, from which gradients of any order follow. */
+/* grid_sample as elementwise ops and gathers, from which gradients of any order follow.
+ *
+ * Short types are computed in float, as the kernel does: coordinates in half would be off by whole elements.
+ */
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
 #include "ipu/shape.h"
@@ -42,7 +45,7 @@ static ipu_value cubic(ipu_builder *b, ipu_value d, bool near)
 }
 
 typedef struct tap {
-    ipu_value index, weight; /* index: a whole number in floating type, within the image */
+    ipu_value index, weight; /* index: int32, within the image */
 } tap;
 
 /* Taps along an axis, of numbers [n, places]; how many. */
@@ -66,7 +69,7 @@ static int make_taps(ipu_builder *b, const ipu__grid *g, double size, ipu_value 
         ipu_value last = ipu_scalar_like(b, at, size - 1), zero = ipu_scalar_like(b, at, 0);
         ipu_value in   = ipu_logical_and(b, ipu_greater_equal(b, at, zero), ipu_less_equal(b, at, last));
         taps[k].weight = ipu_where(b, in, weight, zero);
-        taps[k].index  = ipu_clip(b, at, 0, size - 1);
+        taps[k].index  = ipu_cast(b, ipu_clip(b, at, 0, size - 1), IPU_INT32);
     }
     return n;
 }
@@ -76,25 +79,26 @@ void ipu__grid_sample_compose(ipu_builder *b, const ipu_kernel_call *call, const
 {
     const ipu_shape *x = &call->operand[0].shape, *grid = &call->operand[1].shape;
     int64_t          n = x->dim[0], channels = x->dim[1], places = grid->dim[1] * grid->dim[2];
+    ipu_type         type = call->operand[0].type, wide = type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
     ipu__grid        g = {0};
     tap              taps[2][IPU__GRID_TAPS];
     int              n_taps[2];
     ipu__grid_read(call, &g); /* infer has seen it */
     for (int axis = 0; axis < 2; axis++) {
         ipu_value number = ipu_reshape(b, ipu_index(b, in[1], 1 - axis, 3), IPU_SHAPE(n, places));
-        n_taps[axis]     = make_taps(b, &g, (double)x->dim[2 + axis], number, taps[axis]);
+        n_taps[axis]     = make_taps(b, &g, (double)x->dim[2 + axis], ipu_cast(b, number, wide), taps[axis]);
     }
     ipu_value planes = ipu_reshape(b, in[0], IPU_SHAPE(n, channels, x->dim[2] * x->dim[3]));
     ipu_value sum    = IPU_NO_VALUE;
     for (int i = 0; i < n_taps[0]; i++)
         for (int j = 0; j < n_taps[1]; j++) {
             ipu_value row    = times(b, taps[0][i].index, (double)x->dim[3]);
-            ipu_value index  = ipu_cast(b, ipu_add(b, row, taps[1][j].index), IPU_INT32);
+            ipu_value index  = ipu_add(b, row, taps[1][j].index);
             ipu_value weight = ipu_mul(b, taps[0][i].weight, taps[1][j].weight);
             index            = ipu_expand(b, ipu_unsqueeze(b, index, 1), IPU_SHAPE(n, channels, places));
-            ipu_value part   = ipu_mul(b, ipu_gather_elements(b, planes, index, 2),
+            ipu_value part   = ipu_mul(b, ipu_cast(b, ipu_gather_elements(b, planes, index, 2), wide),
                                        ipu_unsqueeze(b, weight, 1));
             sum              = i + j == 0 ? part : ipu_add(b, sum, part);
         }
-    out[0] = ipu_reshape(b, sum, IPU_SHAPE(n, channels, grid->dim[1], grid->dim[2]));
+    out[0] = ipu_reshape(b, ipu_cast(b, sum, type), IPU_SHAPE(n, channels, grid->dim[1], grid->dim[2]));
 }

@@ -113,7 +113,8 @@ static bool is_candidate(const search *q, int64_t box)
     return q->has_score ? q->scores[box] > q->score : !isnan(q->scores[box]);
 }
 
-/* Takes `box`, unless it overlaps one of those taken for this image and class, from `first` on. False: enough. */
+/* Takes `box`, unless it overlaps one of those taken for this image and class, from `first` on. False:
+ * enough. */
 static bool take(const search *q, int64_t *selected, int64_t *n, int64_t first, int64_t image, int64_t class,
                  int64_t box)
 {

@@ -24,8 +24,9 @@ typedef struct ipu__quantize_loops {
     /* out[i,j] = sum over k of a[i,k] * b[j,k]; rows have k elements, a multiple of 32. */
     void (*dots)(const int16_t *a, const int16_t *b, int64_t k, int64_t m, int64_t n, int32_t *out,
                  int64_t stride);
-    /* What zero points take off the sums of a row: to[j] += left_zero * column[j] - row * right_zero[j], where `row` is
-     * the sum of the row of a, and column[j] = k * right_zero[j] less the sum of column j of b. */
+    /* What zero points take off the sums of a row: to[j] += left_zero * column[j] - row * right_zero[j],
+     * where `row` is the sum of the row of a, and column[j] = k * right_zero[j] less the sum of column j
+     * of b. */
     void (*correct)(int32_t *to, const uint32_t *column, const uint32_t *right_zero, uint32_t left_zero,
                     uint32_t row, int64_t n);
     uint32_t (*sum_int8)(const void *x, int64_t n);

@@ -1,7 +1,7 @@
 /* conv_integer and qlinear_conv: convolutions of 8 bits.
  *
- * Where oneDNN does not do it, patches of the input become rows of 16 bits with the zero point taken off, in which
- * padding is 0, and are multiplied with the rows of the weight.
+ * Where oneDNN does not do it, patches of the input become rows of 16 bits with the zero point taken off, in
+ * which padding is 0, and are multiplied with the rows of the weight.
  */
 #include <string.h>
 
@@ -238,8 +238,8 @@ static const char *const integer_samples[] = {
 static const char *const qlinear_samples[] = {
     ("uint8[1,1,7,7]{0,255}, float[]{0.003,0.004}, uint8[]{0,255}, uint8[1,1,1,1]{0,255}, "
      "float[1]{0.001,0.002}, uint8[1]{0,255}, float[]{0.001,0.002}, uint8[]{0,255}"),
-    ("int8[2,4,9]{-128,127}, float[]{0.1,0.2}, none, int8[6,2,3]{-128,127}, float[6]{0.1,0.2}, int8[6]{-9,9}, "
-     "float[]{9,20}, none, int32[6]{-90,90}; groups=2 stride=[2]"),
+    ("int8[2,4,9]{-128,127}, float[]{0.1,0.2}, none, int8[6,2,3]{-128,127}, float[6]{0.1,0.2}, "
+     "int8[6]{-9,9}, float[]{9,20}, none, int32[6]{-90,90}; groups=2 stride=[2]"),
     ("uint8[2,8,13,13]{0,255}, float[]{0.1,0.2}, uint8[]{0,255}, int8[20,8,3,3]{-128,127}, "
      "float[20]{0.1,0.2}, none, float[]{9,20}, int8[]{-9,9}, int32[20]{-900,900}; padding=[1,1,1,1]"),
     NULL};

@@ -1,7 +1,7 @@
 /* conv_integer and qlinear_conv by oneDNN's matrix product.
  *
- * Channels of the image are put last, so that a tap of a patch is one run of bytes; weights are put in the same
- * order. Padding is the zero point, and what zero points add to sums is taken off at the end.
+ * Channels of the image are put last, so that a tap of a patch is one run of bytes; weights are put in the
+ * same order. Padding is the zero point, and what zero points add to sums is taken off at the end.
  */
 #include <string.h>
 
@@ -144,7 +144,8 @@ static void turn_image(const layout *l, const int8_t *x, int8_t *to)
                 to[i * l->c.in + c] = x[c * l->in + i];
 }
 
-/* Weights of a group as [out channels, taps, channels] of int8; what goes into ipu__quantize_loops' `correct`. */
+/* Weights of a group as [out channels, taps, channels] of int8; what goes into ipu__quantize_loops'
+ * `correct`. */
 static void turn_weights(const layout *l, void *const *operand, int64_t group, char *scratch)
 {
     int8_t   *to     = (int8_t *)(scratch + l->weights);

@@ -1,4 +1,5 @@
-/* matmul_integer and qlinear_matmul by oneDNN: sums of the numbers as they are, then what zero points take off.
+/* matmul_integer and qlinear_matmul by oneDNN: sums of the numbers as they are, then what zero points take
+ * off.
  *
  * The right factor must be int8: uint8 is copied with 128 taken off it and its zero point.
  */

@@ -9,8 +9,8 @@ enum { NONE = -1 };
 
 /* clang-format off */
 static const ipu__int8_roles integer_roles = {
-    .left = 0, .right = 1, .left_zero = 2, .right_zero = 3, .left_scale = NONE, .right_scale = NONE, .y_scale = NONE,
-    .y_zero = NONE, .bias = NONE, .out = 4};
+    .left = 0, .right = 1, .left_zero = 2, .right_zero = 3, .left_scale = NONE, .right_scale = NONE,
+    .y_scale = NONE, .y_zero = NONE, .bias = NONE, .out = 4};
 #define QLINEAR .left = 0, .left_scale = 1, .left_zero = 2, .right = 3, .right_scale = 4, .right_zero = 5, \
                 .y_scale = 6, .y_zero = 7
 static const ipu__int8_roles qlinear_matmul_roles = {QLINEAR, .bias = NONE, .out = 8};

@@ -90,7 +90,8 @@ static ipu_value fake(ipu_builder *b, ipu_value x)
     return ipu_reduce_sum(b, ipu_mul(b, y, w), NULL, 0, false);
 }
 
-/* Whole numbers are x / 0.5 + 1: -2 .. 3 is x from -1.5 to 1, and a quarter beyond, which rounds to the edge. */
+/* Whole numbers are x / 0.5 + 1: -2 .. 3 is x from -1.5 to 1, and a quarter beyond, which rounds to the
+ * edge. */
 static void gradients_pass_where_nothing_was_cut_off(void **unused)
 {
     (void)unused;
@@ -181,8 +182,7 @@ static void padding_is_the_zero_point(void **unused)
 static void a_convolution_adds_its_bias_before_it_is_scaled(void **unused)
 {
     (void)unused;
-    const int8_t x[] = {1, 2, 3, 4}, w[] = {2, -3},
-                 y[]      = {6, 7, 8, 9, 0, -2, -4, -5};
+    const int8_t  x[] = {1, 2, 3, 4}, w[] = {2, -3}, y[] = {6, 7, 8, 9, 0, -2, -4, -5};
     const int32_t bias[]  = {10, 2};
     bench         t       = bench_start();
     ipu_value     one     = bench_floats(&t, IPU_SCALAR, (float[]){1});

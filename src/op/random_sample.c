@@ -185,7 +185,7 @@ static ipu_status bernoulli_plan(const ipu_kernel_call *call, const ipu_target *
     ipu__op_loop loop = {40, 2, 6};
     IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[X].shape), 2, target, out));
     out->basis =
-        "our estimate: tiles have a random generator of their own, and compare vectors like a binary operation";
+        "our estimate: tiles have a random generator of their own, and compare like a binary operation";
     return IPU_OK;
 }
 

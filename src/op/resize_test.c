@@ -1,4 +1,5 @@
-/* Resizing by hand: ONNX's examples of every kind of coordinates, scales as given, any type, what is refused. */
+/* Resizing by hand: ONNX's examples of every kind of coordinates, scales as given, any type, what is
+ * refused. */
 #include <math.h>
 
 #include "op/graph_test.h"

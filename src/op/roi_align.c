@@ -451,10 +451,13 @@ static const ipu_kernel_operand max_operands[]   = {
       IPU__OUTPUT("y"), IPU__OUTPUT("indices"), IPU__OUTPUT("weights")};
 
 /* clang-format off */
-#define ATTRIBUTES                                                                                              \
-    {.name = "size", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "height and width of the output"}, \
-    {.name = "sampling_ratio", .kind = IPU_ATTRIBUTE_INT, .meaning = "samples along a side of a cell; 0: by its size"}, \
-    {.name = "scale", .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = 1, .meaning = "of the regions' coordinates to x's"}, \
+#define ATTRIBUTES                                                                                  \
+    {.name = "size", .kind = IPU_ATTRIBUTE_INTS, .required = true,                                  \
+     .meaning = "height and width of the output"},                                                  \
+    {.name = "sampling_ratio", .kind = IPU_ATTRIBUTE_INT,                                           \
+     .meaning = "samples along a side of a cell; 0: by its size"},                                  \
+    {.name = "scale", .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = 1,                                  \
+     .meaning = "of the regions' coordinates to x's"},                                              \
     {.name = "half_pixel", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: coordinates are less 0.5"}
 /* clang-format on */
 static const ipu_op_attribute align_attributes[] = {ATTRIBUTES};

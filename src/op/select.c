@@ -79,7 +79,7 @@ static void get_flags(ipu_type type, const void *x, int64_t first, int64_t n, ui
         PLAIN(DOUBLE, double)
         SHORT(HALF, ipu_half)
         SHORT(BFLOAT16, ipu_bfloat16)
-    case IPU_N_TYPES: break;
+    case IPU_N_TYPES: memset(out, 0, (size_t)n); break;
     }
 }
 
@@ -224,7 +224,10 @@ static void compress_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 static const ipu_kernel_operand compress_operands[]   = {IPU__INPUT("x"), IPU__INPUT("condition"),
                                                          IPU__OUTPUT("y"), IPU__OUTPUT("count")};
 static const ipu_op_attribute   compress_attributes[] = {
-      {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "of the slices; left out: elements, as a vector"}};
+      {.name      = "axis",
+       .kind      = IPU_ATTRIBUTE_INT,
+       .otherwise = IPU_MAX_RANK, /* none of an axis: 0 is not what leaving it out means */
+       .meaning   = "of the slices; left out: elements, as a vector"}};
 static const char *const compress_samples[] = {"float[3,2], bool[3]; axis=0",
                                                "float[3,2], bool[5]",
                                                "float[3,4,2], bool[3]; axis=-2",

@@ -1,7 +1,7 @@
 /* tf_idf: how often the n-grams of a pool are in rows of whole numbers.
  *
- * An n-gram is found wherever its numbers follow one another at equal distances, of 1 to max_skip_count + 1; those of
- * one number are found once.
+ * An n-gram is found wherever its numbers follow one another at equal distances, of 1 to max_skip_count + 1;
+ * those of one number are found once.
  */
 #include <string.h>
 
@@ -84,8 +84,8 @@ static ipu_status check_grams(const ipu_kernel_call *call, const grams *g, int64
 
 static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
-    const ipu_shape *x = &call->operand[X].shape;
-    grams            g = get_grams(call);
+    const ipu_shape *x       = &call->operand[X].shape;
+    grams            g       = get_grams(call);
     int64_t          largest = -1;
     IPU_TRY(ipu__op_want_integer(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 1, 2));

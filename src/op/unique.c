@@ -1,4 +1,5 @@
-/* unique: different elements, or slices of an axis. Slices are compared by keys (key.h), in row-major order. */
+/* unique: different elements, or slices of an axis. Slices are compared by keys (key.h), in row-major
+ * order. */
 #include <string.h>
 
 #include "graph/graph.h"
