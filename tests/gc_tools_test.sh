@@ -227,7 +227,7 @@ check "gc-info names the process" matches "user process id: ${holders[0]}$" gc-i
 check "gc-info names the user" matches "user name: $me$" gc-info -i -d 4
 if command -v jq > /dev/null; then
     check "IPUs in use by jq" prints 3 sh -c "gc-monitor --json | jq '[.cards[].ipus[] | select(.PID)] | length'"
-    check "who uses them, by jq" matches "^2[[:space:]]${holders[1]}[[:space:]]$me[[:space:]]python3[[:space:]]0.00%$" \
+    check "who uses them, by jq" matches "^2[[:space:]]${holders[1]}[[:space:]]${me}[[:space:]]python3[[:space:]]0.00%$" \
         sh -c "gc-monitor --json | jq -r '.cards[].ipus[] | select(.PID) | [.id, .PID, .user, .command, .[\"ipu utilisation\"]] | @tsv'"
 else
     skip "no jq here"

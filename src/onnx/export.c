@@ -432,6 +432,7 @@ Ipu__GraphProto *ipu__writer_graph(ipu__writer *w, const char *name)
             settle(w, &frame, m->outputs.at[i].value, own[i]);
     }
     take_nodes(w, g, &sheet);
+    w->sheet = NULL;
     close_frame(&frame);
     return ipu__writer_ok(w) ? g : NULL;
 }

@@ -1,4 +1,5 @@
 /* What the functions of ops read and give: inputs, attributes, values that must be known. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,8 +208,8 @@ static int64_t load_int(ipu_type type, const void *data, size_t i)
 {
     if (type == IPU_INT64) return ((const int64_t *)data)[i];
     if (type == IPU_UINT64) return (int64_t)((const uint64_t *)data)[i];
-    double value = load_double(type, data, i);
-    return value >= -0x1p62 && value <= 0x1p62 ? (int64_t)value : 0;
+    const double value = load_double(type, data, i), most = (double)(INT64_MAX / 2);
+    return fabs(value) <= most ? (int64_t)value : 0;
 }
 
 bool ipu__in_ints(ipu__node *n, size_t i, const int64_t **values, size_t *count)
