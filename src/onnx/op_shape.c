@@ -111,14 +111,10 @@ void ipu__onnx_EyeLike(ipu__node *n)
 {
     ipu_value x    = ipu__in_needed(n, 0);
     ipu_type  type = ipu__attr_type(n, "dtype", ipu_value_type(x));
-    int64_t   k    = ipu__attr_int(n, "k", 0);
-    if (ipu_value_rank(x) != 2) {
+    if (ipu_value_rank(x) == 2)
+        ipu__give(n, 0, ipu_eye_like(n->b, x, type, ipu__attr_int(n, "k", 0)));
+    else
         ipu__node_fail(n, IPU_INVALID, "its input must have 2 dimensions");
-        return;
-    }
-    int64_t rows = ipu_value_dim(x, 0), columns = ipu_value_dim(x, 1), most = rows > columns ? rows : columns;
-    ipu_value eye = ipu_eye(n->b, type, most, k);
-    ipu__give(n, 0, ipu_slice(n->b, ipu_slice(n->b, eye, 0, rows, 0), 0, columns, 1));
 }
 
 void ipu__onnx_Trilu(ipu__node *n)

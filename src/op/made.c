@@ -5,14 +5,17 @@
 #include "ipu/shape.h"
 #include "op/builder.h"
 
+#define MOST_BYTES ((size_t)1 << 29) /* of a constant that a few numbers ask for */
+
 /* `n` elements of `type` that the caller fills; NULL and an error in the builder if that cannot be. */
 static char *make_data(ipu_builder *b, const char *caller, ipu_type type, int64_t n)
 {
     if (b->status != IPU_OK) return NULL;
     if ((unsigned)type >= IPU_N_TYPES)
         ipu__builder_fail(b, IPU_INVALID, "%s: there is no type %d", caller, (int)type);
-    else if (n < 0 || n > (int64_t)1 << 40)
-        ipu__builder_fail(b, IPU_INVALID, "%s: %lld elements: expected 0 to 2^40", caller, (long long)n);
+    else if (n < 0 || (uint64_t)n > MOST_BYTES / ipu_type_size(type))
+        ipu__builder_fail(b, IPU_INVALID, "%s: %lld elements: expected 0 to %zu", caller, (long long)n,
+                          MOST_BYTES / ipu_type_size(type));
     if (b->status != IPU_OK) return NULL;
     char *data = ipu__alloc_zeroed((size_t)n * ipu_type_size(type));
     if (!data) ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "%s: memory for %lld elements", caller, (long long)n);
