@@ -58,7 +58,8 @@ static ipu_status compute_view(ipu__evaluation *e, const ipu__model_op *op, cons
     }
     ipu_tensor view = op->def->view(g, call, in);
     if (ipu_graph_status(g) != IPU_OK) return ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
-    if (ipu_tensor_n_elements(view) > 0) gather(g, view, first, data, operand[op->n_in]);
+    char *out = operand[op->n_in];
+    if (out && ipu_tensor_n_elements(view) > 0) gather(g, view, first, data, out);
     return IPU_OK;
 }
 

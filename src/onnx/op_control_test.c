@@ -250,7 +250,7 @@ static void loops_within_loops_see_the_values_around_them(void **state)
                              outer),
                        none);
     EXPECT(file, VALUES(FLOATS((ipu_shape){0}, 1), FLOATS((ipu_shape){0}, 2)), (ipu_shape){0},
-           1 + 2.0 * 18 * (19 * 20 / 2));
+           1 + 2 * 18 * 190);
 }
 
 static void loops_that_would_fill_all_memory_are_refused(void **state)
