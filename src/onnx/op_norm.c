@@ -156,7 +156,7 @@ void ipu__onnx_LRN(ipu__node *n)
                                     .beta       = ipu__attr_float(n, "beta", 0.75f),
                                     .bias       = ipu__attr_float(n, "bias", 1),
                                     .has_before = true};
-    o.before                     = (o.size - 1) / 2;
+    o.before                     = o.size > 0 ? (o.size - 1) / 2 : 0;
     if (o.size < 1 || o.alpha == 0 || o.beta == 0 || o.bias == 0)
         ipu__node_fail(n, IPU_UNSUPPORTED, "a size, alpha, beta or bias of 0 is not supported");
     else

@@ -144,7 +144,8 @@ static int64_t mel_bin(int64_t i, int64_t n_mel, int64_t dft_length, double samp
 {
     double from = 2595 * log10(1 + low / 700), to = 2595 * log10(1 + high / 700);
     double mel = from + (double)i * ((to - from) / (double)(n_mel + 2));
-    return (int64_t)floor((double)(dft_length + 1) * (700 * (pow(10, mel / 2595) - 1)) / sample_rate);
+    double bin = floor((double)(dft_length + 1) * (700 * (pow(10, mel / 2595) - 1)) / sample_rate);
+    return bin < 0x1p40 ? (int64_t)bin : (int64_t)1 << 40; /* not a number: beyond all, too */
 }
 
 /* Up from `low` to `centre`, down to `high`, in column `i`. */
