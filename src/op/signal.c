@@ -104,8 +104,8 @@ static double *make_doubles(ipu_builder *b, const char *caller, ipu_type type, i
     if (b->status != IPU_OK) return NULL;
     if ((unsigned)type >= IPU_N_TYPES)
         ipu__builder_fail(b, IPU_INVALID, "%s: there is no type %d", caller, (int)type);
-    else if (n < 0 || n > (int64_t)1 << 32)
-        ipu__builder_fail(b, IPU_INVALID, "%s: %lld elements: expected 0 to 2^32", caller, (long long)n);
+    else if (n < 0 || n > (int64_t)1 << 24)
+        ipu__builder_fail(b, IPU_INVALID, "%s: %lld elements: expected 0 to 2^24", caller, (long long)n);
     if (b->status != IPU_OK) return NULL;
     double *data = ipu__alloc_zeroed((size_t)n * sizeof *data);
     if (!data) ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "%s: memory for %lld elements", caller, (long long)n);
