@@ -13,7 +13,7 @@
 
 enum {
     MOST_DEPTH = 64,     /* graphs within graphs, functions within functions */
-    MOST_NODES = 500000, /* emitted in all: a small file can ask for very many */
+    MOST_NODES = 200000, /* emitted beyond those of the file: a small one can ask for very many */
     MOST_TRIES = 32      /* loops that are unrolled because something in them decides a shape */
 };
 
@@ -353,8 +353,9 @@ static int64_t version_of(const ipu__import *im, const char *domain)
 void ipu__import_charge(ipu__import *im, int64_t n)
 {
     im->n_emitted += n;
-    if (im->n_emitted > MOST_NODES)
-        fail(im, IPU_INVALID, "over %d nodes once loops and functions are written out", MOST_NODES);
+    if (im->n_emitted > im->most_emitted)
+        fail(im, IPU_INVALID, "over %lld nodes once loops and functions are written out",
+             (long long)im->most_emitted);
 }
 
 static void import_node(ipu__import *im, const Ipu__NodeProto *proto)
@@ -535,7 +536,9 @@ static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, co
     ipu__scope  scope = {0};
     ipu__import im    = {.file = file, .options = options, .scope = &scope, .unrolled = unrolled};
     im.n_emitted      = *n_emitted;
-    *out              = (ipu__imported){0};
+    im.most_emitted   = MOST_NODES;
+    for (size_t i = 0; i < file->ops.n; i++) im.most_emitted += (int64_t)file->ops.at[i].n;
+    *out = (ipu__imported){0};
     IPU_TRY(ipu_model_create(&im.m));
     im.b               = ipu_model_builder(im.m);
     im.evaluation.m    = im.m;

@@ -67,9 +67,10 @@ typedef struct ipu__import {
     bool                   *needed;    /* which inputs of the file they are */
     IPU_ARRAY(uint32_t) owners;        /* for each input of the model, that of the file */
     int        depth;                  /* of graphs within graphs and functions within functions */
-    int64_t    n_emitted;              /* nodes so far: unrolled loops and functions are bounded */
-    size_t     n_bytes;                /* of the arena */
-    ipu__loops loops;                  /* of the model */
+    int64_t    most_emitted;
+    int64_t    n_emitted; /* nodes so far: unrolled loops and functions are bounded */
+    size_t     n_bytes;   /* of the arena */
+    ipu__loops loops;     /* of the model */
     /* Loops whose turns decide shapes, found in earlier tries; the one this try failed for. */
     const ipu__node_list *unrolled;
     const Ipu__NodeProto *must_unroll;

@@ -201,6 +201,9 @@ static void dimensions_beyond_all_memory_are_an_error(void **state)
     const char *huge =
         "in x float[]; const k int64[3] 1099511627776 1099511627776 1099511627776; out y; y = Expand(x, k)";
     assert_int_not_equal(import_with(model(13, graph(huge, NULL), none), NULL, 0, &found), IPU_OK);
+    /* Empty, but of dimensions that cannot be multiplied. */
+    const char *empty = "in x float[0,4611686018427387904,4611686018427387904]; out y; y = Neg(x)";
+    assert_int_not_equal(import_with(model(13, graph(empty, NULL), none), NULL, 0, &found), IPU_OK);
     const char *minus = "in x float[1]; const k int64[2] -3 1; out y; y = Expand(x, k)";
     assert_int_not_equal(import_with(model(13, graph(minus, NULL), none), NULL, 0, &found), IPU_OK);
 }

@@ -54,7 +54,9 @@ static const ipu__onnx_op table[] = {
 const ipu__onnx_op *ipu__onnx_op_find(const char *domain, const char *name)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(table[i].name, name) == 0 && strcmp(table[i].domain, domain) == 0) return &table[i];
+        if (table[i].name[0] == name[0] && strcmp(table[i].name, name) == 0
+            && strcmp(table[i].domain, domain) == 0)
+            return &table[i];
     return NULL;
 }
 
