@@ -164,24 +164,19 @@ ipu_value ipu_named(ipu_builder *b, ipu_value v, const char *name)
 /* ---- constants ---- */
 
 /* Overflow must not pass silently: sizes are in int64 and bytes. */
+/* The graph's own rule, so that whatever is built can be lowered: a dimension of 0 does not make up for the others. */
 ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v)
 {
-    int64_t n = (int64_t)ipu_type_size(v->type), limit = (int64_t)1 << 54;
+    int64_t n;
     if (v->shape.rank < 0 || v->shape.rank > IPU_MAX_RANK)
         return ipu__fail(IPU_INVALID, "%s: rank %d: expected 0 to %d", what, v->shape.rank, IPU_MAX_RANK);
     for (int d = 0; d < v->shape.rank; d++)
         if (v->shape.dim[d] < 0)
             return ipu__fail(IPU_INVALID, "%s: dimension %d of %s is negative", what, d,
                              ipu__shape_str(&v->shape));
-    for (int d = 0; d < v->shape.rank; d++)
-        if (v->shape.dim[d] == 0) return IPU_OK;
-    for (int d = 0; d < v->shape.rank; d++) {
-        if (v->shape.dim[d] > limit / n)
-            return ipu__fail(IPU_INVALID, "%s: %s%s has more than 2^54 bytes", what, ipu_type_name(v->type),
-                             ipu__shape_str(&v->shape));
-        n *= v->shape.dim[d];
-    }
-    return IPU_OK;
+    if (ipu__shape_count(&v->shape, &n)) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "%s: %s%s has more than 2^47 elements", what, ipu_type_name(v->type),
+                     ipu__shape_str(&v->shape));
 }
 
 static ipu_value constant(ipu_builder *b, ipu_kernel_value value, const void *data)
