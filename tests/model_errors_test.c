@@ -142,6 +142,7 @@ static void element_counts_that_overflow_are_refused(void **unused)
     (void)unused;
     const int64_t huge = INT64_C(1) << 40;
     WRONG(ipu_model_input(t.m, IPU_FLOAT, IPU_SHAPE(huge, huge), "too much"), "1099511627776");
+    WRONG(ipu_model_input(t.m, IPU_FLOAT, IPU_SHAPE(huge, 1024, 0), "none, too much"), "2^47 elements");
     WRONG(ipu_model_input(t.m, IPU_FLOAT, IPU_SHAPE(3, -1), "less than none"), "negative");
     WRONG(ipu_constant_value(t.b, IPU_DOUBLE, IPU_SHAPE(huge, huge, huge), 0), "1099511627776");
     WRONG(ipu_expand(t.b, ipu_reduce_sum(t.b, t.x, NULL, 0, false), IPU_SHAPE(huge, huge)), "expand");

@@ -164,6 +164,7 @@ ipu_value ipu_named(ipu_builder *b, ipu_value v, const char *name)
 /* ---- constants ---- */
 
 /* Overflow must not pass silently: sizes are in int64 and bytes. */
+/* The graph's own rule, so that whatever is built can be lowered: a dimension of 0 does not make up for the others. */
 ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v)
 {
     int64_t n;
@@ -174,8 +175,8 @@ ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v
             return ipu__fail(IPU_INVALID, "%s: dimension %d of %s is negative", what, d,
                              ipu__shape_str(&v->shape));
     if (ipu__shape_count(&v->shape, &n)) return IPU_OK;
-    return ipu__fail(IPU_INVALID, "%s: %s%s has more elements than can be counted (2^47, zeros aside)", what,
-                     ipu_type_name(v->type), ipu__shape_str(&v->shape));
+    return ipu__fail(IPU_INVALID, "%s: %s%s has more than 2^47 elements", what, ipu_type_name(v->type),
+                     ipu__shape_str(&v->shape));
 }
 
 static ipu_value constant(ipu_builder *b, ipu_kernel_value value, const void *data)
