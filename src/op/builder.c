@@ -163,7 +163,6 @@ ipu_value ipu_named(ipu_builder *b, ipu_value v, const char *name)
 
 /* ---- constants ---- */
 
-/* Overflow must not pass silently: sizes are in int64 and bytes. */
 /* The graph's own rule, so that whatever is built can be lowered: a dimension of 0 does not make up for the others. */
 ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v)
 {
