@@ -35,6 +35,19 @@ const char *ipu__attribute_kind_text(ipu_attribute_kind kind)
     return (size_t)kind < sizeof text / sizeof *text ? text[kind] : "of no known kind";
 }
 
+bool ipu__kernel_has_output(const ipu_kernel_call *call)
+{
+    bool any = false;
+    for (int i = 0; i < call->n_operands; i++) {
+        if (call->def->operands[i].access == IPU_ACCESS_READ) continue;
+        bool has = true;
+        for (int d = 0; d < call->operand[i].shape.rank; d++) has &= call->operand[i].shape.dim[d] > 0;
+        if (has) return true;
+        any = true;
+    }
+    return !any; /* one without outputs is run for something else */
+}
+
 bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out)
 {
     const ipu_kernel_operand *operands = call->def->operands;

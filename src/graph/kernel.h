@@ -61,6 +61,9 @@ static inline bool ipu__kernel_has(const ipu_kernel_call *call, int i)
 /* Whether input `in` and output `out` may be the same memory, element on element. */
 bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out);
 
+/* Whether it writes any element. If not there is nothing to do, however large its other dimensions are. */
+bool ipu__kernel_has_output(const ipu_kernel_call *call);
+
 /* What the call would be on the chip: a split over tiles, as one superstep. */
 typedef struct ipu_kernel_plan {
     int64_t     n_tiles;        /* tiles that have work */

@@ -65,6 +65,8 @@ static ipu_status prepare(ipu_engine *e, const ipu__exe_kernel *from, ipu__kerne
     for (int64_t r = 0; r < e->replication; r++)
         for (size_t i = 0; i < n; i++)
             kernel->operands[(size_t)r * n + i] = ipu__engine_pointer(e, r, from->place[i]);
+    kernel->is_idle = !ipu__kernel_has_output(call);
+    if (kernel->is_idle) return IPU_OK;
     choose(e, call, kernel);
     const ipu_kernel_impl *impl = kernel->impl;
     if (!impl) return IPU_OK;
@@ -162,7 +164,7 @@ ipu_status ipu__engine_run_kernel(ipu_engine *e, const ipu__instruction *i)
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i->a];
     const ipu__kernel     *kernel = &e->kernels[i->a];
     ipu__engine_move(e, from->gather, 0, e->replication, NULL);
-    for (int64_t r = 0; r < e->replication; r++) {
+    for (int64_t r = 0; r < e->replication && !kernel->is_idle; r++) {
         call c = {e, kernel, &from->call, kernel->operands + r * from->call.n_operands};
         IPU_TRY(run_call(&c));
     }
