@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs each fuzzer for FUZZ_SECONDS from its corpus in fuzz/corpus/NAME. A crash, a hang of ten seconds
 # or more than 2 GiB fails; what caused it is kept in $BUILD/fuzz/found, the grown corpus in $BUILD/fuzz/corpus.
+# FUZZ_SEED: the same choices again.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build fuzz
 tally_begin fuzz
@@ -15,7 +16,8 @@ for name in ${FUZZERS:-$fuzzers}; do
     seeds=
     [ ! -d "fuzz/corpus/$name" ] || seeds=fuzz/corpus/$name
     step "$name for $FUZZ_SECONDS s" "$folder/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
-        -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$folder/found/$name-" \
+        ${FUZZ_SEED:+-seed=$FUZZ_SEED} -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$folder/found/$name-" \
         "$folder/corpus/$name" $seeds
     grep -h 'number_of_executed_units' "$(log_of "$name for $FUZZ_SECONDS s")" || true
 done
