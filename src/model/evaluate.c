@@ -67,9 +67,8 @@ ipu_status ipu__evaluate_op(ipu__evaluation *e, const ipu__model_op *op, const i
                             void *const *operand)
 {
     if (op->def->view) return compute_view(e, op, call, operand);
-    if (!ipu__kernel_has_output(call)) return IPU_OK;
     if (op->def->kernel.examine) IPU_TRY(op->def->kernel.examine(call, operand));
-    op->def->kernel.ref(call, operand);
+    if (ipu__kernel_has_output(call)) op->def->kernel.ref(call, operand);
     return IPU_OK;
 }
 

@@ -39,7 +39,7 @@ typedef struct ipu__kernel {
     void                 **operands;      /* n_operands per replica */
     size_t                 scratch_bytes; /* of a part */
     int                    n_parts;
-    bool                   is_idle; /* it writes nothing, and is not run */
+    bool                   is_idle; /* it writes nothing: its inputs are examined, no more */
 } ipu__kernel;
 
 typedef struct ipu__connection {

@@ -144,7 +144,7 @@ static ipu_status run_call(call *c)
         const ipu_kernel_def *def    = c->call->def;
         ipu_status            status = def->examine ? def->examine(c->call, c->operands) : IPU_OK;
         if (status != IPU_OK) return ipu__fail(status, "kernel \"%s\": %s", def->name, ipu_message());
-        def->ref(c->call, c->operands);
+        if (!c->kernel->is_idle) def->ref(c->call, c->operands);
         return IPU_OK;
     }
     if (c->kernel->n_parts > 1)
@@ -164,7 +164,7 @@ ipu_status ipu__engine_run_kernel(ipu_engine *e, const ipu__instruction *i)
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i->a];
     const ipu__kernel     *kernel = &e->kernels[i->a];
     ipu__engine_move(e, from->gather, 0, e->replication, NULL);
-    for (int64_t r = 0; r < e->replication && !kernel->is_idle; r++) {
+    for (int64_t r = 0; r < e->replication; r++) {
         call c = {e, kernel, &from->call, kernel->operands + r * from->call.n_operands};
         IPU_TRY(run_call(&c));
     }
