@@ -353,9 +353,11 @@ check "ipu partition create: no room; nothing is left" no_room
 # ---- terminals ----
 
 if command -v script > /dev/null; then
+    # Neither the caller's shell nor a SIGCHLD that it ignores may decide: script waits for ever without the signal.
     in_terminal() # COLUMNS COMMAND
     {
-        script -qec "stty cols $1; $2" /dev/null < /dev/null | tr -d '\r' > "$box/out"
+        SHELL=/bin/sh timeout -k 5 30 env --default-signal=CHLD script -qec "stty cols $1; $2" /dev/null < /dev/null |
+            tr -d '\r' > "$box/out"
         cat "$box/out"
     }
     IPUOF_CONFIG_PATH=$gc/p1.conf attach "$hold" 0
@@ -363,9 +365,9 @@ if command -v script > /dev/null; then
     check "a terminal of 140 columns is filled" prints 140 widest 140
     check "in one of 80 the table keeps its least width" prints 98 widest 80
     if command -v watch > /dev/null; then
-        watched()
+        watched() # in the foreground: what is not may not set its terminal and is stopped
         {
-            TERM=xterm IPUOF_CONFIG_PATH=$gc/p1.conf in_terminal 130 'timeout 2 watch -n 1 gc-monitor' > /dev/null
+            TERM=xterm IPUOF_CONFIG_PATH=$gc/p1.conf in_terminal 130 'timeout --foreground -k 5 2 watch -n 1 gc-monitor' > /dev/null
             grep -aq 'Attached processes in partition p1' "$box/out"
         }
         check "under watch" watched
