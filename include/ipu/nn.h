@@ -23,6 +23,7 @@ extern "C" {
 
 /* Whether layers that differ (dropout, batch norm) behave as in training, from now on. True at first. */
 void ipu_nn_set_training(ipu_model *m, bool training);
+bool ipu_nn_is_training(const ipu_model *m);
 
 /* Over the last dimension of x. */
 ipu_value ipu_nn_linear(ipu_model *m, ipu_value x, int64_t n_out, const char *name);
@@ -103,8 +104,34 @@ typedef struct ipu_nn_optimizer {
     double                beta1, beta2, epsilon, alpha, rate_decay;
 } ipu_nn_optimizer;
 
-/* Every run makes one step: gradients of the scalar `loss` by all parameters it depends on, states of the
- * optimizer ("NAME.momentum", ...), updates. */
+/* A group of parameters with an optimizer of its own, or none. */
+typedef struct ipu_nn_group {
+    /* Patterns of names as for fnmatch, with blanks between them: "conv*.weight fc1.*". Each parameter is of the first
+     * group of which one matches; a pattern that matches none is an error. */
+    const char      *parameters;
+    ipu_nn_optimizer optimizer;
+    bool             frozen; /* these keep their values */
+} ipu_nn_group;
+
+typedef struct ipu_nn_training {
+    ipu_nn_optimizer    optimizer; /* of the parameters that no group has: group 0 */
+    const ipu_nn_group *groups;    /* group i + 1 */
+    size_t              n_groups;
+    /* All gradients together are scaled so that their norm is at most this; each element is cut off to +- this. 0: not.
+     */
+    double max_gradient_norm, max_gradient;
+    /* Losses are multiplied by this before they are differentiated, gradients divided by it. 0: 1. */
+    double loss_scale;
+} ipu_nn_training;
+
+/* `loss` (a scalar) is one of those that are trained for; their sum is differentiated. Also an output of that name. */
+void ipu_nn_loss(ipu_model *m, ipu_value loss, const char *name);
+
+/* Every run makes one step: gradients of the losses by all parameters they depend on, states of the optimizers
+ * ("NAME.momentum", ...), updates. The rate of group i is the state "learning_rate" for group 0, "learning_rate.i" for
+ * others, which the host may write. */
+void ipu_nn_train_with(ipu_model *m, const ipu_nn_training *how);
+/* The same with one loss and one optimizer for all parameters. */
 void ipu_nn_train(ipu_model *m, ipu_value loss, ipu_nn_optimizer optimizer);
 
 #ifdef __cplusplus
@@ -129,5 +156,7 @@ void ipu_nn_train(ipu_model *m, ipu_value loss, ipu_nn_optimizer optimizer);
 #define ipu_nn_attention(...) IPU_AT(ipu_nn_attention(__VA_ARGS__))
 #define ipu_nn_encoder_layer(...) IPU_AT(ipu_nn_encoder_layer(__VA_ARGS__))
 #define ipu_nn_train(...) (IPU_ENTER, ipu_nn_train(__VA_ARGS__), ipu_leave())
+#define ipu_nn_train_with(...) (IPU_ENTER, ipu_nn_train_with(__VA_ARGS__), ipu_leave())
+#define ipu_nn_loss(...) (IPU_ENTER, ipu_nn_loss(__VA_ARGS__), ipu_leave())
 #endif
 #endif

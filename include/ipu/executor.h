@@ -1,0 +1,143 @@
+/* Executors: a module compiled for a device, to train it or to run it.
+ *
+ * What poptorch.trainingModel and poptorch.inferenceModel return, with their rules:
+ *
+ *     ipu_executor_options options = {.device_iterations = 10};
+ *     ipu_nn_optimizer     sgd     = {.rate = 0.001, .momentum = 0.9};
+ *     ipu_executor        *model;
+ *     IPU_TRY(ipu_training_model(module, &options, &(ipu_nn_training){.optimizer = sgd}, &model));
+ *     IPU_TRY(ipu_executor_run(model, batch.arrays, batch.n_arrays));     the first one compiles
+ *     double loss = ipu_executor_scalar(model, "loss");
+ *
+ * The arrays of a run hold N = device iterations x (replicas / input group size) x gradient accumulation batches
+ * along dimension 0: iterations outermost, then accumulation, replicas innermost. The network is built for one
+ * batch, dimension 0 divided by N. A training run makes `device_iterations` steps of the optimizer on the device.
+ *
+ * An executor attaches when it first runs, and several on one device take turns. Weights move by themselves:
+ * those that were trained reach the host when the module is asked for them, and other executors of the module
+ * before they run next.
+ */
+#ifndef IPU_EXECUTOR_H
+#define IPU_EXECUTOR_H
+
+#include "ipu/module.h"
+#include "ipu/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ipu_executor ipu_executor;
+
+typedef enum ipu_output_mode {
+    IPU_OUTPUT_DEFAULT, /* FINAL for training, ALL for inference */
+    IPU_OUTPUT_ALL,     /* of every batch, in order: dimension 0 is n x N x group size */
+    IPU_OUTPUT_EVERY_N, /* of batches P, 2P, ... where P is output_period, which divides their number */
+    IPU_OUTPUT_FINAL,   /* of the last batch of each replica */
+    IPU_OUTPUT_SUM      /* sum over all batches, one for each replica */
+} ipu_output_mode;
+
+typedef enum ipu_reduction { IPU_REDUCTION_MEAN, IPU_REDUCTION_SUM } ipu_reduction;
+
+typedef enum ipu_attach_when {
+    IPU_ATTACH_ALWAYS,    /* attach when compiling */
+    IPU_ATTACH_ON_DEMAND, /* attach at the first run */
+    IPU_ATTACH_NEVER      /* compile only: a run is INVALID */
+} ipu_attach_when;
+
+/* poptorch.Options: all zero is its default. Copied by who is given it. */
+typedef struct ipu_executor_options {
+    int64_t         device_iterations;     /* 0: 1 */
+    int64_t         replicas;              /* data parallel, each on IPUs of its own; 0: 1 */
+    int64_t         input_group_size;      /* replicas that get the same input; 0: 1 */
+    int64_t         gradient_accumulation; /* batches to one step of the optimizer; 0: 1. Training only */
+    ipu_reduction   reduction;             /* of gradients, over accumulation and replicas */
+    bool            running_mean; /* the mean is kept as it goes, rather than a sum divided at the end */
+    ipu_output_mode output_mode;
+    int64_t         output_period; /* of EVERY_N */
+    uint32_t        seed;          /* of random ops on the device */
+    const char     *target;        /* "gc200", "bow", "pod16": priced for it; NULL: "gc200" */
+    int             device_id;     /* of the active partition, from 1 on as id + 1; 0: any */
+    ipu_attach_when attach;
+    const char *cache_folder;  /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
+    const ipu_options *engine; /* threads, ...; NULL: the defaults */
+} ipu_executor_options;
+
+/* Options as JSON, keys as above: {"device_iterations": 10, "output_mode": "all"}. `out` is changed only if all of
+ * it is right; texts in it are kept for the process's life. INVALID: the message names the key. */
+ipu_status ipu_executor_options_parse(const char *json, ipu_executor_options *out);
+/* Owned: ipu_free. */
+ipu_status ipu_executor_options_print(const ipu_executor_options *options, char **out);
+/* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */
+int64_t ipu_executor_options_n_batches(const ipu_executor_options *options);
+
+/* `options` NULL: the defaults. `how` NULL: SGD with a rate of 0.01. Both are copied; the module outlives it. Owned:
+ * ipu_executor_destroy. Statuses: INVALID (options that do not go together). */
+ipu_status ipu_training_model(ipu_module *module, const ipu_executor_options *options,
+                              const ipu_nn_training *how, ipu_executor **out);
+ipu_status ipu_inference_model(ipu_module *module, const ipu_executor_options *options, ipu_executor **out);
+void       ipu_executor_destroy(ipu_executor *x);
+
+/* Compile for arrays of these types and shapes (their data are not looked at), if it is not compiled yet. */
+ipu_status ipu_executor_compile(ipu_executor *x, const ipu_array *in, size_t n);
+bool       ipu_executor_is_compiled(const ipu_executor *x);
+
+/* Compiles and attaches if need be. Types and shapes must be those it is compiled for; int64 is taken for int32, double
+ * for float. Statuses: INVALID (the message says which array, what was expected), those of ipu_engine_run. After
+ * INTERRUPTED (ipu_executor_interrupt) the steps that were finished count. */
+ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n);
+/* From any thread or signal handler: stops the run in progress, or the next. */
+void ipu_executor_interrupt(ipu_executor *x);
+
+/* ---- what the last run gave: outputs of the network by their names, in the order of their making. Borrowed until
+ *      the next run. A scalar of several batches is an array of one dimension ---- */
+
+size_t           ipu_executor_n_outputs(const ipu_executor *x);
+const ipu_array *ipu_executor_output_at(const ipu_executor *x, size_t i, const char **name);
+const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name); /* NULL: there is none */
+/* The mean of an output's elements, such as the loss; NaN: there is none. */
+double ipu_executor_scalar(const ipu_executor *x, const char *name);
+
+/* ---- optimizer ---- */
+
+/* Another rate for group `group` (0: the first), from the next run on: nothing is compiled. */
+ipu_status ipu_executor_set_rate(ipu_executor *x, size_t group, double rate);
+double     ipu_executor_rate(const ipu_executor *x, size_t group);
+/* Everything else about it: rates are set; if more has changed it is compiled again at the next run, and states of the
+ * optimizer go on where names and shapes are equal. */
+ipu_status ipu_executor_set_optimizer(ipu_executor *x, const ipu_nn_training *how);
+/* Steps of the optimizer made so far. */
+int64_t ipu_executor_n_steps(const ipu_executor *x);
+
+/* ---- weights and states ---- */
+
+/* poptorch's copyWeightsToHost and copyWeightsToDevice; both happen by themselves where needed. INVALID: not compiled. */
+ipu_status ipu_executor_copy_weights_to_host(ipu_executor *x);
+ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x);
+
+/* All that a run changes: weights, states of the optimizer, of the network and of random ops. Names are unique; arrays
+ * are copies. Owned: ipu_npz_free. */
+ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out);
+/* All of it, before or after compiling; what is compiled must have the same names, types and shapes (INVALID: the
+ * message lists what differs; nothing is changed). Copied. */
+ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state);
+
+/* ---- device ---- */
+
+ipu_status ipu_executor_attach(ipu_executor *x);
+/* Weights and states are fetched; a run attaches again. INVALID: it is not attached. */
+ipu_status ipu_executor_detach(ipu_executor *x);
+bool       ipu_executor_is_attached(const ipu_executor *x);
+
+/* Borrowed; NULL before it is compiled. Program 0 is one run. */
+ipu_executable *ipu_executor_executable(ipu_executor *x);
+ipu_engine     *ipu_executor_engine(ipu_executor *x);
+/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. */
+ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, ipu_cost **out);
+/* Seconds that compiling took; whether the cache had it. */
+double ipu_executor_compile_seconds(const ipu_executor *x, bool *was_cached);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
