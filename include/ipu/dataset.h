@@ -122,9 +122,11 @@ ipu_status ipu_digits_picture(uint32_t seed, int64_t i, int64_t size, int *label
 ipu_status ipu_png_read(const char *path, ipu_array *out);
 /* uint8 [height, width, 1 or 3]; replaced at one stroke. */
 ipu_status ipu_png_write(const char *path, const ipu_array *a);
-/* A picture of any size made what networks trained on MNIST expect: uint8 [height, width], light on dark (dark on
- * light is told by its border and turned), the figure in its box scaled into 20 x 20 of 28 x 28 by its longer side
- * and placed by its centre of mass. `picture` of exactly 28 x 28 and light on dark stays as it is. */
+/* A picture of any size made what networks trained on MNIST expect: uint8 [28, 28], light on dark (dark on light is
+ * told by its border and turned), the figure in its box scaled into 20 x 20 by its longer side and placed by its
+ * centre of mass; specks are removed and thin lines made as thick as MNIST's. A picture of 28 x 28 is only turned.
+ * `picture` is uint8 [height, width] or [height, width, 1 or 3]. Owned: ipu_array_free. Statuses: INVALID (no such
+ * array, nothing on it). */
 ipu_status ipu_picture_digit(const ipu_array *picture, ipu_array *out);
 
 #ifdef __cplusplus
