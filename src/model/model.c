@@ -46,6 +46,7 @@ void ipu_model_destroy(ipu_model *m)
     ipu__array_fini(&m->parameters);
     ipu__array_fini(&m->states);
     ipu__array_fini(&m->outputs);
+    ipu__array_fini(&m->losses);
     ipu__array_fini(&m->locations);
     ipu__array_fini(&m->tensors);
     ipu__map_fini(&m->names);
