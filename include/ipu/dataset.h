@@ -55,7 +55,8 @@ typedef struct ipu_dataset_options {
 ipu_status ipu_dataset_open(const char *path, ipu_dataset_part part, const ipu_dataset_options *options,
                             ipu_dataset **out);
 
-/* Number of classes: one more than the largest label. 0: the dataset has no field "labels". */
+/* Number of classes: one more than the largest label; of class folders, their number. 0: not known, as the dataset
+ * has no field "labels" of integers or is made of functions. */
 int64_t ipu_dataset_n_classes(const ipu_dataset *d);
 
 /* ---- from memory, from functions ---- */
@@ -73,7 +74,8 @@ typedef struct ipu_dataset_functions {
     void (*destroy)(void *user); /* NULL: nothing */
 } ipu_dataset_functions;
 
-/* Either `get` or `next` is there. `n_samples`: of an iterable one it may be -1, not known. */
+/* Either `get` or `next` is there. `n_samples`: of an iterable one it may be -1, not known. Fields are copied.
+ * `user` is destroyed with the dataset; after a failure it is still the caller's. */
 ipu_status ipu_dataset_create(const ipu_field *fields, size_t n_fields, int64_t n_samples,
                               ipu_dataset_functions functions, void *user, ipu_dataset **out);
 void       ipu_dataset_destroy(ipu_dataset *d);
@@ -86,6 +88,10 @@ int64_t          ipu_dataset_n_samples(const ipu_dataset *d);          /* -1: no
 bool             ipu_dataset_is_iterable(const ipu_dataset *d);
 /* Map-style only. Statuses: INVALID (no such sample), those of `get`. */
 ipu_status ipu_dataset_get(const ipu_dataset *d, int64_t i, void *const *fields);
+/* Iterable only: one reader at a time. Statuses: INVALID, those of `next`. */
+ipu_status ipu_dataset_next(ipu_dataset *d, void *const *fields, bool *end);
+/* Begin an epoch, from 0. Map-style ones need none. Statuses: INVALID (a later one, and no `rewind`), its own. */
+ipu_status ipu_dataset_rewind(ipu_dataset *d, int64_t epoch);
 
 /* ---- drawn: digits as by hand, so that nothing must be downloaded ---- */
 
