@@ -25,12 +25,13 @@
 /* ---- datasets: sample i is {i, [i, 2 i, 3 i]} ---- */
 
 typedef struct source {
-    int64_t     n, at, fail_at; /* fail_at 0: never */
-    int         delay_us;
-    int64_t     rewound_to;
-    atomic_long calls;
-    atomic_int  inside;
-    bool        overlapped;
+    int64_t      n, at;
+    atomic_llong fail_at; /* 0: never */
+    int          delay_us;
+    int64_t      rewound_to;
+    atomic_long  calls;
+    atomic_int   inside;
+    bool         overlapped;
 } source;
 
 static void sleep_us(int us) { nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000l}, NULL); }
@@ -39,7 +40,8 @@ static ipu_status write_sample(source *s, int64_t i, void *const *fields)
 {
     atomic_fetch_add(&s->calls, 1);
     if (s->delay_us) sleep_us(s->delay_us);
-    if (s->fail_at && i == s->fail_at) return ipu__fail(IPU_IO, "sample %d is not to be had", (int)i);
+    if (i > 0 && i == atomic_load(&s->fail_at))
+        return ipu__fail(IPU_IO, "sample %d is not to be had", (int)i);
     *(int32_t *)fields[0] = (int32_t)i;
     for (int k = 0; k < 3; k++) ((float *)fields[1])[k] = (float)(i * (k + 1));
     return IPU_OK;
@@ -404,7 +406,7 @@ static void errors_of_the_dataset_come_in_their_place(void **state)
                 assert_string_equal(ipu_message(), "sample 13 is not to be had");
             }
             assert_int_equal(ipu_loader_get_position(l).batch, 3);
-            s.fail_at = 0;
+            atomic_store(&s.fail_at, 0);
             assert_ok(ipu_loader_seek(l, ipu_loader_get_position(l))); /* mended: it goes on */
             assert_true(ipu_loader_next(l, &b));
             assert_int_equal(((const int32_t *)b.arrays[0].data)[1], 13);
