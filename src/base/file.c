@@ -1,15 +1,17 @@
 /* Reading and replacing whole files. Whatever fails, no temporary file stays and no old one is harmed. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -92,46 +94,48 @@ ipu_status ipu__file_read_owned(const char *path, size_t limit, char **out, size
 
 /* ---- writing ---- */
 
-/* Where the new file is made, and what it replaces. */
-typedef struct target {
-    char   path[PATH_MAX]; /* links followed: the link stays, the file it names is replaced */
-    char   temporary[PATH_MAX];
-    bool   exists;
-    mode_t mode;
-} target;
-
-static ipu_status find_target(const char *path, target *t)
+/* Where the new file goes, and the mode of the one it replaces; 0: there is none. */
+static ipu_status find_target(const char *path, ipu__new_file *f, mode_t *mode)
 {
     struct stat st;
-    if (strlen(path) >= sizeof t->path) {
+    if (strlen(path) >= sizeof f->path) {
         errno = ENAMETOOLONG;
         return fail_errno("cannot write", path);
     }
-    if (!realpath(path, t->path)) memcpy(t->path, path, strlen(path) + 1);
-    t->exists = stat(t->path, &st) == 0;
-    if (!t->exists) return IPU_OK;
+    *mode = 0;
+    if (!realpath(path, f->path)) memcpy(f->path, path, strlen(path) + 1);
+    if (stat(f->path, &st) != 0) return IPU_OK;
     if (!S_ISREG(st.st_mode))
         return ipu__fail(IPU_IO, "cannot write %s: expected a regular file or none, found %s", path,
                          S_ISDIR(st.st_mode) ? "a directory" : "something else");
-    if (access(t->path, W_OK) != 0) return fail_errno("cannot write", path);
-    t->mode = st.st_mode & 07777;
+    if (access(f->path, W_OK) != 0) return fail_errno("cannot write", path);
+    *mode = st.st_mode;
     return IPU_OK;
 }
 
+static const char temporary_name[] = ".ipu-%ld-%u.tmp";
+
+/* Length of the folder's part of the path, with the slash. */
+static int folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (int)(slash + 1 - path) : 0;
+}
+
 /* A descriptor, or -1 with errno. Not mkstemp, whose files ignore the umask. */
-static int open_temporary(target *t)
+static int open_temporary(ipu__new_file *f)
 {
     static atomic_uint counter;
-    const char        *slash  = strrchr(t->path, '/');
-    int                folder = slash ? (int)(slash + 1 - t->path) : 0, fd;
+    int                folder = folder_length(f->path), fd;
+    char               name[64];
     do {
-        int n = snprintf(t->temporary, sizeof t->temporary, "%.*s.ipu-%ld-%u.tmp", folder, t->path,
-                         (long)getpid(), atomic_fetch_add(&counter, 1));
-        if (n < 0 || (size_t)n >= sizeof t->temporary) {
+        snprintf(name, sizeof name, temporary_name, (long)getpid(), atomic_fetch_add(&counter, 1));
+        int n = snprintf(f->temporary, sizeof f->temporary, "%.*s%s", folder, f->path, name);
+        if (n < 0 || (size_t)n >= sizeof f->temporary) {
             errno = ENAMETOOLONG;
             return -1;
         }
-        fd = open_retrying(t->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+        fd = open_retrying(f->temporary, O_RDWR | O_CREAT | O_EXCL, 0666);
     } while (fd < 0 && errno == EEXIST);
     return fd;
 }
@@ -156,15 +160,57 @@ static bool write_all(int fd, const ipu__file_piece *pieces, size_t n)
 }
 
 /* So that the new name, too, survives a crash. Some file systems cannot: then it is as good as it gets. */
-static void sync_folder(const target *t)
+static void sync_folder_of(const char *path)
 {
-    char        folder[PATH_MAX];
-    const char *slash = strrchr(t->path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - t->path) : 1, slash ? t->path : ".");
+    char folder[PATH_MAX];
+    int  n = folder_length(path);
+    snprintf(folder, sizeof folder, "%.*s", n ? n : 1, n ? path : ".");
     int fd = open_retrying(folder, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return;
     fsync(fd);
     close(fd);
+}
+
+ipu_status ipu__file_begin(const char *path, ipu__new_file *f)
+{
+    mode_t mode;
+    f->fd = -1;
+    IPU_TRY(find_target(path, f, &mode));
+    f->fd = open_temporary(f);
+    if (f->fd < 0) return fail_errno("cannot make a temporary file beside", path);
+    if (!mode || fchmod(f->fd, mode & 07777) == 0) return IPU_OK;
+    ipu_status status = fail_errno("cannot write", path);
+    ipu__file_abandon(f);
+    return status;
+}
+
+void ipu__file_abandon(ipu__new_file *f)
+{
+    close(f->fd);
+    unlink(f->temporary);
+    f->fd = -1;
+}
+
+ipu_status ipu__file_commit(ipu__new_file *f)
+{
+    bool ok    = fsync(f->fd) == 0;
+    int  error = errno;
+    if (close(f->fd) != 0 && ok) { /* network file systems find out here that the disk is full */
+        ok    = false;
+        error = errno;
+    }
+    if (ok && rename(f->temporary, f->path) != 0) {
+        ok    = false;
+        error = errno;
+    }
+    f->fd = -1;
+    if (!ok) {
+        unlink(f->temporary);
+        errno = error;
+        return fail_errno("cannot write", f->path);
+    }
+    sync_folder_of(f->path);
+    return IPU_OK;
 }
 
 ipu_status ipu__file_write(const char *path, const void *data, size_t bytes)
@@ -174,25 +220,66 @@ ipu_status ipu__file_write(const char *path, const void *data, size_t bytes)
 
 ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *pieces, size_t n)
 {
-    target t = {0};
-    IPU_TRY(find_target(path, &t));
-    int fd = open_temporary(&t);
-    if (fd < 0) return fail_errno("cannot make a temporary file beside", path);
-    bool ok    = (!t.exists || fchmod(fd, t.mode) == 0) && write_all(fd, pieces, n) && fsync(fd) == 0;
-    int  error = errno;
-    if (close(fd) != 0 && ok) { /* network file systems find out here that the disk is full */
+    ipu__new_file f;
+    IPU_TRY(ipu__file_begin(path, &f));
+    if (write_all(f.fd, pieces, n)) return ipu__file_commit(&f);
+    ipu_status status = fail_errno("cannot write", path);
+    ipu__file_abandon(&f);
+    return status;
+}
+
+/* ---- folders ---- */
+
+/* A new name is brought to disk as that of a file is. */
+static bool make_folder(const char *path, mode_t mode)
+{
+    if (mkdir(path, mode) != 0) return errno == EEXIST;
+    sync_folder_of(path);
+    return true;
+}
+
+ipu_status ipu__folder_make(const char *path, mode_t mode)
+{
+    char        part[PATH_MAX];
+    struct stat st;
+    size_t      n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    errno   = n < sizeof part ? 0 : ENAMETOOLONG;
+    bool ok = n < sizeof part;
+    if (ok) snprintf(part, sizeof part, "%.*s", (int)n, path);
+    for (char *slash = part; ok && (slash = strchr(slash + 1, '/'));) {
+        *slash = 0;
+        ok     = make_folder(part, mode);
+        *slash = '/';
+    }
+    ok = ok && make_folder(part, mode);
+    if (ok && (stat(part, &st) != 0 || !S_ISDIR(st.st_mode))) {
         ok    = false;
-        error = errno;
+        errno = ENOTDIR;
     }
-    if (ok && rename(t.temporary, t.path) != 0) {
-        ok    = false;
-        error = errno;
-    }
-    if (!ok) {
-        unlink(t.temporary);
-        errno = error;
-        return fail_errno("cannot write", path);
-    }
-    sync_folder(&t);
-    return IPU_OK;
+    return ok ? IPU_OK : fail_errno("cannot make the folder", path);
+}
+
+/* Numbers of processes are used again, and another container's are not seen: then age decides. */
+static bool is_rest(int folder, const char *name)
+{
+    const time_t hour = 3600;
+    struct stat  st;
+    long         pid;
+    unsigned     number;
+    char         again[64];
+    if (sscanf(name, temporary_name, &pid, &number) != 2 || pid <= 0) return false;
+    snprintf(again, sizeof again, temporary_name, pid, number);
+    if (strcmp(name, again) != 0) return false;
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return true;
+    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime < time(NULL) - hour;
+}
+
+void ipu__folder_clear_rests(const char *path)
+{
+    DIR *d = opendir(path);
+    if (!d) return;
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        if (is_rest(dirfd(d), e->d_name)) unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
 }

@@ -2,8 +2,10 @@
 #ifndef IPU_BASE_FILE_H
 #define IPU_BASE_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/status.h"
 
@@ -25,5 +27,24 @@ typedef struct ipu__file_piece {
 
 /* The same, of pieces one after the other. */
 ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *pieces, size_t n);
+
+/* The same for those who write to the file themselves: `fd`, open for reading too, is the temporary one, of
+ * which others see nothing until the commit. Temporary files are called ".ipu-<process>-<number>.tmp". */
+typedef struct ipu__new_file {
+    int  fd;
+    char path[PATH_MAX]; /* links followed: the link stays, the file it names is replaced */
+    char temporary[PATH_MAX];
+} ipu__new_file;
+
+ipu_status ipu__file_begin(const char *path, ipu__new_file *f);
+/* Ends it in either case. */
+ipu_status ipu__file_commit(ipu__new_file *f);
+void       ipu__file_abandon(ipu__new_file *f);
+
+/* Makes the folder and those above it, if they are not there; `mode` less the umask. */
+ipu_status ipu__folder_make(const char *path, mode_t mode);
+
+/* Removes temporary files in it whose writer was killed: its process is no more, or it is an hour since. */
+void ipu__folder_clear_rests(const char *path);
 
 #endif

@@ -49,17 +49,6 @@ static bool wanted_root(char out[IPU__FOLDER_BYTES])
     return n > 0 && n < IPU__FOLDER_BYTES - 16;
 }
 
-static bool make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash  = 0;
-        bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *slash  = '/';
-        if (!ok) return false;
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 /* NULL: it can be used; else why not. */
 static const char *unusable(const char *path)
 {
@@ -140,7 +129,8 @@ ipu_status ipu__codelet_folder(char out[IPU__FOLDER_BYTES])
 {
     if (!wanted_root(out)) return use_private(out);
     const char *why = NULL;
-    if (!make_folders(out) || !make_absolute(out)) why = strerror(errno);
+    if (ipu__folder_make(out, 0700) != IPU_OK) why = ipu_message();
+    if (!why && !make_absolute(out)) why = strerror(errno);
     if (!why) why = untrusted(out);
     if (!why) {
         snprintf(out + strlen(out), 16, "/codelets");
