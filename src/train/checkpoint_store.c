@@ -186,17 +186,21 @@ static void remove_oldest(ipu_checkpoint_store *s)
     }
 }
 
+static ipu_status fail_earlier(int64_t step, const char *later)
+{
+    return ipu__fail(
+        IPU_INVALID,
+        "cannot save step %lld: %s is of a later one, as of another training; go on from it, or use "
+        "another folder",
+        (long long)step, later);
+}
+
 ipu_status ipu_checkpoint_save(ipu_checkpoint_store *store, const ipu_checkpoint *c)
 {
-    char        name[64];
-    const kept *last = store->all.n ? &store->all.at[store->all.n - 1] : NULL;
-    if (last && last->step > c->step)
-        return ipu__fail(
-            IPU_INVALID,
-            "cannot save step %lld: %s is of a later one, as of another training; go on from it, or "
-            "use another folder",
-            (long long)c->step, last->path);
-    bool is_new = !last || last->step < c->step;
+    char    name[64];
+    size_t  n    = store->all.n;
+    int64_t last = n ? store->all.at[n - 1].step : -1;
+    if (last > c->step) return fail_earlier(c->step, store->all.at[n - 1].path);
     snprintf(name, sizeof name, name_format, (long long)c->step);
     kept k = {c->step, path_in(store->folder, name)};
     if (!k.path || !ipu__push(&store->all, k)) {
@@ -204,7 +208,7 @@ ipu_status ipu_checkpoint_save(ipu_checkpoint_store *store, const ipu_checkpoint
         return ipu__fail_memory();
     }
     ipu_status status = ipu_checkpoint_write(k.path, c);
-    if (status != IPU_OK || !is_new) drop(store, store->all.n - 1);
+    if (status != IPU_OK || last == c->step) drop(store, n);
     if (status == IPU_OK) remove_oldest(store);
     return status;
 }
