@@ -1,17 +1,14 @@
 /* Reading and replacing whole files. Whatever fails, no temporary file stays and no old one is harmed. */
 #include "base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -159,8 +156,7 @@ static bool write_all(int fd, const ipu__file_piece *pieces, size_t n)
     return true;
 }
 
-/* So that the new name, too, survives a crash. Some file systems cannot: then it is as good as it gets. */
-static void sync_folder_of(const char *path)
+void ipu__file_sync_folder(const char *path)
 {
     char folder[PATH_MAX];
     int  n = folder_length(path);
@@ -174,7 +170,8 @@ static void sync_folder_of(const char *path)
 ipu_status ipu__file_begin(const char *path, ipu__new_file *f)
 {
     mode_t mode;
-    f->fd = -1;
+    f->fd    = -1;
+    f->hasty = false;
     IPU_TRY(find_target(path, f, &mode));
     f->fd = open_temporary(f);
     if (f->fd < 0) return fail_errno("cannot make a temporary file beside", path);
@@ -193,7 +190,7 @@ void ipu__file_abandon(ipu__new_file *f)
 
 ipu_status ipu__file_commit(ipu__new_file *f)
 {
-    bool ok    = fsync(f->fd) == 0;
+    bool ok    = f->hasty || fsync(f->fd) == 0;
     int  error = errno;
     if (close(f->fd) != 0 && ok) { /* network file systems find out here that the disk is full */
         ok    = false;
@@ -209,7 +206,7 @@ ipu_status ipu__file_commit(ipu__new_file *f)
         errno = error;
         return fail_errno("cannot write", f->path);
     }
-    sync_folder_of(f->path);
+    if (!f->hasty) ipu__file_sync_folder(f->path);
     return IPU_OK;
 }
 
@@ -228,58 +225,13 @@ ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *piece
     return status;
 }
 
-/* ---- folders ---- */
-
-/* A new name is brought to disk as that of a file is. */
-static bool make_folder(const char *path, mode_t mode)
+bool ipu__file_is_temporary(const char *name, pid_t *writer)
 {
-    if (mkdir(path, mode) != 0) return errno == EEXIST;
-    sync_folder_of(path);
-    return true;
-}
-
-ipu_status ipu__folder_make(const char *path, mode_t mode)
-{
-    char        part[PATH_MAX];
-    struct stat st;
-    size_t      n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') n--;
-    errno   = n < sizeof part ? 0 : ENAMETOOLONG;
-    bool ok = n < sizeof part;
-    if (ok) snprintf(part, sizeof part, "%.*s", (int)n, path);
-    for (char *slash = part; ok && (slash = strchr(slash + 1, '/'));) {
-        *slash = 0;
-        ok     = make_folder(part, mode);
-        *slash = '/';
-    }
-    ok = ok && make_folder(part, mode);
-    if (ok && (stat(part, &st) != 0 || !S_ISDIR(st.st_mode))) {
-        ok    = false;
-        errno = ENOTDIR;
-    }
-    return ok ? IPU_OK : fail_errno("cannot make the folder", path);
-}
-
-/* Numbers of processes are used again, and another container's are not seen: then age decides. */
-static bool is_rest(int folder, const char *name)
-{
-    const time_t hour = 3600;
-    struct stat  st;
-    long         pid;
-    unsigned     number;
-    char         again[64];
+    long     pid;
+    unsigned number;
+    char     again[64];
     if (sscanf(name, temporary_name, &pid, &number) != 2 || pid <= 0) return false;
     snprintf(again, sizeof again, temporary_name, pid, number);
-    if (strcmp(name, again) != 0) return false;
-    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return true;
-    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime < time(NULL) - hour;
-}
-
-void ipu__folder_clear_rests(const char *path)
-{
-    DIR *d = opendir(path);
-    if (!d) return;
-    for (struct dirent *e = readdir(d); e; e = readdir(d))
-        if (is_rest(dirfd(d), e->d_name)) unlinkat(dirfd(d), e->d_name, 0);
-    closedir(d);
+    *writer = (pid_t)pid;
+    return strcmp(name, again) == 0;
 }

@@ -34,6 +34,7 @@ typedef struct ipu__new_file {
     int  fd;
     char path[PATH_MAX]; /* links followed: the link stays, the file it names is replaced */
     char temporary[PATH_MAX];
+    bool hasty; /* set by who begins it: it may be lost, or lose its contents, when the machine crashes */
 } ipu__new_file;
 
 ipu_status ipu__file_begin(const char *path, ipu__new_file *f);
@@ -41,10 +42,10 @@ ipu_status ipu__file_begin(const char *path, ipu__new_file *f);
 ipu_status ipu__file_commit(ipu__new_file *f);
 void       ipu__file_abandon(ipu__new_file *f);
 
-/* Makes the folder and those above it, if they are not there; `mode` less the umask. */
-ipu_status ipu__folder_make(const char *path, mode_t mode);
+/* Whether `name`, without folders, is that of a temporary file, and whose. */
+bool ipu__file_is_temporary(const char *name, pid_t *writer);
 
-/* Removes temporary files in it whose writer was killed: its process is no more, or it is an hour since. */
-void ipu__folder_clear_rests(const char *path);
+/* So that a new name, too, survives a crash. Some file systems cannot: then it is as good as it gets. */
+void ipu__file_sync_folder(const char *path);
 
 #endif

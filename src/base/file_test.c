@@ -233,65 +233,6 @@ static void a_file_begun_is_seen_only_when_committed(void **state)
     assert_contents("f", "newer", 5);
 }
 
-static void a_folder_is_made_with_those_above_it(void **state)
-{
-    (void)state;
-    struct stat st;
-    char        deep[1024];
-    mode_t      before = umask(022);
-    snprintf(deep, sizeof deep, "%s/a/b//c/", folder);
-    for (int again = 0; again < 2; again++) assert_int_equal(ipu__folder_make(deep, 0770), IPU_OK);
-    umask(before);
-    assert_int_equal(stat(deep, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0750);
-    assert_int_equal(ipu__file_write(in_folder("file"), "", 0), IPU_OK);
-    assert_int_equal(ipu__folder_make(in_folder("file"), 0700), IPU_IO);
-    assert_non_null(strstr(ipu_message(), path));
-    assert_int_equal(ipu__folder_make(in_folder("file/below"), 0700), IPU_IO);
-    assert_int_equal(ipu__folder_make("/proc/none", 0700), IPU_IO);
-    assert_int_equal(ipu__folder_make("", 0700), IPU_IO);
-    const char *const parts[] = {"a/b/c", "a/b", "a"};
-    for (int i = 0; i < 3; i++) assert_int_equal(rmdir(in_folder(parts[i])), 0);
-}
-
-/* The number of a process that is no more. */
-static pid_t dead_process(void)
-{
-    pid_t pid = fork();
-    if (pid == 0) _exit(0);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-    return pid;
-}
-
-static void rests_of_killed_writers_are_cleared_and_nothing_else(void **state)
-{
-    (void)state;
-    const struct timespec old[2] = {{1000, 0}, {1000, 0}};
-    char                  name[64];
-    const struct {
-        const char *format;
-        pid_t       pid;
-        bool        is_old, stays;
-    } files[] = {
-        {".ipu-%ld-3.tmp", dead_process(), false, false},
-        {".ipu-%ld-3.tmp", getpid(), false, true},
-        {".ipu-%ld-4.tmp", getpid(), true, false},
-        {".ipu-%ld-3.tmp.more", dead_process(), true, true},
-        {".ipu-0-%ld.tmp", 1, true, true},
-        {"ipu-%ld-3.tmp", dead_process(), true, true},
-    };
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-            snprintf(name, sizeof name, files[i].format, (long)files[i].pid);
-            if (pass && (access(in_folder(name), F_OK) == 0) != files[i].stays) fail_msg("%s", name);
-            if (!pass) assert_int_equal(ipu__file_write(in_folder(name), "x", 1), IPU_OK);
-            if (!pass && files[i].is_old) assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
-        }
-        if (!pass) ipu__folder_clear_rests(folder);
-    }
-    ipu__folder_clear_rests("/no/such/folder");
-}
-
 /* ---- failures ---- */
 
 /* In a child whose files may not pass 1000 bytes: a full disk, as far as write can tell. */
@@ -446,8 +387,6 @@ int main(void)
         cmocka_unit_test_teardown(a_link_stays_and_its_file_is_replaced, empty_folder),
         cmocka_unit_test_teardown(a_relative_name_without_a_folder_works, empty_folder),
         cmocka_unit_test_teardown(a_file_begun_is_seen_only_when_committed, empty_folder),
-        cmocka_unit_test_teardown(a_folder_is_made_with_those_above_it, empty_folder),
-        cmocka_unit_test_teardown(rests_of_killed_writers_are_cleared_and_nothing_else, empty_folder),
         cmocka_unit_test_teardown(a_full_disk_leaves_the_old_file_and_no_other, empty_folder),
         cmocka_unit_test_teardown(refused_memory_is_reported_at_every_allocation, empty_folder),
         cmocka_unit_test_teardown(a_pipe_is_read_to_its_end_through_interruptions, empty_folder),
