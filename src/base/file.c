@@ -137,25 +137,6 @@ static int open_temporary(ipu__new_file *f)
     return fd;
 }
 
-static bool write_piece(int fd, const char *data, size_t bytes)
-{
-    while (bytes) {
-        ssize_t done = write(fd, data, bytes);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return false;
-        data += done;
-        bytes -= (size_t)done;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const ipu__file_piece *pieces, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!write_piece(fd, pieces[i].data, pieces[i].bytes)) return false;
-    return true;
-}
-
 void ipu__file_sync_folder(const char *path)
 {
     char folder[PATH_MAX];
@@ -210,6 +191,18 @@ ipu_status ipu__file_commit(ipu__new_file *f)
     return IPU_OK;
 }
 
+bool ipu__file_append(ipu__new_file *f, const void *data, size_t bytes)
+{
+    for (const char *at = data; bytes;) {
+        ssize_t done = write(f->fd, at, bytes);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return false;
+        at += done;
+        bytes -= (size_t)done;
+    }
+    return true;
+}
+
 ipu_status ipu__file_write(const char *path, const void *data, size_t bytes)
 {
     return ipu__file_write_pieces(path, &(ipu__file_piece){data, bytes}, 1);
@@ -219,7 +212,9 @@ ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *piece
 {
     ipu__new_file f;
     IPU_TRY(ipu__file_begin(path, &f));
-    if (write_all(f.fd, pieces, n)) return ipu__file_commit(&f);
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) ok = ipu__file_append(&f, pieces[i].data, pieces[i].bytes);
+    if (ok) return ipu__file_commit(&f);
     ipu_status status = fail_errno("cannot write", path);
     ipu__file_abandon(&f);
     return status;

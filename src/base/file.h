@@ -38,6 +38,8 @@ typedef struct ipu__new_file {
 } ipu__new_file;
 
 ipu_status ipu__file_begin(const char *path, ipu__new_file *f);
+/* At its end, however often write is interrupted. False: errno. */
+bool ipu__file_append(ipu__new_file *f, const void *data, size_t bytes);
 /* Ends it in either case. */
 ipu_status ipu__file_commit(ipu__new_file *f);
 void       ipu__file_abandon(ipu__new_file *f);
