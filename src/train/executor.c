@@ -25,7 +25,8 @@ static char *copy_text(const char *text)
 
 static void free_training(ipu_nn_training *how)
 {
-    for (size_t i = 0; how->groups && i < how->n_groups; i++) ipu__free((void *)(uintptr_t)how->groups[i].parameters);
+    for (size_t i = 0; how->groups && i < how->n_groups; i++)
+        ipu__free((void *)(uintptr_t)how->groups[i].parameters);
     ipu__free((void *)(uintptr_t)how->groups);
     *how = (ipu_nn_training){0};
 }
@@ -81,7 +82,8 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
     x->training       = how != NULL;
     ipu_status status = ipu__executor_options_settle(options, &x->options);
     if (status == IPU_OK && !how && x->options.gradient_accumulation > 1)
-        status = ipu__fail(IPU_INVALID, "option gradient_accumulation: expected 1 for inference, found %" PRId64,
+        status = ipu__fail(IPU_INVALID,
+                           "option gradient_accumulation: expected 1 for inference, found %" PRId64,
                            x->options.gradient_accumulation);
     if (status == IPU_OK && how) status = take_training(x, how);
     if (status != IPU_OK) {
@@ -94,8 +96,8 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
     return IPU_OK;
 }
 
-ipu_status ipu_training_model(ipu_module *module, const ipu_executor_options *options, const ipu_nn_training *how,
-                              ipu_executor **out)
+ipu_status ipu_training_model(ipu_module *module, const ipu_executor_options *options,
+                              const ipu_nn_training *how, ipu_executor **out)
 {
     const ipu_nn_training plain = {.optimizer = {.rate = 0.01}};
     return create(module, options, how ? how : &plain, out);
@@ -111,13 +113,14 @@ static void forget(ipu_executor *x)
 {
     if (x->module->holder == x) {
         if (ipu__module_fetch(x->module) != IPU_OK)
-            ipu__log(IPU_LOG_ERROR, "train", "weights of an executor that is gone are lost: %s", ipu_message());
+            ipu__log(IPU_LOG_ERROR, "train", "weights of an executor that is gone are lost: %s",
+                     ipu_message());
         x->module->holder = NULL;
     }
     ipu_engine_destroy(x->engine);
     ipu_executable_release(x->exe);
-    x->engine = NULL;
-    x->exe    = NULL;
+    x->engine  = NULL;
+    x->exe     = NULL;
     x->version = 0;
     ipu__executor_io_fini(x);
     ipu__executor_state_fini(x);
@@ -246,7 +249,8 @@ ipu_status ipu_executor_compile(ipu_executor *x, const ipu_array *in, size_t n)
     if (x->must_compile && x->engine) IPU_TRY(ipu_executor_get_state(x, &state));
     forget(x);
     ipu_status status = compile(x, in, n);
-    if (status == IPU_OK && (x->options.attach == IPU_ATTACH_ALWAYS || state.n > 0)) status = create_engine(x);
+    if (status == IPU_OK && (x->options.attach == IPU_ATTACH_ALWAYS || state.n > 0))
+        status = create_engine(x);
     if (status == IPU_OK && state.n > 0) status = ipu__executor_carry_state(x, &state);
     ipu_npz_free(&state);
     if (status != IPU_OK) {
@@ -322,7 +326,7 @@ const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name)
 
 double ipu_executor_scalar(const ipu_executor *x, const char *name)
 {
-    const ipu_array *a = ipu_executor_output(x, name);
+    const ipu_array *a   = ipu_executor_output(x, name);
     double           sum = 0;
     int64_t          n   = a ? ipu_array_n_elements(a) : 0;
     for (int64_t i = 0; i < n; i++) sum += ipu_array_value(a, i);
@@ -334,7 +338,8 @@ double ipu_executor_scalar(const ipu_executor *x, const char *name)
 static ipu_status fail_group(const ipu_executor *x, size_t group)
 {
     if (!x->training) return ipu__fail(IPU_INVALID, "this executor does not train: it has no learning rate");
-    return ipu__fail(IPU_INVALID, "there is no group %zu of parameters: the last is %zu", group, x->how.n_groups);
+    return ipu__fail(IPU_INVALID, "there is no group %zu of parameters: the last is %zu", group,
+                     x->how.n_groups);
 }
 
 ipu_status ipu_executor_set_rate(ipu_executor *x, size_t group, double rate)
@@ -395,7 +400,8 @@ ipu_status ipu_executor_attach(ipu_executor *x)
 {
     if (!x->exe) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     if (x->options.attach == IPU_ATTACH_NEVER)
-        return ipu__fail(IPU_INVALID, "option attach: \"never\" compiles only: there is nothing to attach to");
+        return ipu__fail(IPU_INVALID,
+                         "option attach: \"never\" compiles only: there is nothing to attach to");
     if (!x->engine) return create_engine(x);
     ipu_device *device = ipu_engine_device(x->engine);
     return device ? ipu_device_attach(device, 0) : IPU_OK;

@@ -16,9 +16,9 @@ typedef struct ipu__executor_input {
     ipu_executor *x;
     char         *name, *stream; /* names, of the model's input and of the stream */
     ipu__port     port;
-    size_t        bytes;   /* of one batch, in the type of the port */
-    ipu_type      given;   /* type of the caller's arrays */
-    const char   *data;    /* of the run in progress */
+    size_t        bytes; /* of one batch, in the type of the port */
+    ipu_type      given; /* type of the caller's arrays */
+    const char   *data;  /* of the run in progress */
 } ipu__executor_input;
 
 typedef struct ipu__executor_output {
@@ -84,7 +84,8 @@ typedef struct ipu__executor_lowered {
 } ipu__executor_lowered;
 
 /* To be undone with ipu__executor_lowered_fini also when it fails. */
-ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models, ipu__executor_lowered *out);
+ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
+                               ipu__executor_lowered *out);
 void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
 
 /* The state into which gradients of the parameter of that name are added. */

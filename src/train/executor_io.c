@@ -36,10 +36,11 @@ static ipu_status port_of(const ipu_executor *x, const ipu_array *a, size_t i, i
     if (a->shape.rank == 0 && x->n_batches == 1) return IPU_OK;
     int64_t n = a->shape.rank == 0 ? 1 : a->shape.dim[0];
     if (a->shape.rank == 0 || n % x->n_batches != 0)
-        return ipu__fail(IPU_INVALID,
-                         "Invalid batch dimension: input \"%s\" holds %" PRId64 " samples, which do not divide into the "
-                         "%" PRId64 " batches of a run (device iterations x replicas x gradient accumulation)",
-                         name, n, x->n_batches);
+        return ipu__fail(
+            IPU_INVALID,
+            "Invalid batch dimension: input \"%s\" holds %" PRId64 " samples, which do not divide into the "
+            "%" PRId64 " batches of a run (device iterations x replicas x gradient accumulation)",
+            name, n, x->n_batches);
     out->shape.dim[0] = n / x->n_batches;
     return IPU_OK;
 }
@@ -71,17 +72,19 @@ static bool is_same_port(const ipu__port *a, const ipu__port *b)
 ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n)
 {
     if (n != x->inputs.n)
-        return ipu__fail(IPU_INVALID, "Number of positional arguments mismatch: it was compiled for %zu arrays, found %zu",
+        return ipu__fail(IPU_INVALID,
+                         "Number of positional arguments mismatch: it was compiled for %zu arrays, found %zu",
                          x->inputs.n, n);
     for (size_t i = 0; i < n; i++) {
         ipu__executor_input *own = &x->inputs.at[i];
         ipu__port            port;
         IPU_TRY(port_of(x, &in[i], i, &port));
         if (port.type != own->port.type)
-            return ipu__fail(IPU_INVALID, "Data type mismatch for %s: it was compiled for %s, found %s", own->name,
-                             ipu_type_name(own->port.type), ipu_type_name(in[i].type));
+            return ipu__fail(IPU_INVALID, "Data type mismatch for %s: it was compiled for %s, found %s",
+                             own->name, ipu_type_name(own->port.type), ipu_type_name(in[i].type));
         if (!is_same_port(&port, &own->port))
-            return ipu__fail(IPU_INVALID, "Shape mismatch for %s: it was compiled for batches of %s, found %s", own->name,
+            return ipu__fail(IPU_INVALID,
+                             "Shape mismatch for %s: it was compiled for batches of %s, found %s", own->name,
                              ipu__shape_str(&own->port.shape), ipu__shape_str(&port.shape));
         if (own->bytes > 0 && !in[i].data)
             return ipu__fail(IPU_INVALID, "input \"%s\": the array has no data", own->name);
@@ -108,7 +111,7 @@ static ipu_status send(void *user, void *data, size_t bytes)
     const ipu_executor        *x      = w->x;
     const ipu__executor_input *in     = &x->inputs.at[w->number];
     int64_t                    groups = x->options.replicas / x->options.input_group_size;
-    int64_t batch = w->n_done++ * groups + w->replica / x->options.input_group_size;
+    int64_t                    batch  = w->n_done++ * groups + w->replica / x->options.input_group_size;
     if (in->given == in->port.type) {
         memcpy(data, in->data + (size_t)batch * bytes, bytes);
         return IPU_OK;
@@ -174,11 +177,11 @@ ipu_status ipu__executor_make_outputs(ipu_executor *x, ipu_model *net)
 /* Takes, or passes over, the outputs of one batch of one replica. */
 static ipu_status take(void *user, void *data, size_t bytes)
 {
-    ipu__executor_wire   *w      = user;
-    ipu_executor         *x      = w->x;
-    ipu__executor_output *out    = &x->outputs.at[w->number];
-    int64_t               batch  = w->n_done++ * x->options.replicas + w->replica;
-    int64_t               period = x->options.output_mode == IPU_OUTPUT_EVERY_N ? x->options.output_period : 1;
+    ipu__executor_wire   *w     = user;
+    ipu_executor         *x     = w->x;
+    ipu__executor_output *out   = &x->outputs.at[w->number];
+    int64_t               batch = w->n_done++ * x->options.replicas + w->replica;
+    int64_t period              = x->options.output_mode == IPU_OUTPUT_EVERY_N ? x->options.output_period : 1;
     if ((batch + 1) % period == 0)
         memcpy((char *)out->array.data + (size_t)((batch + 1) / period - 1) * bytes, data, bytes);
     return IPU_OK;
@@ -192,8 +195,8 @@ ipu_status ipu__executor_read_outputs(ipu_executor *x)
         ipu__executor_output *out    = &x->outputs.at[i];
         const char           *handle = mode == IPU_OUTPUT_SUM ? out->sum : out->name;
         for (int64_t r = 0; r < x->options.replicas && out->bytes > 0; r++)
-            IPU_TRY(ipu_engine_read_replica(x->engine, handle, r, (char *)out->array.data + (size_t)r * out->bytes,
-                                            out->bytes));
+            IPU_TRY(ipu_engine_read_replica(x->engine, handle, r,
+                                            (char *)out->array.data + (size_t)r * out->bytes, out->bytes));
     }
     return IPU_OK;
 }
@@ -206,7 +209,8 @@ static ipu_status connect_inputs(ipu_executor *x)
     for (size_t i = 0, k = 0; i < x->inputs.n; i++)
         for (int64_t r = 0; r < replicas; r++, k++) {
             x->in_wires.at[k] = (ipu__executor_wire){.x = x, .number = i, .replica = r};
-            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->inputs.at[i].stream, r, send, &x->in_wires.at[k]));
+            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->inputs.at[i].stream, r, send,
+                                                        &x->in_wires.at[k]));
         }
     return IPU_OK;
 }
@@ -219,7 +223,8 @@ static ipu_status connect_outputs(ipu_executor *x)
     for (size_t i = 0, k = 0; i < x->outputs.n; i++)
         for (int64_t r = 0; r < replicas; r++, k++) {
             x->out_wires.at[k] = (ipu__executor_wire){.x = x, .number = i, .replica = r};
-            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->outputs.at[i].stream, r, take, &x->out_wires.at[k]));
+            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->outputs.at[i].stream, r, take,
+                                                        &x->out_wires.at[k]));
         }
     return IPU_OK;
 }

@@ -23,7 +23,8 @@ void ipu__executor_models_fini(ipu__executor_models *m)
 static ipu_status status_of(ipu_model *m)
 {
     ipu_builder *b = ipu_model_builder(m);
-    return ipu_builder_status(b) == IPU_OK ? IPU_OK : ipu__fail(ipu_builder_status(b), "%s", ipu_builder_message(b));
+    return ipu_builder_status(b) == IPU_OK ? IPU_OK
+                                           : ipu__fail(ipu_builder_status(b), "%s", ipu_builder_message(b));
 }
 
 static bool is_split(const ipu_executor *x)
@@ -38,11 +39,14 @@ static void gradient_name(const char *parameter, char out[300])
 
 /* sum + gradient, or the mean so far: after k batches of which this is number k + 1, mean + (gradient - mean) / (k + 1).
  */
-static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum, ipu_value gradient, ipu_value count)
+static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum, ipu_value gradient,
+                             ipu_value count)
 {
     ipu_builder *b = ipu_model_builder(m);
-    if (ipu_value_type(gradient) != ipu_value_type(sum)) gradient = ipu_cast(b, gradient, ipu_value_type(sum));
-    if (!x->options.running_mean || x->options.reduction != IPU_REDUCTION_MEAN) return ipu_add(b, sum, gradient);
+    if (ipu_value_type(gradient) != ipu_value_type(sum))
+        gradient = ipu_cast(b, gradient, ipu_value_type(sum));
+    if (!x->options.running_mean || x->options.reduction != IPU_REDUCTION_MEAN)
+        return ipu_add(b, sum, gradient);
     ipu_value n = ipu_cast(b, count, ipu_value_type(sum));
     return ipu_add(b, sum, ipu_div(b, ipu_sub(b, gradient, sum), n));
 }
@@ -80,19 +84,22 @@ static double gradient_scale(const ipu_executor *x)
 
 /* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
  * network. */
-static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ipu_value *dw, size_t n, ipu_model **out)
+static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ipu_value *dw, size_t n,
+                             ipu_model **out)
 {
     IPU_TRY(ipu_model_create(out));
     ipu_model   *m    = *out;
     ipu_builder *b    = ipu_model_builder(m);
-    ipu_value   *mine = ipu__alloc(3 * (n + 1) * sizeof *mine), *gradient = mine + n + 1, *sums = gradient + n + 1;
-    size_t       k    = 0;
+    ipu_value   *mine = ipu__alloc(3 * (n + 1) * sizeof *mine), *gradient = mine + n + 1,
+              *sums = gradient + n + 1;
+    size_t k        = 0;
     if (!mine) return ipu__fail_memory();
     for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
         char name[300];
         if (!dw[i].id) continue;
         gradient_name(ipu_value_name(w[i]), name);
-        mine[k]     = ipu_model_parameter(m, ipu_value_type(w[i]), ipu_value_shape(w[i]), NULL, ipu_value_name(w[i]));
+        mine[k]     = ipu_model_parameter(m, ipu_value_type(w[i]), ipu_value_shape(w[i]), NULL,
+                                          ipu_value_name(w[i]));
         ipu_type t  = ipu_value_type(w[i]) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
         sums[k]     = ipu_model_state(m, t, ipu_value_shape(w[i]), NULL, name);
         gradient[k] = sums[k];
@@ -100,7 +107,8 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
     }
     if (ipu_builder_status(b) == IPU_OK) ipu__nn_step(m, &x->how, gradient_scale(x), mine, gradient, k);
     for (size_t i = 0; i < k && ipu_builder_status(b) == IPU_OK; i++)
-        ipu_model_update(m, sums[i], ipu_constant_value(b, ipu_value_type(sums[i]), ipu_value_shape(sums[i]), 0));
+        ipu_model_update(m, sums[i],
+                         ipu_constant_value(b, ipu_value_type(sums[i]), ipu_value_shape(sums[i]), 0));
     if (x->options.running_mean) {
         ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, COUNT_NAME);
         ipu_model_update(m, count, ipu_scalar_like(b, count, 0));
@@ -142,7 +150,8 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
     ipu__free(ports);
     IPU_TRY(status);
     if (out->net->outputs.n == 0)
-        return ipu__fail(IPU_INVALID, "the network has no output: name one with ipu_model_output or ipu_nn_loss");
+        return ipu__fail(IPU_INVALID,
+                         "the network has no output: name one with ipu_model_output or ipu_nn_loss");
     x->weights.n = 0;
     IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
     return x->training ? build_training(x, out) : IPU_OK;
@@ -152,7 +161,8 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
 
 static ipu_status graph_status(ipu_graph *g)
 {
-    return ipu_graph_status(g) == IPU_OK ? IPU_OK : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
+    return ipu_graph_status(g) == IPU_OK ? IPU_OK
+                                         : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
 }
 
 static ipu_status optimised(const ipu_model *m, ipu_model **out)
@@ -207,7 +217,8 @@ static ipu_tensor all_sums(const ipu__executor_lowered *l, ipu_type type)
     return all;
 }
 
-static ipu_status reduce_replicas(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p, ipu_type type)
+static ipu_status reduce_replicas(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p,
+                                  ipu_type type)
 {
     int64_t    n      = x->options.replicas, to[64];
     ipu_tensor all    = all_sums(l, type);
@@ -233,7 +244,7 @@ static void read_inputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_pro
 {
     for (size_t i = 0; i < x->inputs.n; i++) {
         const ipu__executor_input *in = &x->inputs.at[i];
-        ipu_tensor t = l->models.net->tensors.at[l->models.net->inputs.at[i]];
+        ipu_tensor                 t  = l->models.net->tensors.at[l->models.net->inputs.at[i]];
         ipu_stream s = ipu_graph_add_host_to_device(l->g, in->stream, in->port.type, ipu_tensor_n_elements(t),
                                                     IPU_STREAM_REPLICATE);
         if (in->bytes > 0) ipu_program_add_read(p, s, t);
@@ -241,18 +252,21 @@ static void read_inputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_pro
 }
 
 /* After the network: streams of every batch, or sums. `begin` runs before all batches. */
-static ipu_status give_outputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_program begin, ipu_program p)
+static ipu_status give_outputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_program begin,
+                               ipu_program p)
 {
     ipu_output_mode mode = ipu__executor_output_mode(x);
     for (size_t i = 0; i < x->outputs.n; i++) {
         const ipu__executor_output *out = &x->outputs.at[i];
         ipu_tensor                  t   = l->models.net->output_tensors.at[i];
         if (mode == IPU_OUTPUT_ALL || mode == IPU_OUTPUT_EVERY_N) {
-            ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, out->type, ipu_tensor_n_elements(t));
+            ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, out->type,
+                                                        ipu_tensor_n_elements(t));
             if (out->bytes > 0) ipu_program_add_write(p, t, s);
         } else if (mode == IPU_OUTPUT_SUM) {
             if (out->type == IPU_BOOL)
-                return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)", out->name);
+                return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
+                                 out->name);
             ipu_tensor sum = ipu_graph_add_variable(l->g, out->type, ipu_tensor_shape(t), out->sum);
             ipu_graph_map_linearly(l->g, sum);
             ipu_graph_add_host_read(l->g, out->sum, sum);
@@ -299,7 +313,8 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
     return graph_status(l->g);
 }
 
-ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models, ipu__executor_lowered *out)
+ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
+                               ipu__executor_lowered *out)
 {
     *out = (ipu__executor_lowered){0};
     return lower(x, models, out);

@@ -184,7 +184,8 @@ static char *name_for(const char *name, int64_t replica)
     return ipu__text_take(&t);
 }
 
-static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica, ipu_named_array *out)
+static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
+                          ipu_named_array *out)
 {
     out->name = name_for(kept->name, replica);
     if (!out->name) return ipu__fail_memory();
@@ -229,7 +230,9 @@ static size_t compare_one(const ipu__executor_kept *kept, int64_t replica, const
     if (!name) t->failed = true;
     bool ok = found && found->type == like.type && found->shape.rank == like.shape.rank
            && memcmp(found->shape.dim, like.shape.dim, (size_t)like.shape.rank * sizeof *like.shape.dim) == 0;
-    if (!ok) ipu__text_add(t, "\n  \"%s\" %s", name ? name : "", found ? "is of another type or shape" : "is missing");
+    if (!ok)
+        ipu__text_add(t, "\n  \"%s\" %s", name ? name : "",
+                      found ? "is of another type or shape" : "is missing");
     ipu__free(name);
     return !ok;
 }
@@ -249,7 +252,8 @@ static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
     else if (n > 0)
         status = ipu__fail(IPU_INVALID, "the state is not of this model and optimizer:%s", t.at);
     else if (z->n != n_expected)
-        status = ipu__fail(IPU_INVALID, "the state is not of this model and optimizer: expected %zu arrays, found %zu",
+        status = ipu__fail(IPU_INVALID,
+                           "the state is not of this model and optimizer: expected %zu arrays, found %zu",
                            n_expected, z->n);
     ipu__text_fini(&t);
     return status;
@@ -304,7 +308,8 @@ static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
         const ipu_array *a    = &from->arrays[i].array;
         ipu_named_array *copy = &to->arrays[to->n++];
         copy->name            = copy_text(from->arrays[i].name);
-        ipu_status status = copy->name ? ipu_array_create(a->type, a->shape, &copy->array) : ipu__fail_memory();
+        ipu_status status     = copy->name ? ipu_array_create(a->type, a->shape, &copy->array)
+                                           : ipu__fail_memory();
         if (status != IPU_OK) {
             ipu_npz_free(to);
             return status;

@@ -21,7 +21,8 @@ ipu_status ipu__module_create(ipu_module **out)
 }
 
 /* As a builder's: errors of the network are kept in the model. */
-static ipu_status build_forward(ipu_module *module, const ipu__port *in, size_t n, bool training, ipu_model **out)
+static ipu_status build_forward(ipu_module *module, const ipu__port *in, size_t n, bool training,
+                                ipu_model **out)
 {
     ipu_value *values = ipu__alloc((n + 1) * sizeof *values);
     if (!values) return ipu__fail_memory();
@@ -30,7 +31,8 @@ static ipu_status build_forward(ipu_module *module, const ipu__port *in, size_t 
         ipu_nn_set_training(*out, training);
         for (size_t i = 0; i < n; i++) {
             char buffer[32];
-            values[i] = ipu_model_input(*out, in[i].type, in[i].shape, ipu__module_input_name(module, i, buffer));
+            values[i] = ipu_model_input(*out, in[i].type, in[i].shape,
+                                        ipu__module_input_name(module, i, buffer));
         }
         module->forward(*out, values, n, module->user);
     }
@@ -41,7 +43,8 @@ static ipu_status build_forward(ipu_module *module, const ipu__port *in, size_t 
 ipu_status ipu_module_create(ipu_forward_fn forward, void *user, ipu_module **out)
 {
     *out = NULL;
-    if (!forward) return ipu__fail(IPU_INVALID, "ipu_module_create: expected a function that builds the network");
+    if (!forward)
+        return ipu__fail(IPU_INVALID, "ipu_module_create: expected a function that builds the network");
     IPU_TRY(ipu__module_create(out));
     (*out)->build   = build_forward;
     (*out)->forward = forward;
@@ -77,7 +80,8 @@ static char *copy_text(const char *text)
 
 ipu_status ipu_module_name_inputs(ipu_module *module, const char *const *names, size_t n)
 {
-    if (module->file) return ipu__fail(IPU_INVALID, "inputs of a module from an ONNX file have the file's names");
+    if (module->file)
+        return ipu__fail(IPU_INVALID, "inputs of a module from an ONNX file have the file's names");
     if (!ipu__reserve(&module->input_names, n)) return ipu__fail_memory();
     for (size_t i = 0; i < module->input_names.n; i++) ipu__free(module->input_names.at[i]);
     module->input_names.n = 0;
@@ -96,7 +100,8 @@ const char *ipu__module_input_name(const ipu_module *module, size_t i, char buff
     return buffer;
 }
 
-ipu_status ipu__module_build(ipu_module *module, const ipu__port *in, size_t n, bool training, ipu_model **out)
+ipu_status ipu__module_build(ipu_module *module, const ipu__port *in, size_t n, bool training,
+                             ipu_model **out)
 {
     *out              = NULL;
     ipu_status status = module->build(module, in, n, training, out);
@@ -149,7 +154,8 @@ static void add_type(ipu__text *t, ipu_type type, const ipu_shape *shape)
 }
 
 /* "expected \"NAME\" as float[3], found float[4]" as this thread's message. */
-static ipu_status fail_alike(const char *name, const ipu_array *expected, ipu_type type, const ipu_shape *shape)
+static ipu_status fail_alike(const char *name, const ipu_array *expected, ipu_type type,
+                             const ipu_shape *shape)
 {
     ipu__text t = {0};
     ipu__text_add(&t, "weight \"%s\": expected ", name);
@@ -183,7 +189,8 @@ static ipu_status check_loaded(const ipu_module *module, size_t n_loaded)
     for (size_t i = 0; i < module->weights.n; i++) {
         const ipu__weight *w = &module->weights.at[i];
         if ((i >= n_loaded || !w->is_in_use) && n++ < 10)
-            ipu__text_add(&t, "\n  \"%s\" %s", w->name, i < n_loaded ? "is not of the network" : "is missing");
+            ipu__text_add(&t, "\n  \"%s\" %s", w->name,
+                          i < n_loaded ? "is not of the network" : "is missing");
     }
     ipu_status status = IPU_OK;
     if (t.failed)
@@ -203,7 +210,8 @@ ipu_status ipu__module_register(ipu_module *module, ipu_model *m, ipu__numbers *
     for (size_t i = 0; i < m->parameters.n; i++)
         IPU_TRY(register_one(module, ipu__model_handle(m, m->parameters.at[i]), numbers));
     for (size_t i = 0; i < m->states.n; i++)
-        if (m->states.at[i] != m->seed) IPU_TRY(register_one(module, ipu__model_handle(m, m->states.at[i]), numbers));
+        if (m->states.at[i] != m->seed)
+            IPU_TRY(register_one(module, ipu__model_handle(m, m->states.at[i]), numbers));
     for (size_t i = 0; i < numbers->n; i++) module->weights.at[numbers->at[i]].is_in_use = true;
     return is_new && before > 0 ? check_loaded(module, before) : IPU_OK;
 }
@@ -300,8 +308,10 @@ static ipu_status compare(const ipu_module *module, const char *path, const ipu_
     for (size_t i = 0; i < z->n; i++) {
         const ipu_array *a = &z->arrays[i].array;
         size_t           k = ipu__module_find(module, z->arrays[i].name);
-        if (k == SIZE_MAX && n++ < 10) ipu__text_add(&t, "\n  \"%s\" is not of the network", z->arrays[i].name);
-        if (k == SIZE_MAX || is_alike(&module->weights.at[k].array, a->type, &a->shape) || n++ >= 10) continue;
+        if (k == SIZE_MAX && n++ < 10)
+            ipu__text_add(&t, "\n  \"%s\" is not of the network", z->arrays[i].name);
+        if (k == SIZE_MAX || is_alike(&module->weights.at[k].array, a->type, &a->shape) || n++ >= 10)
+            continue;
         ipu__text_add(&t, "\n  \"%s\": expected ", z->arrays[i].name);
         add_type(&t, module->weights.at[k].array.type, &module->weights.at[k].array.shape);
         ipu__text_add(&t, ", found ");
@@ -327,7 +337,7 @@ ipu_status ipu_module_load(ipu_module *module, const char *path)
 {
     ipu_npz z;
     IPU_TRY(ipu_npz_read(path, &z));
-    bool       is_known = false;
+    bool is_known = false;
     for (size_t i = 0; i < module->weights.n; i++) is_known |= module->weights.at[i].is_in_use;
     ipu_status status = is_known ? compare(module, path, &z) : IPU_OK;
     if (!is_known) { /* what was loaded before and never used */

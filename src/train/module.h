@@ -25,8 +25,7 @@ typedef struct ipu__weight {
 } ipu__weight;
 
 struct ipu_module {
-    ipu_status (*build)(ipu_module *module, const ipu__port *in, size_t n, bool training,
-                        ipu_model **out);
+    ipu_status (*build)(ipu_module *module, const ipu__port *in, size_t n, bool training, ipu_model **out);
     ipu_forward_fn forward;
     void          *user;
     ipu_onnx      *file;
@@ -35,12 +34,13 @@ struct ipu_module {
     IPU_ARRAY(char *) input_names;
     IPU_ARRAY(ipu__weight) weights;
     int64_t       version, host_version;
-    ipu_executor *holder; /* NULL: the host has the newest */
+    ipu_executor *holder;       /* NULL: the host has the newest */
     IPU_ARRAY(ipu__port) ports; /* of the executor that compiled last */
 };
 
 /* The network for one batch, not yet trained. Inputs are those of the model, in order. Owned: ipu_model_destroy. */
-ipu_status ipu__module_build(ipu_module *module, const ipu__port *in, size_t n, bool training, ipu_model **out);
+ipu_status ipu__module_build(ipu_module *module, const ipu__port *in, size_t n, bool training,
+                             ipu_model **out);
 
 /* The parameters and states of `m`, a network just built, become weights of the module: `numbers` receives the number
  * of each. INVALID: they differ from those that are there in type or shape. */

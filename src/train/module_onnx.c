@@ -10,8 +10,14 @@
 /* ---- losses by name ---- */
 
 static ipu_value nll(ipu_builder *b, ipu_value x, ipu_value t) { return ipu_nll_loss(b, x, t); }
-static ipu_value cross_entropy(ipu_builder *b, ipu_value x, ipu_value t) { return ipu_cross_entropy(b, x, t); }
-static ipu_value mse(ipu_builder *b, ipu_value x, ipu_value t) { return ipu_mse_loss(b, x, t, IPU_LOSS_MEAN); }
+static ipu_value cross_entropy(ipu_builder *b, ipu_value x, ipu_value t)
+{
+    return ipu_cross_entropy(b, x, t);
+}
+static ipu_value mse(ipu_builder *b, ipu_value x, ipu_value t)
+{
+    return ipu_mse_loss(b, x, t, IPU_LOSS_MEAN);
+}
 static ipu_value l1(ipu_builder *b, ipu_value x, ipu_value t) { return ipu_l1_loss(b, x, t, IPU_LOSS_MEAN); }
 static ipu_value smooth_l1(ipu_builder *b, ipu_value x, ipu_value t)
 {
@@ -36,8 +42,14 @@ typedef struct named_loss {
 } named_loss;
 
 static const named_loss losses[] = {
-    {"cross_entropy", cross_entropy}, {"nll", nll}, {"mse", mse},  {"l1", l1}, {"smooth_l1", smooth_l1},
-    {"bce", bce},                     {"bce_logits", bce_logits}, {"kl", kl},
+    {"cross_entropy", cross_entropy},
+    {"nll", nll},
+    {"mse", mse},
+    {"l1", l1},
+    {"smooth_l1", smooth_l1},
+    {"bce", bce},
+    {"bce_logits", bce_logits},
+    {"kl", kl},
 };
 enum { N_LOSSES = sizeof losses / sizeof *losses };
 
@@ -52,8 +64,9 @@ static ipu_status fail_loss(const char *name)
 {
     ipu__text t = {0};
     for (size_t i = 0; i < N_LOSSES; i++) ipu__text_add(&t, "%s%s", i ? ", " : "", losses[i].name);
-    ipu_status status = t.failed ? ipu__fail_memory()
-                                 : ipu__fail(IPU_NOT_FOUND, "there is no loss \"%s\"; there are: %s", name, t.at);
+    ipu_status status = t.failed
+                          ? ipu__fail_memory()
+                          : ipu__fail(IPU_NOT_FOUND, "there is no loss \"%s\"; there are: %s", name, t.at);
     ipu__text_fini(&t);
     return status;
 }
@@ -65,7 +78,8 @@ static ipu_status import(ipu_module *module, const ipu__port *in, size_t n, ipu_
     ipu_onnx_value *values = ipu__alloc_zeroed((n + 1) * sizeof *values);
     if (!values) return ipu__fail_memory();
     for (size_t i = 0; i < n; i++)
-        values[i] = (ipu_onnx_value){.kind = IPU_ONNX_ARRAY, .array = {.type = in[i].type, .shape = in[i].shape}};
+        values[i] = (ipu_onnx_value){.kind  = IPU_ONNX_ARRAY,
+                                     .array = {.type = in[i].type, .shape = in[i].shape}};
     /* As parameters also for inference: weights change between runs. */
     ipu_onnx_options options = {.inputs = values, .n_inputs = n, .training = true};
     ipu_status       status  = ipu_onnx_import(module->file, &options, out);
@@ -88,18 +102,20 @@ static ipu_status mark_loss(ipu_model *m)
     for (size_t i = 0; i < m->outputs.n; i++)
         if (ipu_value_n_elements(ipu__model_handle(m, m->outputs.at[i].value)) == 1) at = i, n++;
     if (n != 1)
-        return ipu__fail(IPU_INVALID,
-                         "the file has %zu outputs of one element: name a loss to be put behind its first output", n);
+        return ipu__fail(
+            IPU_INVALID,
+            "the file has %zu outputs of one element: name a loss to be put behind its first output", n);
     return ipu__push(&m->losses, m->outputs.at[at].value) ? IPU_OK : ipu__fail_memory();
 }
 
-static ipu_status build_file(ipu_module *module, const ipu__port *in, size_t n, bool training, ipu_model **out)
+static ipu_status build_file(ipu_module *module, const ipu__port *in, size_t n, bool training,
+                             ipu_model **out)
 {
     size_t n_file = ipu_onnx_n_inputs(module->file);
     bool   adds   = training && module->loss;
     if (n != n_file + adds)
-        return ipu__fail(IPU_INVALID, "expected %zu arrays, the inputs of the file%s; found %zu", n_file + adds,
-                         adds ? " and what the loss compares with" : "", n);
+        return ipu__fail(IPU_INVALID, "expected %zu arrays, the inputs of the file%s; found %zu",
+                         n_file + adds, adds ? " and what the loss compares with" : "", n);
     IPU_TRY(import(module, in, n_file, out));
     ipu_nn_set_training(*out, training);
     if (!training) return IPU_OK;
@@ -202,20 +218,23 @@ static void set_initial(const ipu_module *module, ipu_model *m)
     }
 }
 
-ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_options *options, const char *path)
+ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_options *options,
+                                 const char *path)
 {
     const ipu_module_write_options o = options ? *options : (ipu_module_write_options){0};
     if (module->ports.n == 0 || module->weights.n == 0)
         return ipu__fail(IPU_INVALID, "the module has not been compiled: an executor must run it first");
-    if (o.batch < 0) return ipu__fail(IPU_INVALID, "expected a batch of 1 or more, found %lld", (long long)o.batch);
+    if (o.batch < 0)
+        return ipu__fail(IPU_INVALID, "expected a batch of 1 or more, found %lld", (long long)o.batch);
     IPU_TRY(ipu__module_fetch(module));
     if (module->file) return save_file(module, path);
     ipu_model *m      = NULL;
     ipu_status status = build_inference(module, o.batch ? o.batch : 1, &m);
     if (status == IPU_OK) {
         set_initial(module, m);
-        ipu_onnx_write_options how = {.graph_name = o.graph_name, .metadata = o.metadata, .n_metadata = o.n_metadata};
-        status                     = ipu_onnx_write(m, &how, path);
+        ipu_onnx_write_options how = {
+            .graph_name = o.graph_name, .metadata = o.metadata, .n_metadata = o.n_metadata};
+        status = ipu_onnx_write(m, &how, path);
     }
     ipu_model_destroy(m);
     return status;

@@ -43,7 +43,7 @@ static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
 
 ipu_status ipu_module_named(const char *name, ipu_module **out)
 {
-    *out = NULL;
+    *out        = NULL;
     ipu__text t = {0};
     for (size_t i = 0; i < N_NETWORKS; i++) {
         if (strcmp(networks[i].name, name) == 0) {
@@ -54,8 +54,9 @@ ipu_status ipu_module_named(const char *name, ipu_module **out)
         }
         ipu__text_add(&t, "%s%s", i ? ", " : "", networks[i].name);
     }
-    ipu_status status = t.failed ? ipu__fail_memory()
-                                 : ipu__fail(IPU_NOT_FOUND, "there is no network \"%s\"; there are: %s", name, t.at);
+    ipu_status status = t.failed
+                          ? ipu__fail_memory()
+                          : ipu__fail(IPU_NOT_FOUND, "there is no network \"%s\"; there are: %s", name, t.at);
     ipu__text_fini(&t);
     return status;
 }

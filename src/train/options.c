@@ -46,9 +46,10 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
                          o.replicas, o.input_group_size);
     int64_t iterations = o.device_iterations * o.gradient_accumulation;
     if (iterations > IPU__MOST_OF_AN_OPTION || iterations * o.replicas > IPU__MOST_OF_AN_OPTION)
-        return ipu__fail(IPU_INVALID,
-                         "options: device_iterations x gradient_accumulation x replicas is over %d batches a run",
-                         IPU__MOST_OF_AN_OPTION);
+        return ipu__fail(
+            IPU_INVALID,
+            "options: device_iterations x gradient_accumulation x replicas is over %d batches a run",
+            IPU__MOST_OF_AN_OPTION);
     IPU_TRY(check_output(&o, iterations * o.replicas));
     if (!o.target) o.target = "gc200";
     *out = o;
