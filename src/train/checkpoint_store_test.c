@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -295,6 +297,35 @@ static void a_full_disk_leaves_the_old_ones(void **state)
     }
 }
 
+/* On a file system of 64 kB, in a mount namespace of a child's own: 77 if that cannot be had. */
+static int fill_a_disk(void)
+{
+    int n = 0;
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
+        || mount("none", box, "tmpfs", 0, "size=65536") != 0)
+        return 77;
+    ipu_checkpoint_store *s      = open_store(100);
+    ipu_status            status = IPU_OK;
+    while (status == IPU_OK && n < 100) status = save_step(s, ++n);
+    if (status != IPU_IO || !strstr(ipu_message(), strerror(ENOSPC)) || n < 3) return 1;
+    if (last_step(s) != n - 1 || entries(false) != n - 1 || warning[0]) return 2;
+    ipu_checkpoint_store_close(s);
+    s = open_store(1); /* some room is made, and it goes on */
+    if (remove(ipu_checkpoint_store_at(s, 0)) != 0 || save_step(s, n) != IPU_OK) return 3;
+    return last_step(s) == n && entries(false) == 1 ? 0 : 4;
+}
+
+static void a_disk_that_fills_up_leaves_the_old_ones(void **state)
+{
+    (void)state;
+    int   status;
+    pid_t child = fork();
+    if (child == 0) _exit(fill_a_disk());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip(); /* the superuser may do it */
+    if (status) fail_msg("status %d", WEXITSTATUS(status));
+}
+
 /* As nobody: the superuser may do everything. */
 static void a_folder_that_may_not_be_written_is_an_error(void **state)
 {
@@ -309,7 +340,9 @@ static void a_folder_that_may_not_be_written_is_an_error(void **state)
     pid_t child = fork();
     if (child == 0) {
         if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) _exit(1);
-        if (ipu_checkpoint_store_open(folder, 1, &s) != IPU_IO) _exit(2);
+        ipu_status found = ipu_checkpoint_store_open(folder, 1, &s); /* one's own lock can be had */
+        if (found == IPU_OK) found = save_step(s, 2);
+        if (found != IPU_IO) _exit(2);
         if (!strstr(ipu_message(), strerror(EACCES)) || !strstr(ipu_message(), folder)) _exit(3);
         _exit(0);
     }
@@ -418,6 +451,7 @@ int main(void)
         cmocka_unit_test_teardown(a_damaged_one_is_told_of_and_passed_over, empty_folder),
         cmocka_unit_test_teardown(one_that_cannot_be_read_is_an_error, empty_folder),
         cmocka_unit_test_teardown(a_full_disk_leaves_the_old_ones, empty_folder),
+        cmocka_unit_test_teardown(a_disk_that_fills_up_leaves_the_old_ones, empty_folder),
         cmocka_unit_test_teardown(a_folder_that_may_not_be_written_is_an_error, empty_folder),
         cmocka_unit_test_teardown(whenever_a_writer_is_killed_the_newest_is_whole, empty_folder),
         cmocka_unit_test_teardown(refused_memory_is_reported_at_every_allocation, empty_folder),
