@@ -84,7 +84,7 @@ bool       ipu_executor_is_compiled(const ipu_executor *x);
 
 /* Compiles and attaches if need be. Types and shapes must be those it is compiled for; int64 is taken for int32, double
  * for float. Statuses: INVALID (the message says which array, what was expected), those of ipu_engine_run. After
- * INTERRUPTED (ipu_executor_interrupt) the steps that were finished count. */
+ * INTERRUPTED (ipu_executor_interrupt) weights hold what had been computed, and outputs are those of the run before. */
 ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n);
 /* From any thread or signal handler: stops the run in progress, or the next. */
 void ipu_executor_interrupt(ipu_executor *x);
@@ -106,7 +106,7 @@ double     ipu_executor_rate(const ipu_executor *x, size_t group);
 /* Everything else about it: rates are set; if more has changed it is compiled again at the next run, and states of the
  * optimizer go on where names and shapes are equal. */
 ipu_status ipu_executor_set_optimizer(ipu_executor *x, const ipu_nn_training *how);
-/* Steps of the optimizer made so far. */
+/* Steps of the optimizer made so far, by runs that were finished. */
 int64_t ipu_executor_n_steps(const ipu_executor *x);
 
 /* ---- weights and states ---- */

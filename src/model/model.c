@@ -49,6 +49,7 @@ void ipu_model_destroy(ipu_model *m)
     ipu__array_fini(&m->losses);
     ipu__array_fini(&m->locations);
     ipu__array_fini(&m->tensors);
+    ipu__array_fini(&m->output_tensors);
     ipu__map_fini(&m->names);
     ipu__map_fini(&m->files);
     ipu__builder_fini(&m->base);
