@@ -6,7 +6,7 @@ set -euo pipefail
 declare -A sets=(
     [build]="gcc libc6-dev make meson ninja-build pkg-config flex bison
         libdnnl-dev libxsmm-dev
-        libjansson-dev libzip-dev
+        libjansson-dev libzip-dev libpng-dev zlib1g-dev
         libprotobuf-c-dev protobuf-c-compiler libonnx-dev"
     [test]="libcmocka-dev python3 python3-torch python3-numpy
         libonnx-testdata python3-onnx"

@@ -55,7 +55,8 @@ typedef struct ipu_dataset_options {
 ipu_status ipu_dataset_open(const char *path, ipu_dataset_part part, const ipu_dataset_options *options,
                             ipu_dataset **out);
 
-/* Number of classes: one more than the largest label. 0: the dataset has no field "labels". */
+/* Number of classes: one more than the largest label; of class folders, their number. 0: not known, as the dataset
+ * has no field "labels" of integers or is made of functions. */
 int64_t ipu_dataset_n_classes(const ipu_dataset *d);
 
 /* ---- from memory, from functions ---- */
@@ -73,7 +74,8 @@ typedef struct ipu_dataset_functions {
     void (*destroy)(void *user); /* NULL: nothing */
 } ipu_dataset_functions;
 
-/* Either `get` or `next` is there. `n_samples`: of an iterable one it may be -1, not known. */
+/* Either `get` or `next` is there. `n_samples`: of an iterable one it may be -1, not known. Fields are copied.
+ * `user` is destroyed with the dataset; after a failure it is still the caller's. */
 ipu_status ipu_dataset_create(const ipu_field *fields, size_t n_fields, int64_t n_samples,
                               ipu_dataset_functions functions, void *user, ipu_dataset **out);
 void       ipu_dataset_destroy(ipu_dataset *d);
@@ -86,6 +88,10 @@ int64_t          ipu_dataset_n_samples(const ipu_dataset *d);          /* -1: no
 bool             ipu_dataset_is_iterable(const ipu_dataset *d);
 /* Map-style only. Statuses: INVALID (no such sample), those of `get`. */
 ipu_status ipu_dataset_get(const ipu_dataset *d, int64_t i, void *const *fields);
+/* Iterable only: one reader at a time. Statuses: INVALID, those of `next`. */
+ipu_status ipu_dataset_next(ipu_dataset *d, void *const *fields, bool *end);
+/* Begin an epoch, from 0. Map-style ones need none. Statuses: INVALID (a later one, and no `rewind`), its own. */
+ipu_status ipu_dataset_rewind(ipu_dataset *d, int64_t epoch);
 
 /* ---- drawn: digits as by hand, so that nothing must be downloaded ---- */
 
@@ -94,14 +100,20 @@ typedef struct ipu_digits_options {
     uint32_t seed;
 } ipu_digits_options;
 
-/* Draws digits (strokes with slant, width, wobble and noise) as MNIST's four IDX files into `folder`, which is
- * made if it is not there. Sample i depends on the seed and on i only. `progress` may be NULL: see
- * ipu_set_compile_progress's. Statuses: IO, INTERRUPTED. */
+/* Draws digits (strokes with slant, width and wobble) as MNIST's four IDX files into `folder`, which is made if it
+ * is not there; files of these names are replaced. Sample i depends on the seed and on i only: training samples are
+ * 0, 1, ..., test samples IPU_DIGITS_TEST, IPU_DIGITS_TEST + 1, ... `progress`, if not NULL, is called by the
+ * calling thread now and then; false stops it. Statuses: INVALID, IO, OUT_OF_MEMORY, INTERRUPTED (no file was
+ * written). */
+#define IPU_DIGITS_TEST INT64_C(0x100000000)
 typedef bool (*ipu_dataset_progress_fn)(void *user, int64_t done, int64_t total);
 ipu_status ipu_digits_write(const char *folder, const ipu_digits_options *options,
                             ipu_dataset_progress_fn progress, void *user);
 /* One digit, 0 to 9, as 28 x 28 bytes, light on dark. */
 void ipu_digits_draw(uint32_t seed, int64_t i, int *label, uint8_t pixels[28 * 28]);
+/* The same digit as if on paper: uint8 [size, size, 1], dark on light. `label` may be NULL. Owned: ipu_array_free.
+ * Statuses: INVALID (size: 28 to 4096), OUT_OF_MEMORY. */
+ipu_status ipu_digits_picture(uint32_t seed, int64_t i, int64_t size, int *label, ipu_array *out);
 
 /* ---- pictures ---- */
 
@@ -110,9 +122,11 @@ void ipu_digits_draw(uint32_t seed, int64_t i, int *label, uint8_t pixels[28 * 2
 ipu_status ipu_png_read(const char *path, ipu_array *out);
 /* uint8 [height, width, 1 or 3]; replaced at one stroke. */
 ipu_status ipu_png_write(const char *path, const ipu_array *a);
-/* A picture of any size made what networks trained on MNIST expect: uint8 [height, width], light on dark (dark on
- * light is told by its border and turned), the figure in its box scaled into 20 x 20 of 28 x 28 by its longer side
- * and placed by its centre of mass. `picture` of exactly 28 x 28 and light on dark stays as it is. */
+/* A picture of any size made what networks trained on MNIST expect: uint8 [28, 28], light on dark (dark on light is
+ * told by its border and turned), the figure in its box scaled into 20 x 20 by its longer side and placed by its
+ * centre of mass; specks are removed and thin lines made as thick as MNIST's. A picture of 28 x 28 is only turned.
+ * `picture` is uint8 [height, width] or [height, width, 1 or 3]. Owned: ipu_array_free. Statuses: INVALID (no such
+ * array, nothing on it). */
 ipu_status ipu_picture_digit(const ipu_array *picture, ipu_array *out);
 
 #ifdef __cplusplus

@@ -60,14 +60,9 @@ typedef struct ipu_executor_options {
     int             device_id;     /* of the active partition, from 1 on as id + 1; 0: any */
     ipu_attach_when attach;
     const char *cache_folder;  /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
-    const ipu_options *engine; /* threads, ...; NULL: the defaults */
+    const ipu_options *engine; /* threads, ...; borrowed. NULL: the defaults */
 } ipu_executor_options;
 
-/* Options as JSON, keys as above: {"device_iterations": 10, "output_mode": "all"}. `out` is changed only if all of
- * it is right; texts in it are kept for the process's life. INVALID: the message names the key. */
-ipu_status ipu_executor_options_parse(const char *json, ipu_executor_options *out);
-/* Owned: ipu_free. */
-ipu_status ipu_executor_options_print(const ipu_executor_options *options, char **out);
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */
 int64_t ipu_executor_options_n_batches(const ipu_executor_options *options);
 
