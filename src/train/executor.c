@@ -113,7 +113,7 @@ static void forget(ipu_executor *x)
 {
     if (x->module->holder == x) {
         if (ipu__module_fetch(x->module) != IPU_OK)
-            ipu__log(IPU_LOG_ERROR, "train", "weights of an executor that is gone are lost: %s",
+            ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s",
                      ipu_message());
         x->module->holder = NULL;
     }

@@ -25,11 +25,11 @@ static ipu_value smooth_l1(ipu_builder *b, ipu_value x, ipu_value t)
 }
 static ipu_value bce(ipu_builder *b, ipu_value x, ipu_value t)
 {
-    return ipu_bce_loss(b, x, t, IPU_NO_VALUE, IPU_LOSS_MEAN);
+    return ipu_bce_loss(b, x, t, IPU_LOSS_MEAN);
 }
 static ipu_value bce_logits(ipu_builder *b, ipu_value x, ipu_value t)
 {
-    return ipu_bce_with_logits_loss(b, x, t, IPU_NO_VALUE, IPU_NO_VALUE, IPU_LOSS_MEAN);
+    return ipu_bce_with_logits_loss(b, x, t, IPU_NO_VALUE, IPU_LOSS_MEAN);
 }
 static ipu_value kl(ipu_builder *b, ipu_value x, ipu_value t)
 {
