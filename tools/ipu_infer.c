@@ -130,7 +130,7 @@ static tool_exit start(job *j)
     if (code == TOOL_OK) code = read_options(j);
     if (code != TOOL_OK) return code;
     j->in.kind = IPU_ONNX_ARRAY;
-    j->out     = calloc(j->file.n_outputs, sizeof *j->out);
+    j->out     = calloc(j->file.n_outputs + 1, sizeof *j->out);
     if (j->args->values[INFER_JSON]) j->results = json_array();
     if (!j->out || (j->args->values[INFER_JSON] && !j->results)) return tool_fail("out of memory");
     if (ipu_array_create(IPU_FLOAT, j->form.shape, &j->in.array) != IPU_OK
