@@ -94,18 +94,20 @@ static void add_curve(course *c, const spot *p, int n)
     }
 }
 
-/* The shape's spots, somewhere between its two forms, each a little off. */
+/* The shape's spots, somewhere between its two forms, each a little off, about as the one before was. */
 static void follow_shape(dice *d, const ipu__shape *shape, course *c)
 {
     const ipu__pen *from = shape->from, *to = shape->to ? shape->to : from;
     spot            run[MAX_SPOTS];
-    float           blend = between(d, -0.15f, 1.15f), sloppy = between(d, 1.5f, 5);
+    spot            off   = {0, 0};
+    float           blend = between(d, -0.15f, 1.15f), sloppy = between(d, 1.2f, 4.2f);
     int             n = 0;
     c->n              = 0;
     for (;; from++, to++) {
         if (from->x != IPU__PEN_SIGN) {
-            run[n].x = (float)from->x + blend * (float)(to->x - from->x) + sloppy * spread(d);
-            run[n].y = (float)from->y + blend * (float)(to->y - from->y) + sloppy * spread(d);
+            off      = (spot){0.6f * off.x + sloppy * spread(d), 0.6f * off.y + sloppy * spread(d)};
+            run[n].x = (float)from->x + blend * (float)(to->x - from->x) + off.x;
+            run[n].y = (float)from->y + blend * (float)(to->y - from->y) + off.y;
             if (n == 0) add_spot(c, run[0], false);
             n++;
             continue;

@@ -25,10 +25,13 @@ void ipu__images_free(ipu__images *images);
 ipu_status ipu__image_set_create(ipu__images *images, ipu_dataset_part part,
                                  const ipu_dataset_options *options, const char *where, ipu_dataset **out);
 
-/* Labels from integers of any type, `n` of them. Statuses: INVALID (negative, beyond int32, no integers). */
+/* Labels from numbers of any type, `n` of them. Statuses: INVALID (negative, beyond int32, no integers). */
 ipu_status ipu__labels_take(const ipu_array *from, int64_t n, const char *where, int32_t **out);
 
-/* Readers of each kind of files, which find `part` or, where there is no division, all. */
-ipu_status ipu__idx_folder_read(const char *images, const char *labels, ipu__images *out);
+/* Readers of each kind of files. Those with `found` look whether there are such files at all. */
+ipu_status ipu__idx_pair_read(const char *images, const char *labels, ipu__images *out);
+ipu_status ipu__npy_pair_read(const char *images, const char *labels, ipu__images *out);
+ipu_status ipu__npz_read_images(const char *path, ipu_dataset_part part, ipu__images *out);
+ipu_status ipu__image_folder_read(const char *path, ipu_dataset_part part, bool *found, ipu__images *out);
 
 #endif

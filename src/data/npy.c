@@ -262,20 +262,28 @@ static void reorder(const char *from, const ipu_shape *shape, size_t size, char 
     }
 }
 
+/* Type and shape, held against the bytes that there are. */
+static ipu_status check_elements(const header *h, size_t bytes, const char *name, ipu_array *out,
+                                 bool *swapped)
+{
+    size_t expected;
+    out->shape = h->shape;
+    IPU_TRY(find_type(h->descr, name, &out->type, swapped));
+    if (ipu__array_size(out->type, &h->shape, &expected) == IPU_OK && expected == bytes) return IPU_OK;
+    char text[256];
+    ipu_shape_text(&h->shape, text, sizeof text);
+    return ipu__fail(IPU_INVALID, "cannot read %s: its header promises %s%s, but %zu bytes follow", name,
+                     ipu_type_name(out->type), text, bytes);
+}
+
 static ipu_status make_array(char *buffer, size_t bytes, size_t elements_at, const header *h,
                              const char *name, ipu_array *out)
 {
-    bool swapped;
-    *out = (ipu_array){.shape = h->shape, .data = buffer};
-    IPU_TRY(find_type(h->descr, name, &out->type, &swapped));
-    size_t expected, size = ipu_type_size(out->type);
-    if (ipu__array_size(out->type, &h->shape, &expected) != IPU_OK || expected != bytes - elements_at) {
-        char text[256];
-        ipu_shape_text(&h->shape, text, sizeof text);
-        return ipu__fail(IPU_INVALID, "cannot read %s: its header promises %s%s, but %zu bytes follow", name,
-                         ipu_type_name(out->type), text, bytes - elements_at);
-    }
-    size_t n = expected / size;
+    bool   swapped;
+    size_t expected = bytes - elements_at;
+    *out            = (ipu_array){.data = buffer};
+    IPU_TRY(check_elements(h, expected, name, out, &swapped));
+    size_t size = ipu_type_size(out->type), n = expected / size;
     if (h->fortran && h->shape.rank > 1) {
         if (!(out->data = ipu__alloc(expected))) return ipu__fail_memory();
         reorder(buffer + elements_at, &h->shape, size, out->data, n);
@@ -300,6 +308,24 @@ ipu_status ipu__npy_take(char *buffer, size_t bytes, const char *name, ipu_array
     ipu__free(buffer);
     *out = (ipu_array){0};
     return status;
+}
+
+ipu_status ipu__npy_view(const void *data, size_t bytes, const char *name, ipu_array *out, bool *is_plain)
+{
+    scanner s;
+    header  h;
+    size_t  elements_at = 0;
+    bool    swapped     = false;
+    *out                = (ipu_array){0};
+    *is_plain           = false;
+    IPU_TRY(find_header(data, bytes, name, &s, &elements_at));
+    IPU_TRY(scan_header(&s, &h));
+    IPU_TRY(check_elements(&h, bytes - elements_at, name, out, &swapped));
+    const char *at = (const char *)data + elements_at;
+    *is_plain      = !swapped && out->type != IPU_BOOL && !(h.fortran && h.shape.rank > 1)
+             && (uintptr_t)at % ipu_type_size(out->type) == 0;
+    if (*is_plain) out->data = (void *)at;
+    return IPU_OK;
 }
 
 ipu_status ipu_array_read_npy(const char *path, ipu_array *out)

@@ -215,27 +215,46 @@ static const ipu__pen zero_tail[]  = {{70, 0},  {38, 14}, {12, 44}, {10, 80}, {3
 static const ipu__pen zero_tail2[] = {{84, 4},  {52, 4},  {20, 30}, {8, 68}, {26, 98},
                                       {60, 92}, {84, 58}, {82, 24}, {54, 2}, END};
 
+static const ipu__pen zero_plain[]  = {{50, 0},  {18, 22}, {6, 60}, {38, 100},
+                                       {82, 76}, {92, 30}, {50, 0}, END};
+static const ipu__pen zero_plain2[] = {{62, 2},  {30, 14}, {14, 56}, {32, 98},
+                                       {66, 84}, {84, 36}, {58, 0},  END};
+static const ipu__pen three_slim[]  = {{20, 8},  {46, 0},  {62, 14}, {52, 34}, {36, 46},  TURN,
+                                       {52, 50}, {60, 66}, {50, 86}, {32, 98}, {12, 100}, END};
+static const ipu__pen three_slim2[] = {{12, 2},  {40, 4},  {66, 8},  {58, 28},  {40, 42},  TURN,
+                                       {58, 46}, {66, 64}, {56, 84}, {38, 100}, {20, 104}, END};
+static const ipu__pen six_b[]       = {{16, 0},  {10, 34}, {10, 66}, {24, 98}, {60, 98}, {84, 78},
+                                       {76, 54}, {48, 52}, {26, 66}, {14, 84}, END};
+static const ipu__pen six_b2[]      = {{30, 0},  {18, 30}, {12, 62}, {22, 94}, {54, 100}, {80, 86},
+                                       {80, 66}, {56, 60}, {34, 74}, {20, 92}, END};
+static const ipu__pen eight_slim[]  = {{66, 4},  {48, 2},  {38, 16}, {44, 34}, {54, 52}, {60, 76},
+                                       {48, 98}, {36, 86}, {44, 62}, {56, 36}, {68, 12}, END};
+static const ipu__pen eight_slim2[] = {{72, 8},   {52, 0},  {36, 12}, {46, 36}, {58, 58}, {54, 86},
+                                       {36, 100}, {26, 88}, {40, 62}, {58, 40}, {78, 14}, END};
+
 #define SHAPE(digit, weight, from, to) \
     {                                  \
         digit, weight, from, to        \
     }
 
 const ipu__shape ipu__shapes[] = {
-    SHAPE(0, 0.35f, zero_narrow, zero_round),
-    SHAPE(0, 0.22f, zero_open, zero_shut),
-    SHAPE(0, 0.22f, zero_curl, zero_curl2),
-    SHAPE(0, 0.21f, zero_tail, zero_tail2),
-    SHAPE(1, 0.82f, one_bow, one_stick),
-    SHAPE(1, 0.11f, one_flag, one_flag2),
+    SHAPE(0, 0.25f, zero_narrow, zero_round),
+    SHAPE(0, 0.17f, zero_open, zero_shut),
+    SHAPE(0, 0.17f, zero_curl, zero_curl2),
+    SHAPE(0, 0.16f, zero_tail, zero_tail2),
+    SHAPE(0, 0.25f, zero_plain, zero_plain2),
+    SHAPE(1, 0.80f, one_bow, one_stick),
+    SHAPE(1, 0.13f, one_flag, one_flag2),
     SHAPE(1, 0.07f, one_foot, one_foot2),
     SHAPE(2, 0.20f, two_flat, two_neck),
     SHAPE(2, 0.20f, two_z, two_z2),
     SHAPE(2, 0.20f, two_loop, two_loop2),
     SHAPE(2, 0.25f, two_wide, two_wide2),
     SHAPE(2, 0.15f, two_curl, two_curl2),
-    SHAPE(3, 0.55f, three_bows, three_bows2),
-    SHAPE(3, 0.35f, three_loop, three_loop2),
+    SHAPE(3, 0.45f, three_bows, three_bows2),
+    SHAPE(3, 0.27f, three_loop, three_loop2),
     SHAPE(3, 0.10f, three_flat, NULL),
+    SHAPE(3, 0.18f, three_slim, three_slim2),
     SHAPE(4, 0.27f, four_open, four_tall),
     SHAPE(4, 0.22f, four_u, four_u2),
     SHAPE(4, 0.13f, four_closed, four_closed2),
@@ -248,20 +267,22 @@ const ipu__shape ipu__shapes[] = {
     SHAPE(5, 0.22f, five_s, five_s2),
     SHAPE(5, 0.24f, five_far, five_far2),
     SHAPE(5, 0.07f, five_shut, NULL),
-    SHAPE(6, 0.35f, six_bow, six_bow2),
-    SHAPE(6, 0.25f, six_stick, six_stick2),
-    SHAPE(6, 0.20f, six_wide, six_wide2),
-    SHAPE(6, 0.20f, six_thin, six_thin2),
+    SHAPE(6, 0.32f, six_bow, six_bow2),
+    SHAPE(6, 0.20f, six_stick, six_stick2),
+    SHAPE(6, 0.16f, six_wide, six_wide2),
+    SHAPE(6, 0.18f, six_thin, six_thin2),
+    SHAPE(6, 0.14f, six_b, six_b2),
     SHAPE(7, 0.27f, seven_straight, seven_bent),
     SHAPE(7, 0.22f, seven_round, seven_round2),
     SHAPE(7, 0.08f, seven_serif, NULL),
     SHAPE(7, 0.15f, seven_bar, seven_bar2),
     SHAPE(7, 0.13f, seven_n, seven_n2),
     SHAPE(7, 0.15f, seven_short, seven_short2),
-    SHAPE(8, 0.35f, eight_s, eight_s2),
-    SHAPE(8, 0.25f, eight_cross, eight_cross2),
-    SHAPE(8, 0.15f, eight_rings, NULL),
-    SHAPE(8, 0.25f, eight_gap, eight_gap2),
+    SHAPE(8, 0.30f, eight_s, eight_s2),
+    SHAPE(8, 0.22f, eight_cross, eight_cross2),
+    SHAPE(8, 0.14f, eight_rings, NULL),
+    SHAPE(8, 0.18f, eight_gap, eight_gap2),
+    SHAPE(8, 0.16f, eight_slim, eight_slim2),
     SHAPE(9, 0.28f, nine_stem, nine_stem2),
     SHAPE(9, 0.18f, nine_hook, nine_hook2),
     SHAPE(9, 0.14f, nine_open, nine_stem),

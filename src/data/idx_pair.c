@@ -33,7 +33,7 @@ static ipu_status read_pair(ipu__idx *x, const char *images, const ipu__idx *y, 
     return IPU_OK;
 }
 
-ipu_status ipu__idx_folder_read(const char *images, const char *labels, ipu__images *out)
+ipu_status ipu__idx_pair_read(const char *images, const char *labels, ipu__images *out)
 {
     ipu__idx x = {0}, y = {0};
     *out              = (ipu__images){0};
