@@ -13,14 +13,6 @@
 
 #define SEED_STEP 0x9e3779b9u /* between the seeds of replicas: odd, so that none repeat */
 
-static char *copy_text(const char *text)
-{
-    size_t n    = strlen(text) + 1;
-    char  *copy = ipu__alloc(n);
-    if (copy) memcpy(copy, text, n);
-    return copy;
-}
-
 /* ---- what there is ---- */
 
 static bool is_transient(const char *name)
@@ -40,7 +32,7 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
 {
     const ipu__builder_value *v = &m->base.values.at[id];
     if ((x->training && !is_parameter && is_transient(v->name)) || is_listed(x, v->name)) return IPU_OK;
-    ipu__executor_kept kept = {.name = copy_text(v->name), .type = v->type, .shape = v->shape};
+    ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
     if (!kept.name) return ipu__fail_memory();
     kept.is_seed   = m->seed != 0 && id == m->seed;
     kept.is_weight = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
@@ -307,7 +299,7 @@ static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
     for (size_t i = 0; i < from->n; i++) {
         const ipu_array *a    = &from->arrays[i].array;
         ipu_named_array *copy = &to->arrays[to->n++];
-        copy->name            = copy_text(from->arrays[i].name);
+        copy->name            = ipu__strdup(from->arrays[i].name);
         ipu_status status     = copy->name ? ipu_array_create(a->type, a->shape, &copy->array)
                                            : ipu__fail_memory();
         if (status != IPU_OK) {

@@ -131,9 +131,7 @@ static ipu_status take_names(ipu_module *module)
     for (size_t i = 0; i <= n; i++) {
         ipu_onnx_port port = {.name = "labels"};
         if (i < n) ipu_onnx_input_at(module->file, i, &port);
-        ipu__text t = {0};
-        ipu__text_add(&t, "%s", port.name);
-        char *name = ipu__text_take(&t);
+        char *name = ipu__strdup(port.name);
         if (!name) return ipu__fail_memory();
         module->input_names.at[module->input_names.n++] = name;
     }
@@ -150,9 +148,7 @@ ipu_status ipu_module_from_onnx(const char *path, const char *loss, ipu_module *
     ipu_status status = ipu_onnx_open(path, &module->file);
     if (status == IPU_OK) status = take_names(module);
     if (status == IPU_OK && loss) {
-        ipu__text t = {0};
-        ipu__text_add(&t, "%s", loss);
-        module->loss = ipu__text_take(&t);
+        module->loss = ipu__strdup(loss);
         if (!module->loss) status = ipu__fail_memory();
     }
     if (status != IPU_OK) {
