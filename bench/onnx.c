@@ -7,10 +7,10 @@
  */
 #include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "peer.h"
 
 typedef struct row {
     const char *name;
@@ -25,48 +25,6 @@ static const row rows[] = {
     {"bert-mini", 8, 0, 0},  {"bert-base", 1, 1500, 0},
 };
 
-typedef struct peer {
-    FILE *to, *from;
-    pid_t pid;
-} peer;
-
-static bool start_peer(peer *p, const char *threads)
-{
-    int down[2], up[2];
-    if (pipe(down) != 0 || pipe(up) != 0) return false;
-    p->pid = fork();
-    if (p->pid == 0) {
-        dup2(down[0], 0);
-        dup2(up[1], 1);
-        close(down[1]);
-        close(up[0]);
-        /* One OpenMP pool for ATen, oneDNN and OpenBLAS: OpenBLAS with threads of its own fights libgomp. */
-        setenv("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu/openblas-openmp", 1);
-        execl("/usr/bin/python3", "python3", "bench/torch/peer.py", threads, (char *)NULL);
-        _exit(127);
-    }
-    close(down[0]);
-    close(up[1]);
-    p->to   = fdopen(down[1], "w");
-    p->from = fdopen(up[0], "r");
-    return p->to && p->from;
-}
-
-/* The answer to a line, or NULL. */
-static const char *ask(peer *p, char *line, size_t size)
-{
-    fprintf(p->to, "%s\n", line);
-    fflush(p->to);
-    return fgets(line, (int)size, p->from);
-}
-
-static double peer_time(peer *p, int calls)
-{
-    char line[64];
-    snprintf(line, sizeof line, "time %d", calls);
-    return ask(p, line, sizeof line) ? strtod(line, NULL) : 0;
-}
-
 static double our_time(ipu_onnx_session *s, const ipu_onnx_value *x, int calls)
 {
     double begin = bench_now();
@@ -78,17 +36,17 @@ static double our_time(ipu_onnx_session *s, const ipu_onnx_value *x, int calls)
     return (bench_now() - begin) / calls;
 }
 
-static void compare(peer *p, const row *r, ipu_onnx_session *s, const ipu_onnx_value *x, const char *threads,
-                    double ready_ms)
+static void compare(bench_peer *p, const row *r, ipu_onnx_session *s, const ipu_onnx_value *x,
+                    const char *threads, double ready_ms)
 {
     enum { ROUNDS = 7 };
     double ours[ROUNDS], theirs[ROUNDS];
     double once  = our_time(s, x, 3);
     int    calls = once > 0.1 ? 1 : (int)(0.1 / once) + 1;
-    peer_time(p, calls);
+    bench_peer_time(p, calls);
     for (int i = 0; i < ROUNDS; i++) {
         ours[i]   = our_time(s, x, calls);
-        theirs[i] = peer_time(p, calls);
+        theirs[i] = bench_peer_time(p, calls);
     }
     double a = bench_median(ours, ROUNDS), b = bench_median(theirs, ROUNDS);
     bool   is_slow = (r->limit_ms > 0 && ready_ms > r->limit_ms) || (r->bar > 0 && b / a < r->bar);
@@ -96,12 +54,12 @@ static void compare(peer *p, const row *r, ipu_onnx_session *s, const ipu_onnx_v
            1e3 * a, 1e3 * b, b / a, is_slow ? "  below its bar" : "");
 }
 
-static void run_row(peer *p, const row *r, const char *threads, const char *folder)
+static void run_row(bench_peer *p, const row *r, const char *threads, const char *folder)
 {
     char line[512], path[256];
     snprintf(path, sizeof path, "%s/%s-%lld.onnx", folder, r->name, (long long)r->batch);
     snprintf(line, sizeof line, "export %s %lld %s", r->name, (long long)r->batch, path);
-    if (!ask(p, line, sizeof line) || strncmp(line, "exported", 8) != 0) {
+    if (!bench_ask(p, line, sizeof line) || strncmp(line, "exported", 8) != 0) {
         printf("%-12s PyTorch could not export it\n", r->name);
         return;
     }
@@ -138,10 +96,10 @@ int main(int argc, char **argv)
         threads = argv[2];
         at      = 3;
     }
-    char folder[] = "/tmp/ipu-bench-XXXXXX";
-    peer p        = {0};
+    char       folder[] = "/tmp/ipu-bench-XXXXXX";
+    bench_peer p        = {0};
     signal(SIGPIPE, SIG_IGN);
-    if (!mkdtemp(folder) || !start_peer(&p, threads)) return 1;
+    if (!mkdtemp(folder) || !bench_start_peer(&p, threads)) return 1;
     printf("%-12s %5s %7s %12s %10s %12s %8s\n", "model", "batch", "threads", "to ready ms", "ours ms",
            "TorchScript", "ratio");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -150,8 +108,7 @@ int main(int argc, char **argv)
         if (wanted) run_row(&p, &rows[i], threads, folder);
         fflush(stdout);
     }
-    fclose(p.to);
-    waitpid(p.pid, NULL, 0);
+    bench_end_peer(&p);
     rmdir(folder);
     return 0;
 }

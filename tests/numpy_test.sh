@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# .npy and .npz files against numpy, both ways. Usage: numpy_test.sh [BUILD]. Skips where /usr/bin/python3 has no numpy.
+# .npy and .npz files against numpy, both ways, and checkpoints. Usage: numpy_test.sh [BUILD]. Skips where /usr/bin/python3 has no numpy.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-${BUILD:-build}}
@@ -11,4 +11,4 @@ if ! "$python" -c 'import numpy' 2> /dev/null; then
 fi
 box=$(mktemp -d)
 trap 'rm -rf "$box"' EXIT
-"$python" tests/numpy/compare.py "$(realpath "$build/src/data_npz_test")" "$box"
+"$python" tests/numpy/compare.py "$(realpath "$build/src/data_npz_test")" "$(realpath "$build/src/train_checkpoint_test")" "$box"

@@ -173,7 +173,7 @@ check "an input of no told shape" refused 1 'input "x" is float of any shape, .*
 check "a sequence for which there are no numbers" refused 1 'is sequence of float, .*--input s=FILE' run sequence.onnx
 check "a sequence in an .npy" refused 1 'is a sequence, which s.npy cannot hold; an .npz can' run sequence.onnx -i sequence.pb -o s.npy
 check "an output that cannot be written" refused 1 'no/folder' run linear.onnx --output y=no/folder/y.npy
-check "a profile that cannot be written" refused 1 'cannot make the folder no/folder' run linear.onnx --profile no/folder
+check "a profile that cannot be written" refused 1 'cannot make the folder x.npy/folder: Not a directory' run linear.onnx --profile x.npy/folder
 check "--shape without a number" refused 2 'expected NAME=NUMBER, found "N"' run add.onnx --shape N
 check "--shape with something else" refused 2 'expected NAME=NUMBER, found "N=-1"' show add.onnx --shape N=-1
 check "--shape of no dimension" refused 1 '--shape M=1: no input of add.onnx has a dimension of that name; there are: N' \

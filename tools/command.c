@@ -250,3 +250,15 @@ bool tool_integer(const char *option, const char *text, int64_t least, int64_t m
     *out = value;
     return true;
 }
+
+bool tool_number(const char *option, const char *text, double least, double most, double *out)
+{
+    char  *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= least && value <= most)) { /* NaN is neither */
+        tool_fail("option --%s: \"%s\" is no number from %g to %g", option, text, least, most);
+        return false;
+    }
+    *out = value;
+    return true;
+}

@@ -10,6 +10,9 @@ typedef enum tool_exit {
     TOOL_OK,
     TOOL_FAILED, /* the input is wrong or the operation failed */
     TOOL_USAGE,  /* the command line is wrong */
+    /* A signal asked it to stop, and it did so in order: 128 and the number, as shells have it. */
+    TOOL_INTERRUPTED = 130, /* SIGINT */
+    TOOL_TERMINATED  = 143, /* SIGTERM */
 } tool_exit;
 
 /* What an operand can be, for completion. */
@@ -111,6 +114,8 @@ const char *tool_next(const tool_arguments *args, int option, int *at);
 
 /* The number an option was given, within least..most; reports anything else. */
 bool tool_integer(const char *option, const char *text, int64_t least, int64_t most, int64_t *out);
+/* The same for any finite number. */
+bool tool_number(const char *option, const char *text, double least, double most, double *out);
 
 /* Help, man page and completion, from the rows, on standard output. */
 void tool_print_help(const tool_command *command);

@@ -1,12 +1,9 @@
 /* `ipu run`: an ONNX model run on this host, with the time it takes here and would take on the chip. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include "ipu/profile.h"
+#include "folder.h"
 #include "output.h"
 #include "run_outputs.h"
 #include "run_report.h"
@@ -72,49 +69,14 @@ static tool_exit run_all(job *j, int64_t n, run_result *r)
 
 /* ---- costs and profiles ---- */
 
-static tool_exit write_text(const char *folder, const char *name, const char *text)
-{
-    char       *path;
-    tool_output out;
-    if (asprintf(&path, "%s/%s", folder, name) < 0) return tool_fail("out of memory");
-    tool_exit code = tool_open(&out, path);
-    if (code == TOOL_OK) {
-        fputs(text, out.file);
-        code = tool_close(&out, TOOL_OK);
-    }
-    free(path);
-    return code;
-}
-
-static tool_exit write_profile(job *j, const char *folder)
-{
-    char      *text = NULL, *json = NULL;
-    tool_exit  code   = TOOL_OK;
-    ipu_status status = ipu_cost_print(j->cost, IPU_PROFILE_STEPS, &text);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return tool_fail("cannot make the folder %s: %s", folder, strerror(errno));
-    if (status == IPU_OK) status = ipu_cost_json(j->cost, IPU_PROFILE_TILES, &json);
-    if (status != IPU_OK) code = failed();
-    if (code == TOOL_OK) code = write_text(folder, "profile.txt", text);
-    if (code == TOOL_OK) code = write_text(folder, "profile.json", json);
-    ipu_free(text);
-    ipu_free(json);
-    return code;
-}
-
 /* What the model that ran would cost, with the times of its steps if they were measured. */
 static tool_exit price(job *j)
 {
-    const char    *folder = j->args->values[RUN_PROFILE];
-    ipu_step_time *times;
-    size_t         n;
+    const char *folder = j->args->values[RUN_PROFILE];
     if (ipu_model_cost(ipu_onnx_session_model(j->session), &j->target, NULL, &j->cost) != IPU_OK)
         return failed();
     if (!folder) return TOOL_OK;
-    if (ipu_engine_step_times(ipu_onnx_session_engine(j->session), &times, &n) != IPU_OK) return failed();
-    ipu_status status = ipu_cost_set_times(j->cost, times, n);
-    ipu_free(times);
-    return status == IPU_OK ? write_profile(j, folder) : failed();
+    return folder_write_profile(folder, j->cost, ipu_onnx_session_engine(j->session));
 }
 
 /* ---- the command ---- */

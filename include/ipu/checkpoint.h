@@ -33,8 +33,9 @@ typedef struct ipu_checkpoint {
 /* Frees what a load gave: state, text and model. */
 void ipu_checkpoint_free(ipu_checkpoint *c);
 
-/* One file. Statuses: IO (the old file, if any, is still there), INVALID (loading: no checkpoint, damaged). Every byte
- * is covered by a checksum. */
+/* One file. Names of arrays that begin with "checkpoint/" are the file's own. Every byte is covered by a checksum.
+ * Statuses: IO (the old file, if any, is still there), INVALID (loading: no checkpoint, damaged), UNSUPPORTED
+ * (loading: of a later format). */
 ipu_status ipu_checkpoint_write(const char *path, const ipu_checkpoint *c);
 ipu_status ipu_checkpoint_read(const char *path, ipu_checkpoint *out);
 
@@ -45,10 +46,12 @@ typedef struct ipu_checkpoint_store ipu_checkpoint_store;
 ipu_status ipu_checkpoint_store_open(const char *folder, int keep, ipu_checkpoint_store **out);
 void       ipu_checkpoint_store_close(ipu_checkpoint_store *store);
 
+/* INVALID: the store holds one of a later step, as of another training: nothing is removed for it. */
 ipu_status ipu_checkpoint_save(ipu_checkpoint_store *store, const ipu_checkpoint *c);
-/* The newest that is whole; one that is damaged is told of in the log and passed over. NOT_FOUND: there is none. */
+/* The newest that is whole. One that is damaged is told of in the log, renamed to NAME.damaged and passed over; one
+ * that cannot be read for another reason is an error. NOT_FOUND: there is none. */
 ipu_status ipu_checkpoint_load_last(ipu_checkpoint_store *store, ipu_checkpoint *out);
-/* Paths, oldest first. Borrowed until the next save. */
+/* Paths, oldest first. Borrowed until the next save or load. */
 size_t      ipu_checkpoint_store_n(const ipu_checkpoint_store *store);
 const char *ipu_checkpoint_store_at(const ipu_checkpoint_store *store, size_t i);
 

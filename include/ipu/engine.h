@@ -86,6 +86,8 @@ ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ip
 ipu_status ipu_engine_create_on(ipu_executable *exe, const ipu_options *options, ipu_device *device,
                                 ipu_engine **out);
 void       ipu_engine_destroy(ipu_engine *e);
+/* What it is on, which other engines of the process may be on too. Borrowed; NULL: on none (option "device.attach"). */
+ipu_device *ipu_engine_device(ipu_engine *e);
 
 /* Run program `i`. Statuses: INVALID (no such program, a stream not connected), ABORTED (the program
  * stopped itself: a failed vertex, AbortOnCondition, a row out of range, replicas that diverge),

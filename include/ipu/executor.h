@@ -60,14 +60,9 @@ typedef struct ipu_executor_options {
     int             device_id;     /* of the active partition, from 1 on as id + 1; 0: any */
     ipu_attach_when attach;
     const char *cache_folder;  /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
-    const ipu_options *engine; /* threads, ...; NULL: the defaults */
+    const ipu_options *engine; /* threads, ...; borrowed. NULL: the defaults */
 } ipu_executor_options;
 
-/* Options as JSON, keys as above: {"device_iterations": 10, "output_mode": "all"}. `out` is changed only if all of
- * it is right; texts in it are kept for the process's life. INVALID: the message names the key. */
-ipu_status ipu_executor_options_parse(const char *json, ipu_executor_options *out);
-/* Owned: ipu_free. */
-ipu_status ipu_executor_options_print(const ipu_executor_options *options, char **out);
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */
 int64_t ipu_executor_options_n_batches(const ipu_executor_options *options);
 
@@ -84,7 +79,7 @@ bool       ipu_executor_is_compiled(const ipu_executor *x);
 
 /* Compiles and attaches if need be. Types and shapes must be those it is compiled for; int64 is taken for int32, double
  * for float. Statuses: INVALID (the message says which array, what was expected), those of ipu_engine_run. After
- * INTERRUPTED (ipu_executor_interrupt) the steps that were finished count. */
+ * INTERRUPTED (ipu_executor_interrupt) weights hold what had been computed, and outputs are those of the run before. */
 ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n);
 /* From any thread or signal handler: stops the run in progress, or the next. */
 void ipu_executor_interrupt(ipu_executor *x);
@@ -106,7 +101,7 @@ double     ipu_executor_rate(const ipu_executor *x, size_t group);
 /* Everything else about it: rates are set; if more has changed it is compiled again at the next run, and states of the
  * optimizer go on where names and shapes are equal. */
 ipu_status ipu_executor_set_optimizer(ipu_executor *x, const ipu_nn_training *how);
-/* Steps of the optimizer made so far. */
+/* Steps of the optimizer made so far, by runs that were finished. */
 int64_t ipu_executor_n_steps(const ipu_executor *x);
 
 /* ---- weights and states ---- */

@@ -9,8 +9,12 @@
  *
  * As poptorch.DataLoader: one batch holds all that an executor takes in one run: batch_size x device iterations x
  * (replicas / input group size) x gradient accumulation samples. The last, short one is dropped unless keep_last.
- * The order depends on the seed and the epoch only, not on the number of workers. A loader is used by one thread
- * at a time; its workers are its own.
+ * The order depends on the seed and the epoch only, not on the number of workers. While the last batches of an
+ * epoch are used, the first ones of the next are made.
+ *
+ * A loader is used by one thread at a time; its workers are its own, and read the dataset from its creation on.
+ * Where they are late with a map-style dataset, the caller makes the batch itself. A child made by fork has no
+ * workers: it cannot use a loader that has any (IPU_FORKED).
  */
 #ifndef IPU_LOADER_H
 #define IPU_LOADER_H
@@ -29,15 +33,17 @@ typedef struct ipu_loader_options {
     bool     shuffle;    /* anew for each epoch; map-style only */
     uint64_t seed;
     bool     keep_last; /* give the last batch of an epoch although it is short */
-    int      n_workers; /* threads; 0: one; below 0: none, ipu_loader_next makes the batch itself */
-    int      prefetch;  /* batches made ahead; 0: 3 */
+    int      n_workers; /* threads, of which an iterable dataset has one; 0: one; below 0: none,
+                           ipu_loader_next makes the batch itself */
+    int      prefetch;  /* batches made ahead; 0: 3, or one for each worker if there are more */
 } ipu_loader_options;
 
 /* Borrows the dataset. `how` NULL, `options` NULL: the defaults. Owned: ipu_loader_destroy. Statuses: INVALID (no
- * batch fits the dataset; shuffling an iterable one), OUT_OF_MEMORY. */
+ * batch fits the dataset; shuffling an iterable one), OUT_OF_MEMORY (also: no thread to be had). */
 ipu_status ipu_loader_create(ipu_dataset *dataset, const ipu_executor_options *how,
                              const ipu_loader_options *options, ipu_loader **out);
-void       ipu_loader_destroy(ipu_loader *l);
+/* At any moment; waits for the calls of the dataset's functions that are going on, not for their batches. */
+void ipu_loader_destroy(ipu_loader *l);
 
 typedef struct ipu_batch {
     const ipu_array *arrays; /* one for each field, [n_samples, ...]. Borrowed until the next call */
@@ -58,10 +64,12 @@ typedef struct ipu_loader_position {
     int64_t epoch, batch;
 } ipu_loader_position;
 ipu_loader_position ipu_loader_get_position(const ipu_loader *l);
-/* Go there; what was made ahead is dropped. An iterable dataset is read up to there. */
+/* Go there; what was made ahead is dropped, and an error forgotten. An iterable dataset is read up to there.
+ * Statuses: INVALID (an epoch has fewer batches), FORKED, those of an iterable dataset, after which
+ * ipu_loader_next gives nothing until a seek succeeds. */
 ipu_status ipu_loader_seek(ipu_loader *l, ipu_loader_position position);
 
-/* Seconds that ipu_loader_next has waited for workers, in all. */
+/* Seconds that ipu_loader_next has taken, in all, because the batch was not made yet. */
 double ipu_loader_waited(const ipu_loader *l);
 
 #ifdef __cplusplus

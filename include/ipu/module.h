@@ -10,7 +10,7 @@
  *         ipu_builder *b = ipu_model_builder(m);
  *         ipu_value    x = ipu_log_softmax(b, ipu_nn_linear(m, ipu_flatten(b, in[0], 1), 10, "fc"), 1);
  *         ipu_model_output(m, x, "scores");
- *         if (n > 1) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
+ *         if (ipu_nn_is_training(m)) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
  *     }
  *     IPU_TRY(ipu_module_create(forward, NULL, &module));
  *
@@ -69,9 +69,21 @@ ipu_status ipu_module_set_weight(ipu_module *module, const char *name, const ipu
 ipu_status ipu_module_save(ipu_module *module, const char *path);
 ipu_status ipu_module_load(ipu_module *module, const char *path);
 
-/* The network as an ONNX file, for inference: inputs have the names, types and shapes of the executor that compiled last,
- * less those that inference does not use. INVALID: none has compiled. */
-ipu_status ipu_module_write_onnx(ipu_module *module, const char *path);
+/* ---- as an ONNX file, for inference ---- */
+
+typedef struct ipu_module_write_options {
+    int64_t            batch;      /* samples it takes: dimension 0 of inputs; 0: 1 */
+    const char        *graph_name; /* NULL: "model" */
+    const char *const *metadata;   /* key, value, key, value, ... */
+    size_t             n_metadata; /* of pairs */
+} ipu_module_write_options;
+
+/* The network as it is built for inference, with the weights there are. Inputs have names, types and shapes as an
+ * executor compiled them last; those that inference does not use are left out. Of a module from an ONNX file: that file
+ * with new weights and metadata, as it was otherwise. `options` NULL: the defaults. Statuses: INVALID (no executor has
+ * compiled yet), those of ipu_onnx_write. */
+ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_options *options,
+                                 const char *path);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -92,79 +91,116 @@ ipu_status ipu__file_read_owned(const char *path, size_t limit, char **out, size
 
 /* ---- writing ---- */
 
-/* Where the new file is made, and what it replaces. */
-typedef struct target {
-    char   path[PATH_MAX]; /* links followed: the link stays, the file it names is replaced */
-    char   temporary[PATH_MAX];
-    bool   exists;
-    mode_t mode;
-} target;
-
-static ipu_status find_target(const char *path, target *t)
+/* Where the new file goes, and the mode of the one it replaces; 0: there is none. */
+static ipu_status find_target(const char *path, ipu__new_file *f, mode_t *mode)
 {
     struct stat st;
-    if (strlen(path) >= sizeof t->path) {
+    if (strlen(path) >= sizeof f->path) {
         errno = ENAMETOOLONG;
         return fail_errno("cannot write", path);
     }
-    if (!realpath(path, t->path)) memcpy(t->path, path, strlen(path) + 1);
-    t->exists = stat(t->path, &st) == 0;
-    if (!t->exists) return IPU_OK;
+    *mode = 0;
+    if (!realpath(path, f->path)) memcpy(f->path, path, strlen(path) + 1);
+    if (stat(f->path, &st) != 0) return IPU_OK;
     if (!S_ISREG(st.st_mode))
         return ipu__fail(IPU_IO, "cannot write %s: expected a regular file or none, found %s", path,
                          S_ISDIR(st.st_mode) ? "a directory" : "something else");
-    if (access(t->path, W_OK) != 0) return fail_errno("cannot write", path);
-    t->mode = st.st_mode & 07777;
+    if (access(f->path, W_OK) != 0) return fail_errno("cannot write", path);
+    *mode = st.st_mode;
     return IPU_OK;
 }
 
+static const char temporary_name[] = ".ipu-%ld-%u.tmp";
+
+/* Length of the folder's part of the path, with the slash. */
+static int folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (int)(slash + 1 - path) : 0;
+}
+
 /* A descriptor, or -1 with errno. Not mkstemp, whose files ignore the umask. */
-static int open_temporary(target *t)
+static int open_temporary(ipu__new_file *f)
 {
     static atomic_uint counter;
-    const char        *slash  = strrchr(t->path, '/');
-    int                folder = slash ? (int)(slash + 1 - t->path) : 0, fd;
+    int                folder = folder_length(f->path), fd;
+    char               name[64];
     do {
-        int n = snprintf(t->temporary, sizeof t->temporary, "%.*s.ipu-%ld-%u.tmp", folder, t->path,
-                         (long)getpid(), atomic_fetch_add(&counter, 1));
-        if (n < 0 || (size_t)n >= sizeof t->temporary) {
+        snprintf(name, sizeof name, temporary_name, (long)getpid(), atomic_fetch_add(&counter, 1));
+        int n = snprintf(f->temporary, sizeof f->temporary, "%.*s%s", folder, f->path, name);
+        if (n < 0 || (size_t)n >= sizeof f->temporary) {
             errno = ENAMETOOLONG;
             return -1;
         }
-        fd = open_retrying(t->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+        fd = open_retrying(f->temporary, O_RDWR | O_CREAT | O_EXCL, 0666);
     } while (fd < 0 && errno == EEXIST);
     return fd;
 }
 
-static bool write_piece(int fd, const char *data, size_t bytes)
+void ipu__file_sync_folder(const char *path)
 {
-    while (bytes) {
-        ssize_t done = write(fd, data, bytes);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return false;
-        data += done;
-        bytes -= (size_t)done;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const ipu__file_piece *pieces, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!write_piece(fd, pieces[i].data, pieces[i].bytes)) return false;
-    return true;
-}
-
-/* So that the new name, too, survives a crash. Some file systems cannot: then it is as good as it gets. */
-static void sync_folder(const target *t)
-{
-    char        folder[PATH_MAX];
-    const char *slash = strrchr(t->path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - t->path) : 1, slash ? t->path : ".");
+    char folder[PATH_MAX];
+    int  n = folder_length(path);
+    snprintf(folder, sizeof folder, "%.*s", n ? n : 1, n ? path : ".");
     int fd = open_retrying(folder, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return;
     fsync(fd);
     close(fd);
+}
+
+ipu_status ipu__file_begin(const char *path, ipu__new_file *f)
+{
+    mode_t mode;
+    f->fd    = -1;
+    f->hasty = false;
+    IPU_TRY(find_target(path, f, &mode));
+    f->fd = open_temporary(f);
+    if (f->fd < 0) return fail_errno("cannot make a temporary file beside", path);
+    if (!mode || fchmod(f->fd, mode & 07777) == 0) return IPU_OK;
+    ipu_status status = fail_errno("cannot write", path);
+    ipu__file_abandon(f);
+    return status;
+}
+
+void ipu__file_abandon(ipu__new_file *f)
+{
+    close(f->fd);
+    unlink(f->temporary);
+    f->fd = -1;
+}
+
+ipu_status ipu__file_commit(ipu__new_file *f)
+{
+    bool ok    = f->hasty || fsync(f->fd) == 0;
+    int  error = errno;
+    if (close(f->fd) != 0 && ok) { /* network file systems find out here that the disk is full */
+        ok    = false;
+        error = errno;
+    }
+    if (ok && rename(f->temporary, f->path) != 0) {
+        ok    = false;
+        error = errno;
+    }
+    f->fd = -1;
+    if (!ok) {
+        unlink(f->temporary);
+        errno = error;
+        return fail_errno("cannot write", f->path);
+    }
+    if (!f->hasty) ipu__file_sync_folder(f->path);
+    return IPU_OK;
+}
+
+bool ipu__file_append(ipu__new_file *f, const void *data, size_t bytes)
+{
+    for (const char *at = data; bytes;) {
+        ssize_t done = write(f->fd, at, bytes);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return false;
+        at += done;
+        bytes -= (size_t)done;
+    }
+    return true;
 }
 
 ipu_status ipu__file_write(const char *path, const void *data, size_t bytes)
@@ -174,25 +210,23 @@ ipu_status ipu__file_write(const char *path, const void *data, size_t bytes)
 
 ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *pieces, size_t n)
 {
-    target t = {0};
-    IPU_TRY(find_target(path, &t));
-    int fd = open_temporary(&t);
-    if (fd < 0) return fail_errno("cannot make a temporary file beside", path);
-    bool ok    = (!t.exists || fchmod(fd, t.mode) == 0) && write_all(fd, pieces, n) && fsync(fd) == 0;
-    int  error = errno;
-    if (close(fd) != 0 && ok) { /* network file systems find out here that the disk is full */
-        ok    = false;
-        error = errno;
-    }
-    if (ok && rename(t.temporary, t.path) != 0) {
-        ok    = false;
-        error = errno;
-    }
-    if (!ok) {
-        unlink(t.temporary);
-        errno = error;
-        return fail_errno("cannot write", path);
-    }
-    sync_folder(&t);
-    return IPU_OK;
+    ipu__new_file f;
+    IPU_TRY(ipu__file_begin(path, &f));
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) ok = ipu__file_append(&f, pieces[i].data, pieces[i].bytes);
+    if (ok) return ipu__file_commit(&f);
+    ipu_status status = fail_errno("cannot write", path);
+    ipu__file_abandon(&f);
+    return status;
+}
+
+bool ipu__file_is_temporary(const char *name, pid_t *writer)
+{
+    long     pid;
+    unsigned number;
+    char     again[64];
+    if (sscanf(name, temporary_name, &pid, &number) != 2 || pid <= 0) return false;
+    snprintf(again, sizeof again, temporary_name, pid, number);
+    *writer = (pid_t)pid;
+    return strcmp(name, again) == 0;
 }

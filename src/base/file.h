@@ -2,8 +2,10 @@
 #ifndef IPU_BASE_FILE_H
 #define IPU_BASE_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/status.h"
 
@@ -25,5 +27,27 @@ typedef struct ipu__file_piece {
 
 /* The same, of pieces one after the other. */
 ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *pieces, size_t n);
+
+/* The same for those who write to the file themselves: `fd`, open for reading too, is the temporary one, of
+ * which others see nothing until the commit. Temporary files are called ".ipu-<process>-<number>.tmp". */
+typedef struct ipu__new_file {
+    int  fd;
+    char path[PATH_MAX]; /* links followed: the link stays, the file it names is replaced */
+    char temporary[PATH_MAX];
+    bool hasty; /* set by who begins it: it may be lost, or lose its contents, when the machine crashes */
+} ipu__new_file;
+
+ipu_status ipu__file_begin(const char *path, ipu__new_file *f);
+/* At its end, however often write is interrupted. False: errno. */
+bool ipu__file_append(ipu__new_file *f, const void *data, size_t bytes);
+/* Ends it in either case. */
+ipu_status ipu__file_commit(ipu__new_file *f);
+void       ipu__file_abandon(ipu__new_file *f);
+
+/* Whether `name`, without folders, is that of a temporary file, and whose. */
+bool ipu__file_is_temporary(const char *name, pid_t *writer);
+
+/* So that a new name, too, survives a crash. Some file systems cannot: then it is as good as it gets. */
+void ipu__file_sync_folder(const char *path);
 
 #endif

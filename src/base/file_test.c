@@ -211,6 +211,28 @@ static void a_relative_name_without_a_folder_works(void **state)
     assert_contents("plain", "bc", 2);
 }
 
+/* ---- for those who write themselves ---- */
+
+static void a_file_begun_is_seen_only_when_committed(void **state)
+{
+    (void)state;
+    ipu__new_file f;
+    char          back[8] = "";
+    assert_int_equal(ipu__file_write(in_folder("f"), "old", 3), IPU_OK);
+    for (int commit = 0; commit < 2; commit++) {
+        assert_int_equal(ipu__file_begin(in_folder("f"), &f), IPU_OK);
+        assert_int_equal(write(f.fd, "newer", 5), 5);
+        assert_int_equal(pread(f.fd, back, sizeof back, 0), 5);
+        assert_contents("f", "old", 3);
+        assert_int_equal(entries(false), 2);
+        if (commit) assert_int_equal(ipu__file_commit(&f), IPU_OK);
+        if (!commit) ipu__file_abandon(&f);
+        assert_int_equal(f.fd, -1);
+        assert_int_equal(entries(false), 1);
+    }
+    assert_contents("f", "newer", 5);
+}
+
 /* ---- failures ---- */
 
 /* In a child whose files may not pass 1000 bytes: a full disk, as far as write can tell. */
@@ -364,6 +386,7 @@ int main(void)
         cmocka_unit_test_teardown(mode_of_an_old_file_is_kept_and_a_new_one_obeys_the_umask, empty_folder),
         cmocka_unit_test_teardown(a_link_stays_and_its_file_is_replaced, empty_folder),
         cmocka_unit_test_teardown(a_relative_name_without_a_folder_works, empty_folder),
+        cmocka_unit_test_teardown(a_file_begun_is_seen_only_when_committed, empty_folder),
         cmocka_unit_test_teardown(a_full_disk_leaves_the_old_file_and_no_other, empty_folder),
         cmocka_unit_test_teardown(refused_memory_is_reported_at_every_allocation, empty_folder),
         cmocka_unit_test_teardown(a_pipe_is_read_to_its_end_through_interruptions, empty_folder),

@@ -16,6 +16,7 @@ struct ipu_dataset {
     ipu__dataset_about    about;
     ipu_dataset_functions functions;
     void                 *user;
+    bool                  is_begun; /* iterable: something was read */
     char                  names[]; /* of the fields, one after the other */
 };
 
@@ -118,17 +119,18 @@ ipu_status ipu_dataset_next(ipu_dataset *d, void *const *fields, bool *end)
     *end = true;
     if (!d->functions.next)
         return ipu__fail(IPU_INVALID, "a map-style dataset has no next sample: use ipu_dataset_get");
-    *end = false;
+    *end        = false;
+    d->is_begun = true;
     return d->functions.next(d->user, fields, end);
 }
 
 ipu_status ipu_dataset_rewind(ipu_dataset *d, int64_t epoch)
 {
-    if (!d->functions.next || (!d->functions.rewind && epoch == 0)) return IPU_OK;
+    if (!d->functions.next || (!d->functions.rewind && epoch == 0 && !d->is_begun)) return IPU_OK;
     if (!d->functions.rewind)
         return ipu__fail(IPU_INVALID,
-                         "this iterable dataset cannot begin epoch %lld: it has no `rewind`, so that its "
-                         "first epoch is all there is",
+                         "this iterable dataset cannot begin epoch %lld: it has no `rewind`, so that what "
+                         "it gives once is all there is",
                          (long long)epoch);
     return d->functions.rewind(d->user, epoch);
 }

@@ -1,10 +1,15 @@
 /* .npz files: zip archives whose entries NAME.npy are arrays. libzip reads and writes the archive; sizes that
- * an archive claims are held against its own size, so that a small file cannot ask for much memory. */
+ * an archive claims are held against its own size, so that a small file cannot ask for much memory. What is
+ * written comes to its name whole. */
 #include "data/npz.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zip.h>
+#include <zlib.h>
 
 #include "base/array.h"
 #include "base/file.h"
@@ -215,7 +220,88 @@ ipu_status ipu_array_read_npz(const char *path, const char *name, ipu_array *out
     return status;
 }
 
+/* ---- seals ---- */
+
+/* The comment of an archive, behind which nothing comes. The digits are the CRC-32 of all before them. */
+static const char seal[] = "CRC-32 of all bytes before these digits: 00000000";
+enum { SEAL_BYTES = sizeof seal - 1, SEAL_DIGITS = 8 };
+
+/* Of the first `bytes`. False: errno, or 0 if the file ends before. */
+static bool sum_file(int fd, int64_t bytes, char digits[SEAL_DIGITS + 1])
+{
+    enum { CHUNK = 1 << 15 };
+    unsigned char buffer[CHUNK];
+    uLong         sum = crc32(0, NULL, 0);
+    for (int64_t at = 0; at < bytes;) {
+        ssize_t got = pread(fd, buffer, bytes - at < CHUNK ? (size_t)(bytes - at) : CHUNK, at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got == 0) errno = 0;
+        if (got <= 0) return false;
+        sum = crc32(sum, buffer, (uInt)got);
+        at += got;
+    }
+    snprintf(digits, SEAL_DIGITS + 1, "%08lx", (unsigned long)sum);
+    return true;
+}
+
+static ipu_status fail_file(const char *what, const char *path)
+{
+    return ipu__fail(IPU_IO, "%s %s: %s", what, path, errno ? strerror(errno) : "it became shorter");
+}
+
+static ipu_status write_seal(const char *path, int fd)
+{
+    struct stat st;
+    char        digits[SEAL_DIGITS + 1];
+    if (fstat(fd, &st) != 0 || !sum_file(fd, st.st_size - SEAL_DIGITS, digits)
+        || pwrite(fd, digits, SEAL_DIGITS, st.st_size - SEAL_DIGITS) != SEAL_DIGITS)
+        return fail_file("cannot write", path);
+    return IPU_OK;
+}
+
+static ipu_status check_seal(const char *path, int fd)
+{
+    struct stat st;
+    char        found[SEAL_BYTES + 1] = "", digits[SEAL_DIGITS + 1];
+    if (fstat(fd, &st) != 0) return fail_file("cannot read", path);
+    if (!S_ISREG(st.st_mode)) return ipu__fail(IPU_IO, "cannot read %s: expected a regular file", path);
+    if (st.st_size >= SEAL_BYTES && pread(fd, found, SEAL_BYTES, st.st_size - SEAL_BYTES) != SEAL_BYTES)
+        return fail_file("cannot read", path);
+    if (memcmp(found, seal, SEAL_BYTES - SEAL_DIGITS) != 0)
+        return ipu__fail(IPU_INVALID,
+                         "cannot read %s: expected a checksum at its end, found none: it is cut off, or "
+                         "was not written as a checkpoint",
+                         path);
+    if (!sum_file(fd, st.st_size - SEAL_DIGITS, digits)) return fail_file("cannot read", path);
+    const char *said = found + SEAL_BYTES - SEAL_DIGITS;
+    if (strcmp(said, digits) == 0) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "cannot read %s: it is damaged: expected the checksum %.8s, found %s", path,
+                     said, digits);
+}
+
+/* The file that is read is the one that was checked, whatever is at `path` by then. */
+ipu_status ipu__npz_read_sealed(const char *path, ipu_npz *out)
+{
+    archive     a;
+    zip_error_t error;
+    *out       = (ipu_npz){0};
+    FILE *file = fopen(path, "rbe");
+    if (!file) return fail_file("cannot open", path);
+    ipu_status status = check_seal(path, fileno(file));
+    if (status != IPU_OK) {
+        fclose(file);
+        return status;
+    }
+    zip_error_init(&error);
+    zip_source_t *source = zip_source_filep_create(file, 0, -1, &error);
+    if (!source) fclose(file);
+    IPU_TRY(open_archive(source, path, &error, &a));
+    return read_archive(&a, out);
+}
+
 /* ---- writing ---- */
+
+typedef enum how_written { STORED, COMPRESSED, SEALED } how_written;
 
 typedef char npy_header[IPU__NPY_HEADER_BYTES];
 
@@ -240,22 +326,120 @@ static ipu_status add_entry(zip_t *zip, const ipu_named_array *one, bool compres
     return ok ? IPU_OK : ipu__fail(IPU_IO, "cannot write the array \"%s\": %s", one->name, zip_strerror(zip));
 }
 
-static ipu_status write_archive(const char *path, const ipu_named_array *arrays, size_t n, bool compress,
-                                npy_header *heads)
+/* Where libzip writes to: the temporary file of `f`, which is committed only when all of it is there. */
+typedef struct sink {
+    ipu__new_file f;
+    int64_t       at;
+    zip_error_t   error;
+} sink;
+
+static int64_t sink_write(sink *s, const char *data, uint64_t bytes)
 {
-    int         code;
-    zip_error_t error;
-    zip_t      *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
-    if (!zip) {
-        zip_error_init_with_code(&error, code);
-        return fail_zip("cannot write", path, &error);
+    for (uint64_t n = 0; n < bytes;) {
+        ssize_t done = pwrite(s->f.fd, data + n, bytes - n, s->at);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) {
+            zip_error_set(&s->error, ZIP_ER_WRITE, errno);
+            return -1;
+        }
+        n += (uint64_t)done;
+        s->at += done;
     }
+    return (int64_t)bytes;
+}
+
+static int64_t sink_seek(sink *s, void *data, uint64_t bytes)
+{
+    struct stat st;
+    if (fstat(s->f.fd, &st) != 0) {
+        zip_error_set(&s->error, ZIP_ER_SEEK, errno);
+        return -1;
+    }
+    s->at = zip_source_seek_compute_offset((uint64_t)s->at, (uint64_t)st.st_size, data, bytes, &s->error);
+    return s->at < 0 ? -1 : 0;
+}
+
+static int64_t sink_stat(void *data, uint64_t bytes, sink *s)
+{
+    if (bytes < sizeof(zip_stat_t)) {
+        zip_error_set(&s->error, ZIP_ER_INVAL, 0);
+        return -1;
+    }
+    zip_stat_t *st = data;
+    zip_stat_init(st);
+    st->valid = ZIP_STAT_SIZE; /* of the archive that there was: none */
+    return 0;
+}
+
+/* A zip_source_callback, for writing only. */
+static int64_t sink_do(void *user, void *data, uint64_t bytes, zip_source_cmd_t command)
+{
+    sink *s = user;
+    switch (command) {
+    case ZIP_SOURCE_SUPPORTS:
+        return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE,
+                                              ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE,
+                                              ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, ZIP_SOURCE_BEGIN_WRITE,
+                                              ZIP_SOURCE_COMMIT_WRITE, ZIP_SOURCE_ROLLBACK_WRITE,
+                                              ZIP_SOURCE_WRITE, ZIP_SOURCE_SEEK_WRITE, ZIP_SOURCE_TELL_WRITE,
+                                              ZIP_SOURCE_REMOVE, -1);
+    case ZIP_SOURCE_STAT: return sink_stat(data, bytes, s);
+    case ZIP_SOURCE_ERROR: return zip_error_to_data(&s->error, data, bytes);
+    case ZIP_SOURCE_WRITE: return sink_write(s, data, bytes);
+    case ZIP_SOURCE_SEEK_WRITE: return sink_seek(s, data, bytes);
+    case ZIP_SOURCE_TELL_WRITE: return s->at;
+    case ZIP_SOURCE_BEGIN_WRITE:
+    case ZIP_SOURCE_COMMIT_WRITE:
+    case ZIP_SOURCE_ROLLBACK_WRITE:
+    case ZIP_SOURCE_REMOVE:
+    case ZIP_SOURCE_OPEN:
+    case ZIP_SOURCE_CLOSE:
+    case ZIP_SOURCE_FREE: return 0;
+    default: zip_error_set(&s->error, ZIP_ER_OPNOTSUPP, 0); return -1;
+    }
+}
+
+static zip_t *open_sink(sink *s)
+{
+    zip_error_init(&s->error);
+    zip_source_t *source = zip_source_function_create(sink_do, s, &s->error);
+    zip_t        *zip    = source ? zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &s->error) : NULL;
+    if (source && !zip) zip_source_free(source);
+    return zip;
+}
+
+static ipu_status write_archive(const char *path, const ipu_named_array *arrays, size_t n, how_written how,
+                                npy_header *heads, sink *s)
+{
+    zip_t *zip = open_sink(s);
+    if (!zip) return fail_zip("cannot write", path, &s->error);
     ipu_status status = IPU_OK;
     for (size_t i = 0; i < n && status == IPU_OK; i++)
-        status = add_entry(zip, &arrays[i], compress, heads[i]);
+        status = add_entry(zip, &arrays[i], how == COMPRESSED, heads[i]);
+    if (status == IPU_OK && how == SEALED && zip_set_archive_comment(zip, seal, SEAL_BYTES) != 0)
+        status = ipu__fail(IPU_IO, "cannot write %s: %s", path, zip_strerror(zip));
     if (status == IPU_OK && zip_close(zip) == 0) return IPU_OK;
     if (status == IPU_OK) status = ipu__fail(IPU_IO, "cannot write %s: %s", path, zip_strerror(zip));
     zip_discard(zip);
+    return status;
+}
+
+static ipu_status write_file(const char *path, const ipu_named_array *arrays, size_t n, how_written how)
+{
+    npy_header *heads  = n > SIZE_MAX / sizeof *heads ? NULL : ipu__alloc(n * sizeof *heads);
+    sink       *s      = ipu__alloc_zeroed(sizeof *s);
+    ipu_status  status = heads && s ? ipu__file_begin(path, &s->f) : ipu__fail_memory();
+    if (status == IPU_OK) {
+        status = write_archive(path, arrays, n, how, heads, s);
+        if (status == IPU_OK && how == SEALED) status = write_seal(path, s->f.fd);
+        if (status == IPU_OK)
+            status = ipu__file_commit(&s->f);
+        else
+            ipu__file_abandon(&s->f);
+        zip_error_fini(&s->error);
+    }
+    ipu__free(heads);
+    ipu__free(s);
     return status;
 }
 
@@ -263,9 +447,11 @@ ipu_status ipu_npz_write(const char *path, const ipu_named_array *arrays, size_t
 {
     static const char empty[22] = "PK\5\6"; /* libzip removes an archive without entries */
     if (n == 0) return ipu__file_write(path, empty, sizeof empty);
-    npy_header *heads = n > SIZE_MAX / sizeof *heads ? NULL : ipu__alloc(n * sizeof *heads);
-    if (!heads) return ipu__fail_memory();
-    ipu_status status = write_archive(path, arrays, n, compress, heads);
-    ipu__free(heads);
-    return status;
+    return write_file(path, arrays, n, compress ? COMPRESSED : STORED);
+}
+
+ipu_status ipu__npz_write_sealed(const char *path, const ipu_named_array *arrays, size_t n)
+{
+    if (n == 0) return ipu__fail(IPU_INVALID, "cannot write %s: there are no arrays", path);
+    return write_file(path, arrays, n, SEALED);
 }

@@ -1,13 +1,17 @@
 /* .npz files: written and read, names that are missing or double, and archives that lie about themselves.
  * `data_npz_test FROM TO` copies a .npy or .npz instead, for tests/numpy_test.sh. */
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -265,6 +269,92 @@ static void files_that_cannot_be_are_errors(void **state)
     assert_int_equal(ipu_npz_write(path, &empty, 1, false), IPU_INVALID);
 }
 
+/* ---- seals ---- */
+
+static char *sealed(size_t *bytes)
+{
+    char *data;
+    assert_int_equal(ipu__npz_write_sealed(path, both, 2), IPU_OK);
+    assert_int_equal(ipu__file_read(path, 1 << 20, &data, bytes), IPU_OK);
+    return data;
+}
+
+static void what_is_sealed_is_read_and_is_an_archive(void **state)
+{
+    (void)state;
+    size_t  bytes;
+    ipu_npz z;
+    char   *data = sealed(&bytes);
+    assert_int_equal(ipu__npz_read_sealed(path, &z), IPU_OK);
+    assert_both(&z);
+    ipu_npz_free(&z);
+    assert_int_equal(ipu__npz_read_bytes(data, bytes, "f.npz", &z), IPU_OK);
+    assert_both(&z);
+    ipu_npz_free(&z);
+    ipu__free(data);
+    ipu__free(archive(false, &bytes));
+    assert_int_equal(ipu__npz_read_sealed(path, &z), IPU_INVALID); /* no seal */
+    assert_non_null(strstr(ipu_message(), "expected a checksum"));
+    assert_int_equal(ipu__npz_write_sealed(path, NULL, 0), IPU_INVALID);
+    assert_int_equal(ipu__npz_read_sealed(folder, &z), IPU_IO);
+    assert_int_equal(ipu__npz_read_sealed("/no/such/file.npz", &z), IPU_IO);
+}
+
+static void put_file(const char *data, size_t bytes)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void a_change_of_any_byte_or_length_breaks_the_seal(void **state)
+{
+    (void)state;
+    size_t  bytes;
+    ipu_npz z;
+    char   *data = sealed(&bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        data[i] ^= (char)(1 << i % 8);
+        put_file(data, bytes);
+        data[i] ^= (char)(1 << i % 8);
+        if (ipu__npz_read_sealed(path, &z) != IPU_INVALID) fail_msg("byte %zu of %zu", i, bytes);
+        assert_int_equal(z.n, 0);
+    }
+    for (size_t n = 0; n < bytes; n += n < 60 || n + 60 > bytes ? 1 : 37) {
+        put_file(data, n);
+        if (ipu__npz_read_sealed(path, &z) != IPU_INVALID) fail_msg("%zu bytes of %zu", n, bytes);
+    }
+    put_file(data, bytes);
+    assert_int_equal(ipu__npz_read_sealed(path, &z), IPU_OK);
+    ipu_npz_free(&z);
+    ipu__free(data);
+}
+
+/* In a child whose files may not pass so many bytes: a full disk, as far as write can tell. */
+static void a_full_disk_leaves_the_old_archive_and_no_other(void **state)
+{
+    (void)state;
+    ipu_npz z;
+    assert_int_equal(ipu__npz_write_sealed(path, both, 2), IPU_OK);
+    for (rlim_t most = 0; most < 2900; most += 100) {
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGXFSZ, SIG_IGN);
+            setrlimit(RLIMIT_FSIZE, &(struct rlimit){most, most});
+            if (ipu__npz_write_sealed(path, both, 2) != IPU_IO) _exit(1);
+            if (!strstr(ipu_message(), strerror(EFBIG)) || !strstr(ipu_message(), path)) _exit(2);
+            _exit(ipu_npz_write(path, both, 2, false) != IPU_IO);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status) fail_msg("%d bytes: status %d", (int)most, status);
+        assert_int_equal(ipu__npz_read_sealed(path, &z), IPU_OK);
+        assert_both(&z);
+        ipu_npz_free(&z);
+    }
+}
+
 /* ---- memory ---- */
 
 static int calls_left;
@@ -344,6 +434,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(entries_that_are_no_arrays),
         cmocka_unit_test(truncated_archives_are_refused_at_every_length),
         cmocka_unit_test(files_that_cannot_be_are_errors),
+        cmocka_unit_test(what_is_sealed_is_read_and_is_an_archive),
+        cmocka_unit_test(a_change_of_any_byte_or_length_breaks_the_seal),
+        cmocka_unit_test(a_full_disk_leaves_the_old_archive_and_no_other),
         cmocka_unit_test(refused_memory_is_reported_at_every_allocation),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

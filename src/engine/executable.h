@@ -262,6 +262,10 @@ static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name
     return exe->strings.at + name;
 }
 
+/* ipu_executable_load of a file that is the effective user's and that nobody else may write to (else INVALID), without
+ * compiled-in codelets. */
+ipu_status ipu__executable_load_own(const char *path, const ipu_options *options, ipu_executable **out);
+
 /* The maps of names, from the arrays. */
 bool ipu__exe_add_names(ipu_executable *exe);
 

@@ -356,19 +356,34 @@ ipu_status ipu_executable_deserialise(const void *data, size_t bytes, const ipu_
     return load(data, bytes, &(origin){codelets, n, settings.trust}, out);
 }
 
-ipu_status ipu_executable_load(const char *path, const ipu_codelet *const *codelets, size_t n,
-                               const ipu_options *options, ipu_executable **out)
+static ipu_status load_file(const char *path, const ipu_codelet *const *codelets, size_t n,
+                            const ipu_options *options, bool must_be_ours, ipu_executable **out)
 {
     ipu__settings settings;
     char         *data;
     size_t        bytes;
     bool          is_ours;
-    *out = NULL;
-    if (!path || !*path) return ipu__fail(IPU_INVALID, "%s: expected a path, found none", __func__);
     IPU_TRY(ipu__options_settle(options, &settings));
     IPU_TRY(ipu__file_read_owned(path, LARGEST_FILE, &data, &bytes, &is_ours));
-    ipu_status status = load(data, bytes, &(origin){codelets, n, is_ours || settings.trust}, out);
+    ipu_status status = IPU_OK;
+    if (must_be_ours && !is_ours)
+        status = ipu__fail(IPU_INVALID, "it is another user's, or others may write to it");
+    if (status == IPU_OK) status = load(data, bytes, &(origin){codelets, n, is_ours || settings.trust}, out);
     ipu__free(data);
     if (status != IPU_OK && status != IPU_OUT_OF_MEMORY) ipu__fail(status, "%s: %s", path, ipu_message());
     return status;
+}
+
+ipu_status ipu_executable_load(const char *path, const ipu_codelet *const *codelets, size_t n,
+                               const ipu_options *options, ipu_executable **out)
+{
+    *out = NULL;
+    if (!path || !*path) return ipu__fail(IPU_INVALID, "%s: expected a path, found none", __func__);
+    return load_file(path, codelets, n, options, false, out);
+}
+
+ipu_status ipu__executable_load_own(const char *path, const ipu_options *options, ipu_executable **out)
+{
+    *out = NULL;
+    return load_file(path, NULL, 0, options, true, out);
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "graph/codelet.h"
@@ -49,29 +50,13 @@ static bool wanted_root(char out[IPU__FOLDER_BYTES])
     return n > 0 && n < IPU__FOLDER_BYTES - 16;
 }
 
-static bool make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash  = 0;
-        bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *slash  = '/';
-        if (!ok) return false;
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 /* NULL: it can be used; else why not. */
 static const char *unusable(const char *path)
 {
-    struct stat    st;
     struct statvfs fs;
-    if (lstat(path, &st) != 0) return strerror(errno);
-    if (!S_ISDIR(st.st_mode)) return "it is no folder";
-    if (st.st_uid != geteuid()) return "it belongs to another user";
-    if (st.st_mode & (S_IWGRP | S_IWOTH)) return "others may write to it";
-    if (access(path, R_OK | W_OK | X_OK) != 0) return strerror(errno);
-    if (statvfs(path, &fs) == 0 && (fs.f_flag & ST_NOEXEC)) return "its file system is mounted noexec";
-    return NULL;
+    const char    *why = ipu__folder_distrust(path);
+    if (why) return why;
+    return statvfs(path, &fs) == 0 && (fs.f_flag & ST_NOEXEC) ? "its file system is mounted noexec" : NULL;
 }
 
 static ipu_status fail_path(const char *what, const char *path)
@@ -140,7 +125,8 @@ ipu_status ipu__codelet_folder(char out[IPU__FOLDER_BYTES])
 {
     if (!wanted_root(out)) return use_private(out);
     const char *why = NULL;
-    if (!make_folders(out) || !make_absolute(out)) why = strerror(errno);
+    if (ipu__folder_make(out, 0700) != IPU_OK) why = ipu_message();
+    if (!why && !make_absolute(out)) why = strerror(errno);
     if (!why) why = untrusted(out);
     if (!why) {
         snprintf(out + strlen(out), 16, "/codelets");
@@ -183,9 +169,6 @@ static bool same_hash(const ipu__hash128 *a, const ipu__hash128 *b)
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-/* For trimming. */
-static void note_use(const char *path) { utimensat(AT_FDCWD, path, NULL, 0); }
-
 ipu_status ipu__codelet_cache_read(const char *folder, const ipu__hash128 *hash, bool *found,
                                    ipu__codelet_object *out)
 {
@@ -198,7 +181,7 @@ ipu_status ipu__codelet_cache_read(const char *folder, const ipu__hash128 *hash,
     out->hash = ipu__hash_bytes(out->data, out->bytes);
     *found    = same_hash(&out->hash, hash);
     if (*found) {
-        note_use(path);
+        ipu__folder_note_use(path);
         return IPU_OK;
     }
     ipu__log(IPU_LOG_WARN, "codelets", "%s is damaged: it is made anew", path);
@@ -346,74 +329,38 @@ ipu_status ipu__codelet_cache_find(const char *folder, const ipu__hash128 *key, 
     if (status != IPU_OK) return status == IPU_OUT_OF_MEMORY ? status : IPU_OK;
     if (is_whole(text, bytes)) status = read_manifest(text, found, object);
     ipu__free(text);
-    if (*found) note_use(path);
+    if (*found) ipu__folder_note_use(path);
     return status;
 }
 
 /* ---- trimming ---- */
 
-typedef struct kept {
-    char     name[48];
-    int64_t  used;
-    uint64_t bytes;
-} kept;
-
-static int by_use(const void *a, const void *b)
-{
-    const kept *x = a, *y = b;
-    return (x->used > y->used) - (x->used < y->used);
-}
-
 static bool is_entry(const char *name)
 {
     ipu__hash128 hash;
     size_t       n = IPU__HASH_TEXT - 1;
-    return strlen(name) < sizeof((kept *)0)->name && parse_hash(name, &hash)
-        && (strcmp(name + n, ".so") == 0 || strcmp(name + n, ".dep") == 0);
+    return parse_hash(name, &hash) && (strcmp(name + n, ".so") == 0 || strcmp(name + n, ".dep") == 0);
 }
 
-/* What a killed process left: a folder of a compilation, a file half written. */
-static bool is_rest(const char *name)
+/* Folders of compilations that were killed. */
+static void clear_work(const char *folder)
 {
-    return strncmp(name, work_prefix, sizeof work_prefix - 1) == 0 || strncmp(name, ".ipu-", 5) == 0;
-}
-
-typedef IPU_ARRAY(kept) kept_list;
-
-/* Memory running out leaves some entries out: they are trimmed another time. */
-static void list_entries(const char *folder, DIR *d, int64_t rests_before, kept_list *list, uint64_t *bytes)
-{
-    struct stat st;
-    char        path[PATH_MAX];
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        if (snprintf(path, sizeof path, "%s/%s", folder, e->d_name) >= (int)sizeof path
-            || lstat(path, &st) != 0)
-            continue;
-        if (is_rest(e->d_name) && nanoseconds(st.st_mtim) < rests_before) remove_tree(path);
-        if (!S_ISREG(st.st_mode) || !is_entry(e->d_name)) continue;
-        kept k = {.used = nanoseconds(st.st_mtim), .bytes = (uint64_t)st.st_size};
-        memcpy(k.name, e->d_name, strlen(e->d_name) + 1);
-        if (ipu__push(list, k)) *bytes += k.bytes;
-    }
+    const time_t hour = 3600;
+    struct stat  st;
+    char         path[PATH_MAX];
+    DIR         *d = opendir(folder);
+    if (!d) return;
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        if (strncmp(e->d_name, work_prefix, sizeof work_prefix - 1) == 0
+            && snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < (int)sizeof path
+            && lstat(path, &st) == 0 && st.st_mtime < time(NULL) - hour)
+            remove_tree(path);
+    closedir(d);
 }
 
 void ipu__codelet_cache_trim(const char *folder, uint64_t most_bytes, size_t most_files)
 {
-    const int64_t   hour  = (int64_t)3600 * 1000000000;
-    kept_list       list  = {0};
-    uint64_t        bytes = 0;
-    struct timespec now;
-    char            path[PATH_MAX];
-    DIR            *d = opendir(folder);
-    if (!d) return;
-    clock_gettime(CLOCK_REALTIME, &now);
-    list_entries(folder, d, nanoseconds(now) - hour, &list, &bytes);
-    closedir(d);
-    if (list.n > most_files || bytes > most_bytes) qsort(list.at, list.n, sizeof *list.at, by_use);
-    for (size_t i = 0; i < list.n && (list.n - i > most_files || bytes > most_bytes); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, list.at[i].name);
-        unlink(path);
-        bytes -= list.at[i].bytes;
-    }
-    ipu__array_fini(&list);
+    clear_work(folder);
+    ipu__folder_clear_rests(folder);
+    ipu__folder_trim(folder, is_entry, most_bytes, most_files);
 }

@@ -350,6 +350,10 @@ static ipu_status lower_block(lowering *l, uint32_t block)
 static void add_handles(lowering *l, uint32_t id, bool is_read)
 {
     const char *name = l->m->base.values.at[id].name;
+    if (l->m->values.at[id].bound.id) {
+        l->m->tensors.at[id] = l->m->values.at[id].bound;
+        return;
+    }
     set_place(l, l->m->values.at[id].location);
     l->m->tensors.at[id] = variable_for(l, id);
     ipu_graph_add_host_write(l->g, name, l->m->tensors.at[id]);
@@ -374,6 +378,7 @@ static void add_start(lowering *l, uint32_t id)
 {
     const ipu__model_value *v = &l->m->values.at[id];
     ipu_tensor              t = l->m->tensors.at[id];
+    if (v->bound.id) return;
     set_place(l, v->location);
     if (v->data) {
         ipu_graph_set_initial_value(l->g, t, v->data);
@@ -425,7 +430,9 @@ static bool needs_care(const lowering *l, uint32_t id)
 
 static ipu_status lower_outputs(lowering *l)
 {
-    const ipu_model *m = l->m;
+    ipu_model *m        = l->m;
+    m->output_tensors.n = 0;
+    if (!ipu__reserve(&m->output_tensors, m->outputs.n)) return ipu__fail_memory();
     for (size_t i = 0; i < m->outputs.n; i++) {
         const ipu__model_output *out = &m->outputs.at[i];
         set_place(l, out->location);
@@ -433,6 +440,7 @@ static ipu_status lower_outputs(lowering *l)
         if (ipu_tensor_contains_constant(t) || (needs_care(l, out->value) && is_updated_memory(l, t, 0)))
             t = copied(l, t, out->name);
         ipu_graph_add_host_read(l->g, out->name, t);
+        m->output_tensors.at[m->output_tensors.n++] = t;
     }
     return status_of(l);
 }
@@ -508,6 +516,8 @@ ipu_status ipu_model_lower(ipu_model *m, ipu_graph *g, ipu_program *out)
     ipu__free(l.position);
     return status;
 }
+
+void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t) { m->values.at[id].bound = t; }
 
 ipu_tensor ipu_model_tensor(const ipu_model *m, ipu_value v)
 {

@@ -46,8 +46,10 @@ void ipu_model_destroy(ipu_model *m)
     ipu__array_fini(&m->parameters);
     ipu__array_fini(&m->states);
     ipu__array_fini(&m->outputs);
+    ipu__array_fini(&m->losses);
     ipu__array_fini(&m->locations);
     ipu__array_fini(&m->tensors);
+    ipu__array_fini(&m->output_tensors);
     ipu__map_fini(&m->names);
     ipu__map_fini(&m->files);
     ipu__builder_fini(&m->base);

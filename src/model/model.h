@@ -9,6 +9,7 @@
 #ifndef IPU_MODEL_MODEL_H
 #define IPU_MODEL_MODEL_H
 
+#include "base/hash.h"
 #include "base/map.h"
 #include "ipu/model.h"
 #include "op/builder.h"
@@ -33,7 +34,9 @@ typedef struct ipu__model_value {
     ipu_initial     initial; /* PARAMETER, STATE: without data */
     uint32_t        key;     /* of random initial values */
     uint32_t        update;  /* PARAMETER, STATE: the value it takes after a run; 0: keeps its own */
-    uint32_t        location;
+    ipu_tensor
+             bound; /* INPUT, PARAMETER, STATE: where it is, if it is not lowered to a variable of its own */
+    uint32_t location;
 } ipu__model_value;
 
 typedef enum ipu__model_op_kind { IPU__MODEL_OP, IPU__MODEL_IF, IPU__MODEL_LOOP } ipu__model_op_kind;
@@ -78,6 +81,7 @@ struct ipu_model {
     IPU_ARRAY(ipu__block) blocks;
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
+    IPU_ARRAY(uint32_t) losses;         /* ids of what is trained for (nn_train.c) */
     IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
     ipu__map               files;       /* names of source files, to locations */
     ipu__map               names;       /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
@@ -89,6 +93,7 @@ struct ipu_model {
     uint32_t               n_recomputes; /* numbers given so far */
     struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */
     IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
+    IPU_ARRAY(ipu_tensor) output_tensors; /* by number of the output, after lowering */
 };
 
 static inline ipu_model *ipu__model_of(ipu_builder *b) { return (ipu_model *)b; }
@@ -122,6 +127,13 @@ ipu_kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op);
 /* A model with the same ids that may be changed; names, attributes and data are those of `m`, which
  * outlives it. NULL: memory. */
 ipu_model *ipu__model_copy(const ipu_model *m);
+
+/* An input, parameter or state that is lowered to `t`, of its type and shape, rather than to a variable with host
+ * handles and an initial value: so that models lowered to one graph share what they keep. */
+void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t);
+
+/* Two models have it in common if they compile to the same: everything but locations. */
+ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out);
 
 /* Everything refers to what exists, is defined before it is used, in types and shapes that infer gives: for
  * tests and after parsing. */

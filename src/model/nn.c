@@ -6,6 +6,7 @@
 #include "model/nn.h"
 
 void ipu_nn_set_training(ipu_model *m, bool training) { m->is_inference = !training; }
+bool ipu_nn_is_training(const ipu_model *m) { return !m->is_inference; }
 
 /* ---- parameters ---- */
 

@@ -17,4 +17,21 @@ ipu_value ipu__nn_state(ipu_model *m, const char *layer, const char *what, ipu_t
 
 ipu_initial ipu__nn_uniform(double bound); /* -bound to bound */
 
+/* ---- training, in the parts of which ipu_nn_train_with is made ---- */
+
+#define IPU__NN_STEP "optimizer_step" /* the state that counts steps, where an optimizer asks for it */
+enum { IPU__NN_RATE_NAME = 40 };
+void ipu__nn_rate_name(size_t group, char name[IPU__NN_RATE_NAME]);
+
+/* The group of the parameter of that name: 0 is what no group has. */
+size_t ipu__nn_group_of(const ipu_nn_training *how, const char *name);
+bool   ipu__nn_group_is_frozen(const ipu_nn_training *how, size_t group);
+/* False after an error: a number that is none, a pattern that matches nothing. */
+bool ipu__nn_check_training(ipu_model *m, const ipu_nn_training *how);
+/* Gradients of the scaled sum of the losses; null for what is frozen or not used. */
+void ipu__nn_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value *w, size_t n, ipu_value *dw);
+/* dw times `scale`, the loss's scale taken back, clipped; then a step for each parameter that has one. */
+void ipu__nn_step(ipu_model *m, const ipu_nn_training *how, double scale, const ipu_value *w, ipu_value *dw,
+                  size_t n);
+
 #endif

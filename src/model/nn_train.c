@@ -1,12 +1,21 @@
-/* Training: gradients of all parameters, one step of an optimizer for each, its
- * states. */
-#include "model/nn.h"
+/* Training: gradients of the losses, one step of an optimizer for each parameter, its states.
+ *
+ * A parameter belongs to the first group one of whose patterns matches its name, or to group 0. Gradients and steps
+ * are apart, for those who add up gradients of several batches, or of replicas, in between.
+ */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-/* What all parameters share. */
+#include "model/nn.h"
+#include "op/op.h"
+
+/* What the parameters of a group share. */
 typedef struct trainer {
     ipu_model              *m;
     const ipu_nn_optimizer *how;
-    ipu_value               rate, step; /* step null: the optimizer does not ask for it */
+    ipu_value               rate, step; /* step null: no optimizer asks for it */
 } trainer;
 
 static ipu_value state_of(const trainer *t, ipu_value parameter, const char *what)
@@ -110,19 +119,236 @@ static const struct {
     [IPU_NN_LAMB] = {step_lamb, true},
 };
 
+/* ---- losses ---- */
+
+void ipu_nn_loss(ipu_model *m, ipu_value loss, const char *name)
+{
+    ipu_builder *b = &m->base;
+    if (!ipu__builder_has(b, __func__, loss)) return;
+    if (ipu_value_n_elements(loss) != 1 || !ipu__op_is_floating(ipu_value_type(loss))) {
+        ipu__builder_fail(b, IPU_INVALID, "ipu_nn_loss \"%s\": expected a floating scalar, found %s",
+                          name ? name : "", ipu__value_str(loss));
+        return;
+    }
+    if (m->block != 0) {
+        ipu__builder_fail(b, IPU_INVALID,
+                          "ipu_nn_loss \"%s\": a loss inside a branch or loop: yield it and name the result",
+                          name ? name : "");
+        return;
+    }
+    ipu_model_output(m, loss, name);
+    if (b->status == IPU_OK && !ipu__push(&m->losses, loss.id))
+        ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
+}
+
+/* The sum of all, in the type of the first, times the scale. */
+static ipu_value total_loss(ipu_model *m, double scale)
+{
+    ipu_builder *b   = &m->base;
+    ipu_value    sum = {b, 0};
+    for (size_t i = 0; i < m->losses.n; i++) {
+        ipu_value loss = ipu_reshape(b, ipu__model_handle(m, m->losses.at[i]), IPU_SCALAR);
+        if (sum.id && ipu_value_type(loss) != ipu_value_type(sum))
+            loss = ipu_cast(b, loss, ipu_value_type(sum));
+        sum = sum.id ? ipu_add(b, sum, loss) : loss;
+    }
+    return scale == 1 ? sum : ipu_mul(b, sum, ipu_scalar_like(b, sum, scale));
+}
+
+static double loss_scale(const ipu_nn_training *how) { return how->loss_scale == 0 ? 1 : how->loss_scale; }
+
+/* ---- groups ---- */
+
+static bool matches(const char *patterns, const char *name)
+{
+    char one[256];
+    for (const char *p = patterns + strspn(patterns, " "); *p; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        if (n < sizeof one) {
+            memcpy(one, p, n);
+            one[n] = 0;
+            if (fnmatch(one, name, 0) == 0) return true;
+        }
+        p += n;
+    }
+    return false;
+}
+
+size_t ipu__nn_group_of(const ipu_nn_training *how, const char *name)
+{
+    for (size_t i = 0; i < how->n_groups; i++)
+        if (matches(how->groups[i].parameters, name)) return i + 1;
+    return 0;
+}
+
+bool ipu__nn_group_is_frozen(const ipu_nn_training *how, size_t group)
+{
+    return group > 0 && group <= how->n_groups && how->groups[group - 1].frozen;
+}
+
+static const ipu_nn_optimizer *optimizer_of(const ipu_nn_training *how, size_t group)
+{
+    return group == 0 ? &how->optimizer : &how->groups[group - 1].optimizer;
+}
+
+static bool check_pattern(ipu_model *m, const char *p, size_t n, size_t group)
+{
+    char one[256];
+    if (n >= sizeof one) {
+        ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu has a pattern of over 255 characters",
+                          group);
+        return false;
+    }
+    memcpy(one, p, n);
+    one[n] = 0;
+    for (size_t i = 0; i < m->parameters.n; i++)
+        if (fnmatch(one, ipu_value_name(ipu_model_parameter_at(m, i)), 0) == 0) return true;
+    ipu__builder_fail(&m->base, IPU_NOT_FOUND,
+                      "training: pattern \"%s\" of group %zu matches no parameter; the first is \"%s\"", one,
+                      group,
+                      m->parameters.n ? ipu_value_name(ipu_model_parameter_at(m, 0)) : "(there are none)");
+    return false;
+}
+
+static bool check_optimizer(ipu_model *m, const ipu_nn_optimizer *o, size_t group)
+{
+    if ((size_t)o->kind < sizeof kinds / sizeof *kinds && isfinite(o->rate)) return true;
+    if ((size_t)o->kind >= sizeof kinds / sizeof *kinds)
+        ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu: there is no optimizer %d", group,
+                          (int)o->kind);
+    else
+        ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu: expected a finite rate, found %g",
+                          group, o->rate);
+    return false;
+}
+
+static bool check_number(ipu_model *m, const char *what, double value)
+{
+    if (isfinite(value) && value >= 0) return true;
+    ipu__builder_fail(&m->base, IPU_INVALID, "training: expected %s of 0 or more, found %g", what, value);
+    return false;
+}
+
+bool ipu__nn_check_training(ipu_model *m, const ipu_nn_training *how)
+{
+    if (m->base.status != IPU_OK) return false;
+    if (!check_number(m, "a largest norm of gradients", how->max_gradient_norm)
+        || !check_number(m, "a largest gradient", how->max_gradient)
+        || !check_number(m, "a loss scale", how->loss_scale) || !check_optimizer(m, &how->optimizer, 0))
+        return false;
+    for (size_t i = 0; i < how->n_groups; i++) {
+        const char *p = how->groups[i].parameters;
+        if (!p || !p[strspn(p, " ")]) {
+            ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu has no patterns of parameters",
+                              i + 1);
+            return false;
+        }
+        if (!check_optimizer(m, &how->groups[i].optimizer, i + 1)) return false;
+        for (p += strspn(p, " "); *p; p += strspn(p, " ")) {
+            size_t n = strcspn(p, " ");
+            if (!check_pattern(m, p, n, i + 1)) return false;
+            p += n;
+        }
+    }
+    return true;
+}
+
+/* ---- gradients ---- */
+
+void ipu__nn_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value *w, size_t n, ipu_value *dw)
+{
+    ipu_builder *b = &m->base;
+    for (size_t i = 0; i < n; i++) dw[i] = (ipu_value){b, 0};
+    if (b->status != IPU_OK) return;
+    if (m->losses.n == 0) {
+        ipu__builder_fail(b, IPU_INVALID, "training: there is no loss: name one with ipu_nn_loss");
+        return;
+    }
+    size_t     n_trained = 0;
+    ipu_value *x         = ipu__alloc(2 * (n + 1) * sizeof *x);
+    if (!x) {
+        ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!ipu__nn_group_is_frozen(how, ipu__nn_group_of(how, ipu_value_name(w[i])))) x[n_trained++] = w[i];
+    ipu_value *d_x = x + n + 1;
+    ipu_model_gradients(m, total_loss(m, loss_scale(how)), x, n_trained,
+                        &(ipu_gradient_options){.allow_unused = true}, d_x);
+    for (size_t i = 0, k = 0; i < n && b->status == IPU_OK; i++)
+        if (k < n_trained && x[k].id == w[i].id) dw[i] = d_x[k++];
+    ipu__free(x);
+}
+
+/* As torch.nn.utils.clip_grad_norm_: the factor max / (norm + 1e-6), at most 1. */
+static ipu_value clip_factor(ipu_builder *b, const ipu_value *dw, size_t n, double most)
+{
+    ipu_value sum = {b, 0};
+    for (size_t i = 0; i < n; i++) {
+        if (!dw[i].id) continue;
+        ipu_value square = ipu_reduce_sum_square(b, ipu_cast(b, dw[i], IPU_FLOAT), NULL, 0, false);
+        sum              = sum.id ? ipu_add(b, sum, square) : square;
+    }
+    if (!sum.id) return sum;
+    ipu_value norm   = ipu_sqrt(b, sum);
+    ipu_value factor = ipu_div(b, ipu_scalar_like(b, norm, most),
+                               ipu_add(b, norm, ipu_scalar_like(b, norm, 1e-6)));
+    return ipu_minimum(b, factor, ipu_scalar_like(b, factor, 1));
+}
+
+/* Scaled back, then cut off by element, then by their norm: so that what a step sees obeys both. */
+static void shape_gradients(ipu_model *m, const ipu_nn_training *how, double scale, ipu_value *dw, size_t n)
+{
+    ipu_builder *b = &m->base;
+    for (size_t i = 0; i < n && (scale != 1 || how->max_gradient > 0); i++) {
+        if (!dw[i].id) continue;
+        if (scale != 1) dw[i] = ipu_mul(b, dw[i], ipu_scalar_like(b, dw[i], scale));
+        if (how->max_gradient > 0) dw[i] = ipu_clip(b, dw[i], -how->max_gradient, how->max_gradient);
+    }
+    if (how->max_gradient_norm <= 0) return;
+    ipu_value factor = clip_factor(b, dw, n, how->max_gradient_norm);
+    for (size_t i = 0; i < n && factor.id; i++)
+        if (dw[i].id) dw[i] = ipu_mul(b, dw[i], ipu_cast(b, factor, ipu_value_type(dw[i])));
+}
+
+/* ---- steps ---- */
+
 /* The state counts finished steps; the first step is number 1. */
 static ipu_value count_steps(ipu_model *m)
 {
-    ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, "optimizer_step");
+    ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__NN_STEP);
     ipu_value now  = ipu_add(&m->base, done, ipu_scalar_like(&m->base, done, 1));
     ipu_model_update(m, done, now);
     return now;
 }
 
-static void step_all(const trainer *t, const ipu_value *w, const ipu_value *dw, size_t n)
+void ipu__nn_rate_name(size_t group, char name[IPU__NN_RATE_NAME])
+{
+    if (group == 0)
+        snprintf(name, IPU__NN_RATE_NAME, "learning_rate");
+    else
+        snprintf(name, IPU__NN_RATE_NAME, "learning_rate.%zu", group);
+}
+
+static ipu_value rate_of(ipu_model *m, const ipu_nn_training *how, size_t group)
+{
+    char name[IPU__NN_RATE_NAME];
+    ipu__nn_rate_name(group, name);
+    ipu_value rate = ipu_model_state(m, IPU_FLOAT, IPU_SCALAR, NULL, name);
+    ipu_model_set_initial(m, rate, (ipu_initial){IPU_INITIAL_CONSTANT, optimizer_of(how, group)->rate, 0});
+    return rate;
+}
+
+static bool counts_steps(const ipu_nn_optimizer *o)
+{
+    return kinds[o->kind].counts_steps || o->dampening != 0;
+}
+
+static void step_group(const trainer *t, const ipu_nn_training *how, size_t group, const ipu_value *w,
+                       const ipu_value *dw, size_t n)
 {
     for (size_t i = 0; i < n && t->m->base.status == IPU_OK; i++) {
-        if (!dw[i].id) continue;
+        if (!dw[i].id || ipu__nn_group_of(how, ipu_value_name(w[i])) != group) continue;
         stepped s = kinds[t->how->kind].step(t, w[i], dw[i]);
         ipu_model_update(t->m, w[i], s.next.parameter);
         for (int k = 0; k < 3; k++)
@@ -130,27 +356,45 @@ static void step_all(const trainer *t, const ipu_value *w, const ipu_value *dw, 
     }
 }
 
-void ipu_nn_train(ipu_model *m, ipu_value loss, ipu_nn_optimizer optimizer)
+void ipu__nn_step(ipu_model *m, const ipu_nn_training *how, double scale, const ipu_value *w, ipu_value *dw,
+                  size_t n)
 {
-    ipu_builder *b = &m->base;
-    if (!ipu__builder_has(b, __func__, loss)) return;
-    if ((size_t)optimizer.kind >= sizeof kinds / sizeof *kinds) {
-        ipu__builder_fail(b, IPU_INVALID, "ipu_nn_train: there is no optimizer %d", (int)optimizer.kind);
-        return;
+    ipu_value step = {&m->base, 0};
+    shape_gradients(m, how, scale / loss_scale(how), dw, n);
+    for (size_t group = 0; group <= how->n_groups && m->base.status == IPU_OK; group++) {
+        trainer t = {.m = m, .how = optimizer_of(how, group)};
+        if (ipu__nn_group_is_frozen(how, group)) continue;
+        t.rate = rate_of(m, how, group);
+        if (counts_steps(t.how) && !step.id) step = count_steps(m);
+        if (counts_steps(t.how)) t.step = step;
+        step_group(&t, how, group, w, dw, n);
     }
+}
+
+void ipu_nn_train_with(ipu_model *m, const ipu_nn_training *how)
+{
     size_t     n = m->parameters.n;
     ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
     if (!w) {
-        ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
+        ipu__builder_fail(&m->base, IPU_OUT_OF_MEMORY, "out of memory");
         return;
     }
     ipu_value *dw = w + n + 1;
     for (size_t i = 0; i < n; i++) w[i] = ipu_model_parameter_at(m, i);
-    ipu_model_gradients(m, loss, w, n, &(ipu_gradient_options){.allow_unused = true}, dw);
-    trainer t = {.m = m, .how = &optimizer};
-    t.rate    = ipu_model_state(m, IPU_FLOAT, IPU_SCALAR, NULL, "learning_rate");
-    ipu_model_set_initial(m, t.rate, (ipu_initial){IPU_INITIAL_CONSTANT, optimizer.rate, 0});
-    if (kinds[optimizer.kind].counts_steps || optimizer.dampening != 0) t.step = count_steps(m);
-    step_all(&t, w, dw, n);
+    if (ipu__nn_check_training(m, how)) {
+        ipu__nn_gradients(m, how, w, n, dw);
+        if (m->base.status == IPU_OK) ipu__nn_step(m, how, 1, w, dw, n);
+    }
     ipu__free(w);
+}
+
+void ipu_nn_train(ipu_model *m, ipu_value loss, ipu_nn_optimizer optimizer)
+{
+    if (!ipu__builder_has(&m->base, __func__, loss)) return;
+    m->losses.n = 0;
+    if (!ipu__push(&m->losses, loss.id)) {
+        ipu__builder_fail(&m->base, IPU_OUT_OF_MEMORY, "out of memory");
+        return;
+    }
+    ipu_nn_train_with(m, &(ipu_nn_training){.optimizer = optimizer});
 }

@@ -79,7 +79,8 @@ static const char *put_initializer(ipu__writer *w, ipu__frame *frame, uint32_t i
     Ipu__TensorProto *t = ipu__writer_tensor(w, type->type, &type->shape, data);
     if (!t) return "";
     t->name = (char *)name;
-    if (!ipu__push(&w->initializers, t)) ipu__writer_fail_memory(w);
+    if (v->kind == IPU__VALUE_CONSTANT ? !ipu__push(&w->constants, t) : !ipu__push(&w->initializers, t))
+        ipu__writer_fail_memory(w);
     return name;
 }
 

@@ -41,7 +41,8 @@ typedef struct ipu__writer {
     ipu__map                      used;    /* names that nodes take */
     ipu__map                      missing; /* ops that cannot be written */
     ipu__text                     missing_text;
-    IPU_ARRAY(Ipu__TensorProto *) initializers;
+    IPU_ARRAY(Ipu__TensorProto *) initializers; /* of parameters and states */
+    IPU_ARRAY(Ipu__TensorProto *) constants;
     IPU_ARRAY(void *) data; /* of initializers, read from an engine */
     ipu__sheet    *sheet;
     ipu_engine    *drawn; /* for random initial values; NULL: none was needed yet */

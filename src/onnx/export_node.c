@@ -211,7 +211,7 @@ static const char *put_initializer(ipu__writer *w, const char *hint, ipu_type ty
     if (!t || !own) return "";
     if (bytes) memcpy(own, data, bytes);
     t->name = keep(w, name);
-    if (!ipu__push(&w->initializers, t)) ipu__writer_fail_memory(w);
+    if (!ipu__push(&w->constants, t)) ipu__writer_fail_memory(w);
     return name;
 }
 

@@ -13,7 +13,7 @@
 
 enum {
     MOST_DEPTH = 64,     /* graphs within graphs, functions within functions */
-    MOST_NODES = 200000, /* emitted beyond those of the file: a small one can ask for very many */
+    MOST_NODES = 100000, /* emitted beyond those of the file: a small one can ask for very many */
     MOST_TRIES = 32      /* loops that are unrolled because something in them decides a shape */
 };
 
@@ -537,6 +537,7 @@ static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, co
     ipu__import im    = {.file = file, .options = options, .scope = &scope, .unrolled = unrolled};
     im.n_emitted      = *n_emitted;
     im.most_emitted   = MOST_NODES;
+    im.turns          = 1;
     for (size_t i = 0; i < file->ops.n; i++) im.most_emitted += (int64_t)file->ops.at[i].n;
     *out = (ipu__imported){0};
     IPU_TRY(ipu_model_create(&im.m));

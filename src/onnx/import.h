@@ -69,6 +69,7 @@ typedef struct ipu__import {
     int        depth;                  /* of graphs within graphs and functions within functions */
     int64_t    most_emitted;
     int64_t    n_emitted; /* nodes so far: unrolled loops and functions are bounded */
+    int64_t    turns;     /* of the loops around that are being unrolled, multiplied */
     size_t     n_bytes;   /* of the arena */
     ipu__loops loops;     /* of the model */
     /* Loops whose turns decide shapes, found in earlier tries; the one this try failed for. */

@@ -252,9 +252,13 @@ static void unroll(loop *l)
     value_list kept  = {0};
     int64_t    turns = 1;
     if (ipu__has(l->first)) ipu__must_know(l->n, l->first, "whether the loop begins");
-    bool ok = ipu__import_ok(l->n->im) && keep_turn(l, &kept);
+    ipu__import *im     = l->n->im;
+    int64_t      around = im->turns;
+    bool         ok     = ipu__import_ok(im) && keep_turn(l, &kept);
+    if (l->most < INT32_MAX && around < INT32_MAX) im->turns = around * l->most;
     for (; ok && turns < l->most && goes_on(l); turns++)
         ok = emit_turn(l, l->carried, turns, IPU_NO_VALUE) && keep_turn(l, &kept);
+    im->turns = around;
     if (ok && ipu__import_ok(l->n->im)) join(l, &kept, (size_t)turns);
     ipu__array_fini(&kept);
 }
@@ -375,7 +379,8 @@ static bool must_unroll(const loop *l)
 
 static bool may_unroll(const loop *l)
 {
-    bool is_small = l->most <= SMALL_TURNS && l->body->n_node <= SMALL_NODES;
+    /* Loops within unrolled loops multiply. */
+    bool is_small = l->most <= SMALL_TURNS / l->n->im->turns && l->body->n_node <= SMALL_NODES;
     if (ipu__has(l->first) || (!is_small && l->most != INT64_MAX)) return false;
     return !l->has_go_on || (is_plain(&l->out[0]) && ipu__known(l->n, l->out[0].v));
 }

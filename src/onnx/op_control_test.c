@@ -253,6 +253,24 @@ static void loops_within_loops_see_the_values_around_them(void **state)
            1 + 2 * 18 * 190);
 }
 
+static void small_loops_within_small_ones_are_unrolled_only_if_all_of_it_is_small(void **state)
+{
+    (void)state;
+    const bytes inner[] = {
+        graph("in j int64[]; in go2 bool[]; in p float[]; out go2; out q; f = Cast(j) to=1;"
+              "q = Add(p, f)",
+              NULL)};
+    const bytes outer[] = {
+        graph("in i int64[]; in go bool[]; in a float[]; out go; out b; b = Loop(n, -, a) body=@0", inner)};
+    bytes file = model(13, graph("in a float[]; in n int64[]; out b; b = Loop(n, -, a) body=@0", outer),
+                       none);
+    for (int n = 4; n <= 8; n += 4) {
+        EXPECT(file, VALUES(FLOATS((ipu_shape){0}, 1), INT64(n)), (ipu_shape){0}, 1 + n * n * (n - 1) / 2);
+        size_t loops = COUNT_LOOPS(file, VALUES(FLOATS((ipu_shape){0}, 1), INT64(n)));
+        assert_int_equal(loops > 0, n == 8);
+    }
+}
+
 static void loops_that_would_fill_all_memory_are_refused(void **state)
 {
     (void)state;
@@ -385,6 +403,7 @@ int main(void)
         cmocka_unit_test(shapes_that_grow_unroll_a_loop),
         cmocka_unit_test(loops_without_bound_are_refused_and_while_loops_run),
         cmocka_unit_test(loops_within_loops_see_the_values_around_them),
+        cmocka_unit_test(small_loops_within_small_ones_are_unrolled_only_if_all_of_it_is_small),
         cmocka_unit_test(loops_that_would_fill_all_memory_are_refused),
         cmocka_unit_test(scan_takes_and_puts_along_axes_in_both_directions),
         cmocka_unit_test(scan_of_opset_8_runs_each_sequence_of_a_batch_to_its_length),

@@ -4,8 +4,9 @@
 #include "base/alloc.h"
 #include "onnx/export.h"
 #include "onnx/save.h"
+#include "onnx/tensor.h"
 
-enum { LEAST_OPSET = 13, MOST_OPSET = 17 };
+enum { LEAST_OPSET = 13, MOST_OPSET = 17, MOST_OF_A_NODE = 1 << 20 /* bytes */ };
 
 /* The first IR version that goes with each operator set, from 13 on. */
 static int64_t ir_version(int64_t opset) { return opset < 15 ? 7 : 8; }
@@ -84,14 +85,48 @@ static void add_metadata(ipu__writer *w, Ipu__ModelProto *proto)
     }
 }
 
+static bool is_used(const ipu__writer *w, const Ipu__TensorProto *t)
+{
+    uint32_t used;
+    return ipu__map_find(&w->used, t->name, &used);
+}
+
+/* Who trains a file takes its floating initializers for parameters: small constants, an epsilon say, are nodes. */
+static bool is_node(const Ipu__TensorProto *t)
+{
+    return ipu__op_is_floating(ipu__onnx_type(t->data_type)) && t->raw_data.len <= MOST_OF_A_NODE;
+}
+
 /* Those that nodes take: what random ops draw from, say, has no place in the file. */
 static void add_initializers(ipu__writer *w, Ipu__GraphProto *g)
 {
-    uint32_t used;
-    g->initializer = ipu__writer_alloc(w, w->initializers.n * sizeof *g->initializer);
+    g->initializer = ipu__writer_alloc(w, (w->initializers.n + w->constants.n) * sizeof *g->initializer);
     for (size_t i = 0; g->initializer && i < w->initializers.n; i++)
-        if (ipu__map_find(&w->used, w->initializers.at[i]->name, &used))
-            g->initializer[g->n_initializer++] = w->initializers.at[i];
+        if (is_used(w, w->initializers.at[i])) g->initializer[g->n_initializer++] = w->initializers.at[i];
+    for (size_t i = 0; g->initializer && i < w->constants.n; i++)
+        if (is_used(w, w->constants.at[i]) && !is_node(w->constants.at[i]))
+            g->initializer[g->n_initializer++] = w->constants.at[i];
+}
+
+/* Constants that are nodes, before all others. */
+static void add_constants(ipu__writer *w, Ipu__GraphProto *g)
+{
+    ipu__sheet sheet = {0}, *around = w->sheet;
+    w->sheet = &sheet;
+    for (size_t i = 0; i < w->constants.n; i++)
+        if (is_used(w, w->constants.at[i]) && is_node(w->constants.at[i])) {
+            Ipu__NodeProto *node = ipu__put(w, "Constant", NULL, 0, w->constants.at[i]->name);
+            ipu__put_tensor(w, node, "value", w->constants.at[i]);
+        }
+    w->sheet               = around;
+    Ipu__NodeProto **nodes = ipu__writer_alloc(w, (sheet.nodes.n + g->n_node) * sizeof *nodes);
+    if (nodes) {
+        for (size_t i = 0; i < sheet.nodes.n; i++) nodes[i] = sheet.nodes.at[i];
+        for (size_t i = 0; i < g->n_node; i++) nodes[sheet.nodes.n + i] = g->node[i];
+        g->node = nodes;
+        g->n_node += sheet.nodes.n;
+    }
+    ipu__array_fini(&sheet.nodes);
 }
 
 static void make_proto(ipu__writer *w, Ipu__ModelProto *proto)
@@ -109,6 +144,7 @@ static void make_proto(ipu__writer *w, Ipu__ModelProto *proto)
     proto->graph             = ipu__writer_graph(w, text_of(w, o->graph_name ? o->graph_name : "model"));
     if (proto->graph) proto->graph->doc_string = text_of(w, o->graph_doc);
     if (proto->graph) add_initializers(w, proto->graph);
+    if (proto->graph) add_constants(w, proto->graph);
     add_opset(w, proto);
     add_metadata(w, proto);
     if (ipu__writer_ok(w)) w->status = refuse_missing(w);
@@ -119,6 +155,7 @@ static void fini(ipu__writer *w)
     for (size_t i = 0; i < w->data.n; i++) ipu__free(w->data.at[i]);
     ipu__array_fini(&w->data);
     ipu__array_fini(&w->initializers);
+    ipu__array_fini(&w->constants);
     ipu__map_fini(&w->names);
     ipu__map_fini(&w->used);
     ipu__map_fini(&w->missing);

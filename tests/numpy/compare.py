@@ -1,7 +1,9 @@
 """Arrays of every type, order and shape written by numpy, copied by our reader and writer, read by numpy again.
 
-Usage: compare.py COPY FOLDER, where `COPY FROM TO` reads FROM and writes TO (.npy or .npz).
+Usage: compare.py COPY CHECKPOINT FOLDER, where `COPY FROM TO` reads FROM and writes TO (.npy or .npz), and `CHECKPOINT TO`
+writes the checkpoint of train/checkpoint_test.c.
 """
+import json
 import os
 import subprocess
 import sys
@@ -35,7 +37,7 @@ def same(a, b):
 
 
 def main():
-    copy, folder = sys.argv[1:]
+    copy, write_checkpoint, folder = sys.argv[1:]
     results = []
 
     def check(name, ok):
@@ -71,6 +73,16 @@ def main():
         np.save(source, a)
         done = subprocess.run([copy, source, target], stderr=subprocess.PIPE, text=True, check=False)
         check(f"{name} is refused", done.returncode == 1 and "cannot read" in done.stderr)
+    source = os.path.join(folder, "checkpoint.npz")
+    subprocess.run([write_checkpoint, source], check=True)
+    with np.load(source) as z:
+        check("step", z["checkpoint/step"] == 1234567890123 and z["checkpoint/step"].shape == ())
+        check("position", z["checkpoint/position"].tolist() == [3, 77])
+        check("model", z["checkpoint/model"].tobytes() == b"seed-cnn")
+        check("text", json.loads(z["checkpoint/text"].tobytes())["lr"] == 0.01)
+        weight = np.array([0x7fc01234, 0xffc00001, 0x80000000, 1, 0x3f800000, 0x7f800000], "u4").view("f4").reshape(2, 3)
+        check("weight", same(weight, z["conv1.weight"]))
+        check("no more", len(z.files) == 9)
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
 
 

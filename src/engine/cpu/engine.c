@@ -198,4 +198,6 @@ void ipu_engine_destroy(ipu_engine *e)
     ipu__free(e);
 }
 
+ipu_device *ipu_engine_device(ipu_engine *e) { return e->device; }
+
 void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out) { *out = e->counts; }

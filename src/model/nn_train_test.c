@@ -1,0 +1,145 @@
+/* Training with groups of parameters, several losses and clipped gradients, against steps worked out by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "ipu/ipu.h"
+
+#define OK(call)                                                                     \
+    do {                                                                             \
+        if ((call) != IPU_OK) fail_msg("%s:%d: %s", #call, __LINE__, ipu_message()); \
+    } while (0)
+
+/* Parameters a = {3, 4} and b = {1}; the losses are sum(a) * k and 5 * b, whose gradients are {k, k} and {5}. */
+static ipu_model *two_losses(double k)
+{
+    ipu_model *m;
+    OK(ipu_model_create(&m));
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_value    p = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(2), (float[]){3, 4}, "first.a");
+    ipu_value    q = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(1), (float[]){1}, "second.b");
+    ipu_value    s = ipu_reduce_sum(b, p, NULL, 0, false);
+    ipu_nn_loss(m, ipu_mul(b, s, ipu_scalar_like(b, s, k)), "one");
+    ipu_nn_loss(m, ipu_mul(b, q, ipu_scalar_like(b, q, 5)), "two");
+    return m;
+}
+
+/* Where one step leads; destroys the model. */
+static void step(ipu_model *m, const ipu_nn_training *how, float a[2], float *b)
+{
+    ipu_target      target;
+    ipu_executable *exe;
+    ipu_engine     *e;
+    ipu_nn_train_with(m, how);
+    OK(ipu_target_find("gc200", 1, &target));
+    OK(ipu_model_compile(m, &target, NULL, &exe));
+    OK(ipu_engine_create(exe, NULL, &e));
+    OK(ipu_engine_run(e, 0));
+    OK(ipu_engine_read(e, "first.a", a, 2 * sizeof *a));
+    OK(ipu_engine_read(e, "second.b", b, sizeof *b));
+    ipu_engine_destroy(e);
+    ipu_executable_release(exe);
+    ipu_model_destroy(m);
+}
+
+#define ASSERT_NEAR(found, expected) assert_true(fabs((double)(found) - (expected)) < 1e-5)
+
+static void all_losses_are_trained_for(void **state)
+{
+    (void)state;
+    float a[2], b;
+    step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 0.1}}, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.2);
+    ASSERT_NEAR(a[1], 4 - 0.2);
+    ASSERT_NEAR(b, 1 - 0.5);
+}
+
+static void groups_have_optimizers_of_their_own(void **state)
+{
+    (void)state;
+    float              a[2], b;
+    const ipu_nn_group groups[] = {{"second.* other", {.kind = IPU_NN_ADAM, .rate = 0.01}, false}};
+    ipu_model         *m        = two_losses(2);
+    ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(1), NULL, "other");
+    step(m, &(ipu_nn_training){.optimizer = {.rate = 0.1}, .groups = groups, .n_groups = 1}, a, &b);
+    ASSERT_NEAR(a[0], 2.8);
+    ASSERT_NEAR(b, 1 - 0.01);
+}
+
+static void frozen_parameters_keep_their_values(void **state)
+{
+    (void)state;
+    float              a[2], b;
+    const ipu_nn_group groups[] = {{"first.*", {0}, true}, {"*", {.rate = 1}, false}};
+    step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 0.1}, .groups = groups, .n_groups = 2}, a,
+         &b);
+    assert_true(a[0] == 3 && a[1] == 4);
+    ASSERT_NEAR(b, -4);
+}
+
+static void gradients_are_clipped(void **state)
+{
+    (void)state;
+    float a[2], b;
+    /* {2, 2, 5}: the norm is sqrt(33) */
+    step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 1}, .max_gradient_norm = 1}, a, &b);
+    ASSERT_NEAR(a[0], 3 - 2 / sqrt(33));
+    ASSERT_NEAR(b, 1 - 5 / sqrt(33));
+    step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 1}, .max_gradient_norm = 100}, a, &b);
+    ASSERT_NEAR(a[0], 1);
+    ASSERT_NEAR(b, -4);
+    step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 1}, .max_gradient = 3}, a, &b);
+    ASSERT_NEAR(a[0], 1);
+    ASSERT_NEAR(b, -2);
+    /* A scaled loss changes nothing, clipping included. */
+    step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 1}, .max_gradient = 3, .loss_scale = 1024},
+         a, &b);
+    ASSERT_NEAR(a[0], 1);
+    ASSERT_NEAR(b, -2);
+}
+
+static void expect_refused(ipu_model *m, const ipu_nn_training *how, const char *says)
+{
+    ipu_nn_train_with(m, how);
+    if (!strstr(ipu_builder_message(ipu_model_builder(m)), says))
+        fail_msg("\"%s\" is not in \"%s\"", says, ipu_builder_message(ipu_model_builder(m)));
+    ipu_model_destroy(m);
+}
+
+static void mistakes_are_told(void **state)
+{
+    (void)state;
+    const ipu_nn_group none[]  = {{"first.* frist.b", {.rate = 1}, false}},
+                       empty[] = {{" ", {.rate = 1}, false}};
+    expect_refused(two_losses(1), &(ipu_nn_training){.groups = none, .n_groups = 1},
+                   "pattern \"frist.b\" of group 1 matches no parameter");
+    expect_refused(two_losses(1), &(ipu_nn_training){.groups = empty, .n_groups = 1},
+                   "group 1 has no patterns");
+    expect_refused(two_losses(1), &(ipu_nn_training){.max_gradient_norm = -1}, "largest norm of gradients");
+    expect_refused(two_losses(1), &(ipu_nn_training){.optimizer = {.rate = (double)NAN}}, "a finite rate");
+    expect_refused(two_losses(1), &(ipu_nn_training){.optimizer = {.kind = 99}}, "there is no optimizer 99");
+    ipu_model *m;
+    OK(ipu_model_create(&m));
+    expect_refused(m, &(ipu_nn_training){0}, "there is no loss");
+    OK(ipu_model_create(&m));
+    ipu_value p = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(2), NULL, "p");
+    ipu_nn_loss(m, p, "loss");
+    assert_non_null(strstr(ipu_builder_message(ipu_model_builder(m)), "expected a floating scalar"));
+    ipu_model_destroy(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_losses_are_trained_for),
+        cmocka_unit_test(groups_have_optimizers_of_their_own),
+        cmocka_unit_test(frozen_parameters_keep_their_values),
+        cmocka_unit_test(gradients_are_clipped),
+        cmocka_unit_test(mistakes_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* What an executor holds. The public functions on it are in ipu/executor.h.
+ *
+ * A run is one program: device iterations around accumulated batches, each of which reads its inputs from streams,
+ * runs the network and, where they are wanted of every batch, writes its outputs to streams. Without accumulation and
+ * replicas the optimizer is part of the network's model; else it is a model of its own, lowered to the same graph,
+ * which shares parameters and the sums of gradients with the first.
+ */
+#ifndef IPU_TRAIN_EXECUTOR_H
+#define IPU_TRAIN_EXECUTOR_H
+
+#include "model/nn.h"
+#include "train/module.h"
+#include "train/options.h"
+
+typedef struct ipu__executor_input {
+    ipu_executor *x;
+    char         *name, *stream; /* names, of the model's input and of the stream */
+    ipu__port     port;
+    size_t        bytes; /* of one batch, in the type of the port */
+    ipu_type      given; /* type of the caller's arrays */
+    const char   *data;  /* of the run in progress */
+} ipu__executor_input;
+
+typedef struct ipu__executor_output {
+    char     *name, *stream, *sum;
+    ipu_type  type;
+    ipu_shape shape; /* of one batch */
+    size_t    bytes;
+    ipu_array array; /* of a run */
+} ipu__executor_output;
+
+/* A connection of one stream to one replica. */
+typedef struct ipu__executor_wire {
+    ipu_executor *x;
+    size_t        number; /* of the input or output */
+    int64_t       replica, n_done;
+} ipu__executor_wire;
+
+/* A parameter or state that the host may read and write. */
+typedef struct ipu__executor_kept {
+    char     *name;
+    ipu_type  type;
+    ipu_shape shape;
+    bool      is_weight; /* of the network, and so of the module */
+    bool      differs;   /* between replicas */
+    bool      is_seed;
+} ipu__executor_kept;
+
+struct ipu_executor {
+    ipu_module          *module;
+    ipu_executor_options options;
+    bool                 training;
+    ipu_nn_training      how; /* groups and texts are owned */
+    double              *rates;
+    int64_t              n_batches, n_runs;
+
+    IPU_ARRAY(ipu__executor_input) inputs;
+    IPU_ARRAY(ipu__executor_output) outputs;
+    IPU_ARRAY(ipu__executor_kept) kept;
+    IPU_ARRAY(ipu__executor_wire) in_wires, out_wires;
+    ipu__numbers    weights; /* of the module */
+    int64_t         version; /* of the weights it has */
+    ipu_executable *exe;
+    ipu_engine     *engine;
+    ipu_npz         pending; /* state to be set when there is an engine */
+    bool            was_cached, must_compile;
+    double          compile_seconds;
+};
+
+/* ---- the program (executor_program.c) ---- */
+
+typedef struct ipu__executor_models {
+    ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
+} ipu__executor_models;
+
+/* The models of `x` for its inputs. To be undone with ipu__executor_models_fini also when it fails. */
+ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out);
+void       ipu__executor_models_fini(ipu__executor_models *m);
+
+typedef struct ipu__executor_lowered {
+    ipu__executor_models models; /* optimised copies */
+    ipu_graph           *g;
+    ipu_program          run;
+} ipu__executor_lowered;
+
+/* To be undone with ipu__executor_lowered_fini also when it fails. */
+ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
+                               ipu__executor_lowered *out);
+void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
+
+/* The state into which gradients of the parameter of that name are added. */
+#define IPU__GRADIENT_SUFFIX ".gradient"
+
+/* ---- inputs and outputs (executor_io.c) ---- */
+
+ipu_output_mode ipu__executor_output_mode(const ipu_executor *x);
+int64_t         ipu__executor_outputs_per_run(const ipu_executor *x); /* batches of which outputs are given */
+ipu_status      ipu__executor_connect(ipu_executor *x);
+ipu_status      ipu__executor_make_outputs(ipu_executor *x, ipu_model *net);
+/* Point inputs at the arrays of a run. INVALID: they are not those that were compiled for. */
+ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n);
+/* The ports of arrays of a run: what the network is built for. */
+ipu_status ipu__executor_make_inputs(ipu_executor *x, const ipu_array *in, size_t n);
+/* After a run: outputs that are not streamed. */
+ipu_status ipu__executor_read_outputs(ipu_executor *x);
+void       ipu__executor_io_fini(ipu_executor *x);
+
+/* ---- weights and states (executor_state.c) ---- */
+
+ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models);
+/* Before a run: the module's newest weights. */
+ipu_status ipu__executor_sync(ipu_executor *x);
+/* After a run that trained. */
+void       ipu__executor_has_trained(ipu_executor *x);
+ipu_status ipu__executor_write_rates(ipu_executor *x);
+ipu_status ipu__executor_begin_seed(ipu_executor *x);
+ipu_status ipu__executor_set_pending(ipu_executor *x);
+/* After it was compiled anew: what `state` has of the same name, type and shape, but weights and rates. */
+ipu_status ipu__executor_carry_state(ipu_executor *x, const ipu_npz *state);
+void       ipu__executor_state_fini(ipu_executor *x);
+
+#endif

@@ -1,0 +1,261 @@
+/* What goes into a run and comes out of it: arrays of the caller's cut into batches, streams put together again.
+ *
+ * Batch i of an array goes to the replicas of group i modulo their number; outputs come in the same order, replicas
+ * innermost.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "data/array.h"
+#include "graph/graph.h"
+#include "train/executor.h"
+
+static char *text_of(const char *prefix, const char *name)
+{
+    ipu__text t = {0};
+    ipu__text_add(&t, "%s%s", prefix, name);
+    return ipu__text_take(&t);
+}
+
+/* ---- inputs ---- */
+
+/* What a device has no type for is taken for the nearest that it has, as in PopTorch. */
+static ipu_type device_type(ipu_type type)
+{
+    if (type == IPU_INT64) return IPU_INT32;
+    return type == IPU_DOUBLE || type == IPU_BFLOAT16 ? IPU_FLOAT : type;
+}
+
+static ipu_status port_of(const ipu_executor *x, const ipu_array *a, size_t i, ipu__port *out)
+{
+    char        buffer[32];
+    const char *name = ipu__module_input_name(x->module, i, buffer);
+    *out             = (ipu__port){device_type(a->type), a->shape};
+    if (a->shape.rank == 0 && x->n_batches == 1) return IPU_OK;
+    int64_t n = a->shape.rank == 0 ? 1 : a->shape.dim[0];
+    if (a->shape.rank == 0 || n % x->n_batches != 0)
+        return ipu__fail(
+            IPU_INVALID,
+            "Invalid batch dimension: input \"%s\" holds %" PRId64 " samples, which do not divide into the "
+            "%" PRId64 " batches of a run (device iterations x replicas x gradient accumulation)",
+            name, n, x->n_batches);
+    out->shape.dim[0] = n / x->n_batches;
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_make_inputs(ipu_executor *x, const ipu_array *in, size_t n)
+{
+    if (!ipu__reserve(&x->inputs, n)) return ipu__fail_memory();
+    for (size_t i = 0; i < n; i++) {
+        char                 buffer[32];
+        const char          *name = ipu__module_input_name(x->module, i, buffer);
+        ipu__executor_input *own  = &x->inputs.at[i];
+        *own                      = (ipu__executor_input){.x = x, .given = in[i].type};
+        IPU_TRY(port_of(x, &in[i], i, &own->port));
+        IPU_TRY(ipu__array_size(own->port.type, &own->port.shape, &own->bytes));
+        own->name   = text_of("", name);
+        own->stream = text_of("in:", name);
+        x->inputs.n = i + 1;
+        if (!own->name || !own->stream) return ipu__fail_memory();
+    }
+    return IPU_OK;
+}
+
+static bool is_same_port(const ipu__port *a, const ipu__port *b)
+{
+    if (a->type != b->type || a->shape.rank != b->shape.rank) return false;
+    return memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.rank * sizeof *a->shape.dim) == 0;
+}
+
+ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n)
+{
+    if (n != x->inputs.n)
+        return ipu__fail(IPU_INVALID,
+                         "Number of positional arguments mismatch: it was compiled for %zu arrays, found %zu",
+                         x->inputs.n, n);
+    for (size_t i = 0; i < n; i++) {
+        ipu__executor_input *own = &x->inputs.at[i];
+        ipu__port            port;
+        IPU_TRY(port_of(x, &in[i], i, &port));
+        if (port.type != own->port.type)
+            return ipu__fail(IPU_INVALID, "Data type mismatch for %s: it was compiled for %s, found %s",
+                             own->name, ipu_type_name(own->port.type), ipu_type_name(in[i].type));
+        if (!is_same_port(&port, &own->port))
+            return ipu__fail(IPU_INVALID,
+                             "Shape mismatch for %s: it was compiled for batches of %s, found %s", own->name,
+                             ipu__shape_str(&own->port.shape), ipu__shape_str(&port.shape));
+        if (own->bytes > 0 && !in[i].data)
+            return ipu__fail(IPU_INVALID, "input \"%s\": the array has no data", own->name);
+        own->given = in[i].type;
+        own->data  = in[i].data;
+    }
+    return IPU_OK;
+}
+
+/* `n` elements of `from` as `to`, one of the pairs of device_type. */
+static void convert(void *to, const void *from, ipu_type type, int64_t n)
+{
+    const ipu_array a = {.type = type, .shape = IPU_SHAPE(n), .data = (void *)(uintptr_t)from};
+    if (type == IPU_INT64)
+        for (int64_t i = 0; i < n; i++) ((int32_t *)to)[i] = (int32_t)((const int64_t *)from)[i];
+    else
+        for (int64_t i = 0; i < n; i++) ((float *)to)[i] = (float)ipu_array_value(&a, i);
+}
+
+/* The next batch of one input for one replica. */
+static ipu_status send(void *user, void *data, size_t bytes)
+{
+    ipu__executor_wire        *w      = user;
+    const ipu_executor        *x      = w->x;
+    const ipu__executor_input *in     = &x->inputs.at[w->number];
+    int64_t                    groups = x->options.replicas / x->options.input_group_size;
+    int64_t                    batch  = w->n_done++ * groups + w->replica / x->options.input_group_size;
+    if (in->given == in->port.type) {
+        memcpy(data, in->data + (size_t)batch * bytes, bytes);
+        return IPU_OK;
+    }
+    int64_t n = (int64_t)(bytes / ipu_type_size(in->port.type));
+    convert(data, in->data + (size_t)(batch * n) * ipu_type_size(in->given), in->given, n);
+    return IPU_OK;
+}
+
+/* ---- outputs ---- */
+
+ipu_output_mode ipu__executor_output_mode(const ipu_executor *x)
+{
+    if (x->options.output_mode != IPU_OUTPUT_DEFAULT) return x->options.output_mode;
+    return x->training ? IPU_OUTPUT_FINAL : IPU_OUTPUT_ALL;
+}
+
+int64_t ipu__executor_outputs_per_run(const ipu_executor *x)
+{
+    const ipu_executor_options *o   = &x->options;
+    int64_t                     all = o->device_iterations * o->gradient_accumulation * o->replicas;
+    switch (ipu__executor_output_mode(x)) {
+    case IPU_OUTPUT_ALL: return all;
+    case IPU_OUTPUT_EVERY_N: return all / o->output_period;
+    default: return o->replicas;
+    }
+}
+
+static ipu_status make_output(ipu_executor *x, ipu_value v, const char *name)
+{
+    int64_t              n   = ipu__executor_outputs_per_run(x);
+    ipu__executor_output own = {.type = ipu_value_type(v), .shape = ipu_value_shape(v)};
+    ipu_shape            all = own.shape;
+    if (all.rank > 0)
+        all.dim[0] *= n;
+    else if (n > 1)
+        all = IPU_SHAPE(n);
+    own.name          = text_of("", name);
+    own.stream        = text_of("out:", name);
+    own.sum           = text_of("sum:", name);
+    ipu_status status = own.name && own.stream && own.sum ? IPU_OK : ipu__fail_memory();
+    if (status == IPU_OK) status = ipu__array_size(own.type, &own.shape, &own.bytes);
+    if (status == IPU_OK) status = ipu_array_create(own.type, all, &own.array);
+    if (status == IPU_OK && !ipu__push(&x->outputs, own)) status = ipu__fail_memory();
+    if (status == IPU_OK) return IPU_OK;
+    ipu__free(own.name);
+    ipu__free(own.stream);
+    ipu__free(own.sum);
+    ipu_array_free(&own.array);
+    return status;
+}
+
+ipu_status ipu__executor_make_outputs(ipu_executor *x, ipu_model *net)
+{
+    for (size_t i = 0; i < ipu_model_n_outputs(net); i++) {
+        const char *name;
+        ipu_value   v = ipu_model_output_at(net, i, &name);
+        IPU_TRY(make_output(x, v, name));
+    }
+    return IPU_OK;
+}
+
+/* Takes, or passes over, the outputs of one batch of one replica. */
+static ipu_status take(void *user, void *data, size_t bytes)
+{
+    ipu__executor_wire   *w     = user;
+    ipu_executor         *x     = w->x;
+    ipu__executor_output *out   = &x->outputs.at[w->number];
+    int64_t               batch = w->n_done++ * x->options.replicas + w->replica;
+    int64_t period              = x->options.output_mode == IPU_OUTPUT_EVERY_N ? x->options.output_period : 1;
+    if ((batch + 1) % period == 0)
+        memcpy((char *)out->array.data + (size_t)((batch + 1) / period - 1) * bytes, data, bytes);
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_read_outputs(ipu_executor *x)
+{
+    ipu_output_mode mode = ipu__executor_output_mode(x);
+    if (mode == IPU_OUTPUT_ALL || mode == IPU_OUTPUT_EVERY_N) return IPU_OK;
+    for (size_t i = 0; i < x->outputs.n; i++) {
+        ipu__executor_output *out    = &x->outputs.at[i];
+        const char           *handle = mode == IPU_OUTPUT_SUM ? out->sum : out->name;
+        for (int64_t r = 0; r < x->options.replicas && out->bytes > 0; r++)
+            IPU_TRY(ipu_engine_read_replica(x->engine, handle, r,
+                                            (char *)out->array.data + (size_t)r * out->bytes, out->bytes));
+    }
+    return IPU_OK;
+}
+
+/* ---- streams ---- */
+
+static ipu_status connect_inputs(ipu_executor *x)
+{
+    int64_t replicas = x->options.replicas;
+    for (size_t i = 0, k = 0; i < x->inputs.n; i++)
+        for (int64_t r = 0; r < replicas; r++, k++) {
+            x->in_wires.at[k] = (ipu__executor_wire){.x = x, .number = i, .replica = r};
+            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->inputs.at[i].stream, r, send,
+                                                        &x->in_wires.at[k]));
+        }
+    return IPU_OK;
+}
+
+static ipu_status connect_outputs(ipu_executor *x)
+{
+    int64_t         replicas = x->options.replicas;
+    ipu_output_mode mode     = ipu__executor_output_mode(x);
+    if (mode != IPU_OUTPUT_ALL && mode != IPU_OUTPUT_EVERY_N) return IPU_OK;
+    for (size_t i = 0, k = 0; i < x->outputs.n; i++)
+        for (int64_t r = 0; r < replicas; r++, k++) {
+            x->out_wires.at[k] = (ipu__executor_wire){.x = x, .number = i, .replica = r};
+            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->outputs.at[i].stream, r, take,
+                                                        &x->out_wires.at[k]));
+        }
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_connect(ipu_executor *x)
+{
+    size_t replicas = (size_t)x->options.replicas;
+    x->in_wires.n = x->out_wires.n = 0;
+    if (!ipu__reserve(&x->in_wires, x->inputs.n * replicas + 1)
+        || !ipu__reserve(&x->out_wires, x->outputs.n * replicas + 1))
+        return ipu__fail_memory();
+    x->in_wires.n  = x->inputs.n * replicas;
+    x->out_wires.n = x->outputs.n * replicas;
+    IPU_TRY(connect_inputs(x));
+    return connect_outputs(x);
+}
+
+void ipu__executor_io_fini(ipu_executor *x)
+{
+    for (size_t i = 0; i < x->inputs.n; i++) {
+        ipu__free(x->inputs.at[i].name);
+        ipu__free(x->inputs.at[i].stream);
+    }
+    for (size_t i = 0; i < x->outputs.n; i++) {
+        ipu__free(x->outputs.at[i].name);
+        ipu__free(x->outputs.at[i].stream);
+        ipu__free(x->outputs.at[i].sum);
+        ipu_array_free(&x->outputs.at[i].array);
+    }
+    ipu__array_fini(&x->inputs);
+    ipu__array_fini(&x->outputs);
+    ipu__array_fini(&x->in_wires);
+    ipu__array_fini(&x->out_wires);
+}

@@ -1,0 +1,350 @@
+/* What stays between runs: weights, which belong to the module, and states of the optimizer and of random ops.
+ *
+ * Parameters are the same in all replicas; states of the network (running means) and seeds differ, and are kept for
+ * each: under NAME for replica 0, NAME@r for the others. Sums of gradients are zero between runs and are not kept.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "data/array.h"
+#include "train/executor.h"
+
+#define SEED_STEP 0x9e3779b9u /* between the seeds of replicas: odd, so that none repeat */
+
+/* ---- what there is ---- */
+
+static bool is_transient(const char *name)
+{
+    size_t n = strlen(name), m = strlen(IPU__GRADIENT_SUFFIX);
+    return (n > m && strcmp(name + n - m, IPU__GRADIENT_SUFFIX) == 0) || strcmp(name, "gradient_count") == 0;
+}
+
+static bool is_listed(const ipu_executor *x, const char *name)
+{
+    for (size_t i = 0; i < x->kept.n; i++)
+        if (strcmp(x->kept.at[i].name, name) == 0) return true;
+    return false;
+}
+
+static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter)
+{
+    const ipu__builder_value *v = &m->base.values.at[id];
+    if ((x->training && !is_parameter && is_transient(v->name)) || is_listed(x, v->name)) return IPU_OK;
+    ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
+    if (!kept.name) return ipu__fail_memory();
+    kept.is_seed   = m->seed != 0 && id == m->seed;
+    kept.is_weight = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
+    kept.differs   = x->options.replicas > 1 && !is_parameter && (kept.is_seed || kept.is_weight);
+    if (ipu__push(&x->kept, kept)) return IPU_OK;
+    ipu__free(kept.name);
+    return ipu__fail_memory();
+}
+
+static ipu_status list_model(ipu_executor *x, const ipu_model *m)
+{
+    for (size_t i = 0; i < m->parameters.n; i++) IPU_TRY(list_one(x, m, m->parameters.at[i], true));
+    for (size_t i = 0; i < m->states.n; i++) IPU_TRY(list_one(x, m, m->states.at[i], false));
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models)
+{
+    IPU_TRY(list_model(x, models->net));
+    return models->step ? list_model(x, models->step) : IPU_OK;
+}
+
+void ipu__executor_state_fini(ipu_executor *x)
+{
+    for (size_t i = 0; i < x->kept.n; i++) ipu__free(x->kept.at[i].name);
+    ipu__array_fini(&x->kept);
+    ipu__array_fini(&x->weights);
+}
+
+/* ---- weights of the module ---- */
+
+ipu_status ipu__executor_fetch(ipu_executor *x)
+{
+    for (size_t i = 0; i < x->weights.n; i++) {
+        ipu__weight *w     = &x->module->weights.at[x->weights.at[i]];
+        size_t       bytes = ipu_array_bytes(&w->array);
+        if (bytes > 0) IPU_TRY(ipu_engine_read(x->engine, w->name, w->array.data, bytes));
+        w->is_set = true;
+    }
+    return IPU_OK;
+}
+
+static ipu_status upload(ipu_executor *x, bool *has_all)
+{
+    *has_all = true;
+    for (size_t i = 0; i < x->weights.n; i++) {
+        const ipu__weight *w     = &x->module->weights.at[x->weights.at[i]];
+        size_t             bytes = ipu_array_bytes(&w->array);
+        if (w->is_set && bytes > 0) IPU_TRY(ipu_engine_write(x->engine, w->name, w->array.data, bytes));
+        *has_all &= w->is_set;
+    }
+    return IPU_OK;
+}
+
+/* Weights that nobody has given a value yet begin as this engine drew them. */
+ipu_status ipu__executor_sync(ipu_executor *x)
+{
+    ipu_module *m = x->module;
+    bool        has_all;
+    if (x->version == m->version && x->version != 0) return IPU_OK;
+    if (m->holder && m->holder != x) IPU_TRY(ipu__module_fetch(m));
+    IPU_TRY(upload(x, &has_all));
+    if (!has_all) {
+        m->version++;
+        m->holder = x;
+    }
+    if (m->version == 0) m->version = m->host_version = 1; /* a network without weights */
+    x->version = m->version;
+    return IPU_OK;
+}
+
+void ipu__executor_has_trained(ipu_executor *x)
+{
+    x->version        = ++x->module->version;
+    x->module->holder = x;
+}
+
+ipu_status ipu_executor_copy_weights_to_host(ipu_executor *x)
+{
+    if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    IPU_TRY(ipu__executor_sync(x));
+    IPU_TRY(ipu__executor_fetch(x));
+    x->module->holder       = NULL;
+    x->module->host_version = x->module->version;
+    return IPU_OK;
+}
+
+ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
+{
+    bool has_all;
+    if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    IPU_TRY(ipu__module_fetch(x->module));
+    IPU_TRY(upload(x, &has_all));
+    x->version = x->module->version;
+    return IPU_OK;
+}
+
+/* ---- what begins with a run's options ---- */
+
+static const ipu__executor_kept *find_kept(const ipu_executor *x, const char *name)
+{
+    for (size_t i = 0; i < x->kept.n; i++)
+        if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
+    return NULL;
+}
+
+ipu_status ipu__executor_write_rates(ipu_executor *x)
+{
+    for (size_t i = 0; x->training && i <= x->how.n_groups; i++) {
+        char  name[IPU__NN_RATE_NAME];
+        float rate = (float)x->rates[i];
+        ipu__nn_rate_name(i, name);
+        if (find_kept(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
+    }
+    return IPU_OK;
+}
+
+static ipu_status write_seed(ipu_executor *x, const char *name, uint32_t seed, uint32_t step)
+{
+    for (int64_t r = 0; r < x->options.replicas; r++) {
+        uint32_t own[2] = {seed + SEED_STEP * (uint32_t)r, step};
+        IPU_TRY(ipu_engine_write_replica(x->engine, name, r, own, sizeof own));
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_begin_seed(ipu_executor *x)
+{
+    for (size_t i = 0; i < x->kept.n; i++)
+        if (x->kept.at[i].is_seed) IPU_TRY(write_seed(x, x->kept.at[i].name, x->options.seed, 0));
+    return IPU_OK;
+}
+
+/* ---- all of it ---- */
+
+static char *name_for(const char *name, int64_t replica)
+{
+    ipu__text t = {0};
+    ipu__text_add(&t, "%s", name);
+    if (replica > 0) ipu__text_add(&t, "@%" PRId64, replica);
+    return ipu__text_take(&t);
+}
+
+static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
+                          ipu_named_array *out)
+{
+    out->name = name_for(kept->name, replica);
+    if (!out->name) return ipu__fail_memory();
+    IPU_TRY(ipu_array_create(kept->type, kept->shape, &out->array));
+    size_t bytes = ipu_array_bytes(&out->array);
+    return bytes ? ipu_engine_read_replica(x->engine, kept->name, replica, out->array.data, bytes) : IPU_OK;
+}
+
+ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
+{
+    *out = (ipu_npz){0};
+    if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    IPU_TRY(ipu__executor_sync(x));
+    size_t most = x->kept.n * (size_t)x->options.replicas;
+    out->arrays = ipu__alloc_zeroed((most + 1) * sizeof *out->arrays);
+    if (!out->arrays) return ipu__fail_memory();
+    for (size_t i = 0; i < x->kept.n; i++) {
+        int64_t n = x->kept.at[i].differs ? x->options.replicas : 1;
+        for (int64_t r = 0; r < n; r++) {
+            ipu_status status = get_one(x, &x->kept.at[i], r, &out->arrays[out->n++]);
+            if (status == IPU_OK) continue;
+            ipu_npz_free(out);
+            return status;
+        }
+    }
+    return IPU_OK;
+}
+
+static const ipu_array *find_array(const ipu_npz *z, const char *name)
+{
+    for (size_t i = 0; i < z->n; i++)
+        if (strcmp(z->arrays[i].name, name) == 0) return &z->arrays[i].array;
+    return NULL;
+}
+
+/* Adds what is wrong with one array; returns the number of mistakes, 0 or 1. */
+static size_t compare_one(const ipu__executor_kept *kept, int64_t replica, const ipu_npz *z, ipu__text *t)
+{
+    char            *name  = name_for(kept->name, replica);
+    const ipu_array *found = name ? find_array(z, name) : NULL;
+    ipu_array        like  = {.type = kept->type, .shape = kept->shape};
+    if (!name) t->failed = true;
+    bool ok = found && found->type == like.type && found->shape.rank == like.shape.rank
+           && memcmp(found->shape.dim, like.shape.dim, (size_t)like.shape.rank * sizeof *like.shape.dim) == 0;
+    if (!ok)
+        ipu__text_add(t, "\n  \"%s\" %s", name ? name : "",
+                      found ? "is of another type or shape" : "is missing");
+    ipu__free(name);
+    return !ok;
+}
+
+static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
+{
+    ipu__text t = {0};
+    size_t    n = 0, n_expected = 0;
+    for (size_t i = 0; i < x->kept.n; i++) {
+        int64_t replicas = x->kept.at[i].differs ? x->options.replicas : 1;
+        n_expected += (size_t)replicas;
+        for (int64_t r = 0; r < replicas && n < 10; r++) n += compare_one(&x->kept.at[i], r, z, &t);
+    }
+    ipu_status status = IPU_OK;
+    if (t.failed)
+        status = ipu__fail_memory();
+    else if (n > 0)
+        status = ipu__fail(IPU_INVALID, "the state is not of this model and optimizer:%s", t.at);
+    else if (z->n != n_expected)
+        status = ipu__fail(IPU_INVALID,
+                           "the state is not of this model and optimizer: expected %zu arrays, found %zu",
+                           n_expected, z->n);
+    ipu__text_fini(&t);
+    return status;
+}
+
+static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const ipu_npz *z)
+{
+    int64_t n = kept->differs ? x->options.replicas : 1;
+    for (int64_t r = 0; r < n; r++) {
+        char *name = name_for(kept->name, r);
+        if (!name) return ipu__fail_memory();
+        const ipu_array *a     = find_array(z, name);
+        size_t           bytes = ipu_array_bytes(a);
+        ipu__free(name);
+        if (bytes == 0) continue;
+        if (kept->differs)
+            IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, a->data, bytes));
+        else
+            IPU_TRY(ipu_engine_write(x->engine, kept->name, a->data, bytes));
+    }
+    return IPU_OK;
+}
+
+/* The rates of a state are those it goes on with, until others are set. */
+static void take_rates(ipu_executor *x, const ipu_npz *z)
+{
+    for (size_t i = 0; x->training && i <= x->how.n_groups; i++) {
+        char name[IPU__NN_RATE_NAME];
+        ipu__nn_rate_name(i, name);
+        const ipu_array *a = find_array(z, name);
+        if (!a || a->type != IPU_FLOAT || ipu_array_n_elements(a) != 1) continue;
+        float rate = *(const float *)a->data;
+        if ((float)x->rates[i] != rate) x->rates[i] = (double)rate;
+    }
+}
+
+static ipu_status set_state(ipu_executor *x, const ipu_npz *z)
+{
+    IPU_TRY(compare(x, z));
+    for (size_t i = 0; i < x->kept.n; i++) IPU_TRY(set_one(x, &x->kept.at[i], z));
+    ipu__executor_has_trained(x);
+    return IPU_OK;
+}
+
+static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
+{
+    *to        = (ipu_npz){0};
+    to->arrays = ipu__alloc_zeroed((from->n + 1) * sizeof *to->arrays);
+    if (!to->arrays) return ipu__fail_memory();
+    for (size_t i = 0; i < from->n; i++) {
+        const ipu_array *a    = &from->arrays[i].array;
+        ipu_named_array *copy = &to->arrays[to->n++];
+        copy->name            = ipu__strdup(from->arrays[i].name);
+        ipu_status status     = copy->name ? ipu_array_create(a->type, a->shape, &copy->array)
+                                           : ipu__fail_memory();
+        if (status != IPU_OK) {
+            ipu_npz_free(to);
+            return status;
+        }
+        if (ipu_array_bytes(a)) memcpy(copy->array.data, a->data, ipu_array_bytes(a));
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
+{
+    ipu_npz copy;
+    if (x->engine) {
+        IPU_TRY(set_state(x, state));
+    } else {
+        IPU_TRY(copy_state(state, &copy));
+        ipu_npz_free(&x->pending);
+        x->pending = copy;
+    }
+    take_rates(x, state);
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_set_pending(ipu_executor *x)
+{
+    if (x->pending.n == 0) return IPU_OK;
+    ipu_status status = set_state(x, &x->pending);
+    if (status == IPU_OK) status = ipu__executor_write_rates(x); /* may have been set since */
+    ipu_npz_free(&x->pending);
+    return status;
+}
+
+static bool is_rate(const char *name) { return strncmp(name, "learning_rate", 13) == 0; }
+
+ipu_status ipu__executor_carry_state(ipu_executor *x, const ipu_npz *state)
+{
+    for (size_t i = 0; i < x->kept.n; i++) {
+        const ipu__executor_kept *kept   = &x->kept.at[i];
+        ipu__text                 unused = {0};
+        size_t                    wrong  = 0;
+        for (int64_t r = 0; r < (kept->differs ? x->options.replicas : 1); r++)
+            wrong += compare_one(kept, r, state, &unused);
+        ipu__text_fini(&unused);
+        if (wrong == 0 && !kept->is_weight && !is_rate(kept->name)) IPU_TRY(set_one(x, kept, state));
+    }
+    return IPU_OK;
+}

@@ -1,0 +1,542 @@
+/* Executors: batching and output modes of PopTorch, accumulation and replicas against larger batches, weights that
+ * follow their module, states that resume, optimizers that change. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "ipu/ipu.h"
+
+#define OK(call)                                                                     \
+    do {                                                                             \
+        if ((call) != IPU_OK) fail_msg("%s:%d: %s", #call, __LINE__, ipu_message()); \
+    } while (0)
+
+enum { FEATURES = 3, CLASSES = 4 };
+
+/* x [n, 3] -> scores, a loss, and a running count of batches. */
+static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    (void)user;
+    ipu_value x = ipu_tanh(b, ipu_nn_linear(m, in[0], 5, "hidden"));
+    x           = ipu_log_softmax(b, ipu_nn_linear(m, x, CLASSES, "out"), 1);
+    ipu_model_output(m, x, "scores");
+    if (ipu_nn_is_training(m) && n > 1) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
+}
+
+typedef struct set {
+    ipu_array arrays[2];
+} set;
+
+static set samples(int64_t n, unsigned seed)
+{
+    set s = {0};
+    OK(ipu_array_create(IPU_FLOAT, IPU_SHAPE(n, FEATURES), &s.arrays[0]));
+    OK(ipu_array_create(IPU_INT32, IPU_SHAPE(n), &s.arrays[1]));
+    float *x = s.arrays[0].data;
+    for (int64_t i = 0; i < n; i++) {
+        for (int k = 0; k < FEATURES; k++) {
+            seed                = seed * 1664525u + 1013904223u;
+            x[i * FEATURES + k] = (float)(seed >> 8) * 0x1p-23f - 1;
+        }
+        ((int32_t *)s.arrays[1].data)[i] = (x[i * FEATURES] > 0) + 2 * (x[i * FEATURES + 1] > 0);
+    }
+    return s;
+}
+
+static void free_set(set *s)
+{
+    for (int i = 0; i < 2; i++) ipu_array_free(&s->arrays[i]);
+}
+
+static ipu_module *module_of(ipu_forward_fn fn)
+{
+    ipu_module *module;
+    OK(ipu_module_create(fn, NULL, &module));
+    return module;
+}
+
+static void weight(ipu_module *module, const char *name, float *out, size_t n)
+{
+    const ipu_array *a;
+    OK(ipu_module_weight(module, name, &a));
+    assert_int_equal(ipu_array_n_elements(a), n);
+    memcpy(out, a->data, n * sizeof *out);
+}
+
+static void assert_close(const float *a, const float *b, size_t n, float tolerance)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(a[i] - b[i]) <= tolerance))
+            fail_msg("element %zu: %g and %g", i, (double)a[i], (double)b[i]);
+}
+
+/* Weights "hidden.weight" after training on 48 samples, 4 passes, with these options. */
+static void train(ipu_executor_options options, ipu_nn_optimizer how, float out[15])
+{
+    ipu_module   *module = module_of(forward);
+    ipu_executor *x;
+    OK(ipu_training_model(module, &options, &(ipu_nn_training){.optimizer = how}, &x));
+    set     s       = samples(48, 1);
+    int64_t batches = ipu_executor_options_n_batches(&options), size = 2 * batches;
+    for (int pass = 0; pass < 4; pass++)
+        for (int64_t i = 0; i + size <= 48; i += size) {
+            ipu_array part[2] = {s.arrays[0], s.arrays[1]};
+            part[0].data = (float *)s.arrays[0].data + i * FEATURES, part[0].shape.dim[0] = size;
+            part[1].data = (int32_t *)s.arrays[1].data + i, part[1].shape.dim[0] = size;
+            OK(ipu_executor_run(x, part, 2));
+        }
+    weight(module, "hidden.weight", out, 15);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
+static void device_iterations_are_runs(void **state)
+{
+    (void)state;
+    float                  one[15], four[15];
+    const ipu_nn_optimizer how = {.rate = 0.1, .momentum = 0.9};
+    train((ipu_executor_options){0}, how, one);
+    train((ipu_executor_options){.device_iterations = 4}, how, four);
+    assert_memory_equal(one, four, sizeof one);
+}
+
+static void accumulation_and_replicas_are_larger_batches(void **state)
+{
+    (void)state;
+    const ipu_nn_optimizer     list[] = {{.rate = 0.1, .momentum = 0.9}, {.kind = IPU_NN_ADAM, .rate = 0.01}};
+    const ipu_executor_options ways[] = {
+        {.gradient_accumulation = 4},
+        {.gradient_accumulation = 4, .running_mean = true},
+        {.replicas = 4},
+        {.gradient_accumulation = 2, .replicas = 2},
+        {.gradient_accumulation = 2, .replicas = 2, .running_mean = true, .device_iterations = 3},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        float expected[15], found[15];
+        train(ways[0], list[k], expected);
+        for (size_t i = 1; i < sizeof ways / sizeof *ways; i++) {
+            train(ways[i], list[k], found);
+            assert_close(expected, found, 15, 1e-5f);
+        }
+        /* A sum takes steps that are four times as large, which Adam does not notice. */
+        ipu_nn_optimizer smaller = list[k];
+        if (k == 0) smaller.rate /= 4;
+        train((ipu_executor_options){.gradient_accumulation = 4, .reduction = IPU_REDUCTION_SUM}, smaller,
+              found);
+        assert_close(expected, found, 15, k == 0 ? 1e-5f : 1e-3f);
+    }
+}
+
+/* Four batches of two samples in one step are one batch of eight. */
+static void accumulated_gradients_are_those_of_the_whole_batch(void **state)
+{
+    (void)state;
+    float found[2][15];
+    set   s = samples(8, 3);
+    for (int k = 0; k < 2; k++) {
+        ipu_module          *module  = module_of(forward);
+        ipu_executor_options options = {.gradient_accumulation = k ? 4 : 1};
+        ipu_executor        *x;
+        OK(ipu_training_model(module, &options, &(ipu_nn_training){.optimizer = {.rate = 0.5}}, &x));
+        for (int i = 0; i < 5; i++) OK(ipu_executor_run(x, s.arrays, 2));
+        weight(module, "hidden.weight", found[k], 15);
+        assert_int_equal(ipu_executor_n_steps(x), 5);
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+    }
+    assert_close(found[0], found[1], 15, 1e-6f);
+    free_set(&s);
+}
+
+/* ---- outputs ---- */
+
+static void count(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    (void)n;
+    (void)user;
+    ipu_model_output(m, ipu_mul(b, in[0], ipu_scalar_like(b, in[0], 10)), "tens");
+    ipu_model_output(m, ipu_reduce_sum(b, in[0], NULL, 0, false), "sum");
+}
+
+static void expect(const ipu_executor *x, const char *name, ipu_shape shape, const float *values)
+{
+    const ipu_array *a = ipu_executor_output(x, name);
+    assert_non_null(a);
+    assert_int_equal(a->shape.rank, shape.rank);
+    for (int i = 0; i < shape.rank; i++) assert_int_equal(a->shape.dim[i], shape.dim[i]);
+    assert_memory_equal(a->data, values, ipu_array_bytes(a));
+}
+
+static void output_modes_give_what_poptorch_gives(void **state)
+{
+    (void)state;
+    ipu_module *module = module_of(count);
+    float       data[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    ipu_array   in     = {IPU_FLOAT, IPU_SHAPE(8), data};
+    const struct {
+        ipu_executor_options options;
+        ipu_shape            tens, sum;
+        float                tens_are[8], sum_is[4];
+    } rows[] = {
+        {{.device_iterations = 4}, {1, {8}}, {1, {4}}, {10, 20, 30, 40, 50, 60, 70, 80}, {3, 7, 11, 15}},
+        {{.device_iterations = 2, .replicas = 2},
+         {1, {8}},
+         {1, {4}},
+         {10, 20, 30, 40, 50, 60, 70, 80},
+         {3, 7, 11, 15}},
+        {{.device_iterations = 4, .output_mode = IPU_OUTPUT_EVERY_N, .output_period = 2},
+         {1, {4}},
+         {1, {2}},
+         {30, 40, 70, 80},
+         {7, 15}},
+        {{.device_iterations = 4, .output_mode = IPU_OUTPUT_FINAL}, {1, {2}}, {0, {0}}, {70, 80}, {15}},
+        {{.device_iterations = 2, .replicas = 2, .output_mode = IPU_OUTPUT_FINAL},
+         {1, {4}},
+         {1, {2}},
+         {50, 60, 70, 80},
+         {11, 15}},
+        {{.device_iterations = 4, .output_mode = IPU_OUTPUT_SUM}, {1, {2}}, {0, {0}}, {160, 200}, {36}},
+        {{.device_iterations = 2, .replicas = 2, .output_mode = IPU_OUTPUT_SUM},
+         {1, {4}},
+         {1, {2}},
+         {60, 80, 100, 120},
+         {14, 22}},
+        {{.device_iterations = 4, .replicas = 2, .input_group_size = 2, .output_mode = IPU_OUTPUT_FINAL},
+         {1, {4}},
+         {1, {2}},
+         {70, 80, 70, 80},
+         {15, 15}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ipu_executor *x;
+        OK(ipu_inference_model(module, &rows[i].options, &x));
+        for (int again = 0; again < 2; again++) {
+            OK(ipu_executor_run(x, &in, 1));
+            expect(x, "tens", rows[i].tens, rows[i].tens_are);
+            expect(x, "sum", rows[i].sum, rows[i].sum_is);
+        }
+        ipu_executor_destroy(x);
+    }
+    ipu_module_destroy(module);
+}
+
+static void wide_types_are_taken_for_those_of_a_device(void **state)
+{
+    (void)state;
+    ipu_module   *module = module_of(count);
+    double        data[] = {1, 2, 3, 4};
+    ipu_array     in     = {IPU_DOUBLE, IPU_SHAPE(4), data};
+    ipu_executor *x;
+    OK(ipu_inference_model(module, &(ipu_executor_options){.device_iterations = 2}, &x));
+    OK(ipu_executor_run(x, &in, 1));
+    expect(x, "tens", IPU_SHAPE(4), (float[]){10, 20, 30, 40});
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+}
+
+/* ---- weights ---- */
+
+static void what_one_trains_another_runs(void **state)
+{
+    (void)state;
+    ipu_module   *module = module_of(forward);
+    ipu_executor *training, *inference;
+    set           s = samples(32, 5);
+    OK(ipu_training_model(module, NULL, &(ipu_nn_training){.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.05}},
+                          &training));
+    OK(ipu_inference_model(module, NULL, &inference));
+    double right[2];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 150 && k > 0; i++) OK(ipu_executor_run(training, s.arrays, 2));
+        OK(ipu_executor_run(inference, s.arrays, 1));
+        const float *scores = ipu_executor_output(inference, "scores")->data;
+        int          n      = 0;
+        for (int i = 0; i < 32; i++) {
+            int best = 0;
+            for (int c = 1; c < CLASSES; c++)
+                if (scores[i * CLASSES + c] > scores[i * CLASSES + best]) best = c;
+            n += best == ((int32_t *)s.arrays[1].data)[i];
+        }
+        right[k] = n / 32.0;
+    }
+    assert_true(right[1] > 0.9 && right[1] > right[0]);
+    assert_true(ipu_executor_scalar(training, "loss") < 0.3);
+    /* The trainer goes on from what the host sets. */
+    ipu_array zeros;
+    OK(ipu_array_create(IPU_FLOAT, IPU_SHAPE(CLASSES, 5), &zeros));
+    OK(ipu_module_set_weight(module, "out.weight", &zeros));
+    float     bias[CLASSES] = {0};
+    ipu_array none          = {IPU_FLOAT, IPU_SHAPE(CLASSES), bias};
+    OK(ipu_module_set_weight(module, "out.bias", &none));
+    OK(ipu_executor_run(inference, s.arrays, 1));
+    assert_true(fabsf(((const float *)ipu_executor_output(inference, "scores")->data)[0] - logf(0.25f))
+                < 1e-6f);
+    OK(ipu_executor_run(training, s.arrays, 2));
+    assert_true(fabs(ipu_executor_scalar(training, "loss") - log(4)) < 1e-5);
+    ipu_array_free(&zeros);
+    ipu_executor_destroy(training);
+    ipu_executor_destroy(inference);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
+static void weights_outlive_the_executor_that_trained_them(void **state)
+{
+    (void)state;
+    ipu_module   *module = module_of(forward);
+    ipu_executor *x;
+    set           s = samples(8, 5);
+    float         before[15], after[15];
+    OK(ipu_training_model(module, NULL, NULL, &x));
+    OK(ipu_executor_run(x, s.arrays, 2));
+    weight(module, "hidden.weight", before, 15);
+    OK(ipu_executor_run(x, s.arrays, 2));
+    assert_true(ipu_executor_is_attached(x));
+    OK(ipu_executor_detach(x));
+    assert_false(ipu_executor_is_attached(x));
+    assert_int_equal(ipu_executor_detach(x), IPU_INVALID);
+    ipu_executor_destroy(x);
+    weight(module, "hidden.weight", after, 15);
+    assert_memory_not_equal(before, after, sizeof before);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
+static void saved_weights_are_loaded_before_or_after_compiling(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/ipu-executor-test-XXXXXX";
+    int  fd     = mkstemp(path);
+    assert_true(fd >= 0);
+    ipu_module   *module = module_of(forward), *other = module_of(forward), *wrong = module_of(count);
+    ipu_executor *x, *y, *z;
+    set           s = samples(8, 5);
+    OK(ipu_training_model(module, NULL, NULL, &x));
+    assert_int_equal(ipu_module_save(module, path), IPU_INVALID);
+    for (int i = 0; i < 3; i++) OK(ipu_executor_run(x, s.arrays, 2));
+    OK(ipu_module_save(module, path));
+    OK(ipu_inference_model(module, NULL, &z));
+    OK(ipu_executor_run(z, s.arrays, 1));
+    float expected[8 * CLASSES];
+    memcpy(expected, ipu_executor_output(z, "scores")->data, sizeof expected);
+
+    OK(ipu_module_load(other, path));
+    OK(ipu_inference_model(other, NULL, &y));
+    OK(ipu_executor_run(y, s.arrays, 1));
+    assert_memory_equal(ipu_executor_output(y, "scores")->data, expected, sizeof expected);
+    for (int i = 0; i < 3; i++) OK(ipu_executor_run(x, s.arrays, 2));
+    OK(ipu_module_load(module, path));
+    OK(ipu_executor_run(z, s.arrays, 1));
+    assert_memory_equal(ipu_executor_output(z, "scores")->data, expected, sizeof expected);
+
+    OK(ipu_module_load(wrong, path));
+    ipu_executor *never;
+    OK(ipu_inference_model(wrong, NULL, &never));
+    assert_int_equal(ipu_executor_run(never, s.arrays, 1), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "\"hidden.weight\" is not of the network"));
+    ipu_executor *all[] = {x, y, z, never};
+    for (size_t i = 0; i < 4; i++) ipu_executor_destroy(all[i]);
+    ipu_module_destroy(module);
+    ipu_module_destroy(other);
+    ipu_module_destroy(wrong);
+    remove(path);
+    free_set(&s);
+}
+
+/* ---- states ---- */
+
+static void with_dropout(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    (void)user;
+    ipu_value x = ipu_nn_dropout(m, ipu_relu(b, ipu_nn_linear(m, in[0], 16, "hidden")), 0.5);
+    x           = ipu_nn_batch_norm(m, x, "norm");
+    x           = ipu_log_softmax(b, ipu_nn_linear(m, x, CLASSES, "out"), 1);
+    ipu_model_output(m, x, "scores");
+    if (ipu_nn_is_training(m) && n > 1) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
+}
+
+static void assert_same_state(const ipu_npz *a, const ipu_npz *b)
+{
+    assert_int_equal(a->n, b->n);
+    for (size_t i = 0; i < a->n; i++) {
+        assert_string_equal(a->arrays[i].name, b->arrays[i].name);
+        if (memcmp(a->arrays[i].array.data, b->arrays[i].array.data, ipu_array_bytes(&a->arrays[i].array))
+            != 0)
+            fail_msg("\"%s\" differs", a->arrays[i].name);
+    }
+}
+
+static void a_state_resumes_bit_for_bit(void **state)
+{
+    (void)state;
+    const ipu_executor_options ways[] = {{.seed = 7},
+                                         {.device_iterations = 2, .gradient_accumulation = 2, .seed = 7},
+                                         {.replicas = 2, .seed = 7}};
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        ipu_nn_training how = {.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.01}};
+        set             s   = samples(16, 9);
+        ipu_npz         half, whole, resumed;
+        ipu_module     *module = module_of(with_dropout);
+        ipu_executor   *x;
+        OK(ipu_training_model(module, &ways[k], &how, &x));
+        for (int i = 0; i < 5; i++) OK(ipu_executor_run(x, s.arrays, 2));
+        OK(ipu_executor_get_state(x, &half));
+        OK(ipu_executor_set_rate(x, 0, 0.02));
+        for (int i = 0; i < 5; i++) OK(ipu_executor_run(x, s.arrays, 2));
+        OK(ipu_executor_get_state(x, &whole));
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+
+        module = module_of(with_dropout);
+        ipu_module_set_seed(module, 1234);
+        OK(ipu_training_model(module, &ways[k], &how, &x));
+        if (k == 1) OK(ipu_executor_run(x, s.arrays, 2)); /* set before it is compiled, and after */
+        OK(ipu_executor_set_state(x, &half));
+        OK(ipu_executor_compile(x, s.arrays, 2));
+        OK(ipu_executor_set_rate(x, 0, 0.02));
+        for (int i = 0; i < 5; i++) OK(ipu_executor_run(x, s.arrays, 2));
+        OK(ipu_executor_get_state(x, &resumed));
+        assert_same_state(&whole, &resumed);
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+
+        module = module_of(forward);
+        OK(ipu_training_model(module, NULL, &how, &x));
+        OK(ipu_executor_compile(x, s.arrays, 2));
+        assert_int_equal(ipu_executor_set_state(x, &half), IPU_INVALID);
+        assert_non_null(strstr(ipu_message(), "\"hidden.weight\" is of another type or shape"));
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+        ipu_npz_free(&half);
+        ipu_npz_free(&whole);
+        ipu_npz_free(&resumed);
+        free_set(&s);
+    }
+}
+
+static void replicas_drop_different_elements(void **state)
+{
+    (void)state;
+    ipu_module   *module = module_of(with_dropout);
+    ipu_executor *x;
+    set           s = samples(8, 9);
+    memcpy((float *)s.arrays[0].data + 12, s.arrays[0].data,
+           12 * sizeof(float)); /* both see the same samples */
+    memcpy((int32_t *)s.arrays[1].data + 4, s.arrays[1].data, 4 * sizeof(int32_t));
+    OK(ipu_training_model(module, &(ipu_executor_options){.replicas = 2}, NULL, &x));
+    OK(ipu_executor_run(x, s.arrays, 2));
+    const float *loss = ipu_executor_output(x, "loss")->data;
+    assert_true(loss[0] != loss[1]);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
+/* ---- optimizers ---- */
+
+static void rates_change_without_compiling_and_optimizers_with_it(void **state)
+{
+    (void)state;
+    ipu_module   *module = module_of(forward);
+    ipu_executor *x;
+    set           s = samples(16, 11);
+    float         before[15], after[15];
+    OK(ipu_training_model(module, NULL, &(ipu_nn_training){.optimizer = {.rate = 0.1}}, &x));
+    OK(ipu_executor_run(x, s.arrays, 2));
+    const ipu_executable *exe = ipu_executor_executable(x);
+    OK(ipu_executor_set_rate(x, 0, 0));
+    weight(module, "hidden.weight", before, 15);
+    OK(ipu_executor_run(x, s.arrays, 2));
+    weight(module, "hidden.weight", after, 15);
+    assert_memory_equal(before, after, sizeof before);
+    assert_ptr_equal(ipu_executor_executable(x), exe);
+    OK(ipu_executor_set_optimizer(x, &(ipu_nn_training){.optimizer = {.rate = 0.2}}));
+    OK(ipu_executor_run(x, s.arrays, 2));
+    assert_ptr_equal(ipu_executor_executable(x), exe);
+    OK(ipu_executor_set_optimizer(x, &(ipu_nn_training){.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.01}}));
+    weight(module, "hidden.weight", before, 15);
+    OK(ipu_executor_run(x, s.arrays, 2));
+    weight(module, "hidden.weight", after, 15);
+    for (int i = 0; i < 15; i++)
+        assert_true(fabsf(fabsf(after[i] - before[i]) - 0.01f) < 1e-3f); /* Adam's first step */
+    assert_int_equal(ipu_executor_set_rate(x, 1, 0.1), IPU_INVALID);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
+/* ---- mistakes ---- */
+
+static void mistakes_are_told(void **state)
+{
+    (void)state;
+    ipu_module   *module = module_of(forward);
+    ipu_executor *x;
+    set           s = samples(9, 1);
+    const struct {
+        ipu_executor_options options;
+        const char          *says;
+    } rows[] = {
+        {{.replicas = 3}, "power of two"},
+        {{.device_iterations = -1}, "device_iterations: expected 1"},
+        {{.replicas = 4, .input_group_size = 3}, "divides the 4 replicas"},
+        {{.gradient_accumulation = 2}, "expected 1 for inference"},
+        {{.output_mode = IPU_OUTPUT_EVERY_N, .device_iterations = 4, .output_period = 3},
+         "divides the 4 batches"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(ipu_inference_model(module, &rows[i].options, &x), IPU_INVALID);
+        if (!strstr(ipu_message(), rows[i].says)) fail_msg("%s", ipu_message());
+    }
+    OK(ipu_training_model(module, &(ipu_executor_options){.device_iterations = 2}, NULL, &x));
+    assert_int_equal(ipu_executor_run(x, s.arrays, 2), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "Invalid batch dimension: input \"input0\" holds 9 samples"));
+    s.arrays[0].shape.dim[0] = s.arrays[1].shape.dim[0] = 8;
+    OK(ipu_executor_run(x, s.arrays, 2));
+    s.arrays[0].shape.dim[0] = s.arrays[1].shape.dim[0] = 6;
+    assert_int_equal(ipu_executor_run(x, s.arrays, 2), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "Shape mismatch for input0"));
+    assert_int_equal(ipu_executor_run(x, s.arrays, 1), IPU_INVALID);
+    ipu_executor_destroy(x);
+    OK(ipu_training_model(module, &(ipu_executor_options){.attach = IPU_ATTACH_NEVER}, NULL, &x));
+    OK(ipu_executor_compile(x, s.arrays, 2));
+    assert_int_equal(ipu_executor_run(x, s.arrays, 2), IPU_INVALID);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    module = module_of(count);
+    OK(ipu_training_model(module, NULL, NULL, &x));
+    assert_int_equal(ipu_executor_run(x, s.arrays, 1), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "there is no loss"));
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(device_iterations_are_runs),
+        cmocka_unit_test(accumulation_and_replicas_are_larger_batches),
+        cmocka_unit_test(accumulated_gradients_are_those_of_the_whole_batch),
+        cmocka_unit_test(output_modes_give_what_poptorch_gives),
+        cmocka_unit_test(wide_types_are_taken_for_those_of_a_device),
+        cmocka_unit_test(what_one_trains_another_runs),
+        cmocka_unit_test(weights_outlive_the_executor_that_trained_them),
+        cmocka_unit_test(saved_weights_are_loaded_before_or_after_compiling),
+        cmocka_unit_test(a_state_resumes_bit_for_bit),
+        cmocka_unit_test(replicas_drop_different_elements),
+        cmocka_unit_test(rates_change_without_compiling_and_optimizers_with_it),
+        cmocka_unit_test(mistakes_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

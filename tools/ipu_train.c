@@ -1,0 +1,210 @@
+/* `ipu train`: a network trained on pictures, tested, and saved. A signal stops it in order, with a checkpoint. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "ipu/engine.h"
+#include "output.h"
+#include "train_report.h"
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stop_signal;
+
+/* The second one does what it always does. */
+static void on_signal(int number)
+{
+    stop_signal = number;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
+static bool stopped(void) { return stop_signal != 0; }
+
+/* One that the parent ignores (nohup, a shell's background job) stays ignored. */
+static void catch_signal(int number)
+{
+    struct sigaction old, new = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&new.sa_mask);
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(number, &new, NULL);
+}
+
+static tool_exit stop_code(void) { return stop_signal == SIGINT ? TOOL_INTERRUPTED : TOOL_TERMINATED; }
+
+/* ---- training ---- */
+
+static bool compiling(void *user, int done, int total)
+{
+    train_session *s = user;
+    progress_compiling(&s->progress, done, total);
+    return !stopped();
+}
+
+/* The loss, or what stands first and could be one. */
+static double find_loss(const ipu_executor *x)
+{
+    double loss = ipu_executor_scalar(x, "loss");
+    for (size_t i = 0; isnan(loss) && i < ipu_executor_n_outputs(x); i++) {
+        const char      *name;
+        const ipu_array *a = ipu_executor_output_at(x, i, &name);
+        if (a->type >= IPU_HALF && a->shape.rank < 2) return ipu_executor_scalar(x, name);
+    }
+    return loss;
+}
+
+static void show(train_session *s)
+{
+    const train_record *r     = &s->record;
+    int64_t             total = s->n_runs * s->settings.epochs;
+    double              rate  = r->seconds > 0 ? r->n_samples / r->seconds : 0;
+    char                what[64];
+    snprintf(what, sizeof what, "epoch %lld/%lld", (long long)s->position.epoch + 1,
+             (long long)s->settings.epochs);
+    progress_show(&s->progress, &(progress_state){.what              = what,
+                                                  .done              = s->position.batch + 1,
+                                                  .total             = s->n_runs,
+                                                  .loss              = train_record_loss(r),
+                                                  .accuracy          = train_record_accuracy(r),
+                                                  .images_per_second = rate,
+                                                  .seconds_left      = (double)(total - r->runs) * r->seconds
+                                                                / (double)r->runs});
+}
+
+static tool_exit failed(train_session *s)
+{
+    progress_clear(&s->progress);
+    return tool_fail("%s", ipu_message());
+}
+
+static tool_exit run_batch(train_session *s, const ipu_batch *batch, double began)
+{
+    ipu_array   arrays[2];
+    train_tally t    = {0};
+    double      rate = train_settings_rate(&s->settings, s->record.runs, s->n_runs * s->settings.epochs);
+    train_session_batch(s, batch, arrays);
+    if (ipu_executor_set_rate(s->trainer, 0, rate) != IPU_OK
+        || ipu_executor_run(s->trainer, arrays, 2) != IPU_OK)
+        return failed(s);
+    const ipu_array *scores = train_find_scores(s->trainer, batch->n_samples);
+    double           loss   = find_loss(s->trainer);
+    if (scores) train_count(scores, &batch->arrays[1], batch->n_samples, &t);
+    train_record_run(&s->record, batch->n_samples, loss, scores ? t.right : -1, progress_now() - began);
+    show(s);
+    s->position = (ipu_loader_position){batch->epoch, batch->index + 1};
+    if (s->position.batch == s->n_runs) s->position = (ipu_loader_position){batch->epoch + 1, 0};
+    if (isfinite(loss)) return TOOL_OK;
+    progress_clear(&s->progress);
+    return tool_fail("the loss is %g in run %lld: a lower --lr may help", loss, (long long)s->record.runs);
+}
+
+static bool due(const train_session *s)
+{
+    return s->settings.checkpoint_every && s->record.runs % s->settings.checkpoint_every == 0;
+}
+
+static tool_exit train_epoch_rest(train_session *s)
+{
+    ipu_batch batch;
+    int64_t   epoch = s->position.epoch;
+    tool_exit code  = TOOL_OK;
+    double    began = progress_now();
+    while (code == TOOL_OK && !stopped() && s->position.epoch == epoch
+           && ipu_loader_next(s->loader, &batch)) {
+        code  = run_batch(s, &batch, began);
+        began = progress_now();
+        if (code == TOOL_OK && due(s)) code = train_session_save_checkpoint(s);
+    }
+    if (code == TOOL_OK && ipu_loader_status(s->loader) != IPU_OK) code = failed(s);
+    return code;
+}
+
+static void tell_epoch(train_session *s)
+{
+    const train_epoch *e            = &s->record.epochs[s->record.n_epochs - 1];
+    char               accuracy[32] = "", test[64] = "";
+    if (!isnan(e->accuracy)) snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", e->accuracy);
+    if (!isnan(e->test_accuracy))
+        snprintf(test, sizeof test, ", test loss %.4f, test accuracy %.4f", e->test_loss, e->test_accuracy);
+    progress_line(&s->progress, "epoch %lld/%lld: loss %.4f%s%s, %.0f images/s",
+                  (long long)s->record.n_epochs, (long long)s->settings.epochs, e->loss, accuracy, test,
+                  e->n_samples / e->seconds);
+}
+
+static tool_exit train_epoch_whole(train_session *s)
+{
+    int64_t   epoch = s->position.epoch;
+    tool_exit code  = train_epoch_rest(s);
+    if (code != TOOL_OK || s->position.epoch == epoch) return code;
+    if (!train_record_epoch(&s->record)) return tool_fail("out of memory");
+    code = train_session_evaluate(s, stopped);
+    if (code == TOOL_OK) tell_epoch(s);
+    if (code == TOOL_OK && (!s->settings.checkpoint_every || s->position.epoch == s->settings.epochs))
+        code = train_session_save_checkpoint(s);
+    return code;
+}
+
+static bool is_evaluated(const train_record *r)
+{
+    return r->n_epochs == 0 || !isnan(r->epochs[r->n_epochs - 1].test_accuracy);
+}
+
+/* Both networks, before the clock starts; an epoch that was not evaluated because a signal came is so now. */
+static tool_exit begin(train_session *s)
+{
+    tool_exit code = train_session_compile(s, stopped);
+    if (code != TOOL_OK || stopped() || is_evaluated(&s->record)) return code;
+    code = train_session_evaluate(s, stopped);
+    if (code == TOOL_OK && !stopped()) tell_epoch(s);
+    return code;
+}
+
+static tool_exit write_results(train_session *s)
+{
+    const train_settings *a    = &s->settings;
+    tool_exit             code = TOOL_OK;
+    char                  title[256];
+    snprintf(title, sizeof title, "Loss of %.200s", a->model);
+    if (a->save) code = train_session_write_onnx(s, a->save);
+    if (code == TOOL_OK && a->plot) code = train_record_plot(&s->record, s->n_runs, title, a->plot);
+    ipu_set_compile_progress(NULL, NULL);
+    if (code == TOOL_OK && a->profile) code = train_profile(s);
+    return code;
+}
+
+static tool_exit stop(train_session *s)
+{
+    tool_exit code = s->record.runs > 0 ? train_session_save_checkpoint(s) : TOOL_OK;
+    if (code != TOOL_OK) return code;
+    if (s->last_saved >= 0)
+        progress_line(&s->progress, "stopped after run %lld; --resume goes on from %s",
+                      (long long)s->last_saved, s->settings.checkpoint_dir);
+    else
+        progress_line(&s->progress, "stopped after run %lld; nothing is kept", (long long)s->record.runs);
+    code = train_report(s, true);
+    return code == TOOL_OK ? stop_code() : code;
+}
+
+/* A signal that comes when all is trained and tested does not matter any more. */
+static tool_exit train(train_session *s)
+{
+    tool_exit code = begin(s);
+    while (code == TOOL_OK && !stopped() && s->position.epoch < s->settings.epochs)
+        code = train_epoch_whole(s);
+    if (code != TOOL_OK) return code;
+    if (s->position.epoch < s->settings.epochs || !is_evaluated(&s->record)) return stop(s);
+    code = write_results(s);
+    return code == TOOL_OK ? train_report(s, false) : code;
+}
+
+tool_exit run_train(const tool_arguments *args)
+{
+    train_session s;
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
+    ipu_set_compile_progress(compiling, &s);
+    tool_exit code = train_session_open(&s, args);
+    if (code == TOOL_OK) code = train(&s);
+    ipu_set_compile_progress(NULL, NULL);
+    train_session_close(&s);
+    return code;
+}

@@ -1,0 +1,222 @@
+/* Options of `ipu train`: read, checked, put into JSON, and compared with those of a checkpoint. */
+#include "train_settings.h"
+
+#include <string.h>
+
+#include "ipu/schedule.h"
+#include "onnx_file.h"
+#include "output.h"
+#include "picture.h"
+
+/* Rates are PyTorch's defaults, but for SGD, which has none there, and RMSprop, whose 0.01 is too much for networks with
+ * convolutions. */
+static const train_optimizer optimizers[] = {
+    {"sgd", IPU_NN_SGD, 0.01, 0.9},        {"adam", IPU_NN_ADAM, 0.001, -1},
+    {"adamw", IPU_NN_ADAMW, 0.001, -1},    {"adamax", IPU_NN_ADAMAX, 0.002, -1},
+    {"rmsprop", IPU_NN_RMSPROP, 0.001, 0}, {"adagrad", IPU_NN_ADAGRAD, 0.01, -1},
+    {"lamb", IPU_NN_LAMB, 0.001, -1},
+};
+enum { N_OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
+
+static const char *const schedules[] = {
+    [TRAIN_CONSTANT] = "constant",
+    [TRAIN_COSINE]   = "cosine",
+    [TRAIN_STEP]     = "step",
+};
+enum { N_SCHEDULES = sizeof schedules / sizeof *schedules };
+
+/* Mean and standard deviation of MNIST's pixels, as examples of PyTorch have them. */
+static const double usual_mean = 0.1307, usual_std = 0.3081;
+
+/* ---- reading ---- */
+
+static bool read_integer(const tool_arguments *args, int option, const char *name, int64_t least,
+                         int64_t most, int64_t *out)
+{
+    return !args->values[option] || tool_integer(name, args->values[option], least, most, out);
+}
+
+static bool read_number(const tool_arguments *args, int option, const char *name, double least, double most,
+                        double *out)
+{
+    return !args->values[option] || tool_number(name, args->values[option], least, most, out);
+}
+
+static tool_exit read_optimizer(train_settings *s, const tool_arguments *args)
+{
+    const char *name = args->values[TRAIN_OPTIMIZER] ? args->values[TRAIN_OPTIMIZER] : "sgd";
+    for (int i = 0; i < N_OPTIMIZERS; i++)
+        if (!strcmp(optimizers[i].name, name)) s->optimizer = &optimizers[i];
+    if (!s->optimizer) {
+        char list[128] = "";
+        for (int i = 0; i < N_OPTIMIZERS; i++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
+                     optimizers[i].name);
+        return tool_usage("train", "no optimizer \"%s\"; there are: %s", name, list);
+    }
+    s->rate     = s->optimizer->rate;
+    s->momentum = s->optimizer->momentum < 0 ? 0 : s->optimizer->momentum;
+    if (args->values[TRAIN_MOMENTUM] && s->optimizer->momentum < 0)
+        return tool_usage("train", "--momentum: %s has none to choose; sgd and rmsprop have", name);
+    return read_number(args, TRAIN_RATE, "lr", 0, 1e6, &s->rate)
+                && read_number(args, TRAIN_MOMENTUM, "momentum", 0, 1, &s->momentum)
+                && read_number(args, TRAIN_DECAY, "weight-decay", 0, 1e6, &s->weight_decay)
+             ? TOOL_OK
+             : TOOL_USAGE;
+}
+
+static tool_exit read_schedule(train_settings *s, const tool_arguments *args)
+{
+    const char *name = args->values[TRAIN_SCHEDULE];
+    s->schedule      = TRAIN_COSINE;
+    for (int i = 0; name && i < N_SCHEDULES; i++)
+        if (!strcmp(schedules[i], name)) {
+            s->schedule = (train_schedule)i;
+            return TOOL_OK;
+        }
+    return name ? tool_usage("train", "no schedule \"%s\"; there are: constant, cosine, step", name)
+                : TOOL_OK;
+}
+
+static tool_exit read_counts(train_settings *s, const tool_arguments *args)
+{
+    s->epochs            = 5;
+    s->batch_size        = 16;
+    s->threads           = -1;
+    s->device_iterations = s->gradient_accumulation = s->replicas = 1;
+    return read_integer(args, TRAIN_EPOCHS, "epochs", 1, 1000000, &s->epochs)
+                && read_integer(args, TRAIN_BATCH, "batch-size", 1, 1 << 20, &s->batch_size)
+                && read_integer(args, TRAIN_ITERATIONS, "device-iterations", 1, 1 << 20,
+                                &s->device_iterations)
+                && read_integer(args, TRAIN_ACCUMULATION, "gradient-accumulation", 1, 1 << 20,
+                                &s->gradient_accumulation)
+                && read_integer(args, TRAIN_REPLICAS, "replicas", 1, 1024, &s->replicas)
+                && read_integer(args, TRAIN_SEED, "seed", 0, UINT32_MAX, &s->seed)
+                && read_integer(args, TRAIN_THREADS, "threads", 0, 1024, &s->threads)
+                && read_integer(args, TRAIN_EVERY, "checkpoint-every", 1, INT64_MAX, &s->checkpoint_every)
+             ? TOOL_OK
+             : TOOL_USAGE;
+}
+
+/* A model that was trained before is given what it was trained with. */
+static tool_exit read_pixels(train_settings *s, const tool_arguments *args)
+{
+    const char *const *v = args->values;
+    s->mean              = usual_mean;
+    s->std               = usual_std;
+    if (v[TRAIN_RAW] && (v[TRAIN_MEAN] || v[TRAIN_STD]))
+        return tool_usage("train", "--raw takes pixels as they are: without --mean and --std");
+    if (s->from_file) {
+        ipu_onnx *file;
+        if (ipu_onnx_open(s->model, &file) != IPU_OK) return tool_fail("%s", ipu_message());
+        tool_exit code = picture_metadata(file, s->model, &s->raw, &s->mean, &s->std);
+        ipu_onnx_close(file);
+        if (code != TOOL_OK) return code;
+    }
+    if (v[TRAIN_MEAN] || v[TRAIN_STD]) s->raw = false;
+    if (v[TRAIN_RAW]) s->raw = true;
+    return read_number(args, TRAIN_MEAN, "mean", -1e6, 1e6, &s->mean)
+                && read_number(args, TRAIN_STD, "std", 1e-6, 1e6, &s->std)
+             ? TOOL_OK
+             : TOOL_USAGE;
+}
+
+static tool_exit read_names(train_settings *s, const tool_arguments *args)
+{
+    const char *const *v = args->values;
+    s->model             = v[TRAIN_MODEL] ? v[TRAIN_MODEL] : "seed-cnn";
+    s->loss              = v[TRAIN_LOSS];
+    s->data              = v[TRAIN_DATA];
+    s->target            = v[TRAIN_TARGET] ? v[TRAIN_TARGET] : "gc200";
+    s->checkpoint_dir    = v[TRAIN_CHECKPOINTS];
+    s->save              = v[TRAIN_SAVE];
+    s->profile           = v[TRAIN_PROFILE];
+    s->plot              = v[TRAIN_PLOT];
+    s->resume            = v[TRAIN_RESUME] != NULL;
+    s->json              = v[TRAIN_JSON] != NULL;
+    size_t n             = strlen(s->model);
+    s->from_file         = strchr(s->model, '/') || (n > 5 && !strcmp(s->model + n - 5, ".onnx"));
+    if (!s->data) return tool_usage("train", "expected --data DIR");
+    if (s->loss && !s->from_file)
+        return tool_usage("train", "--loss is for MODEL.onnx: %s has its own", s->model);
+    if (!s->checkpoint_dir && (s->resume || v[TRAIN_EVERY]))
+        return tool_usage("train", "--resume and --checkpoint-every need --checkpoint-dir");
+    return TOOL_OK;
+}
+
+tool_exit train_settings_read(train_settings *s, const tool_arguments *args)
+{
+    *s             = (train_settings){0};
+    tool_exit code = read_names(s, args);
+    if (code == TOOL_OK) code = read_counts(s, args);
+    if (code == TOOL_OK) code = read_optimizer(s, args);
+    if (code == TOOL_OK) code = read_schedule(s, args);
+    if (code == TOOL_OK) code = read_pixels(s, args);
+    return code;
+}
+
+/* ---- learning rate ---- */
+
+double train_settings_rate(const train_settings *s, int64_t run, int64_t n_runs)
+{
+    ipu_schedule how = {.rate = s->rate, .n_steps = n_runs};
+    if (s->schedule == TRAIN_COSINE) how.kind = IPU_SCHEDULE_COSINE;
+    if (s->schedule == TRAIN_STEP && 2 * run >= n_runs) how.rate *= 4 * run < 3 * n_runs ? 0.1 : 0.01;
+    return ipu_schedule_rate(&how, run);
+}
+
+/* ---- JSON ---- */
+
+json_t *train_settings_json(const train_settings *s, const char *data, const char *file)
+{
+    json_t *rest = json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:s}", "batch-size",
+                             (json_int_t)s->batch_size, "device-iterations", (json_int_t)s->device_iterations,
+                             "gradient-accumulation", (json_int_t)s->gradient_accumulation, "replicas",
+                             (json_int_t)s->replicas, "seed", (json_int_t)s->seed, "optimizer",
+                             s->optimizer->name, "lr", s->rate, "momentum", s->momentum, "weight-decay",
+                             s->weight_decay, "schedule", schedules[s->schedule]);
+    json_t *all  = json_pack("{s:o, s:s, s:s, s:o, s:s, s:I, s:b, s:f, s:f}", "model",
+                             tool_json_text(s->model), "model file", file, "loss",
+                            s->loss ? s->loss : "its own", "data", tool_json_text(s->data), "data digest",
+                             data, "epochs", (json_int_t)s->epochs, "raw", (int)s->raw, "mean", s->mean, "std",
+                             s->std);
+    bool    ok   = rest && all && json_object_update(all, rest) == 0;
+    json_decref(rest);
+    if (ok) return all;
+    json_decref(all);
+    return NULL;
+}
+
+/* A place of the data, and how long a training goes on whose rate does not depend on it, may change. */
+static bool may_differ(const char *key, const json_t *now)
+{
+    const char *schedule = json_string_value(json_object_get(now, "schedule"));
+    if (!strcmp(key, "data")) return true;
+    return !strcmp(key, "epochs") && schedule && !strcmp(schedule, schedules[TRAIN_CONSTANT]);
+}
+
+static tool_exit refuse(const char *key, const json_t *then, const json_t *now)
+{
+    char       *before = json_dumps(then, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    char       *after  = json_dumps(now, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    const char *why    = strcmp(key, "epochs") ? "" : " (with --schedule constant it may differ)";
+    tool_fail(
+        "--resume: \"%s\" is %s in the checkpoint, and %s now%s: go on with the same, or use another --checkpoint-dir",
+        key, before ? before : "not there", after ? after : "not there", why);
+    free(before);
+    free(after);
+    return TOOL_FAILED;
+}
+
+tool_exit train_settings_compare(const json_t *then, const json_t *now)
+{
+    const char *key;
+    json_t     *value;
+    json_object_foreach((json_t *)now, key, value)
+    {
+        const json_t *before = json_object_get(then, key);
+        if (may_differ(key, now) || (before && json_equal(before, value))) continue;
+        return refuse(key, before, value);
+    }
+    return TOOL_OK;
+}
