@@ -1,5 +1,5 @@
 /* Training killed at random moments and gone on with: the end has the bits of an uninterrupted one, and whenever it was
- * killed the newest checkpoint could be read. IPU_TEST_COUNT: kills, 200 unless told. */
+ * killed the newest checkpoint could be read. And sixteen at once. IPU_TEST_COUNT: kills, 200 unless told. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ enum { N_RUNS = 30, KEEP = 2, KILLS = 200 };
 
 /* Of one test: its checkpoints and the cache that all of its processes share. */
 static char box[] = "/tmp/ipu-crash-test-XXXXXX";
-static char folder[64], cache[64], warning[1024];
+static char folder[64], cache[64], devices[64], warning[1024];
 
 static const tiny_options options = {.how       = {.device_iterations = 2, .gradient_accumulation = 2},
                                      .training  = {.optimizer = {.kind = IPU_NN_ADAM}},
@@ -41,7 +41,8 @@ static int make_box(void **state)
     snprintf(folder, sizeof folder, "%s/checkpoints", box);
     snprintf(cache, sizeof cache, "%s/cache", box);
     ipu_log_set(IPU_LOG_WARN, note_warning, NULL);
-    return setenv("IPU_CACHE_DIR", cache, 1);
+    snprintf(devices, sizeof devices, "%s/run", box);
+    return setenv("IPU_CACHE_DIR", cache, 1) + setenv("IPU_RUNTIME_DIR", devices, 1);
 }
 
 static void remove_tree(const char *path)
@@ -70,8 +71,8 @@ static bool save(ipu_checkpoint_store *store, tiny_training *t)
     return ok;
 }
 
-/* Goes on from the last checkpoint to the end, with one after each run. */
-static int train(void)
+/* Goes on from the last checkpoint to the end, with one after every so many runs. */
+static int train(int64_t every)
 {
     ipu_checkpoint_store *store;
     ipu_checkpoint        c;
@@ -82,7 +83,7 @@ static int train(void)
     if (found != IPU_OK && found != IPU_NOT_FOUND) return 3;
     ipu_checkpoint_free(&c);
     while (t.step < N_RUNS)
-        if (!tiny_run(&t, 1) || !save(store, &t)) return 4;
+        if (!tiny_run(&t, every) || !save(store, &t)) return 4;
     tiny_end(&t);
     ipu_checkpoint_store_close(store);
     return warning[0] ? 5 : 0;
@@ -92,7 +93,7 @@ static pid_t start(void)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid == 0) _exit(train());
+    if (pid == 0) _exit(train(1));
     return pid;
 }
 
@@ -169,8 +170,41 @@ static void killed_at_200_moments_it_ends_with_the_same_bits(void **state)
     ipu_checkpoint_free(&expected);
 }
 
+/* All begin with an empty cache. */
+static void sixteen_at_once_share_a_cache_and_give_the_same_bits(void **state)
+{
+    (void)state;
+    enum { N = 16 };
+    pid_t          pid[N];
+    int            status;
+    ipu_checkpoint first = {0};
+    remove_tree(cache);
+    for (int i = 0; i < N; i++) {
+        pid[i] = fork();
+        assert_true(pid[i] >= 0);
+        if (pid[i] == 0) snprintf(folder, sizeof folder, "%s/at once %d", box, i);
+        if (pid[i] == 0) _exit(train(N_RUNS));
+    }
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+        assert_int_equal(status, 0);
+    }
+    for (int i = 0; i < N; i++) {
+        snprintf(folder, sizeof folder, "%s/at once %d", box, i);
+        ipu_checkpoint found = read_last();
+        assert_int_equal(found.step, N_RUNS);
+        if (i > 0) assert_true(tiny_is_equal(&first.state, &found.state));
+        if (i > 0) ipu_checkpoint_free(&found);
+        if (i == 0) first = found;
+    }
+    ipu_checkpoint_free(&first);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_at_200_moments_it_ends_with_the_same_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(killed_at_200_moments_it_ends_with_the_same_bits),
+        cmocka_unit_test(sixteen_at_once_share_a_cache_and_give_the_same_bits),
+    };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }
