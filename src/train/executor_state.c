@@ -269,18 +269,17 @@ static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const
     return IPU_OK;
 }
 
-/* The rates of a state are those it goes on with. */
-static ipu_status read_rates(ipu_executor *x)
+/* The rates of a state are those it goes on with, until others are set. */
+static void take_rates(ipu_executor *x, const ipu_npz *z)
 {
     for (size_t i = 0; x->training && i <= x->how.n_groups; i++) {
-        char  name[IPU__NN_RATE_NAME];
-        float rate;
+        char name[IPU__NN_RATE_NAME];
         ipu__nn_rate_name(i, name);
-        if (!find_kept(x, name)) continue;
-        IPU_TRY(ipu_engine_read(x->engine, name, &rate, sizeof rate));
+        const ipu_array *a = find_array(z, name);
+        if (!a || a->type != IPU_FLOAT || ipu_array_n_elements(a) != 1) continue;
+        float rate = *(const float *)a->data;
         if ((float)x->rates[i] != rate) x->rates[i] = (double)rate;
     }
-    return IPU_OK;
 }
 
 static ipu_status set_state(ipu_executor *x, const ipu_npz *z)
@@ -288,7 +287,7 @@ static ipu_status set_state(ipu_executor *x, const ipu_npz *z)
     IPU_TRY(compare(x, z));
     for (size_t i = 0; i < x->kept.n; i++) IPU_TRY(set_one(x, &x->kept.at[i], z));
     ipu__executor_has_trained(x);
-    return read_rates(x);
+    return IPU_OK;
 }
 
 static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
@@ -314,10 +313,14 @@ static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
 ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
 {
     ipu_npz copy;
-    if (x->engine) return set_state(x, state);
-    IPU_TRY(copy_state(state, &copy));
-    ipu_npz_free(&x->pending);
-    x->pending = copy;
+    if (x->engine) {
+        IPU_TRY(set_state(x, state));
+    } else {
+        IPU_TRY(copy_state(state, &copy));
+        ipu_npz_free(&x->pending);
+        x->pending = copy;
+    }
+    take_rates(x, state);
     return IPU_OK;
 }
 
@@ -325,6 +328,7 @@ ipu_status ipu__executor_set_pending(ipu_executor *x)
 {
     if (x->pending.n == 0) return IPU_OK;
     ipu_status status = set_state(x, &x->pending);
+    if (status == IPU_OK) status = ipu__executor_write_rates(x); /* may have been set since */
     ipu_npz_free(&x->pending);
     return status;
 }
