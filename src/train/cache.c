@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/build.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/log.h"
@@ -19,11 +20,17 @@
 static const char     ending[]      = ".ipuexe";
 static const uint64_t default_limit = (uint64_t)1 << 30;
 
-/* False: the path is too long. */
-static bool entry_path(const char *folder, const ipu__hash128 *key, char out[PATH_MAX])
+bool ipu__cache_path(const char *folder, const ipu__hash128 *key, char out[PATH_MAX])
 {
-    char text[IPU__HASH_TEXT];
-    ipu__hash_print(key, text);
+    struct {
+        ipu__hash128 key, build;
+    } both = {.key = *key};
+    char        text[IPU__HASH_TEXT];
+    size_t      bytes;
+    const void *id = ipu__build_id(&bytes);
+    if (id) both.build = ipu__hash_bytes(id, bytes);
+    ipu__hash128 name = ipu__hash_bytes(&both, sizeof both);
+    ipu__hash_print(&name, text);
     return snprintf(out, PATH_MAX, "%s/%s%s", folder, text, ending) < PATH_MAX;
 }
 
@@ -43,7 +50,7 @@ ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ip
     struct stat   st;
     *out = NULL;
     IPU_TRY(ipu__options_settle(options, &settings));
-    if (settings.check || !entry_path(folder, key, path) || lstat(path, &st) != 0) return miss(folder);
+    if (settings.check || !ipu__cache_path(folder, key, path) || lstat(path, &st) != 0) return miss(folder);
     const char *why = ipu__folder_distrust(folder);
     if (why) {
         ipu__log(IPU_LOG_WARN, "train", "the cache folder %s is not used: %s", folder, why);
@@ -97,7 +104,7 @@ static ipu_status store(const char *folder, const ipu__hash128 *key, const void 
 {
     char        path[PATH_MAX];
     const char *why;
-    if (!entry_path(folder, key, path)) return ipu__fail(IPU_INVALID, "the folder's name is too long");
+    if (!ipu__cache_path(folder, key, path)) return ipu__fail(IPU_INVALID, "the folder's name is too long");
     IPU_TRY(ipu__folder_make(folder, 0700));
     if ((why = ipu__folder_distrust(folder))) return ipu__fail(IPU_INVALID, "%s", why);
     make_way(path);

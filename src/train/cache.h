@@ -1,13 +1,16 @@
-/* Compiled executables in a folder, so that the next process need not compile them: <key>.ipuexe.
+/* Compiled executables in a folder, so that the next process need not compile them: <hash>.ipuexe.
  *
  * The key is a hash of all that the executable depends on: the model, options that matter to the compiler, CPU
- * features, number of threads, version of the library. Files of other versions have other keys and are never
- * looked at; those not used for long are removed when the folder passes IPU_CACHE_LIMIT bytes (1 GiB). Any number of
+ * features, number of threads, version of the library. The name of a file is a hash of the key and of the library's
+ * build id. Files of other versions and builds have other names and are never looked at; those not used for long are removed when the folder passes IPU_CACHE_LIMIT bytes (1 GiB). Any number of
  * processes may use one folder: a file has its name only when it is whole, and is checked before use. Whatever goes
  * wrong is told in the log and costs a compilation, nothing else.
  */
 #ifndef IPU_TRAIN_CACHE_H
 #define IPU_TRAIN_CACHE_H
+
+#include <limits.h>
+#include <stdbool.h>
 
 #include "base/hash.h"
 #include "ipu/engine.h"
@@ -19,5 +22,8 @@ ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ip
 
 /* Makes the folder, for the user alone, if it is not there. */
 void ipu__cache_store(const char *folder, const ipu__hash128 *key, const ipu_executable *exe);
+
+/* Where it is kept. False: the path is too long. */
+bool ipu__cache_path(const char *folder, const ipu__hash128 *key, char out[PATH_MAX]);
 
 #endif

@@ -20,7 +20,7 @@
 #include "train/cache.h"
 
 static char box[] = "/tmp/ipu-cache-test-XXXXXX";
-static char folder[64], path[512], warnings[4096];
+static char folder[64], path[PATH_MAX], warnings[4096];
 static int  n_warnings;
 
 static const char *in_folder(const char *name)
@@ -136,11 +136,9 @@ static int load(int number)
 
 static const char *path_of(int number)
 {
-    char         text[IPU__HASH_TEXT], name[64];
     ipu__hash128 key = key_of(number);
-    ipu__hash_print(&key, text);
-    snprintf(name, sizeof name, "%s.ipuexe", text);
-    return in_folder(name);
+    assert_true(ipu__cache_path(folder, &key, path));
+    return path;
 }
 
 /* ---- one process ---- */

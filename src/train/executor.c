@@ -15,14 +15,6 @@
 
 /* ---- what is trained with ---- */
 
-static char *copy_text(const char *text)
-{
-    size_t n    = strlen(text) + 1;
-    char  *copy = ipu__alloc(n);
-    if (copy) memcpy(copy, text, n);
-    return copy;
-}
-
 static void free_training(ipu_nn_training *how)
 {
     for (size_t i = 0; how->groups && i < how->n_groups; i++)
@@ -40,7 +32,7 @@ static ipu_status copy_training(const ipu_nn_training *from, ipu_nn_training *to
     if (!groups) return ipu__fail_memory();
     for (size_t i = 0; i < from->n_groups; i++) {
         groups[i]            = from->groups[i];
-        groups[i].parameters = copy_text(from->groups[i].parameters ? from->groups[i].parameters : "");
+        groups[i].parameters = ipu__strdup(from->groups[i].parameters ? from->groups[i].parameters : "");
         to->n_groups         = i + 1;
         if (!groups[i].parameters) return ipu__fail_memory();
     }
@@ -113,8 +105,7 @@ static void forget(ipu_executor *x)
 {
     if (x->module->holder == x) {
         if (ipu__module_fetch(x->module) != IPU_OK)
-            ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s",
-                     ipu_message());
+            ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s", ipu_message());
         x->module->holder = NULL;
     }
     ipu_engine_destroy(x->engine);

@@ -13,14 +13,6 @@
 
 #define SEED_STEP 0x9e3779b9u /* between the seeds of replicas: odd, so that none repeat */
 
-static char *copy_text(const char *text)
-{
-    size_t n    = strlen(text) + 1;
-    char  *copy = ipu__alloc(n);
-    if (copy) memcpy(copy, text, n);
-    return copy;
-}
-
 /* ---- what there is ---- */
 
 static bool is_transient(const char *name)
@@ -40,7 +32,7 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
 {
     const ipu__builder_value *v = &m->base.values.at[id];
     if ((x->training && !is_parameter && is_transient(v->name)) || is_listed(x, v->name)) return IPU_OK;
-    ipu__executor_kept kept = {.name = copy_text(v->name), .type = v->type, .shape = v->shape};
+    ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
     if (!kept.name) return ipu__fail_memory();
     kept.is_seed   = m->seed != 0 && id == m->seed;
     kept.is_weight = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
@@ -277,18 +269,17 @@ static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const
     return IPU_OK;
 }
 
-/* The rates of a state are those it goes on with. */
-static ipu_status read_rates(ipu_executor *x)
+/* The rates of a state are those it goes on with, until others are set. */
+static void take_rates(ipu_executor *x, const ipu_npz *z)
 {
     for (size_t i = 0; x->training && i <= x->how.n_groups; i++) {
-        char  name[IPU__NN_RATE_NAME];
-        float rate;
+        char name[IPU__NN_RATE_NAME];
         ipu__nn_rate_name(i, name);
-        if (!find_kept(x, name)) continue;
-        IPU_TRY(ipu_engine_read(x->engine, name, &rate, sizeof rate));
+        const ipu_array *a = find_array(z, name);
+        if (!a || a->type != IPU_FLOAT || ipu_array_n_elements(a) != 1) continue;
+        float rate = *(const float *)a->data;
         if ((float)x->rates[i] != rate) x->rates[i] = (double)rate;
     }
-    return IPU_OK;
 }
 
 static ipu_status set_state(ipu_executor *x, const ipu_npz *z)
@@ -296,7 +287,7 @@ static ipu_status set_state(ipu_executor *x, const ipu_npz *z)
     IPU_TRY(compare(x, z));
     for (size_t i = 0; i < x->kept.n; i++) IPU_TRY(set_one(x, &x->kept.at[i], z));
     ipu__executor_has_trained(x);
-    return read_rates(x);
+    return IPU_OK;
 }
 
 static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
@@ -307,7 +298,7 @@ static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
     for (size_t i = 0; i < from->n; i++) {
         const ipu_array *a    = &from->arrays[i].array;
         ipu_named_array *copy = &to->arrays[to->n++];
-        copy->name            = copy_text(from->arrays[i].name);
+        copy->name            = ipu__strdup(from->arrays[i].name);
         ipu_status status     = copy->name ? ipu_array_create(a->type, a->shape, &copy->array)
                                            : ipu__fail_memory();
         if (status != IPU_OK) {
@@ -322,10 +313,14 @@ static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
 ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
 {
     ipu_npz copy;
-    if (x->engine) return set_state(x, state);
-    IPU_TRY(copy_state(state, &copy));
-    ipu_npz_free(&x->pending);
-    x->pending = copy;
+    if (x->engine) {
+        IPU_TRY(set_state(x, state));
+    } else {
+        IPU_TRY(copy_state(state, &copy));
+        ipu_npz_free(&x->pending);
+        x->pending = copy;
+    }
+    take_rates(x, state);
     return IPU_OK;
 }
 
@@ -333,6 +328,7 @@ ipu_status ipu__executor_set_pending(ipu_executor *x)
 {
     if (x->pending.n == 0) return IPU_OK;
     ipu_status status = set_state(x, &x->pending);
+    if (status == IPU_OK) status = ipu__executor_write_rates(x); /* may have been set since */
     ipu_npz_free(&x->pending);
     return status;
 }

@@ -70,14 +70,6 @@ void ipu_module_destroy(ipu_module *module)
 
 void ipu_module_set_seed(ipu_module *module, uint32_t seed) { module->seed = seed; }
 
-static char *copy_text(const char *text)
-{
-    size_t n    = strlen(text) + 1;
-    char  *copy = ipu__alloc(n);
-    if (copy) memcpy(copy, text, n);
-    return copy;
-}
-
 ipu_status ipu_module_name_inputs(ipu_module *module, const char *const *names, size_t n)
 {
     if (module->file)
@@ -86,7 +78,7 @@ ipu_status ipu_module_name_inputs(ipu_module *module, const char *const *names, 
     for (size_t i = 0; i < module->input_names.n; i++) ipu__free(module->input_names.at[i]);
     module->input_names.n = 0;
     for (size_t i = 0; i < n; i++) {
-        char *copy = copy_text(names[i]);
+        char *copy = ipu__strdup(names[i]);
         if (!copy) return ipu__fail_memory();
         module->input_names.at[module->input_names.n++] = copy;
     }
@@ -129,7 +121,7 @@ size_t ipu__module_find(const ipu_module *module, const char *name)
 
 static ipu_status add_weight(ipu_module *module, const char *name, ipu_type type, const ipu_shape *shape)
 {
-    ipu__weight w = {.name = copy_text(name)};
+    ipu__weight w = {.name = ipu__strdup(name)};
     if (!w.name) return ipu__fail_memory();
     ipu_status status = ipu_array_create(type, *shape, &w.array);
     if (status == IPU_OK && !ipu__push(&module->weights, w)) status = ipu__fail_memory();

@@ -131,9 +131,7 @@ static ipu_status take_names(ipu_module *module)
     for (size_t i = 0; i <= n; i++) {
         ipu_onnx_port port = {.name = "labels"};
         if (i < n) ipu_onnx_input_at(module->file, i, &port);
-        ipu__text t = {0};
-        ipu__text_add(&t, "%s", port.name);
-        char *name = ipu__text_take(&t);
+        char *name = ipu__strdup(port.name);
         if (!name) return ipu__fail_memory();
         module->input_names.at[module->input_names.n++] = name;
     }
@@ -150,9 +148,7 @@ ipu_status ipu_module_from_onnx(const char *path, const char *loss, ipu_module *
     ipu_status status = ipu_onnx_open(path, &module->file);
     if (status == IPU_OK) status = take_names(module);
     if (status == IPU_OK && loss) {
-        ipu__text t = {0};
-        ipu__text_add(&t, "%s", loss);
-        module->loss = ipu__text_take(&t);
+        module->loss = ipu__strdup(loss);
         if (!module->loss) status = ipu__fail_memory();
     }
     if (status != IPU_OK) {
@@ -165,8 +161,10 @@ ipu_status ipu_module_from_onnx(const char *path, const char *loss, ipu_module *
 
 /* ---- to a file ---- */
 
-static ipu_status save_file(ipu_module *module, const char *path)
+static ipu_status save_file(ipu_module *module, const ipu_module_write_options *o, const char *path)
 {
+    for (size_t i = 0; i < o->n_metadata; i++)
+        IPU_TRY(ipu_onnx_set_metadata(module->file, o->metadata[2 * i], o->metadata[2 * i + 1]));
     for (size_t i = 0; i < module->weights.n; i++) {
         const ipu__weight *w = &module->weights.at[i];
         if (w->is_set) IPU_TRY(ipu_onnx_set_initializer(module->file, w->name, &w->array));
@@ -227,7 +225,7 @@ ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_opti
     if (o.batch < 0)
         return ipu__fail(IPU_INVALID, "expected a batch of 1 or more, found %lld", (long long)o.batch);
     IPU_TRY(ipu__module_fetch(module));
-    if (module->file) return save_file(module, path);
+    if (module->file) return save_file(module, &o, path);
     ipu_model *m      = NULL;
     ipu_status status = build_inference(module, o.batch ? o.batch : 1, &m);
     if (status == IPU_OK) {

@@ -126,7 +126,8 @@ static void a_file_is_trained_on_with_a_loss_and_saved(void **state)
     OK(ipu_executor_run(training, in, 2));
     double first = ipu_executor_scalar(training, "loss");
     for (int i = 0; i < 30; i++) OK(ipu_executor_run(training, in, 2));
-    if (!(ipu_executor_scalar(training, "loss") < 0.5 * first)) fail_msg("%g to %g", first, ipu_executor_scalar(training, "loss"));
+    if (!(ipu_executor_scalar(training, "loss") < 0.5 * first))
+        fail_msg("%g to %g", first, ipu_executor_scalar(training, "loss"));
     const ipu_array *w;
     OK(ipu_module_weight(module, "fc2.bias", &w));
     assert_int_equal(ipu_array_n_elements(w), 10);
