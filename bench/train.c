@@ -1,14 +1,15 @@
-/* Training, loading included: images per second beside eager PyTorch in the same run, and what it takes to begin.
+/* Training, loading included: images per second beside eager PyTorch in the same run, and what it takes to
+ * begin.
  *
  *     train [--threads N] [--data FOLDER] [NAME...]
  *
- * FOLDER holds MNIST's IDX files, not compressed; without it digits are drawn. Steps of our executor with a loader,
- * steps with batches that lie ready in memory, and PyTorch's run in turn, the median of some rounds. PyTorch has its
- * images in memory and gathers a batch by one index, the least that loading can take there; "DataLoader" is its own.
- * in next: share of a step that is spent in ipu_loader_next. loading: what a step takes longer than with ready
- * batches, workers and caches included.
- * Start and memory are those of a fresh process: from before exec to the end of its first step, and its peak after a
- * whole epoch. Needs python3-torch.
+ * FOLDER holds MNIST's IDX files, not compressed; without it digits are drawn. Steps of our executor with a
+ * loader, steps with batches that lie ready in memory, and PyTorch's run in turn, the median of some rounds.
+ * PyTorch has its images in memory and gathers a batch by one index, the least that loading can take there;
+ * "DataLoader" is its own. in next: share of a step that is spent in ipu_loader_next. loading: what a step
+ * takes longer than with ready batches, workers and caches included. Start and memory are those of a fresh
+ * process: from before exec to the end of its first step, and its peak after a whole epoch. Needs
+ * python3-torch.
  */
 #include <signal.h>
 #include <string.h>
