@@ -40,7 +40,7 @@ typedef struct ipu_loader_options {
 } ipu_loader_options;
 
 /* Borrows the dataset. `how` NULL, `options` NULL: the defaults. Owned: ipu_loader_destroy. Statuses:
- * INVALID (no batch fits the dataset; shuffling an iterable one), OUT_OF_MEMORY (also: no thread to be had). */
+ * INVALID (no batch fits the dataset; shuffling an iterable one), OUT_OF_MEMORY (also: no thread for it). */
 ipu_status ipu_loader_create(ipu_dataset *dataset, const ipu_executor_options *how,
                              const ipu_loader_options *options, ipu_loader **out);
 /* At any moment; waits for the calls of the dataset's functions that are going on, not for their batches. */
