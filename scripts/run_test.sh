@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run_test.sh LOGS NAME COMMAND...: runs one test program, prints a line per test in it, and
-# leaves LOGS/NAME.log (its output) and LOGS/NAME.tally (its results).
+# leaves LOGS/NAME.log (its output) and LOGS/NAME.tally (its results). Says so if it took 20 s or more.
 # Understood: cmocka's TAP output; a last line "N passed, N failed"; else the exit status.
 set -u
 logs=$1 name=$2
@@ -8,6 +8,7 @@ shift 2
 log=$logs/$name.log tally=$logs/$name.tally
 
 status=0
+SECONDS=0
 CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-600}" ${IPU_TEST_WRAPPER:-} "$@" > "$log" 2>&1 < /dev/null || status=$?
 
 awk -v name="$name" -v status="$status" '
@@ -30,6 +31,7 @@ awk -v name="$name" -v status="$status" '
         if (status == 0 && reported == 0) result("pass", 1, name)
     }' "$log" > "$tally"
 
+if [ "$SECONDS" -ge 20 ]; then echo "note $name took $SECONDS s"; fi
 awk '{ kind = $1; count = $2; $1 = $2 = ""; printf "%-4s%s%s\n", kind, $0, (count > 1 ? " (" count ")" : "") }' "$tally"
 if grep -q '^fail' "$tally"; then
     echo "---- last lines of $log"

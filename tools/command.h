@@ -21,7 +21,8 @@ typedef enum tool_completion {
     TOOL_COMMANDS,
     TOOL_TARGETS,
     TOOL_OPS,
-    TOOL_ACTIONS, /* of `ipu partition` */
+    TOOL_ACTIONS,  /* of `ipu partition` */
+    TOOL_DATASETS, /* actions of `ipu dataset`, then files */
     TOOL_NOTHING,
 } tool_completion;
 

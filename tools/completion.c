@@ -32,6 +32,7 @@ static void put_operands(const tool_command *c)
     if (c->completes == TOOL_TARGETS) put_targets();
     if (c->completes == TOOL_OPS) put_ops();
     if (c->completes == TOOL_ACTIONS) fputs("create list remove", stdout);
+    if (c->completes == TOOL_DATASETS) fputs("digits show sheet draw", stdout);
     if (c->completes == TOOL_NOTHING) putchar(' '); /* words, but none */
 }
 
@@ -82,7 +83,9 @@ void tool_print_completion(void)
         put_options(&tool_commands[i]);
         fputs("\" operands=\"", stdout);
         put_operands(&tool_commands[i]);
-        puts("\" ;;");
+        fputs("\"", stdout);
+        if (tool_commands[i].completes == TOOL_DATASETS) fputs("; [[ $before == \"$command\" ]] || operands=", stdout);
+        puts(" ;;");
     }
     puts("        *) return ;;\n"
          "    esac\n"

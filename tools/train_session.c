@@ -238,11 +238,10 @@ tool_exit train_session_compile(train_session *s, bool (*stop)(void))
 tool_exit train_session_write_onnx(train_session *s, const char *path)
 {
     char mean[32], std[32];
-    snprintf(mean, sizeof mean, "%.17g", s->settings.mean);
-    snprintf(std, sizeof std, "%.17g", s->settings.std);
-    const char *const              raw[]    = {PICTURE_RAW, "true"};
-    const char *const              scaled[] = {PICTURE_MEAN, mean, PICTURE_STD, std};
-    const ipu_module_write_options options  = {.metadata   = s->settings.raw ? raw : scaled,
-                                               .n_metadata = s->settings.raw ? 1 : 2};
+    snprintf(mean, sizeof mean, "%.15g", s->settings.mean);
+    snprintf(std, sizeof std, "%.15g", s->settings.std);
+    const char *const metadata[] = {
+        PICTURE_RAW, s->settings.raw ? "true" : "false", PICTURE_MEAN, mean, PICTURE_STD, std};
+    const ipu_module_write_options options = {.metadata = metadata, .n_metadata = s->settings.raw ? 1 : 3};
     return ipu_module_write_onnx(s->module, &options, path) == IPU_OK ? TOOL_OK : failed();
 }

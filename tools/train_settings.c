@@ -1,9 +1,9 @@
 /* Options of `ipu train`: read, checked, put into JSON, and compared with those of a checkpoint. */
 #include "train_settings.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "ipu/schedule.h"
 #include "onnx_file.h"
 #include "output.h"
 #include "picture.h"
@@ -159,10 +159,10 @@ tool_exit train_settings_read(train_settings *s, const tool_arguments *args)
 
 double train_settings_rate(const train_settings *s, int64_t run, int64_t n_runs)
 {
-    double share = n_runs > 0 ? (double)run / (double)n_runs : 0;
-    if (s->schedule == TRAIN_COSINE) return s->rate * (1 + cos(acos(-1) * share)) / 2;
-    if (s->schedule == TRAIN_STEP) return s->rate * (share < 0.5 ? 1 : share < 0.75 ? 0.1 : 0.01);
-    return s->rate;
+    ipu_schedule how = {.rate = s->rate, .n_steps = n_runs};
+    if (s->schedule == TRAIN_COSINE) how.kind = IPU_SCHEDULE_COSINE;
+    if (s->schedule == TRAIN_STEP && 2 * run >= n_runs) how.rate *= 4 * run < 3 * n_runs ? 0.1 : 0.01;
+    return ipu_schedule_rate(&how, run);
 }
 
 /* ---- JSON ---- */

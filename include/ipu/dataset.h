@@ -82,6 +82,7 @@ void       ipu_dataset_destroy(ipu_dataset *d);
 
 /* ---- asking ---- */
 
+const char      *ipu_dataset_kind(const ipu_dataset *d); /* "IDX files", "arrays", ...: for people */
 size_t           ipu_dataset_n_fields(const ipu_dataset *d);
 const ipu_field *ipu_dataset_field_at(const ipu_dataset *d, size_t i); /* Borrowed. */
 int64_t          ipu_dataset_n_samples(const ipu_dataset *d);          /* -1: not known */

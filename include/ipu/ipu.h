@@ -24,6 +24,7 @@
 #include "ipu/onnx.h"
 #include "ipu/module.h"
 #include "ipu/executor.h"
+#include "ipu/schedule.h"
 #include "ipu/loader.h"
 #include "ipu/checkpoint.h"
 #include "ipu/text.h"

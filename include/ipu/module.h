@@ -80,8 +80,8 @@ typedef struct ipu_module_write_options {
 
 /* The network as it is built for inference, with the weights there are. Inputs have names, types and shapes as an
  * executor compiled them last; those that inference does not use are left out. Of a module from an ONNX file: that file
- * with new weights, as it was otherwise. `options` NULL: the defaults. Statuses: INVALID (no executor has compiled
- * yet), those of ipu_onnx_write. */
+ * with new weights and metadata, as it was otherwise. `options` NULL: the defaults. Statuses: INVALID (no executor has
+ * compiled yet), those of ipu_onnx_write. */
 ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_options *options,
                                  const char *path);
 

@@ -173,6 +173,8 @@ ipu_status ipu_onnx_save(ipu_onnx *file, const char *path);
 /* New values, such as trained ones, for an initializer; type and shape stay. `a` is copied. Models and what
  * sessions have compiled keep theirs. Statuses: NOT_FOUND, INVALID. */
 ipu_status ipu_onnx_set_initializer(ipu_onnx *file, const char *name, const ipu_array *a);
+/* A pair of its metadata, new or in place of the one that has this key. Copied. */
+ipu_status ipu_onnx_set_metadata(ipu_onnx *file, const char *key, const char *value);
 
 #ifdef __cplusplus
 }

@@ -51,11 +51,12 @@ static ipu_status check_labels(const ipu_array *y, const char *where, int64_t n,
 
 /* Leaves `block`, which holds x, to the caller if it fails. */
 static ipu_status join(const ipu_array *x, const char *x_name, ipu__block *block, const ipu_array *y,
-                       const char *y_name, ipu__images *out)
+                       const char *y_name, const char *kind, ipu__images *out)
 {
     IPU_TRY(describe(x, x_name, out));
     IPU_TRY(check_labels(y, y_name, out->n, x_name));
     IPU_TRY(ipu__labels_take(y, out->n, y_name, &out->labels));
+    out->kind   = kind;
     out->pixels = x->data;
     out->block  = *block;
     *block      = (ipu__block){0};
@@ -83,7 +84,7 @@ ipu_status ipu__npy_pair_read(const char *images, const char *labels, ipu__image
     *out              = (ipu__images){0};
     ipu_status status = open_npy(images, &x_block, &x);
     if (status == IPU_OK) status = open_npy(labels, &y_block, &y);
-    if (status == IPU_OK) status = join(&x, images, &x_block, &y, labels, out);
+    if (status == IPU_OK) status = join(&x, images, &x_block, &y, labels, ".npy files", out);
     ipu__block_free(&x_block);
     ipu__block_free(&y_block);
     return status;
@@ -101,7 +102,7 @@ static ipu_status read_entries(const char *path, const char *x_name, const char 
     IPU_TRY(ipu_array_read_npz(path, x_name, &x));
     ipu__block block  = {.owned = x.data};
     ipu_status status = ipu_array_read_npz(path, y_name, &y);
-    if (status == IPU_OK) status = join(&x, x_where, &block, &y, y_where, out);
+    if (status == IPU_OK) status = join(&x, x_where, &block, &y, y_where, ".npz file", out);
     ipu__block_free(&block);
     ipu_array_free(&y);
     return status;

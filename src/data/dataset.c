@@ -11,7 +11,8 @@
 struct ipu_dataset {
     ipu_field             fields[IPU_MAX_FIELDS];
     size_t                n_fields;
-    int64_t               n_samples, n_classes;
+    int64_t               n_samples;
+    ipu__dataset_about    about;
     ipu_dataset_functions functions;
     void                 *user;
     bool                  is_begun; /* iterable: something was read */
@@ -38,7 +39,7 @@ static ipu_status check_fields(const ipu_field *fields, size_t n)
 }
 
 ipu_status ipu__dataset_create(const ipu_field *fields, size_t n_fields, int64_t n_samples,
-                               ipu_dataset_functions functions, void *user, int64_t n_classes,
+                               ipu_dataset_functions functions, void *user, ipu__dataset_about about,
                                ipu_dataset **out)
 {
     *out = NULL;
@@ -54,11 +55,8 @@ ipu_status ipu__dataset_create(const ipu_field *fields, size_t n_fields, int64_t
     for (size_t i = 0; i < n_fields; i++) bytes += strlen(fields[i].name) + 1;
     ipu_dataset *d = ipu__alloc(sizeof *d + bytes);
     if (!d) return ipu__fail_memory();
-    *d         = (ipu_dataset){.n_fields  = n_fields,
-                               .n_samples = n_samples,
-                               .n_classes = n_classes,
-                               .functions = functions,
-                               .user      = user};
+    *d = (ipu_dataset){
+        .n_fields = n_fields, .n_samples = n_samples, .about = about, .functions = functions, .user = user};
     char *name = d->names;
     for (size_t i = 0; i < n_fields; i++) {
         size_t n          = strlen(fields[i].name) + 1;
@@ -73,7 +71,8 @@ ipu_status ipu__dataset_create(const ipu_field *fields, size_t n_fields, int64_t
 ipu_status ipu_dataset_create(const ipu_field *fields, size_t n_fields, int64_t n_samples,
                               ipu_dataset_functions functions, void *user, ipu_dataset **out)
 {
-    return ipu__dataset_create(fields, n_fields, n_samples, functions, user, 0, out);
+    return ipu__dataset_create(fields, n_fields, n_samples, functions, user,
+                               (ipu__dataset_about){.kind = "functions"}, out);
 }
 
 void ipu_dataset_destroy(ipu_dataset *d)
@@ -94,7 +93,9 @@ const ipu_field *ipu_dataset_field_at(const ipu_dataset *d, size_t i)
 
 int64_t ipu_dataset_n_samples(const ipu_dataset *d) { return d->n_samples; }
 
-int64_t ipu_dataset_n_classes(const ipu_dataset *d) { return d->n_classes; }
+int64_t ipu_dataset_n_classes(const ipu_dataset *d) { return d->about.n_classes; }
+
+const char *ipu_dataset_kind(const ipu_dataset *d) { return d->about.kind; }
 
 bool ipu_dataset_is_iterable(const ipu_dataset *d) { return d->functions.next; }
 
@@ -208,7 +209,7 @@ ipu_status ipu_dataset_from_arrays(const ipu_named_array *arrays, size_t n, ipu_
     }
     ipu_dataset_functions functions = {.get = get_rows, .destroy = ipu__free};
     ipu_status            status = ipu__dataset_create(fields, n, arrays[0].array.shape.dim[0], functions, r,
-                                                       count_classes(arrays, n), out);
+                                                       (ipu__dataset_about){"arrays", count_classes(arrays, n)}, out);
     if (status != IPU_OK) ipu__free(r);
     return status;
 }

@@ -5,9 +5,14 @@
 #include "base/status.h"
 #include "ipu/dataset.h"
 
-/* As ipu_dataset_create, with the number of classes. After a failure `user` is still the caller's. */
+/* What only the library's own kinds know. */
+typedef struct ipu__dataset_about {
+    const char *kind; /* of static text */
+    int64_t     n_classes;
+} ipu__dataset_about;
+
 ipu_status ipu__dataset_create(const ipu_field *fields, size_t n_fields, int64_t n_samples,
-                               ipu_dataset_functions functions, void *user, int64_t n_classes,
+                               ipu_dataset_functions functions, void *user, ipu__dataset_about about,
                                ipu_dataset **out);
 
 #endif

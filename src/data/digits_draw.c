@@ -159,12 +159,14 @@ static void tilt(dice *d, course *c)
     }
 }
 
-/* The pen is pressed now more, now less. */
+/* The pen is pressed now more, now less, and the hand trembles. */
 static void press(dice *d, course *c, float width)
 {
-    float pressure = between(d, 0, 0.25f), rhythm = between(d, 0.01f, 0.06f), phase = uniform(d);
-    for (int i = 0; i < c->n; i++)
-        c->radius[i] = width / 2 * (1 + pressure * wave(rhythm * (float)i + phase));
+    float pressure = between(d, 0, 0.25f), rhythm = between(d, 0.01f, 0.06f), phase = uniform(d), tremble = 0;
+    for (int i = 0; i < c->n; i++) {
+        tremble      = 0.7f * tremble + 0.05f * spread(d);
+        c->radius[i] = width / 2 * (1 + pressure * wave(rhythm * (float)i + phase) + tremble);
+    }
 }
 
 /* Ends of what is drawn if the course is made `scale` times as large. */
@@ -199,14 +201,15 @@ static void fit(course *c, float size, float width)
 
 static int clamp(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
 
-/* What part of each pixel is under a stroke of the pen from a to b. */
-static void draw_stroke(float *canvas, int size, spot a, spot b, float radius, float softness)
+/* What part of each pixel is under the pen on its way from spot i - 1 to i. */
+static void draw_stroke(const course *c, int i, float softness, int size, float *canvas)
 {
-    float reach = radius + softness;
-    int   x0    = clamp((int)(fminf(a.x, b.x) - reach), 0, size),
-        x1      = clamp((int)(fmaxf(a.x, b.x) + reach) + 1, 0, size);
-    int y0      = clamp((int)(fminf(a.y, b.y) - reach), 0, size),
-        y1      = clamp((int)(fmaxf(a.y, b.y) + reach) + 1, 0, size);
+    spot  a = c->at[i - 1], b = c->at[i];
+    float radius = c->radius[i - 1], more = c->radius[i] - radius, reach = radius + fmaxf(more, 0) + softness;
+    int   x0 = clamp((int)(fminf(a.x, b.x) - reach), 0, size),
+        x1   = clamp((int)(fmaxf(a.x, b.x) + reach) + 1, 0, size);
+    int y0   = clamp((int)(fminf(a.y, b.y) - reach), 0, size),
+        y1   = clamp((int)(fmaxf(a.y, b.y) + reach) + 1, 0, size);
     float ux = b.x - a.x, uy = b.y - a.y, length = ux * ux + uy * uy;
     float per_length = length > 0 ? 1 / length : 0, per_softness = 1 / softness;
     for (int y = y0; y < y1; y++)
@@ -214,7 +217,7 @@ static void draw_stroke(float *canvas, int size, spot a, spot b, float radius, f
             float vx = (float)x + 0.5f - a.x, vy = (float)y + 0.5f - a.y;
             float t = fminf(fmaxf((vx * ux + vy * uy) * per_length, 0), 1);
             vx -= t * ux, vy -= t * uy;
-            float  cover = (radius - sqrtf(vx * vx + vy * vy)) * per_softness + 0.5f;
+            float  cover = (radius + t * more - sqrtf(vx * vx + vy * vy)) * per_softness + 0.5f;
             float *to    = &canvas[y * size + x];
             *to          = fmaxf(*to, fminf(cover, 1));
         }
@@ -224,7 +227,7 @@ static void draw(const course *c, float softness, int size, float *canvas)
 {
     memset(canvas, 0, (size_t)size * (size_t)size * sizeof *canvas);
     for (int i = 1; i < c->n; i++)
-        if (c->down[i]) draw_stroke(canvas, size, c->at[i - 1], c->at[i], c->radius[i], softness);
+        if (c->down[i]) draw_stroke(c, i, softness, size, canvas);
 }
 
 static const ipu__shape *pick_shape(dice *d, int digit)
@@ -248,10 +251,11 @@ int ipu__digits_render(uint32_t seed, int64_t i, int size, float *canvas)
     bend(&d, &c);
     weigh(&d, &c);
     tilt(&d, &c);
-    float unit = (float)size / SIZE, width = 2.45f * factor(&d, 0.30f) * unit;
+    float unit = (float)size / SIZE, width = 2.4f * factor(&d, 0.30f) * unit;
+    if (uniform(&d) < 0.08f) width *= between(&d, 1, digit == 1 ? 1.8f : 1.3f); /* a blunt one */
     press(&d, &c, width);
     fit(&c, (float)size, width);
-    draw(&c, between(&d, 0.9f, 1.5f) * unit, size, canvas);
+    draw(&c, between(&d, 0.9f, 1.5f) * fminf(unit, 2), size, canvas); /* large ones have sharp edges */
     return digit;
 }
 

@@ -24,6 +24,7 @@ static ipu_status read_pair(ipu__idx *x, const char *images, const ipu__idx *y, 
     IPU_TRY(check_pair(x, images, y, labels));
     const ipu_array bytes = {IPU_UINT8, y->shape, (void *)y->elements};
     IPU_TRY(ipu__labels_take(&bytes, y->shape.dim[0], labels, &out->labels));
+    out->kind   = "IDX files";
     out->type   = IPU_UINT8;
     out->n      = x->shape.dim[0];
     out->shape  = IPU_SHAPE(1, x->shape.dim[1], x->shape.dim[2]);

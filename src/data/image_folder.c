@@ -205,6 +205,7 @@ static ipu_status read_pictures(ipu__pool *pool, work *w, ipu__images *out)
     out->block  = (ipu__block){.data = w->pixels, .bytes = all, .owned = w->pixels};
     if (!w->pixels || !out->labels) return ipu__fail_memory();
     for (size_t i = 0; i < w->n; i++) out->labels[i] = w->entries[i].label;
+    out->kind          = "PNG files in class folders";
     out->type          = IPU_UINT8;
     out->shape         = one;
     out->channels_last = true;

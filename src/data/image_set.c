@@ -134,7 +134,7 @@ static ipu_status create(image_set *s, ipu_dataset_part part, const ipu_dataset_
     if (o->most && o->most < n) n = o->most;
     const ipu_field fields[] = {{"images", IPU_FLOAT, *shape}, {"labels", IPU_INT32, {0}}};
     return ipu__dataset_create(fields, 2, n, (ipu_dataset_functions){.get = get, .destroy = destroy}, s,
-                               n_classes, out);
+                               (ipu__dataset_about){s->images.kind, n_classes}, out);
 }
 
 ipu_status ipu__image_set_create(ipu__images *images, ipu_dataset_part part,

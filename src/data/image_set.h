@@ -8,6 +8,7 @@
 
 /* What was found in files. All zero: nothing. */
 typedef struct ipu__images {
+    const char *kind;  /* of files, for people. Static */
     ipu_type    type;  /* of pixels: uint8, half, float or double */
     ipu_shape   shape; /* of a sample as it is given: [channels, height, width], or any other */
     bool        channels_last;

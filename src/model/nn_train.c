@@ -159,7 +159,7 @@ static double loss_scale(const ipu_nn_training *how) { return how->loss_scale ==
 
 /* ---- groups ---- */
 
-static bool matches(const char *patterns, const char *name, size_t *used)
+static bool matches(const char *patterns, const char *name)
 {
     char one[256];
     for (const char *p = patterns + strspn(patterns, " "); *p; p += strspn(p, " ")) {
@@ -167,10 +167,7 @@ static bool matches(const char *patterns, const char *name, size_t *used)
         if (n < sizeof one) {
             memcpy(one, p, n);
             one[n] = 0;
-            if (fnmatch(one, name, 0) == 0) {
-                ++*used;
-                return true;
-            }
+            if (fnmatch(one, name, 0) == 0) return true;
         }
         p += n;
     }
@@ -179,15 +176,14 @@ static bool matches(const char *patterns, const char *name, size_t *used)
 
 size_t ipu__nn_group_of(const ipu_nn_training *how, const char *name)
 {
-    size_t used = 0;
     for (size_t i = 0; i < how->n_groups; i++)
-        if (matches(how->groups[i].parameters, name, &used)) return i + 1;
+        if (matches(how->groups[i].parameters, name)) return i + 1;
     return 0;
 }
 
 bool ipu__nn_group_is_frozen(const ipu_nn_training *how, size_t group)
 {
-    return group > 0 && how->groups[group - 1].frozen;
+    return group > 0 && group <= how->n_groups && how->groups[group - 1].frozen;
 }
 
 static const ipu_nn_optimizer *optimizer_of(const ipu_nn_training *how, size_t group)
@@ -198,7 +194,11 @@ static const ipu_nn_optimizer *optimizer_of(const ipu_nn_training *how, size_t g
 static bool check_pattern(ipu_model *m, const char *p, size_t n, size_t group)
 {
     char one[256];
-    if (n >= sizeof one) n = sizeof one - 1;
+    if (n >= sizeof one) {
+        ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu has a pattern of over 255 characters",
+                          group);
+        return false;
+    }
     memcpy(one, p, n);
     one[n] = 0;
     for (size_t i = 0; i < m->parameters.n; i++)

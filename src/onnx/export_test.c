@@ -541,12 +541,21 @@ static void new_values_go_into_a_file_that_was_read(void **state)
     assert_int_equal(ipu_onnx_set_initializer(file, "b.bias", &wrong), IPU_INVALID);
     assert_non_null(strstr(ipu_message(), "is float[3]; it cannot take float[4]"));
     assert_int_equal(ipu_onnx_set_initializer(file, "b.weights", &bias), IPU_NOT_FOUND);
+    want_ok(ipu_onnx_set_metadata(file, "mean", "0.5"));
+    want_ok(ipu_onnx_set_metadata(file, "mean", "0.25"));
     want_ok(ipu_onnx_save(file, in_folder("b.onnx")));
     want_ok(ipu_onnx_open(in_folder("b.onnx"), &again));
     ipu_onnx_info info;
+    const char   *key, *value;
     ipu_onnx_get_info(again, &info);
     assert_int_equal(info.opset, 14);
-    assert_int_equal(info.n_metadata, 1);
+    assert_int_equal(info.n_metadata, 2);
+    ipu_onnx_metadata_at(again, 0, &key, &value);
+    assert_string_equal(key, "kept");
+    assert_string_equal(value, "yes");
+    ipu_onnx_metadata_at(again, 1, &key, &value);
+    assert_string_equal(key, "mean");
+    assert_string_equal(value, "0.25");
     const Ipu__GraphProto *g     = again->proto->graph;
     bool                   found = false;
     for (size_t i = 0; i < g->n_initializer; i++) {

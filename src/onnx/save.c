@@ -1,4 +1,4 @@
-/* Saving: packing, external data, files as they were read, and new values for their initializers.
+/* Saving: packing, external data, files as they were read, and new values for their initializers and metadata.
  *
  * Data that are to be written elsewhere than they lie are put into the message for as long as it is packed;
  * `swaps` holds what was there before.
@@ -282,5 +282,48 @@ ipu_status ipu_onnx_set_initializer(ipu_onnx *file, const char *name, const ipu_
     free_data(t);
     t->has_raw_data = true;
     t->raw_data     = (ProtobufCBinaryData){bytes, own};
+    return IPU_OK;
+}
+
+/* ---- metadata ---- */
+
+/* A new entry at the end, of which the key is set; NULL: out of memory. */
+static Ipu__StringStringEntryProto *add_entry(Ipu__ModelProto *proto, const char *key)
+{
+    size_t                        n     = proto->n_metadata_props;
+    Ipu__StringStringEntryProto  *e     = ipu__alloc(sizeof *e);
+    char                         *copy  = ipu__strdup(key);
+    Ipu__StringStringEntryProto **grown = ipu__alloc((n + 1) * sizeof(Ipu__StringStringEntryProto *));
+    if (!e || !copy || !grown) {
+        ipu__free(e);
+        ipu__free(copy);
+        ipu__free(grown);
+        return NULL;
+    }
+    if (n) memcpy(grown, proto->metadata_props, n * sizeof(Ipu__StringStringEntryProto *));
+    ipu__string_string_entry_proto__init(e);
+    e->key   = copy;
+    grown[n] = e;
+    ipu__free(proto->metadata_props);
+    proto->metadata_props   = grown;
+    proto->n_metadata_props = n + 1;
+    return e;
+}
+
+ipu_status ipu_onnx_set_metadata(ipu_onnx *file, const char *key, const char *value)
+{
+    Ipu__ModelProto             *proto = file->proto;
+    Ipu__StringStringEntryProto *e     = NULL;
+    char                        *copy  = ipu__strdup(value);
+    if (!copy) return ipu__fail_memory();
+    for (size_t i = 0; i < proto->n_metadata_props && !e; i++)
+        if (strcmp(ipu__or_empty(proto->metadata_props[i]->key), key) == 0) e = proto->metadata_props[i];
+    if (!e) e = add_entry(proto, key);
+    if (!e) {
+        ipu__free(copy);
+        return ipu__fail_memory();
+    }
+    if (e->value != protobuf_c_empty_string) ipu__free(e->value);
+    e->value = copy;
     return IPU_OK;
 }

@@ -367,19 +367,6 @@ ipu_status ipu_loader_seek(ipu_loader *l, ipu_loader_position position)
 
 /* ---- life ---- */
 
-static ipu_status count_batches(const ipu_executor_options *how, int64_t *out)
-{
-    int64_t iterations = how && how->device_iterations ? how->device_iterations : 1;
-    int64_t replicas   = how && how->replicas ? how->replicas : 1;
-    int64_t group      = how && how->input_group_size ? how->input_group_size : 1;
-    int64_t accumulate = how && how->gradient_accumulation ? how->gradient_accumulation : 1;
-    if (iterations < 1 || replicas < 1 || group < 1 || accumulate < 1 || replicas % group != 0
-        || __builtin_mul_overflow(iterations, replicas / group, out)
-        || __builtin_mul_overflow(*out, accumulate, out))
-        return ipu__fail(IPU_INVALID, "options of an executor: no number of batches");
-    return IPU_OK;
-}
-
 static ipu_status check_options(ipu_loader_options *o, bool is_iterable)
 {
     if (o->batch_size < 0)
@@ -405,8 +392,8 @@ static ipu_status check_options(ipu_loader_options *o, bool is_iterable)
 
 static ipu_status size_batches(ipu_loader *l, const ipu_executor_options *how)
 {
-    int64_t n = 1, samples = l->n_samples;
-    IPU_TRY(count_batches(how, &n));
+    int64_t n = ipu_executor_options_n_batches(how), samples = l->n_samples;
+    if (n == 0) return IPU_INVALID;
     if (__builtin_mul_overflow(n, l->options.batch_size, &l->combined))
         return ipu__fail(IPU_INVALID,
                          "a loader's batch_size of %lld, %lld times in a batch: too many samples",

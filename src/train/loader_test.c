@@ -434,8 +434,8 @@ static void what_cannot_work_is_refused(void **state)
         {10, {0}, {.batch_size = -1}, "batch_size"},
         {10, {0}, {.prefetch = -1}, "prefetch"},
         {10, {0}, {.n_workers = 100000}, "n_workers"},
-        {10, {.replicas = 3, .input_group_size = 2}, {0}, ""},
-        {10, {.device_iterations = INT64_MAX / 2}, {.batch_size = 3}, "too many"},
+        {10, {.replicas = 4, .input_group_size = 3}, {0}, "input_group_size"},
+        {10, {.device_iterations = 1 << 20}, {.batch_size = INT64_MAX / 2}, "too many"},
         {10, {0}, {.batch_size = INT64_MAX / 2, .keep_last = true}, "more bytes than can be addressed"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -161,8 +161,10 @@ ipu_status ipu_module_from_onnx(const char *path, const char *loss, ipu_module *
 
 /* ---- to a file ---- */
 
-static ipu_status save_file(ipu_module *module, const char *path)
+static ipu_status save_file(ipu_module *module, const ipu_module_write_options *o, const char *path)
 {
+    for (size_t i = 0; i < o->n_metadata; i++)
+        IPU_TRY(ipu_onnx_set_metadata(module->file, o->metadata[2 * i], o->metadata[2 * i + 1]));
     for (size_t i = 0; i < module->weights.n; i++) {
         const ipu__weight *w = &module->weights.at[i];
         if (w->is_set) IPU_TRY(ipu_onnx_set_initializer(module->file, w->name, &w->array));
@@ -223,7 +225,7 @@ ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_opti
     if (o.batch < 0)
         return ipu__fail(IPU_INVALID, "expected a batch of 1 or more, found %lld", (long long)o.batch);
     IPU_TRY(ipu__module_fetch(module));
-    if (module->file) return save_file(module, path);
+    if (module->file) return save_file(module, &o, path);
     ipu_model *m      = NULL;
     ipu_status status = build_inference(module, o.batch ? o.batch : 1, &m);
     if (status == IPU_OK) {
