@@ -14,7 +14,7 @@ export BUILD PREFIX DESTDIR FUZZ_SECONDS CC
 all: ## build the library, the tools and the examples
 	@scripts/build.sh
 
-demo: ## run the best example there is
+demo: ## train a network and let it read a digit
 	@scripts/demo.sh
 
 test: ## run every test

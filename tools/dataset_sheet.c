@@ -109,8 +109,8 @@ static tool_exit make_sheet(const ipu_dataset *set, const layout *l, const char 
            bytes     = (size_t)(l->channels * l->height * l->width) * sizeof(float);
     int64_t   n      = 0;
     picture  *p      = calloc(most, sizeof *p);
-    float    *all    = calloc(most, bytes);
-    int64_t  *filled = calloc((size_t)l->rows, sizeof *filled);
+    float    *all    = calloc(most, bytes + 1);
+    int64_t  *filled = calloc((size_t)l->rows + 1, sizeof *filled);
     tool_exit code;
     if (p) p[0].pixels = all;
     if (!p || !all || !filled)

@@ -21,8 +21,10 @@ int64_t scores_best(const ipu_array *a, int64_t first, int64_t n)
 /* log of the sum of exponentials, without overflow. */
 static double log_sum(const ipu_array *a, int64_t first, int64_t n)
 {
-    double most = ipu_array_value(a, first + scores_best(a, first, n)), sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += exp(ipu_array_value(a, first + i) - most);
+    int64_t best = scores_best(a, first, n);
+    double  most = ipu_array_value(a, first + best), sum = 1;
+    for (int64_t i = 0; i < n; i++)
+        if (i != best) sum += exp(ipu_array_value(a, first + i) - most);
     return most + log(sum);
 }
 

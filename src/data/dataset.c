@@ -3,6 +3,7 @@
 #include "data/dataset.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,14 +22,17 @@ struct ipu_dataset {
 
 /* ---- making one ---- */
 
-static ipu_status check_fields(const ipu_field *fields, size_t n)
+/* *name_bytes: of all names, each with its 0. */
+static ipu_status check_fields(const ipu_field *fields, size_t n, size_t *name_bytes)
 {
+    *name_bytes = 0;
     if (n < 1 || n > IPU_MAX_FIELDS)
         return ipu__fail(IPU_INVALID, "a dataset of %zu fields: expected 1 to %d", n, IPU_MAX_FIELDS);
     for (size_t i = 0; i < n; i++) {
         size_t ignored;
         if (!fields[i].name || !*fields[i].name)
             return ipu__fail(IPU_INVALID, "field %zu of a dataset has no name", i);
+        *name_bytes += strlen(fields[i].name) + 1;
         IPU_TRY(ipu__array_size(fields[i].type, &fields[i].shape, &ignored));
         for (size_t k = 0; k < i; k++)
             if (strcmp(fields[i].name, fields[k].name) == 0)
@@ -42,8 +46,9 @@ ipu_status ipu__dataset_create(const ipu_field *fields, size_t n_fields, int64_t
                                ipu_dataset_functions functions, void *user, ipu__dataset_about about,
                                ipu_dataset **out)
 {
+    size_t name_bytes;
     *out = NULL;
-    IPU_TRY(check_fields(fields, n_fields));
+    IPU_TRY(check_fields(fields, n_fields, &name_bytes));
     if (!functions.get == !functions.next)
         return ipu__fail(IPU_INVALID,
                          "a dataset takes either `get` or `next`: expected one of them, found %s",
@@ -51,18 +56,15 @@ ipu_status ipu__dataset_create(const ipu_field *fields, size_t n_fields, int64_t
     if (n_samples < (functions.get ? 0 : -1))
         return ipu__fail(IPU_INVALID, "a dataset of %lld samples: expected 0 or more%s", (long long)n_samples,
                          functions.get ? "" : ", or -1 where the number is not known");
-    size_t bytes = 0;
-    for (size_t i = 0; i < n_fields; i++) bytes += strlen(fields[i].name) + 1;
-    ipu_dataset *d = ipu__alloc(sizeof *d + bytes);
+    ipu_dataset *d = ipu__alloc(sizeof *d + name_bytes);
     if (!d) return ipu__fail_memory();
     *d = (ipu_dataset){
         .n_fields = n_fields, .n_samples = n_samples, .about = about, .functions = functions, .user = user};
-    char *name = d->names;
+    char *name = d->names, *end = name + name_bytes;
     for (size_t i = 0; i < n_fields; i++) {
-        size_t n          = strlen(fields[i].name) + 1;
         d->fields[i]      = fields[i];
-        d->fields[i].name = memcpy(name, fields[i].name, n);
-        name += n;
+        d->fields[i].name = name;
+        name += snprintf(name, (size_t)(end - name), "%s", fields[i].name) + 1;
     }
     *out = d;
     return IPU_OK;
@@ -199,7 +201,8 @@ ipu_status ipu_dataset_from_arrays(const ipu_named_array *arrays, size_t n, ipu_
                 arrays[0].name, (long long)arrays[0].array.shape.dim[0], arrays[i].name,
                 (long long)arrays[i].array.shape.dim[0]);
     }
-    IPU_TRY(check_fields(fields, n));
+    size_t name_bytes;
+    IPU_TRY(check_fields(fields, n, &name_bytes));
     rows *r = ipu__alloc(sizeof *r);
     if (!r) return ipu__fail_memory();
     r->n = n;

@@ -1,5 +1,6 @@
 /* Digits as by hand: a shape of strokes.c, varied in every way that hands vary, drawn with a round pen.
- * Only sums, products and square roots of floats, which have the same bits everywhere. */
+ * Only what has the same bits everywhere: sums, products, square roots and rounding of floats. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -172,7 +173,8 @@ static void press(dice *d, course *c, float width)
 /* Ends of what is drawn if the course is made `scale` times as large. */
 static void find_ends(const course *c, float scale, spot *least, spot *most)
 {
-    *least = *most = (spot){scale * c->at[0].x, scale * c->at[0].y};
+    *least = (spot){FLT_MAX, FLT_MAX};
+    *most  = (spot){-FLT_MAX, -FLT_MAX};
     for (int i = 0; i < c->n; i++) {
         float x = scale * c->at[i].x, y = scale * c->at[i].y, r = c->radius[i];
         least->x = fminf(least->x, x - r), least->y = fminf(least->y, y - r);
@@ -232,9 +234,9 @@ static void draw(const course *c, float softness, int size, float *canvas)
 
 static const ipu__shape *pick_shape(dice *d, int digit)
 {
-    const ipu__shape *picked = NULL;
+    const ipu__shape *picked = ipu__shapes;
     float             at     = uniform(d);
-    for (int i = 0; i < ipu__n_shapes && (!picked || at >= 0); i++) {
+    for (int i = 0; i < ipu__n_shapes && at >= 0; i++) {
         if (ipu__shapes[i].digit != digit) continue;
         picked = &ipu__shapes[i];
         at -= picked->weight;
@@ -287,7 +289,7 @@ void ipu_digits_draw(uint32_t seed, int64_t i, int *label, uint8_t pixels[28 * 2
         for (int x = 0; x < SIZE; x++) {
             int  fx = x + right, fy = y + down;
             bool inside          = fx >= 0 && fx < SIZE && fy >= 0 && fy < SIZE;
-            pixels[y * SIZE + x] = inside ? (uint8_t)(canvas[fy * SIZE + fx] * 255 + 0.5f) : 0;
+            pixels[y * SIZE + x] = inside ? (uint8_t)lroundf(canvas[fy * SIZE + fx] * 255) : 0;
         }
 }
 

@@ -124,6 +124,25 @@ static void a_picture_is_the_same_digit_on_paper(void **state)
     assert_null(a.data);
 }
 
+/* What `ipu dataset draw 81 --out examples/mnist/image/infer_3.png` draws. */
+static void the_picture_of_the_example_can_be_drawn_again(void **state)
+{
+    (void)state;
+    const char *path = "examples/mnist/image/infer_3.png";
+    ipu_array   drawn, found;
+    int         label;
+    if (access(path, R_OK) != 0) {
+        print_message("run from elsewhere: no %s here\n", path);
+        skip();
+    }
+    assert_int_equal(ipu_digits_picture(0, 81, 200, &label, &drawn), IPU_OK);
+    assert_int_equal(ipu_png_read(path, &found), IPU_OK);
+    assert_int_equal(label, 3);
+    assert_true(ipu_array_is_close(&drawn, &found, 0, 0, NULL));
+    ipu_array_free(&drawn);
+    ipu_array_free(&found);
+}
+
 /* ---- files ---- */
 
 static bool count_calls(void *user, int64_t done, int64_t total)
@@ -186,6 +205,7 @@ int main(void)
         cmocka_unit_test(figures_sit_as_in_mnist),
         cmocka_unit_test(all_machines_draw_the_same),
         cmocka_unit_test(a_picture_is_the_same_digit_on_paper),
+        cmocka_unit_test(the_picture_of_the_example_can_be_drawn_again),
         cmocka_unit_test(files_hold_what_is_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static ipu_status make_grey(const ipu_array *a, int n_channels, sheet *out)
             for (int v = y * step; v < (y + 1) * step && v < height; v++)
                 for (int u = x * step; u < (x + 1) * step && u < width; u++, n++)
                     sum += grey_at(from + ((int64_t)v * width + u) * n_channels, n_channels);
-            out->at[y * out->width + x] = (uint8_t)((sum + n / 2) / n);
+            out->at[y * out->width + x] = (uint8_t)((sum + n / 2) / (n ? n : 1));
         }
     return IPU_OK;
 }

@@ -134,12 +134,26 @@ static void drop_alpha(picture *p)
     p->n_channels = n;
 }
 
+/* libpng takes memory for a chunk before it looks whether the file has it all, and only warns of large ones. */
+static bool has_whole_chunks(const uint8_t *data, size_t bytes)
+{
+    enum { SIGNATURE = 8, AROUND = 12 }; /* length, name and checksum. PNG specification, 5.3 */
+    for (size_t at = SIGNATURE, n; bytes >= AROUND && at <= bytes - AROUND; at += AROUND + n) {
+        n = png_get_uint_32(data + at);
+        if (n > bytes - AROUND - at) return false;
+        if (memcmp(data + at + 4, "IEND", 4) == 0) return true;
+    }
+    return false;
+}
+
 ipu_status ipu__png_decode(const void *data, size_t bytes, const char *name, ipu_array *out)
 {
     picture p = {.name = name, .data = data, .bytes = bytes};
     *out      = (ipu_array){0};
     if (bytes < 8 || png_sig_cmp(data, 0, 8) != 0)
         return ipu__fail(IPU_INVALID, "cannot read %s: expected a PNG picture, found something else", name);
+    if (!has_whole_chunks(data, bytes))
+        return ipu__fail(IPU_INVALID, "cannot read %s: the file ends too early", name);
     p.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &p, on_error, on_warning, &p, on_malloc, on_free);
     if (p.png) p.info = png_create_info_struct(p.png);
     ipu_status status = p.info ? read_guarded(&p) : ipu__fail_memory();

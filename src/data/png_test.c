@@ -216,6 +216,9 @@ static void large_pictures_are_refused_before_memory_is_taken(void **state)
     refused(ipu__png_decode(data, bytes, "f", &a), IPU_INVALID, "cannot hold");
     set_size((uint8_t *)data, 0, 1);
     assert_int_equal(ipu__png_decode(data, bytes, "f", &a), IPU_INVALID);
+    set_size((uint8_t *)data, WIDTH, HEIGHT);
+    png_save_uint_32((uint8_t *)data + 33, 1 << 30); /* the length of the chunk behind IHDR */
+    refused(ipu__png_decode(data, bytes, "f", &a), IPU_INVALID, "ends too early");
     ipu__free(data);
 }
 
