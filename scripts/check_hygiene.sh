@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # All files of the project that are text, whether git knows them yet or not.
-all() { git ls-files -co --exclude-standard | grep -vE '^fuzz/corpus/|\.expected$' | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+all() { git ls-files -co --exclude-standard | grep -vE '^fuzz/corpus/|\.(expected|png)$' | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
 code() { all | grep -E '\.([chyl]|inc|sh)$' || true; }
 
 # Fails if the command prints anything.
