@@ -143,7 +143,7 @@ check "train: and it is written" exits 0 'Inference result of pictures/same_3.pn
 if command -v script > /dev/null; then
     in_terminal() # COLUMNS COMMAND
     {
-        SHELL=/bin/sh timeout -k 5 60 env --default-signal=CHLD TERM=xterm script -qec "stty cols $1; $2" /dev/null < /dev/null > "$box/out"
+        SHELL=/bin/sh timeout -k 5 300 env --default-signal=CHLD TERM=xterm script -qec "stty cols $1; $2" /dev/null < /dev/null > "$box/out"
         tr '\r' '\n' < "$box/out" | sed 's/\x1b\[K//g' > "$box/lines"
         cat "$box/lines"
     }
@@ -168,7 +168,7 @@ stopped()
     local code=0 child
     env --default-signal=INT,TERM "$ipu" "${train[@]}" --epochs 3 --checkpoint-dir "$4" --checkpoint-every 30 > "$box/out" 2> "$box/err" &
     child=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         compgen -G "$4/*.npz" > /dev/null && break
         sleep 0.02
     done
@@ -197,7 +197,7 @@ twice()
     local code=0 child
     env --default-signal=INT,TERM "$ipu" "${train[@]}" --device-iterations 187 --epochs 100 > "$box/out" 2>&1 &
     child=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         grep -q '^epoch 1' "$box/out" && break
         sleep 0.02
     done
