@@ -34,9 +34,10 @@ typedef struct ipu_loader_options {
     bool     shuffle;    /* anew for each epoch; map-style only */
     uint64_t seed;
     bool     keep_last; /* give the last batch of an epoch although it is short */
-    int      n_workers; /* threads, of which an iterable dataset has one; 0: one; below 0: none,
-                           ipu_loader_next makes the batch itself */
-    int      prefetch;  /* batches made ahead; 0: 3, or one for each worker if there are more */
+    /* Threads, of which an iterable dataset has one; below 0: none, ipu_loader_next makes the batch itself. 0: one,
+     * which rests as long as a sample of a map-style dataset takes 2 us or less: handing it over takes longer. */
+    int n_workers;
+    int prefetch; /* batches made ahead; 0: 3, or one for each worker if there are more */
 } ipu_loader_options;
 
 /* Borrows the dataset. `how` NULL, `options` NULL: the defaults. Owned: ipu_loader_destroy. Statuses:

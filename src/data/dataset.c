@@ -101,6 +101,11 @@ const char *ipu_dataset_kind(const ipu_dataset *d) { return d->about.kind; }
 
 bool ipu_dataset_is_iterable(const ipu_dataset *d) { return d->functions.next; }
 
+void ipu__dataset_prefetch(const ipu_dataset *d, int64_t i)
+{
+    if (d->about.prefetch) d->about.prefetch(d->user, i);
+}
+
 ipu_status ipu_dataset_get(const ipu_dataset *d, int64_t i, void *const *fields)
 {
     if (!d->functions.get)
@@ -211,8 +216,9 @@ ipu_status ipu_dataset_from_arrays(const ipu_named_array *arrays, size_t n, ipu_
         ipu__array_size(fields[i].type, &fields[i].shape, &r->at[i].bytes);
     }
     ipu_dataset_functions functions = {.get = get_rows, .destroy = ipu__free};
-    ipu_status            status = ipu__dataset_create(fields, n, arrays[0].array.shape.dim[0], functions, r,
-                                                       (ipu__dataset_about){"arrays", count_classes(arrays, n)}, out);
+    ipu_status            status    = ipu__dataset_create(
+                      fields, n, arrays[0].array.shape.dim[0], functions, r,
+                      (ipu__dataset_about){.kind = "arrays", .n_classes = count_classes(arrays, n)}, out);
     if (status != IPU_OK) ipu__free(r);
     return status;
 }
