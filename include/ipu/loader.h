@@ -14,8 +14,9 @@
  * the last batches of an epoch are used, the first ones of the next are made.
  *
  * A loader is used by one thread at a time; its workers are its own, and read the dataset from its creation
- * on. Where they are late with a map-style dataset, the caller makes the batch itself. A child made by fork
- * has no workers: it cannot use a loader that has any (IPU_FORKED).
+ * on. Where they are late with a map-style dataset, or a batch is made in less time than one is woken, the
+ * caller makes it itself. A child made by fork has no workers: it cannot use a loader that has any
+ * (IPU_FORKED).
  */
 #ifndef IPU_LOADER_H
 #define IPU_LOADER_H

@@ -114,6 +114,11 @@ ipu_status ipu_dataset_get(const ipu_dataset *d, int64_t i, void *const *fields)
     return d->functions.get(d->user, i, fields);
 }
 
+void ipu__dataset_expect(const ipu_dataset *d, int64_t i)
+{
+    if (d->about.expect) d->about.expect(d->user, i);
+}
+
 ipu_status ipu_dataset_next(ipu_dataset *d, void *const *fields, bool *end)
 {
     *end = true;
@@ -211,8 +216,9 @@ ipu_status ipu_dataset_from_arrays(const ipu_named_array *arrays, size_t n, ipu_
         ipu__array_size(fields[i].type, &fields[i].shape, &r->at[i].bytes);
     }
     ipu_dataset_functions functions = {.get = get_rows, .destroy = ipu__free};
-    ipu_status            status = ipu__dataset_create(fields, n, arrays[0].array.shape.dim[0], functions, r,
-                                                       (ipu__dataset_about){"arrays", count_classes(arrays, n)}, out);
+    ipu_status            status    = ipu__dataset_create(
+                      fields, n, arrays[0].array.shape.dim[0], functions, r,
+                      (ipu__dataset_about){.kind = "arrays", .n_classes = count_classes(arrays, n)}, out);
     if (status != IPU_OK) ipu__free(r);
     return status;
 }

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "data/array.h"
+#include "data/dataset.h"
 #include "train/shuffle.h"
 
 enum {
@@ -21,6 +22,9 @@ enum {
     MOST_WORKERS     = 1024,
     LINE             = 64,
 };
+
+/* A batch that is made in less time than a thread is woken for it (base/pool.c) is made by its user. */
+static const double CHEAP_SECONDS = 50e-6;
 
 typedef enum slot_state { EMPTY, FILLING, READY, USED } slot_state;
 
@@ -66,6 +70,7 @@ struct ipu_loader {
     int64_t         epoch, index; /* of the next ticket */
     ipu__shuffle    shuffle;
     bool            at_end; /* an iterable dataset gave all of the epoch */
+    double          cost;   /* of a batch, in seconds: a mean of the last ones */
 
     atomic_bool hurry; /* what is being made will be dropped */
 
@@ -105,6 +110,7 @@ static ipu_status fill_mapped(ipu_loader *l, slot *s)
 {
     void *fields[IPU_MAX_FIELDS];
     for (int64_t i = 0; i < s->n && !is_hurried(l); i++) {
+        if (i + 2 < s->n) ipu__dataset_expect(l->dataset, s->order[i + 2]);
         point_to(l, s, i, fields);
         IPU_TRY(ipu_dataset_get(l->dataset, s->order[i], fields));
     }
@@ -160,6 +166,13 @@ static bool can_make(const ipu_loader *l)
         && (!l->is_iterable || l->n_filling == 0);
 }
 
+/* Wakes a worker if one sleeps and there is work that is worth it. */
+static void wake(ipu_loader *l)
+{
+    if (l->n_sleeping && can_make(l) && (l->is_iterable || l->cost > CHEAP_SECONDS))
+        pthread_cond_signal(&l->work);
+}
+
 /* Makes the batch of the next ticket. With the lock, which it gives up meanwhile. */
 static void make(ipu_loader *l)
 {
@@ -169,11 +182,14 @@ static void make(ipu_loader *l)
     l->n_filling++;
     draw(l, s);
     if (!l->is_iterable) advance(l, s);
-    if (l->n_sleeping && can_make(l)) pthread_cond_signal(&l->work);
+    wake(l);
     pthread_mutex_unlock(&l->lock);
+    double     begin  = now();
     ipu_status status = l->is_iterable ? fill_iterable(l, s) : fill_mapped(l, s);
     if (status != IPU_OK) keep_error(s, status);
+    double seconds = now() - begin;
     pthread_mutex_lock(&l->lock);
+    if (s->n) l->cost += (seconds - l->cost) / 8;
     if (l->is_iterable) {
         advance(l, s);
         l->is_broken = status != IPU_OK;
@@ -221,20 +237,14 @@ static void empty(ipu_loader *l, slot *s)
     l->n_empty++;
 }
 
-/* A sleeper is woken for half a ring of work, not for each batch, while there is a batch to go on with. */
-static void wake(ipu_loader *l, bool is_urgent)
-{
-    if (l->n_sleeping && can_make(l) && (is_urgent || 2 * l->n_empty >= l->n_slots))
-        pthread_cond_signal(&l->work);
-}
-
 /* The slot of the next ticket, when it is ready. Rather than wait for a worker to begin with it, the user of
  * a map-style dataset makes it. With the lock. */
 static slot *take(ipu_loader *l)
 {
     slot  *s     = slot_of(l, l->taken++);
     double begin = s->state == READY ? 0 : now();
-    wake(l, s->state != READY);
+    /* For half a ring of work, not for each batch, while there is one to go on with. */
+    if (s->state != READY || 2 * l->n_empty >= l->n_slots) wake(l);
     while (s->state != READY) {
         if (s->state == EMPTY && (!l->is_iterable || !l->n_workers) && can_make(l))
             make(l);
