@@ -22,7 +22,7 @@
 typedef struct row {
     const char *name;
     int64_t     batch;
-    double      bar; /* of PyTorch's speed, at 2 threads; 0: none */
+    double      bar; /* of PyTorch's speed with its DataLoader, at 2 threads; 0: none */
 } row;
 
 static const row rows[] = {
@@ -130,7 +130,7 @@ static void compare(bench_peer *p, const row *r, const char *threads, const char
     double inside = 100 * t.in_loader / (ROUNDS * steps) / a, all = 100 * (a - b) / a;
     printf("%-10s %5lld %7s %9.0f %9.0f %7.2f %11.0f %7.2f %8.1f%% %8.1f%%%s\n", r->name, (long long)r->batch,
            threads, per_second(r->batch, a), per_second(r->batch, c), c / a, per_second(r->batch, d), d / a,
-           inside, all, r->bar > 0 && (c / a < r->bar || inside > LOADER_PERCENT) ? "  below its bar" : "");
+           inside, all, r->bar > 0 && (d / a < r->bar || inside > LOADER_PERCENT) ? "  below its bar" : "");
     fflush(stdout);
     for (int i = 0; i < N_READY; i++)
         for (int k = 0; k < 2; k++) ipu_array_free(&ready[i][k]);

@@ -14,8 +14,9 @@
  * the last batches of an epoch are used, the first ones of the next are made.
  *
  * A loader is used by one thread at a time; its workers are its own, and read the dataset from its creation
- * on. Where they are late with a map-style dataset, the caller makes the batch itself. A child made by fork
- * has no workers: it cannot use a loader that has any (IPU_FORKED).
+ * on. Where they are late with a map-style dataset, or a batch is made in less time than one is woken, the
+ * caller makes it itself. A child made by fork has no workers: it cannot use a loader that has any
+ * (IPU_FORKED).
  */
 #ifndef IPU_LOADER_H
 #define IPU_LOADER_H
@@ -34,10 +35,9 @@ typedef struct ipu_loader_options {
     bool     shuffle;    /* anew for each epoch; map-style only */
     uint64_t seed;
     bool     keep_last; /* give the last batch of an epoch although it is short */
-    /* Threads, of which an iterable dataset has one; below 0: none, ipu_loader_next makes the batch itself. 0: one,
-     * which rests as long as a sample of a map-style dataset takes 2 us or less: handing it over takes longer. */
-    int n_workers;
-    int prefetch; /* batches made ahead; 0: 3, or one for each worker if there are more */
+    int      n_workers; /* threads, of which an iterable dataset has one; 0: one; below 0: none,
+                           ipu_loader_next makes the batch itself */
+    int      prefetch;  /* batches made ahead; 0: 3, or one for each worker if there are more */
 } ipu_loader_options;
 
 /* Borrows the dataset. `how` NULL, `options` NULL: the defaults. Owned: ipu_loader_destroy. Statuses:

@@ -101,11 +101,6 @@ const char *ipu_dataset_kind(const ipu_dataset *d) { return d->about.kind; }
 
 bool ipu_dataset_is_iterable(const ipu_dataset *d) { return d->functions.next; }
 
-void ipu__dataset_prefetch(const ipu_dataset *d, int64_t i)
-{
-    if (d->about.prefetch) d->about.prefetch(d->user, i);
-}
-
 ipu_status ipu_dataset_get(const ipu_dataset *d, int64_t i, void *const *fields)
 {
     if (!d->functions.get)
@@ -117,6 +112,11 @@ ipu_status ipu_dataset_get(const ipu_dataset *d, int64_t i, void *const *fields)
         return ipu__fail(IPU_INVALID, "no sample %lld: the dataset has %lld", (long long)i,
                          (long long)d->n_samples);
     return d->functions.get(d->user, i, fields);
+}
+
+void ipu__dataset_expect(const ipu_dataset *d, int64_t i)
+{
+    if (d->about.expect) d->about.expect(d->user, i);
 }
 
 ipu_status ipu_dataset_next(ipu_dataset *d, void *const *fields, bool *end)

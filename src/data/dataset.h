@@ -9,15 +9,14 @@
 typedef struct ipu__dataset_about {
     const char *kind; /* of static text */
     int64_t     n_classes;
-    /* Brings sample i, which will be asked for soon, near. NULL: nothing can be done. */
-    void (*prefetch)(const void *user, int64_t i);
+    /* Sample i will be asked for soon: its memory may be fetched meanwhile. NULL: nothing to do. */
+    void (*expect)(void *user, int64_t i);
 } ipu__dataset_about;
 
 ipu_status ipu__dataset_create(const ipu_field *fields, size_t n_fields, int64_t n_samples,
                                ipu_dataset_functions functions, void *user, ipu__dataset_about about,
                                ipu_dataset **out);
 
-/* Map-style; `i` is one of its samples. */
-void ipu__dataset_prefetch(const ipu_dataset *d, int64_t i);
+void ipu__dataset_expect(const ipu_dataset *d, int64_t i);
 
 #endif

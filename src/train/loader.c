@@ -20,13 +20,11 @@ enum {
     DEFAULT_PREFETCH = 3, /* poptorch.AsynchronousDataAccessor's buffer_size */
     MOST_PREFETCH    = 1 << 20,
     MOST_WORKERS     = 1024,
-    SLOW_BATCHES     = 4,
     LINE             = 64,
 };
 
-/* Per sample. What takes less is made by who uses the loader: handing it to a worker takes a core from the engine,
- * whose threads wait for each other, for longer than that (bench/train: 31,000 against 14,000 images/s on two cores). */
-#define QUICK_SECONDS 2e-6
+/* A batch that is made in less time than a thread is woken for it (base/pool.c) is made by its user. */
+static const double CHEAP_SECONDS = 50e-6;
 
 typedef enum slot_state { EMPTY, FILLING, READY, USED } slot_state;
 
@@ -65,7 +63,6 @@ struct ipu_loader {
     pthread_cond_t  work, done; /* workers wait for work, the user for something done */
     slot           *slots;
     uint64_t        n_slots, n_tickets;
-    int             n_slow; /* batches made here in a row that took long */
     uint64_t        n_empty;
     int             n_filling, n_sleeping;
     bool            stop, is_paused;
@@ -73,8 +70,7 @@ struct ipu_loader {
     int64_t         epoch, index; /* of the next ticket */
     ipu__shuffle    shuffle;
     bool            at_end; /* an iterable dataset gave all of the epoch */
-    bool
-        is_quick; /* workers, whose number nobody asked for, rest: batches are made faster than handed over */
+    double          cost;   /* of a batch, in seconds: a mean of the last ones */
 
     atomic_bool hurry; /* what is being made will be dropped */
 
@@ -112,11 +108,9 @@ static bool is_hurried(ipu_loader *l) { return atomic_load_explicit(&l->hurry, m
 
 static ipu_status fill_mapped(ipu_loader *l, slot *s)
 {
-    enum { AHEAD = 4 };
     void *fields[IPU_MAX_FIELDS];
-    for (int64_t i = 0; i < s->n && i < AHEAD; i++) ipu__dataset_prefetch(l->dataset, s->order[i]);
     for (int64_t i = 0; i < s->n && !is_hurried(l); i++) {
-        if (i + AHEAD < s->n) ipu__dataset_prefetch(l->dataset, s->order[i + AHEAD]);
+        if (i + 2 < s->n) ipu__dataset_expect(l->dataset, s->order[i + 2]);
         point_to(l, s, i, fields);
         IPU_TRY(ipu_dataset_get(l->dataset, s->order[i], fields));
     }
@@ -172,6 +166,13 @@ static bool can_make(const ipu_loader *l)
         && (!l->is_iterable || l->n_filling == 0);
 }
 
+/* Wakes a worker if one sleeps and there is work that is worth it. */
+static void wake(ipu_loader *l)
+{
+    if (l->n_sleeping && can_make(l) && (l->is_iterable || l->cost > CHEAP_SECONDS))
+        pthread_cond_signal(&l->work);
+}
+
 /* Makes the batch of the next ticket. With the lock, which it gives up meanwhile. */
 static void make(ipu_loader *l)
 {
@@ -181,11 +182,14 @@ static void make(ipu_loader *l)
     l->n_filling++;
     draw(l, s);
     if (!l->is_iterable) advance(l, s);
-    if (l->n_sleeping && can_make(l) && !l->is_quick) pthread_cond_signal(&l->work);
+    wake(l);
     pthread_mutex_unlock(&l->lock);
+    double     begin  = now();
     ipu_status status = l->is_iterable ? fill_iterable(l, s) : fill_mapped(l, s);
     if (status != IPU_OK) keep_error(s, status);
+    double seconds = now() - begin;
     pthread_mutex_lock(&l->lock);
+    if (s->n) l->cost += (seconds - l->cost) / 8;
     if (l->is_iterable) {
         advance(l, s);
         l->is_broken = status != IPU_OK;
@@ -201,7 +205,7 @@ static void *work(void *arg)
     pthread_setname_np(pthread_self(), "ipu-loader");
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
-        if (can_make(l) && !l->is_quick) {
+        if (can_make(l)) {
             make(l);
         } else {
             l->n_sleeping++;
@@ -233,36 +237,17 @@ static void empty(ipu_loader *l, slot *s)
     l->n_empty++;
 }
 
-/* A sleeper is woken for half a ring of work, not for each batch, while there is a batch to go on with. */
-static void wake(ipu_loader *l, bool is_urgent)
-{
-    if (l->n_sleeping && can_make(l) && !l->is_quick && (is_urgent || 2 * l->n_empty >= l->n_slots))
-        pthread_cond_signal(&l->work);
-}
-
-/* Makes a batch and, if that is slow time and again, lets workers make the next ones. With the lock. */
-static void make_here(ipu_loader *l)
-{
-    slot  *s     = slot_of(l, l->n_tickets);
-    double begin = now();
-    make(l);
-    double took = now() - begin, quick = QUICK_SECONDS * (double)(s->n > 0 ? s->n : 1);
-    l->n_slow = took <= quick ? 0 : l->n_slow + (took < 16 * quick ? 1 : SLOW_BATCHES / 2);
-    if (!l->is_quick || l->n_slow < SLOW_BATCHES) return;
-    l->is_quick = false;
-    wake(l, true);
-}
-
 /* The slot of the next ticket, when it is ready. Rather than wait for a worker to begin with it, the user of
  * a map-style dataset makes it. With the lock. */
 static slot *take(ipu_loader *l)
 {
     slot  *s     = slot_of(l, l->taken++);
     double begin = s->state == READY ? 0 : now();
-    wake(l, s->state != READY);
+    /* For half a ring of work, not for each batch, while there is one to go on with. */
+    if (s->state != READY || 2 * l->n_empty >= l->n_slots) wake(l);
     while (s->state != READY) {
         if (s->state == EMPTY && (!l->is_iterable || !l->n_workers) && can_make(l))
-            make_here(l);
+            make(l);
         else
             pthread_cond_wait(&l->done, &l->lock);
     }
@@ -531,7 +516,6 @@ ipu_status ipu_loader_create(ipu_dataset *dataset, const ipu_executor_options *h
     l->is_iterable = is_iterable;
     l->n_samples   = ipu_dataset_n_samples(dataset);
     l->n_slots     = (uint64_t)o.prefetch + 1; /* one is in use */
-    l->is_quick    = !is_iterable && (!options || options->n_workers == 0);
     l->owner       = getpid();
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);

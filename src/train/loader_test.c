@@ -525,30 +525,6 @@ static void workers_make_the_ring_full_and_sleep(void **state)
     ipu_dataset_destroy(d);
 }
 
-/* A worker nobody asked for rests until samples turn out to take long. */
-static void quick_samples_are_made_by_who_asks_for_them(void **state)
-{
-    (void)state;
-    source       s = {.n = 100000};
-    ipu_dataset *d = make_mapped(&s);
-    ipu_loader  *l = make(d, NULL, (ipu_loader_options){.batch_size = 500});
-    ipu_batch    b;
-    for (int i = 1; i <= 10; i++) {
-        assert_true(ipu_loader_next(l, &b));
-        assert_int_equal(atomic_load(&s.calls), 500 * i);
-    }
-    ipu_loader_destroy(l);
-    ipu_dataset_destroy(d);
-    s = (source){.n = 1000, .delay_us = 2000};
-    d = make_mapped(&s);
-    l = make(d, NULL, (ipu_loader_options){.batch_size = 1});
-    for (int i = 0; i < 4; i++) assert_true(ipu_loader_next(l, &b));
-    for (int i = 0; i < 2000 && atomic_load(&s.calls) < 7; i++) sleep_us(1000);
-    assert_true(atomic_load(&s.calls) >= 7); /* three are made ahead */
-    ipu_loader_destroy(l);
-    ipu_dataset_destroy(d);
-}
-
 static void destroyed_at_any_moment_it_ends_soon(void **state)
 {
     (void)state;
@@ -676,7 +652,6 @@ int main(void)
         cmocka_unit_test(errors_of_the_dataset_come_in_their_place),
         cmocka_unit_test(what_cannot_work_is_refused),
         cmocka_unit_test(a_slow_dataset_is_hidden_behind_the_work),
-        cmocka_unit_test(quick_samples_are_made_by_who_asks_for_them),
         cmocka_unit_test(workers_work_at_once),
         cmocka_unit_test(workers_make_the_ring_full_and_sleep),
         cmocka_unit_test(destroyed_at_any_moment_it_ends_soon),
