@@ -143,5 +143,5 @@ void progress_line(progress *p, const char *format, ...)
     va_end(args);
     fputc('\n', p->out);
     fflush(p->out);
-    p->shown = progress_now();
+    if (!p->live) p->shown = progress_now();
 }
