@@ -1,4 +1,4 @@
-/* PyTorch in a process of its own, set up as fast as Debian's can be: bench/torch/peer.py, a line for a line. */
+/* PyTorch in a process of its own, as fast as Debian's can be: bench/torch/peer.py, a line for a line. */
 #ifndef IPU_BENCH_PEER_H
 #define IPU_BENCH_PEER_H
 

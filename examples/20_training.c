@@ -1,9 +1,10 @@
 /* 20: training as in PopTorch: a dataset, a loader, a module and two executors.
  *
  * Teaches datasets of one's own (a function that gives sample i), loaders that make batches of it in threads
- * (ipu/loader.h), and executors (ipu/executor.h): the module's function builds the network whenever one compiles. A
- * training run takes five batches at once and makes five steps on the device; the learning rate is changed between
- * runs, and nothing is compiled again. What was trained is in the module: the inference model has it at its first run.
+ * (ipu/loader.h), and executors (ipu/executor.h): the module's function builds the network whenever one
+ * compiles. A training run takes five batches at once and makes five steps on the device; the learning rate
+ * is changed between runs, and nothing is compiled again. What was trained is in the module: the inference
+ * model has it at its first run.
  *
  * The pictures are digits, drawn here. examples/mnist/train.c is the same with files.
  *

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# examples/mnist/train.c: learns digits that were drawn, saves what it learnt, says what is wrong with its folder, and
-# is no longer than the PopTorch script it follows. Usage: mnist_example_test.sh [IPU]. Ends with "N passed, N failed".
+# examples/mnist/train.c: learns digits that were drawn, saves what it learnt, says what is wrong with its
+# folder, and is no longer than the PopTorch script it follows. Usage: mnist_example_test.sh [IPU]. Ends with
+# "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")

@@ -64,28 +64,30 @@ whole() { (train whole) && ls whole && [ -f whole/checkpoint-000000000024.npz ];
 # Nothing that was half written has the name of a checkpoint: a resume that passed one over would leave its .damaged.
 unharmed() # FOLDER
 {
-    ls -a "$1"
+    ls -a "$1" 2>&1
     ! ls "$1"/*.damaged 2> /dev/null
 }
 
-killed() # FOLDER: as often as asked, unless it ends before; then to its end
+# As often as asked, from the beginning again where it ends before; then to its end.
+killed() # FOLDER
 {
     local pid code n=0
     while [ "$n" -lt "$kills" ]; do
         (train "$1" --resume > out 2>&1) &
         pid=$!
-        sleep "0.$(printf %03d $((RANDOM % 250)))"
+        sleep "0.$(printf %03d $((RANDOM % 200)))"
         kill -9 "$pid" 2> /dev/null
         code=0
         wait "$pid" 2> /dev/null || code=$?
         cat out
-        [ "$code" = 137 ] || break
-        n=$((n + 1))
+        unharmed "$1" || return
+        case $code in
+            137) n=$((n + 1)) ;;
+            0) cmp whole.onnx "$1.onnx" && rm -r "$1" "$1.onnx" || return ;;
+            *) return 1 ;;
+        esac
     done
-    [ "$code" = 137 ] || [ "$code" = 0 ] || return
-    echo "$n kills"
-    (train "$1" --resume) || return
-    [ "$n" -gt 2 ] && unharmed "$1"
+    (train "$1" --resume) && unharmed "$1"
 }
 
 # The checkpoints also tell how long it took: what is not their text is compared.

@@ -84,7 +84,8 @@ void tool_print_completion(void)
         fputs("\" operands=\"", stdout);
         put_operands(&tool_commands[i]);
         fputs("\"", stdout);
-        if (tool_commands[i].completes == TOOL_DATASETS) fputs("; [[ $before == \"$command\" ]] || operands=", stdout);
+        if (tool_commands[i].completes == TOOL_DATASETS)
+            fputs("; [[ $before == \"$command\" ]] || operands=", stdout);
         puts(" ;;");
     }
     puts("        *) return ;;\n"

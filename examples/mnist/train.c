@@ -1,4 +1,4 @@
-/* PopTorch's MNIST tutorial, step by step: mnist_train [FOLDER [EPOCHS]]. Without a folder digits are drawn. */
+/* The MNIST tutorial of PopTorch, step by step: mnist_train [FOLDER [EPOCHS]]. No folder: drawn digits. */
 #include "../example.h"
 
 /* Build the model */

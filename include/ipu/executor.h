@@ -101,7 +101,7 @@ double     ipu_executor_rate(const ipu_executor *x, size_t group);
 /* Everything else about it: rates are set; if more has changed it is compiled again at the next run, and states of the
  * optimizer go on where names and shapes are equal. */
 ipu_status ipu_executor_set_optimizer(ipu_executor *x, const ipu_nn_training *how);
-/* Steps of the optimizer made so far, by runs that were finished. */
+/* Steps of the optimizer that this executor has made so far, by runs that were finished; not those of a state it was set to. */
 int64_t ipu_executor_n_steps(const ipu_executor *x);
 
 /* ---- weights and states ---- */

@@ -1,20 +1,21 @@
 /* Loaders: batches of a dataset, made ahead by threads.
  *
- *     ipu_loader *loader;
- *     IPU_TRY(ipu_loader_create(dataset, &options, &(ipu_loader_options){.batch_size = 16, .shuffle = true}, &loader));
+ *     ipu_loader_options how = {.batch_size = 16, .shuffle = true};
+ *     ipu_loader        *loader;
+ *     IPU_TRY(ipu_loader_create(dataset, &options, &how, &loader));
  *     for (int epoch = 0; epoch < 5; epoch++)
  *         for (ipu_batch batch; ipu_loader_next(loader, &batch);)
  *             IPU_TRY(ipu_executor_run(model, batch.arrays, batch.n_arrays));
  *     IPU_TRY(ipu_loader_status(loader));
  *
- * As poptorch.DataLoader: one batch holds all that an executor takes in one run: batch_size x device iterations x
- * (replicas / input group size) x gradient accumulation samples. The last, short one is dropped unless keep_last.
- * The order depends on the seed and the epoch only, not on the number of workers. While the last batches of an
- * epoch are used, the first ones of the next are made.
+ * As poptorch.DataLoader: one batch holds all that an executor takes in one run: batch_size x device
+ * iterations x (replicas / input group size) x gradient accumulation samples. The last, short one is dropped
+ * unless keep_last. The order depends on the seed and the epoch only, not on the number of workers. While
+ * the last batches of an epoch are used, the first ones of the next are made.
  *
- * A loader is used by one thread at a time; its workers are its own, and read the dataset from its creation on.
- * Where they are late with a map-style dataset, the caller makes the batch itself. A child made by fork has no
- * workers: it cannot use a loader that has any (IPU_FORKED).
+ * A loader is used by one thread at a time; its workers are its own, and read the dataset from its creation
+ * on. Where they are late with a map-style dataset, the caller makes the batch itself. A child made by fork
+ * has no workers: it cannot use a loader that has any (IPU_FORKED).
  */
 #ifndef IPU_LOADER_H
 #define IPU_LOADER_H
@@ -38,8 +39,8 @@ typedef struct ipu_loader_options {
     int      prefetch;  /* batches made ahead; 0: 3, or one for each worker if there are more */
 } ipu_loader_options;
 
-/* Borrows the dataset. `how` NULL, `options` NULL: the defaults. Owned: ipu_loader_destroy. Statuses: INVALID (no
- * batch fits the dataset; shuffling an iterable one), OUT_OF_MEMORY (also: no thread to be had). */
+/* Borrows the dataset. `how` NULL, `options` NULL: the defaults. Owned: ipu_loader_destroy. Statuses:
+ * INVALID (no batch fits the dataset; shuffling an iterable one), OUT_OF_MEMORY (also: no thread for it). */
 ipu_status ipu_loader_create(ipu_dataset *dataset, const ipu_executor_options *how,
                              const ipu_loader_options *options, ipu_loader **out);
 /* At any moment; waits for the calls of the dataset's functions that are going on, not for their batches. */

@@ -1,7 +1,7 @@
 /* Schedules: learning rates that change from step to step.
  *
  *     ipu_schedule how = {.kind = IPU_SCHEDULE_COSINE, .rate = 0.1, .n_steps = 10000, .warmup = 500};
- *     IPU_TRY(ipu_executor_set_rate(model, 0, ipu_schedule_rate(&how, ipu_executor_n_steps(model))));
+ *     IPU_TRY(ipu_executor_set_rate(model, 0, ipu_schedule_rate(&how, step++)));
  *     IPU_TRY(ipu_executor_run(model, batch.arrays, batch.n_arrays));
  *
  * A schedule is a function of the step's number and nothing else, so that a training that is resumed goes on with

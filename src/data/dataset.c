@@ -17,7 +17,7 @@ struct ipu_dataset {
     ipu_dataset_functions functions;
     void                 *user;
     bool                  is_begun; /* iterable: something was read */
-    char                  names[]; /* of the fields, one after the other */
+    char                  names[];  /* of the fields, one after the other */
 };
 
 /* ---- making one ---- */

@@ -1,6 +1,7 @@
 /* Datasets of PNG files in class folders and of numpy's files: what is found, how it is divided, what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -308,14 +309,80 @@ static void wrong_arrays_are_named(void **state)
     refused_at(in_root("y_train.npy"), IPU_TRAIN, IPU_NOT_FOUND, "expected a folder");
 }
 
+/* ---- memory that runs out ---- */
+
+static atomic_long n_allocs, n_live;
+static long        refuse_at;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
+{
+    (void)user, (void)old_bytes;
+    if (new_bytes == 0) {
+        n_live -= ptr != NULL;
+        free(ptr);
+        return NULL;
+    }
+    if (++n_allocs == refuse_at) return NULL;
+    void *p = realloc(ptr, new_bytes);
+    if (p && !ptr) n_live++;
+    return p;
+}
+
+/* Refuses one allocation after the other until it opens. */
+static void open_without_memory(const char *path)
+{
+    ipu_status status = IPU_OUT_OF_MEMORY;
+    ipu__alloc_set(failing_alloc, NULL);
+    for (refuse_at = 1; status != IPU_OK && refuse_at < 1000; refuse_at++) {
+        ipu_dataset *d;
+        n_allocs = 0;
+        status   = ipu_dataset_open(path, IPU_TEST, NULL, &d);
+        assert_true(status == IPU_OK || (status == IPU_OUT_OF_MEMORY && !d));
+        ipu_dataset_destroy(d);
+        assert_int_equal(n_live, 0);
+    }
+    ipu__alloc_set(NULL, NULL);
+    assert_int_equal(status, IPU_OK);
+    assert_in_range(refuse_at, 4, 999);
+}
+
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    ipu_named_array all[] = {{(char *)"images", {IPU_UINT8, {3, {2, 3, 4}}, bytes_of_two}},
+                             {(char *)"labels", {IPU_INT64, {1, {2}}, two_labels}}};
+    char            name[32];
+    for (int i = 0; i < 12; i++) {
+        snprintf(name, sizeof name, "png/%d/%d.png", i / 6, i);
+        put_picture(name, 1, i);
+    }
+    open_without_memory(in_root("png"));
+    assert_int_equal(ipu_digits_write(in_root("digits"), &(ipu_digits_options){.n_train = 3, .n_test = 2},
+                                      NULL, NULL),
+                     IPU_OK);
+    open_without_memory(in_root("digits"));
+    put_npy("x_test.npy", IPU_FLOAT, IPU_SHAPE(2, 3), bytes_of_two);
+    put_npy("y_test.npy", IPU_INT64, IPU_SHAPE(2), two_labels);
+    open_without_memory(root);
+    all[0].name = (char *)"x_test";
+    all[1].name = (char *)"y_test";
+    assert_int_equal(ipu_npz_write(in_root("a.npz"), all, 2, true), IPU_OK);
+    open_without_memory(in_root("a.npz"));
+}
+
 int main(void)
 {
 #define EACH(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
     const struct CMUnitTest tests[] = {
-        EACH(class_folders_are_numbered_by_name), EACH(colours_come_as_three_planes),
-        EACH(pictures_that_do_not_fit_are_named), EACH(an_undivided_folder_is_divided_once_and_for_all),
-        EACH(npy_files_are_samples_by_row),       EACH(floats_are_not_divided_by_255),
-        EACH(npz_files_have_either_names),        EACH(wrong_arrays_are_named),
+        EACH(class_folders_are_numbered_by_name),
+        EACH(colours_come_as_three_planes),
+        EACH(pictures_that_do_not_fit_are_named),
+        EACH(an_undivided_folder_is_divided_once_and_for_all),
+        EACH(npy_files_are_samples_by_row),
+        EACH(floats_are_not_divided_by_255),
+        EACH(npz_files_have_either_names),
+        EACH(wrong_arrays_are_named),
+        EACH(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

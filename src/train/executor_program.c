@@ -90,10 +90,10 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
     IPU_TRY(ipu_model_create(out));
     ipu_model   *m    = *out;
     ipu_builder *b    = ipu_model_builder(m);
-    ipu_value   *mine = ipu__alloc(3 * (n + 1) * sizeof *mine), *gradient = mine + n + 1,
-              *sums = gradient + n + 1;
-    size_t k        = 0;
+    ipu_value   *mine = ipu__alloc(3 * (n + 1) * sizeof *mine);
+    size_t       k    = 0;
     if (!mine) return ipu__fail_memory();
+    ipu_value *gradient = mine + n + 1, *sums = gradient + n + 1;
     for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
         char name[300];
         if (!dw[i].id) continue;
@@ -125,12 +125,12 @@ static ipu_status build_training(ipu_executor *x, ipu__executor_models *out)
     }
     ipu_model *m = out->net;
     size_t     n = m->parameters.n;
-    ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w), *dw = w + n + 1;
+    ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
     if (!w) return ipu__fail_memory();
+    ipu_value *dw = w + n + 1;
     for (size_t i = 0; i < n; i++) w[i] = ipu_model_parameter_at(m, i);
-    ipu_status status = IPU_OK;
     if (ipu__nn_check_training(m, &x->how)) ipu__nn_gradients(m, &x->how, w, n, dw);
-    status = status_of(m);
+    ipu_status status = status_of(m);
     if (status == IPU_OK) {
         accumulate(x, m, w, dw, n);
         status = status_of(m);

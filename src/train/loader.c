@@ -1,6 +1,6 @@
 /* Loaders: a ring of batches that workers fill in the order of their tickets. Who takes a ticket draws the
- * batch's samples under the lock, so that what is in a batch does not depend on who makes it. The end of an epoch
- * has a ticket of its own. */
+ * batch's samples under the lock, so that what is in a batch does not depend on who makes it. The end of an
+ * epoch has a ticket of its own. */
 #include "ipu/loader.h"
 
 #include <pthread.h>
@@ -111,7 +111,7 @@ static ipu_status fill_mapped(ipu_loader *l, slot *s)
     return IPU_OK;
 }
 
-/* The next samples of an iterable dataset, up to a batch of them. `at_end` and the cursor are its one reader's. */
+/* The next samples of an iterable dataset, up to a batch of them. `at_end` is its one reader's. */
 static ipu_status fill_iterable(ipu_loader *l, slot *s)
 {
     void   *fields[IPU_MAX_FIELDS];
@@ -221,15 +221,15 @@ static void empty(ipu_loader *l, slot *s)
     l->n_empty++;
 }
 
-/* A sleeper is woken for half a ring of work, not for each batch, as long as there is a batch to go on with. */
+/* A sleeper is woken for half a ring of work, not for each batch, while there is a batch to go on with. */
 static void wake(ipu_loader *l, bool is_urgent)
 {
     if (l->n_sleeping && can_make(l) && (is_urgent || 2 * l->n_empty >= l->n_slots))
         pthread_cond_signal(&l->work);
 }
 
-/* The slot of the next ticket, when it is ready. Rather than wait for a worker to begin with it, the user of a
- * map-style dataset makes it. With the lock. */
+/* The slot of the next ticket, when it is ready. Rather than wait for a worker to begin with it, the user of
+ * a map-style dataset makes it. With the lock. */
 static slot *take(ipu_loader *l)
 {
     slot  *s     = slot_of(l, l->taken++);
@@ -316,7 +316,7 @@ static ipu_status skip_to(ipu_loader *l, ipu_loader_position p)
     return IPU_OK;
 }
 
-/* Ends what workers make and empties all slots; they make nothing more until `is_paused` ends. With the lock. */
+/* Ends what workers make and empties all slots; they make no more until `is_paused` ends. With the lock. */
 static void drop_all(ipu_loader *l)
 {
     l->is_paused = true;

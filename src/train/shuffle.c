@@ -1,5 +1,5 @@
-/* Fisher and Yates' shuffle from the front: place i is settled by one random number, that of counter (i, epoch)
- * under the seed as key. */
+/* Fisher and Yates' shuffle from the front: place i is settled by one random number, that of counter
+ * (i, epoch) under the seed as key. */
 #include "train/shuffle.h"
 
 #include "base/alloc.h"
@@ -35,7 +35,7 @@ void ipu__shuffle_begin(ipu__shuffle *s, int64_t epoch)
         for (int64_t i = 0; i < s->n; i++) s->wide[i] = i;
 }
 
-/* 0 <= result < n. Of n up to 2^40 the most likely is ahead by less than 2^-24 of its share: not measurable. */
+/* 0 <= result < n. Of n up to 2^40 the likeliest is ahead by less than 2^-24 of its share: not measurable. */
 static uint64_t random_below(const ipu__shuffle *s, uint64_t n)
 {
     uint64_t i = (uint64_t)s->done, epoch = (uint64_t)s->epoch;

@@ -71,7 +71,7 @@ static void other_seeds_and_epochs_give_other_orders(void **state)
     }
 }
 
-/* The 24 orders of four samples come up equally often: chi square of 23 degrees exceeds 60 once in 30000 times. */
+/* The 24 orders of four samples come up equally often: chi square of 23 degrees is over 60 once in 30000. */
 static void all_orders_are_equally_likely(void **state)
 {
     (void)state;
