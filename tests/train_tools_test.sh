@@ -151,7 +151,7 @@ if command -v script > /dev/null; then
     }
     bar() # COLUMNS PATTERN
     {
-        in_terminal "$1" "$ipu train --data digits --threads 1 --lr 0.005 --batch-size 4 --epochs 3"
+        in_terminal "$1" "$ipu train --data few --threads 1 --epochs 3"
         grep -qE -- "$2" "$box/lines" && awk -v n="$1" '/%/ && length >= n { exit 1 }' "$box/lines"
     }
     check "a terminal: a bar with all there is to tell" bar 120 \
@@ -213,7 +213,7 @@ twice()
 check "two signals at once" twice
 ignored()
 {
-    (trap '' INT; exec "$ipu" "${train[@]}" --epochs 1 > "$box/out") &
+    (trap '' INT; exec "$ipu" "${train[@]}" --epochs 5 > "$box/out") &
     sleep 0.2
     kill -s INT $!
     wait $!
