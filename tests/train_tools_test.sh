@@ -72,10 +72,12 @@ none_of() { local f; for f; do [ ! -e "$f" ] || { echo "$f is there"; return 1; 
 
 # ---- data ----
 
-check "digits are drawn" "$ipu" dataset digits --out digits --count 3000 --test-count 505 --seed 3
+check "digits are drawn" "$ipu" dataset digits --out digits --count 1604 --test-count 505 --seed 3
+check "and a few" "$ipu" dataset digits --out few --count 960 --test-count 100 --seed 4
 mkdir pictures
 check "pictures are made of them" "$python" "$source/tests/train/pictures.py" digits pictures
 train=(train --data digits --threads 1 --lr 0.02)
+brief=(train --data few --threads 1 --epochs 1)
 
 # ---- training ----
 
@@ -114,28 +116,28 @@ assert any(s['measured'] and s['measured']['seconds'] > 0 for s in d['steps'])"
 
 check "train: the same again" exits 0 '^top1 score' "${train[@]}" --epochs 3 --save again.onnx
 check "train: the same bits" equal model/mnist.onnx again.onnx
-check "train: two threads" exits 0 '^top1 score: 0\.9' "${train[@]}" --threads 2 --epochs 3
+check "train: two threads" json 'd["top1"] > 0.4' "${brief[@]}" --threads 2 --json
 check "train: another seed" exits 0 '^top1 score' "${train[@]}" --epochs 1 --seed 1 --save seed.onnx
 check "train: other bits with another seed" bash -c '! cmp -s model/mnist.onnx seed.onnx'
 
 check "train: JSON" json 'd["model"] == "seed-cnn" and len(d["epochs"]) == 2 and d["top1"] == d["epochs"][1]["test_accuracy"] > 0.8
     and d["epochs"][0]["loss"] > d["epochs"][1]["loss"] > 0 and d["images_per_second"] > 0 and d["compile_ms"] > 0
     and d["modelled"]["chip"] == "gc200" and d["modelled"]["cycles_per_step"] > 1000 and not d["interrupted"]
-    and d["runs"] == 2 * (3000 // 16) and d["saved"] is None' "${train[@]}" --epochs 2 --json
+    and d["runs"] == 2 * 100 and d["saved"] is None' "${train[@]}" --epochs 2 --json
 check "train: JSON: progress goes to standard error" matches err '^epoch 2/2: loss'
 for optimizer in adam adamw adamax rmsprop adagrad lamb; do
-    check "train: $optimizer" json 'd["epochs"][0]["loss"] < 2' train --data digits --threads 1 --optimizer $optimizer --epochs 1 --json
+    check "train: $optimizer" json 'd["epochs"][0]["loss"] < 2.25' "${brief[@]}" --optimizer $optimizer --json
 done
 for schedule in constant step; do
-    check "train: schedule $schedule" json 'd["top1"] > 0.7' "${train[@]}" --schedule $schedule --epochs 1 --json
+    check "train: schedule $schedule" json 'd["top1"] > 0.4' "${brief[@]}" --schedule $schedule --json
 done
-check "train: device iterations and accumulation" json 'd["runs"] == 3000 // (4 * 3 * 5) and d["epochs"][0]["loss"] < 2.4' \
-    "${train[@]}" --batch-size 4 --device-iterations 3 --gradient-accumulation 5 --epochs 1 --json
-check "train: replicas" json 'd["runs"] == 3000 // 16 and d["epochs"][0]["loss"] < 2' \
-    "${train[@]}" --batch-size 8 --replicas 2 --epochs 1 --json
-check "train: mnist-cnn" json 'd["top1"] > 0.8' "${train[@]}" --model mnist-cnn --epochs 1 --json
+check "train: device iterations and accumulation" json 'd["runs"] == 960 // (4 * 3 * 5) and d["epochs"][0]["loss"] < 2.3' \
+    "${brief[@]}" --batch-size 4 --device-iterations 3 --gradient-accumulation 5 --lr 0.05 --json
+check "train: replicas" json 'd["runs"] == 960 // 16 and d["epochs"][0]["loss"] < 2.1' \
+    "${brief[@]}" --batch-size 8 --replicas 2 --json
+check "train: mnist-cnn" json 'd["top1"] > 0.4' "${brief[@]}" --model mnist-cnn --json
 check "train: an ONNX model, from where it was" json 'd["epochs"][0]["loss"] < 0.4' \
-    train --data digits --threads 1 --model model/mnist.onnx --loss nll --lr 0.001 --batch-size 1 --epochs 1 --save more.onnx --json
+    "${brief[@]}" --model model/mnist.onnx --loss nll --lr 0.001 --batch-size 1 --save more.onnx --json
 check "train: and it is written" exits 0 'Inference result of pictures/same_3.png is: 3' infer more.onnx pictures/same_3.png
 
 # ---- terminals ----
@@ -149,7 +151,7 @@ if command -v script > /dev/null; then
     }
     bar() # COLUMNS PATTERN
     {
-        in_terminal "$1" "$ipu train --data digits --threads 1 --lr 0.02 --epochs 3"
+        in_terminal "$1" "$ipu train --data few --threads 1 --epochs 3"
         grep -qE -- "$2" "$box/lines" && awk -v n="$1" '/%/ && length >= n { exit 1 }' "$box/lines"
     }
     check "a terminal: a bar with all there is to tell" bar 120 \
@@ -166,7 +168,7 @@ fi
 stopped()
 {
     local code=0 child
-    env --default-signal=INT,TERM "$ipu" "${train[@]}" --epochs 3 --checkpoint-dir "$4" --checkpoint-every 30 > "$box/out" 2> "$box/err" &
+    env --default-signal=INT,TERM "$ipu" "${train[@]}" --epochs 3 --checkpoint-dir "$4" --checkpoint-every 20 > "$box/out" 2> "$box/err" &
     child=$!
     for _ in $(seq 3000); do
         compgen -G "$4/*.npz" > /dev/null && break
@@ -178,15 +180,15 @@ stopped()
     [ "$code" = "$2" ] && grep -qE -- "$3" "$box/out"
 }
 check "SIGINT stops in order" stopped INT 130 '^stopped after run [0-9]+; --resume goes on from one$' one
-check "resume" exits 0 '^going on from one: epoch [123], batch [0-9]+ of 187$' "${train[@]}" --epochs 3 --checkpoint-dir one \
-    --checkpoint-every 30 --resume --save resumed.onnx
+check "resume" exits 0 '^going on from one: epoch [123], batch [0-9]+ of 100$' "${train[@]}" --epochs 3 --checkpoint-dir one \
+    --checkpoint-every 20 --resume --save resumed.onnx
 check "resume: the same bits as without a stop" equal model/mnist.onnx resumed.onnx
 check "resume: finished" exits 0 '^the training in one is finished: 3 epochs$' "${train[@]}" --epochs 3 --checkpoint-dir one \
     --resume --save finished.onnx
 check "resume: finished, and the same is written" equal model/mnist.onnx finished.onnx
 check "resume: finished, and the score is told" matches out '^top1 score: '
 check "SIGTERM stops in order" stopped TERM 143 '^stopped after run' two
-check "resume: JSON tells the whole story" json 'len(d["epochs"]) == 3 and d["resumed_from"] >= 30 and d["runs"] == 3 * 187' \
+check "resume: JSON tells the whole story" json 'len(d["epochs"]) == 3 and d["resumed_from"] >= 20 and d["runs"] == 3 * 100' \
     "${train[@]}" --epochs 3 --checkpoint-dir two --resume --json
 check "resume: nothing there yet" exits 0 '^no checkpoint in fresh: from the beginning$' "${train[@]}" --epochs 1 --schedule constant \
     --checkpoint-dir fresh --resume
@@ -195,7 +197,7 @@ check "resume: longer, with a constant rate" exits 0 '^epoch 2/2' "${train[@]}" 
 twice()
 {
     local code=0 child
-    env --default-signal=INT,TERM "$ipu" "${train[@]}" --device-iterations 187 --epochs 100 > "$box/out" 2>&1 &
+    env --default-signal=INT,TERM "$ipu" "${train[@]}" --device-iterations 100 --epochs 100 > "$box/out" 2>&1 &
     child=$!
     for _ in $(seq 3000); do
         grep -q '^epoch 1' "$box/out" && break
@@ -211,7 +213,7 @@ twice()
 check "two signals at once" twice
 ignored()
 {
-    (trap '' INT; exec "$ipu" "${train[@]}" --epochs 1 > "$box/out") &
+    (trap '' INT; exec "$ipu" "${train[@]}" --epochs 5 > "$box/out") &
     sleep 0.2
     kill -s INT $!
     wait $!
@@ -234,8 +236,7 @@ check "resume: another batch size" differs '"batch-size" is 16 in the checkpoint
 check "resume: another rate" differs '"lr" is 0.02 in the checkpoint, and 0.5 now' --lr 0.5
 check "resume: another seed" differs '"seed" is 0 in the checkpoint, and 7 now' --seed 7
 check "resume: another number of epochs" differs '"epochs" is 3 in the checkpoint, and 4 now .with --schedule constant it may differ' --epochs 4
-check "digits that are others" "$ipu" dataset digits --out others --count 3000 --test-count 505 --seed 4
-check "resume: other data" differs '"data digest" is "[0-9a-f]*" in the checkpoint, and "[0-9a-f]*" now' --data others
+check "resume: other data" differs '"data digest" is "[0-9a-f]*" in the checkpoint, and "[0-9a-f]*" now' --data few
 cp -r digits moved
 check "resume: the same data elsewhere" exits 0 'finished' train --data moved --threads 1 --lr 0.02 --checkpoint-dir one --resume --epochs 3
 cp -r one bad
@@ -283,7 +284,7 @@ for option in lr momentum weight-decay mean std; do
     check "--$option x" refused 2 "option --$option: \"x\" is no number from" train --data digits --$option x
     check "--$option nan" refused 2 "option --$option: \"nan\" is no number from" train --data digits --$option nan
 done
-check "a batch larger than the data" refused 1 '' train --data digits --batch-size 3001
+check "a batch larger than the data" refused 1 '' train --data digits --batch-size 1605
 check "a model that cannot be saved" refused 1 'cannot make the folder first.txt/x' train --data digits --save first.txt/x/m.onnx
 check "a plot that cannot be drawn" refused 1 'cannot make the folder first.txt/x' train --data digits --plot first.txt/x/loss.svg
 check "a profile that cannot be written" refused 1 'cannot make the folder first.txt' train --data digits --profile first.txt
@@ -322,8 +323,8 @@ m = onnx.load('model/mnist.onnx')
 onnx.checker.check_model(m)
 meta = {p.key: p.value for p in m.metadata_props}
 assert meta == {'openipu.raw': 'false', 'openipu.mean': '0.1307', 'openipu.std': '0.3081'}, meta"
-check "train: an ONNX model with other pixels" exits 0 '^saved raw.onnx' train --data digits --threads 1 --model model/mnist.onnx \
-    --loss nll --lr 0.00001 --batch-size 1 --epochs 1 --raw --save raw.onnx
+check "train: an ONNX model with other pixels" exits 0 '^saved raw.onnx' "${brief[@]}" --model model/mnist.onnx \
+    --loss nll --lr 0.00001 --batch-size 1 --raw --save raw.onnx
 check "train: what they are is written" "$python" -c "
 import onnx
 meta = {p.key: p.value for p in onnx.load('raw.onnx').metadata_props}

@@ -97,9 +97,11 @@ static void draw(progress *p, const progress_state *s)
 
 void progress_show(progress *p, const progress_state *s)
 {
-    double now = progress_now();
-    if (now - p->shown < (p->live ? live_seconds : plain_seconds)) return;
+    double now    = progress_now();
+    bool   is_new = p->live && strncmp(p->what, s->what, sizeof p->what - 1) != 0;
+    if (!is_new && now - p->shown < (p->live ? live_seconds : plain_seconds)) return;
     p->shown = now;
+    snprintf(p->what, sizeof p->what, "%s", s->what);
     if (p->live) {
         draw(p, s);
         return;

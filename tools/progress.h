@@ -12,6 +12,7 @@ typedef struct progress {
     bool   drawn; /* there is a line that the next one replaces */
     double shown; /* when something was written last, in seconds; 0: never */
     int    compiled;
+    char   what[64]; /* of the state that was drawn last */
 } progress;
 
 typedef struct progress_state {
@@ -26,7 +27,7 @@ typedef struct progress_state {
 double progress_now(void);
 
 void progress_open(progress *p, FILE *out);
-/* Shows it, but no more often than the eye (a terminal) or a log can follow. */
+/* Shows it, but no more often than the eye (a terminal) or a log can follow; on a terminal at once if `what` changes. */
 void progress_show(progress *p, const progress_state *s);
 /* "Graph compilation: 20/100": as a compilation proceeds (ipu_progress_fn's `done` and `total`). */
 void progress_compiling(progress *p, int done, int total);

@@ -1,5 +1,11 @@
 /* Thread pools on two futex words: the generation of the job, and the parts still running. All data passes
- * through them, so that sanitizers can follow. */
+ * through them, so that sanitizers can follow.
+ *
+ * A part belongs to the thread of its number, unless that has not begun with it when the caller is done with its
+ * own: then the caller takes it. On a machine that others use, too, a thread may not get a CPU for milliseconds, in
+ * which a caller that waits for it would run a hundred kernels. Who changes `taken` of a worker from the generation
+ * before to that of the job runs the part; since a job ends only when all its parts have been run, `taken` is then
+ * always the generation before the next one. */
 #include "base/pool.h"
 
 #include <errno.h>
@@ -29,6 +35,7 @@ enum {
 };
 
 typedef struct worker {
+    alignas(LINE) atomic_uint taken; /* generation of the last job whose part somebody took */
     ipu__pool *pool;
     pthread_t  thread;
     int        part;
@@ -37,7 +44,7 @@ typedef struct worker {
 struct ipu__pool {
     /* Written by the caller, read by the threads: one cache line travels per job. */
     alignas(LINE) atomic_uint generation;
-    bool        stop;
+    atomic_bool stop;
     int         caller_cpu;
     ipu__job_fn job;
     void       *work;
@@ -135,17 +142,26 @@ static void leave_cpu(int cpu, long long *last_left)
     if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof before, &before);
 }
 
+/* Whether the part of `w` of that job is this thread's now. */
+static bool take(worker *w, unsigned generation)
+{
+    unsigned before = generation - 1;
+    return atomic_compare_exchange_strong(&w->taken, &before, generation);
+}
+
 static void *worker_main(void *arg)
 {
-    const worker *self      = arg;
-    ipu__pool    *pool      = self->pool;
-    long long     last_left = 0;
-    char          name[16];
+    worker    *self      = arg;
+    ipu__pool *pool      = self->pool;
+    long long  last_left = 0;
+    char       name[16];
     snprintf(name, sizeof name, "ipu-%d", self->part);
     pthread_setname_np(pthread_self(), name);
-    for (unsigned seen = 0;; seen++) {
+    for (unsigned seen = 0;;) {
         wait_for_job(pool, seen);
-        if (pool->stop) return NULL;
+        if (atomic_load(&pool->stop)) return NULL;
+        seen = atomic_load(&pool->generation);
+        if (!take(self, seen)) continue; /* the caller has: it may be jobs ahead */
         if (pool->spin_ns && pool->caller_cpu == sched_getcpu()) leave_cpu(pool->caller_cpu, &last_left);
         pool->job(pool->work, self->part, pool->n_threads);
         finish_part(pool);
@@ -166,7 +182,18 @@ static void wait_for_parts(ipu__pool *pool)
     atomic_store(&pool->caller_sleeps, 0);
 }
 
-void ipu__pool_run(ipu__pool *pool, ipu__job_fn job, void *work)
+/* What no thread has begun with. */
+static void run_the_rest(ipu__pool *pool)
+{
+    unsigned generation = atomic_load_explicit(&pool->generation, memory_order_relaxed);
+    for (int i = 0; i < pool->n_threads - 1; i++)
+        if (take(&pool->workers[i], generation)) {
+            pool->job(pool->work, pool->workers[i].part, pool->n_threads);
+            finish_part(pool);
+        }
+}
+
+static void run(ipu__pool *pool, ipu__job_fn job, void *work, bool each)
 {
     if (pool->n_threads > 1) {
         pool->job        = job;
@@ -176,15 +203,21 @@ void ipu__pool_run(ipu__pool *pool, ipu__job_fn job, void *work)
         publish(pool);
     }
     job(work, 0, pool->n_threads);
-    if (pool->n_threads > 1) wait_for_parts(pool);
+    if (pool->n_threads == 1) return;
+    if (!each) run_the_rest(pool);
+    wait_for_parts(pool);
 }
+
+void ipu__pool_run(ipu__pool *pool, ipu__job_fn job, void *work) { run(pool, job, work, false); }
+
+void ipu__pool_run_each(ipu__pool *pool, ipu__job_fn job, void *work) { run(pool, job, work, true); }
 
 /* ---- life ---- */
 
 /* Ends and joins the first `n` workers. */
 static void stop_workers(ipu__pool *pool, int n)
 {
-    pool->stop = true;
+    atomic_store(&pool->stop, true);
     publish(pool);
     for (int i = 0; i < n; i++) pthread_join(pool->workers[i].thread, NULL);
 }

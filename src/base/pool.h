@@ -19,9 +19,11 @@ ipu_status ipu__pool_create(int n_threads, ipu__pool **out);
 void ipu__pool_destroy(ipu__pool *pool);
 int  ipu__pool_n_threads(const ipu__pool *pool);
 
-/* Runs parts 1.. on the threads and part 0 here; returns when all are done. No allocation. One
- * caller at a time. */
+/* Runs parts 1.. on the threads and part 0 here; returns when all are done. A part that its thread has not begun with
+ * by the time part 0 is done runs here, too. No allocation. One caller at a time. */
 void ipu__pool_run(ipu__pool *pool, ipu__job_fn job, void *work);
+/* The same, each part on its own thread in any case. */
+void ipu__pool_run_each(ipu__pool *pool, ipu__job_fn job, void *work);
 
 /* Threads this process may use (affinity and cgroup quota respected), at least 1. */
 int ipu__pool_default_threads(void);

@@ -155,7 +155,7 @@ static void part_0_is_the_caller_and_the_others_take_no_signals(void **state)
     (void)state;
     portrait   p[3] = {0};
     ipu__pool *pool = make(3);
-    ipu__pool_run(pool, take_portrait, p);
+    ipu__pool_run_each(pool, take_portrait, p);
     ipu__pool_destroy(pool);
     assert_true(pthread_equal(p[0].thread, pthread_self()));
     assert_false(pthread_equal(p[1].thread, p[2].thread));

@@ -38,7 +38,15 @@ static void get_bytes(const image_set *s, const uint8_t *from, float *to)
 {
     int64_t n = s->n_channels * s->n_pixels;
     if (!s->images.channels_last) {
-        for (int64_t p = 0; p < n; p++) to[p] = s->table[from[p]];
+        const float *restrict table = s->table;
+        float *restrict out         = to;
+        int64_t p                   = 0;
+        for (; p + 8 <= n; p += 8) { /* eight bytes at one load */
+            uint64_t bytes;
+            memcpy(&bytes, from + p, sizeof bytes);
+            for (int k = 0; k < 8; k++) out[p + k] = table[bytes >> 8 * k & 255];
+        }
+        for (; p < n; p++) out[p] = table[from[p]];
         return;
     }
     for (int64_t c = 0; c < s->n_channels; c++)

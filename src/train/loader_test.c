@@ -515,7 +515,7 @@ static void workers_make_the_ring_full_and_sleep(void **state)
     (void)state;
     source       s = {.n = 4};
     ipu_dataset *d = make_mapped(&s);
-    ipu_loader  *l = make(d, NULL, (ipu_loader_options){.batch_size = 2, .prefetch = 5});
+    ipu_loader  *l = make(d, NULL, (ipu_loader_options){.batch_size = 2, .prefetch = 5, .n_workers = 1});
     ipu_batch    b;
     for (int i = 0; i < 2000 && atomic_load(&s.calls) < 8; i++) sleep_us(1000);
     sleep_us(20000);

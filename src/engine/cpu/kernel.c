@@ -91,7 +91,7 @@ ipu_status ipu__engine_prepare_kernels(ipu_engine *e)
     e->kernels = ipu__alloc_zeroed(n * sizeof *e->kernels);
     e->parts   = ipu__alloc_zeroed((size_t)e->n_threads * sizeof *e->parts);
     if (!e->kernels || !e->parts) return ipu__fail_memory();
-    if (e->pool) ipu__pool_run(e->pool, limit_openmp, NULL);
+    if (e->pool) ipu__pool_run_each(e->pool, limit_openmp, NULL);
     ipu_status status = IPU_OK;
     int        before = ipu__openmp_enter(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++)
