@@ -46,7 +46,9 @@ static ipu_status miss(const char *path) { return ipu__fail(IPU_NOT_FOUND, "%s: 
 static bool has_changed(const char *path, const struct stat *before)
 {
     struct stat now;
-    return lstat(path, &now) != 0 || now.st_ino != before->st_ino || now.st_dev != before->st_dev;
+    return lstat(path, &now) != 0 || now.st_ino != before->st_ino
+        || now.st_ctim.tv_sec != before->st_ctim.tv_sec
+        || now.st_ctim.tv_nsec != before->st_ctim.tv_nsec; /* a new file may have the old one's number */
 }
 
 ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ipu_options *options,
