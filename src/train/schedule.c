@@ -17,8 +17,9 @@ double ipu_schedule_rate(const ipu_schedule *s, int64_t step)
     int64_t warmup = s->warmup > 0 ? s->warmup : 0;
     double  done   = share(step - warmup, s->n_steps - warmup);
     step -= warmup;
+    int64_t periods = s->period > 0 ? step / s->period : 0;
     switch (s->kind) {
-    case IPU_SCHEDULE_STEP: return s->rate * pow(s->gamma, s->period > 0 ? (double)(step / s->period) : 0);
+    case IPU_SCHEDULE_STEP: return s->rate * pow(s->gamma, (double)periods);
     case IPU_SCHEDULE_EXPONENTIAL: return s->rate * pow(s->gamma, (double)step);
     case IPU_SCHEDULE_LINEAR: return s->rate + (s->last - s->rate) * done;
     case IPU_SCHEDULE_COSINE: return s->last + (s->rate - s->last) * (1 + cos(acos(-1) * done)) / 2;
