@@ -498,14 +498,22 @@ static bool interleave(ipu_graph *g, const ipu_tensor *tensors, size_t n, int di
     return ok;
 }
 
+static bool is_empty(const ipu_shape *shape)
+{
+    for (int d = 0; d < shape->rank; d++)
+        if (shape->dim[d] == 0) return true;
+    return false;
+}
+
 ipu_tensor ipu_tensor_concat(const ipu_tensor *tensors, size_t n, int dim)
 {
     if (n == 0) return (ipu_tensor){0};
     ipu_shape shape;
     ipu_type  type;
     if (!check_concat(tensors, n, dim, &shape, &type)) return null_of(tensors[0]);
-    ipu_graph *g     = tensors[0].graph->root;
-    int64_t    outer = product(&shape, 0, dim);
+    ipu_graph *g = tensors[0].graph->root;
+    /* An empty one has no pieces, and may have rounds without number. */
+    int64_t outer = is_empty(&shape) ? 0 : product(&shape, 0, dim);
     if (outer == 1) {
         for (size_t i = 0; i < n; i++) ipu__view_add_view(&g->builder, &g->views, tensors[i].id);
     } else if (!interleave(g, tensors, n, dim, outer)) {

@@ -696,6 +696,20 @@ static void wrong_joins_are_refused(void **state)
     assert_false(ipu_tensor_valid(ipu_tensor_concat(NULL, 0, 0)));
 }
 
+static void empty_tensors_join_in_no_time_however_many_rows_they_have(void **state)
+{
+    (void)state;
+    ipu_target target;
+    ipu_graph *g;
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    assert_int_equal(ipu_graph_create(&target, 1, &g), IPU_OK);
+    ipu_tensor rows = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE((int64_t)1 << 40, 0), "rows");
+    ipu_tensor both = ipu_tensor_concat2(rows, rows, 1);
+    assert_int_equal(ipu_tensor_shape(both).dim[0], (int64_t)1 << 40);
+    assert_int_equal(ipu_tensor_n_elements(both), 0);
+    ipu_graph_destroy(g);
+}
+
 static void tensors_of_two_graphs_do_not_mix(void **state)
 {
     (void)state;
@@ -763,6 +777,7 @@ int main(void)
         cmocka_unit_test(wrong_shapes_are_refused),
         cmocka_unit_test(wrong_orders_are_refused),
         cmocka_unit_test(wrong_joins_are_refused),
+        cmocka_unit_test(empty_tensors_join_in_no_time_however_many_rows_they_have),
         cmocka_unit_test(tensors_of_two_graphs_do_not_mix),
         cmocka_unit_test(null_tensors_pass_through_and_the_first_error_stays),
         cmocka_unit_test(texts_name_shape_type_and_runs),

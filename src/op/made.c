@@ -56,7 +56,7 @@ static ipu_value make_eye(ipu_builder *b, const char *caller, ipu_type type, int
 {
     char *data = make_data(b, caller, type, rows * columns);
     if (!data) return (ipu_value){b, 0};
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows && columns > 0; i++)
         if (diagonal < columns - i && diagonal >= -i)
             ipu__value_from_double(type, 1,
                                    data + (size_t)(i * columns + i + diagonal) * ipu_type_size(type));
@@ -94,6 +94,7 @@ static ipu_value triangle(ipu_builder *b, const char *caller, ipu_value x, int64
                           ipu__value_str(x));
         return (ipu_value){b, 0};
     }
+    if (ipu_value_n_elements(x) == 0) return x; /* its rows may be more than can be counted */
     char *mask = make_data(b, caller, IPU_BOOL, rows * columns);
     if (!mask) return (ipu_value){b, 0};
     if (diagonal > columns) diagonal = columns;

@@ -310,9 +310,21 @@ static void what_cannot_be_is_refused(void **unused)
     bench_end(&t);
 }
 
+static void rows_of_nothing_take_no_time(void **unused)
+{
+    (void)unused;
+    bench     t     = bench_start();
+    ipu_value empty = bench_floats(&t, IPU_SHAPE(0, (int64_t)1 << 40, 0), NULL);
+    assert_int_equal(ipu_tril(t.b, empty, 0).id, empty.id);
+    ipu_value wide = bench_floats(&t, IPU_SHAPE((int64_t)1 << 40, 0), NULL);
+    assert_int_equal(ipu_value_dim(ipu_eye_like(t.b, wide, IPU_FLOAT, 0), 0), (int64_t)1 << 40);
+    bench_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_nothing_take_no_time),
         cmocka_unit_test(shapes_change_and_elements_stay),
         cmocka_unit_test(a_scalar_flattens_to_one_element),
         cmocka_unit_test(dimensions_change_places),
