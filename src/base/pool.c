@@ -45,7 +45,7 @@ struct ipu__pool {
     /* Written by the caller, read by the threads: one cache line travels per job. */
     alignas(LINE) atomic_uint generation;
     atomic_bool stop;
-    int         caller_cpu;
+    atomic_int  caller_cpu;
     ipu__job_fn job;
     void       *work;
 
@@ -161,8 +161,10 @@ static void *worker_main(void *arg)
         wait_for_job(pool, seen);
         if (atomic_load(&pool->stop)) return NULL;
         seen = atomic_load(&pool->generation);
+        /* Before the part is taken: on one CPU with the caller this thread would always come too late. */
+        int caller_cpu = atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed);
+        if (pool->spin_ns && caller_cpu == sched_getcpu()) leave_cpu(caller_cpu, &last_left);
         if (!take(self, seen)) continue; /* the caller has: it may be jobs ahead */
-        if (pool->spin_ns && pool->caller_cpu == sched_getcpu()) leave_cpu(pool->caller_cpu, &last_left);
         pool->job(pool->work, self->part, pool->n_threads);
         finish_part(pool);
     }
@@ -196,9 +198,9 @@ static void run_the_rest(ipu__pool *pool)
 static void run(ipu__pool *pool, ipu__job_fn job, void *work, bool each)
 {
     if (pool->n_threads > 1) {
-        pool->job        = job;
-        pool->work       = work;
-        pool->caller_cpu = sched_getcpu();
+        pool->job  = job;
+        pool->work = work;
+        atomic_store_explicit(&pool->caller_cpu, sched_getcpu(), memory_order_relaxed);
         atomic_store_explicit(&pool->remaining, (unsigned)pool->n_threads - 1, memory_order_relaxed);
         publish(pool);
     }
