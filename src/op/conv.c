@@ -12,6 +12,7 @@
 #include "op/conv_depthwise.h"
 #include "op/conv_dots.h"
 #include "op/conv_gemm.h"
+#include "op/conv_lanes.h"
 #include "op/conv_onednn.h"
 
 /* ---- reading a call ---- */
@@ -325,6 +326,9 @@ static const ipu_kernel_operand weight_grad_operands[] = {IPU__INPUT("x"), IPU__
                                                           IPU__OUTPUT("out")};
 
 static const char *const conv_samples[] = {
+    "float[16,2,7,12], float[4,2,3,3], float[4]",
+    "float[32,1,9,24], float[5,1,3,5], none",
+    "float[48,3,6,7], float[7,3,5,3], float[7]; epilogue=\"relu a0; out t0\"",
     "float[2,3,7], float[4,3,3], float[4]",
     "float[1,2,5,6], float[3,2,3,2], none",
     "float[2,4,6,5], float[6,2,3,3], float[6]; stride=[2,1] padding=[1,0] dilation=[1,2] groups=2",
@@ -349,6 +353,9 @@ static const char *const conv_samples[] = {
 };
 
 static const char *const input_grad_samples[] = {
+    "float[16,4,5,10], float[4,2,3,3]; size=[7,12]",
+    "float[32,5,7,20], float[5,3,3,5]; size=[9,24]",
+    "float[48,7,2,5], float[7,1,5,3]; size=[6,7]",
     "float[2,4,5], float[4,3,3]; size=[7]",
     "float[1,3,3,5], float[3,2,3,2]; size=[5,6]",
     "float[2,6,3,1], float[6,2,3,3]; stride=[2,1] padding=[1,0] dilation=[1,2] groups=2 size=[6,5]",
@@ -364,6 +371,9 @@ static const char *const input_grad_samples[] = {
 };
 
 static const char *const weight_grad_samples[] = {
+    "float[16,2,7,12], float[16,4,5,10]; kernel=[3,3]",
+    "float[32,1,9,24], float[32,12,7,20]; kernel=[3,5]",
+    "float[48,3,6,7], float[48,7,2,5]; kernel=[5,3]",
     "float[2,3,7], float[2,4,5]; kernel=[3]",
     "float[1,2,5,6], float[1,3,3,5]; kernel=[3,2]",
     "float[2,4,6,5], float[2,6,3,1]; stride=[2,1] padding=[1,0] dilation=[1,2] groups=2 kernel=[3,3]",
@@ -399,9 +409,17 @@ static const char *const weight_grad_samples[] = {
         .run = ipu__conv_onednn_run,                                                                      \
     }
 
-static const ipu_kernel_impl forward_implementations[]    = {DEPTHWISE(forward), GEMM(forward), ONEDNN};
-static const ipu_kernel_impl input_grad_implementations[] = {DEPTHWISE(input_grad), GEMM(input_grad), ONEDNN};
+#define LANES                                                                                               \
+    {                                                                                                       \
+        .name = "lanes", .fits = ipu__conv_lanes_fits, .scratch_bytes = ipu__conv_lanes_scratch_bytes,      \
+        .prepare = ipu__conv_lanes_prepare, .release = ipu__conv_lanes_release, .run = ipu__conv_lanes_run, \
+    }
+
+static const ipu_kernel_impl forward_implementations[] = {LANES, DEPTHWISE(forward), GEMM(forward), ONEDNN};
+static const ipu_kernel_impl input_grad_implementations[]  = {LANES, DEPTHWISE(input_grad), GEMM(input_grad),
+                                                              ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
+    LANES,
     DEPTHWISE(weight_grad),
 #if defined(__x86_64__)
     {

@@ -1,0 +1,62 @@
+/* Convolutions of few channels: sixteen images side by side, one in each lane of a vector.
+ *
+ * Layouts that put channels into lanes waste most of them if there are 1, 5 or 12. With images in the lanes, a weight
+ * is a number for all of them and no shape wastes anything. Images are turned so before, and outputs back after,
+ * which takes some percent of the time.
+ */
+#ifndef IPU_OP_CONV_LANES_H
+#define IPU_OP_CONV_LANES_H
+
+#include "base/simd.h"
+#include "op/conv.h"
+
+enum { IPU__LANES = 16 };
+
+/* Rows of x and y that are at hand, of all channels: element (c, i, j) of lane l is [((c * rows + i) * columns + j) *
+ * IPU__LANES + l]. Kernels have strides of 1 and no padding. */
+typedef struct ipu__lanes_shape {
+    int64_t in, out;
+    int64_t x_rows, x_columns, y_rows, y_columns;
+    int64_t k_rows, k_columns; /* gradients: 3 or 5 columns */
+} ipu__lanes_shape;
+
+/* NULL where a level has no instructions for it (conv_lanes_simd.c). */
+typedef struct ipu__lanes_loops {
+    /* `n` floats of each of sixteen images, which are `step` apart, to lanes and back. */
+    void (*turn)(const float *x, int64_t step, int64_t n, float *lanes);
+    void (*turn_back)(const float *lanes, int64_t n, float *x, int64_t step);
+    /* All of y, from rows of x that begin where those of y do. `bias` NULL: none. */
+    void (*forward)(const ipu__lanes_shape *s, const float *x, const float *w, const float *bias, float *y);
+    /* All of d_x, whose first row is row `first` of the image; the first of d_y is `y_first`. The image has
+     * `n_y_rows` rows of d_y, of which those are at hand that these rows of d_x read. */
+    void (*input_grad)(const ipu__lanes_shape *s, const float *dy, const float *w, int64_t first,
+                       int64_t y_first, int64_t n_y_rows, float *dx);
+    /* Adds to rows [begin, end) of the weights' (channel of y blocks, channel of x, row) in the order of tasks. */
+    void (*weight_grad)(const ipu__lanes_shape *s, const float *x, const float *dy, int64_t begin,
+                        int64_t end, float *dw);
+} ipu__lanes_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__lanes_loops, ipu__lanes_loops_at)
+
+/* Channels of y that one task of weight_grad has. */
+static inline int64_t ipu__lanes_block(int64_t out)
+{
+    int64_t n = (out + 4) / 5;
+    return (out + n - 1) / n;
+}
+
+/* Tasks of weight_grad. */
+static inline int64_t ipu__lanes_n_tasks(const ipu__lanes_shape *s)
+{
+    return (s->out + 4) / 5 * s->in * s->k_rows;
+}
+
+/* An implementation of each of the three ops. */
+bool       ipu__conv_lanes_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+size_t     ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void       ipu__conv_lanes_release(void *prepared);
+ipu_status ipu__conv_lanes_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                               void *scratch, int part, int n_parts);
+
+#endif

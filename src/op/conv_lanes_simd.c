@@ -1,0 +1,298 @@
+/* Sixteen images in the lanes of a vector. Tiles of outputs stay in registers: as many as there are, less what a
+ * weight and an input take, so that a value that is loaded is used as often as it can be. */
+#include "op/conv_lanes.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#include <string.h>
+
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* Compilers would load a value again for each use of it, or keep those of the turn before until registers run out. */
+#define HOLD(vector) __asm__("" : "+v"(vector))
+#define HIDE(pointer) __asm__("" : "+r"(pointer))
+
+enum { WIDE = 9, CHANNELS = 3, GRAD_CHANNELS = 2, MOST_KERNEL = 5, WEIGHT_CHANNELS = 5 };
+
+typedef ipu__lanes_shape shape;
+
+/* ---- images to lanes, and back ---- */
+
+INLINE void transpose(__m512 r[16])
+{
+    __m512 t[16];
+    UNROLLED for (int i = 0; i < 16; i += 2)
+    {
+        t[i]     = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#define PAIR(which, a, b) \
+    _mm512_castpd_ps(_mm512_unpack##which##_pd(_mm512_castps_pd(t[a]), _mm512_castps_pd(t[b])))
+    UNROLLED for (int i = 0; i < 16; i += 4)
+    {
+        r[i]     = PAIR(lo, i, i + 2);
+        r[i + 1] = PAIR(hi, i, i + 2);
+        r[i + 2] = PAIR(lo, i + 1, i + 3);
+        r[i + 3] = PAIR(hi, i + 1, i + 3);
+    }
+#undef PAIR
+    UNROLLED for (int i = 0; i < 4; i++)
+    {
+        t[i]      = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        t[i + 4]  = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8]  = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+    UNROLLED for (int i = 0; i < 4; i++)
+    {
+        r[i]      = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 8]  = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+        r[i + 4]  = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+}
+
+static __mmask16 first_lanes(int64_t n) { return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1); }
+
+static void turn(const float *x, int64_t step, int64_t n, float *lanes)
+{
+    for (int64_t i = 0; i < n; i += IPU__LANES) {
+        __m512    r[16];
+        int64_t   left                             = n - i < 16 ? n - i : 16;
+        __mmask16 mask                             = first_lanes(left);
+        UNROLLED for (int k = 0; k < 16; k++) r[k] = _mm512_maskz_loadu_ps(mask, x + k * step + i);
+        transpose(r);
+        float *to = lanes + i * IPU__LANES;
+        if (left == 16) {
+            UNROLLED for (int k = 0; k < 16; k++) _mm512_storeu_ps(to + k * IPU__LANES, r[k]);
+        } else {
+            for (int k = 0; k < left; k++) _mm512_storeu_ps(to + k * IPU__LANES, r[k]);
+        }
+    }
+}
+
+static void turn_back(const float *lanes, int64_t n, float *x, int64_t step)
+{
+    for (int64_t i = 0; i < n; i += IPU__LANES) {
+        __m512       r[16];
+        int64_t      left = n - i < 16 ? n - i : 16;
+        __mmask16    mask = first_lanes(left);
+        const float *from = lanes + i * IPU__LANES;
+        if (left == 16) {
+            UNROLLED for (int k = 0; k < 16; k++) r[k] = _mm512_loadu_ps(from + k * IPU__LANES);
+        } else {
+            for (int k = 0; k < 16; k++)
+                r[k] = k < left ? _mm512_loadu_ps(from + k * IPU__LANES) : _mm512_setzero_ps();
+        }
+        transpose(r);
+        UNROLLED for (int k = 0; k < 16; k++) _mm512_mask_storeu_ps(x + k * step + i, mask, r[k]);
+    }
+}
+
+/* ---- tiles: functions of constant sizes, of which tables are made ---- */
+
+#define EACH_WIDTH(F, a) F(a, 1) F(a, 2) F(a, 3) F(a, 4) F(a, 5) F(a, 6) F(a, 7) F(a, 8) F(a, 9)
+
+/* Outputs [j, j + wide) of row i, of `channels` channels from c on. */
+INLINE void forward_tile(const shape *s, const float *x, const float *w, const float *bias, int64_t c,
+                         int64_t i, int64_t j, float *y, const int channels, const int wide)
+{
+    __m512        sum[CHANNELS][WIDE];
+    const int64_t taps = s->in * s->k_rows * s->k_columns;
+    UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < wide; k++)
+        sum[o][k] = _mm512_set1_ps(bias ? bias[c + o] : 0);
+    w += c * taps;
+    for (int64_t in = 0; in < s->in; in++)
+        for (int64_t row = 0; row < s->k_rows; row++) {
+            const float *from = x + ((in * s->x_rows + i + row) * s->x_columns + j) * IPU__LANES;
+            for (int64_t column = 0; column < s->k_columns; column++, w++, from += IPU__LANES) {
+                __m512 weight[CHANNELS];
+                HIDE(from);
+                UNROLLED for (int o = 0; o < channels; o++) weight[o] = _mm512_set1_ps(w[o * taps]);
+                UNROLLED for (int k = 0; k < wide; k++)
+                {
+                    __m512 value = _mm512_loadu_ps(from + k * IPU__LANES);
+                    HOLD(value);
+                    UNROLLED for (int o = 0; o < channels; o++)
+                        sum[o][k] = _mm512_fmadd_ps(value, weight[o], sum[o][k]);
+                }
+            }
+        }
+    UNROLLED for (int o = 0; o < channels; o++)
+    {
+        float *to = y + (((c + o) * s->y_rows + i) * s->y_columns + j) * IPU__LANES;
+        UNROLLED for (int k = 0; k < wide; k++) _mm512_storeu_ps(to + k * IPU__LANES, sum[o][k]);
+    }
+}
+
+typedef void (*forward_fn)(const shape *s, const float *x, const float *w, const float *bias, int64_t c,
+                           int64_t i, int64_t j, float *y);
+#define FORWARD(channels, wide)                                                                           \
+    static void forward_##channels##_##wide(const shape *s, const float *x, const float *w,               \
+                                            const float *bias, int64_t c, int64_t i, int64_t j, float *y) \
+    {                                                                                                     \
+        forward_tile(s, x, w, bias, c, i, j, y, channels, wide);                                          \
+    }
+EACH_WIDTH(FORWARD, 1)
+EACH_WIDTH(FORWARD, 2) EACH_WIDTH(FORWARD, 3)
+#define NAME(channels, wide) forward_##channels##_##wide,
+    static const forward_fn forward_tiles[CHANNELS][WIDE] = {
+        {EACH_WIDTH(NAME, 1)}, {EACH_WIDTH(NAME, 2)}, {EACH_WIDTH(NAME, 3)}};
+#undef NAME
+
+/* The last tile of a row begins earlier rather than being narrower. */
+static void forward(const shape *s, const float *x, const float *w, const float *bias, float *y)
+{
+    int64_t n = (s->y_columns + WIDE - 1) / WIDE, wide = (s->y_columns + n - 1) / n;
+    for (int64_t c = 0; c < s->out; c += CHANNELS) {
+        int64_t    channels = s->out - c < CHANNELS ? s->out - c : CHANNELS;
+        forward_fn tile     = forward_tiles[channels - 1][wide - 1];
+        for (int64_t i = 0; i < s->y_rows; i++)
+            for (int64_t j = 0; j < s->y_columns; j += wide)
+                tile(s, x, w, bias, c, i, j + wide > s->y_columns ? s->y_columns - wide : j, y);
+    }
+}
+
+/* What row i of d_x, of `channels` channels from c on, gets from d_y's columns [j, j + wide): columns [j, j + wide +
+ * kernel - 1). Nothing is computed for padding, of which the convolution that this also is would have much. */
+typedef struct grad_place {
+    int64_t c, i, j;        /* i: of the rows at hand */
+    int64_t first_k, end_k; /* rows of the kernel */
+    int64_t y_row;          /* at hand, for row 0 of the kernel */
+} grad_place;
+
+INLINE void grad_tile(const shape *s, const float *dy, const float *w, grad_place p, float *dx,
+                      const int channels, const int wide, const int kernel)
+{
+    __m512        sum[GRAD_CHANNELS][WIDE + MOST_KERNEL - 1];
+    const int64_t taps = s->k_rows * s->k_columns;
+    float        *to   = dx + ((p.c * s->x_rows + p.i) * s->x_columns + p.j) * IPU__LANES;
+    const int64_t next = s->x_rows * s->x_columns * IPU__LANES; /* channel */
+    UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < wide + kernel - 1; k++)
+        sum[o][k] = p.j == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(to + o * next + k * IPU__LANES);
+    for (int64_t out = 0; out < s->out; out++)
+        for (int64_t row = p.first_k; row < p.end_k; row++) {
+            const float *weights = w + ((out * s->in + p.c) * s->k_rows + row) * s->k_columns;
+            const float *from    = dy + ((out * s->y_rows + p.y_row - row) * s->y_columns + p.j) * IPU__LANES;
+            UNROLLED for (int column = 0; column < kernel; column++)
+            {
+                __m512 weight[GRAD_CHANNELS];
+                HIDE(from);
+                UNROLLED for (int o = 0; o < channels; o++)
+                    weight[o] = _mm512_set1_ps(weights[o * taps + column]);
+                UNROLLED for (int k = 0; k < wide; k++)
+                {
+                    __m512 value = _mm512_loadu_ps(from + k * IPU__LANES);
+                    HOLD(value);
+                    UNROLLED for (int o = 0; o < channels; o++)
+                        sum[o][k + column] = _mm512_fmadd_ps(value, weight[o], sum[o][k + column]);
+                }
+            }
+        }
+    UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < wide + kernel - 1; k++)
+        _mm512_storeu_ps(to + o * next + k * IPU__LANES, sum[o][k]);
+}
+
+typedef void (*grad_fn)(const shape *s, const float *dy, const float *w, grad_place p, float *dx);
+#define GRAD(channels, wide, kernel)                                                                 \
+    static void grad_##channels##_##wide##_##kernel(const shape *s, const float *dy, const float *w, \
+                                                    grad_place p, float *dx)                         \
+    {                                                                                                \
+        grad_tile(s, dy, w, p, dx, channels, wide, kernel);                                          \
+    }
+#define GRADS(channels, wide) GRAD(channels, wide, 3) GRAD(channels, wide, 5)
+EACH_WIDTH(GRADS, 1)
+EACH_WIDTH(GRADS, 2)
+#define NAME3(channels, wide) grad_##channels##_##wide##_3,
+#define NAME5(channels, wide) grad_##channels##_##wide##_5,
+    static const grad_fn grad_tiles[2][GRAD_CHANNELS][WIDE] = {
+        {{EACH_WIDTH(NAME3, 1)}, {EACH_WIDTH(NAME3, 2)}}, {{EACH_WIDTH(NAME5, 1)}, {EACH_WIDTH(NAME5, 2)}}};
+
+static void input_grad(const shape *s, const float *dy, const float *w, int64_t first, int64_t y_first,
+                       int64_t n_y_rows, float *dx)
+{
+    const grad_fn(*tiles)[WIDE] = grad_tiles[s->k_columns == 5];
+    /* What the first tile of a row does not begin. */
+    if (s->y_columns > WIDE)
+        memset(dx, 0, (size_t)(s->in * s->x_rows * s->x_columns * IPU__LANES) * sizeof *dx);
+    for (int64_t c = 0; c < s->in; c += GRAD_CHANNELS) {
+        int64_t channels = s->in - c < GRAD_CHANNELS ? s->in - c : GRAD_CHANNELS;
+        for (int64_t i = 0; i < s->x_rows; i++) {
+            int64_t    row = first + i;
+            grad_place p   = {.c = c, .i = i, .y_row = row - y_first};
+            p.first_k      = row >= n_y_rows ? row - n_y_rows + 1 : 0;
+            p.end_k        = row + 1 < s->k_rows ? row + 1 : s->k_rows;
+            for (p.j = 0; p.j < s->y_columns; p.j += WIDE) {
+                int64_t wide = s->y_columns - p.j < WIDE ? s->y_columns - p.j : WIDE;
+                tiles[channels - 1][wide - 1](s, dy, w, p, dx);
+            }
+        }
+    }
+}
+
+/* Row `row` of the kernels from channel `in` of x to `channels` of y, from c on. */
+INLINE void weight_tile(const shape *s, const float *x, const float *dy, int64_t c, int64_t in, int64_t row,
+                        float *dw, const int channels, const int kernel)
+{
+    __m512        sum[WEIGHT_CHANNELS][MOST_KERNEL];
+    const int64_t plane = s->y_rows * s->y_columns * IPU__LANES;
+    UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < kernel; k++)
+        sum[o][k] = _mm512_setzero_ps();
+    for (int64_t i = 0; i < s->y_rows; i++) {
+        const float *from = x + (in * s->x_rows + i + row) * s->x_columns * IPU__LANES;
+        const float *by   = dy + (c * s->y_rows + i) * s->y_columns * IPU__LANES;
+        for (int64_t j = 0; j < s->y_columns; j++, from += IPU__LANES, by += IPU__LANES) {
+            __m512 gradient[WEIGHT_CHANNELS];
+            HIDE(from);
+            UNROLLED for (int o = 0; o < channels; o++) gradient[o] = _mm512_loadu_ps(by + o * plane);
+            UNROLLED for (int k = 0; k < kernel; k++)
+            {
+                __m512 value = _mm512_loadu_ps(from + k * IPU__LANES);
+                HOLD(value);
+                UNROLLED for (int o = 0; o < channels; o++)
+                    sum[o][k] = _mm512_fmadd_ps(value, gradient[o], sum[o][k]);
+            }
+        }
+    }
+    UNROLLED for (int o = 0; o < channels; o++)
+    {
+        float *to = dw + (((c + o) * s->in + in) * s->k_rows + row) * s->k_columns;
+        UNROLLED for (int k = 0; k < kernel; k++) to[k] += _mm512_reduce_add_ps(sum[o][k]);
+    }
+}
+
+typedef void (*weight_fn)(const shape *s, const float *x, const float *dy, int64_t c, int64_t in, int64_t row,
+                          float *dw);
+#define WEIGHT(channels, kernel)                                                                         \
+    static void weight_##channels##_##kernel(const shape *s, const float *x, const float *dy, int64_t c, \
+                                             int64_t in, int64_t row, float *dw)                         \
+    {                                                                                                    \
+        weight_tile(s, x, dy, c, in, row, dw, channels, kernel);                                         \
+    }
+WEIGHT(1, 3)
+WEIGHT(2, 3) WEIGHT(3, 3) WEIGHT(4, 3) WEIGHT(5, 3) WEIGHT(1, 5) WEIGHT(2, 5) WEIGHT(3, 5) WEIGHT(4, 5)
+    WEIGHT(5, 5) static const weight_fn weight_tiles[2][WEIGHT_CHANNELS] = {
+        {weight_1_3, weight_2_3, weight_3_3, weight_4_3, weight_5_3},
+        {weight_1_5, weight_2_5, weight_3_5, weight_4_5, weight_5_5}};
+
+static void weight_grad(const shape *s, const float *x, const float *dy, int64_t begin, int64_t end,
+                        float *dw)
+{
+    int64_t block = ipu__lanes_block(s->out), rows = s->in * s->k_rows;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t c = task / rows * block, channels = s->out - c < block ? s->out - c : block;
+        if (channels > 0)
+            weight_tiles[s->k_columns == 5][channels - 1](s, x, dy, c, task % rows / s->k_rows,
+                                                          task % s->k_rows, dw);
+    }
+}
+
+const ipu__lanes_loops IPU__SIMD(ipu__lanes_loops_at) = {turn, turn_back, forward, input_grad, weight_grad};
+#else
+const ipu__lanes_loops IPU__SIMD(ipu__lanes_loops_at) = {0};
+#endif
