@@ -4,6 +4,10 @@
 
 #include "op/pool.h"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 /* Rows of the input that tap (d, h) of the windows of output row (od, oh) meets; false: padding. */
 static bool input_row(const ipu__pool *p, const int64_t o[2], const int64_t tap[2], int64_t *row)
 {
@@ -65,6 +69,39 @@ static void max_row(const ipu__pool *p, const float *x, const int64_t o[2], floa
 }
 
 /* Windows of 2 x 2, two apart, all of them inside: what most networks have. One pass over two rows. */
+#if defined(__AVX512F__)
+static inline void choose(__m512 v, __m512i at, __m512 *best, __m512i *where)
+{
+    __mmask16 wins = _mm512_cmp_ps_mask(v, *best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    *best          = _mm512_mask_mov_ps(*best, wins, v);
+    *where         = _mm512_mask_mov_epi32(*where, wins, at);
+}
+
+/* Rows are short: masks rather than a loop for what is left. */
+static void max_pairs(const float *restrict upper, const float *restrict lower, int32_t first, int32_t below,
+                      int64_t n, float *restrict y, int32_t *restrict indices)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i one = _mm512_set1_epi32(1), odd = _mm512_add_epi32(even, one);
+    for (int64_t o = 0; o < n; o += 16) {
+        uint32_t  pairs = n - o >= 16 ? UINT32_MAX : (1u << 2 * (n - o)) - 1; /* of floats */
+        __mmask16 low = (__mmask16)pairs, high = (__mmask16)(pairs >> 16);
+        __mmask16 mask = (__mmask16)(n - o >= 16 ? 0xffff : (1u << (n - o)) - 1);
+        __m512    a    = _mm512_maskz_loadu_ps(low, upper + 2 * o),
+               b       = _mm512_maskz_loadu_ps(high, upper + 2 * o + 16);
+        __m512 c       = _mm512_maskz_loadu_ps(low, lower + 2 * o),
+               d       = _mm512_maskz_loadu_ps(high, lower + 2 * o + 16);
+        __m512i at     = _mm512_add_epi32(even, _mm512_set1_epi32(first + (int32_t)(2 * o)));
+        __m512i down = _mm512_add_epi32(at, _mm512_set1_epi32(below)), where = at;
+        __m512  best = _mm512_permutex2var_ps(a, even, b);
+        choose(_mm512_permutex2var_ps(a, odd, b), _mm512_add_epi32(at, one), &best, &where);
+        choose(_mm512_permutex2var_ps(c, even, d), down, &best, &where);
+        choose(_mm512_permutex2var_ps(c, odd, d), _mm512_add_epi32(down, one), &best, &where);
+        _mm512_mask_storeu_ps(y + o, mask, best);
+        _mm512_mask_storeu_epi32(indices + o, mask, where);
+    }
+}
+#else
 static void max_pairs(const float *restrict upper, const float *restrict lower, int32_t first, int32_t below,
                       int64_t n, float *restrict y, int32_t *restrict indices)
 {
@@ -83,6 +120,7 @@ static void max_pairs(const float *restrict upper, const float *restrict lower, 
         indices[o]   = wins ? at + below + 1 : best;
     }
 }
+#endif
 
 static bool are_pairs(const ipu__pool_axis *a)
 {
