@@ -138,12 +138,15 @@ typedef void (*forward_fn)(const shape *s, const float *x, const float *w, const
     {                                                                                                     \
         forward_tile(s, x, w, bias, c, i, j, y, channels, wide);                                          \
     }
+/* clang-format off */
 EACH_WIDTH(FORWARD, 1)
-EACH_WIDTH(FORWARD, 2) EACH_WIDTH(FORWARD, 3)
+EACH_WIDTH(FORWARD, 2)
+EACH_WIDTH(FORWARD, 3)
 #define NAME(channels, wide) forward_##channels##_##wide,
-    static const forward_fn forward_tiles[CHANNELS][WIDE] = {
-        {EACH_WIDTH(NAME, 1)}, {EACH_WIDTH(NAME, 2)}, {EACH_WIDTH(NAME, 3)}};
+static const forward_fn forward_tiles[CHANNELS][WIDE] = {
+    {EACH_WIDTH(NAME, 1)}, {EACH_WIDTH(NAME, 2)}, {EACH_WIDTH(NAME, 3)}};
 #undef NAME
+/* clang-format on */
 
 /* The last tile of a row begins earlier rather than being narrower. */
 static void forward(const shape *s, const float *x, const float *w, const float *bias, float *y)
@@ -206,12 +209,14 @@ typedef void (*grad_fn)(const shape *s, const float *dy, const float *w, grad_pl
         grad_tile(s, dy, w, p, dx, channels, wide, kernel);                                          \
     }
 #define GRADS(channels, wide) GRAD(channels, wide, 3) GRAD(channels, wide, 5)
+/* clang-format off */
 EACH_WIDTH(GRADS, 1)
 EACH_WIDTH(GRADS, 2)
 #define NAME3(channels, wide) grad_##channels##_##wide##_3,
 #define NAME5(channels, wide) grad_##channels##_##wide##_5,
-    static const grad_fn grad_tiles[2][GRAD_CHANNELS][WIDE] = {
-        {{EACH_WIDTH(NAME3, 1)}, {EACH_WIDTH(NAME3, 2)}}, {{EACH_WIDTH(NAME5, 1)}, {EACH_WIDTH(NAME5, 2)}}};
+static const grad_fn grad_tiles[2][GRAD_CHANNELS][WIDE] = {
+    {{EACH_WIDTH(NAME3, 1)}, {EACH_WIDTH(NAME3, 2)}}, {{EACH_WIDTH(NAME5, 1)}, {EACH_WIDTH(NAME5, 2)}}};
+/* clang-format on */
 
 static void input_grad(const shape *s, const float *dy, const float *w, int64_t first, int64_t y_first,
                        int64_t n_y_rows, float *dx)
@@ -274,11 +279,13 @@ typedef void (*weight_fn)(const shape *s, const float *x, const float *dy, int64
     {                                                                                                    \
         weight_tile(s, x, dy, c, in, row, dw, channels, kernel);                                         \
     }
-WEIGHT(1, 3)
-WEIGHT(2, 3) WEIGHT(3, 3) WEIGHT(4, 3) WEIGHT(5, 3) WEIGHT(1, 5) WEIGHT(2, 5) WEIGHT(3, 5) WEIGHT(4, 5)
-    WEIGHT(5, 5) static const weight_fn weight_tiles[2][WEIGHT_CHANNELS] = {
-        {weight_1_3, weight_2_3, weight_3_3, weight_4_3, weight_5_3},
-        {weight_1_5, weight_2_5, weight_3_5, weight_4_5, weight_5_5}};
+/* clang-format off */
+WEIGHT(1, 3) WEIGHT(2, 3) WEIGHT(3, 3) WEIGHT(4, 3) WEIGHT(5, 3)
+WEIGHT(1, 5) WEIGHT(2, 5) WEIGHT(3, 5) WEIGHT(4, 5) WEIGHT(5, 5)
+static const weight_fn weight_tiles[2][WEIGHT_CHANNELS] = {
+    {weight_1_3, weight_2_3, weight_3_3, weight_4_3, weight_5_3},
+    {weight_1_5, weight_2_5, weight_3_5, weight_4_5, weight_5_5}};
+/* clang-format on */
 
 static void weight_grad(const shape *s, const float *x, const float *dy, int64_t begin, int64_t end,
                         float *dw)
