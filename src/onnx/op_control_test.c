@@ -265,7 +265,7 @@ static void small_loops_within_small_ones_are_unrolled_only_if_all_of_it_is_smal
     bytes file = model(13, graph("in a float[]; in n int64[]; out b; b = Loop(n, -, a) body=@0", outer),
                        none);
     for (int n = 4; n <= 8; n += 4) {
-        EXPECT(file, VALUES(FLOATS((ipu_shape){0}, 1), INT64(n)), (ipu_shape){0}, 1 + n * n * (n - 1) / 2);
+        EXPECT(file, VALUES(FLOATS((ipu_shape){0}, 1), INT64(n)), (ipu_shape){0}, 1 + 0.5 * n * n * (n - 1));
         size_t loops = COUNT_LOOPS(file, VALUES(FLOATS((ipu_shape){0}, 1), INT64(n)));
         assert_int_equal(loops > 0, n == 8);
     }
