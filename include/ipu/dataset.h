@@ -2,8 +2,8 @@
  *
  * A sample has fields, each an array of a type and shape that is the same for all samples: a picture and its
  * label. A dataset knows how many samples there are and gives any of them (map-style), or gives them one after
- * the other (iterable). Those of files give two fields: "images", float [channels, height, width] as `transform`
- * says, and "labels", int32 scalars.
+ * the other (iterable). Those of files give two fields: "images", float [channels, height, width] as the options
+ * say, and "labels", int32 scalars.
  *
  *     ipu_dataset *train, *test;
  *     IPU_TRY(ipu_dataset_open("data/mnist", IPU_TRAIN, NULL, &train));

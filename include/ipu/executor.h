@@ -13,7 +13,7 @@
  * along dimension 0: iterations outermost, then accumulation, replicas innermost. The network is built for one
  * batch, dimension 0 divided by N. A training run makes `device_iterations` steps of the optimizer on the device.
  *
- * An executor attaches when it first runs, and several on one device take turns. Weights move by themselves:
+ * An executor attaches when it compiles, and several on one device take turns. Weights move by themselves:
  * those that were trained reach the host when the module is asked for them, and other executors of the module
  * before they run next.
  */
@@ -45,7 +45,7 @@ typedef enum ipu_attach_when {
     IPU_ATTACH_NEVER      /* compile only: a run is INVALID */
 } ipu_attach_when;
 
-/* poptorch.Options: all zero is its default. Copied by who is given it. */
+/* poptorch.Options: all zero is its default. Copied by who is given it; texts and `engine` in it are borrowed. */
 typedef struct ipu_executor_options {
     int64_t         device_iterations;     /* 0: 1 */
     int64_t         replicas;              /* data parallel, each on IPUs of its own; 0: 1 */
