@@ -49,13 +49,13 @@ ipu_status ipu_module_named(const char *name, ipu_module **out);
 /* What the arrays of a run are called, in their order: "input0", "input1", ... unless told. Copied. */
 ipu_status ipu_module_name_inputs(ipu_module *module, const char *const *names, size_t n);
 
-/* What random initial weights are drawn from, before the first executor compiles. 0 at first. */
+/* What random initial weights are drawn from, before the first executor compiles. 42 at first. */
 void ipu_module_set_seed(ipu_module *module, uint32_t seed);
 
 /* ---- weights: parameters and states of the network, not of the optimizer; empty until an executor has compiled.
  *      What was trained since is fetched from the device first ---- */
 
-ipu_status ipu_module_n_weights(ipu_module *module, size_t *n);
+size_t ipu_module_n_weights(const ipu_module *module);
 /* Borrowed until the next run of an executor. */
 ipu_status ipu_module_weight_at(ipu_module *module, size_t i, const char **name, const ipu_array **out);
 /* NOT_FOUND: the message names the nearest. */

@@ -52,13 +52,16 @@ ipu_status ipu_module_create(ipu_forward_fn forward, void *user, ipu_module **ou
     return IPU_OK;
 }
 
+static void free_weight(ipu__weight *w)
+{
+    ipu__free(w->name);
+    ipu_array_free(&w->array);
+}
+
 void ipu_module_destroy(ipu_module *module)
 {
     if (!module) return;
-    for (size_t i = 0; i < module->weights.n; i++) {
-        ipu__free(module->weights.at[i].name);
-        ipu_array_free(&module->weights.at[i].array);
-    }
+    for (size_t i = 0; i < module->weights.n; i++) free_weight(&module->weights.at[i]);
     for (size_t i = 0; i < module->input_names.n; i++) ipu__free(module->input_names.at[i]);
     ipu__array_fini(&module->weights);
     ipu__array_fini(&module->input_names);
@@ -111,6 +114,14 @@ ipu_status ipu__module_build(ipu_module *module, const ipu__port *in, size_t n, 
 }
 
 /* ---- weights ---- */
+
+/* Whether an executor has compiled: else weights are what was loaded, if anything. */
+static bool has_network(const ipu_module *module)
+{
+    for (size_t i = 0; i < module->weights.n; i++)
+        if (module->weights.at[i].is_in_use) return true;
+    return false;
+}
 
 size_t ipu__module_find(const ipu_module *module, const char *name)
 {
@@ -194,18 +205,34 @@ static ipu_status check_loaded(const ipu_module *module, size_t n_loaded)
     return status;
 }
 
-ipu_status ipu__module_register(ipu_module *module, ipu_model *m, ipu__numbers *numbers)
+/* The module as it was when it had `n` weights, none of which were in use if `was_new`. */
+static void undo_register(ipu_module *module, size_t n, bool was_new)
 {
-    size_t before = module->weights.n;
-    bool   is_new = true;
-    for (size_t i = 0; i < before; i++) is_new &= !module->weights.at[i].is_in_use;
+    while (module->weights.n > n) free_weight(&module->weights.at[--module->weights.n]);
+    for (size_t i = 0; i < n && was_new; i++) module->weights.at[i].is_in_use = false;
+}
+
+static ipu_status register_all(ipu_module *module, ipu_model *m, ipu__numbers *numbers)
+{
     for (size_t i = 0; i < m->parameters.n; i++)
         IPU_TRY(register_one(module, ipu__model_handle(m, m->parameters.at[i]), numbers));
     for (size_t i = 0; i < m->states.n; i++)
         if (m->states.at[i] != m->seed)
             IPU_TRY(register_one(module, ipu__model_handle(m, m->states.at[i]), numbers));
     for (size_t i = 0; i < numbers->n; i++) module->weights.at[numbers->at[i]].is_in_use = true;
-    return is_new && before > 0 ? check_loaded(module, before) : IPU_OK;
+    return IPU_OK;
+}
+
+ipu_status ipu__module_register(ipu_module *module, ipu_model *m, ipu__numbers *numbers)
+{
+    size_t     before = module->weights.n;
+    bool       is_new = !has_network(module);
+    ipu_status status = register_all(module, m, numbers);
+    if (status == IPU_OK && is_new && before > 0) status = check_loaded(module, before);
+    if (status == IPU_OK) return IPU_OK;
+    undo_register(module, before, is_new);
+    numbers->n = 0;
+    return status;
 }
 
 ipu_status ipu__module_fetch(ipu_module *module)
@@ -216,11 +243,7 @@ ipu_status ipu__module_fetch(ipu_module *module)
     return IPU_OK;
 }
 
-ipu_status ipu_module_n_weights(ipu_module *module, size_t *n)
-{
-    *n = module->weights.n;
-    return IPU_OK;
-}
+size_t ipu_module_n_weights(const ipu_module *module) { return module->weights.n; }
 
 ipu_status ipu_module_weight_at(ipu_module *module, size_t i, const char **name, const ipu_array **out)
 {
@@ -329,15 +352,10 @@ ipu_status ipu_module_load(ipu_module *module, const char *path)
 {
     ipu_npz z;
     IPU_TRY(ipu_npz_read(path, &z));
-    bool is_known = false;
-    for (size_t i = 0; i < module->weights.n; i++) is_known |= module->weights.at[i].is_in_use;
-    ipu_status status = is_known ? compare(module, path, &z) : IPU_OK;
+    bool       is_known = has_network(module);
+    ipu_status status   = is_known ? compare(module, path, &z) : IPU_OK;
     if (!is_known) { /* what was loaded before and never used */
-        for (size_t i = 0; i < module->weights.n; i++) {
-            ipu__free(module->weights.at[i].name);
-            ipu_array_free(&module->weights.at[i].array);
-        }
-        module->weights.n = 0;
+        while (module->weights.n > 0) free_weight(&module->weights.at[--module->weights.n]);
         for (size_t i = 0; status == IPU_OK && i < z.n; i++)
             status = add_weight(module, z.arrays[i].name, z.arrays[i].array.type, &z.arrays[i].array.shape);
     }
