@@ -122,6 +122,7 @@ void ipu_executor_destroy(ipu_executor *x)
     if (!x) return;
     forget(x);
     ipu_npz_free(&x->pending);
+    ipu_npz_free(&x->carried);
     free_training(&x->how);
     ipu__free(x->rates);
     ipu__free(x);
@@ -235,19 +236,18 @@ static double seconds_now(void)
 ipu_status ipu_executor_compile(ipu_executor *x, const ipu_array *in, size_t n)
 {
     if (x->exe && !x->must_compile) return IPU_OK;
-    double  begin = seconds_now();
-    ipu_npz state = {0};
-    if (x->must_compile && x->engine) IPU_TRY(ipu_executor_get_state(x, &state));
+    double begin = seconds_now();
+    if (x->must_compile && x->engine) IPU_TRY(ipu_executor_get_state(x, &x->carried));
     forget(x);
     ipu_status status = compile(x, in, n);
-    if (status == IPU_OK && (x->options.attach == IPU_ATTACH_ALWAYS || state.n > 0))
+    if (status == IPU_OK && (x->options.attach == IPU_ATTACH_ALWAYS || x->carried.n > 0))
         status = create_engine(x);
-    if (status == IPU_OK && state.n > 0) status = ipu__executor_carry_state(x, &state);
-    ipu_npz_free(&state);
+    if (status == IPU_OK && x->carried.n > 0) status = ipu__executor_carry_state(x, &x->carried);
     if (status != IPU_OK) {
         forget(x);
         return status;
     }
+    ipu_npz_free(&x->carried);
     x->must_compile    = false;
     x->compile_seconds = seconds_now() - begin;
     return IPU_OK;
@@ -289,7 +289,10 @@ ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n)
     for (size_t i = 0; i < x->out_wires.n; i++) x->out_wires.at[i].n_done = 0;
     ipu_status status = ipu_engine_run(x->engine, 0);
     if (x->training) ipu__executor_has_trained(x);
-    IPU_TRY(status);
+    if (status != IPU_OK) {
+        IPU_TRY(ipu__executor_clear_sums(x));
+        return status;
+    }
     x->n_runs++;
     return ipu__executor_read_outputs(x);
 }

@@ -44,6 +44,7 @@ typedef struct ipu__executor_kept {
     bool      is_weight; /* of the network, and so of the module */
     bool      differs;   /* between replicas */
     bool      is_seed;
+    bool      is_transient; /* zero between runs: not part of the state */
 } ipu__executor_kept;
 
 struct ipu_executor {
@@ -63,6 +64,7 @@ struct ipu_executor {
     ipu_executable *exe;
     ipu_engine     *engine;
     ipu_npz         pending; /* state to be set when there is an engine */
+    ipu_npz         carried; /* of the executable before, until another one has taken it over */
     bool            was_cached, must_compile;
     double          compile_seconds;
 };
@@ -88,8 +90,10 @@ ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *mode
                                ipu__executor_lowered *out);
 void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
 
-/* The state into which gradients of the parameter of that name are added. */
+/* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
+#define IPU__GRADIENT_COUNT "gradient_count"
+bool ipu__executor_is_gradient_sum(const char *name);
 
 /* ---- inputs and outputs (executor_io.c) ---- */
 
@@ -111,7 +115,9 @@ ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *
 /* Before a run: the module's newest weights. */
 ipu_status ipu__executor_sync(ipu_executor *x);
 /* After a run that trained. */
-void       ipu__executor_has_trained(ipu_executor *x);
+void ipu__executor_has_trained(ipu_executor *x);
+/* After a run that was stopped: what it had added up is not of the next one. */
+ipu_status ipu__executor_clear_sums(ipu_executor *x);
 ipu_status ipu__executor_write_rates(ipu_executor *x);
 ipu_status ipu__executor_begin_seed(ipu_executor *x);
 ipu_status ipu__executor_set_pending(ipu_executor *x);

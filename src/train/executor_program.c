@@ -51,15 +51,13 @@ static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum,
     return ipu_add(b, sum, ipu_div(b, ipu_sub(b, gradient, sum), n));
 }
 
-#define COUNT_NAME "gradient_count"
-
 /* Gradients of the network's parameters go to states; what is not trained has none. */
 static void accumulate(const ipu_executor *x, ipu_model *m, const ipu_value *w, const ipu_value *dw, size_t n)
 {
     ipu_builder *b     = ipu_model_builder(m);
     ipu_value    count = {b, 0};
     if (x->options.running_mean) {
-        ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, COUNT_NAME);
+        ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
         count          = ipu_add(b, done, ipu_scalar_like(b, done, 1));
         ipu_model_update(m, done, count);
     }
@@ -110,7 +108,7 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
         ipu_model_update(m, sums[i],
                          ipu_constant_value(b, ipu_value_type(sums[i]), ipu_value_shape(sums[i]), 0));
     if (x->options.running_mean) {
-        ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, COUNT_NAME);
+        ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
         ipu_model_update(m, count, ipu_scalar_like(b, count, 0));
     }
     ipu__free(mine);
@@ -195,49 +193,57 @@ static void share_kept(ipu_model *step, const ipu_model *net)
     }
 }
 
-static bool is_gradient_sum(const char *name)
+bool ipu__executor_is_gradient_sum(const char *name)
 {
     size_t n = strlen(name), m = strlen(IPU__GRADIENT_SUFFIX);
     return n > m && strcmp(name + n - m, IPU__GRADIENT_SUFFIX) == 0;
 }
 
-/* All sums of gradients of one type as one vector; null: there are none. */
-static ipu_tensor all_sums(const ipu__executor_lowered *l, ipu_type type)
+/* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all states. */
+static ipu_tensor all_sums(const ipu__executor_lowered *l, ipu_type type, ipu_tensor *parts)
 {
-    const ipu_model *m   = l->models.step;
-    ipu_tensor       all = {l->g, 0};
+    const ipu_model *m = l->models.step;
+    size_t           n = 0;
     for (size_t i = 0; i < m->states.n; i++) {
         uint32_t id = m->states.at[i];
-        if (!m->values.at[id].bound.id || !is_gradient_sum(m->base.values.at[id].name)
+        if (!m->values.at[id].bound.id || !ipu__executor_is_gradient_sum(m->base.values.at[id].name)
             || m->base.values.at[id].type != type)
             continue;
-        ipu_tensor flat = ipu_tensor_flatten(m->values.at[id].bound);
-        all             = all.id ? ipu_tensor_concat2(all, flat, 0) : flat;
+        parts[n++] = ipu_tensor_flatten(m->values.at[id].bound);
     }
-    return all;
+    return n > 0 ? ipu_tensor_concat(parts, n, 0) : (ipu_tensor){l->g, 0};
 }
 
-static ipu_status reduce_replicas(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p,
-                                  ipu_type type)
+/* With the replica whose number differs in bit 0, then 1, ... */
+static void add_up(ipu_graph *g, ipu_program p, ipu_tensor all, int64_t n, int64_t *partner)
 {
-    int64_t    n      = x->options.replicas, to[64];
-    ipu_tensor all    = all_sums(l, type);
-    int64_t   *target = n <= 64 ? to : ipu__alloc((size_t)n * sizeof *target);
-    if (!target) return ipu__fail_memory();
-    if (all.id && n > 1) {
-        ipu_tensor sum = ipu_graph_add_variable(l->g, type, ipu_tensor_shape(all), "gradients");
-        ipu_graph_map_linearly(l->g, sum);
-        ipu_tensor arriving = ipu_graph_clone(l->g, sum, "gradients.arriving");
-        ipu_program_add_copy(p, all, sum);
-        for (int64_t bit = 1; bit < n; bit *= 2) {
-            for (int64_t r = 0; r < n; r++) target[r] = r ^ bit;
-            ipu_program_add_cross_replica_copy(p, sum, arriving, target, (size_t)n);
-            ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, arriving, sum}, 3);
-        }
-        ipu_program_add_copy(p, sum, all);
+    ipu_tensor sum = ipu_graph_add_variable(g, ipu_tensor_type(all), ipu_tensor_shape(all), "gradients");
+    ipu_graph_map_linearly(g, sum);
+    ipu_tensor arriving = ipu_graph_clone(g, sum, "gradients.arriving");
+    ipu_program_add_copy(p, all, sum);
+    for (int64_t bit = 1; bit < n; bit *= 2) {
+        for (int64_t r = 0; r < n; r++) partner[r] = r ^ bit;
+        ipu_program_add_cross_replica_copy(p, sum, arriving, partner, (size_t)n);
+        ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, arriving, sum}, 3);
     }
-    if (target != to) ipu__free(target);
-    return graph_status(l->g);
+    ipu_program_add_copy(p, sum, all);
+}
+
+static ipu_status reduce_replicas(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
+{
+    static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* that sums have */
+    int64_t               n       = x->options.replicas;
+    if (n == 1) return IPU_OK;
+    ipu_tensor *parts   = ipu__alloc((l->models.step->states.n + 1) * sizeof *parts);
+    int64_t    *partner = ipu__alloc((size_t)n * sizeof *partner);
+    ipu_status  status  = parts && partner ? IPU_OK : ipu__fail_memory();
+    for (size_t i = 0; status == IPU_OK && i < sizeof types / sizeof *types; i++) {
+        ipu_tensor all = all_sums(l, types[i], parts);
+        if (all.id) add_up(l->g, p, all, n, partner);
+    }
+    ipu__free(parts);
+    ipu__free(partner);
+    return status == IPU_OK ? graph_status(l->g) : status;
 }
 
 static void read_inputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
@@ -302,8 +308,7 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
     if (models->step) {
         IPU_TRY(optimised(models->step, &l->models.step));
         share_kept(l->models.step, l->models.net);
-        IPU_TRY(reduce_replicas(x, l, iteration, IPU_FLOAT));
-        IPU_TRY(reduce_replicas(x, l, iteration, IPU_DOUBLE));
+        IPU_TRY(reduce_replicas(x, l, iteration));
         IPU_TRY(ipu_model_lower(l->models.step, l->g, &step));
         ipu_program_add(iteration, step);
     }

@@ -15,12 +15,6 @@
 
 /* ---- what there is ---- */
 
-static bool is_transient(const char *name)
-{
-    size_t n = strlen(name), m = strlen(IPU__GRADIENT_SUFFIX);
-    return (n > m && strcmp(name + n - m, IPU__GRADIENT_SUFFIX) == 0) || strcmp(name, "gradient_count") == 0;
-}
-
 static bool is_listed(const ipu_executor *x, const char *name)
 {
     for (size_t i = 0; i < x->kept.n; i++)
@@ -31,12 +25,15 @@ static bool is_listed(const ipu_executor *x, const char *name)
 static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter)
 {
     const ipu__builder_value *v = &m->base.values.at[id];
-    if ((x->training && !is_parameter && is_transient(v->name)) || is_listed(x, v->name)) return IPU_OK;
+    if (is_listed(x, v->name)) return IPU_OK;
     ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
     if (!kept.name) return ipu__fail_memory();
     kept.is_seed   = m->seed != 0 && id == m->seed;
     kept.is_weight = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
-    kept.differs   = x->options.replicas > 1 && !is_parameter && (kept.is_seed || kept.is_weight);
+    /* What the network itself calls so is its own. */
+    kept.is_transient = !kept.is_weight && !is_parameter
+                     && (ipu__executor_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
+    kept.differs = x->options.replicas > 1 && !is_parameter && (kept.is_seed || kept.is_weight);
     if (ipu__push(&x->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
     return ipu__fail_memory();
@@ -166,7 +163,29 @@ ipu_status ipu__executor_begin_seed(ipu_executor *x)
     return IPU_OK;
 }
 
+ipu_status ipu__executor_clear_sums(ipu_executor *x)
+{
+    for (size_t i = 0; i < x->kept.n; i++) {
+        const ipu__executor_kept *kept = &x->kept.at[i];
+        ipu_array                 zeros;
+        if (!kept->is_transient) continue;
+        IPU_TRY(ipu_array_create(kept->type, kept->shape, &zeros));
+        size_t     bytes  = ipu_array_bytes(&zeros);
+        ipu_status status = bytes ? ipu_engine_write(x->engine, kept->name, zeros.data, bytes) : IPU_OK;
+        ipu_array_free(&zeros);
+        IPU_TRY(status);
+    }
+    return IPU_OK;
+}
+
 /* ---- all of it ---- */
+
+/* Of how many replicas a value is kept. */
+static int64_t n_copies(const ipu_executor *x, const ipu__executor_kept *kept)
+{
+    if (kept->is_transient) return 0;
+    return kept->differs ? x->options.replicas : 1;
+}
 
 static char *name_for(const char *name, int64_t replica)
 {
@@ -195,7 +214,7 @@ ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
     out->arrays = ipu__alloc_zeroed((most + 1) * sizeof *out->arrays);
     if (!out->arrays) return ipu__fail_memory();
     for (size_t i = 0; i < x->kept.n; i++) {
-        int64_t n = x->kept.at[i].differs ? x->options.replicas : 1;
+        int64_t n = n_copies(x, &x->kept.at[i]);
         for (int64_t r = 0; r < n; r++) {
             ipu_status status = get_one(x, &x->kept.at[i], r, &out->arrays[out->n++]);
             if (status == IPU_OK) continue;
@@ -234,7 +253,7 @@ static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
     ipu__text t = {0};
     size_t    n = 0, n_expected = 0;
     for (size_t i = 0; i < x->kept.n; i++) {
-        int64_t replicas = x->kept.at[i].differs ? x->options.replicas : 1;
+        int64_t replicas = n_copies(x, &x->kept.at[i]);
         n_expected += (size_t)replicas;
         for (int64_t r = 0; r < replicas && n < 10; r++) n += compare_one(&x->kept.at[i], r, z, &t);
     }
@@ -253,7 +272,7 @@ static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
 
 static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const ipu_npz *z)
 {
-    int64_t n = kept->differs ? x->options.replicas : 1;
+    int64_t n = n_copies(x, kept);
     for (int64_t r = 0; r < n; r++) {
         char *name = name_for(kept->name, r);
         if (!name) return ipu__fail_memory();
@@ -341,8 +360,7 @@ ipu_status ipu__executor_carry_state(ipu_executor *x, const ipu_npz *state)
         const ipu__executor_kept *kept   = &x->kept.at[i];
         ipu__text                 unused = {0};
         size_t                    wrong  = 0;
-        for (int64_t r = 0; r < (kept->differs ? x->options.replicas : 1); r++)
-            wrong += compare_one(kept, r, state, &unused);
+        for (int64_t r = 0; r < n_copies(x, kept); r++) wrong += compare_one(kept, r, state, &unused);
         ipu__text_fini(&unused);
         if (wrong == 0 && !kept->is_weight && !is_rate(kept->name)) IPU_TRY(set_one(x, kept, state));
     }

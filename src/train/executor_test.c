@@ -1,11 +1,13 @@
 /* Executors: batching and output modes of PopTorch, accumulation and replicas against larger batches, weights that
  * follow their module, states that resume, optimizers that change. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -343,6 +345,10 @@ static void saved_weights_are_loaded_before_or_after_compiling(void **state)
     OK(ipu_inference_model(wrong, NULL, &never));
     assert_int_equal(ipu_executor_run(never, s.arrays, 1), IPU_INVALID);
     assert_non_null(strstr(ipu_message(), "\"hidden.weight\" is not of the network"));
+    /* The network is as if it had never been tried: what is of it can still be loaded. */
+    const ipu_array *one;
+    OK(ipu_module_weight(wrong, "hidden.weight", &one));
+    assert_int_equal(ipu_module_n_weights(wrong), ipu_module_n_weights(module));
     ipu_executor *all[] = {x, y, z, never};
     for (size_t i = 0; i < 4; i++) ipu_executor_destroy(all[i]);
     ipu_module_destroy(module);
@@ -442,7 +448,71 @@ static void replicas_drop_different_elements(void **state)
     free_set(&s);
 }
 
+static void *interrupt_soon(void *x)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    ipu_executor_interrupt(x);
+    return NULL;
+}
+
+/* Gradients of a step that was stopped are not of the next one. */
+static void a_stopped_run_leaves_no_gradients_behind(void **state)
+{
+    (void)state;
+    enum { BATCHES = 20000 };
+    ipu_module          *module  = module_of(forward);
+    ipu_executor_options options = {.gradient_accumulation = BATCHES, .running_mean = true};
+    ipu_executor        *x;
+    ipu_status           status = IPU_OK;
+    set                  s      = samples(BATCHES, 9);
+    float                sums[15];
+    int32_t              count;
+    OK(ipu_training_model(module, &options, NULL, &x));
+    OK(ipu_executor_compile(x, s.arrays, 2));
+    for (int i = 0; i < 20 && status == IPU_OK; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, x), 0);
+        status = ipu_executor_run(x, s.arrays, 2);
+        pthread_join(thread, NULL);
+    }
+    assert_int_equal(status, IPU_INTERRUPTED);
+    OK(ipu_engine_read(ipu_executor_engine(x), "hidden.weight.gradient", sums, sizeof sums));
+    OK(ipu_engine_read(ipu_executor_engine(x), "gradient_count", &count, sizeof count));
+    for (int i = 0; i < 15; i++) assert_true(sums[i] == 0);
+    assert_int_equal(count, 0);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
 /* ---- optimizers ---- */
+
+/* An optimizer that does not compile costs nothing of what the one before has gathered. */
+static void states_survive_an_optimizer_that_is_refused(void **state)
+{
+    (void)state;
+    const ipu_nn_group    wrong[] = {{"nothing.*", {.rate = 0.1}, false}};
+    const ipu_nn_training good    = {.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.01}};
+    set                   s       = samples(16, 11);
+    float                 found[2][15];
+    for (int k = 0; k < 2; k++) {
+        ipu_module   *module = module_of(forward);
+        ipu_executor *x;
+        OK(ipu_training_model(module, NULL, &good, &x));
+        for (int i = 0; i < 5; i++) OK(ipu_executor_run(x, s.arrays, 2));
+        if (k) {
+            OK(ipu_executor_set_optimizer(x, &(ipu_nn_training){.groups = wrong, .n_groups = 1}));
+            for (int i = 0; i < 2; i++) assert_int_equal(ipu_executor_run(x, s.arrays, 2), IPU_NOT_FOUND);
+            OK(ipu_executor_set_optimizer(x, &good));
+        }
+        for (int i = 0; i < 5; i++) OK(ipu_executor_run(x, s.arrays, 2));
+        weight(module, "hidden.weight", found[k], 15);
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+    }
+    assert_memory_equal(found[0], found[1], sizeof found[0]);
+    free_set(&s);
+}
 
 static void rates_change_without_compiling_and_optimizers_with_it(void **state)
 {
@@ -535,6 +605,8 @@ int main(void)
         cmocka_unit_test(saved_weights_are_loaded_before_or_after_compiling),
         cmocka_unit_test(a_state_resumes_bit_for_bit),
         cmocka_unit_test(replicas_drop_different_elements),
+        cmocka_unit_test(a_stopped_run_leaves_no_gradients_behind),
+        cmocka_unit_test(states_survive_an_optimizer_that_is_refused),
         cmocka_unit_test(rates_change_without_compiling_and_optimizers_with_it),
         cmocka_unit_test(mistakes_are_told),
     };
