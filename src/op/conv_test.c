@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/simd.h"
 #include "op/conv.h"
 #include "op/xsmm.h"
 
@@ -185,6 +186,7 @@ static void implementations_go_by_shape_and_cpu(void **unused)
     const conv_case few  = {IPU_SHAPE(64, 1, 28, 28), IPU_SHAPE(32, 1, 3, 3), {1, 1}, {0}, {1, 1}, 1};
     const conv_case many = {IPU_SHAPE(2, 64, 8, 8), IPU_SHAPE(64, 64, 3, 3), {1, 1}, {1, 1, 1, 1}, {1, 1}, 1};
     const conv_case depth = {IPU_SHAPE(2, 8, 8, 8), IPU_SHAPE(8, 1, 3, 3), {1, 1}, {0}, {1, 1}, 8};
+    const conv_case seed  = {IPU_SHAPE(16, 5, 13, 13), IPU_SHAPE(12, 5, 5, 5), {1, 1}, {0}, {1, 1}, 1};
     const unsigned  avx2  = IPU__CPU_AVX2 | IPU__CPU_FMA;
     bench           b;
     make_bench(&depth, IPU_FLOAT, &b);
@@ -204,6 +206,10 @@ static void implementations_go_by_shape_and_cpu(void **unused)
     assert_string_equal(chosen(&b.weight_grad, 0), "onednn");
     make_bench(&many, IPU_DOUBLE, &b);
     assert_string_equal(chosen(&b.forward, avx2), "ref");
+    if (!ipu__simd_has(IPU__SIMD_AVX512)) return;
+    make_bench(&seed, IPU_FLOAT, &b);
+    assert_string_equal(chosen(&b.forward, IPU__SIMD_AVX512), "lanes");
+    assert_string_equal(chosen(&b.forward, avx2), "gemm");
 }
 
 static void run_parts(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand,
@@ -239,7 +245,8 @@ static void check_parts(bench *b, ipu_kernel_call *call)
     assert_non_null(first);
     for (int i = 0; i < call->def->n_implementations; i++) {
         const ipu_kernel_impl *impl = &call->def->implementations[i];
-        bool is_ours                = strcmp(impl->name, "dots") == 0 || strcmp(impl->name, "depthwise") == 0;
+        bool is_ours                = strcmp(impl->name, "dots") == 0 || strcmp(impl->name, "depthwise") == 0
+                    || strcmp(impl->name, "lanes") == 0;
         if (!is_ours || !impl->fits(call, ipu__cpu_features(), 1)) continue;
         for (int n = 1; n <= 7; n += 2) {
             memset(operand[out], 0xff, bytes);
@@ -259,6 +266,8 @@ static void own_loops_give_the_same_bits_in_any_number_of_parts(void **unused)
         {IPU_SHAPE(5, 3, 20, 20), IPU_SHAPE(20, 3, 5, 5), {2, 2}, {2, 2, 2, 2}, {1, 1}, 1},
         {IPU_SHAPE(3, 1, 28, 28), IPU_SHAPE(32, 1, 3, 3), {1, 1}, {0}, {1, 1}, 1},
         {IPU_SHAPE(3, 8, 9, 9), IPU_SHAPE(16, 1, 3, 3), {1, 2}, {1, 1, 1, 1}, {1, 1}, 8},
+        {IPU_SHAPE(16, 5, 13, 13), IPU_SHAPE(12, 5, 5, 5), {1, 1}, {0}, {1, 1}, 1},
+        {IPU_SHAPE(48, 2, 6, 25), IPU_SHAPE(7, 2, 3, 3), {1, 1}, {0}, {1, 1}, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bench b;
