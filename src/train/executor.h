@@ -69,7 +69,7 @@ struct ipu_executor {
     double          compile_seconds;
 };
 
-/* ---- the program (executor_program.c) ---- */
+/* ---- models (executor_build.c) ---- */
 
 typedef struct ipu__executor_models {
     ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
@@ -78,6 +78,13 @@ typedef struct ipu__executor_models {
 /* The models of `x` for its inputs. To be undone with ipu__executor_models_fini also when it fails. */
 ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out);
 void       ipu__executor_models_fini(ipu__executor_models *m);
+
+/* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
+#define IPU__GRADIENT_SUFFIX ".gradient"
+#define IPU__GRADIENT_COUNT "gradient_count"
+bool ipu__executor_is_gradient_sum(const char *name);
+
+/* ---- the program (executor_lower.c, executor_reduce.c) ---- */
 
 typedef struct ipu__executor_lowered {
     ipu__executor_models models; /* optimised copies */
@@ -90,10 +97,10 @@ ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *mode
                                ipu__executor_lowered *out);
 void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
 
-/* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
-#define IPU__GRADIENT_SUFFIX ".gradient"
-#define IPU__GRADIENT_COUNT "gradient_count"
-bool ipu__executor_is_gradient_sum(const char *name);
+/* Add steps to `p` after which the sums of gradients are those of all replicas. */
+ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
+/* The graph's first error, as this thread's message. */
+ipu_status ipu__executor_graph_status(ipu_graph *g);
 
 /* ---- inputs and outputs (executor_io.c) ---- */
 

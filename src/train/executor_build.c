@@ -1,0 +1,161 @@
+/* The models of an executor: of the network with its gradients, and of the optimizer's step.
+ *
+ * requires: inputs of the executor are known. Gradients of several batches are added up in states of the network's
+ * model, which the step's model shares by their names.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "graph/graph.h"
+#include "train/executor.h"
+
+/* ---- models ---- */
+
+void ipu__executor_models_fini(ipu__executor_models *m)
+{
+    ipu_model_destroy(m->net);
+    ipu_model_destroy(m->step);
+    *m = (ipu__executor_models){0};
+}
+
+static ipu_status status_of(ipu_model *m)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    return ipu_builder_status(b) == IPU_OK ? IPU_OK
+                                           : ipu__fail(ipu_builder_status(b), "%s", ipu_builder_message(b));
+}
+
+static bool is_split(const ipu_executor *x)
+{
+    return x->training && x->options.gradient_accumulation * x->options.replicas > 1;
+}
+
+static void gradient_name(const char *parameter, char out[300])
+{
+    snprintf(out, 300, "%.250s" IPU__GRADIENT_SUFFIX, parameter);
+}
+
+/* sum + gradient, or the mean so far: after k batches of which this is number k + 1, mean + (gradient - mean) / (k + 1).
+ */
+static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum, ipu_value gradient,
+                             ipu_value count)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    if (ipu_value_type(gradient) != ipu_value_type(sum))
+        gradient = ipu_cast(b, gradient, ipu_value_type(sum));
+    if (!x->options.running_mean || x->options.reduction != IPU_REDUCTION_MEAN)
+        return ipu_add(b, sum, gradient);
+    ipu_value n = ipu_cast(b, count, ipu_value_type(sum));
+    return ipu_add(b, sum, ipu_div(b, ipu_sub(b, gradient, sum), n));
+}
+
+/* Gradients of the network's parameters go to states; what is not trained has none. */
+static void accumulate(const ipu_executor *x, ipu_model *m, const ipu_value *w, const ipu_value *dw, size_t n)
+{
+    ipu_builder *b     = ipu_model_builder(m);
+    ipu_value    count = {b, 0};
+    if (x->options.running_mean) {
+        ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
+        count          = ipu_add(b, done, ipu_scalar_like(b, done, 1));
+        ipu_model_update(m, done, count);
+    }
+    for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
+        if (!dw[i].id) continue;
+        char     name[300];
+        ipu_type type = ipu_value_type(w[i]) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
+        gradient_name(ipu_value_name(w[i]), name);
+        ipu_value sum = ipu_model_state(m, type, ipu_value_shape(w[i]), NULL, name);
+        ipu_model_update(m, sum, accumulated(x, m, sum, dw[i], count));
+    }
+}
+
+/* What sums of gradients are multiplied by. */
+static double gradient_scale(const ipu_executor *x)
+{
+    const ipu_executor_options *o = &x->options;
+    if (o->reduction == IPU_REDUCTION_SUM) return 1;
+    double n = o->running_mean ? 1 : (double)o->gradient_accumulation;
+    return 1 / (n * (double)o->replicas);
+}
+
+/* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
+ * network. */
+static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ipu_value *dw, size_t n,
+                             ipu_model **out)
+{
+    IPU_TRY(ipu_model_create(out));
+    ipu_model   *m    = *out;
+    ipu_builder *b    = ipu_model_builder(m);
+    ipu_value   *mine = ipu__alloc(3 * (n + 1) * sizeof *mine);
+    size_t       k    = 0;
+    if (!mine) return ipu__fail_memory();
+    ipu_value *gradient = mine + n + 1, *sums = gradient + n + 1;
+    for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
+        char name[300];
+        if (!dw[i].id) continue;
+        gradient_name(ipu_value_name(w[i]), name);
+        mine[k]     = ipu_model_parameter(m, ipu_value_type(w[i]), ipu_value_shape(w[i]), NULL,
+                                          ipu_value_name(w[i]));
+        ipu_type t  = ipu_value_type(w[i]) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
+        sums[k]     = ipu_model_state(m, t, ipu_value_shape(w[i]), NULL, name);
+        gradient[k] = sums[k];
+        k++;
+    }
+    if (ipu_builder_status(b) == IPU_OK) ipu__nn_step(m, &x->how, gradient_scale(x), mine, gradient, k);
+    for (size_t i = 0; i < k && ipu_builder_status(b) == IPU_OK; i++)
+        ipu_model_update(m, sums[i],
+                         ipu_constant_value(b, ipu_value_type(sums[i]), ipu_value_shape(sums[i]), 0));
+    if (x->options.running_mean) {
+        ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
+        ipu_model_update(m, count, ipu_scalar_like(b, count, 0));
+    }
+    ipu__free(mine);
+    return status_of(m);
+}
+
+static ipu_status build_training(ipu_executor *x, ipu__executor_models *out)
+{
+    if (!is_split(x)) {
+        ipu_nn_train_with(out->net, &x->how);
+        return status_of(out->net);
+    }
+    ipu_model *m = out->net;
+    size_t     n = m->parameters.n;
+    ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
+    if (!w) return ipu__fail_memory();
+    ipu_value *dw = w + n + 1;
+    for (size_t i = 0; i < n; i++) w[i] = ipu_model_parameter_at(m, i);
+    if (ipu__nn_check_training(m, &x->how)) ipu__nn_gradients(m, &x->how, w, n, dw);
+    ipu_status status = status_of(m);
+    if (status == IPU_OK) {
+        accumulate(x, m, w, dw, n);
+        status = status_of(m);
+    }
+    if (status == IPU_OK) status = build_step(x, w, dw, n, &out->step);
+    ipu__free(w);
+    return status;
+}
+
+ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
+{
+    *out             = (ipu__executor_models){0};
+    ipu__port *ports = ipu__alloc((x->inputs.n + 1) * sizeof *ports);
+    if (!ports) return ipu__fail_memory();
+    for (size_t i = 0; i < x->inputs.n; i++) ports[i] = x->inputs.at[i].port;
+    ipu_status status = ipu__module_build(x->module, ports, x->inputs.n, x->training, &out->net);
+    ipu__free(ports);
+    IPU_TRY(status);
+    if (out->net->outputs.n == 0)
+        return ipu__fail(IPU_INVALID,
+                         "the network has no output: name one with ipu_model_output or ipu_nn_loss");
+    x->weights.n = 0;
+    IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
+    return x->training ? build_training(x, out) : IPU_OK;
+}
+
+bool ipu__executor_is_gradient_sum(const char *name)
+{
+    size_t n = strlen(name), m = strlen(IPU__GRADIENT_SUFFIX);
+    return n > m && strcmp(name + n - m, IPU__GRADIENT_SUFFIX) == 0;
+}

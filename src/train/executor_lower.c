@@ -1,0 +1,126 @@
+/* The program of an executor: its models lowered to one graph, with what is read, repeated and written around them. */
+#include <string.h>
+
+#include "graph/graph.h"
+#include "train/executor.h"
+
+ipu_status ipu__executor_graph_status(ipu_graph *g)
+{
+    return ipu_graph_status(g) == IPU_OK ? IPU_OK
+                                         : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
+}
+
+static ipu_status optimised(const ipu_model *m, ipu_model **out)
+{
+    *out = ipu__model_copy(m);
+    return *out ? ipu_model_optimise(*out, IPU_PASS_ALL) : ipu__fail_memory();
+}
+
+/* The kept value of that name; 0: there is none. */
+static uint32_t find_kept(const ipu_model *m, const char *name)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        size_t          n   = kind ? m->states.n : m->parameters.n;
+        const uint32_t *ids = kind ? m->states.at : m->parameters.at;
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(m->base.values.at[ids[i]].name, name) == 0) return ids[i];
+    }
+    return 0;
+}
+
+static void share_kept(ipu_model *step, const ipu_model *net)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        size_t          n   = kind ? step->states.n : step->parameters.n;
+        const uint32_t *ids = kind ? step->states.at : step->parameters.at;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t other = find_kept(net, step->base.values.at[ids[i]].name);
+            if (other) ipu__model_bind(step, ids[i], net->tensors.at[other]);
+        }
+    }
+}
+
+static void read_inputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
+{
+    for (size_t i = 0; i < x->inputs.n; i++) {
+        const ipu__executor_input *in = &x->inputs.at[i];
+        ipu_tensor                 t  = l->models.net->tensors.at[l->models.net->inputs.at[i]];
+        ipu_stream s = ipu_graph_add_host_to_device(l->g, in->stream, in->port.type, ipu_tensor_n_elements(t),
+                                                    IPU_STREAM_REPLICATE);
+        if (in->bytes > 0) ipu_program_add_read(p, s, t);
+    }
+}
+
+/* After the network: streams of every batch, or sums. `begin` runs before all batches. */
+static ipu_status give_outputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_program begin,
+                               ipu_program p)
+{
+    ipu_output_mode mode = ipu__executor_output_mode(x);
+    for (size_t i = 0; i < x->outputs.n; i++) {
+        const ipu__executor_output *out = &x->outputs.at[i];
+        ipu_tensor                  t   = l->models.net->output_tensors.at[i];
+        if (mode == IPU_OUTPUT_ALL || mode == IPU_OUTPUT_EVERY_N) {
+            ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, out->type,
+                                                        ipu_tensor_n_elements(t));
+            if (out->bytes > 0) ipu_program_add_write(p, t, s);
+        } else if (mode == IPU_OUTPUT_SUM) {
+            if (out->type == IPU_BOOL)
+                return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
+                                 out->name);
+            ipu_tensor sum = ipu_graph_add_variable(l->g, out->type, ipu_tensor_shape(t), out->sum);
+            ipu_graph_map_linearly(l->g, sum);
+            ipu_graph_add_host_read(l->g, out->sum, sum);
+            ipu_attribute zero = IPU_FLOAT_ATTRIBUTE("value", 0);
+            ipu_program_add_kernel(begin, "fill", &zero, 1, &sum, 1);
+            ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, t, sum}, 3);
+        }
+    }
+    return ipu__executor_graph_status(l->g);
+}
+
+static ipu_program repeated(ipu_graph *g, int64_t n, ipu_program body)
+{
+    if (n == 1) return body;
+    ipu_program p = ipu_program_sequence(g);
+    ipu_program_add_repeat(p, n, body);
+    return p;
+}
+
+static ipu_status lower(const ipu_executor *x, const ipu__executor_models *models, ipu__executor_lowered *l)
+{
+    ipu_target  target;
+    ipu_program net, step;
+    IPU_TRY(ipu_target_find(x->options.target, x->options.replicas, &target));
+    IPU_TRY(ipu_graph_create(&target, x->options.replicas, &l->g));
+    IPU_TRY(optimised(models->net, &l->models.net));
+    IPU_TRY(ipu_model_lower(l->models.net, l->g, &net));
+    ipu_program batch = ipu_program_sequence(l->g), begin = ipu_program_sequence(l->g);
+    read_inputs(x, l, batch);
+    ipu_program_add(batch, net);
+    IPU_TRY(give_outputs(x, l, begin, batch));
+    ipu_program iteration = repeated(l->g, x->options.gradient_accumulation, batch);
+    if (models->step) {
+        IPU_TRY(optimised(models->step, &l->models.step));
+        share_kept(l->models.step, l->models.net);
+        IPU_TRY(ipu__executor_reduce(x, l, iteration));
+        IPU_TRY(ipu_model_lower(l->models.step, l->g, &step));
+        ipu_program_add(iteration, step);
+    }
+    l->run = ipu_program_sequence(l->g);
+    ipu_program_add(l->run, begin);
+    ipu_program_add(l->run, repeated(l->g, x->options.device_iterations, iteration));
+    return ipu__executor_graph_status(l->g);
+}
+
+ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
+                               ipu__executor_lowered *out)
+{
+    *out = (ipu__executor_lowered){0};
+    return lower(x, models, out);
+}
+
+void ipu__executor_lowered_fini(ipu__executor_lowered *l)
+{
+    ipu_graph_destroy(l->g);
+    ipu__executor_models_fini(&l->models);
+}
