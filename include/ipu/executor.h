@@ -45,6 +45,20 @@ typedef enum ipu_attach_when {
     IPU_ATTACH_NEVER      /* compile only: a run is INVALID */
 } ipu_attach_when;
 
+/* How the stages of a network (ipu_model_stage) take turns. All of them give the same numbers. */
+typedef enum ipu_pipeline_schedule {
+    IPU_PIPELINE_GROUPED,     /* all IPUs forward, then all backward: no IPU waits, most activations are kept */
+    IPU_PIPELINE_INTERLEAVED, /* an IPU goes forward and backward in turn: half as many are kept */
+    IPU_PIPELINE_SEQUENTIAL   /* one stage after another, one batch at a time (poptorch.ShardedExecution) */
+} ipu_pipeline_schedule;
+
+typedef enum ipu_precision {
+    IPU_PRECISION_FLOAT, /* as the network is built */
+    IPU_PRECISION_MIXED, /* activations and the weights they meet are half; weights are kept and updated in float */
+    IPU_PRECISION_HALF   /* weights are half too: updates below half a unit in the last place need stochastic_rounding
+                          */
+} ipu_precision;
+
 /* poptorch.Options: all zero is its default. Copied by who is given it; texts and `engine` in it are borrowed. */
 typedef struct ipu_executor_options {
     int64_t         device_iterations;     /* 0: 1 */
@@ -61,6 +75,25 @@ typedef struct ipu_executor_options {
     ipu_attach_when attach;
     const char *cache_folder;  /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
     const ipu_options *engine; /* threads, ...; borrowed. NULL: the defaults */
+
+    /* ---- a network over several IPUs: IPUs of the stages x replicas are 1 or a power of two ---- */
+    int64_t stages;            /* cut it into so many, of about equal modelled time; 0: as it names them */
+    const int64_t *stage_ipus; /* IPU of each stage within a replica, from 0; NULL: one for each, in order */
+    size_t         n_stage_ipus;
+    ipu_pipeline_schedule schedule;
+    bool recompute; /* a stage keeps what it was given, and computes the rest again for its gradients */
+    bool activations_off_chip; /* what stages keep for gradients is in streaming memory */
+
+    /* ---- replicas and optimizer ---- */
+    bool no_fold;            /* replicas run one by one, also where they could be one larger batch */
+    bool shard_optimizer;    /* each replica has, and updates, its part of the optimizer's states */
+    bool optimizer_off_chip; /* the optimizer's states are in streaming memory between steps */
+    struct ipu_comm *comm; /* processes that train together (ipu/comm.h), each with `replicas`; borrowed. NULL: alone */
+
+    /* ---- numbers ---- */
+    ipu_precision precision;
+    bool          stochastic_rounding; /* of what is rounded to half */
+    bool          half_partials;       /* products and convolutions of half add up in half, as modelled */
 } ipu_executor_options;
 
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */

@@ -12,6 +12,7 @@
 #include "ipu/data.h"
 #include "ipu/dataset.h"
 #include "ipu/codelet.h"
+#include "ipu/comm.h"
 #include "ipu/graph.h"
 #include "ipu/stream.h"
 #include "ipu/program.h"

@@ -100,6 +100,15 @@ void ipu_model_gradients(ipu_model *m, ipu_value y, const ipu_value *x, size_t n
 /* The same value, through which no gradient passes. */
 ipu_value ipu_stop_gradient(ipu_builder *b, ipu_value x);
 
+/* ---- stages: a network cut over several IPUs ---- */
+
+/* Ops emitted from now on are of the stage of that name; stages are numbered as they are first named, and what
+ * comes before any is of the first. An op uses values of its own stage and of earlier ones, and parameters of
+ * any. Gradients are of stages of their own, in the opposite order. An executor makes a pipeline of them
+ * (ipu_executor_options); elsewhere they mean nothing. Not inside branches and loops. */
+void   ipu_model_stage(ipu_model *m, const char *name);
+size_t ipu_model_n_stages(const ipu_model *m); /* 1 where none was named */
+
 /* ---- branches and loops ----
  *
  *     ipu_model_if(m, condition);                   scalar bool
@@ -171,6 +180,7 @@ ipu_status ipu_model_parse(const char *text, size_t bytes, const char *name, con
 #define ipu_model_seed(...) IPU_AT(ipu_model_seed(__VA_ARGS__))
 #define ipu_model_gradients(...) (IPU_ENTER, ipu_model_gradients(__VA_ARGS__), ipu_leave())
 #define ipu_stop_gradient(...) IPU_AT(ipu_stop_gradient(__VA_ARGS__))
+#define ipu_model_stage(...) (IPU_ENTER, ipu_model_stage(__VA_ARGS__), ipu_leave())
 #define ipu_model_if(...) (IPU_ENTER, ipu_model_if(__VA_ARGS__), ipu_leave())
 #define ipu_model_else(...) (IPU_ENTER, ipu_model_else(__VA_ARGS__), ipu_leave())
 #define ipu_model_loop(...) (IPU_ENTER, ipu_model_loop(__VA_ARGS__), ipu_leave())

@@ -92,7 +92,23 @@ void ipu_program_add_write_undef(ipu_program p, ipu_tensor t);
 void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tensor to,
                                         const int64_t *to_replica, size_t n);
 
-/* ---- kernels: library operations over whole tensors, one superstep each ---- */
+/* Bodies that run at the same time, each on IPUs of its own; the step ends when all have. What one writes no
+ * other touches (compiling reports it, with both variables' users). They use streams, remote buffers, loops and
+ * calls of functions that no other body calls; no step that concerns all replicas, no parallel step of their own.
+ * On a host with several threads, bodies are spread over them. */
+void ipu_program_add_parallel(ipu_program p, const ipu_program *bodies, size_t n);
+
+/* ---- sums over replicas, also of other processes that run the same program (ipu/comm.h) ---- */
+
+/* Begin to replace `t`, float or double, by its sum over all replicas of all processes. Until the next
+ * ipu_program_add_all_reduce_wait no step touches it. All processes begin the same sums in the same order; all
+ * replicas then have the same bits. */
+void ipu_program_add_all_reduce(ipu_program p, ipu_tensor t);
+/* Until all sums that were begun are there. */
+void ipu_program_add_all_reduce_wait(ipu_program p);
+
+/* ---- kernels: library operations over whole tensors, one superstep each. They have the tiles of the graph of
+ *      their program: those of a virtual graph, where that is a window ---- */
 
 typedef enum ipu_attribute_kind {
     IPU_ATTRIBUTE_INT,
@@ -150,6 +166,10 @@ IPU_LEFT(ipu_function, ipu_function)
 #define ipu_program_add_write_undef(...) (IPU_ENTER, ipu_program_add_write_undef(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_cross_replica_copy(...) \
     (IPU_ENTER, ipu_program_add_cross_replica_copy(__VA_ARGS__), ipu_leave())
+#define ipu_program_add_parallel(...) (IPU_ENTER, ipu_program_add_parallel(__VA_ARGS__), ipu_leave())
+#define ipu_program_add_all_reduce(...) (IPU_ENTER, ipu_program_add_all_reduce(__VA_ARGS__), ipu_leave())
+#define ipu_program_add_all_reduce_wait(...) \
+    (IPU_ENTER, ipu_program_add_all_reduce_wait(__VA_ARGS__), ipu_leave())
 #define ipu_program_add_kernel(...) (IPU_ENTER, ipu_program_add_kernel(__VA_ARGS__), ipu_leave())
 #endif
 #endif
