@@ -79,6 +79,11 @@ typedef struct ipu__executor_models {
 ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out);
 void       ipu__executor_models_fini(ipu__executor_models *m);
 
+/* Stages that the options ask for and the network does not name: before and after its gradients are taken
+ * (executor_pipeline.c). Statuses: INVALID (it names others). */
+ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net);
+
 /* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
 #define IPU__GRADIENT_COUNT "gradient_count"

@@ -28,7 +28,8 @@ static ipu_status status_of(ipu_model *m)
 
 static bool is_split(const ipu_executor *x, const ipu_model *net)
 {
-    return x->options.gradient_accumulation * x->options.replicas > 1 || ipu_model_n_stages(net) > 1;
+    return x->options.gradient_accumulation * x->options.replicas > 1 || x->options.stages > 1
+        || ipu_model_n_stages(net) > 1;
 }
 
 static void gradient_name(const char *parameter, char out[300])
@@ -152,7 +153,9 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
                          "the network has no output: name one with ipu_model_output or ipu_nn_loss");
     x->weights.n = 0;
     IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
-    return x->training ? build_training(x, out) : IPU_OK;
+    IPU_TRY(ipu__executor_begin_stages(x, out->net));
+    if (x->training) IPU_TRY(build_training(x, out));
+    return ipu__executor_end_stages(x, out->net);
 }
 
 bool ipu__executor_is_gradient_sum(const char *name)
