@@ -91,7 +91,8 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
     ipu_target  target;
     ipu_program net, step;
     IPU_TRY(ipu_target_find(x->options.target, x->options.replicas, &target));
-    IPU_TRY(ipu_graph_create(&target, x->options.replicas, &l->g));
+    int64_t n_folded = models->n_folded ? models->n_folded : 1;
+    IPU_TRY(ipu_graph_create(&target, x->options.replicas / n_folded, &l->g));
     IPU_TRY(optimised(models->net, &l->models.net));
     IPU_TRY(ipu_model_lower(l->models.net, l->g, &net));
     ipu_program batch = ipu_program_sequence(l->g), begin = ipu_program_sequence(l->g);
