@@ -147,8 +147,9 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     ipu__hash_print(&net, text);
     ipu__text_add(&t, "%s %x %s ", ipu_version(), ipu__cpu_features(), text);
     ipu__hash_print(&step, text);
-    ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target, o->device_iterations,
-                  o->gradient_accumulation, o->replicas, (int)ipu__executor_output_mode(x));
+    ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target,
+                  o->device_iterations, o->gradient_accumulation, o->replicas, x->n_folded,
+                  (int)ipu__executor_output_mode(x));
     ipu__text_add(&t, "%d %d %d ", (int)o->schedule, (int)o->recompute, (int)o->activations_off_chip);
     for (size_t i = 0; i < o->n_stage_ipus; i++) ipu__text_add(&t, "%" PRId64 ",", o->stage_ipus[i]);
     const char *key;
@@ -180,6 +181,7 @@ static ipu_status compile_models(ipu_executor *x, const ipu__executor_models *mo
     ipu_status            status = ipu__executor_lower(x, models, &l);
     if (status == IPU_OK) status = ipu_executable_compile(l.g, &l.run, 1, x->options.engine, &x->exe);
     ipu__executor_lowered_fini(&l);
+    if (status == IPU_OK) status = ipu__executor_count_replicas(x);
     if (status == IPU_OK && folder) ipu__cache_store(folder, &key, x->exe);
     return status;
 }
@@ -202,6 +204,7 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
         status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
+    if (status == IPU_OK) status = ipu__executor_fold(x, &models);
     if (status == IPU_OK) status = compile_models(x, &models);
     if (status == IPU_OK) status = remember_ports(x);
     ipu__executor_models_fini(&models);

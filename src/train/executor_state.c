@@ -33,7 +33,8 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
     /* What the network itself calls so is its own. */
     kept.is_transient = !kept.is_weight && !is_parameter
                      && (ipu__executor_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
-    kept.differs = x->options.replicas > 1 && !is_parameter && (kept.is_seed || kept.is_weight);
+    kept.differs = x->options.replicas > 1 && !is_parameter && (kept.is_seed || kept.is_weight)
+                && m->values.at[id].update != 0;
     if (ipu__push(&x->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
     return ipu__fail_memory();
