@@ -88,6 +88,8 @@ struct ipu_model {
     uint32_t               block;       /* ops go there */
     uint32_t               seed;        /* id of the state that random ops draw from; 0: none yet */
     uint32_t               seed_value, n_keys;
+    uint32_t               rounding_seed;    /* id of the state by which updates are rounded; 0: none yet */
+    bool                   rounds_at_random; /* updates of half weights */
     bool                   is_inference; /* layers that differ behave as after training */
     uint32_t               recompute;    /* ops emitted now get this number */
     uint32_t               n_recomputes; /* numbers given so far */
