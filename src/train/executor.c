@@ -73,10 +73,7 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
     x->module         = module;
     x->training       = how != NULL;
     ipu_status status = ipu__executor_options_settle(options, &x->options);
-    if (status == IPU_OK && !how && x->options.gradient_accumulation > 1)
-        status = ipu__fail(IPU_INVALID,
-                           "option gradient_accumulation: expected 1 for inference, found %" PRId64,
-                           x->options.gradient_accumulation);
+    if (status == IPU_OK && !how) status = ipu__executor_options_check_inference(&x->options);
     if (status == IPU_OK && how) status = take_training(x, how);
     if (status != IPU_OK) {
         ipu__free(x);
@@ -199,6 +196,8 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
     ipu__executor_models models = {0};
     IPU_TRY(ipu__executor_make_inputs(x, in, n));
     ipu_status status = ipu__executor_build(x, &models);
+    if (status == IPU_OK)
+        status = ipu__executor_check_ipus(&x->options, x->options.stages > 0 ? x->options.stages : 1);
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
     if (status == IPU_OK) status = compile_models(x, &models);
