@@ -177,8 +177,6 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
             "options: device_iterations x gradient_accumulation x replicas is over %d batches a run",
             IPU__MOST_OF_AN_OPTION);
     IPU_TRY(check_output(&o, iterations * o.replicas));
-    if (o.precision < IPU_PRECISION_FLOAT || o.precision > IPU_PRECISION_HALF)
-        return ipu__fail(IPU_INVALID, "option precision: there is no precision %d", (int)o.precision);
     *out = o;
     return IPU_OK;
 }
