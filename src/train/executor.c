@@ -270,8 +270,12 @@ ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, i
     *out = NULL;
     if (!x->exe) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     ipu__executor_models  models;
-    ipu__executor_lowered l      = {0};
-    ipu_status            status = ipu__executor_build(x, &models);
+    ipu__executor_lowered l         = {0};
+    bool                  at_random = x->options.stochastic_rounding;
+    /* The chip rounds at random at no cost, and in half: it is the program without it that is priced. */
+    x->options.stochastic_rounding = false;
+    ipu_status status              = ipu__executor_build(x, &models);
+    x->options.stochastic_rounding = at_random;
     if (status == IPU_OK) status = ipu__executor_lower(x, &models, &l);
     if (status == IPU_OK) status = ipu_cost_estimate(l.g, &l.run, 1, options, out);
     ipu__executor_lowered_fini(&l);
@@ -367,6 +371,7 @@ static bool is_same_training(const ipu_nn_training *a, const ipu_nn_training *b)
 {
     if (a->n_groups != b->n_groups || a->max_gradient_norm != b->max_gradient_norm
         || a->max_gradient != b->max_gradient || a->loss_scale != b->loss_scale
+        || a->loss_scale_period != b->loss_scale_period
         || !is_same_optimizer(a->optimizer, b->optimizer))
         return false;
     for (size_t i = 0; i < a->n_groups; i++) {

@@ -44,7 +44,7 @@ typedef struct ipu__executor_kept {
     ipu_shape shape;
     bool      is_weight; /* of the network, and so of the module */
     bool      differs;   /* between replicas */
-    bool      is_seed;
+    bool      is_seed;   /* of random ops, or of how weights are rounded */
     bool      is_transient; /* zero between runs: not part of the state */
 } ipu__executor_kept;
 
@@ -94,6 +94,15 @@ int64_t ipu__executor_n_graphs(const ipu_executor *x);
 #define IPU__GRADIENT_SUFFIX ".gradient"
 #define IPU__GRADIENT_COUNT "gradient_count"
 bool ipu__executor_is_gradient_sum(const char *name);
+
+/* ---- precision (executor_precision.c) ---- */
+
+/* Of a network just built, and when its gradients are in it too. */
+ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, ipu_model *net);
+/* A weight of the module from and to the device, which has it as `type`. */
+ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type);
+ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type);
 
 /* ---- the program (executor_lower.c, executor_reduce.c) ---- */
 
