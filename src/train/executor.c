@@ -150,6 +150,8 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target,
                   o->device_iterations, o->gradient_accumulation, o->replicas, x->n_folded,
                   (int)ipu__executor_output_mode(x));
+    ipu__text_add(&t, "%d %d %d ", (int)o->schedule, (int)o->recompute, (int)o->activations_off_chip);
+    for (size_t i = 0; i < o->n_stage_ipus; i++) ipu__text_add(&t, "%" PRId64 ",", o->stage_ipus[i]);
     const char *key;
     for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
         ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));
@@ -199,7 +201,7 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
     IPU_TRY(ipu__executor_make_inputs(x, in, n));
     ipu_status status = ipu__executor_build(x, &models);
     if (status == IPU_OK)
-        status = ipu__executor_check_ipus(&x->options, x->options.stages > 0 ? x->options.stages : 1);
+        status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
     if (status == IPU_OK) status = ipu__executor_fold(x, &models);

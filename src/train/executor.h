@@ -108,6 +108,18 @@ ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *mode
                                ipu__executor_lowered *out);
 void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
 
+/* Steps in `p` by which input `i` of a batch gets to `t`, or output `i` of it from `t` to where it is given; `begin`
+ * runs before all batches of a run. */
+void       ipu__executor_read_input(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
+                                    ipu_program p);
+ipu_status ipu__executor_give_output(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
+                                     ipu_program begin, ipu_program p);
+
+/* The batches of one step of the optimizer, or of a run that does not train, of a network with stages: what
+ * lower_batches in executor_lower.c is for others (executor_pipeline.c). */
+ipu_status ipu__executor_pipeline(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
+                                  ipu_program begin, ipu_program *out);
+
 /* Add steps to `p` after which the sums of gradients are those of all replicas. */
 ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
 /* The graph's first error, as this thread's message. */

@@ -26,9 +26,9 @@ static ipu_status status_of(ipu_model *m)
                                            : ipu__fail(ipu_builder_status(b), "%s", ipu_builder_message(b));
 }
 
-static bool is_split(const ipu_executor *x)
+static bool is_split(const ipu_executor *x, const ipu_model *net)
 {
-    return x->training && x->options.gradient_accumulation * x->options.replicas > 1;
+    return x->options.gradient_accumulation * x->options.replicas > 1 || ipu_model_n_stages(net) > 1;
 }
 
 static void gradient_name(const char *parameter, char out[300])
@@ -116,12 +116,13 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
 
 static ipu_status build_training(ipu_executor *x, ipu__executor_models *out)
 {
-    if (!is_split(x)) {
+    if (!is_split(x, out->net)) {
         ipu_nn_train_with(out->net, &x->how);
         return status_of(out->net);
     }
     ipu_model *m = out->net;
     size_t     n = m->parameters.n;
+    ipu__model_any_stage(m); /* losses and sums of gradients are where what they add up is */
     ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
     if (!w) return ipu__fail_memory();
     ipu_value *dw = w + n + 1;

@@ -9,11 +9,11 @@
 int64_t ipu__executor_n_graphs(const ipu_executor *x) { return x->options.replicas / x->n_folded; }
 
 /* What of the options keeps replicas apart; "": nothing. */
-static const char *kept_apart(const ipu_executor_options *o)
+static const char *kept_apart(const ipu_executor_options *o, const ipu_model *net)
 {
     if (o->replicas == 1) return "there is one replica";
     if (o->no_fold) return "option no_fold is set";
-    if (o->stages > 1) return "the network is cut into stages, which run side by side";
+    if (ipu_model_n_stages(net) > 1) return "the network is cut into stages, which run side by side";
     if (o->shard_optimizer) return "each replica has its own part of the optimizer's states";
     if (o->optimizer_off_chip || o->activations_off_chip)
         return "replicas have streaming memory of their own";
@@ -31,7 +31,7 @@ ipu_status ipu__executor_fold(ipu_executor *x, ipu__executor_models *m)
 {
     ipu_model *folded = NULL;
     x->n_folded       = 1;
-    snprintf(x->fold_reason, sizeof x->fold_reason, "%s", kept_apart(&x->options));
+    snprintf(x->fold_reason, sizeof x->fold_reason, "%s", kept_apart(&x->options, m->net));
     if (!*x->fold_reason)
         IPU_TRY(ipu__model_fold_batch(m->net, x->options.replicas, is_sum, x, &folded, x->fold_reason));
     if (folded) {
