@@ -48,9 +48,7 @@ static bool can_be(folding *f)
     if (m->seed) return refuse(f, "the network draws random numbers, which differ between replicas", "", "");
     for (size_t i = 0; i < m->blocks.at[0].order.n; i++)
         if (m->ops.at[m->blocks.at[0].order.at[i]].kind != IPU__MODEL_OP)
-            return refuse(
-                f, "the network has branches or loops, which replicas may go through in their own ways", "",
-                "");
+            return refuse(f, "the network has branches or loops", "", "");
     return true;
 }
 
