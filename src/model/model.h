@@ -96,11 +96,13 @@ struct ipu_model {
     uint32_t block;                     /* ops go there */
     uint32_t seed;                      /* id of the state that random ops draw from; 0: none yet */
     uint32_t seed_value, n_keys;
-    IPU_ARRAY(const char *) stages;      /* names, in the arena; none: one stage */
-    ipu__stage             stage;        /* ops emitted now are of it */
-    bool                   is_inference; /* layers that differ behave as after training */
-    uint32_t               recompute;    /* ops emitted now get this number */
-    uint32_t               n_recomputes; /* numbers given so far */
+    IPU_ARRAY(const char *) stages;          /* names, in the arena; none: one stage */
+    ipu__stage             stage;            /* ops emitted now are of it */
+    uint32_t               rounding_seed;    /* id of the state by which updates are rounded; 0: none yet */
+    bool                   rounds_at_random; /* updates of half weights */
+    bool                   is_inference;     /* layers that differ behave as after training */
+    uint32_t               recompute;        /* ops emitted now get this number */
+    uint32_t               n_recomputes;     /* numbers given so far */
     struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */
     IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
     IPU_ARRAY(ipu_tensor) output_tensors; /* by number of the output, after lowering */

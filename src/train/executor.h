@@ -8,6 +8,7 @@
 #ifndef IPU_TRAIN_EXECUTOR_H
 #define IPU_TRAIN_EXECUTOR_H
 
+#include "model/fold_batch.h"
 #include "model/nn.h"
 #include "train/module.h"
 #include "train/options.h"
@@ -43,7 +44,7 @@ typedef struct ipu__executor_kept {
     ipu_shape shape;
     bool      is_weight; /* of the network, and so of the module */
     bool      differs;   /* between replicas */
-    bool      is_seed;
+    bool      is_seed;   /* of random ops, or of how weights are rounded */
     bool      is_transient; /* zero between runs: not part of the state */
 } ipu__executor_kept;
 
@@ -65,6 +66,8 @@ struct ipu_executor {
     ipu_engine     *engine;
     ipu_npz         pending; /* state to be set when there is an engine */
     ipu_npz         carried; /* of the executable before, until another one has taken it over */
+    int64_t         n_folded; /* replicas that run as one: all of them, or 1 */
+    char            fold_reason[IPU__FOLD_REASON];
     bool            was_cached, must_compile;
     double          compile_seconds;
 };
@@ -73,6 +76,7 @@ struct ipu_executor {
 
 typedef struct ipu__executor_models {
     ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
+    int64_t    n_folded;   /* replicas that `net` is for; 0: 1 */
 } ipu__executor_models;
 
 /* The models of `x` for its inputs. To be undone with ipu__executor_models_fini also when it fails. */
@@ -84,10 +88,26 @@ void       ipu__executor_models_fini(ipu__executor_models *m);
 ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net);
 ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net);
 
+/* Make `net` one for all replicas, if that can be (executor_fold.c). */
+ipu_status ipu__executor_fold(ipu_executor *x, ipu__executor_models *m);
+/* What one run of the folded program counts on a device is what replicas would take. */
+ipu_status ipu__executor_count_replicas(ipu_executor *x);
+/* Copies of the graph that runs. */
+int64_t ipu__executor_n_graphs(const ipu_executor *x);
+
 /* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
 #define IPU__GRADIENT_COUNT "gradient_count"
 bool ipu__executor_is_gradient_sum(const char *name);
+
+/* ---- precision (executor_precision.c) ---- */
+
+/* Of a network just built, and when its gradients are in it too. */
+ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, ipu_model *net);
+/* A weight of the module from and to the device, which has it as `type`. */
+ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type);
+ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type);
 
 /* ---- the program (executor_lower.c, executor_reduce.c) ---- */
 

@@ -86,10 +86,11 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
                              ipu_model **out)
 {
     IPU_TRY(ipu_model_create(out));
-    ipu_model   *m    = *out;
-    ipu_builder *b    = ipu_model_builder(m);
-    ipu_value   *mine = ipu__alloc(3 * (n + 1) * sizeof *mine);
-    size_t       k    = 0;
+    ipu_model   *m      = *out;
+    ipu_builder *b      = ipu_model_builder(m);
+    m->rounds_at_random = x->options.stochastic_rounding;
+    ipu_value *mine     = ipu__alloc(3 * (n + 1) * sizeof *mine);
+    size_t     k        = 0;
     if (!mine) return ipu__fail_memory();
     ipu_value *gradient = mine + n + 1, *sums = gradient + n + 1;
     for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
@@ -153,8 +154,10 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
                          "the network has no output: name one with ipu_model_output or ipu_nn_loss");
     x->weights.n = 0;
     IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
+    IPU_TRY(ipu__executor_set_precision(x, out->net));
     IPU_TRY(ipu__executor_begin_stages(x, out->net));
     if (x->training) IPU_TRY(build_training(x, out));
+    IPU_TRY(ipu__executor_finish_precision(x, out->net));
     return ipu__executor_end_stages(x, out->net);
 }
 

@@ -103,7 +103,8 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
     int64_t n_stages = (int64_t)ipu_model_n_stages(models->net), iterations = x->options.device_iterations;
     int64_t n_ipus = x->options.replicas * ipu__executor_ipus_per_replica(&x->options, n_stages);
     IPU_TRY(ipu_target_find(x->options.target, n_ipus, &target));
-    IPU_TRY(ipu_graph_create(&target, x->options.replicas, &l->g));
+    int64_t n_folded = models->n_folded ? models->n_folded : 1;
+    IPU_TRY(ipu_graph_create(&target, x->options.replicas / n_folded, &l->g));
     ipu_program begin = ipu_program_sequence(l->g);
     if (n_stages > 1)
         IPU_TRY(ipu__executor_pipeline(x, models->net, l, begin, &iteration));

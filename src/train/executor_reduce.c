@@ -39,7 +39,8 @@ static void add_up(ipu_graph *g, ipu_program p, ipu_tensor all, int64_t n, int64
 ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
 {
     static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* that sums have */
-    int64_t               n       = x->options.replicas;
+    int64_t               n       = ipu_graph_replication(l->g);
+    (void)x;
     if (n == 1) return IPU_OK;
     ipu_tensor *parts   = ipu__alloc((l->models.step->states.n + 1) * sizeof *parts);
     int64_t    *partner = ipu__alloc((size_t)n * sizeof *partner);
