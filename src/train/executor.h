@@ -42,9 +42,9 @@ typedef struct ipu__executor_kept {
     char     *name;
     ipu_type  type;
     ipu_shape shape;
-    bool      is_weight; /* of the network, and so of the module */
-    bool      differs;   /* between replicas */
-    bool      is_seed;   /* of random ops, or of how weights are rounded */
+    bool      is_weight;    /* of the network, and so of the module */
+    bool      differs;      /* between replicas */
+    bool      is_seed;      /* of random ops, or of how weights are rounded */
     bool      is_transient; /* zero between runs: not part of the state */
 } ipu__executor_kept;
 
@@ -64,8 +64,8 @@ struct ipu_executor {
     int64_t         version; /* of the weights it has */
     ipu_executable *exe;
     ipu_engine     *engine;
-    ipu_npz         pending; /* state to be set when there is an engine */
-    ipu_npz         carried; /* of the executable before, until another one has taken it over */
+    ipu_npz         pending;  /* state to be set when there is an engine */
+    ipu_npz         carried;  /* of the executable before, until another one has taken it over */
     int64_t         n_folded; /* replicas that run as one: all of them, or 1 */
     char            fold_reason[IPU__FOLD_REASON];
     bool            was_cached, must_compile;
@@ -89,6 +89,11 @@ ipu_status ipu__executor_fold(ipu_executor *x, ipu__executor_models *m);
 ipu_status ipu__executor_count_replicas(ipu_executor *x);
 /* Copies of the graph that runs. */
 int64_t ipu__executor_n_graphs(const ipu_executor *x);
+
+/* Stages that the options ask for and the network does not name: before and after its gradients are taken
+ * (executor_pipeline.c). Statuses: INVALID (it names others). */
+ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net);
 
 /* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
