@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ipu/comm.h"
 #include "ipu/version.h"
 #include "train/cache.h"
 
@@ -149,6 +150,7 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     ipu__hash_print(&step, text);
     ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target, o->device_iterations,
                   o->gradient_accumulation, o->replicas, (int)ipu__executor_output_mode(x));
+    ipu__text_add(&t, "%" PRId64 " ", ipu_comm_size(o->comm));
     const char *key;
     for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
         ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));
@@ -218,6 +220,7 @@ static ipu_status create_engine(ipu_executor *x)
     } else {
         IPU_TRY(ipu_engine_create(x->exe, x->options.engine, &x->engine));
     }
+    IPU_TRY(ipu__executor_join(x));
     IPU_TRY(ipu__executor_connect(x));
     IPU_TRY(ipu__executor_begin_seed(x));
     IPU_TRY(ipu__executor_write_rates(x));

@@ -86,19 +86,39 @@ static ipu_program repeated(ipu_graph *g, int64_t n, ipu_program body)
     return p;
 }
 
+static ipu_program in_order(ipu_graph *g, const ipu_program *parts, size_t n)
+{
+    ipu_program p = ipu_program_sequence(g);
+    for (size_t i = 0; i < n; i++) ipu_program_add(p, parts[i]);
+    return p;
+}
+
+/* The batches of one step: what comes before the network, the network, what comes after; `last`, if there is one, in
+ * place of the network in the last batch. */
+static ipu_program batches(const ipu_executor *x, ipu_graph *g, const ipu_program parts[3], ipu_program last)
+{
+    int64_t     n     = x->options.gradient_accumulation;
+    ipu_program batch = in_order(g, parts, 3);
+    if (!last.id) return repeated(g, n, batch);
+    ipu_program p = ipu_program_sequence(g);
+    if (n > 1) ipu_program_add_repeat(p, n - 1, batch);
+    ipu_program_add(p, in_order(g, (ipu_program[]){parts[0], last, parts[2]}, 3));
+    return p;
+}
+
 static ipu_status lower(const ipu_executor *x, const ipu__executor_models *models, ipu__executor_lowered *l)
 {
     ipu_target  target;
-    ipu_program net, step;
+    ipu_program net, last, step;
     IPU_TRY(ipu_target_find(x->options.target, x->options.replicas, &target));
     IPU_TRY(ipu_graph_create(&target, x->options.replicas, &l->g));
     IPU_TRY(optimised(models->net, &l->models.net));
-    IPU_TRY(ipu_model_lower(l->models.net, l->g, &net));
-    ipu_program batch = ipu_program_sequence(l->g), begin = ipu_program_sequence(l->g);
-    read_inputs(x, l, batch);
-    ipu_program_add(batch, net);
-    IPU_TRY(give_outputs(x, l, begin, batch));
-    ipu_program iteration = repeated(l->g, x->options.gradient_accumulation, batch);
+    IPU_TRY(ipu__executor_lower_net(x, l, &net, &last));
+    ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g);
+    ipu_program begin = ipu_program_sequence(l->g);
+    read_inputs(x, l, before);
+    IPU_TRY(give_outputs(x, l, begin, after));
+    ipu_program iteration = batches(x, l->g, (ipu_program[]){before, net, after}, last);
     if (models->step) {
         IPU_TRY(optimised(models->step, &l->models.step));
         share_kept(l->models.step, l->models.net);
@@ -121,6 +141,7 @@ ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *mode
 
 void ipu__executor_lowered_fini(ipu__executor_lowered *l)
 {
+    ipu__array_fini(&l->begun);
     ipu_graph_destroy(l->g);
     ipu__executor_models_fini(&l->models);
 }
