@@ -28,7 +28,7 @@ static ipu_status status_of(ipu_model *m)
 
 static bool is_split(const ipu_executor *x, const ipu_model *net)
 {
-    return x->options.gradient_accumulation * x->options.replicas > 1 || x->options.stages > 1
+    return x->options.gradient_accumulation * ipu__executor_n_replicas(x) > 1 || x->options.stages > 1
         || ipu_model_n_stages(net) > 1;
 }
 
@@ -77,7 +77,7 @@ static double gradient_scale(const ipu_executor *x)
     const ipu_executor_options *o = &x->options;
     if (o->reduction == IPU_REDUCTION_SUM) return 1;
     double n = o->running_mean ? 1 : (double)o->gradient_accumulation;
-    return 1 / (n * (double)o->replicas);
+    return 1 / (n * (double)ipu__executor_n_replicas(x));
 }
 
 /* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
