@@ -456,6 +456,7 @@ ipu_model *ipu__model_copy(const ipu_model *m)
     copy->block         = m->block;
     copy->seed          = m->seed;
     copy->seed_value    = m->seed_value;
+    copy->rounding_seed = m->rounding_seed;
     copy->n_keys        = m->n_keys;
     copy->recompute     = m->recompute;
     copy->stage         = m->stage;

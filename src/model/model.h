@@ -96,11 +96,13 @@ struct ipu_model {
     uint32_t block;                     /* ops go there */
     uint32_t seed;                      /* id of the state that random ops draw from; 0: none yet */
     uint32_t seed_value, n_keys;
-    IPU_ARRAY(const char *) stages;      /* names, in the arena; none: one stage */
-    ipu__stage             stage;        /* ops emitted now are of it */
-    bool                   is_inference; /* layers that differ behave as after training */
-    uint32_t               recompute;    /* ops emitted now get this number */
-    uint32_t               n_recomputes; /* numbers given so far */
+    IPU_ARRAY(const char *) stages;          /* names, in the arena; none: one stage */
+    ipu__stage             stage;            /* ops emitted now are of it */
+    uint32_t               rounding_seed;    /* id of the state by which updates are rounded; 0: none yet */
+    bool                   rounds_at_random; /* updates of half weights */
+    bool                   is_inference;     /* layers that differ behave as after training */
+    uint32_t               recompute;        /* ops emitted now get this number */
+    uint32_t               n_recomputes;     /* numbers given so far */
     struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */
     IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
     IPU_ARRAY(ipu_tensor) output_tensors; /* by number of the output, after lowering */
@@ -141,6 +143,15 @@ ipu_model *ipu__model_copy(const ipu_model *m);
 /* An input, parameter or state that is lowered to `t`, of its type and shape, rather than to a variable with host
  * handles and an initial value: so that models lowered to one graph share what they keep. */
 void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t);
+
+/* Move the ops by which these parameters and states get their new values up to where they can be first (early.c). */
+ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n);
+
+/* ipu_model_lower, which calls `settled` behind each op that gave a parameter or state its new value in place, where no
+ * op reads that any more. It may have what follows added to another program: `out` is the last one. */
+typedef ipu_status (*ipu__model_settled_fn)(void *user, uint32_t kept, ipu_program *program);
+ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_fn settled, void *user,
+                                 ipu_program *out);
 
 /* Two models have it in common if they compile to the same: everything but locations. */
 ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out);
