@@ -69,8 +69,8 @@ typedef struct checker {
 
 static bool is_barred(const checker *c, const ipu__instruction *i)
 {
-    return i->op == IPU__OP_PARALLEL || i->op == IPU__OP_CROSS_REPLICA
-        || (i->op == IPU__OP_CALL && c->is_barred[i->a]);
+    return i->op == IPU__OP_PARALLEL || i->op == IPU__OP_CROSS_REPLICA || i->op == IPU__OP_ALL_REDUCE
+        || i->op == IPU__OP_ALL_REDUCE_WAIT || (i->op == IPU__OP_CALL && c->is_barred[i->a]);
 }
 
 static void find_barred(checker *c)

@@ -20,6 +20,9 @@ typedef struct lowering {
     uint32_t   *position;   /* by op: of the op of block 0 that it is, or is in */
     uint8_t    *is_operand; /* by value: of a kernel */
     uint32_t   *in_place;   /* by value: the kept or carried value whose variable it takes; 0: none */
+
+    ipu__model_settled_fn settled; /* NULL: nobody asks */
+    void                 *user;
 } lowering;
 
 static ipu_status lower_block(lowering *l, uint32_t block);
@@ -333,6 +336,15 @@ static ipu_status lower_op(lowering *l, const ipu__model_op *op)
     return op->def->view ? lower_view(l, op, &call) : lower_kernel(l, op, &call);
 }
 
+static ipu_status tell_settled(lowering *l, const ipu__model_op *op)
+{
+    uint32_t position = l->position[op - l->m->ops.at];
+    for (uint32_t id = op->first_out; id < op->first_out + op->n_out; id++)
+        if (l->in_place[id] && l->last_use[id] <= position)
+            IPU_TRY(l->settled(l->user, l->in_place[id], &l->program));
+    return IPU_OK;
+}
+
 static ipu_status lower_block(lowering *l, uint32_t block)
 {
     const ipu__block *b = &l->m->blocks.at[block];
@@ -341,6 +353,7 @@ static ipu_status lower_block(lowering *l, uint32_t block)
         if (op->dead) continue;
         set_place(l, op->location);
         IPU_TRY(lower_op(l, op));
+        if (block == 0 && l->settled) IPU_TRY(tell_settled(l, op));
     }
     return IPU_OK;
 }
@@ -439,7 +452,7 @@ static ipu_status lower_outputs(lowering *l)
         ipu_tensor t = tensor_of(l, out->value);
         if (ipu_tensor_contains_constant(t) || (needs_care(l, out->value) && is_updated_memory(l, t, 0)))
             t = copied(l, t, out->name);
-        ipu_graph_add_host_read(l->g, out->name, t);
+        if (out->name) ipu_graph_add_host_read(l->g, out->name, t);
         m->output_tensors.at[m->output_tensors.n++] = t;
     }
     return status_of(l);
@@ -502,19 +515,25 @@ static ipu_status lower(lowering *l)
     return lower_all_updates(l);
 }
 
-ipu_status ipu_model_lower(ipu_model *m, ipu_graph *g, ipu_program *out)
+ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_fn settled, void *user,
+                                 ipu_program *out)
 {
     IPU_TRY(check_ready(m));
     ipu__location here = ipu__here();
-    lowering      l    = {.m = m, .g = g, .program = ipu_program_sequence(g)};
-    *out               = l.program;
-    ipu_status status  = lower(&l);
+    lowering      l = {.m = m, .g = g, .program = ipu_program_sequence(g), .settled = settled, .user = user};
+    ipu_status    status = lower(&l);
+    *out                 = l.program;
     ipu_here(here.file, here.line);
     ipu__free(l.last_use);
     ipu__free(l.is_operand);
     ipu__free(l.in_place);
     ipu__free(l.position);
     return status;
+}
+
+ipu_status ipu_model_lower(ipu_model *m, ipu_graph *g, ipu_program *out)
+{
+    return ipu__model_lower_with(m, g, NULL, NULL, out);
 }
 
 void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t) { m->values.at[id].bound = t; }

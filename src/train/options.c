@@ -1,15 +1,36 @@
-/* Options of executors: what of them goes together. */
+/* Options of executors: what of them goes together, and how many IPUs they ask for. */
 #include "train/options.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+
+#include "engine/options.h"
+#include "ipu/device.h"
+#include "ipu/target.h"
 
 static bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
+
+/* ---- one by one ---- */
 
 static ipu_status check_count(const char *name, int64_t value)
 {
     if (value >= 0 && value <= IPU__MOST_OF_AN_OPTION) return IPU_OK;
     return ipu__fail(IPU_INVALID, "option %s: expected 1 to %d (0 is 1), found %" PRId64, name,
                      IPU__MOST_OF_AN_OPTION, value);
+}
+
+static ipu_status check_kind(const char *name, int value, int last)
+{
+    if (value >= 0 && value <= last) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "option %s: expected 0 to %d, found %d", name, last, value);
+}
+
+static ipu_status check_kinds(const ipu_executor_options *o)
+{
+    IPU_TRY(check_kind("reduction", (int)o->reduction, IPU_REDUCTION_SUM));
+    IPU_TRY(check_kind("attach", (int)o->attach, IPU_ATTACH_NEVER));
+    IPU_TRY(check_kind("schedule", (int)o->schedule, IPU_PIPELINE_SEQUENTIAL));
+    return check_kind("precision", (int)o->precision, IPU_PRECISION_HALF);
 }
 
 static ipu_status check_output(const ipu_executor_options *o, int64_t n_batches)
@@ -24,6 +45,112 @@ static ipu_status check_output(const ipu_executor_options *o, int64_t n_batches)
                      n_batches, o->output_period);
 }
 
+static ipu_status check_replicas(const ipu_executor_options *o)
+{
+    if (!is_power_of_two(o->replicas) || o->replicas > IPU__MOST_REPLICAS)
+        return ipu__fail(IPU_INVALID,
+                         "option replicas: expected 1 or a power of two up to %d, found %" PRId64,
+                         IPU__MOST_REPLICAS, o->replicas);
+    if (o->replicas % o->input_group_size != 0)
+        return ipu__fail(IPU_INVALID,
+                         "option input_group_size: expected a number that divides the %" PRId64
+                         " replicas, found %" PRId64,
+                         o->replicas, o->input_group_size);
+    if (o->shard_optimizer && o->replicas == 1)
+        return ipu__fail(IPU_INVALID,
+                         "option shard_optimizer: the states of the optimizer are divided among replicas: "
+                         "expected 2 replicas or more, found 1");
+    return IPU_OK;
+}
+
+/* Each IPU of a replica has a stage. */
+static ipu_status check_stage_ipus(const ipu_executor_options *o)
+{
+    uint64_t used = 0;
+    if (o->stages < 0 || o->stages > IPU__MOST_REPLICAS)
+        return ipu__fail(IPU_INVALID,
+                         "option stages: expected 1 to %d (0: as the network names them), found %" PRId64,
+                         IPU__MOST_REPLICAS, o->stages);
+    if (o->n_stage_ipus > 0 && !o->stage_ipus)
+        return ipu__fail(IPU_INVALID, "option stage_ipus: expected %zu numbers, found none", o->n_stage_ipus);
+    if (o->n_stage_ipus > 0 && o->stages > 0 && o->n_stage_ipus != (size_t)o->stages)
+        return ipu__fail(IPU_INVALID,
+                         "option stage_ipus: expected an IPU for each of %" PRId64 " stages, found %zu",
+                         o->stages, o->n_stage_ipus);
+    for (size_t i = 0; i < o->n_stage_ipus; i++) {
+        if (o->stage_ipus[i] < 0 || o->stage_ipus[i] >= IPU__MOST_REPLICAS)
+            return ipu__fail(IPU_INVALID,
+                             "option stage_ipus: stage %zu: expected an IPU from 0 to %d, found %" PRId64, i,
+                             IPU__MOST_REPLICAS - 1, o->stage_ipus[i]);
+        used |= UINT64_C(1) << o->stage_ipus[i];
+    }
+    if ((used & (used + 1)) == 0) return IPU_OK;
+    int free_one = 0;
+    while (used >> free_one & 1) free_one++;
+    return ipu__fail(IPU_INVALID,
+                     "option stage_ipus: IPU %d has no stage, and a later one has: leave none out", free_one);
+}
+
+/* ---- IPUs ---- */
+
+int64_t ipu__executor_ipus_per_replica(const ipu_executor_options *o, int64_t n_stages)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < o->n_stage_ipus; i++)
+        if (o->stage_ipus[i] >= n) n = o->stage_ipus[i] + 1;
+    return n > 0 ? n : n_stages;
+}
+
+static ipu_status check_number(const ipu_executor_options *o, int64_t n_stages)
+{
+    int64_t    each = ipu__executor_ipus_per_replica(o, n_stages), n = each * o->replicas;
+    ipu_target target;
+    if (!is_power_of_two(n))
+        return ipu__fail(IPU_INVALID,
+                         "option replicas/stage_ipus: %" PRId64 " stages on %" PRId64 " IPUs x %" PRId64
+                         " replicas are %" PRId64 " IPUs: expected 1 or a power of two: put stages on "
+                         "the same IPU (stage_ipus), or make another",
+                         n_stages, each, o->replicas, n);
+    return ipu_target_find(o->target, n, &target);
+}
+
+/* A hard partition has no more IPUs than it shows. */
+static ipu_status check_partition(const ipu_executor_options *o, int64_t n)
+{
+    ipu_device_list *list;
+    IPU_TRY(ipu_device_list_create(0, &list));
+    const ipu_partition   *p      = ipu_device_list_active(list);
+    const ipu_device_info *device = NULL;
+    ipu_status             status = IPU_OK;
+    int64_t                has    = (int64_t)p->n_ipus;
+    if (o->device_id > 0) {
+        status = ipu_partition_find_device(p, o->device_id - 1, &device);
+        if (status == IPU_OK) has = device->n_ipus;
+    }
+    if (status == IPU_OK && has < n && (device || !p->elastic)) {
+        char which[32] = "";
+        if (device) snprintf(which, sizeof which, "device %d of ", device->id);
+        status = ipu__fail(
+            IPU_NOT_FOUND,
+            "%" PRId64 " replicas of %" PRId64 " IPUs need %" PRId64 " IPUs, and %spartition %s has %" PRId64
+            ": take fewer replicas or stages, or a larger %s (ipu partition create, IPU_PARTITION)",
+            o->replicas, n / o->replicas, n, which, p->name, has, device ? "device" : "partition");
+    }
+    ipu_device_list_destroy(list);
+    return status;
+}
+
+ipu_status ipu__executor_check_ipus(const ipu_executor_options *o, int64_t n_stages)
+{
+    ipu__settings settings;
+    IPU_TRY(check_number(o, n_stages));
+    IPU_TRY(ipu__options_settle(o->engine, &settings));
+    if (o->attach == IPU_ATTACH_NEVER || settings.attach == IPU__ATTACH_NEVER) return IPU_OK;
+    return check_partition(o, ipu__executor_ipus_per_replica(o, n_stages) * o->replicas);
+}
+
+/* ---- all of them ---- */
+
 static int64_t or_one(int64_t n) { return n == 0 ? 1 : n; }
 
 ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_executor_options *out)
@@ -33,17 +160,16 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
     IPU_TRY(check_count("replicas", o.replicas));
     IPU_TRY(check_count("input_group_size", o.input_group_size));
     IPU_TRY(check_count("gradient_accumulation", o.gradient_accumulation));
+    IPU_TRY(check_kinds(&o));
     o.device_iterations     = or_one(o.device_iterations);
     o.replicas              = or_one(o.replicas);
     o.input_group_size      = or_one(o.input_group_size);
     o.gradient_accumulation = or_one(o.gradient_accumulation);
-    if (!is_power_of_two(o.replicas))
-        return ipu__fail(IPU_INVALID, "option replicas: expected a power of two, found %" PRId64, o.replicas);
-    if (o.replicas % o.input_group_size != 0)
-        return ipu__fail(IPU_INVALID,
-                         "option input_group_size: expected a number that divides the %" PRId64
-                         " replicas, found %" PRId64,
-                         o.replicas, o.input_group_size);
+    if (!o.target) o.target = "gc200";
+    IPU_TRY(check_replicas(&o));
+    IPU_TRY(check_stage_ipus(&o));
+    if (o.stages > 0 || o.n_stage_ipus > 0)
+        IPU_TRY(check_number(&o, o.stages > 0 ? o.stages : (int64_t)o.n_stage_ipus));
     int64_t iterations = o.device_iterations * o.gradient_accumulation;
     if (iterations > IPU__MOST_OF_AN_OPTION || iterations * o.replicas > IPU__MOST_OF_AN_OPTION)
         return ipu__fail(
@@ -51,8 +177,28 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
             "options: device_iterations x gradient_accumulation x replicas is over %d batches a run",
             IPU__MOST_OF_AN_OPTION);
     IPU_TRY(check_output(&o, iterations * o.replicas));
-    if (!o.target) o.target = "gc200";
     *out = o;
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_options_check_inference(const ipu_executor_options *o)
+{
+    if (o->gradient_accumulation > 1)
+        return ipu__fail(IPU_INVALID,
+                         "option gradient_accumulation: expected 1 for inference, found %" PRId64,
+                         o->gradient_accumulation);
+    const struct {
+        const char *name;
+        bool        is_set;
+    } options[] = {{"shard_optimizer", o->shard_optimizer},
+                   {"optimizer_off_chip", o->optimizer_off_chip},
+                   {"recompute", o->recompute},
+                   {"activations_off_chip", o->activations_off_chip}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].is_set)
+            return ipu__fail(IPU_INVALID,
+                             "option %s: it is for training, and this is inference: leave it out",
+                             options[i].name);
     return IPU_OK;
 }
 

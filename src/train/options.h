@@ -5,9 +5,17 @@
 #include "base/status.h"
 #include "ipu/executor.h"
 
-enum { IPU__MOST_OF_AN_OPTION = 1 << 30 };
+enum { IPU__MOST_OF_AN_OPTION = 1 << 30, IPU__MOST_REPLICAS = 64 };
 
-/* No count is 0 in `out`. `given` NULL: the defaults. Statuses: INVALID. */
+/* No count but `stages` is 0 in `out`. `given` NULL: the defaults. Statuses: INVALID. */
 ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_executor_options *out);
+/* Of settled options: INVALID if one of them means something for training only. */
+ipu_status ipu__executor_options_check_inference(const ipu_executor_options *o);
+
+/* IPUs of one replica of a network of so many stages. */
+int64_t ipu__executor_ipus_per_replica(const ipu_executor_options *o, int64_t n_stages);
+/* Whether there can be, and are, IPUs for all replicas. Statuses: INVALID (their number, the target), NOT_FOUND (the
+ * partition is hard, and smaller). */
+ipu_status ipu__executor_check_ipus(const ipu_executor_options *o, int64_t n_stages);
 
 #endif

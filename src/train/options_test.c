@@ -1,0 +1,135 @@
+/* Options of executors: what does not go together is refused, IPUs are counted, and hard partitions are asked first. */
+#include "train/options.h"
+
+#include "device/sandbox_test.h"
+#include "ipu/ipu.h"
+
+static void expect_refused(ipu_executor_options o, const char *part)
+{
+    ipu_executor_options settled;
+    assert_status(ipu__executor_options_settle(&o, &settled), IPU_INVALID);
+    assert_message(part);
+    assert_int_equal(ipu_executor_options_n_batches(&o), 0);
+}
+
+static void mistakes_name_their_option(void **state)
+{
+    (void)state;
+    expect_refused((ipu_executor_options){.replicas = 3},
+                   "option replicas: expected 1 or a power of two up to 64");
+    expect_refused((ipu_executor_options){.replicas = 128}, "found 128");
+    expect_refused((ipu_executor_options){.replicas = 4, .input_group_size = 3}, "option input_group_size");
+    expect_refused((ipu_executor_options){.shard_optimizer = true}, "expected 2 replicas or more, found 1");
+    expect_refused((ipu_executor_options){.schedule = (ipu_pipeline_schedule)3}, "option schedule");
+    expect_refused((ipu_executor_options){.precision = (ipu_precision)7}, "option precision");
+    expect_refused((ipu_executor_options){.reduction = (ipu_reduction)2}, "option reduction");
+    expect_refused((ipu_executor_options){.attach = (ipu_attach_when)9}, "option attach");
+    expect_refused((ipu_executor_options){.stages = 65}, "option stages: expected 1 to 64");
+    expect_refused((ipu_executor_options){.n_stage_ipus = 2}, "expected 2 numbers, found none");
+    expect_refused((ipu_executor_options){.stages = 2, .stage_ipus = (int64_t[]){0}, .n_stage_ipus = 1},
+                   "expected an IPU for each of 2 stages, found 1");
+    expect_refused((ipu_executor_options){.stage_ipus = (int64_t[]){0, 64}, .n_stage_ipus = 2},
+                   "stage 1: expected an IPU from 0 to 63, found 64");
+    expect_refused((ipu_executor_options){.stage_ipus = (int64_t[]){0, 2, 3}, .n_stage_ipus = 3},
+                   "IPU 1 has no stage");
+}
+
+static void ipus_are_one_or_a_power_of_two(void **state)
+{
+    (void)state;
+    ipu_executor_options settled;
+    expect_refused((ipu_executor_options){.stages = 3, .replicas = 2},
+                   "3 stages on 3 IPUs x 2 replicas are 6 IPUs: expected 1 or a power of two");
+    ipu_executor_options four = {
+        .stages = 3, .stage_ipus = (int64_t[]){0, 1, 1}, .n_stage_ipus = 3, .replicas = 2};
+    assert_status(ipu__executor_options_settle(&four, &settled), IPU_OK);
+    assert_int_equal(ipu__executor_ipus_per_replica(&settled, 3), 2);
+    ipu_executor_options plain = {.replicas = 2};
+    assert_status(ipu__executor_options_settle(&plain, &settled), IPU_OK);
+    assert_int_equal(ipu__executor_ipus_per_replica(&settled, 4), 4);
+    assert_status(ipu__executor_check_ipus(&settled, 3), IPU_INVALID); /* stages that the network names */
+    assert_message("are 6 IPUs");
+    expect_refused((ipu_executor_options){.target = "m2000", .stages = 4, .replicas = 2}, "8 IPUs: it has 4");
+}
+
+static void what_only_training_has_is_refused_for_inference(void **state)
+{
+    (void)state;
+    const struct {
+        ipu_executor_options o;
+        const char          *part;
+    } rows[] = {
+        {{.gradient_accumulation = 2}, "option gradient_accumulation: expected 1 for inference"},
+        {{.replicas = 2, .shard_optimizer = true}, "option shard_optimizer"},
+        {{.optimizer_off_chip = true}, "option optimizer_off_chip"},
+        {{.recompute = true}, "option recompute"},
+        {{.activations_off_chip = true}, "option activations_off_chip"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ipu_executor_options settled;
+        assert_status(ipu__executor_options_settle(&rows[i].o, &settled), IPU_OK);
+        assert_status(ipu__executor_options_check_inference(&settled), IPU_INVALID);
+        assert_message(rows[i].part);
+    }
+}
+
+/* ---- partitions ---- */
+
+static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)n;
+    (void)user;
+    ipu_value y = ipu_nn_linear(m, in[0], 2, "layer");
+    ipu_nn_loss(m, ipu_reduce_mean(ipu_model_builder(m), y, NULL, 0, false), "loss");
+}
+
+static ipu_status compile(const ipu_executor_options *options)
+{
+    ipu_module   *module;
+    ipu_executor *x;
+    ipu_array     in     = {.type = IPU_FLOAT, .shape = IPU_SHAPE(64, 3)};
+    ipu_status    status = ipu_module_create(forward, NULL, &module);
+    assert_int_equal(status, IPU_OK);
+    assert_status(ipu_training_model(module, options, NULL, &x), IPU_OK);
+    status = ipu_executor_compile(x, &in, 1);
+    assert_int_equal(ipu_executor_is_compiled(x), status == IPU_OK);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    return status;
+}
+
+static void a_hard_partition_is_asked_before_compiling(void **state)
+{
+    (void)state;
+    assert_status(ipu_partition_create("pair", &(ipu_partition_options){.target = "gc200", .n_ipus = 2}),
+                  IPU_OK);
+    setenv("IPU_PARTITION", "pair", 1);
+    assert_status(compile(&(ipu_executor_options){.replicas = 2}), IPU_OK);
+    assert_status(compile(&(ipu_executor_options){.replicas = 4}), IPU_NOT_FOUND);
+    assert_message("4 replicas of 1 IPUs need 4 IPUs, and partition pair has 2");
+    /* What is never attached needs none. */
+    assert_status(compile(&(ipu_executor_options){.replicas = 4, .attach = IPU_ATTACH_NEVER}), IPU_OK);
+    setenv("IPU_ELASTIC", "1", 1);
+    assert_status(compile(&(ipu_executor_options){.replicas = 4}), IPU_OK);
+}
+
+static void a_device_by_its_number_has_so_many(void **state)
+{
+    (void)state;
+    /* The default partition is elastic and has 4: devices 0 to 3 are single ones. */
+    assert_status(compile(&(ipu_executor_options){.replicas = 2, .device_id = 1}), IPU_NOT_FOUND);
+    assert_message("need 2 IPUs, and device 0 of partition default has 1");
+    assert_status(compile(&(ipu_executor_options){.replicas = 2, .device_id = 5}), IPU_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mistakes_name_their_option),
+        cmocka_unit_test(ipus_are_one_or_a_power_of_two),
+        cmocka_unit_test(what_only_training_has_is_refused_for_inference),
+        SANDBOXED(a_hard_partition_is_asked_before_compiling),
+        SANDBOXED(a_device_by_its_number_has_so_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
