@@ -295,6 +295,56 @@ static void errors_say_what_to_change(void **state)
                  true, "expected no more stages than ops");
 }
 
+/* ---- what it would take ---- */
+
+typedef struct price {
+    int64_t cycles, kept; /* of a run; bytes that are live all the time, on all tiles */
+} price;
+
+static price price_of(network net, ipu_executor_options options)
+{
+    ipu_module      *module;
+    ipu_executor    *x;
+    ipu_cost        *cost;
+    ipu_cost_cycles  cycles;
+    ipu_cost_summary all;
+    options.attach = IPU_ATTACH_NEVER;
+    OK(ipu_module_create(forward, &net, &module));
+    OK(ipu_training_model(module, &options, NULL, &x));
+    int64_t   n  = 4096 * ipu_executor_options_n_batches(&options);
+    ipu_array in = {.type = IPU_FLOAT, .shape = IPU_SHAPE(n, WIDTH)};
+    OK(ipu_executor_compile(x, (ipu_array[]){in, in}, 2));
+    OK(ipu_executor_cost(x, NULL, &cost));
+    assert_true(ipu_cost_program_at(cost, 0, &cycles));
+    ipu_cost_get_summary(cost, &all);
+    ipu_cost_destroy(cost);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    return (price){cycles.total, all.memory[IPU_MEMORY_ALWAYS_LIVE]};
+}
+
+static void pipelines_take_less_time_and_schedules_less_memory(void **state)
+{
+    (void)state;
+    const network        net     = {.n_layers = 8, .n_stages = 4};
+    ipu_executor_options o       = {.gradient_accumulation = 16};
+    price                grouped = price_of(net, o);
+    o.recompute                  = true;
+    price again                  = price_of(net, o);
+    o.recompute = false, o.activations_off_chip = true;
+    price off              = price_of(net, o);
+    o.activations_off_chip = false, o.schedule = IPU_PIPELINE_INTERLEAVED;
+    price interleaved = price_of(net, o);
+    o.schedule        = IPU_PIPELINE_SEQUENTIAL;
+    price sequential  = price_of(net, o);
+    assert_true(2 * grouped.cycles < sequential.cycles);
+    assert_true(interleaved.cycles < sequential.cycles);
+    assert_true(grouped.cycles <= interleaved.cycles);
+    assert_true(interleaved.kept < grouped.kept);
+    assert_true(again.kept < grouped.kept);
+    assert_true(off.kept < again.kept);
+}
+
 static void threads_change_no_more_than_rounding(void **state)
 {
     (void)state;
@@ -314,6 +364,7 @@ int main(void)
         cmocka_unit_test(threads_change_no_more_than_rounding),
         cmocka_unit_test(chosen_stages_give_the_same_numbers),
         cmocka_unit_test(errors_say_what_to_change),
+        cmocka_unit_test(pipelines_take_less_time_and_schedules_less_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
