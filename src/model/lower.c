@@ -103,7 +103,15 @@ static void choose_in_place(lowering *l, uint32_t kept)
     if (!value || v->kind != IPU__VALUE_OP || v->block != 0 || l->in_place[value]) return;
     const ipu__model_op *op = &m->ops.at[v->of];
     if (op->kind != IPU__MODEL_OP || is_view(op) || l->last_use[kept] > l->position[v->of]) return;
-    if (may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
+    bool is_free = l->last_use[kept] < l->position[v->of]; /* nobody reads what it was any more */
+    if (is_free || may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
+}
+
+/* An update that is a kept value, or a view of one, takes what that was before. */
+static void use_updates(lowering *l, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (l->m->values.at[ids[i]].update != ids[i]) use(l, l->m->values.at[ids[i]].update, AT_END);
 }
 
 /* What loop bodies may compute over the value they carry. */
@@ -136,6 +144,8 @@ static ipu_status prepare(lowering *l)
     if (!l->last_use || !l->is_operand || !l->in_place || !l->position) return ipu__fail_memory();
     number_block(l, 0, &next, true);
     for (size_t i = 0; i < m->outputs.n; i++) use(l, m->outputs.at[i].value, AT_END);
+    use_updates(l, m->parameters.at, m->parameters.n);
+    use_updates(l, m->states.at, m->states.n);
     note_uses(l, 0);
     for (size_t i = 0; i < m->parameters.n; i++) choose_in_place(l, m->parameters.at[i]);
     for (size_t i = 0; i < m->states.n; i++) choose_in_place(l, m->states.at[i]);
