@@ -152,8 +152,8 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
                   o->device_iterations, o->gradient_accumulation, o->replicas, x->n_folded,
                   (int)ipu__executor_output_mode(x));
     ipu__text_add(&t, "%d %d %d ", (int)o->schedule, (int)o->recompute, (int)o->activations_off_chip);
-    ipu__text_add(&t, "%" PRId64 " ", ipu_comm_size(o->comm));
     for (size_t i = 0; i < o->n_stage_ipus; i++) ipu__text_add(&t, "%" PRId64 ",", o->stage_ipus[i]);
+    ipu__text_add(&t, "%" PRId64 " ", ipu_comm_size(o->comm));
     const char *key;
     for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
         ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));

@@ -90,6 +90,11 @@ ipu_status ipu__executor_count_replicas(ipu_executor *x);
 /* Copies of the graph that runs. */
 int64_t ipu__executor_n_graphs(const ipu_executor *x);
 
+/* Stages that the options ask for and the network does not name: before and after its gradients are taken
+ * (executor_pipeline.c). Statuses: INVALID (it names others). */
+ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net);
+
 /* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
 #define IPU__GRADIENT_COUNT "gradient_count"

@@ -86,12 +86,24 @@ static ipu_program in_order(ipu_graph *g, const ipu_program *parts, size_t n)
     return p;
 }
 
+/* The batches of one step: what comes before the network, the network, what comes after; `last`, if there is one, in
+ * place of the network in the last batch. */
+static ipu_program batches(const ipu_executor *x, ipu_graph *g, const ipu_program parts[3], ipu_program last)
+{
+    int64_t     n     = x->options.gradient_accumulation;
+    ipu_program batch = in_order(g, parts, 3);
+    if (!last.id) return repeated(g, n, batch);
+    ipu_program p = ipu_program_sequence(g);
+    if (n > 1) ipu_program_add_repeat(p, n - 1, batch);
+    ipu_program_add(p, in_order(g, (ipu_program[]){parts[0], last, parts[2]}, 3));
+    return p;
+}
+
 /* The batches of one step of the optimizer, one after another. */
 static ipu_status lower_batches(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
                                 ipu_program begin, ipu_program *out)
 {
     ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
-    int64_t     n = x->options.gradient_accumulation;
     IPU_TRY(optimised(net, &l->models.net));
     IPU_TRY(ipu__executor_lower_net(x, l, &run, &last));
     const ipu_model *m = l->models.net;
@@ -99,14 +111,7 @@ static ipu_status lower_batches(const ipu_executor *x, const ipu_model *net, ipu
         ipu__executor_read_input(x, l, i, m->tensors.at[m->inputs.at[i]], before);
     for (size_t i = 0; i < x->outputs.n; i++)
         IPU_TRY(ipu__executor_give_output(x, l, i, m->output_tensors.at[i], begin, after));
-    ipu_program batch = in_order(l->g, (ipu_program[]){before, run, after}, 3);
-    if (last.id) {
-        *out = ipu_program_sequence(l->g);
-        if (n > 1) ipu_program_add_repeat(*out, n - 1, batch);
-        ipu_program_add(*out, in_order(l->g, (ipu_program[]){before, last, after}, 3));
-    } else {
-        *out = repeated(l->g, n, batch);
-    }
+    *out = batches(x, l->g, (ipu_program[]){before, run, after}, last);
     return IPU_OK;
 }
 

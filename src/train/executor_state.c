@@ -143,8 +143,8 @@ ipu_status ipu__executor_write_rates(ipu_executor *x)
 static ipu_status write_seed(ipu_executor *x, const ipu__executor_kept *kept, uint32_t seed, uint32_t step)
 {
     for (int64_t r = 0; r < x->options.replicas; r++) {
-        int64_t  number = kept->differs ? ipu__executor_first_replica(x) + r : 0;
-        uint32_t own[2] = {seed + SEED_STEP * (uint32_t)number, step};
+        uint32_t number = (uint32_t)(ipu__executor_first_replica(x) + r);
+        uint32_t own[2] = {seed + (kept->differs ? SEED_STEP * number : 0), step};
         IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, own, sizeof own));
     }
     return IPU_OK;
