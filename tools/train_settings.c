@@ -1,6 +1,7 @@
 /* Options of `ipu train`: read, checked, put into JSON, and compared with those of a checkpoint. */
 #include "train_settings.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ipu/schedule.h"
@@ -89,19 +90,28 @@ static tool_exit read_schedule(train_settings *s, const tool_arguments *args)
                 : TOOL_OK;
 }
 
+/* As the launcher said, if the command line does not. */
+static bool read_replicas(const tool_arguments *args, int64_t *out)
+{
+    const char *launched = getenv("IPU_POPRUN_REPLICAS");
+    if (!args->values[TRAIN_REPLICAS] && launched && *launched)
+        return tool_integer("replicas (IPU_POPRUN_REPLICAS)", launched, 1, 1024, out);
+    return read_integer(args, TRAIN_REPLICAS, "replicas", 1, 1024, out);
+}
+
 static tool_exit read_counts(train_settings *s, const tool_arguments *args)
 {
     s->epochs            = 5;
     s->batch_size        = 16;
     s->threads           = -1;
-    s->device_iterations = s->gradient_accumulation = s->replicas = 1;
+    s->device_iterations = s->gradient_accumulation = 1;
     return read_integer(args, TRAIN_EPOCHS, "epochs", 1, 1000000, &s->epochs)
                 && read_integer(args, TRAIN_BATCH, "batch-size", 1, 1 << 20, &s->batch_size)
                 && read_integer(args, TRAIN_ITERATIONS, "device-iterations", 1, 1 << 20,
                                 &s->device_iterations)
                 && read_integer(args, TRAIN_ACCUMULATION, "gradient-accumulation", 1, 1 << 20,
                                 &s->gradient_accumulation)
-                && read_integer(args, TRAIN_REPLICAS, "replicas", 1, 1024, &s->replicas)
+                && read_replicas(args, &s->replicas)
                 && read_integer(args, TRAIN_SEED, "seed", 0, UINT32_MAX, &s->seed)
                 && read_integer(args, TRAIN_THREADS, "threads", 0, 1024, &s->threads)
                 && read_integer(args, TRAIN_EVERY, "checkpoint-every", 1, INT64_MAX, &s->checkpoint_every)

@@ -21,8 +21,9 @@ typedef struct train_settings {
     bool                   from_file; /* `model` is an ONNX file, not a name */
     const train_optimizer *optimizer;
     train_schedule         schedule;
-    int64_t                epochs, batch_size, device_iterations, gradient_accumulation, replicas, seed;
-    int64_t                threads; /* -1: not said */
+    int64_t                epochs, batch_size, device_iterations, gradient_accumulation, seed;
+    int64_t                replicas; /* of all processes; 0: one for each */
+    int64_t                threads;  /* -1: not said */
     ipu_precision          precision;
     bool                   stochastic_rounding, half_partials;
     double                 loss_scale;

@@ -38,13 +38,14 @@ static void gradient_name(const char *parameter, char out[300])
 }
 
 /* sum + gradient, or the mean so far: after k batches of which this is number k + 1, mean + (gradient - mean) / (k + 1).
- */
+ * Of one batch: the gradient itself, whatever was there. */
 static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum, ipu_value gradient,
                              ipu_value count)
 {
     ipu_builder *b = ipu_model_builder(m);
     if (ipu_value_type(gradient) != ipu_value_type(sum))
         gradient = ipu_cast(b, gradient, ipu_value_type(sum));
+    if (x->options.gradient_accumulation == 1) return gradient;
     if (!x->options.running_mean || x->options.reduction != IPU_REDUCTION_MEAN)
         return ipu_add(b, sum, gradient);
     ipu_value n = ipu_cast(b, count, ipu_value_type(sum));
@@ -105,7 +106,8 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
         k++;
     }
     if (ipu_builder_status(b) == IPU_OK) ipu__nn_step(m, &x->how, gradient_scale(x), mine, gradient, k);
-    for (size_t i = 0; i < k && ipu_builder_status(b) == IPU_OK; i++)
+    bool adds = x->options.gradient_accumulation > 1;
+    for (size_t i = 0; i < k && adds && ipu_builder_status(b) == IPU_OK; i++)
         ipu_model_update(m, sums[i],
                          ipu_constant_value(b, ipu_value_type(sums[i]), ipu_value_shape(sums[i]), 0));
     if (x->options.running_mean) {

@@ -22,6 +22,7 @@ enum { WIDTH = 6, BATCH = 3 };
 typedef struct network {
     int  n_layers, n_stages; /* stages: 0: none are named */
     bool dropout, batch_norm, skip, tied;
+    bool late; /* the input is used again at the end, and a loop is in the middle */
 } network;
 
 static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value shared, int i)
@@ -39,6 +40,17 @@ static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value 
     return net->dropout ? ipu_nn_dropout(m, x, 0.25) : x;
 }
 
+/* Three turns, of which the gradient has to keep what they carried. */
+static ipu_value looped(ipu_model *m, ipu_value x)
+{
+    ipu_value inside, index, after;
+    ipu_model_loop(m, 3, IPU_NO_VALUE, &x, 1, &inside, &index);
+    inside = ipu_tanh(ipu_model_builder(m), ipu_add(ipu_model_builder(m), inside, x));
+    ipu_model_yield(m, &inside, 1);
+    ipu_model_end(m, &after, 1);
+    return after;
+}
+
 static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     const network *net = user;
@@ -53,6 +65,8 @@ static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
         snprintf(name, sizeof name, "s%d", i * net->n_stages / net->n_layers);
         if (net->n_stages) ipu_model_stage(m, name);
         if (net->skip && i == net->n_layers - 1) x = ipu_add(b, x, first);
+        if (net->late && i == net->n_layers - 1) x = ipu_add(b, x, in[0]);
+        if (net->late && i == net->n_layers / 2) x = looped(m, x);
         x = layer(m, net, x, shared, i);
         if (i == 0) first = x;
     }
@@ -164,16 +178,10 @@ static const ipu_pipeline_schedule schedules[] = {IPU_PIPELINE_GROUPED, IPU_PIPE
 static void compare(network net, ipu_executor_options options, bool training, const char *n_threads,
                     double tolerance)
 {
-    network plain  = net;
-    plain.n_stages = 0;
-    result one     = run(plain,
-                         (ipu_executor_options){.gradient_accumulation = options.gradient_accumulation,
-                                                .device_iterations     = options.device_iterations,
-                                                .replicas              = options.replicas,
-                                                .running_mean          = options.running_mean,
-                                                .no_fold               = true,
-                                                .output_mode           = options.output_mode},
-                         training, n_threads);
+    network              plain = net;
+    ipu_executor_options base  = options;
+    plain.n_stages = 0, base.stages = 0, base.n_stage_ipus = 0, base.no_fold = true;
+    result one = run(plain, base, training, n_threads);
     for (int i = 0; i < 3; i++)
         for (int way = 0; way < (training ? 4 : 1); way++) {
             options.schedule             = schedules[i];
@@ -213,7 +221,36 @@ static void dropout_norms_skips_and_ties_pass_stages(void **state)
     compare((network){.n_layers = 4, .n_stages = 2, .batch_norm = true}, o, true, "1", 0);
     compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
     compare((network){.n_layers = 4, .n_stages = 4, .tied = true}, o, true, "1", 0);
-    compare((network){.n_layers = 6, .n_stages = 4, true, true, true, true}, o, true, "1", 0);
+    compare((network){6, 4, true, true, true, true, true}, o, true, "1", 0);
+}
+
+static void loops_and_late_inputs_pass_stages(void **state)
+{
+    (void)state;
+    const ipu_executor_options o = {
+        .gradient_accumulation = 8, .output_mode = IPU_OUTPUT_EVERY_N, .output_period = 4};
+    compare((network){.n_layers = 4, .n_stages = 4, .late = true}, o, true, "1", 0);
+    compare((network){.n_layers = 3, .n_stages = 2, .late = true, .skip = true}, o, true, "1", 0);
+}
+
+static void halves_and_random_rounding_go_with_stages(void **state)
+{
+    (void)state;
+    ipu_executor_options o = {.gradient_accumulation = 8, .precision = IPU_PRECISION_MIXED};
+    compare((network){.n_layers = 4, .n_stages = 4, .batch_norm = true, .tied = true}, o, true, "1", 0);
+    o.precision = IPU_PRECISION_HALF, o.stochastic_rounding = true;
+    compare((network){.n_layers = 4, .n_stages = 2, .skip = true}, o, true, "1", 0);
+    o.stages = 4;
+    compare((network){.n_layers = 4, .skip = true}, o, true, "1", 0);
+}
+
+static void nothing_is_read_before_it_is_written(void **state)
+{
+    (void)state;
+    ipu_executor_options o = {.gradient_accumulation = 7};
+    setenv("IPU_CHECK", "1", 1);
+    compare((network){4, 4, true, true, true, true, true}, o, true, "1", 0);
+    unsetenv("IPU_CHECK");
 }
 
 static void iterations_and_replicas_go_with_stages(void **state)
@@ -295,6 +332,56 @@ static void errors_say_what_to_change(void **state)
                  true, "expected no more stages than ops");
 }
 
+/* ---- what it would take ---- */
+
+typedef struct price {
+    int64_t cycles, kept; /* of a run; bytes that are live all the time, on all tiles */
+} price;
+
+static price price_of(network net, ipu_executor_options options)
+{
+    ipu_module      *module;
+    ipu_executor    *x;
+    ipu_cost        *cost;
+    ipu_cost_cycles  cycles;
+    ipu_cost_summary all;
+    options.attach = IPU_ATTACH_NEVER;
+    OK(ipu_module_create(forward, &net, &module));
+    OK(ipu_training_model(module, &options, NULL, &x));
+    int64_t   n  = 4096 * ipu_executor_options_n_batches(&options);
+    ipu_array in = {.type = IPU_FLOAT, .shape = IPU_SHAPE(n, WIDTH)};
+    OK(ipu_executor_compile(x, (ipu_array[]){in, in}, 2));
+    OK(ipu_executor_cost(x, NULL, &cost));
+    assert_true(ipu_cost_program_at(cost, 0, &cycles));
+    ipu_cost_get_summary(cost, &all);
+    ipu_cost_destroy(cost);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    return (price){cycles.total, all.memory[IPU_MEMORY_ALWAYS_LIVE]};
+}
+
+static void pipelines_take_less_time_and_schedules_less_memory(void **state)
+{
+    (void)state;
+    const network        net     = {.n_layers = 8, .n_stages = 4};
+    ipu_executor_options o       = {.gradient_accumulation = 16};
+    price                grouped = price_of(net, o);
+    o.recompute                  = true;
+    price again                  = price_of(net, o);
+    o.recompute = false, o.activations_off_chip = true;
+    price off              = price_of(net, o);
+    o.activations_off_chip = false, o.schedule = IPU_PIPELINE_INTERLEAVED;
+    price interleaved = price_of(net, o);
+    o.schedule        = IPU_PIPELINE_SEQUENTIAL;
+    price sequential  = price_of(net, o);
+    assert_true(2 * grouped.cycles < sequential.cycles);
+    assert_true(interleaved.cycles < sequential.cycles);
+    assert_true(grouped.cycles <= interleaved.cycles);
+    assert_true(interleaved.kept < grouped.kept);
+    assert_true(again.kept < grouped.kept);
+    assert_true(off.kept < again.kept);
+}
+
 static void threads_change_no_more_than_rounding(void **state)
 {
     (void)state;
@@ -309,11 +396,15 @@ int main(void)
         cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
         cmocka_unit_test(several_stages_share_an_ipu),
         cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),
+        cmocka_unit_test(loops_and_late_inputs_pass_stages),
+        cmocka_unit_test(halves_and_random_rounding_go_with_stages),
+        cmocka_unit_test(nothing_is_read_before_it_is_written),
         cmocka_unit_test(iterations_and_replicas_go_with_stages),
         cmocka_unit_test(inference_is_pipelined_too),
         cmocka_unit_test(threads_change_no_more_than_rounding),
         cmocka_unit_test(chosen_stages_give_the_same_numbers),
         cmocka_unit_test(errors_say_what_to_change),
+        cmocka_unit_test(pipelines_take_less_time_and_schedules_less_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
