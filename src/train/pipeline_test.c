@@ -307,6 +307,48 @@ static void chosen_stages_give_the_same_numbers(void **state)
     compare(net, (ipu_executor_options){.device_iterations = 5, .stages = 2}, false, "1", 0);
 }
 
+/* Weights of a network of the tools after two steps on noise. */
+static void train_named(const char *name, ipu_executor_options options, ipu_npz *out)
+{
+    enum { N = 4 };
+    ipu_module   *module;
+    ipu_executor *x;
+    ipu_array     in[2];
+    ipu_options  *own             = threads("1");
+    options.engine                = own;
+    options.gradient_accumulation = 8;
+    OK(ipu_module_named(name, &module));
+    OK(ipu_training_model(module, &options, &(ipu_nn_training){.optimizer = {.rate = 0.1, .momentum = 0.9}},
+                          &x));
+    OK(ipu_array_create(IPU_FLOAT, IPU_SHAPE(8 * N, 1, 28, 28), &in[0]));
+    OK(ipu_array_create(IPU_INT32, IPU_SHAPE(8 * N), &in[1]));
+    fill(&in[0], 3);
+    for (int i = 0; i < 8 * N; i++) ((int32_t *)in[1].data)[i] = i % 10;
+    for (int i = 0; i < 2; i++) OK(ipu_executor_run(x, in, 2));
+    OK(ipu_executor_get_state(x, out));
+    ipu_array_free(&in[0]);
+    ipu_array_free(&in[1]);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    ipu_options_destroy(own);
+}
+
+static void convolutions_pass_stages(void **state)
+{
+    (void)state;
+    const char *const names[] = {"seed-cnn", "mnist-cnn"};
+    for (int i = 0; i < 2; i++) {
+        result one = {0}, other = {0};
+        train_named(names[i], (ipu_executor_options){0}, &one.state);
+        for (int64_t n = 2; n <= 4; n *= 2) {
+            train_named(names[i], (ipu_executor_options){.stages = n, .recompute = n == 4}, &other.state);
+            expect_equal(&one, &other, 0);
+            free_result(&other);
+        }
+        free_result(&one);
+    }
+}
+
 /* ---- errors ---- */
 
 static void expect_error(network net, ipu_executor_options options, bool training, const char *part)
@@ -422,6 +464,7 @@ int main(void)
         cmocka_unit_test(inference_is_pipelined_too),
         cmocka_unit_test(threads_change_no_more_than_rounding),
         cmocka_unit_test(chosen_stages_give_the_same_numbers),
+        cmocka_unit_test(convolutions_pass_stages),
         cmocka_unit_test(errors_say_what_to_change),
         cmocka_unit_test(pipelines_take_less_time_and_schedules_less_memory),
     };
