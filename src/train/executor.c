@@ -149,6 +149,7 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     ipu__hash_print(&step, text);
     ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target, o->device_iterations,
                   o->gradient_accumulation, o->replicas, (int)ipu__executor_output_mode(x));
+    ipu__text_add(&t, "%d %d ", o->shard_optimizer, o->optimizer_off_chip);
     const char *key;
     for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
         ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));

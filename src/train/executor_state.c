@@ -49,7 +49,8 @@ static ipu_status list_model(ipu_executor *x, const ipu_model *m)
 ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models)
 {
     IPU_TRY(list_model(x, models->net));
-    return models->step ? list_model(x, models->step) : IPU_OK;
+    if (models->step) IPU_TRY(list_model(x, models->step));
+    return ipu__executor_list_parts(x, models);
 }
 
 void ipu__executor_state_fini(ipu_executor *x)
@@ -129,7 +130,7 @@ ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
 
 /* ---- what begins with a run's options ---- */
 
-static const ipu__executor_kept *find_kept(const ipu_executor *x, const char *name)
+ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name)
 {
     for (size_t i = 0; i < x->kept.n; i++)
         if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
@@ -142,7 +143,7 @@ ipu_status ipu__executor_write_rates(ipu_executor *x)
         char  name[IPU__NN_RATE_NAME];
         float rate = (float)x->rates[i];
         ipu__nn_rate_name(i, name);
-        if (find_kept(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
+        if (ipu__executor_kept_of(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
     }
     return IPU_OK;
 }
@@ -202,7 +203,7 @@ static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64
     if (!out->name) return ipu__fail_memory();
     IPU_TRY(ipu_array_create(kept->type, kept->shape, &out->array));
     size_t bytes = ipu_array_bytes(&out->array);
-    return bytes ? ipu_engine_read_replica(x->engine, kept->name, replica, out->array.data, bytes) : IPU_OK;
+    return bytes ? ipu__executor_read_kept(x, kept, replica, out->array.data, bytes) : IPU_OK;
 }
 
 ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
@@ -280,10 +281,7 @@ static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const
         size_t           bytes = ipu_array_bytes(a);
         ipu__free(name);
         if (bytes == 0) continue;
-        if (kept->differs)
-            IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, a->data, bytes));
-        else
-            IPU_TRY(ipu_engine_write(x->engine, kept->name, a->data, bytes));
+        IPU_TRY(ipu__executor_write_kept(x, kept, kept->differs ? r : -1, a->data, bytes));
     }
     return IPU_OK;
 }
