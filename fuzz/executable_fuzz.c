@@ -62,7 +62,8 @@ static const char text[] =
     "copy {x[0: 8*1, 4*8]}[8,4] -> {y[0:32]}[8,4]; write y -> \"o\"; print \"x\" x; abort_if b \"b\";\n"
     "cross_replica_copy {x[0:4]}[4] -> {y[0:4]}[4] {1, 0};\n"
     "switch n { case 1 { call f; } case -2 { error \"e\" x; } default { execute s; } } }\n"
-    "program { while_true { execute s; } b { copy {x[0:4]}[4] -> {y[0:4]}[4]; } if b { call f; } else { call g; } }\n"
+    "program { while_true { execute s; } b { copy {x[0:4]}[4] -> {y[0:4]}[4]; } if b { call f; } else { call g; }\n"
+    "parallel { body { call f; } body { repeat 2 { kernel fill (m) { value = 3 }; } } body { } } }\n"
     "}\n";
 
 static unsigned char *image;

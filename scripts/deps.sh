@@ -7,9 +7,11 @@ declare -A sets=(
     [build]="gcc libc6-dev make meson ninja-build pkg-config flex bison
         libdnnl-dev libxsmm-dev
         libjansson-dev libzip-dev libpng-dev zlib1g-dev
-        libprotobuf-c-dev protobuf-c-compiler libonnx-dev"
+        libprotobuf-c-dev protobuf-c-compiler libonnx-dev
+        libopenmpi-dev"
     [test]="libcmocka-dev python3 python3-torch python3-numpy
-        libonnx-testdata python3-onnx"
+        libonnx-testdata python3-onnx
+        openmpi-bin iproute2"
     [check]="clang clang-format clang-tidy cppcheck shellcheck binutils"
     [sanitize]="gcc util-linux"
     [fuzz]="clang libclang-rt-14-dev"

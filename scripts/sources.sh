@@ -3,13 +3,13 @@
 # Folders may be missing or empty.
 cd "$(dirname "$0")/.." || exit 1
 
-list() # FOLDER DEPTH NAME [NOT-NAME [NOT-NAME]]
+list() # FOLDER DEPTH NAME [NOT-NAME]...
 {
-    [ -d "$1" ] && find "$1" -maxdepth "$2" -type f -name "$3" ! -name "${4:-}" ! -name "${5:-}" | sort
+    [ -d "$1" ] && find "$1" -maxdepth "$2" -type f -name "$3" ! -name "${4:-}" ! -name "${5:-}" ! -name "${6:-}" | sort
 }
 
 case "$1" in
-    lib)      list src 9 '*.c' '*_test.c' '*_simd.c' ;;
+    lib)      list src 9 '*.c' '*_test.c' '*_simd.c' '*_plugin.c' ;;
     simd)     list src 9 '*_simd.c' ;;
     yacc)     list src 9 '*.y' ;;
     lex)      list src 9 '*.l' ;;

@@ -138,7 +138,8 @@ ipu_value ipu_lerp(ipu_builder *b, ipu_value x, ipu_value y, ipu_value weight);
  * integers: modulo 2^bits. To bool: whether it is not 0. To floating: the nearest, ties to even. */
 ipu_value ipu_cast(ipu_builder *b, ipu_value x, ipu_type type);
 /* float to half, up or down at random so that the mean is right: the neighbour above is taken with the
- * probability of the part that is cut off. `seed`: uint32[2]. The gradient passes as through ipu_cast. */
+ * probability of the part that is cut off. `seed`: uint32[2] {seed, step}, as ipu_model_seed gives; each call draws
+ * numbers of its own. The gradient passes as through ipu_cast. */
 ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 
 #ifdef __cplusplus

@@ -227,6 +227,20 @@ static ipu_status walk_branches(walker *w, const ipu__step *s, place at, int dep
     return mark(w, IPU__SHAPE_END_BRANCHES);
 }
 
+/* Bodies are on IPUs of their own: the longest is what the step takes. */
+static ipu_status walk_parallel(walker *w, const ipu__step *s, place at, int depth, ipu_cost_cycles *sum)
+{
+    ipu_cost_cycles longest = {0};
+    IPU_TRY(add_row(w, s, at, depth, sum));
+    for (int64_t i = 0; i < s->n; i++) {
+        ipu_cost_cycles body = {0};
+        IPU_TRY(walk_body(w, s, at, s->cases[i].body, depth + 1, &body));
+        if (body.total > longest.total) longest = body;
+    }
+    ipu__cost_sum(sum, &longest, 1);
+    return IPU_OK;
+}
+
 static ipu_status walk_step(walker *w, const ipu__step *s, place at, int depth, ipu_cost_cycles *sum)
 {
     switch (s->kind) {
@@ -237,6 +251,7 @@ static ipu_status walk_step(walker *w, const ipu__step *s, place at, int depth, 
     case IPU__STEP_WHILE_FALSE: return walk_while(w, s, at, depth, sum);
     case IPU__STEP_IF:
     case IPU__STEP_SWITCH: return walk_branches(w, s, at, depth, sum);
+    case IPU__STEP_PARALLEL: return walk_parallel(w, s, at, depth, sum);
     default: return add_row(w, s, at, depth, sum);
     }
 }

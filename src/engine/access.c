@@ -149,9 +149,21 @@ static ipu_status find_in_body(ipu__compiler *c, const ipu__body *body);
 static ipu_status find_function(ipu__compiler *c, uint32_t function)
 {
     if (c->function_of[function] != IPU__NONE) return IPU_OK;
-    IPU_TRY(find_in_body(c, &c->g->functions.at[function].body));
+    const ipu__body *body = &c->g->functions.at[function].body;
+    IPU_TRY(find_in_body(c, body));
     c->function_of[function] = (uint32_t)c->functions.n;
-    return ipu__or_memory(ipu__push(&c->functions, function));
+    return ipu__or_memory(ipu__push(&c->functions, *body));
+}
+
+/* Bodies are functions that only their step calls. */
+static ipu_status find_parallel(ipu__compiler *c, const ipu__step *step)
+{
+    if (c->parallel_of[step->object] != IPU__NONE) return IPU_OK;
+    for (int64_t i = 0; i < step->n; i++) IPU_TRY(find_in_body(c, &step->cases[i].body));
+    c->parallel_of[step->object] = (uint32_t)c->functions.n;
+    for (int64_t i = 0; i < step->n; i++)
+        if (!ipu__push(&c->functions, step->cases[i].body)) return ipu__fail_memory();
+    return IPU_OK;
 }
 
 static ipu_status find_in_body(ipu__compiler *c, const ipu__body *body)
@@ -162,6 +174,7 @@ static ipu_status find_in_body(ipu__compiler *c, const ipu__body *body)
         if (step->kind == IPU__STEP_REPEAT && step->n == 0) continue;
         if (step->kind == IPU__STEP_EXECUTE) IPU_TRY(note_set(c, step->object));
         if (step->kind == IPU__STEP_CALL) IPU_TRY(find_function(c, step->object));
+        if (step->kind == IPU__STEP_PARALLEL) IPU_TRY(find_parallel(c, step));
         IPU_TRY(find_in_body(c, &step->body));
         IPU_TRY(find_in_body(c, &step->other));
         for (int64_t k = 0; step->kind == IPU__STEP_SWITCH && k < step->n; k++)

@@ -54,7 +54,8 @@ typedef struct ipu__compiler {
     uint32_t           stamp;
     uint8_t           *is_gathered; /* by vertex: may have a field that is not contiguous */
     uint8_t           *is_used;     /* by variable; of constants only */
-    IPU_ARRAY(uint32_t) functions;  /* those called, callees first */
+    IPU_ARRAY(ipu__body) functions; /* those called, and the bodies of parallel steps: callees first */
+    uint32_t *parallel_of; /* by parallel step: its first body in `functions`; IPU__NONE: not reached */
 
     ipu__copy_group group;
 

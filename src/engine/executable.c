@@ -118,19 +118,20 @@ static bool compiler_init(ipu__compiler *c)
     c->kernel_of       = alloc_none(g->kernel_steps.n);
     c->location_of     = alloc_none(g->locations.n);
     c->function_of     = alloc_none(g->functions.n);
+    c->parallel_of     = alloc_none(g->n_parallels);
     c->group_of        = alloc_none(2 * g->codelets.n);
     c->layout          = (ipu__layout){&g->views, c->places};
     c->work_total      = 2 * (int64_t)g->vertices.n;
     return c->set_access && c->var_stamp && c->var_slot && c->is_gathered && c->is_used && c->group.touched
         && c->places && c->set_of && c->codelet_of && c->kernel_of && c->location_of && c->function_of
-        && c->group_of;
+        && c->group_of && c->parallel_of;
 }
 
 static void compiler_fini(ipu__compiler *c)
 {
     void *const owned[] = {c->set_access,    c->var_stamp,   c->var_slot, c->is_gathered, c->is_used,
                            c->group.touched, c->places,      c->set_of,   c->codelet_of,  c->kernel_of,
-                           c->location_of,   c->function_of, c->group_of};
+                           c->location_of,   c->function_of, c->group_of, c->parallel_of};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
     ipu__array_fini(&c->accesses);
     ipu__array_fini(&c->functions);
@@ -330,6 +331,7 @@ static void destroy(ipu_executable *exe)
     ipu__array_fini(&exe->initial);
     ipu__array_fini(&exe->code);
     ipu__array_fini(&exe->steps);
+    ipu__array_fini(&exe->bodies);
     ipu__array_fini(&exe->programs);
     ipu__array_fini(&exe->used_streams);
     ipu__map *const maps[] = {&exe->stream_names, &exe->remote_names, &exe->write_names, &exe->read_names};

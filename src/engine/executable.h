@@ -169,6 +169,7 @@ typedef struct ipu__exe_print {
     X(JUMP_UNLESS)  /* it is false: to b */                                   \
     X(SWITCH)       /* a: switch */                                           \
     X(CALL)         /* b, and come back here */                               \
+    X(PARALLEL)     /* bodies [a, a + n), which are functions [b, b + n) */   \
     X(RETURN)                                                                 \
     X(PRINT)         /* a: print */                                           \
     X(ABORT_IF)      /* the predicate of type a at place n is true: text b */ \
@@ -247,6 +248,7 @@ struct ipu_executable {
     IPU_ARRAY(uint32_t) initial; /* batches from constants to variables, in this order */
     IPU_ARRAY(ipu__instruction) code;
     IPU_ARRAY(ipu__exe_step) steps; /* by instruction; none unless compiled with the option "profile" */
+    IPU_ARRAY(uint32_t) bodies;     /* of parallel steps: their first instructions */
     IPU_ARRAY(ipu__exe_program) programs;
     IPU_ARRAY(uint32_t) used_streams;
     uint32_t start; /* program that runs when an engine is created, the last one; IPU__NONE: none */

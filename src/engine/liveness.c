@@ -8,7 +8,8 @@
  * Where a kernel may write an output over an input that nothing needs any more, the two have one memory.
  *
  * A variable belongs to the only unit that accesses it; a function's variables form its frame, which its
- * caller sees as one more variable. What several units access is placed as its accesses through calls say.
+ * caller sees as one more variable. So do those of a body of a parallel step, whose frames are all needed at the
+ * moment of the step. What several units access is placed as its accesses through calls say.
  * requires: access. Leaves `places` and the sizes of variable memory.
  */
 #include "engine/compile.h"
@@ -285,9 +286,9 @@ static ipu_status walk_repeat(liveness *l, const ipu__step *step)
     return IPU_OK;
 }
 
-static ipu_status walk_call(liveness *l, const ipu__step *step)
+static ipu_status walk_call(liveness *l, uint32_t called)
 {
-    uint32_t    called = l->c->function_of[step->object], frame = (uint32_t)l->c->g->variables.n + called;
+    uint32_t    frame = (uint32_t)l->c->g->variables.n + called;
     const unit *u = &l->units.at[called];
     note_direct(l, frame);
     bool ok = touch(l, frame);
@@ -300,6 +301,13 @@ static ipu_status walk_call(liveness *l, const ipu__step *step)
         if (ok && e.is_killed) ok = note_kill(l, e.id);
     }
     return ipu__or_memory(ok);
+}
+
+static ipu_status walk_parallel(liveness *l, const ipu__step *step)
+{
+    uint32_t first = l->c->parallel_of[step->object];
+    for (uint32_t i = 0; i < step->n; i++) IPU_TRY(walk_call(l, first + i));
+    return IPU_OK;
 }
 
 static ipu_status walk_copy(liveness *l, const ipu__step *step)
@@ -324,7 +332,8 @@ static ipu_status walk_step(liveness *l, const ipu__step *step)
     case IPU__STEP_REPEAT: status = walk_repeat(l, step); break;
     case IPU__STEP_WHILE_TRUE:
     case IPU__STEP_WHILE_FALSE: status = walk_while(l, step); break;
-    case IPU__STEP_CALL: status = walk_call(l, step); break;
+    case IPU__STEP_CALL: status = walk_call(l, l->c->function_of[step->object]); break;
+    case IPU__STEP_PARALLEL: status = walk_parallel(l, step); break;
     case IPU__STEP_IF:
     case IPU__STEP_SWITCH:
         status = note_step(l, step);
@@ -368,7 +377,7 @@ static ipu_status walk_all(liveness *l)
 {
     ipu__compiler *c = l->c;
     for (size_t i = 0; i < c->functions.n; i++)
-        IPU_TRY(walk_unit(l, &c->g->functions.at[c->functions.at[i]].body));
+        IPU_TRY(walk_unit(l, &c->functions.at[i]));
     for (size_t i = 0; i < c->n_programs; i++) {
         uint32_t  program = c->programs[i].id;
         ipu__body body    = {program, (uint32_t)c->g->programs.at[program].steps.n};

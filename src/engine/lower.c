@@ -185,6 +185,19 @@ static ipu_status lower_call(lowering *l, const ipu__step *step)
                 (ipu__instruction){.op = IPU__OP_CALL, .a = function, .b = l->functions[function].begin});
 }
 
+static ipu_status lower_parallel(lowering *l, const ipu__step *step)
+{
+    ipu_executable *exe   = l->exe;
+    uint32_t        first = l->c->parallel_of[step->object];
+    if (!ipu__reserve(&exe->bodies, step->n)) return ipu__fail_memory();
+    IPU_TRY(
+        emit(l, step,
+             (ipu__instruction){
+                 .op = IPU__OP_PARALLEL, .a = (uint32_t)exe->bodies.n, .b = first, .n = (uint64_t)step->n}));
+    for (uint32_t i = 0; i < step->n; i++) exe->bodies.at[exe->bodies.n++] = l->functions[first + i].begin;
+    return IPU_OK;
+}
+
 static ipu_status lower_print(lowering *l, const ipu__step *step)
 {
     uint32_t print;
@@ -235,16 +248,27 @@ static const struct {
     ipu_status (*lower)(lowering *l, const ipu__step *step);
     bool joins;
 } kinds[IPU__N_STEP_KINDS] = {
-    [IPU__STEP_SEQUENCE] = {lower_sequence, true},     [IPU__STEP_EXECUTE] = {lower_execute, false},
-    [IPU__STEP_KERNEL] = {lower_kernel, false},        [IPU__STEP_COPY] = {lower_copy, true},
-    [IPU__STEP_READ] = {lower_transfer, false},        [IPU__STEP_WRITE] = {lower_transfer, false},
-    [IPU__STEP_REMOTE_READ] = {lower_transfer, false}, [IPU__STEP_REMOTE_WRITE] = {lower_transfer, false},
-    [IPU__STEP_REPEAT] = {lower_repeat, false},        [IPU__STEP_WHILE_TRUE] = {lower_while, false},
-    [IPU__STEP_WHILE_FALSE] = {lower_while, false},    [IPU__STEP_IF] = {lower_if, false},
-    [IPU__STEP_SWITCH] = {lower_switch, false},        [IPU__STEP_CALL] = {lower_call, false},
-    [IPU__STEP_SYNC] = {lower_nothing, true},          [IPU__STEP_PRINT] = {lower_print, false},
-    [IPU__STEP_ABORT_IF] = {lower_abort_if, false},    [IPU__STEP_ERROR] = {lower_print, false},
-    [IPU__STEP_WRITE_UNDEF] = {lower_undef, true},     [IPU__STEP_CROSS_REPLICA_COPY] = {lower_cross, false},
+    [IPU__STEP_SEQUENCE]           = {lower_sequence, true},
+    [IPU__STEP_EXECUTE]            = {lower_execute, false},
+    [IPU__STEP_KERNEL]             = {lower_kernel, false},
+    [IPU__STEP_COPY]               = {lower_copy, true},
+    [IPU__STEP_READ]               = {lower_transfer, false},
+    [IPU__STEP_WRITE]              = {lower_transfer, false},
+    [IPU__STEP_REMOTE_READ]        = {lower_transfer, false},
+    [IPU__STEP_REMOTE_WRITE]       = {lower_transfer, false},
+    [IPU__STEP_REPEAT]             = {lower_repeat, false},
+    [IPU__STEP_WHILE_TRUE]         = {lower_while, false},
+    [IPU__STEP_WHILE_FALSE]        = {lower_while, false},
+    [IPU__STEP_IF]                 = {lower_if, false},
+    [IPU__STEP_SWITCH]             = {lower_switch, false},
+    [IPU__STEP_CALL]               = {lower_call, false},
+    [IPU__STEP_PARALLEL]           = {lower_parallel, false},
+    [IPU__STEP_SYNC]               = {lower_nothing, true},
+    [IPU__STEP_PRINT]              = {lower_print, false},
+    [IPU__STEP_ABORT_IF]           = {lower_abort_if, false},
+    [IPU__STEP_ERROR]              = {lower_print, false},
+    [IPU__STEP_WRITE_UNDEF]        = {lower_undef, true},
+    [IPU__STEP_CROSS_REPLICA_COPY] = {lower_cross, false},
 };
 
 static ipu_status lower_steps(lowering *l, const ipu__body *body)
@@ -290,6 +314,8 @@ static bool find_streams(const lowering *l, range in, uint8_t *stream_seen, uint
             function_seen[i->a] = 1;
             if (!find_streams(l, l->functions[i->a], stream_seen, function_seen)) return false;
         }
+        for (uint32_t k = i->b; i->op == IPU__OP_PARALLEL && k < i->b + i->n; k++)
+            if (!find_streams(l, l->functions[k], stream_seen, function_seen)) return false;
         if (i->op != IPU__OP_READ && i->op != IPU__OP_WRITE) continue;
         uint32_t stream = exe->transfers.at[i->a].object;
         if (stream_seen[stream]) continue;
@@ -322,8 +348,7 @@ ipu_status ipu__lower_programs(ipu__compiler *c)
     l.functions       = ipu__alloc_zeroed(c->functions.n * sizeof *l.functions);
     if (!l.functions) return ipu__fail_memory();
     for (size_t i = 0; i < c->functions.n && status == IPU_OK; i++)
-        status = lower_unit(&l, &c->g->functions.at[c->functions.at[i]].body, IPU__OP_RETURN,
-                            &l.functions[i]);
+        status = lower_unit(&l, &c->functions.at[i], IPU__OP_RETURN, &l.functions[i]);
     for (size_t i = 0; i < c->n_programs && status == IPU_OK; i++)
         status = lower_program(&l, c->programs[i].id);
     c->exe->n_functions = (uint32_t)c->functions.n;

@@ -24,7 +24,7 @@ typedef struct ipu__validator {
     const ipu_executable *exe;
     ipu__batch_use       *batches;
     uint32_t             *functions; /* first instructions, n_functions of them at the end */
-    size_t                n_functions, n_programs, n_switches, n_cases;
+    size_t                n_functions, n_programs, n_switches, n_cases, n_bodies;
     size_t                n_listed, n_moved; /* spans and moves that vertices use */
 } ipu__validator;
 

@@ -4,6 +4,8 @@
  * within their unit and calls go to functions further up: so no run leaves the code, and calls nest no deeper
  * than there are functions.
  */
+#include <string.h>
+
 #include "engine/memory.h"
 #include "engine/validate.h"
 
@@ -122,6 +124,17 @@ static bool valid_switch(ipu__validator *v, const ipu__instruction *i, const uni
     return is_in(u, s->otherwise) && valid_control(exe, s->type, s->control);
 }
 
+/* Bodies come in the order of the code, and are functions further up. */
+static bool valid_parallel(ipu__validator *v, const ipu__instruction *i)
+{
+    const ipu_executable *exe = v->exe;
+    if (i->n == 0 || i->a != v->n_bodies || !ipu__in_range(i->a, i->n, exe->bodies.n)
+        || !ipu__in_range(i->b, i->n, v->n_functions))
+        return false;
+    v->n_bodies += i->n;
+    return memcmp(exe->bodies.at + i->a, v->functions + i->b, (size_t)i->n * sizeof *v->functions) == 0;
+}
+
 static bool valid_instruction(ipu__validator *v, const ipu__instruction *i, const unit *u)
 {
     const ipu_executable *exe = v->exe;
@@ -140,6 +153,7 @@ static bool valid_instruction(ipu__validator *v, const ipu__instruction *i, cons
     case IPU__OP_JUMP_UNLESS: return is_in(u, i->b) && valid_control(exe, i->a, i->n);
     case IPU__OP_SWITCH: return valid_switch(v, i, u);
     case IPU__OP_CALL: return i->a < v->n_functions && v->functions[i->a] == i->b;
+    case IPU__OP_PARALLEL: return valid_parallel(v, i);
     case IPU__OP_PRINT: return i->a < exe->prints.n && exe->prints.at[i->a].tensor != IPU__NONE;
     case IPU__OP_ABORT_IF: return ipu__valid_text(exe, i->b) && valid_control(exe, i->a, i->n);
     case IPU__OP_ERROR: return i->a < exe->prints.n;

@@ -218,6 +218,7 @@ static void check_step(checker *c, const ipu__step *step)
     for (int64_t i = 0; step->cases && i < step->n; i++) check_body(c, step->cases[i].body);
     if (step->kind == IPU__STEP_EXECUTE) check_compute_set(c, step->object);
     if (step->kind == IPU__STEP_KERNEL) check_kernel(c, step);
+    if (step->kind == IPU__STEP_PARALLEL) ipu__parallel_check(&c->problems, step);
     if (step->kind == IPU__STEP_CALL && !c->function_done[step->object]) {
         c->function_done[step->object] = 1;
         check_body(c, c->g->functions.at[step->object].body);

@@ -41,4 +41,9 @@ bool ipu__race_add(ipu__race_scratch *r, const ipu_graph *g, uint32_t vertex, ui
 void ipu__race_check(ipu__race_scratch *r, ipu__problems *problems, const ipu__compute_set *cs);
 void ipu__race_fini(ipu__race_scratch *r);
 
+/* ---- check_parallel.c: who touches what in the bodies of a parallel step ---- */
+
+/* Report what one body writes and another touches, and what two bodies use that only one may. */
+void ipu__parallel_check(ipu__problems *problems, const ipu__step *step);
+
 #endif

@@ -137,6 +137,7 @@ typedef struct ipu__body {
     X(WHILE_FALSE, "while_false")               /* the same */                                \
     X(IF, "if")                                 /* from: predicate, body, other */            \
     X(SWITCH, "switch")                         /* from: control, cases, n, other: default */ \
+    X(PARALLEL, "parallel")                     /* object: its number, cases, n */            \
     X(CALL, "call")                             /* object: function */                        \
     X(SYNC, "sync")                             /* n: ipu_sync_type */                        \
     X(PRINT, "print")                           /* text, from */                              \
@@ -171,18 +172,20 @@ typedef struct ipu__step {
 
 typedef struct ipu__program {
     IPU_ARRAY(ipu__step) steps;
-    uint32_t location;
-    int      depth;    /* of bodies within bodies, calls included: at most IPU__MAX_DEPTH */
-    int64_t  expanded; /* steps with all bodies written out: at most IPU__MAX_STEPS */
+    uint32_t       location;
+    int            depth;    /* of bodies within bodies, calls included: at most IPU__MAX_DEPTH */
+    int64_t        expanded; /* steps with all bodies written out: at most IPU__MAX_STEPS */
+    ipu__step_kind barred;   /* a kind of step it holds that no parallel body may; SEQUENCE: none */
 } ipu__program;
 
 enum { IPU__MAX_DEPTH = 200, IPU__MAX_STEPS = 1 << 24 };
 
 typedef struct ipu__function {
-    const char *name;
-    ipu__body   body;
-    uint32_t    location;
-    int         depth;
+    const char    *name;
+    ipu__body      body;
+    uint32_t       location;
+    int            depth;
+    ipu__step_kind barred;
 } ipu__function;
 
 typedef struct ipu__kernel_step {
@@ -221,6 +224,7 @@ struct ipu_graph {
     uint32_t   start; /* program that runs when an engine is created; 0: none */
     IPU_ARRAY(ipu__program) programs;
     IPU_ARRAY(ipu__function) functions;
+    uint32_t n_parallels; /* parallel steps */
     IPU_ARRAY(ipu__kernel_step) kernel_steps;
     IPU_ARRAY(ipu__location) locations; /* 0: unknown */
     uint32_t location_cache[64];        /* recent locations by hash */

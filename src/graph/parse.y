@@ -62,7 +62,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
     EXECUTE "execute" KERNEL "kernel" COPY "copy" READ "read" WRITE "write"
     REMOTE_READ "remote_read" REMOTE_WRITE "remote_write"
     REPEAT "repeat" WHILE_TRUE "while_true" WHILE_FALSE "while_false" IF "if" ELSE "else"
-    SWITCH "switch" CASE "case" DEFAULT "default" SEQUENCE "sequence" CALL "call"
+    SWITCH "switch" CASE "case" DEFAULT "default" PARALLEL "parallel" BODY "body" SEQUENCE "sequence" CALL "call"
     SYNC "sync" INTERNAL "internal" EXTERNAL "external" GLOBAL "global"
     PRINT "print" ABORT_IF "abort_if" ERROR "error" WRITE_UNDEF "write_undef"
     CROSS_REPLICA_COPY "cross_replica_copy"
@@ -233,6 +233,11 @@ step: SEQUENCE at block { HERE(@1, $2); ipu_program_add(TOP, $3); }
           HERE(@1, $3);
           ipu_program_add_switch(TOP, $2, n ? p->cases.at + $5 : NULL, n, $7);
           p->cases.n = $5; }
+    | PARALLEL at '{' <size_t>{ $$ = p->programs.n; } bodies '}'
+        { size_t n = p->programs.n - $4;
+          HERE(@1, $2);
+          ipu_program_add_parallel(TOP, n ? p->programs.at + $4 : NULL, n);
+          p->programs.n = $4; }
     | CALL ref at ';'
         { uint32_t id; TRY(ipu__parse_find(p, @2, &p->functions, "function", $2, &id));
           HERE(@1, $3); ipu_program_add_call(TOP, (ipu_function){p->g, id}); }
@@ -250,6 +255,7 @@ rows: %empty { $$ = NO_TENSOR; } | ROWS view { $$ = $2; };
 else: %empty { $$ = NO_PROGRAM; } | ELSE block { $$ = $2; };
 default: %empty { $$ = NO_PROGRAM; } | DEFAULT block { $$ = $2; };
 cases: %empty | cases CASE int block { PUSH(cases, (ipu_switch_case){$3, $4}); };
+bodies: %empty | bodies BODY block { PUSH(programs, $3); };
 sync: INTERNAL { $$ = IPU_SYNC_INTERNAL; }
     | EXTERNAL { $$ = IPU_SYNC_EXTERNAL; }
     | GLOBAL { $$ = IPU_SYNC_GLOBAL; };
@@ -278,7 +284,7 @@ word: IDENT | GRAPH | TARGET | IPUS | TILES | REPLICATION | CODELET | MULTI | IN
     | VECTOR | POINTER | VECTORS | VAR | CONST | REPLICATION_INDEX | INIT | HASH | STREAM | REPLICATE
     | BROADCAST | REMOTE | ROWS | HOST_WRITE | HOST_READ | COMPUTE_SET | VERTEX | ON | CYCLES | AT | AS
     | FUNCTION | PROGRAM | START | EXECUTE | KERNEL | COPY | READ | WRITE | REMOTE_READ | REMOTE_WRITE | REPEAT | WHILE_TRUE
-    | WHILE_FALSE | IF | ELSE | SWITCH | CASE | DEFAULT | SEQUENCE | CALL | SYNC | INTERNAL | EXTERNAL
+    | WHILE_FALSE | IF | ELSE | SWITCH | CASE | DEFAULT | PARALLEL | BODY | SEQUENCE | CALL | SYNC | INTERNAL | EXTERNAL
     | GLOBAL | PRINT | ABORT_IF | ERROR | WRITE_UNDEF | CROSS_REPLICA_COPY;
 
 %%

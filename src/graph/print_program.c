@@ -158,6 +158,21 @@ static void print_switch(ipu__printer *p, const ipu__step *step)
     add(p, "}");
 }
 
+static void print_parallel(ipu__printer *p, const ipu__step *step)
+{
+    ipu__print_at(p, step->location);
+    add(p, " {");
+    p->depth++;
+    for (int64_t i = 0; i < step->n && p->status == IPU_OK; i++) {
+        ipu__print_line(p);
+        add(p, "body");
+        ipu__print_block(p, step->cases[i].body);
+    }
+    p->depth--;
+    ipu__print_line(p);
+    add(p, "}");
+}
+
 static void print_call(ipu__printer *p, const ipu__step *step)
 {
     add(p, " ");
@@ -225,6 +240,7 @@ static void (*const printers[])(ipu__printer *p, const ipu__step *step) = {
     [IPU__STEP_WHILE_FALSE]        = print_while,
     [IPU__STEP_IF]                 = print_if,
     [IPU__STEP_SWITCH]             = print_switch,
+    [IPU__STEP_PARALLEL]           = print_parallel,
     [IPU__STEP_CALL]               = print_call,
     [IPU__STEP_SYNC]               = print_sync,
     [IPU__STEP_PRINT]              = print_print,

@@ -17,8 +17,9 @@ static bool begin(const char *function, ipu_program p)
 
 /* What the bodies of a step add to the depth and size of its program. */
 typedef struct extent {
-    int     depth;
-    int64_t expanded;
+    int            depth;
+    int64_t        expanded;
+    ipu__step_kind barred;
 } extent;
 
 static void add_extent(const ipu_graph *g, ipu__body body, extent *sum)
@@ -26,16 +27,26 @@ static void add_extent(const ipu_graph *g, ipu__body body, extent *sum)
     const ipu__program *program = &g->programs.at[body.program]; /* the null program is empty */
     if (program->depth + 1 > sum->depth && body.program) sum->depth = program->depth + 1;
     sum->expanded += program->expanded;
+    if (program->barred) sum->barred = program->barred;
+}
+
+/* Steps that concern all replicas or all IPUs: they have no place in one of several bodies at a time. */
+static ipu__step_kind barred(ipu__step_kind kind)
+{
+    return kind == IPU__STEP_PARALLEL || kind == IPU__STEP_CROSS_REPLICA_COPY ? kind : IPU__STEP_SEQUENCE;
 }
 
 /* Bodies are snapshots of the present, so that their present extent is theirs. */
 static extent step_extent(const ipu_graph *g, const ipu__step *step)
 {
-    extent sum = {0, 1};
+    extent sum = {0, 1, barred(step->kind)};
     add_extent(g, step->body, &sum);
     add_extent(g, step->other, &sum);
     for (int64_t i = 0; step->cases && i < step->n; i++) add_extent(g, step->cases[i].body, &sum);
-    if (step->kind == IPU__STEP_CALL) sum.depth = g->functions.at[step->object].depth + 1;
+    if (step->kind == IPU__STEP_CALL) {
+        sum.depth  = g->functions.at[step->object].depth + 1;
+        sum.barred = g->functions.at[step->object].barred;
+    }
     return sum;
 }
 
@@ -56,6 +67,7 @@ static void add_step(ipu_program p, ipu__step step)
     else
         program->expanded += more.expanded;
     if (more.depth > program->depth) program->depth = more.depth;
+    if (more.barred) program->barred = more.barred;
 }
 
 /* `object` of a kind ("stream") that belongs to the graph. */
@@ -334,6 +346,46 @@ void ipu_program_add_switch(ipu_program p, ipu_tensor control, const ipu_switch_
     if (copy_cases(p, cases, n, own)) add_step(p, step);
 }
 
+static bool copy_bodies(ipu_program p, const ipu_program *bodies, size_t n, ipu__case *out)
+{
+    static const char *const words[] = {
+#define X(name, text) [IPU__STEP_##name] = text,
+        IPU__STEP_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < n; i++) {
+        out[i].value = (int64_t)i;
+        if (!snapshot("ipu_program_add_parallel", p, bodies[i], true, &out[i].body)) return false;
+        ipu__step_kind found = p.graph->root->programs.at[out[i].body.program].barred;
+        if (!found) continue;
+        ipu__graph_fail(
+            p.graph, IPU_INVALID,
+            "ipu_program_add_parallel: body %zu holds a %s step, which cannot run beside other bodies: "
+            "put it before or after the parallel step",
+            i, words[found]);
+        return false;
+    }
+    return true;
+}
+
+void ipu_program_add_parallel(ipu_program p, const ipu_program *bodies, size_t n)
+{
+    if (!begin(__func__, p)) return;
+    if (n == 0) {
+        ipu__graph_fail(p.graph, IPU_INVALID, "%s: no bodies: expected 1 or more", __func__);
+        return;
+    }
+    ipu_graph *g   = p.graph->root;
+    ipu__case *own = n <= IPU__MAX_STEPS ? ipu__arena_alloc(&g->arena, n * sizeof *own) : NULL;
+    if (!own) {
+        ipu__graph_fail_memory(g);
+        return;
+    }
+    if (!copy_bodies(p, bodies, n, own)) return;
+    add_step(p, (ipu__step){
+                    .kind = IPU__STEP_PARALLEL, .object = g->n_parallels++, .cases = own, .n = (int64_t)n});
+}
+
 ipu_function ipu_graph_add_function(ipu_graph *graph, ipu_program body, const char *name)
 {
     ipu_function null = {graph, 0};
@@ -341,7 +393,8 @@ ipu_function ipu_graph_add_function(ipu_graph *graph, ipu_program body, const ch
     ipu_graph    *g = graph->root;
     ipu__function f = {.name = ipu__graph_strdup(g, name), .location = ipu__graph_here(g)};
     if (!f.name || !snapshot(__func__, (ipu_program){graph, 1}, body, false, &f.body)) return null;
-    f.depth = g->programs.at[body.id].depth;
+    f.depth  = g->programs.at[body.id].depth;
+    f.barred = g->programs.at[body.id].barred;
     if (!ipu__push(&g->functions, f)) {
         ipu__graph_fail_memory(g);
         return null;

@@ -276,6 +276,7 @@ static void every_kind_of_step_round_trips(void **state)
                         ipu_graph_add_variable(g, IPU_INT32, IPU_SHAPE(2), "n"),
                         ipu_graph_add_variable(g, IPU_BOOL, IPU_SCALAR, "go")};
     ipu_program leaf = ipu_program_sequence(g), main = ipu_program_sequence(g), nothing = {g, 0};
+    ipu_program one  = ipu_program_sequence(g);
     ipu_tensor  switch_on = ipu_tensor_index(t[2], 1);
     add_leaf_steps(g, leaf, t);
     ipu_function f = ipu_graph_add_function(g, leaf, "f"), f2 = ipu_graph_add_function(g, main, "f");
@@ -288,6 +289,8 @@ static void every_kind_of_step_round_trips(void **state)
     ipu_program_add_if(main, t[3], nothing, leaf);
     ipu_program_add_switch(main, switch_on, (ipu_switch_case[]){{INT64_MIN, leaf}, {7, nothing}}, 2, leaf);
     ipu_program_add_switch(main, switch_on, NULL, 0, nothing);
+    ipu_program_add_copy(one, t[0], t[1]);
+    ipu_program_add_parallel(main, (ipu_program[]){one, nothing}, 2);
     ipu_program_add_call(main, f);
     ipu_program_add_call(main, f2);
     ipu_program_add(main, main); /* as it is now */

@@ -1,69 +1,50 @@
 /* cast_stochastic: float to half, up or down at random; lerp, which is made of other ops.
  *
- * Element i takes its bits from word i % 4 of Philox at counter i / 4, keyed by the seed: parts and
- * tiles do not change it.
+ * Element i takes its bits from its word of the op's random numbers (random.h): parts and tiles do not change it.
  */
-#include <math.h>
-#include <string.h>
-
-#include "base/philox.h"
 #include "ipu/elementwise.h"
-#include "op/op.h"
+#include "op/builder.h"
+#include "op/random.h"
 
-enum { X, SEED, OUT };
+enum { X, SEED, REPLICA, OUT };
 
 static ipu_status stochastic_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     IPU_TRY(ipu__op_want_type(call, X, IPU_FLOAT));
-    IPU_TRY(ipu__op_want_type(call, SEED, IPU_UINT32));
-    IPU_TRY(ipu__op_want_shape(call, SEED, &IPU_SHAPE(2)));
+    IPU_TRY(ipu__random_check(call, SEED));
     *out = (ipu_kernel_value){IPU_HALF, call->operand[X].shape};
     return IPU_OK;
 }
 
-/* Towards 0 after adding less than one unit of the half's last place. Magnitudes under 2^-14 have a unit of
- * 2^-24; infinities and NaN are rounded as ever, and so is what is over the largest half. */
-static ipu_half round_at_random(float value, uint32_t random)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    float magnitude = fabsf(value);
-    if (!(magnitude < 65504)) return ipu_half_from_float(value);
-    if (magnitude < 0x1p-14f) {
-        double units = (double)magnitude * 0x1p24, down = floor(units);
-        double up = units - down > random * 0x1p-32 ? 1 : 0;
-        return (ipu_half){(uint16_t)((bits >> 16 & 0x8000) | (uint32_t)(down + up))};
-    }
-    bits += random >> 19; /* 13 bits are cut off */
-    memcpy(&value, &(uint32_t){bits & ~UINT32_C(0x1fff)}, sizeof value);
-    return ipu_half_from_float(value);
-}
-
-static void stochastic_range(void *const *operand, ipu_interval range)
-{
-    const float    *x    = operand[X];
-    const uint32_t *seed = operand[SEED];
-    ipu_half       *out  = operand[OUT];
-    uint32_t        random[4];
-    for (int64_t i = range.begin; i < range.end; i++) {
-        uint64_t group = (uint64_t)i / 4;
-        if (i % 4 == 0 || i == range.begin)
-            ipu__philox(seed, (const uint32_t[]){(uint32_t)group, (uint32_t)(group >> 32), 0, 0}, random);
-        out[i] = round_at_random(x[i], random[i % 4]);
-    }
-}
-
 static void stochastic_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    stochastic_range(operand, (ipu_interval){0, ipu__op_n_elements(&call->operand[OUT].shape)});
+    ipu__random  r   = ipu__random_get(call, operand, SEED);
+    const float *x   = operand[X];
+    ipu_half    *out = operand[OUT];
+    for (int64_t i = 0; i < ipu__op_n_elements(&call->operand[OUT].shape); i++)
+        out[i] = ipu__random_half(x[i], ipu__random_word(&r, i));
+}
+
+static size_t stochastic_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+{
+    (void)call, (void)n_parts;
+    return IPU__RANDOM_BLOCK * sizeof(uint32_t);
 }
 
 static ipu_status stochastic_run(const ipu_kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts)
 {
-    (void)state, (void)scratch;
-    int64_t n = ipu__op_n_elements(&call->operand[OUT].shape);
-    stochastic_range(operand, ipu__op_part(n, ipu__op_line(IPU_HALF), part, n_parts));
+    (void)state;
+    const ipu__random_loops *loops = &IPU__SIMD_PICK(ipu__random_loops_of);
+    ipu__random              r     = ipu__random_get(call, operand, SEED);
+    uint32_t                *words = scratch;
+    ipu_interval mine = ipu__op_part(ipu__op_n_elements(&call->operand[OUT].shape), IPU__RANDOM_BLOCK, part,
+                                     n_parts);
+    for (int64_t i = mine.begin; i < mine.end; i += IPU__RANDOM_BLOCK) {
+        int64_t n = mine.end - i < IPU__RANDOM_BLOCK ? mine.end - i : IPU__RANDOM_BLOCK;
+        loops->bits(&r, i, words);
+        loops->to_half(words, (const float *)operand[X] + i, (ipu_half *)operand[OUT] + i, n);
+    }
     return IPU_OK;
 }
 
@@ -83,34 +64,46 @@ static ipu_status stochastic_plan(const ipu_kernel_call *call, const ipu_target 
 static void stochastic_grad(ipu__gradient *g) { g->d_in[X] = ipu_cast(g->b, g->d_out[0], IPU_FLOAT); }
 
 static const ipu_kernel_operand stochastic_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
-                                                         IPU__OUTPUT("out")};
+                                                         IPU__OPTIONAL("replica"), IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "philox", .fits = ipu__op_fits_always, .run = stochastic_run}};
+static const ipu_op_attribute stochastic_attributes[] = {
+    {.name = "key", .kind = IPU_ATTRIBUTE_INT, .meaning = "which op of the program draws"}};
 
-static const char *const stochastic_samples[] = {"float[3,5], uint32[2]", "float[20011], uint32[2]", NULL};
+static const ipu_kernel_impl implementations[] = {{.name          = "blocks",
+                                                   .fits          = ipu__op_fits_always,
+                                                   .scratch_bytes = stochastic_scratch_bytes,
+                                                   .run           = stochastic_run}};
+
+static const char *const stochastic_samples[] = {"float[3,5], uint32[2]",
+                                                 "float[3], uint32[2], uint32[]; key=3",
+                                                 "float[20011]{-1e-5,1e-5}, uint32[2]",
+                                                 "float[20011]{-66000,66000}, uint32[2]; key=9", NULL};
 
 const ipu_op_def ipu__op_cast_stochastic = {
-    .kernel  = {.name              = "cast_stochastic",
-                .operands          = stochastic_operands,
-                .n_operands        = 3,
-                .check             = ipu__op_check,
-                .ref               = stochastic_ref,
-                .work              = stochastic_work,
-                .plan              = stochastic_plan,
-                .implementations   = implementations,
-                .n_implementations = 1},
-    .n_in    = 2,
-    .family  = "elementwise",
-    .summary = "float to half, up or down at random so that the mean is right",
-    .infer   = stochastic_infer,
-    .grad    = stochastic_grad,
-    .samples = stochastic_samples,
+    .kernel       = {.name              = "cast_stochastic",
+                     .operands          = stochastic_operands,
+                     .n_operands        = 4,
+                     .check             = ipu__op_check,
+                     .ref               = stochastic_ref,
+                     .work              = stochastic_work,
+                     .plan              = stochastic_plan,
+                     .implementations   = implementations,
+                     .n_implementations = 1},
+    .n_in         = 3,
+    .family       = "elementwise",
+    .attributes   = stochastic_attributes,
+    .n_attributes = IPU__COUNT(stochastic_attributes),
+    .summary      = "float to half, up or down at random so that the mean is right",
+    .infer        = stochastic_infer,
+    .grad         = stochastic_grad,
+    .samples      = stochastic_samples,
 };
 
 ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed)
 {
-    return ipu__emit1(b, "cast_stochastic", NULL, 0, IPU__IN(x, seed));
+    ipu_attribute key = IPU_INT_ATTRIBUTE("key", (int64_t)b->next_key);
+    b->next_key++;
+    return ipu__emit1(b, "cast_stochastic", &key, 1, IPU__IN(x, seed));
 }
 
 /* ---- lerp ---- */

@@ -335,34 +335,67 @@ static void casts_of_integers_wrap_and_floats_round_once(void **unused)
     assert_int_equal(cast_double(1e300, IPU_HALF), 0x7c00);
 }
 
+/* `count` roundings of `value`, by the reference and in parts. */
+static void round_many(float value, int64_t key, int count, float *x, ipu_half *out, ipu_half *again)
+{
+    uint32_t        seed[2] = {7, 9}, scratch[1024];
+    ipu_attribute   a       = IPU_INT_ATTRIBUTE("key", key);
+    ipu_kernel_call call    = call_of("cast_stochastic", IPU_FLOAT, IPU_SHAPE(count), 3);
+    for (int i = 0; i < count; i++) x[i] = value;
+    call.operand[1]   = (ipu_kernel_value){IPU_UINT32, IPU_SHAPE(2)};
+    call.operand[2]   = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    call.attributes   = &a;
+    call.n_attributes = 1;
+    assert_int_equal(ipu__op_of(call.def)->infer(&call, &call.operand[3]), IPU_OK);
+    call.n_operands = 4;
+    call.def->ref(&call, (void *[]){x, seed, NULL, out});
+    for (int part = 0; part < 3; part++)
+        call.def->implementations->run(&call, NULL, (void *[]){x, seed, NULL, again}, scratch, part, 3);
+    assert_memory_equal(out, again, (size_t)count * sizeof *out);
+}
+
+/* With n roundings of a value that lies at p between two halves, one unit apart, the mean has a standard deviation of
+ * sqrt(p (1 - p) / n) units. */
 static void stochastic_casts_keep_halves_and_the_mean(void **unused)
 {
     (void)unused;
     enum { COUNT = 40000 };
     static float    x[COUNT];
-    static ipu_half out[COUNT], again[COUNT];
-    const float     values[] = {1 + 0x1p-12f, -3.0001f, 0.3e-6f, 65503, 1.5f, 0x1p-24f};
-    uint32_t        seed[2]  = {7, 9};
+    static ipu_half out[COUNT], again[COUNT], other[COUNT];
+    const float values[] = {1 + 0x1p-12f, -3.0001f,    0.3e-6f,     65503,   -65503, 1.5f,     0x1p-24f, 0,
+                            0x1p-25f,     -0x1.8p-26f, 0x1.ffp-15f, 6.1e-5f, -1e-3f, 2049.25f, 1e-7f};
     for (size_t v = 0; v < IPU__COUNT(values); v++) {
-        for (int i = 0; i < COUNT; i++) x[i] = values[v];
-        ipu_kernel_call call = call_of("cast_stochastic", IPU_FLOAT, IPU_SHAPE(COUNT), 2);
-        call.operand[1]      = (ipu_kernel_value){IPU_UINT32, IPU_SHAPE(2)};
-        assert_int_equal(ipu__op_of(call.def)->infer(&call, &call.operand[2]), IPU_OK);
-        call.n_operands = 3;
-        call.def->ref(&call, (void *[]){x, seed, out});
-        for (int part = 0; part < 3; part++)
-            call.def->implementations->run(&call, NULL, (void *[]){x, seed, again}, NULL, part, 3);
-        assert_memory_equal(out, again, sizeof out);
-        double sum = 0, gap = 0;
+        double unit = values[v] == 0 ? 0x1p-24 : fmax(ldexp(1, ilogb(values[v]) - 10), 0x1p-24);
+        double down = floor(fabs(values[v]) / unit), p = fabs(values[v]) / unit - down, sum = 0;
+        round_many(values[v], 0, COUNT, x, out, again);
         for (int i = 0; i < COUNT; i++) {
-            double y = ipu_half_to_float(out[i]);
-            sum += y;
-            if (fabs(y - values[v]) > gap) gap = fabs(y - values[v]);
+            double y = fabs((double)ipu_half_to_float(out[i])) / unit;
+            assert_true(y == down || (p > 0 && y == down + 1));
+            assert_true(signbit(ipu_half_to_float(out[i])) == signbit(values[v]));
+            sum += y - down;
         }
-        double unit = fmax(ldexp(1, ilogb(values[v]) - 10), 0x1p-24); /* between halves there */
-        assert_true(gap < unit);
-        assert_true(fabs(sum / COUNT - values[v]) < 0.02 * unit); /* 8 standard deviations at most 0.02 */
+        assert_true(fabs(sum / COUNT - p) <= 4 * sqrt(p * (1 - p) / COUNT));
     }
+    round_many(1 + 0x1p-12f, 0, COUNT, x, out, again);
+    round_many(1 + 0x1p-12f, 1, COUNT, x, other, again);
+    assert_memory_not_equal(out, other, sizeof out); /* ops draw numbers of their own */
+}
+
+static void stochastic_casts_of_what_no_half_is_next_to(void **unused)
+{
+    (void)unused;
+    static const struct {
+        float    x;
+        uint16_t bits;
+    } cases[] = {{65504, 0x7bff}, {65519, 0x7bff}, {65520, 0x7c00}, {-1e9f, 0xfc00}, {INFINITY, 0x7c00}};
+    float    x[2];
+    ipu_half out[2], again[2];
+    for (size_t i = 0; i < IPU__COUNT(cases); i++) {
+        round_many(cases[i].x, 0, 2, x, out, again);
+        assert_int_equal(out[0].bits, cases[i].bits);
+    }
+    round_many(NAN, 0, 2, x, out, again);
+    assert_true(isnan(ipu_half_to_float(out[1])));
 }
 
 /* ---- errors ---- */
@@ -446,6 +479,7 @@ int main(void)
         cmocka_unit_test(casts_to_integers_truncate_and_saturate),
         cmocka_unit_test(casts_of_integers_wrap_and_floats_round_once),
         cmocka_unit_test(stochastic_casts_keep_halves_and_the_mean),
+        cmocka_unit_test(stochastic_casts_of_what_no_half_is_next_to),
         cmocka_unit_test(calls_that_make_no_sense_are_refused),
         cmocka_unit_test(cycles_are_those_of_poplibs),
         cmocka_unit_test(what_is_broadcast_is_exchanged),

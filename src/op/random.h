@@ -2,6 +2,8 @@
 #ifndef IPU_OP_RANDOM_H
 #define IPU_OP_RANDOM_H
 
+#include <string.h>
+
 #include "base/simd.h"
 #include "op/op.h"
 
@@ -21,8 +23,36 @@ typedef struct ipu__random_loops {
     void (*drop)(const uint32_t *words, uint32_t limit, float scale, const float *x, float *y, int64_t n);
     /* out = low + width * (word >> 8) / 2^24 */
     void (*uniform)(const uint32_t *words, double low, double width, float *out, int64_t n);
+    /* out = ipu__random_half(x, word) */
+    void (*to_half)(const uint32_t *words, const float *x, ipu_half *out, int64_t n);
 } ipu__random_loops;
 IPU__SIMD_DECLARE(extern const ipu__random_loops, ipu__random_loops_of)
+
+enum { IPU__HALF_TINY = 0x38800000, IPU__HALF_MOST = 0x477fe000 }; /* bits of 2^-14 and 65504, floats */
+
+/* The half next to the float of these bits on the side of 0, or the next one away from it, with a chance of how far it
+ * is between them. The float is under 65504 in magnitude. 13 bits of a significand are cut off, and more of it under
+ * 2^-14, where halves are 2^-24 apart. */
+static inline uint16_t ipu__random_half_bits(uint32_t bits, uint32_t word)
+{
+    uint32_t magnitude = bits & 0x7fffffff, exponent = magnitude >> 23;
+    uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
+    uint32_t cut         = exponent < 112 ? 126 - exponent : 14; /* bits, 14 to 126 */
+    uint32_t whole       = cut < 32 ? significand >> cut : 0;
+    uint32_t rest        = cut < 32 ? significand << (32 - cut) : significand >> (cut < 63 ? cut - 32 : 31);
+    uint32_t tiny        = whole + (rest > word);
+    uint32_t normal      = ((magnitude + (word >> 19)) >> 13) - (112 << 10);
+    return (uint16_t)((bits >> 16 & 0x8000) | (magnitude < IPU__HALF_TINY ? tiny : normal));
+}
+
+/* Up or down at random, so that the mean is the value; infinities and NaN as ever, and so what is 65504 or more. */
+static inline ipu_half ipu__random_half(float value, uint32_t word)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffff) >= IPU__HALF_MOST) return ipu_half_from_float(value);
+    return (ipu_half){ipu__random_half_bits(bits, word)};
+}
 
 /* Word i alone. */
 uint32_t ipu__random_word(const ipu__random *r, int64_t i);

@@ -48,4 +48,17 @@ static void uniform(const uint32_t *words, double low, double width, float *out,
         out[i] = (float)(low + width * ((double)(int32_t)(words[i] >> 8) * 0x1p-24));
 }
 
-const ipu__random_loops IPU__SIMD(ipu__random_loops_of) = {bits, drop, uniform};
+static void to_half(const uint32_t *words, const float *x, ipu_half *out, int64_t n)
+{
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        uint32_t magnitude = bits & 0x7fffffff;
+        most               = magnitude > most ? magnitude : most;
+        out[i].bits        = ipu__random_half_bits(bits, words[i]);
+    }
+    for (int64_t i = 0; most >= IPU__HALF_MOST && i < n; i++) out[i] = ipu__random_half(x[i], words[i]);
+}
+
+const ipu__random_loops IPU__SIMD(ipu__random_loops_of) = {bits, drop, uniform, to_half};

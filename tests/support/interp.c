@@ -539,6 +539,9 @@ static ipu_status run_step(interp *it, const ipu__step *s)
     case IPU__STEP_WHILE_FALSE: return run_while(it, s);
     case IPU__STEP_IF: return run_if(it, s);
     case IPU__STEP_SWITCH: return run_switch(it, s);
+    case IPU__STEP_PARALLEL:
+        for (int64_t i = 0; i < s->n; i++) IPU_TRY(run_body(it, s->cases[i].body));
+        return IPU_OK;
     case IPU__STEP_CALL: return run_body(it, it->g->functions.at[s->object].body);
     case IPU__STEP_PRINT: print(it, s); return IPU_OK;
     case IPU__STEP_ABORT_IF: return run_abort(it, s);

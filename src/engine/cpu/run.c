@@ -115,11 +115,14 @@ static ipu_status interrupted(ipu_engine *e)
     return ipu__fail(IPU_INTERRUPTED, "the run was stopped by ipu_engine_interrupt");
 }
 
-static ipu_status run_from(ipu_engine *e, uint32_t pc)
+static ipu_status run_bodies(ipu_engine *e, const ipu__instruction *i, uint32_t depth);
+
+/* Until the program ends, or the function that was entered at this depth of calls. */
+static ipu_status run_from(ipu_engine *e, uint32_t pc, uint32_t depth)
 {
     const ipu__instruction *code   = e->exe->code.at;
     ipu_status              status = IPU_OK;
-    uint32_t                depth  = 0;
+    const uint32_t          bottom = depth;
     while (status == IPU_OK) {
         const ipu__instruction *i = &code[pc++];
         if (atomic_load_explicit(&e->interrupted, memory_order_relaxed)) return interrupted(e);
@@ -145,7 +148,11 @@ static ipu_status run_from(ipu_engine *e, uint32_t pc)
             e->calls[depth++] = pc;
             pc                = i->b;
             break;
-        case IPU__OP_RETURN: pc = e->calls[--depth]; break;
+        case IPU__OP_PARALLEL: status = run_bodies(e, i, depth); break;
+        case IPU__OP_RETURN:
+            if (depth == bottom) return IPU_OK;
+            pc = e->calls[--depth];
+            break;
         case IPU__OP_PRINT: status = ipu__engine_print(e, i); break;
         case IPU__OP_ABORT_IF: status = abort_if(e, i); break;
         case IPU__OP_ERROR: status = ipu__engine_error(e, i); break;
@@ -155,6 +162,12 @@ static ipu_status run_from(ipu_engine *e, uint32_t pc)
         }
     }
     return status;
+}
+
+static ipu_status run_bodies(ipu_engine *e, const ipu__instruction *i, uint32_t depth)
+{
+    for (uint64_t k = 0; k < i->n; k++) IPU_TRY(run_from(e, e->exe->bodies.at[i->a + k], depth));
+    return IPU_OK;
 }
 
 static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *program)
@@ -185,7 +198,7 @@ static ipu_status run_program(ipu_engine *e, const ipu__exe_program *program)
     int before = ipu__openmp_enter(e);
     e->running = true;
     e->counts.runs++;
-    ipu_status status = run_from(e, program->begin);
+    ipu_status status = run_from(e, program->begin, 0);
     if (e->times) ipu__times_end(e);
     e->running = false;
     ipu__openmp_leave(e, before);

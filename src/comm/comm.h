@@ -1,0 +1,87 @@
+/* Processes that work together: the group of this process, and sums that go on while it computes.
+ *
+ * One thread for each group does all that passes between processes, job after job in the order they were begun, so that
+ * every process of a group handles the same ones in the same order. Public half: ipu/comm.h.
+ */
+#ifndef IPU_COMM_COMM_H
+#define IPU_COMM_COMM_H
+
+#include <stdbool.h>
+
+#include "base/simd.h"
+#include "base/status.h"
+#include "comm/transport.h"
+#include "ipu/comm.h"
+
+typedef enum ipu__comm_kind {
+    IPU__COMM_OPEN,
+    IPU__COMM_ALL_REDUCE,
+    IPU__COMM_BROADCAST,
+    IPU__COMM_GATHER,
+    IPU__COMM_STOP
+} ipu__comm_kind;
+
+enum { IPU__COMM_MESSAGE_BYTES = 512 };
+
+/* Of the caller, who keeps it and its data alone until it was waited for. */
+typedef struct ipu__comm_job {
+    ipu__comm_kind kind;
+    ipu_type       type;
+    void          *data, *all;
+    size_t         bytes;
+    int64_t        root;
+
+    /* By the thread of the group: */
+    struct ipu__comm_job *next;
+    bool                  done;
+    ipu_status            status;
+    char                  message[IPU__COMM_MESSAGE_BYTES];
+} ipu__comm_job;
+
+/* A group over a transport, to which `self` is handed on; ipu_comm_open finds both itself. */
+ipu_status ipu__comm_create(const ipu__transport *transport, void *argument, ipu_comm **out);
+
+void ipu__comm_begin(ipu_comm *comm, ipu__comm_job *job);
+/* Until the job is done; its failure is this thread's. `waited`: seconds are added; may be NULL. */
+ipu_status ipu__comm_wait(ipu_comm *comm, ipu__comm_job *job, double *waited);
+/* Bytes that this process has sent. */
+int64_t ipu__comm_bytes(ipu_comm *comm);
+
+/* to[i] = a[i] + b[i]; `to` may be either of them. */
+typedef struct ipu__comm_loops {
+    void (*add_float)(const void *a, const void *b, void *to, size_t n);
+    void (*add_double)(const void *a, const void *b, void *to, size_t n);
+} ipu__comm_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__comm_loops, ipu__comm_loops)
+
+/* `n` elements, float or double. */
+void ipu__comm_add(ipu_type type, const void *a, const void *b, void *to, size_t n);
+
+/* ---- jobs.c: what the group's thread does ---- */
+
+/* One process as that thread sees it. */
+typedef struct ipu__comm_end {
+    const ipu__transport *transport;
+    void                 *self;
+    int64_t               rank, size;
+    int64_t               bytes_sent;
+    char                 *arriving; /* of all-reduces; NULL until the first */
+    char                  message[IPU__COMM_MESSAGE_BYTES];
+} ipu__comm_end;
+
+void ipu__comm_end_fini(ipu__comm_end *end);
+
+/* False: end->message says why. */
+bool ipu__comm_all_reduce(ipu__comm_end *end, ipu_type type, void *data, size_t bytes);
+bool ipu__comm_broadcast(ipu__comm_end *end, int64_t root, void *data, size_t bytes);
+bool ipu__comm_gather(ipu__comm_end *end, int64_t root, const void *data, size_t bytes, void *all);
+
+/* ---- plugin.c ---- */
+
+/* Whether a launcher of MPI started this process with others. */
+bool ipu__comm_is_launched(void);
+/* The transport over MPI. Statuses: NOT_FOUND. */
+ipu_status ipu__comm_load_plugin(const ipu__transport **out);
+
+#endif

@@ -1,0 +1,261 @@
+/* Groups of processes, with threads of this one in their place: sums, broadcasts and gathers of any size and root. */
+#include "comm/comm.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- a transport between threads: sent is copied to a list of messages ---- */
+
+enum { MOST = 8 };
+
+typedef struct letter {
+    struct letter *next;
+    int64_t        from, to;
+    int            tag;
+    size_t         bytes;
+    char           data[];
+} letter;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static letter         *letters;
+static int64_t         n_ranks;
+static int             delay; /* letters are not found at the first looks */
+
+typedef struct end {
+    int64_t rank;
+} end;
+
+typedef struct waiting {
+    int64_t from, to;
+    int     tag, looks;
+    void   *data;
+    size_t  bytes;
+} waiting;
+
+static bool open_end(void *argument, void **self, int64_t *rank, int64_t *size, char *message, size_t room)
+{
+    end *e = argument;
+    if (e->rank < 0) {
+        snprintf(message, room, "there is no network");
+        return false;
+    }
+    *rank = e->rank;
+    *size = n_ranks;
+    *self = e;
+    return true;
+}
+
+static void close_end(void *self) { (void)self; }
+
+static bool send(void *self, int64_t to, int tag, const void *data, size_t bytes, ipu__request *request,
+                 char *message, size_t room)
+{
+    letter *l = malloc(sizeof *l + bytes), **last = &letters;
+    (void)message, (void)room;
+    *l = (letter){.from = ((end *)self)->rank, .to = to, .tag = tag, .bytes = bytes};
+    memcpy(l->data, data, bytes);
+    pthread_mutex_lock(&lock);
+    while (*last) last = &(*last)->next;
+    *last = l;
+    pthread_mutex_unlock(&lock);
+    *request = (ipu__request){0};
+    return true;
+}
+
+static bool receive(void *self, int64_t from, int tag, void *data, size_t bytes, ipu__request *request,
+                    char *message, size_t room)
+{
+    waiting *w = malloc(sizeof *w);
+    (void)message, (void)room;
+    *w       = (waiting){from, ((end *)self)->rank, tag, 0, data, bytes};
+    *request = (ipu__request){.space = {w}};
+    return true;
+}
+
+static bool is_done(void *self, ipu__request *request, bool *done, char *message, size_t room)
+{
+    waiting *w = request->space[0];
+    (void)self;
+    *done = !w;
+    if (!w || w->looks++ < delay) return true;
+    bool ok = true;
+    pthread_mutex_lock(&lock);
+    for (letter **at = &letters; *at; at = &(*at)->next) {
+        letter *l = *at;
+        if (l->from != w->from || l->to != w->to || l->tag != w->tag) continue;
+        ok    = l->bytes == w->bytes;
+        *at   = l->next;
+        *done = true;
+        if (ok) memcpy(w->data, l->data, l->bytes);
+        if (!ok) snprintf(message, room, "expected %zu bytes, found %zu", w->bytes, l->bytes);
+        free(l);
+        free(w);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return ok;
+}
+
+static void abort_all(void *self, int status)
+{
+    (void)self;
+    exit(status);
+}
+
+static const ipu__transport threads = {
+    IPU__TRANSPORT_VERSION, "threads", open_end, close_end, send, receive, is_done, abort_all};
+
+/* ---- what each does ---- */
+
+typedef struct task {
+    int64_t   rank;
+    size_t    n;
+    pthread_t thread;
+    float    *data;
+    double   *doubles;
+    char      text[64], gathered[MOST * 64];
+    bool      ok;
+} task;
+
+static float value(int64_t rank, size_t i) { return 1.0f / (float)(3 + rank * 7 + (int64_t)(i % 1000)); }
+
+static bool talk(task *t, ipu_comm *comm)
+{
+    bool ok = ipu_comm_rank(comm) == t->rank && ipu_comm_size(comm) == n_ranks;
+    for (int64_t root = 0; root < n_ranks; root++) {
+        snprintf(t->text, sizeof t->text, "rank %d", (int)t->rank);
+        ok = ok && ipu_comm_gather(comm, root, t->text, sizeof t->text, t->gathered) == IPU_OK;
+        for (int r = 0; ok && root == t->rank && r < n_ranks; r++) {
+            char expected[64];
+            snprintf(expected, sizeof expected, "rank %d", r);
+            ok = strcmp(t->gathered + (size_t)r * sizeof t->text, expected) == 0;
+        }
+        ok = ok && ipu_comm_broadcast(comm, root, t->text, sizeof t->text) == IPU_OK
+          && atoi(t->text + 5) == root;
+    }
+    ok = ok && ipu_comm_all_reduce(comm, IPU_FLOAT, t->data, t->n) == IPU_OK;
+    ok = ok && ipu_comm_all_reduce(comm, IPU_DOUBLE, t->doubles, t->n) == IPU_OK;
+    return ok && ipu_comm_barrier(comm) == IPU_OK;
+}
+
+static void *run(void *arg)
+{
+    task     *t = arg;
+    end       e = {t->rank};
+    ipu_comm *comm;
+    if (ipu__comm_create(&threads, &e, &comm) != IPU_OK) return NULL;
+    t->ok = talk(t, comm);
+    ipu_comm_close(comm);
+    return NULL;
+}
+
+/* The sum over ranks [first, first + n) as a tree. */
+static float tree(int64_t first, int64_t n, size_t i)
+{
+    return n == 1 ? value(first, i) : tree(first, n / 2, i) + tree(first + n / 2, n / 2, i);
+}
+
+static void check_group(int64_t ranks, size_t n, int looks)
+{
+    task tasks[MOST] = {0};
+    n_ranks          = ranks;
+    delay            = looks;
+    for (int64_t r = 0; r < ranks; r++) {
+        tasks[r] = (task){.rank = r, .n = n, .data = malloc(n * 4 + 1), .doubles = malloc(n * 8 + 1)};
+        for (size_t i = 0; i < n; i++) tasks[r].data[i] = value(r, i);
+        for (size_t i = 0; i < n; i++) tasks[r].doubles[i] = (double)r;
+        assert_int_equal(pthread_create(&tasks[r].thread, NULL, run, &tasks[r]), 0);
+    }
+    for (int64_t r = 0; r < ranks; r++) pthread_join(tasks[r].thread, NULL);
+    for (int64_t r = 0; r < ranks; r++) {
+        assert_true(tasks[r].ok);
+        for (size_t i = 0; i<n; i += n> 5000 ? 997 : 1) {
+            float expected = tree(0, ranks, i);
+            assert_memory_equal(&tasks[r].data[i], &expected, sizeof expected);
+            assert_true(tasks[r].doubles[i] == (double)(ranks * (ranks - 1) / 2));
+        }
+        free(tasks[r].data);
+        free(tasks[r].doubles);
+    }
+    assert_null(letters);
+}
+
+static void all_ranks_have_the_bits_of_the_tree(void **state)
+{
+    (void)state;
+    for (int64_t ranks = 1; ranks <= MOST; ranks *= 2) check_group(ranks, 1000, 0);
+}
+
+static void sums_of_many_chunks_and_of_nothing(void **state)
+{
+    (void)state;
+    check_group(4, 0, 0);
+    check_group(2, 1, 3);
+    check_group(2, 1200001, 1); /* more chunks than are in flight, the last one short */
+    check_group(4, 70000, 200); /* long enough on their way to sleep for */
+}
+
+static void a_process_by_itself_needs_no_transport(void **state)
+{
+    ipu_comm *comm;
+    float     x = 3, y = 0;
+    (void)state;
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("PMI_SIZE");
+    unsetenv("PMIX_RANK");
+    assert_int_equal(ipu_comm_open(&comm), IPU_OK);
+    assert_int_equal(ipu_comm_size(comm), 1);
+    assert_int_equal(ipu_comm_all_reduce(comm, IPU_FLOAT, &x, 1), IPU_OK);
+    assert_int_equal(ipu_comm_gather(comm, 0, &x, sizeof x, &y), IPU_OK);
+    assert_true(x == 3 && y == 3);
+    assert_int_equal(ipu_comm_broadcast(comm, 1, &x, sizeof x), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "no rank 1"));
+    assert_int_equal(ipu_comm_all_reduce(comm, IPU_INT32, &x, 1), IPU_INVALID);
+    ipu_comm_close(comm);
+    assert_int_equal(ipu_comm_barrier(NULL), IPU_OK);
+    assert_int_equal(ipu_comm_size(NULL), 1);
+}
+
+static void a_launcher_without_the_plugin_is_told_what_to_install(void **state)
+{
+    ipu_comm *comm;
+    (void)state;
+    setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    setenv("IPU_COMM_PATH", "/nowhere", 1);
+    assert_int_equal(ipu_comm_open(&comm), IPU_NOT_FOUND);
+    assert_null(comm);
+    assert_non_null(strstr(ipu_message(), "libopenmpi-dev"));
+    unsetenv("IPU_COMM_PATH");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+}
+
+static void failures_of_the_transport_are_reported(void **state)
+{
+    ipu_comm *comm;
+    end       broken = {-1}, fine = {0};
+    (void)state;
+    assert_int_equal(ipu__comm_create(&threads, &broken, &comm), IPU_IO);
+    assert_string_equal(ipu_message(), "there is no network");
+    n_ranks = 3;
+    assert_int_equal(ipu__comm_create(&threads, &fine, &comm), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "power of two"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_have_the_bits_of_the_tree),
+        cmocka_unit_test(sums_of_many_chunks_and_of_nothing),
+        cmocka_unit_test(a_process_by_itself_needs_no_transport),
+        cmocka_unit_test(a_launcher_without_the_plugin_is_told_what_to_install),
+        cmocka_unit_test(failures_of_the_transport_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
