@@ -125,10 +125,12 @@ ipu_status train_session_trainer(const train_session *s, ipu_module *module, con
 {
     const train_settings *a       = &s->settings;
     ipu_executor_options  options = s->options;
-    const ipu_nn_training how     = {.optimizer = {.kind         = a->optimizer->kind,
-                                                   .rate         = a->rate,
-                                                   .momentum     = a->momentum,
-                                                   .weight_decay = a->weight_decay}};
+    const ipu_nn_training how     = {.optimizer         = {.kind         = a->optimizer->kind,
+                                                           .rate         = a->rate,
+                                                           .momentum     = a->momentum,
+                                                           .weight_decay = a->weight_decay},
+                                     .loss_scale        = a->loss_scale,
+                                     .loss_scale_period = a->loss_scale_period};
     options.engine                = engine;
     return ipu_training_model(module, &options, &how, out);
 }
@@ -141,16 +143,21 @@ static tool_exit open_network(train_session *s)
     if (ipu_options_create(&s->engine) != IPU_OK
         || (a->threads >= 0 && ipu_options_set(s->engine, "threads", threads) != IPU_OK))
         return failed();
-    s->options                         = (ipu_executor_options){.device_iterations     = a->device_iterations,
-                                                                .replicas              = a->replicas,
-                                                                .gradient_accumulation = a->gradient_accumulation,
-                                                                .output_mode           = IPU_OUTPUT_ALL,
-                                                                .seed                  = (uint32_t)a->seed,
-                                                                .target                = a->target,
-                                                                .engine                = s->engine};
-    const ipu_executor_options testing = {.target = a->target, .engine = s->engine};
-    const ipu_loader_options   order   = {
-            .batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed};
+    s->options                     = (ipu_executor_options){.device_iterations     = a->device_iterations,
+                                                            .replicas              = a->replicas,
+                                                            .gradient_accumulation = a->gradient_accumulation,
+                                                            .output_mode           = IPU_OUTPUT_ALL,
+                                                            .seed                  = (uint32_t)a->seed,
+                                                            .target                = a->target,
+                                                            .engine                = s->engine};
+    s->options.precision           = a->precision;
+    s->options.stochastic_rounding = a->stochastic_rounding;
+    s->options.half_partials       = a->half_partials;
+    /* What is tested is the network as it would be used: rounded to the nearest. */
+    const ipu_executor_options testing = {
+        .target = a->target, .engine = s->engine, .precision = a->precision};
+    const ipu_loader_options order = {
+        .batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed};
     const ipu_loader_options all = {.batch_size = a->batch_size, .keep_last = true};
     if (train_session_module(s, &s->module) != IPU_OK
         || train_session_trainer(s, s->module, s->engine, &s->trainer) != IPU_OK

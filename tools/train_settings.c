@@ -25,6 +25,17 @@ static const char *const schedules[] = {
 };
 enum { N_SCHEDULES = sizeof schedules / sizeof *schedules };
 
+static const char *const precisions[] = {
+    [IPU_PRECISION_FLOAT] = "32",
+    [IPU_PRECISION_MIXED] = "16",
+    [IPU_PRECISION_HALF]  = "16-true",
+};
+enum { N_PRECISIONS = sizeof precisions / sizeof *precisions };
+
+/* Steps without an overflow after which an automatic loss scale is doubled: torch.cuda.amp.GradScaler's
+ * growth_interval. */
+enum { SCALE_PERIOD = 2000 };
+
 /* Mean and standard deviation of MNIST's pixels, as examples of PyTorch have them. */
 static const double usual_mean = 0.1307, usual_std = 0.3081;
 
@@ -98,6 +109,32 @@ static tool_exit read_counts(train_settings *s, const tool_arguments *args)
              : TOOL_USAGE;
 }
 
+static tool_exit read_precision(train_settings *s, const tool_arguments *args)
+{
+    const char *name = args->values[TRAIN_PRECISION], *partials = args->values[TRAIN_PARTIALS];
+    const char *scale = args->values[TRAIN_LOSS_SCALE];
+    int         found = name ? -1 : IPU_PRECISION_FLOAT;
+    for (int i = 0; name && i < N_PRECISIONS; i++)
+        if (!strcmp(precisions[i], name)) found = i;
+    if (found < 0) return tool_usage("train", "no precision \"%s\"; there are: 32, 16, 16-true", name);
+    if (partials && strcmp(partials, "half") != 0 && strcmp(partials, "float") != 0)
+        return tool_usage("train", "--partials: expected half or float, found \"%s\"", partials);
+    s->precision           = (ipu_precision)found;
+    s->half_partials       = partials && !strcmp(partials, "half");
+    s->stochastic_rounding = args->values[TRAIN_STOCHASTIC] != NULL;
+    if (s->precision == IPU_PRECISION_FLOAT && (s->half_partials || s->stochastic_rounding))
+        return tool_usage("train",
+                          "--stochastic-rounding and --partials half are for --precision 16 and 16-true");
+    s->loss_scale = 1;
+    if (scale && !strcmp(scale, "auto")) {
+        s->loss_scale        = 0;
+        s->loss_scale_period = SCALE_PERIOD;
+        return TOOL_OK;
+    }
+    return read_number(args, TRAIN_LOSS_SCALE, "loss-scale", 1e-6, 1e9, &s->loss_scale) ? TOOL_OK
+                                                                                        : TOOL_USAGE;
+}
+
 /* A model that was trained before is given what it was trained with. */
 static tool_exit read_pixels(train_settings *s, const tool_arguments *args)
 {
@@ -151,6 +188,7 @@ tool_exit train_settings_read(train_settings *s, const tool_arguments *args)
     if (code == TOOL_OK) code = read_counts(s, args);
     if (code == TOOL_OK) code = read_optimizer(s, args);
     if (code == TOOL_OK) code = read_schedule(s, args);
+    if (code == TOOL_OK) code = read_precision(s, args);
     if (code == TOOL_OK) code = read_pixels(s, args);
     return code;
 }
@@ -180,8 +218,12 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
                             s->loss ? s->loss : "its own", "data", tool_json_text(s->data), "data digest",
                              data, "epochs", (json_int_t)s->epochs, "raw", (int)s->raw, "mean", s->mean, "std",
                              s->std);
-    bool    ok   = rest && all && json_object_update(all, rest) == 0;
+    json_t *bits = json_pack("{s:s, s:b, s:f, s:I}", "precision", precisions[s->precision],
+                             "stochastic-rounding", (int)s->stochastic_rounding, "loss-scale", s->loss_scale,
+                             "loss-scale-period", (json_int_t)s->loss_scale_period);
+    bool ok = rest && all && bits && json_object_update(all, rest) == 0 && json_object_update(all, bits) == 0;
     json_decref(rest);
+    json_decref(bits);
     if (ok) return all;
     json_decref(all);
     return NULL;

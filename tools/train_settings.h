@@ -23,6 +23,10 @@ typedef struct train_settings {
     train_schedule         schedule;
     int64_t                epochs, batch_size, device_iterations, gradient_accumulation, replicas, seed;
     int64_t                threads; /* -1: not said */
+    ipu_precision          precision;
+    bool                   stochastic_rounding, half_partials;
+    double                 loss_scale;
+    int64_t                loss_scale_period; /* 0: the scale stays */
     double                 rate, momentum, weight_decay;
     bool                   raw;
     double                 mean, std;

@@ -45,6 +45,7 @@ static const char *step_name(ipu__pricer *p, const ipu__step *s)
         return arrow(p, view_name(p, s->from), quoted(p, g->remote_buffers.at[s->object].handle));
     case IPU__STEP_COPY:
     case IPU__STEP_CROSS_REPLICA_COPY: return arrow(p, view_name(p, s->from), view_name(p, s->to));
+    case IPU__STEP_ALL_REDUCE:
     case IPU__STEP_WRITE_UNDEF: return view_name(p, s->to);
     case IPU__STEP_PRINT:
     case IPU__STEP_ABORT_IF:
@@ -224,6 +225,26 @@ static ipu_status price_cross_replica(ipu__pricer *p, const ipu__step *s, ipu__c
     return IPU_OK;
 }
 
+/* A round for each doubling of the replicas that have one another's: all of it to a partner, and an addition, whose
+ * elements go through as in a copy. Other processes are not of this graph. */
+static ipu_status price_all_reduce(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    int64_t rounds = 0;
+    for (int64_t n = 1; n < p->g->replication; n *= 2) rounds++;
+    if (rounds == 0) return IPU_OK;
+    IPU_TRY(price_cross_replica(p, s, row));
+    ipu_cost_step *c   = &row->s;
+    int64_t        add = (int64_t)p->model->copy_start
+                + ipu__cost_ceil((double)c->bytes_received, p->model->copy_rate);
+    int64_t *const times[] = {&c->cycles.exchange, &c->cycles.sync,     &c->bytes_received, &c->bytes_sent,
+                              &c->messages,        &c->bytes_exchanged, &c->link_bytes};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = ipu__cost_times(*times[i], rounds);
+    c->cycles.compute = ipu__cost_times(add, rounds);
+    c->active_tiles   = c->messages / rounds;
+    row->tile_cycles  = (double)c->cycles.compute * (double)c->active_tiles;
+    return IPU_OK;
+}
+
 /* ---- kernels ---- */
 
 static size_t kernel_number(const ipu_kernel_def *def)
@@ -316,6 +337,7 @@ static ipu_status (*const prices[IPU__N_STEP_KINDS])(ipu__pricer *, const ipu__s
     [IPU__STEP_ABORT_IF]           = price_predicate,
     [IPU__STEP_SYNC]               = price_sync,
     [IPU__STEP_CROSS_REPLICA_COPY] = price_cross_replica,
+    [IPU__STEP_ALL_REDUCE]         = price_all_reduce,
     [IPU__STEP_PRINT]              = price_host_only,
     [IPU__STEP_ERROR]              = price_host_only,
 };

@@ -130,6 +130,7 @@ ipu_status ipu__lower_host(ipu__compiler *c);
 ipu_status ipu__lower_transfer(ipu__compiler *c, const ipu__step *step, uint32_t *out);
 ipu_status ipu__lower_print(ipu__compiler *c, const ipu__step *step, uint32_t *out);
 ipu_status ipu__lower_cross(ipu__compiler *c, const ipu__step *step, uint32_t *out);
+ipu_status ipu__lower_reduce(ipu__compiler *c, const ipu__step *step, uint32_t *out);
 /* Where the first element of a contiguous view is; the empty place for others. */
 ipu__place ipu__lower_first(const ipu__compiler *c, uint32_t view);
 

@@ -144,7 +144,9 @@ typedef struct ipu__body {
     X(ABORT_IF, "abort_if")                     /* from: predicate, text */                   \
     X(ERROR, "error")                           /* text, from (may be 0) */                   \
     X(WRITE_UNDEF, "write_undef")               /* to */                                      \
-    X(CROSS_REPLICA_COPY, "cross_replica_copy") /* from, to, replicas, n */
+    X(CROSS_REPLICA_COPY, "cross_replica_copy") /* from, to, replicas, n */                   \
+    X(ALL_REDUCE, "all_reduce")                 /* from and to: the same */                   \
+    X(ALL_REDUCE_WAIT, "all_reduce_wait")
 
 typedef enum ipu__step_kind {
 #define X(name, text) IPU__STEP_##name,

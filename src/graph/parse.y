@@ -65,6 +65,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
     SWITCH "switch" CASE "case" DEFAULT "default" PARALLEL "parallel" BODY "body" SEQUENCE "sequence" CALL "call"
     SYNC "sync" INTERNAL "internal" EXTERNAL "external" GLOBAL "global"
     PRINT "print" ABORT_IF "abort_if" ERROR "error" WRITE_UNDEF "write_undef"
+    ALL_REDUCE "all_reduce" ALL_REDUCE_WAIT "all_reduce_wait"
     CROSS_REPLICA_COPY "cross_replica_copy"
 
 %type <ipu__slice> word ref number
@@ -248,6 +249,8 @@ step: SEQUENCE at block { HERE(@1, $2); ipu_program_add(TOP, $3); }
     | ERROR STRING at ';' { HERE(@1, $3); ipu_program_add_error(TOP, $2, NO_TENSOR); }
     | ERROR STRING view at ';' { HERE(@1, $4); ipu_program_add_error(TOP, $2, $3); }
     | WRITE_UNDEF view at ';' { HERE(@1, $3); ipu_program_add_write_undef(TOP, $2); }
+    | ALL_REDUCE view at ';' { HERE(@1, $3); ipu_program_add_all_reduce(TOP, $2); }
+    | ALL_REDUCE_WAIT at ';' { HERE(@1, $2); ipu_program_add_all_reduce_wait(TOP); }
     | CROSS_REPLICA_COPY view ARROW view '{' ints '}' at ';'
         { HERE(@1, $8); ipu_program_add_cross_replica_copy(TOP, $2, $4, p->ints.at, p->ints.n); };
 
@@ -285,7 +288,7 @@ word: IDENT | GRAPH | TARGET | IPUS | TILES | REPLICATION | CODELET | MULTI | IN
     | BROADCAST | REMOTE | ROWS | HOST_WRITE | HOST_READ | COMPUTE_SET | VERTEX | ON | CYCLES | AT | AS
     | FUNCTION | PROGRAM | START | EXECUTE | KERNEL | COPY | READ | WRITE | REMOTE_READ | REMOTE_WRITE | REPEAT | WHILE_TRUE
     | WHILE_FALSE | IF | ELSE | SWITCH | CASE | DEFAULT | PARALLEL | BODY | SEQUENCE | CALL | SYNC | INTERNAL | EXTERNAL
-    | GLOBAL | PRINT | ABORT_IF | ERROR | WRITE_UNDEF | CROSS_REPLICA_COPY;
+    | GLOBAL | PRINT | ABORT_IF | ERROR | WRITE_UNDEF | ALL_REDUCE | ALL_REDUCE_WAIT | CROSS_REPLICA_COPY;
 
 %%
 

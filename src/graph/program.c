@@ -33,7 +33,10 @@ static void add_extent(const ipu_graph *g, ipu__body body, extent *sum)
 /* Steps that concern all replicas or all IPUs: they have no place in one of several bodies at a time. */
 static ipu__step_kind barred(ipu__step_kind kind)
 {
-    return kind == IPU__STEP_PARALLEL || kind == IPU__STEP_CROSS_REPLICA_COPY ? kind : IPU__STEP_SEQUENCE;
+    return kind == IPU__STEP_PARALLEL || kind == IPU__STEP_CROSS_REPLICA_COPY || kind == IPU__STEP_ALL_REDUCE
+                || kind == IPU__STEP_ALL_REDUCE_WAIT
+             ? kind
+             : IPU__STEP_SEQUENCE;
 }
 
 /* Bodies are snapshots of the present, so that their present extent is theirs. */
@@ -484,6 +487,22 @@ void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tens
         add_step(p, step);
     else
         ipu__graph_fail_memory(p.graph);
+}
+
+void ipu_program_add_all_reduce(ipu_program p, ipu_tensor t)
+{
+    if (!begin(__func__, p) || !check_writeable(__func__, p, t)) return;
+    ipu_type type = ipu_tensor_type(t);
+    if (type == IPU_FLOAT || type == IPU_DOUBLE)
+        add_step(p, (ipu__step){.kind = IPU__STEP_ALL_REDUCE, .from = t.id, .to = t.id});
+    else
+        ipu__graph_fail(p.graph, IPU_INVALID, "%s: expected float or double, found %s: cast it first",
+                        __func__, ipu_type_name(type));
+}
+
+void ipu_program_add_all_reduce_wait(ipu_program p)
+{
+    if (begin(__func__, p)) add_step(p, (ipu__step){.kind = IPU__STEP_ALL_REDUCE_WAIT});
 }
 
 void ipu_graph_add_start(ipu_graph *graph, ipu_program steps)

@@ -458,7 +458,7 @@ static ipu_status lower_outputs(lowering *l)
         ipu_tensor t = tensor_of(l, out->value);
         if (ipu_tensor_contains_constant(t) || (needs_care(l, out->value) && is_updated_memory(l, t, 0)))
             t = copied(l, t, out->name);
-        ipu_graph_add_host_read(l->g, out->name, t);
+        if (out->name) ipu_graph_add_host_read(l->g, out->name, t);
         m->output_tensors.at[m->output_tensors.n++] = t;
     }
     return status_of(l);

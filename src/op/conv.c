@@ -448,11 +448,12 @@ const ipu_op_def ipu__op_conv = {
     .n_in         = IPU__CONV_OUT,
     .family       = "conv",
     .summary      = "convolution of 1 to 3 dimensions, grouped, strided, dilated",
-    .flags        = IPU__OP_BATCHED | IPU__OP_EPILOGUE,
+    .flags        = IPU__OP_EPILOGUE,
     .attributes   = conv_attributes,
     .n_attributes = IPU__COUNT(conv_attributes),
     .infer        = conv_infer,
     .grad         = conv_grad,
+    .batch        = "0 - - : 0",
     .samples      = conv_samples,
     .onnx         = "Conv:1,11",
 };
@@ -470,11 +471,11 @@ const ipu_op_def ipu__op_conv_input_grad = {
     .n_in         = 2,
     .family       = "conv",
     .summary      = "gradient of conv with respect to x; conv_transpose without a bias",
-    .flags        = IPU__OP_BATCHED,
     .attributes   = input_grad_attributes,
     .n_attributes = IPU__COUNT(input_grad_attributes),
     .infer        = infer,
     .grad         = input_grad_grad,
+    .batch        = "0 - : 0",
     .samples      = input_grad_samples,
 };
 
@@ -495,5 +496,6 @@ const ipu_op_def ipu__op_conv_weight_grad = {
     .n_attributes = IPU__COUNT(weight_grad_attributes),
     .infer        = infer,
     .grad         = weight_grad_grad,
+    .batch        = "0 0 : +",
     .samples      = weight_grad_samples,
 };

@@ -10,6 +10,7 @@
 #include "ipu/shape.h"
 #include "op/builder.h"
 #include "op/matmul_types.h"
+#include "op/replicas.h"
 
 enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 
@@ -371,11 +372,12 @@ const ipu_op_def ipu__op_matmul = {
     .n_in         = IPU__MATMUL_OUT,
     .family       = "matmul",
     .summary      = "matrix product, batched and broadcast, either operand transposed",
-    .flags        = IPU__OP_BATCHED | IPU__OP_EPILOGUE,
+    .flags        = IPU__OP_EPILOGUE,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = matmul_infer,
     .grad         = matmul_grad,
+    .fold         = ipu__fold_matmul,
     .samples      = samples,
     .onnx         = "MatMul:1,9,13",
 };

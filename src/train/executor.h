@@ -8,6 +8,7 @@
 #ifndef IPU_TRAIN_EXECUTOR_H
 #define IPU_TRAIN_EXECUTOR_H
 
+#include "model/fold_batch.h"
 #include "model/nn.h"
 #include "train/module.h"
 #include "train/options.h"
@@ -41,9 +42,9 @@ typedef struct ipu__executor_kept {
     char     *name;
     ipu_type  type;
     ipu_shape shape;
-    bool      is_weight; /* of the network, and so of the module */
-    bool      differs;   /* between replicas */
-    bool      is_seed;
+    bool      is_weight;    /* of the network, and so of the module */
+    bool      differs;      /* between replicas */
+    bool      is_seed;      /* of random ops, or of how weights are rounded */
     bool      is_transient; /* zero between runs: not part of the state */
     bool      is_divided;   /* each replica has a part of n_part elements */
     bool      is_off_chip;  /* in a remote buffer of its name */
@@ -66,8 +67,10 @@ struct ipu_executor {
     int64_t         version; /* of the weights it has */
     ipu_executable *exe;
     ipu_engine     *engine;
-    ipu_npz         pending; /* state to be set when there is an engine */
-    ipu_npz         carried; /* of the executable before, until another one has taken it over */
+    ipu_npz         pending;  /* state to be set when there is an engine */
+    ipu_npz         carried;  /* of the executable before, until another one has taken it over */
+    int64_t         n_folded; /* replicas that run as one: all of them, or 1 */
+    char            fold_reason[IPU__FOLD_REASON];
     bool            was_cached, must_compile;
     double          compile_seconds;
 };
@@ -76,11 +79,19 @@ struct ipu_executor {
 
 typedef struct ipu__executor_models {
     ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
+    int64_t    n_folded;   /* replicas that `net` is for; 0: 1 */
 } ipu__executor_models;
 
 /* The models of `x` for its inputs. To be undone with ipu__executor_models_fini also when it fails. */
 ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out);
 void       ipu__executor_models_fini(ipu__executor_models *m);
+
+/* Make `net` one for all replicas, if that can be (executor_fold.c). */
+ipu_status ipu__executor_fold(ipu_executor *x, ipu__executor_models *m);
+/* What one run of the folded program counts on a device is what replicas would take. */
+ipu_status ipu__executor_count_replicas(ipu_executor *x);
+/* Copies of the graph that runs. */
+int64_t ipu__executor_n_graphs(const ipu_executor *x);
 
 /* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
@@ -88,6 +99,15 @@ void       ipu__executor_models_fini(ipu__executor_models *m);
 enum { IPU__GRADIENT_NAME = 300 };
 bool ipu__executor_is_gradient_sum(const char *name);
 void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME]);
+
+/* ---- precision (executor_precision.c) ---- */
+
+/* Of a network just built, and when its gradients are in it too. */
+ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, ipu_model *net);
+/* A weight of the module from and to the device, which has it as `type`. */
+ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type);
+ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type);
 
 /* ---- the program (executor_lower.c, executor_reduce.c) ---- */
 
@@ -101,6 +121,18 @@ typedef struct ipu__executor_lowered {
 ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
                                ipu__executor_lowered *out);
 void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
+
+/* Steps in `p` by which input `i` of a batch gets to `t`, or output `i` of it from `t` to where it is given; `begin`
+ * runs before all batches of a run. */
+void       ipu__executor_read_input(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
+                                    ipu_program p);
+ipu_status ipu__executor_give_output(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
+                                     ipu_program begin, ipu_program p);
+
+/* The batches of one step of the optimizer, or of a run that does not train, of a network with stages: what
+ * lower_batches in executor_lower.c is for others (executor_pipeline.c). */
+ipu_status ipu__executor_pipeline(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
+                                  ipu_program begin, ipu_program *out);
 
 /* Add steps to `p` after which the sums of gradients are those of all replicas. */
 ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
@@ -150,7 +182,7 @@ ipu_status ipu__executor_set_pending(ipu_executor *x);
 ipu_status ipu__executor_carry_state(ipu_executor *x, const ipu_npz *state);
 void       ipu__executor_state_fini(ipu_executor *x);
 
-/* ---- whole arrays of parts (executor_parts.c) ---- */
+/* ---- whole arrays of parts (executor_shard_state.c) ---- */
 
 /* The parameter of `step` whose state value `id` is, of its shape; 0: it is none of an optimizer's. */
 uint32_t ipu__executor_parameter_of_state(const ipu_model *step, uint32_t id);

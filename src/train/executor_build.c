@@ -26,10 +26,10 @@ static ipu_status status_of(ipu_model *m)
                                            : ipu__fail(ipu_builder_status(b), "%s", ipu_builder_message(b));
 }
 
-static bool is_split(const ipu_executor *x)
+static bool is_split(const ipu_executor *x, const ipu_model *net)
 {
-    return x->training
-        && (x->options.gradient_accumulation * x->options.replicas > 1 || x->options.optimizer_off_chip);
+    return x->options.gradient_accumulation * x->options.replicas > 1 || x->options.optimizer_off_chip
+        || ipu_model_n_stages(net) > 1;
 }
 
 void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME])
@@ -86,10 +86,11 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
                              ipu_model **out)
 {
     IPU_TRY(ipu_model_create(out));
-    ipu_model   *m    = *out;
-    ipu_builder *b    = ipu_model_builder(m);
-    ipu_value   *mine = ipu__alloc(2 * (n + 1) * sizeof *mine);
-    size_t       k    = 0;
+    ipu_model   *m      = *out;
+    ipu_builder *b      = ipu_model_builder(m);
+    m->rounds_at_random = x->options.stochastic_rounding;
+    ipu_value *mine     = ipu__alloc(2 * (n + 1) * sizeof *mine);
+    size_t     k        = 0;
     if (!mine) return ipu__fail_memory();
     ipu_value *gradient = mine + n + 1;
     for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
@@ -114,12 +115,13 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
 
 static ipu_status build_training(ipu_executor *x, ipu__executor_models *out)
 {
-    if (!is_split(x)) {
+    if (!is_split(x, out->net)) {
         ipu_nn_train_with(out->net, &x->how);
         return status_of(out->net);
     }
     ipu_model *m = out->net;
     size_t     n = m->parameters.n;
+    ipu__model_any_stage(m); /* losses and sums of gradients are where what they add up is */
     ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
     if (!w) return ipu__fail_memory();
     ipu_value *dw = w + n + 1;
@@ -149,7 +151,9 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
                          "the network has no output: name one with ipu_model_output or ipu_nn_loss");
     x->weights.n = 0;
     IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
-    return x->training ? build_training(x, out) : IPU_OK;
+    IPU_TRY(ipu__executor_set_precision(x, out->net));
+    if (x->training) IPU_TRY(build_training(x, out));
+    return ipu__executor_finish_precision(x, out->net);
 }
 
 bool ipu__executor_is_gradient_sum(const char *name)

@@ -1,9 +1,6 @@
-/* Gradients of all replicas, added up before the optimizer's step.
- *
- * A replica exchanges with the one whose number differs in bit 0, then 1, and so on: all of them then make the same
- * additions, with the same bits.
- */
+/* Gradients of all replicas of all processes, added up before the optimizer's step. */
 #include "graph/graph.h"
+#include "ipu/comm.h"
 #include "train/executor.h"
 
 /* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all states. */
@@ -21,34 +18,17 @@ static ipu_tensor all_sums(const ipu__executor_lowered *l, ipu_type type, ipu_te
     return n > 0 ? ipu_tensor_concat(parts, n, 0) : (ipu_tensor){l->g, 0};
 }
 
-/* With the replica whose number differs in bit 0, then 1, ... */
-static void add_up(ipu_graph *g, ipu_program p, ipu_tensor all, int64_t n, int64_t *partner)
-{
-    ipu_tensor sum = ipu_graph_add_variable(g, ipu_tensor_type(all), ipu_tensor_shape(all), "gradients");
-    ipu_graph_map_linearly(g, sum);
-    ipu_tensor arriving = ipu_graph_clone(g, sum, "gradients.arriving");
-    ipu_program_add_copy(p, all, sum);
-    for (int64_t bit = 1; bit < n; bit *= 2) {
-        for (int64_t r = 0; r < n; r++) partner[r] = r ^ bit;
-        ipu_program_add_cross_replica_copy(p, sum, arriving, partner, (size_t)n);
-        ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, arriving, sum}, 3);
-    }
-    ipu_program_add_copy(p, sum, all);
-}
-
 ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
 {
     static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* that sums have */
-    int64_t               n       = x->options.replicas;
-    if (n == 1) return IPU_OK;
-    ipu_tensor *parts   = ipu__alloc((l->models.step->states.n + 1) * sizeof *parts);
-    int64_t    *partner = ipu__alloc((size_t)n * sizeof *partner);
-    ipu_status  status  = parts && partner ? IPU_OK : ipu__fail_memory();
-    for (size_t i = 0; status == IPU_OK && i < sizeof types / sizeof *types; i++) {
+    if (ipu_graph_replication(l->g) == 1 && ipu_comm_size(x->options.comm) == 1) return IPU_OK;
+    ipu_tensor *parts = ipu__alloc((l->models.step->states.n + 1) * sizeof *parts);
+    if (!parts) return ipu__fail_memory();
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         ipu_tensor all = all_sums(l, types[i], parts);
-        if (all.id) add_up(l->g, p, all, n, partner);
+        if (all.id) ipu_program_add_all_reduce(p, all);
     }
+    ipu_program_add_all_reduce_wait(p);
     ipu__free(parts);
-    ipu__free(partner);
-    return status == IPU_OK ? ipu__executor_graph_status(l->g) : status;
+    return ipu__executor_graph_status(l->g);
 }

@@ -15,25 +15,27 @@
 
 /* ---- what there is ---- */
 
-static bool is_listed(const ipu_executor *x, const char *name)
+ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name)
 {
     for (size_t i = 0; i < x->kept.n; i++)
-        if (strcmp(x->kept.at[i].name, name) == 0) return true;
-    return false;
+        if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
+    return NULL;
 }
 
 static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter)
 {
     const ipu__builder_value *v = &m->base.values.at[id];
-    if (is_listed(x, v->name)) return IPU_OK;
+    if (ipu__executor_kept_of(x, v->name)) return IPU_OK;
     ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
     if (!kept.name) return ipu__fail_memory();
-    kept.is_seed   = m->seed != 0 && id == m->seed;
+    bool is_random = m->seed != 0 && id == m->seed; /* another one in each replica */
+    kept.is_seed   = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
     kept.is_weight = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
     /* What the network itself calls so is its own. */
     kept.is_transient = !kept.is_weight && !is_parameter
                      && (ipu__executor_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
-    kept.differs = x->options.replicas > 1 && !is_parameter && (kept.is_seed || kept.is_weight);
+    kept.differs = x->options.replicas > 1 && !is_parameter && (is_random || kept.is_weight)
+                && m->values.at[id].update != 0;
     if (ipu__push(&x->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
     return ipu__fail_memory();
@@ -65,9 +67,8 @@ void ipu__executor_state_fini(ipu_executor *x)
 ipu_status ipu__executor_fetch(ipu_executor *x)
 {
     for (size_t i = 0; i < x->weights.n; i++) {
-        ipu__weight *w     = &x->module->weights.at[x->weights.at[i]];
-        size_t       bytes = ipu_array_bytes(&w->array);
-        if (bytes > 0) IPU_TRY(ipu_engine_read(x->engine, w->name, w->array.data, bytes));
+        ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
+        IPU_TRY(ipu__executor_read_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
         w->is_set = true;
     }
     return IPU_OK;
@@ -77,9 +78,8 @@ static ipu_status upload(ipu_executor *x, bool *has_all)
 {
     *has_all = true;
     for (size_t i = 0; i < x->weights.n; i++) {
-        const ipu__weight *w     = &x->module->weights.at[x->weights.at[i]];
-        size_t             bytes = ipu_array_bytes(&w->array);
-        if (w->is_set && bytes > 0) IPU_TRY(ipu_engine_write(x->engine, w->name, w->array.data, bytes));
+        const ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
+        if (w->is_set) IPU_TRY(ipu__executor_write_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
         *has_all &= w->is_set;
     }
     return IPU_OK;
@@ -130,13 +130,6 @@ ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
 
 /* ---- what begins with a run's options ---- */
 
-ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name)
-{
-    for (size_t i = 0; i < x->kept.n; i++)
-        if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
-    return NULL;
-}
-
 ipu_status ipu__executor_write_rates(ipu_executor *x)
 {
     for (size_t i = 0; x->training && i <= x->how.n_groups; i++) {
@@ -148,11 +141,11 @@ ipu_status ipu__executor_write_rates(ipu_executor *x)
     return IPU_OK;
 }
 
-static ipu_status write_seed(ipu_executor *x, const char *name, uint32_t seed, uint32_t step)
+static ipu_status write_seed(ipu_executor *x, const ipu__executor_kept *kept, uint32_t seed, uint32_t step)
 {
     for (int64_t r = 0; r < x->options.replicas; r++) {
-        uint32_t own[2] = {seed + SEED_STEP * (uint32_t)r, step};
-        IPU_TRY(ipu_engine_write_replica(x->engine, name, r, own, sizeof own));
+        uint32_t own[2] = {seed + (kept->differs ? SEED_STEP * (uint32_t)r : 0), step};
+        IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, own, sizeof own));
     }
     return IPU_OK;
 }
@@ -160,7 +153,7 @@ static ipu_status write_seed(ipu_executor *x, const char *name, uint32_t seed, u
 ipu_status ipu__executor_begin_seed(ipu_executor *x)
 {
     for (size_t i = 0; i < x->kept.n; i++)
-        if (x->kept.at[i].is_seed) IPU_TRY(write_seed(x, x->kept.at[i].name, x->options.seed, 0));
+        if (x->kept.at[i].is_seed) IPU_TRY(write_seed(x, &x->kept.at[i], x->options.seed, 0));
     return IPU_OK;
 }
 

@@ -257,6 +257,7 @@ ipu_status ipu__checking_step(ipu_engine *e, const ipu__instruction *i)
         for (int64_t r = 0; r < e->replication; r++) move_batch(e, i->a, r, r);
         return IPU_OK;
     case IPU__OP_CROSS_REPLICA: cross_replica(e, &exe->crosses.at[i->a]); return IPU_OK;
+    case IPU__OP_ALL_REDUCE: return read_tensors(e, i, "all_reduce", NULL, exe->reduces.at[i->a].tensor);
     case IPU__OP_UNDEFINE: set_tensor(e, i->a, 0, e->replication, 0); return IPU_OK;
     case IPU__OP_KERNEL:
         IPU_TRY(kernel(e, i));

@@ -179,6 +179,7 @@ void ipu_engine_destroy(ipu_engine *e)
     if (!e) return;
     const ipu_executable *exe = e->exe;
     size_t                n   = (size_t)e->replication;
+    ipu__engine_leave(e);
     ipu__engine_release_kernels(e);
     ipu__checking_destroy(e);
     ipu__pool_destroy(e->pool);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/pool.h"
+#include "comm/comm.h"
 #include "device/device.h"
 #include "engine/executable.h"
 
@@ -68,6 +69,13 @@ typedef struct ipu__time {
     int64_t runs, nanoseconds;
 } ipu__time;
 
+/* A sum over replicas that may be going on. */
+typedef struct ipu__sum {
+    ipu__comm_job job;
+    char         *data; /* what is added up over processes; NULL: in the memory of replica 0 */
+    bool          has_begun;
+} ipu__sum;
+
 typedef char *ipu__bases[IPU__N_SPACES];
 
 struct ipu_engine {
@@ -104,6 +112,13 @@ struct ipu_engine {
 
     ipu_device *device;       /* NULL: it attaches to none */
     double      wait_seconds; /* for the device, if it is to be attached by a run */
+
+    ipu_comm *comm;      /* borrowed; NULL: alone */
+    ipu__sum *sums;      /* by reduce of the executable; NULL: alone */
+    char     *sums_data; /* pages */
+    size_t    sums_bytes;
+    double    comm_waited;
+    int64_t   comm_bytes;
 
     ipu_engine_counters   counts;
     struct ipu__checking *check; /* checking.h; NULL: no checking */
@@ -158,6 +173,12 @@ void ipu__openmp_leave(ipu_engine *e, int before);
 ipu_status ipu__engine_read_stream(ipu_engine *e, const ipu__instruction *i);
 ipu_status ipu__engine_write_stream(ipu_engine *e, const ipu__instruction *i);
 ipu_status ipu__engine_remote(ipu_engine *e, const ipu__instruction *i);
+
+/* ---- reduce.c: sums over replicas and processes ---- */
+ipu_status ipu__engine_all_reduce(ipu_engine *e, const ipu__instruction *i);
+/* For all that was begun. */
+ipu_status ipu__engine_all_reduce_wait(ipu_engine *e);
+void       ipu__engine_leave(ipu_engine *e);
 
 /* ---- times.c: one look at the clock when an instruction begins, which is when the last one ends ---- */
 ipu_status ipu__times_init(ipu_engine *e, bool profile);

@@ -157,6 +157,8 @@ static ipu_status run_from(ipu_engine *e, uint32_t pc, uint32_t depth)
         case IPU__OP_ABORT_IF: status = abort_if(e, i); break;
         case IPU__OP_ERROR: status = ipu__engine_error(e, i); break;
         case IPU__OP_CROSS_REPLICA: cross_replica(e, i); break;
+        case IPU__OP_ALL_REDUCE: status = ipu__engine_all_reduce(e, i); break;
+        case IPU__OP_ALL_REDUCE_WAIT: status = ipu__engine_all_reduce_wait(e); break;
         case IPU__OP_UNDEFINE: break;
         case IPU__OP_END: return IPU_OK;
         }
@@ -192,6 +194,16 @@ static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *pro
     return IPU_OK;
 }
 
+/* Memory that is being added up is not let go of; the message stays that of the failure. */
+static void finish_sums(ipu_engine *e)
+{
+    if (!e->sums) return;
+    char      *message = ipu__strdup(ipu_message());
+    ipu_status status  = ipu__engine_all_reduce_wait(e);
+    if (message && status != IPU_OK) ipu__fail(status, "%s", message);
+    ipu__free(message);
+}
+
 static ipu_status run_program(ipu_engine *e, const ipu__exe_program *program)
 {
     IPU_TRY(check_streams(e, program));
@@ -199,6 +211,7 @@ static ipu_status run_program(ipu_engine *e, const ipu__exe_program *program)
     e->running = true;
     e->counts.runs++;
     ipu_status status = run_from(e, program->begin, 0);
+    if (status != IPU_OK) finish_sums(e);
     if (e->times) ipu__times_end(e);
     e->running = false;
     ipu__openmp_leave(e, before);

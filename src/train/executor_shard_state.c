@@ -79,7 +79,7 @@ static ipu_status move_parts(ipu_executor *x, const ipu__executor_kept *kept, vo
     size_t     part   = (size_t)kept->n_part * ipu_type_size(kept->type);
     char      *own    = ipu__alloc_zeroed(part);
     ipu_status status = own ? IPU_OK : ipu__fail_memory();
-    for (int64_t r = 0; status == IPU_OK && r < x->options.replicas; r++) {
+    for (int64_t r = 0; status == IPU_OK && r < ipu__executor_n_graphs(x); r++) {
         size_t begin, n = bytes_of(bytes, part, r, &begin);
         if (writes) {
             memcpy(own, (const char *)data + begin, n);
@@ -105,7 +105,7 @@ ipu_status ipu__executor_write_kept(ipu_executor *x, const ipu__executor_kept *k
                                     const void *data, size_t bytes)
 {
     if (kept->is_divided) return move_parts(x, kept, (void *)(uintptr_t)data, bytes, true);
-    int64_t first = replica < 0 ? 0 : replica, last = replica < 0 ? x->options.replicas - 1 : replica;
+    int64_t first = replica < 0 ? 0 : replica, last = replica < 0 ? ipu__executor_n_graphs(x) - 1 : replica;
     for (int64_t r = first; r <= last; r++) IPU_TRY(write_to(x, kept, r, data, bytes));
     return IPU_OK;
 }

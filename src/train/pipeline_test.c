@@ -1,0 +1,258 @@
+/* Pipelines: every schedule gives the numbers of one IPU with the same accumulation, to the last bit. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "ipu/ipu.h"
+
+#define OK(call)                                                                     \
+    do {                                                                             \
+        if ((call) != IPU_OK) fail_msg("%s:%d: %s", #call, __LINE__, ipu_message()); \
+    } while (0)
+
+enum { WIDTH = 6, BATCH = 3 };
+
+/* What the network has, and whether it names its stages. */
+typedef struct network {
+    int  n_layers, n_stages; /* stages: 0: none are named */
+    bool dropout, batch_norm, skip, tied;
+} network;
+
+static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value shared, int i)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    char         name[32];
+    snprintf(name, sizeof name, "fc%d", i);
+    if (net->tied && (i == 0 || i == net->n_layers - 1))
+        x = ipu_matmul(b, x, shared);
+    else
+        x = ipu_nn_linear(m, x, WIDTH, name);
+    snprintf(name, sizeof name, "norm%d", i);
+    if (net->batch_norm) x = ipu_nn_batch_norm(m, x, name);
+    x = ipu_tanh(b, x);
+    return net->dropout ? ipu_nn_dropout(m, x, 0.25) : x;
+}
+
+static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    const network *net = user;
+    ipu_builder   *b   = ipu_model_builder(m);
+    ipu_value      x = in[0], first = in[0], shared = {0};
+    if (net->tied) {
+        shared = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(WIDTH, WIDTH), NULL, "shared");
+        ipu_model_set_initial(m, shared, (ipu_initial){IPU_INITIAL_UNIFORM, -0.5, 0.5});
+    }
+    for (int i = 0; i < net->n_layers; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "s%d", i * net->n_stages / net->n_layers);
+        if (net->n_stages) ipu_model_stage(m, name);
+        if (net->skip && i == net->n_layers - 1) x = ipu_add(b, x, first);
+        x = layer(m, net, x, shared, i);
+        if (i == 0) first = x;
+    }
+    ipu_model_output(m, x, "y");
+    if (ipu_nn_is_training(m) && n > 1) ipu_nn_loss(m, ipu_mse_loss(b, x, in[1], IPU_LOSS_MEAN), "loss");
+}
+
+static void fill(ipu_array *a, unsigned seed)
+{
+    float *at = a->data;
+    for (int64_t i = 0; i < ipu_array_n_elements(a); i++) {
+        seed  = seed * 1664525u + 1013904223u;
+        at[i] = (float)(seed >> 8) * 0x1p-23f - 1;
+    }
+}
+
+/* What three runs leave behind: the outputs of the last, and all states. */
+typedef struct result {
+    ipu_npz   state;
+    ipu_array outputs[2];
+    size_t    n_outputs;
+} result;
+
+static ipu_options *threads(const char *n)
+{
+    ipu_options *o;
+    OK(ipu_options_create(&o));
+    OK(ipu_options_set(o, "threads", n));
+    return o;
+}
+
+static void keep_outputs(ipu_executor *x, result *out)
+{
+    out->n_outputs = ipu_executor_n_outputs(x);
+    for (size_t i = 0; i < out->n_outputs; i++) {
+        const ipu_array *a = ipu_executor_output_at(x, i, NULL);
+        OK(ipu_array_create(a->type, a->shape, &out->outputs[i]));
+        memcpy(out->outputs[i].data, a->data, ipu_array_bytes(a));
+    }
+}
+
+static result run(network net, ipu_executor_options options, bool training, const char *n_threads)
+{
+    ipu_module           *module;
+    ipu_executor         *x;
+    result                r   = {0};
+    ipu_options          *own = threads(n_threads);
+    const ipu_nn_training how = {.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.05}};
+    options.engine            = own;
+    OK(ipu_module_create(forward, &net, &module));
+    if (training)
+        OK(ipu_training_model(module, &options, &how, &x));
+    else
+        OK(ipu_inference_model(module, &options, &x));
+    int64_t   n = BATCH * ipu_executor_options_n_batches(&options);
+    ipu_array in[2];
+    OK(ipu_array_create(IPU_FLOAT, IPU_SHAPE(n, WIDTH), &in[0]));
+    OK(ipu_array_create(IPU_FLOAT, IPU_SHAPE(n, WIDTH), &in[1]));
+    for (unsigned i = 0; i < 3; i++) {
+        fill(&in[0], i), fill(&in[1], i + 10);
+        OK(ipu_executor_run(x, in, training ? 2 : 1));
+    }
+    OK(ipu_executor_get_state(x, &r.state));
+    keep_outputs(x, &r);
+    ipu_array_free(&in[0]);
+    ipu_array_free(&in[1]);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    ipu_options_destroy(own);
+    return r;
+}
+
+static void free_result(result *r)
+{
+    ipu_npz_free(&r->state);
+    for (size_t i = 0; i < r->n_outputs; i++) ipu_array_free(&r->outputs[i]);
+}
+
+static void expect_same(const ipu_array *a, const ipu_array *b, const char *what, double tolerance)
+{
+    assert_int_equal(ipu_array_bytes(a), ipu_array_bytes(b));
+    if (tolerance == 0 && memcmp(a->data, b->data, ipu_array_bytes(a)) == 0) return;
+    for (int64_t i = 0; i < ipu_array_n_elements(a); i++) {
+        double x = ipu_array_value(a, i), y = ipu_array_value(b, i);
+        if (!(fabs(x - y) <= tolerance * fabs(x)))
+            fail_msg("%s: element %d: %.9g on one IPU, %.9g", what, (int)i, x, y);
+    }
+}
+
+static void expect_equal(const result *one, const result *other, double tolerance)
+{
+    assert_int_equal(one->state.n, other->state.n);
+    for (size_t i = 0; i < one->state.n; i++) {
+        size_t k = 0;
+        while (k < other->state.n && strcmp(other->state.arrays[k].name, one->state.arrays[i].name) != 0) k++;
+        assert_true(k < other->state.n);
+        expect_same(&one->state.arrays[i].array, &other->state.arrays[k].array, one->state.arrays[i].name,
+                    tolerance);
+    }
+    assert_int_equal(one->n_outputs, other->n_outputs);
+    for (size_t i = 0; i < one->n_outputs; i++)
+        expect_same(&one->outputs[i], &other->outputs[i], "output", tolerance);
+}
+
+static const ipu_pipeline_schedule schedules[] = {IPU_PIPELINE_GROUPED, IPU_PIPELINE_INTERLEAVED,
+                                                  IPU_PIPELINE_SEQUENTIAL};
+
+/* Named stages against none, in all schedules, with activations kept, computed again, and off chip. */
+static void compare(network net, ipu_executor_options options, bool training, const char *n_threads,
+                    double tolerance)
+{
+    network plain  = net;
+    plain.n_stages = 0;
+    result one     = run(plain,
+                         (ipu_executor_options){.gradient_accumulation = options.gradient_accumulation,
+                                                .device_iterations     = options.device_iterations,
+                                                .replicas              = options.replicas,
+                                                .running_mean          = options.running_mean,
+                                                .no_fold               = true,
+                                                .output_mode           = options.output_mode},
+                         training, n_threads);
+    for (int i = 0; i < 3; i++)
+        for (int way = 0; way < (training ? 4 : 1); way++) {
+            options.schedule             = schedules[i];
+            options.recompute            = way & 1;
+            options.activations_off_chip = way & 2;
+            result other                 = run(net, options, training, n_threads);
+            expect_equal(&one, &other, tolerance);
+            free_result(&other);
+        }
+    free_result(&one);
+}
+
+static void stages_are_one_ipu_bit_for_bit(void **state)
+{
+    (void)state;
+    const ipu_executor_options o = {.gradient_accumulation = 8, .output_mode = IPU_OUTPUT_ALL};
+    compare((network){.n_layers = 4, .n_stages = 2}, o, true, "1", 0);
+    compare((network){.n_layers = 4, .n_stages = 4}, o, true, "1", 0);
+}
+
+static void several_stages_share_an_ipu(void **state)
+{
+    (void)state;
+    const int64_t        three[] = {0, 1, 0}, four[] = {0, 1, 1, 0};
+    ipu_executor_options o = {.gradient_accumulation = 7, .output_mode = IPU_OUTPUT_ALL};
+    o.stage_ipus = three, o.n_stage_ipus = 3;
+    compare((network){.n_layers = 5, .n_stages = 3, .skip = true}, o, true, "1", 0);
+    o.stage_ipus = four, o.n_stage_ipus = 4;
+    compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
+}
+
+static void dropout_norms_skips_and_ties_pass_stages(void **state)
+{
+    (void)state;
+    const ipu_executor_options o = {.gradient_accumulation = 9, .output_mode = IPU_OUTPUT_SUM};
+    compare((network){.n_layers = 4, .n_stages = 4, .dropout = true}, o, true, "1", 0);
+    compare((network){.n_layers = 4, .n_stages = 2, .batch_norm = true}, o, true, "1", 0);
+    compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
+    compare((network){.n_layers = 4, .n_stages = 4, .tied = true}, o, true, "1", 0);
+    compare((network){.n_layers = 6, .n_stages = 4, true, true, true, true}, o, true, "1", 0);
+}
+
+static void iterations_and_replicas_go_with_stages(void **state)
+{
+    (void)state;
+    compare((network){.n_layers = 4, .n_stages = 2, .dropout = true},
+            (ipu_executor_options){.gradient_accumulation = 4, .device_iterations = 3, .running_mean = true},
+            true, "1", 0);
+    compare((network){.n_layers = 4, .n_stages = 2, .dropout = true, .skip = true},
+            (ipu_executor_options){.gradient_accumulation = 4, .replicas = 2, .output_mode = IPU_OUTPUT_ALL},
+            true, "1", 0);
+}
+
+static void inference_is_pipelined_too(void **state)
+{
+    (void)state;
+    compare((network){.n_layers = 4, .n_stages = 4, .skip = true, .batch_norm = true},
+            (ipu_executor_options){.device_iterations = 6}, false, "1", 0);
+    compare((network){.n_layers = 4, .n_stages = 2},
+            (ipu_executor_options){.device_iterations = 2, .replicas = 2}, false, "1", 0);
+}
+
+static void threads_change_no_more_than_rounding(void **state)
+{
+    (void)state;
+    compare((network){.n_layers = 4, .n_stages = 4, .dropout = true, .skip = true},
+            (ipu_executor_options){.gradient_accumulation = 8, .output_mode = IPU_OUTPUT_ALL}, true, "3",
+            1e-6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
+        cmocka_unit_test(several_stages_share_an_ipu),
+        cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),
+        cmocka_unit_test(iterations_and_replicas_go_with_stages),
+        cmocka_unit_test(inference_is_pipelined_too),
+        cmocka_unit_test(threads_change_no_more_than_rounding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
