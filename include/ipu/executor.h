@@ -91,9 +91,13 @@ typedef struct ipu_executor_options {
     struct ipu_comm *comm; /* processes that train together (ipu/comm.h), each with `replicas`; borrowed. NULL: alone */
 
     /* ---- numbers ---- */
-    ipu_precision precision;
-    bool          stochastic_rounding; /* of what is rounded to half */
-    bool          half_partials;       /* products and convolutions of half add up in half, as modelled */
+    ipu_precision precision; /* docs/precision.md: what each does to numbers, memory and modelled time */
+    /* What is rounded to half goes up or down at random, so that its mean is right: results of ops, by numbers that
+     * differ between replicas, and updates of half weights, by the same in all of them. Priced as nothing. */
+    bool stochastic_rounding;
+    /* Products and convolutions of half are priced with sums in half, which double the rate of a Mk2 chip. Results do
+     * not change: the host adds up in float either way. */
+    bool half_partials;
 } ipu_executor_options;
 
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */

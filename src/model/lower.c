@@ -2,7 +2,8 @@
  *
  * Each value is a variable of its own, spread over the tiles; memory is the engine's business, which shares it
  * by liveness. Views stay views until a kernel needs them in one run. A parameter or state that an op can
- * overwrite when nobody reads it any more is updated in place, others by a copy at the end.
+ * overwrite when nobody reads it any more is updated in place, others by a copy at the end. Where values are bound
+ * to variables in windows of the graph, on one IPU of several, what is computed from them is there too.
  * requires: a model without errors whose blocks are all closed.
  */
 #include <string.h>
@@ -20,6 +21,9 @@ typedef struct lowering {
     uint32_t   *position;   /* by op: of the op of block 0 that it is, or is in */
     uint8_t    *is_operand; /* by value: of a kernel */
     uint32_t   *in_place;   /* by value: the kept or carried value whose variable it takes; 0: none */
+
+    ipu__model_settled_fn settled; /* NULL: nobody asks */
+    void                 *user;
 } lowering;
 
 static ipu_status lower_block(lowering *l, uint32_t block);
@@ -343,13 +347,67 @@ static ipu_status lower_replica_sum(lowering *l, const ipu__model_op *op)
     return status_of(l);
 }
 
-static ipu_status lower_op(lowering *l, const ipu__model_op *op)
+/* ---- where ---- */
+
+/* What is lowered now goes to `g`. Returns what was in force. */
+static ipu_graph *enter(lowering *l, ipu_graph *g)
+{
+    ipu_graph *before = l->g;
+    l->g = l->program.graph = g;
+    return before;
+}
+
+/* An op is in the window of the graph (a virtual one) that an input of it is in; where there is none, anywhere. */
+static ipu_graph *window_of(const lowering *l, const ipu__model_op *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        ipu_tensor t = l->m->tensors.at[op->in[i]];
+        if (op->in[i] && t.id && t.graph != l->g && l->m->values.at[op->in[i]].kind != IPU__VALUE_CONSTANT)
+            return t.graph;
+    }
+    return l->g;
+}
+
+/* A kept value is in the window of what the first op that reads it reads besides. */
+static ipu_graph *window_of_kept(const lowering *l, uint32_t id)
+{
+    const ipu__block *b = &l->m->blocks.at[0];
+    for (size_t i = 0; i < b->order.n; i++) {
+        const ipu__model_op *op    = &l->m->ops.at[b->order.at[i]];
+        bool                 reads = false;
+        for (uint32_t k = 0; k < op->n_in && !op->dead; k++) reads |= op->in[k] == id;
+        for (uint32_t k = 0; k < op->n_in && reads; k++) {
+            ipu_tensor t = l->m->values.at[op->in[k]].bound;
+            if (t.id && t.graph != l->g) return t.graph;
+        }
+    }
+    return l->g;
+}
+
+static ipu_status lower_op_there(lowering *l, const ipu__model_op *op)
 {
     if (op->kind == IPU__MODEL_IF) return lower_if(l, op);
     if (op->kind == IPU__MODEL_LOOP) return lower_loop(l, op);
     if (op->def == &ipu__op_replica_sum && ipu_graph_replication(l->g) > 1) return lower_replica_sum(l, op);
     ipu_kernel_call call = ipu__model_call(l->m, op);
     return op->def->view ? lower_view(l, op, &call) : lower_kernel(l, op, &call);
+}
+
+static ipu_status lower_op(lowering *l, const ipu__model_op *op)
+{
+    ipu_graph *before = enter(l, window_of(l, op));
+    ipu_status status = lower_op_there(l, op);
+    enter(l, before);
+    return status;
+}
+
+static ipu_status tell_settled(lowering *l, const ipu__model_op *op)
+{
+    uint32_t position = l->position[op - l->m->ops.at];
+    for (uint32_t id = op->first_out; id < op->first_out + op->n_out; id++)
+        if (l->in_place[id] && l->last_use[id] <= position)
+            IPU_TRY(l->settled(l->user, l->in_place[id], &l->program));
+    return IPU_OK;
 }
 
 static ipu_status lower_block(lowering *l, uint32_t block)
@@ -360,6 +418,7 @@ static ipu_status lower_block(lowering *l, uint32_t block)
         if (op->dead) continue;
         set_place(l, op->location);
         IPU_TRY(lower_op(l, op));
+        if (block == 0 && l->settled) IPU_TRY(tell_settled(l, op));
     }
     return IPU_OK;
 }
@@ -374,7 +433,9 @@ static void add_handles(lowering *l, uint32_t id, bool is_read)
         return;
     }
     set_place(l, l->m->values.at[id].location);
+    ipu_graph *before    = enter(l, window_of_kept(l, id));
     l->m->tensors.at[id] = variable_for(l, id);
+    enter(l, before);
     ipu_graph_add_host_write(l->g, name, l->m->tensors.at[id]);
     if (is_read) ipu_graph_add_host_read(l->g, name, l->m->tensors.at[id]);
 }
@@ -401,12 +462,16 @@ static void add_start(lowering *l, uint32_t id)
     set_place(l, v->location);
     if (v->data) {
         ipu_graph_set_initial_value(l->g, t, v->data);
-    } else if (v->initial.kind == IPU_INITIAL_CONSTANT) {
+        return;
+    }
+    ipu_graph *before = enter(l, t.graph);
+    if (v->initial.kind == IPU_INITIAL_CONSTANT) {
         ipu_attribute value = IPU_FLOAT_ATTRIBUTE("value", v->initial.a);
         ipu_program_add_kernel(l->program, "fill", &value, 1, &t, 1);
     } else {
         add_random(l, v, t);
     }
+    enter(l, before);
 }
 
 static ipu_status lower_boundary(lowering *l)
@@ -521,19 +586,25 @@ static ipu_status lower(lowering *l)
     return lower_all_updates(l);
 }
 
-ipu_status ipu_model_lower(ipu_model *m, ipu_graph *g, ipu_program *out)
+ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_fn settled, void *user,
+                                 ipu_program *out)
 {
     IPU_TRY(check_ready(m));
     ipu__location here = ipu__here();
-    lowering      l    = {.m = m, .g = g, .program = ipu_program_sequence(g)};
-    *out               = l.program;
-    ipu_status status  = lower(&l);
+    lowering      l = {.m = m, .g = g, .program = ipu_program_sequence(g), .settled = settled, .user = user};
+    ipu_status    status = lower(&l);
+    *out                 = l.program;
     ipu_here(here.file, here.line);
     ipu__free(l.last_use);
     ipu__free(l.is_operand);
     ipu__free(l.in_place);
     ipu__free(l.position);
     return status;
+}
+
+ipu_status ipu_model_lower(ipu_model *m, ipu_graph *g, ipu_program *out)
+{
+    return ipu__model_lower_with(m, g, NULL, NULL, out);
 }
 
 void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t) { m->values.at[id].bound = t; }

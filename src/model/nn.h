@@ -36,7 +36,7 @@ void ipu__nn_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value
 #define IPU__NN_GOOD_STEPS "loss_scale_good_steps"
 bool      ipu__nn_finds_scale(const ipu_nn_training *how);
 ipu_value ipu__nn_scale(ipu_model *m, const ipu_nn_training *how);
-ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *w, const ipu_value *dw, size_t n);
+ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *dw, size_t n);
 void      ipu__nn_update_scale(ipu_model *m, const ipu_nn_training *how, ipu_value all_finite);
 /* What weights of half are rounded by where the model's `rounds_at_random` is set: the state uint32[2] {seed, step} of
  * that name, whose step counts runs. The same in all replicas, whose weights are. */

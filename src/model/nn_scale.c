@@ -29,19 +29,32 @@ ipu_value ipu__nn_scale(ipu_model *m, const ipu_nn_training *how)
     return state(m, IPU_FLOAT, how->loss_scale == 0 ? FIRST_SCALE : how->loss_scale, IPU__NN_SCALE);
 }
 
-ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *w, const ipu_value *dw, size_t n)
+/* All of them one after the other, as floats; null: there are none. */
+static ipu_value together(ipu_model *m, const ipu_value *dw, size_t n)
+{
+    ipu_builder *b     = &m->base;
+    ipu_value   *parts = ipu__alloc((n + 1) * sizeof *parts), all = {b, 0};
+    size_t       k     = 0;
+    if (!parts) {
+        ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
+        return all;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (dw[i].id) parts[k++] = ipu_cast(b, ipu_flatten(b, dw[i], 0), IPU_FLOAT);
+    if (k > 0) all = ipu_concat(b, parts, k, 0);
+    ipu__free(parts);
+    return all;
+}
+
+ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *dw, size_t n)
 {
     ipu_builder *b   = &m->base;
-    ipu_value    sum = {b, 0};
-    for (size_t i = 0; i < n; i++) {
-        if (!dw[i].id) continue;
-        /* 0 for what is finite, else NaN: and so are sums of them. */
-        ipu_value none = ipu_mul(b, dw[i], ipu_scalar_like(b, dw[i], 0));
-        ipu_value one  = ipu_reduce_sum(b, ipu_cast(b, none, IPU_FLOAT), NULL, 0, false);
-        one            = ipu__model_sum_shards(m, w[i], one);
-        sum            = sum.id ? ipu_add(b, sum, one) : one;
-    }
-    if (!sum.id) sum = ipu_constant_value(b, IPU_FLOAT, IPU_SCALAR, 0);
+    ipu_value    all = together(m, dw, n);
+    if (!all.id) return ipu_constant_value(b, IPU_BOOL, IPU_SCALAR, 1);
+    /* 0 for what is finite, else NaN: and so is the sum of them. */
+    ipu_value none = ipu_mul(b, all, ipu_scalar_like(b, all, 0));
+    ipu_value sum  = ipu_reduce_sum(b, none, NULL, 0, false);
+    if (m->shards.n > 0) sum = ipu__model_sum_shards(m, ipu__model_handle(m, m->shards.at[0]), sum);
     return ipu_isfinite(b, sum);
 }
 

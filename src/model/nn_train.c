@@ -421,7 +421,7 @@ void ipu__nn_step(ipu_model *m, const ipu_nn_training *how, double scale, const 
                   size_t n)
 {
     ipu_value step = {&m->base, 0}, finite = {&m->base, 0};
-    if (ipu__nn_finds_scale(how)) finite = ipu__nn_all_finite(m, w, dw, n);
+    if (ipu__nn_finds_scale(how)) finite = ipu__nn_all_finite(m, dw, n);
     scale_back(m, how, scale, dw, n);
     clip_gradients(m, how, w, dw, n);
     for (size_t group = 0; group <= how->n_groups && m->base.status == IPU_OK; group++) {

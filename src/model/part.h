@@ -64,4 +64,12 @@ ipu_model *ipu__plan_part(const ipu__plan *p, uint32_t position);
 /* The network without ops, inputs and outputs, and with only those kept values whose ids are marked. NULL: memory. */
 ipu_model *ipu__plan_kept(const ipu__plan *p, const uint8_t *is_wanted);
 
+/* ---- stages that nobody named (cut.c) ---- */
+
+/* Every op is a stage of its own; to be called before gradients are taken, which belong to them. */
+void ipu__model_number_stages(ipu_model *m);
+/* Join them to `n` stages of about equal modelled time on one IPU of `target`. Statuses: INVALID (there are fewer ops),
+ * OUT_OF_MEMORY. */
+ipu_status ipu__model_cut(ipu_model *m, uint32_t n, const ipu_target *target);
+
 #endif

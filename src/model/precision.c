@@ -339,7 +339,8 @@ ipu_status ipu__model_half_partials(ipu_model *m)
     for (size_t i = 0; i < m->ops.n; i++) {
         ipu__model_op *op  = &m->ops.at[i];
         bool           has = false;
-        if (op->dead || op->kind != IPU__MODEL_OP || m->base.values.at[op->in[0]].type != IPU_HALF) continue;
+        if (op->dead || op->kind != IPU__MODEL_OP || op->n_in == 0) continue;
+        if (m->base.values.at[op->in[0]].type != IPU_HALF) continue;
         for (size_t k = 0; k < op->def->n_attributes; k++)
             has |= strcmp(op->def->attributes[k].name, "partials") == 0;
         if (has && !ipu__pass_set_attribute(m, op, IPU_TEXT_ATTRIBUTE("partials", "half")))

@@ -14,6 +14,7 @@
 #include "op/conv_gemm.h"
 #include "op/conv_lanes.h"
 #include "op/conv_onednn.h"
+#include "op/matmul.h"
 
 /* ---- reading a call ---- */
 
@@ -212,6 +213,7 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, 0));
     IPU_TRY(ipu__op_want_same_type(call, 0, 1));
+    IPU_TRY(ipu__partials_check(call));
     IPU_TRY(ipu__op_want_rank(call, 0, 3, 5));
     int rank = call->operand[0].shape.rank - 2;
     IPU_TRY(ipu__op_want_rank(call, 1, rank + 2, rank + 2));
@@ -308,14 +310,15 @@ static void weight_grad_grad(ipu__gradient *g)
         .name = "groups", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "channels in so many groups" \
     }
 
-static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES, IPU__EPILOGUE_ATTRIBUTE};
-static const ipu_op_attribute input_grad_attributes[]  = {CONV_ATTRIBUTES,
+static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
+                                                          IPU__EPILOGUE_ATTRIBUTE};
+static const ipu_op_attribute input_grad_attributes[]  = {CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
                                                           {.name     = "size",
                                                            .kind     = IPU_ATTRIBUTE_INTS,
                                                            .required = true,
                                                            .meaning  = "convolved extents of the input"}};
 static const ipu_op_attribute weight_grad_attributes[] = {
-    CONV_ATTRIBUTES,
+    CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
     {.name = "kernel", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "extents of the kernel"}};
 
 static const ipu_kernel_operand conv_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ipu/comm.h"
 #include "ipu/version.h"
 #include "train/cache.h"
 
@@ -153,6 +154,7 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     ipu__text_add(&t, "%d %d ", (int)o->shard_optimizer, (int)o->optimizer_off_chip);
     ipu__text_add(&t, "%d %d %d ", (int)o->schedule, (int)o->recompute, (int)o->activations_off_chip);
     for (size_t i = 0; i < o->n_stage_ipus; i++) ipu__text_add(&t, "%" PRId64 ",", o->stage_ipus[i]);
+    ipu__text_add(&t, "%" PRId64 " ", ipu_comm_size(o->comm));
     const char *key;
     for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
         ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));
@@ -224,6 +226,7 @@ static ipu_status create_engine(ipu_executor *x)
     } else {
         IPU_TRY(ipu_engine_create(x->exe, x->options.engine, &x->engine));
     }
+    IPU_TRY(ipu__executor_join(x));
     IPU_TRY(ipu__executor_connect(x));
     IPU_TRY(ipu__executor_begin_seed(x));
     IPU_TRY(ipu__executor_write_rates(x));
@@ -372,8 +375,7 @@ static bool is_same_training(const ipu_nn_training *a, const ipu_nn_training *b)
 {
     if (a->n_groups != b->n_groups || a->max_gradient_norm != b->max_gradient_norm
         || a->max_gradient != b->max_gradient || a->loss_scale != b->loss_scale
-        || a->loss_scale_period != b->loss_scale_period
-        || !is_same_optimizer(a->optimizer, b->optimizer))
+        || a->loss_scale_period != b->loss_scale_period || !is_same_optimizer(a->optimizer, b->optimizer))
         return false;
     for (size_t i = 0; i < a->n_groups; i++) {
         const ipu_nn_group *p = &a->groups[i], *q = &b->groups[i];

@@ -93,6 +93,11 @@ ipu_status ipu__executor_count_replicas(ipu_executor *x);
 /* Copies of the graph that runs. */
 int64_t ipu__executor_n_graphs(const ipu_executor *x);
 
+/* Stages that the options ask for and the network does not name: before and after its gradients are taken
+ * (executor_pipeline.c). Statuses: INVALID (it names others). */
+ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net);
+
 /* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
 #define IPU__GRADIENT_COUNT "gradient_count"
@@ -115,6 +120,7 @@ typedef struct ipu__executor_lowered {
     ipu__executor_models models; /* optimised copies */
     ipu_graph           *g;
     ipu_program          run;
+    IPU_ARRAY(ipu_tensor) begun; /* sums of gradients that the network's program begins to add up itself */
 } ipu__executor_lowered;
 
 /* To be undone with ipu__executor_lowered_fini also when it fails. */
@@ -134,6 +140,10 @@ ipu_status ipu__executor_give_output(const ipu_executor *x, ipu__executor_lowere
 ipu_status ipu__executor_pipeline(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
                                   ipu_program begin, ipu_program *out);
 
+/* Lower the network of l->models. `last`: the same for the last batch of a step, in which sums of gradients are begun
+ * to be added up over processes as soon as they are final; the null program where that is no use. */
+ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered *l, ipu_program *net,
+                                   ipu_program *last);
 /* Add steps to `p` after which the sums of gradients are those of all replicas. */
 ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
 /* The graph's first error, as this thread's message. */
@@ -150,6 +160,17 @@ int64_t ipu__executor_n_shards(const ipu_executor *x, const ipu_shape *shape);
 ipu_shape ipu__executor_shard_shape(const ipu_executor *x, ipu_shape shape);
 /* Add the step of models.step, what it shares with the network bound, to `p`. */
 ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
+
+/* ---- the processes it is one of (executor_comm.c) ---- */
+
+/* Replicas of all processes; the number among them of this one's first. */
+int64_t ipu__executor_n_replicas(const ipu_executor *x);
+int64_t ipu__executor_first_replica(const ipu_executor *x);
+/* When the engine was made: it joins the others, and all begin with the weights of rank 0. */
+ipu_status ipu__executor_join(ipu_executor *x);
+/* Arrays of one shape, one for each replica of all processes, of which each process has filled its own: fill the rest.
+ * All processes call it. */
+ipu_status ipu__executor_gather(ipu_executor *x, ipu_named_array *arrays, size_t n);
 
 /* ---- inputs and outputs (executor_io.c) ---- */
 

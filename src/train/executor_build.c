@@ -28,8 +28,8 @@ static ipu_status status_of(ipu_model *m)
 
 static bool is_split(const ipu_executor *x, const ipu_model *net)
 {
-    return x->options.gradient_accumulation * x->options.replicas > 1 || x->options.optimizer_off_chip
-        || ipu_model_n_stages(net) > 1;
+    return x->options.gradient_accumulation * ipu__executor_n_replicas(x) > 1 || x->options.optimizer_off_chip
+        || x->options.stages > 1 || ipu_model_n_stages(net) > 1;
 }
 
 void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME])
@@ -77,7 +77,7 @@ static double gradient_scale(const ipu_executor *x)
     const ipu_executor_options *o = &x->options;
     if (o->reduction == IPU_REDUCTION_SUM) return 1;
     double n = o->running_mean ? 1 : (double)o->gradient_accumulation;
-    return 1 / (n * (double)o->replicas);
+    return 1 / (n * (double)ipu__executor_n_replicas(x));
 }
 
 /* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
@@ -152,8 +152,10 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
     x->weights.n = 0;
     IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
     IPU_TRY(ipu__executor_set_precision(x, out->net));
+    IPU_TRY(ipu__executor_begin_stages(x, out->net));
     if (x->training) IPU_TRY(build_training(x, out));
-    return ipu__executor_finish_precision(x, out->net);
+    IPU_TRY(ipu__executor_finish_precision(x, out->net));
+    return ipu__executor_end_stages(x, out->net);
 }
 
 bool ipu__executor_is_gradient_sum(const char *name)

@@ -86,20 +86,39 @@ static ipu_program repeated(ipu_graph *g, int64_t n, ipu_program body)
     return p;
 }
 
+static ipu_program in_order(ipu_graph *g, const ipu_program *parts, size_t n)
+{
+    ipu_program p = ipu_program_sequence(g);
+    for (size_t i = 0; i < n; i++) ipu_program_add(p, parts[i]);
+    return p;
+}
+
+/* The batches of one step: what comes before the network, the network, what comes after; `last`, if there is one, in
+ * place of the network in the last batch. */
+static ipu_program batches(const ipu_executor *x, ipu_graph *g, const ipu_program parts[3], ipu_program last)
+{
+    int64_t     n     = x->options.gradient_accumulation;
+    ipu_program batch = in_order(g, parts, 3);
+    if (!last.id) return repeated(g, n, batch);
+    ipu_program p = ipu_program_sequence(g);
+    if (n > 1) ipu_program_add_repeat(p, n - 1, batch);
+    ipu_program_add(p, in_order(g, (ipu_program[]){parts[0], last, parts[2]}, 3));
+    return p;
+}
+
 /* The batches of one step of the optimizer, one after another. */
 static ipu_status lower_batches(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
                                 ipu_program begin, ipu_program *out)
 {
-    ipu_program batch = ipu_program_sequence(l->g), run;
+    ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
     IPU_TRY(optimised(net, &l->models.net));
-    IPU_TRY(ipu_model_lower(l->models.net, l->g, &run));
+    IPU_TRY(ipu__executor_lower_net(x, l, &run, &last));
     const ipu_model *m = l->models.net;
     for (size_t i = 0; i < x->inputs.n; i++)
-        ipu__executor_read_input(x, l, i, m->tensors.at[m->inputs.at[i]], batch);
-    ipu_program_add(batch, run);
+        ipu__executor_read_input(x, l, i, m->tensors.at[m->inputs.at[i]], before);
     for (size_t i = 0; i < x->outputs.n; i++)
-        IPU_TRY(ipu__executor_give_output(x, l, i, m->output_tensors.at[i], begin, batch));
-    *out = repeated(l->g, x->options.gradient_accumulation, batch);
+        IPU_TRY(ipu__executor_give_output(x, l, i, m->output_tensors.at[i], begin, after));
+    *out = batches(x, l->g, (ipu_program[]){before, run, after}, last);
     return IPU_OK;
 }
 
@@ -139,6 +158,7 @@ ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *mode
 
 void ipu__executor_lowered_fini(ipu__executor_lowered *l)
 {
+    ipu__array_fini(&l->begun);
     ipu_graph_destroy(l->g);
     ipu__executor_models_fini(&l->models);
 }

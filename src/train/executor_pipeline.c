@@ -10,6 +10,34 @@
 
 #include "graph/graph.h"
 
+/* ---- stages that nobody named ---- */
+
+static bool is_cut_here(const ipu_executor *x, const ipu_model *net)
+{
+    return x->options.stages > 1 && net->stages.n == 0;
+}
+
+ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net)
+{
+    size_t n = net->stages.n;
+    if (n > 0 && x->options.stages > 0 && (size_t)x->options.stages != n)
+        return ipu__fail(
+            IPU_INVALID,
+            "option stages: expected %zu, as the network names its stages (from \"%s\" to \"%s\"), or 0; "
+            "found %" PRId64,
+            n, net->stages.at[0], net->stages.at[n - 1], x->options.stages);
+    if (is_cut_here(x, net)) ipu__model_number_stages(net);
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net)
+{
+    ipu_target target;
+    if (!is_cut_here(x, net)) return IPU_OK;
+    IPU_TRY(ipu_target_find(x->options.target, 1, &target));
+    return ipu__model_cut(net, (uint32_t)x->options.stages, &target);
+}
+
 /* ---- the schedule ---- */
 
 static bool is_sequential(const ipu__pipeline *l)

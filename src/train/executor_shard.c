@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "ipu/comm.h"
 #include "op/op.h"
 #include "train/executor.h"
 
@@ -282,7 +283,8 @@ static ipu_status find_parts(ipu__executor_lowered *l, sharding *s)
     return ipu__executor_graph_status(s->g);
 }
 
-static ipu_status before(sharding *s)
+/* Sums of several processes are whole by now, in all replicas. */
+static ipu_status before(const ipu_executor *x, sharding *s)
 {
     if (s->n_parts == 0) return IPU_OK;
     add_orders(s);
@@ -290,7 +292,7 @@ static ipu_status before(sharding *s)
         ipu_program_add_write_undef(s->p, s->parts[i].own);
         ipu_program_add_write_undef(s->p, s->parts[i].own_sum);
     }
-    IPU_TRY(move(s, SUMS, false, scatter));
+    IPU_TRY(move(s, SUMS, false, ipu_comm_size(x->options.comm) > 1 ? take_own : scatter));
     return move(s, WEIGHTS, false, take_own);
 }
 
@@ -339,7 +341,7 @@ static ipu_status lower_step(const ipu_executor *x, ipu__executor_lowered *l, sh
     ipu_program step;
     ipu_tensor  first = {l->g, 0};
     IPU_TRY(find_parts(l, s));
-    IPU_TRY(before(s));
+    IPU_TRY(before(x, s));
     size_t n = find_off_chip(x, l, away);
     for (size_t i = 0; i < n; i++) ipu_program_add_remote_read(s->p, away[i].buffer, first, away[i].t);
     IPU_TRY(ipu_model_lower(l->models.step, l->g, &step));

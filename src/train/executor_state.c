@@ -34,7 +34,7 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
     /* What the network itself calls so is its own. */
     kept.is_transient = !kept.is_weight && !is_parameter
                      && (ipu__executor_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
-    kept.differs = x->options.replicas > 1 && !is_parameter && (is_random || kept.is_weight)
+    kept.differs = ipu__executor_n_replicas(x) > 1 && !is_parameter && (is_random || kept.is_weight)
                 && m->values.at[id].update != 0;
     if (ipu__push(&x->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
@@ -144,7 +144,8 @@ ipu_status ipu__executor_write_rates(ipu_executor *x)
 static ipu_status write_seed(ipu_executor *x, const ipu__executor_kept *kept, uint32_t seed, uint32_t step)
 {
     for (int64_t r = 0; r < x->options.replicas; r++) {
-        uint32_t own[2] = {seed + (kept->differs ? SEED_STEP * (uint32_t)r : 0), step};
+        uint32_t number = (uint32_t)(ipu__executor_first_replica(x) + r);
+        uint32_t own[2] = {seed + (kept->differs ? SEED_STEP * number : 0), step};
         IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, own, sizeof own));
     }
     return IPU_OK;
@@ -174,11 +175,11 @@ ipu_status ipu__executor_clear_sums(ipu_executor *x)
 
 /* ---- all of it ---- */
 
-/* Of how many replicas a value is kept. */
+/* Of how many replicas a value is kept, those of other processes too. */
 static int64_t n_copies(const ipu_executor *x, const ipu__executor_kept *kept)
 {
     if (kept->is_transient) return 0;
-    return kept->differs ? x->options.replicas : 1;
+    return kept->differs ? ipu__executor_n_replicas(x) : 1;
 }
 
 static char *name_for(const char *name, int64_t replica)
@@ -196,6 +197,8 @@ static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64
     if (!out->name) return ipu__fail_memory();
     IPU_TRY(ipu_array_create(kept->type, kept->shape, &out->array));
     size_t bytes = ipu_array_bytes(&out->array);
+    if (kept->differs) replica -= ipu__executor_first_replica(x);
+    if (replica < 0 || replica >= x->options.replicas) return IPU_OK; /* of another process */
     return bytes ? ipu__executor_read_kept(x, kept, replica, out->array.data, bytes) : IPU_OK;
 }
 
@@ -204,19 +207,19 @@ ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
     *out = (ipu_npz){0};
     if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     IPU_TRY(ipu__executor_sync(x));
-    size_t most = x->kept.n * (size_t)x->options.replicas;
+    size_t most = x->kept.n * (size_t)ipu__executor_n_replicas(x);
     out->arrays = ipu__alloc_zeroed((most + 1) * sizeof *out->arrays);
     if (!out->arrays) return ipu__fail_memory();
-    for (size_t i = 0; i < x->kept.n; i++) {
-        int64_t n = n_copies(x, &x->kept.at[i]);
-        for (int64_t r = 0; r < n; r++) {
-            ipu_status status = get_one(x, &x->kept.at[i], r, &out->arrays[out->n++]);
-            if (status == IPU_OK) continue;
-            ipu_npz_free(out);
-            return status;
-        }
+    ipu_status status = IPU_OK;
+    for (size_t i = 0; status == IPU_OK && i < x->kept.n; i++) {
+        size_t first = out->n;
+        for (int64_t r = 0; status == IPU_OK && r < n_copies(x, &x->kept.at[i]); r++)
+            status = get_one(x, &x->kept.at[i], r, &out->arrays[out->n++]);
+        if (status == IPU_OK && x->kept.at[i].differs)
+            status = ipu__executor_gather(x, &out->arrays[first], out->n - first);
     }
-    return IPU_OK;
+    if (status != IPU_OK) ipu_npz_free(out);
+    return status;
 }
 
 static const ipu_array *find_array(const ipu_npz *z, const char *name)
@@ -266,9 +269,10 @@ static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
 
 static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const ipu_npz *z)
 {
-    int64_t n = n_copies(x, kept);
+    int64_t n     = n_copies(x, kept) > 1 ? x->options.replicas : n_copies(x, kept);
+    int64_t first = kept->differs ? ipu__executor_first_replica(x) : 0;
     for (int64_t r = 0; r < n; r++) {
-        char *name = name_for(kept->name, r);
+        char *name = name_for(kept->name, first + r);
         if (!name) return ipu__fail_memory();
         const ipu_array *a     = find_array(z, name);
         size_t           bytes = ipu_array_bytes(a);

@@ -236,6 +236,115 @@ static void inference_is_pipelined_too(void **state)
             (ipu_executor_options){.device_iterations = 2, .replicas = 2}, false, "1", 0);
 }
 
+/* ---- stages that are chosen ---- */
+
+static void chosen_stages_give_the_same_numbers(void **state)
+{
+    (void)state;
+    const network net     = {.n_layers = 6, .dropout = true, .batch_norm = true, .skip = true, .tied = true};
+    const int64_t three[] = {0, 1, 1};
+    compare(net, (ipu_executor_options){.gradient_accumulation = 8, .stages = 4}, true, "1", 0);
+    compare(net,
+            (ipu_executor_options){
+                .gradient_accumulation = 5, .stages = 3, .stage_ipus = three, .n_stage_ipus = 3},
+            true, "1", 0);
+    compare(net, (ipu_executor_options){.device_iterations = 5, .stages = 2}, false, "1", 0);
+}
+
+/* ---- errors ---- */
+
+static void expect_error(network net, ipu_executor_options options, bool training, const char *part)
+{
+    ipu_module   *module;
+    ipu_executor *x;
+    OK(ipu_module_create(forward, &net, &module));
+    if (training)
+        OK(ipu_training_model(module, &options, NULL, &x));
+    else
+        OK(ipu_inference_model(module, &options, &x));
+    int64_t   n     = BATCH * ipu_executor_options_n_batches(&options);
+    ipu_array in[2] = {{.type = IPU_FLOAT, .shape = IPU_SHAPE(n, WIDTH)},
+                       {.type = IPU_FLOAT, .shape = IPU_SHAPE(n, WIDTH)}};
+    assert_int_equal(ipu_executor_compile(x, in, training ? 2 : 1), IPU_INVALID);
+    if (!strstr(ipu_message(), part)) fail_msg("expected \"%s\" in: %s", part, ipu_message());
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+}
+
+static void errors_say_what_to_change(void **state)
+{
+    (void)state;
+    const network        four  = {.n_layers = 4, .n_stages = 4};
+    static const int64_t two[] = {0, 1};
+    expect_error(
+        four, (ipu_executor_options){.gradient_accumulation = 6}, true,
+        "option gradient_accumulation: a pipeline of 4 stages fills and empties once in a step of the "
+        "optimizer: expected at least 7 (2 x stages - 1), found 6");
+    expect_error(
+        four, (ipu_executor_options){.device_iterations = 3}, false,
+        "option device_iterations: a pipeline of 4 stages fills and empties once in a run: expected at least "
+        "4 (the number of stages), found 3");
+    expect_error(four, (ipu_executor_options){.gradient_accumulation = 8, .stages = 2}, true,
+                 "option stages: expected 4, as the network names its stages (from \"s0\" to \"s3\")");
+    expect_error(four,
+                 (ipu_executor_options){.gradient_accumulation = 8, .stage_ipus = two, .n_stage_ipus = 2},
+                 true, "option stage_ipus: expected an IPU for each of the 4 stages");
+    expect_error((network){.n_layers = 3, .n_stages = 3}, (ipu_executor_options){.gradient_accumulation = 8},
+                 true, "power of two");
+    expect_error((network){.n_layers = 1}, (ipu_executor_options){.gradient_accumulation = 80, .stages = 32},
+                 true, "expected no more stages than ops");
+}
+
+/* ---- what it would take ---- */
+
+typedef struct price {
+    int64_t cycles, kept; /* of a run; bytes that are live all the time, on all tiles */
+} price;
+
+static price price_of(network net, ipu_executor_options options)
+{
+    ipu_module      *module;
+    ipu_executor    *x;
+    ipu_cost        *cost;
+    ipu_cost_cycles  cycles;
+    ipu_cost_summary all;
+    options.attach = IPU_ATTACH_NEVER;
+    OK(ipu_module_create(forward, &net, &module));
+    OK(ipu_training_model(module, &options, NULL, &x));
+    int64_t   n  = 4096 * ipu_executor_options_n_batches(&options);
+    ipu_array in = {.type = IPU_FLOAT, .shape = IPU_SHAPE(n, WIDTH)};
+    OK(ipu_executor_compile(x, (ipu_array[]){in, in}, 2));
+    OK(ipu_executor_cost(x, NULL, &cost));
+    assert_true(ipu_cost_program_at(cost, 0, &cycles));
+    ipu_cost_get_summary(cost, &all);
+    ipu_cost_destroy(cost);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    return (price){cycles.total, all.memory[IPU_MEMORY_ALWAYS_LIVE]};
+}
+
+static void pipelines_take_less_time_and_schedules_less_memory(void **state)
+{
+    (void)state;
+    const network        net     = {.n_layers = 8, .n_stages = 4};
+    ipu_executor_options o       = {.gradient_accumulation = 16};
+    price                grouped = price_of(net, o);
+    o.recompute                  = true;
+    price again                  = price_of(net, o);
+    o.recompute = false, o.activations_off_chip = true;
+    price off              = price_of(net, o);
+    o.activations_off_chip = false, o.schedule = IPU_PIPELINE_INTERLEAVED;
+    price interleaved = price_of(net, o);
+    o.schedule        = IPU_PIPELINE_SEQUENTIAL;
+    price sequential  = price_of(net, o);
+    assert_true(2 * grouped.cycles < sequential.cycles);
+    assert_true(interleaved.cycles < sequential.cycles);
+    assert_true(grouped.cycles <= interleaved.cycles);
+    assert_true(interleaved.kept < grouped.kept);
+    assert_true(again.kept < grouped.kept);
+    assert_true(off.kept < again.kept);
+}
+
 static void threads_change_no_more_than_rounding(void **state)
 {
     (void)state;
@@ -253,6 +362,9 @@ int main(void)
         cmocka_unit_test(iterations_and_replicas_go_with_stages),
         cmocka_unit_test(inference_is_pipelined_too),
         cmocka_unit_test(threads_change_no_more_than_rounding),
+        cmocka_unit_test(chosen_stages_give_the_same_numbers),
+        cmocka_unit_test(errors_say_what_to_change),
+        cmocka_unit_test(pipelines_take_less_time_and_schedules_less_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
