@@ -43,7 +43,7 @@ typedef struct tool_example {
     const char *text;
 } tool_example;
 
-enum { TOOL_MAX_OPTIONS = 32 };
+enum { TOOL_MAX_OPTIONS = 48 };
 
 typedef struct tool_given {
     int         option; /* id */

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "ipu/executor.h"
+#include "train_ipus.h"
 
 typedef struct train_optimizer {
     const char           *name;
@@ -21,7 +22,8 @@ typedef struct train_settings {
     bool                   from_file; /* `model` is an ONNX file, not a name */
     const train_optimizer *optimizer;
     train_schedule         schedule;
-    int64_t                epochs, batch_size, device_iterations, gradient_accumulation, replicas, seed;
+    int64_t                epochs, batch_size, device_iterations, gradient_accumulation, seed;
+    train_ipus             ipus;
     int64_t                threads; /* -1: not said */
     ipu_precision          precision;
     bool                   stochastic_rounding, half_partials;
