@@ -41,25 +41,13 @@ tool_exit train_group_agree(train_group *g, tool_exit code)
     return code;
 }
 
-static tool_exit check_replicas(const train_group *g, train_settings *s)
-{
-    if (s->replicas == 0) s->replicas = g->size;
-    if (s->replicas % g->size == 0) return TOOL_OK;
-    return tool_usage("train", "--replicas %lld do not divide over %lld processes: expected a multiple of it",
-                      (long long)s->replicas, (long long)g->size);
-}
-
 tool_exit train_group_read_settings(train_group *g, train_settings *s, const tool_arguments *args)
 {
     tool_exit code = TOOL_OK;
-    if (train_group_is_first(g)) {
-        code = train_settings_read(s, args);
-        if (code == TOOL_OK) code = check_replicas(g, s);
-    }
+    if (train_group_is_first(g)) code = train_settings_read(s, args, g->size);
     code = train_group_agree(g, code);
     if (code != TOOL_OK || train_group_is_first(g)) return code;
-    code = train_settings_read(s, args);
-    return code == TOOL_OK ? check_replicas(g, s) : code;
+    return train_settings_read(s, args, g->size);
 }
 
 /* ---- numbers ---- */

@@ -339,6 +339,24 @@ static ipu_status lower_loop(lowering *l, const ipu__model_op *op)
     return status_of(l);
 }
 
+/* With the replica whose number differs in bit 0, then 1, ...: all make the same additions. */
+static ipu_status lower_replica_sum(lowering *l, const ipu__model_op *op)
+{
+    int64_t    n        = ipu_graph_replication(l->g), partner[64];
+    ipu_tensor sum      = copied(l, tensor_of(l, op->in[0]), "replica_sum"),
+               arriving = variable_for(l, op->first_out);
+    if (n > (int64_t)(sizeof partner / sizeof *partner))
+        return ipu__fail(IPU_UNSUPPORTED, "a sum over replicas: expected at most 64, found %lld",
+                         (long long)n);
+    for (int64_t bit = 1; bit < n; bit *= 2) {
+        for (int64_t r = 0; r < n; r++) partner[r] = r ^ bit;
+        ipu_program_add_cross_replica_copy(l->program, sum, arriving, partner, (size_t)n);
+        add_kernel3(l, "add", sum, arriving, sum);
+    }
+    l->m->tensors.at[op->first_out] = sum;
+    return status_of(l);
+}
+
 /* ---- where ---- */
 
 /* What is lowered now goes to `g`. Returns what was in force. */
@@ -380,6 +398,7 @@ static ipu_status lower_op_there(lowering *l, const ipu__model_op *op)
 {
     if (op->kind == IPU__MODEL_IF) return lower_if(l, op);
     if (op->kind == IPU__MODEL_LOOP) return lower_loop(l, op);
+    if (op->def == &ipu__op_replica_sum && ipu_graph_replication(l->g) > 1) return lower_replica_sum(l, op);
     ipu_kernel_call call = ipu__model_call(l->m, op);
     return op->def->view ? lower_view(l, op, &call) : lower_kernel(l, op, &call);
 }
