@@ -151,7 +151,7 @@ check "so do four, and two with two replicas each, with accumulated batches" fou
 check "two runs of the same layout have the same bits" again
 check "losses agree to 1e-6 with replicas folded into one batch" folded
 check "replicas that do not divide over processes are told of once" misuse
-check "a wrong option is told of once" exits 2 'no option' ranks 2 --no-such-option
+check "a wrong option is refused" exits 2 'no option' ranks 2 --no-such-option
 three() { exits 1 'power of two' mpi 3 "$ipu" "${options[@]}"; }
 check "three processes are refused" three
 

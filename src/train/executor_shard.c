@@ -348,7 +348,7 @@ static ipu_status lower_step(const ipu_executor *x, ipu__executor_lowered *l, sh
     ipu_program_add(s->p, step);
     for (size_t i = 0; i < n; i++) ipu_program_add_remote_write(s->p, away[i].t, away[i].buffer, first);
     if (s->n_parts > 0) IPU_TRY(move(s, WEIGHTS, true, gather));
-    return clear_sums(l, s->p);
+    return x->options.gradient_accumulation > 1 ? clear_sums(l, s->p) : IPU_OK;
 }
 
 ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
