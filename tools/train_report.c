@@ -30,6 +30,12 @@ static tool_exit find_price(train_session *s, price *out)
     return TOOL_OK;
 }
 
+/* Of each IPU of a replica: without stages, all of them. */
+static const double *ipu_cycles(const train_session *s, const price *p)
+{
+    return p->known && s->settings.ipus.stages == 1 ? &p->cycles : NULL;
+}
+
 /* ---- JSON ---- */
 
 static json_t *epochs_json(const train_record *r)
@@ -68,10 +74,13 @@ static json_t *whole_json(const train_session *s, const price *p, bool stopped)
                                  tool_json_finite(r->seconds), "images_per_second",
                                  tool_json_finite(r->n_samples / r->seconds), "resumed_from",
                             s->resumed_from < 0 ? json_null() : json_integer((json_int_t)s->resumed_from));
-    json_t *rest     = json_pack("{s:f, s:b, s:f, s:o, s:o}", "compile_ms", 1e3 * compiled, "compiled_before",
-                                 (int)cached, "waited_for_data_s", ipu_loader_waited(s->loader), "saved",
-                                 text_or_null(stopped ? NULL : s->settings.save), "modelled", modelled);
-    bool    ok       = all && rest && json_object_update(all, rest) == 0;
+    json_t *rest     = json_pack("{s:f, s:b, s:f, s:o, s:o, s:o}", "compile_ms", 1e3 * compiled,
+                                 "compiled_before", (int)cached, "waited_for_data_s",
+                                 ipu_loader_waited(s->loader), "saved",
+                                 text_or_null(stopped ? NULL : s->settings.save), "modelled", modelled, "ipus",
+                                 train_ipus_json(&s->here, s->trainer, ipu_cycles(s, p)));
+    bool    ok       = all && rest && json_object_update(all, rest) == 0
+           && json_object_set_new(all, "group", train_group_json(&s->group, s->trainer)) == 0;
     json_decref(rest);
     if (ok) return all;
     json_decref(all);
@@ -93,6 +102,8 @@ tool_exit train_report(train_session *s, bool stopped)
         tool_format(p.seconds, "s", time, sizeof time);
         printf("one step on %s: %s, %.0f cycles, modelled\n", p.chip, time, p.cycles);
     }
+    train_group_print(&s->group, s->trainer, r->seconds);
+    train_ipus_print(&s->here, s->trainer, ipu_cycles(s, &p));
     if (r->n_epochs && isfinite(r->epochs[r->n_epochs - 1].test_accuracy) && !stopped)
         printf("top1 score: %.4f\n", r->epochs[r->n_epochs - 1].test_accuracy);
     if (s->settings.save && !stopped) printf("saved %s\n", s->settings.save);
