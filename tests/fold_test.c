@@ -294,6 +294,20 @@ static void options_of_training_do_not_mind_folding(void **state)
             check(&r, options[k], &how[i], 2 * ipu_executor_options_n_batches(&options[k]));
 }
 
+/* Halves: sums over replicas are floats before they are rounded, so that they are nearer to what is meant. */
+static void halves_fold_too(void **state)
+{
+    (void)state;
+    const ipu_nn_training how = {.optimizer = {.rate = 0.05}, .loss_scale = 64};
+    for (int precision = IPU_PRECISION_MIXED; precision <= IPU_PRECISION_HALF; precision++)
+        for (int i = 0; i < 4; i++) {
+            ipu_executor_options options = {.replicas = 4, .precision = (ipu_precision)precision};
+            row                  r       = rows[i];
+            r.slack                      = 0.02;
+            check(&r, options, &how, 16);
+        }
+}
+
 static void inference_folds_too(void **state)
 {
     const row *r = *state;
@@ -444,7 +458,7 @@ static void reasons_come_with_compiling(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[3 * N_ROWS + 8] = {{0}};
+    struct CMUnitTest tests[3 * N_ROWS + 9] = {{0}};
     char              names[3 * N_ROWS][80];
     size_t            n = 0;
     const struct {
@@ -462,6 +476,7 @@ int main(void)
         }
     const struct CMUnitTest others[] = {
         cmocka_unit_test(options_of_training_do_not_mind_folding),
+        cmocka_unit_test(halves_fold_too),
         cmocka_unit_test(what_cannot_be_folded_says_why),
         cmocka_unit_test(batch_norm_folds_after_training),
         cmocka_unit_test(replicas_drop_different_elements),

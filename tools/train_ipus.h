@@ -8,16 +8,18 @@
 #include "ipu/executor.h"
 
 typedef struct train_ipus {
-    int64_t               replicas, stages; /* IPUs are their product */
+    int64_t replicas, stages; /* replicas of all processes, stages of each replica: IPUs are their product */
+    int64_t n_processes;
     ipu_pipeline_schedule schedule;
     ipu_reduction         reduction;
     bool                  recompute, shard, optimizer_off_chip, activations_off_chip, no_fold;
 } train_ipus;
 
-/* Reports what is wrong or does not go together. `accumulation`: batches to one step. */
-tool_exit train_ipus_read(train_ipus *t, const tool_arguments *args, int64_t accumulation);
+/* Of one of `n_processes`. Reports what is wrong or does not go together. `accumulation`: batches to one step. */
+tool_exit train_ipus_read(train_ipus *t, const tool_arguments *args, int64_t n_processes,
+                          int64_t accumulation);
 
-/* Puts them into the options of an executor. */
+/* Puts them into the options of an executor, which has this process's replicas. */
 void train_ipus_apply(const train_ipus *t, ipu_executor_options *out);
 
 /* Of those that decide the result, what is not as usual, added to `out`. False: out of memory. */

@@ -103,7 +103,15 @@ static void choose_in_place(lowering *l, uint32_t kept)
     if (!value || v->kind != IPU__VALUE_OP || v->block != 0 || l->in_place[value]) return;
     const ipu__model_op *op = &m->ops.at[v->of];
     if (op->kind != IPU__MODEL_OP || is_view(op) || l->last_use[kept] > l->position[v->of]) return;
-    if (may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
+    bool is_free = l->last_use[kept] < l->position[v->of]; /* nobody reads what it was any more */
+    if (is_free || may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
+}
+
+/* An update that is a kept value, or a view of one, takes what that was before. */
+static void use_updates(lowering *l, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (l->m->values.at[ids[i]].update != ids[i]) use(l, l->m->values.at[ids[i]].update, AT_END);
 }
 
 /* What loop bodies may compute over the value they carry. */
@@ -136,6 +144,8 @@ static ipu_status prepare(lowering *l)
     if (!l->last_use || !l->is_operand || !l->in_place || !l->position) return ipu__fail_memory();
     number_block(l, 0, &next, true);
     for (size_t i = 0; i < m->outputs.n; i++) use(l, m->outputs.at[i].value, AT_END);
+    use_updates(l, m->parameters.at, m->parameters.n);
+    use_updates(l, m->states.at, m->states.n);
     note_uses(l, 0);
     for (size_t i = 0; i < m->parameters.n; i++) choose_in_place(l, m->parameters.at[i]);
     for (size_t i = 0; i < m->states.n; i++) choose_in_place(l, m->states.at[i]);
@@ -401,13 +411,37 @@ static ipu_status lower_op(lowering *l, const ipu__model_op *op)
     return status;
 }
 
+/* The state that takes the value of `id` and nothing else's; 0: there is none. */
+static uint32_t state_of(const lowering *l, uint32_t id)
+{
+    const ipu_model *m     = l->m;
+    uint32_t         state = 0;
+    for (size_t i = 0; i < m->parameters.n; i++)
+        if (m->values.at[m->parameters.at[i]].update == id) return 0;
+    for (size_t i = 0; i < m->states.n; i++) {
+        if (m->values.at[m->states.at[i]].update != id) continue;
+        if (state) return 0;
+        state = m->states.at[i];
+    }
+    return state;
+}
+
+/* What is not updated in place is copied at once, if the value before is not read any more. */
 static ipu_status tell_settled(lowering *l, const ipu__model_op *op)
 {
     uint32_t position = l->position[op - l->m->ops.at];
-    for (uint32_t id = op->first_out; id < op->first_out + op->n_out; id++)
-        if (l->in_place[id] && l->last_use[id] <= position)
-            IPU_TRY(l->settled(l->user, l->in_place[id], &l->program));
-    return IPU_OK;
+    if (op->kind != IPU__MODEL_OP || op->def->view) return IPU_OK;
+    for (uint32_t id = op->first_out; id < op->first_out + op->n_out; id++) {
+        if (l->last_use[id] > position) continue;
+        if (!l->in_place[id]) {
+            uint32_t state = state_of(l, id);
+            if (!state || l->last_use[state] > position) continue;
+            ipu_program_add_copy(l->program, l->m->tensors.at[id], l->m->tensors.at[state]);
+            l->in_place[id] = state;
+        }
+        IPU_TRY(l->settled(l->user, l->in_place[id], &l->program));
+    }
+    return status_of(l);
 }
 
 static ipu_status lower_block(lowering *l, uint32_t block)

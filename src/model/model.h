@@ -154,8 +154,8 @@ ipu_value ipu__model_sum_shards(ipu_model *m, ipu_value shard, ipu_value v);
 /* Move the ops by which these parameters and states get their new values up to where they can be first (early.c). */
 ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n);
 
-/* ipu_model_lower, which calls `settled` behind each op that gave a parameter or state its new value in place, where no
- * op reads that any more. It may have what follows added to another program: `out` is the last one. */
+/* ipu_model_lower, which calls `settled` behind each op that gave a parameter or state its new value, where no op reads
+ * the one before or this one any more. It may have what follows added to another program: `out` is the last one. */
 typedef ipu_status (*ipu__model_settled_fn)(void *user, uint32_t kept, ipu_program *program);
 ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_fn settled, void *user,
                                  ipu_program *out);

@@ -38,13 +38,14 @@ void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_N
 }
 
 /* sum + gradient, or the mean so far: after k batches of which this is number k + 1, mean + (gradient - mean) / (k + 1).
- */
+ * Of one batch: the gradient itself, whatever was there. */
 static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum, ipu_value gradient,
                              ipu_value count)
 {
     ipu_builder *b = ipu_model_builder(m);
     if (ipu_value_type(gradient) != ipu_value_type(sum))
         gradient = ipu_cast(b, gradient, ipu_value_type(sum));
+    if (x->options.gradient_accumulation == 1) return gradient;
     if (!x->options.running_mean || x->options.reduction != IPU_REDUCTION_MEAN)
         return ipu_add(b, sum, gradient);
     ipu_value n = ipu_cast(b, count, ipu_value_type(sum));

@@ -22,6 +22,7 @@ enum { WIDTH = 6, BATCH = 3 };
 typedef struct network {
     int  n_layers, n_stages; /* stages: 0: none are named */
     bool dropout, batch_norm, skip, tied;
+    bool late; /* the input is used again at the end, and a loop is in the middle */
 } network;
 
 static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value shared, int i)
@@ -39,6 +40,17 @@ static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value 
     return net->dropout ? ipu_nn_dropout(m, x, 0.25) : x;
 }
 
+/* Three turns, of which the gradient has to keep what they carried. */
+static ipu_value looped(ipu_model *m, ipu_value x)
+{
+    ipu_value inside, index, after;
+    ipu_model_loop(m, 3, IPU_NO_VALUE, &x, 1, &inside, &index);
+    inside = ipu_tanh(ipu_model_builder(m), ipu_add(ipu_model_builder(m), inside, x));
+    ipu_model_yield(m, &inside, 1);
+    ipu_model_end(m, &after, 1);
+    return after;
+}
+
 static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     const network *net = user;
@@ -53,6 +65,8 @@ static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
         snprintf(name, sizeof name, "s%d", i * net->n_stages / net->n_layers);
         if (net->n_stages) ipu_model_stage(m, name);
         if (net->skip && i == net->n_layers - 1) x = ipu_add(b, x, first);
+        if (net->late && i == net->n_layers - 1) x = ipu_add(b, x, in[0]);
+        if (net->late && i == net->n_layers / 2) x = looped(m, x);
         x = layer(m, net, x, shared, i);
         if (i == 0) first = x;
     }
@@ -164,16 +178,10 @@ static const ipu_pipeline_schedule schedules[] = {IPU_PIPELINE_GROUPED, IPU_PIPE
 static void compare(network net, ipu_executor_options options, bool training, const char *n_threads,
                     double tolerance)
 {
-    network plain  = net;
-    plain.n_stages = 0;
-    result one     = run(plain,
-                         (ipu_executor_options){.gradient_accumulation = options.gradient_accumulation,
-                                                .device_iterations     = options.device_iterations,
-                                                .replicas              = options.replicas,
-                                                .running_mean          = options.running_mean,
-                                                .no_fold               = true,
-                                                .output_mode           = options.output_mode},
-                         training, n_threads);
+    network              plain = net;
+    ipu_executor_options base  = options;
+    plain.n_stages = 0, base.stages = 0, base.n_stage_ipus = 0, base.no_fold = true;
+    result one = run(plain, base, training, n_threads);
     for (int i = 0; i < 3; i++)
         for (int way = 0; way < (training ? 4 : 1); way++) {
             options.schedule             = schedules[i];
@@ -213,7 +221,36 @@ static void dropout_norms_skips_and_ties_pass_stages(void **state)
     compare((network){.n_layers = 4, .n_stages = 2, .batch_norm = true}, o, true, "1", 0);
     compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
     compare((network){.n_layers = 4, .n_stages = 4, .tied = true}, o, true, "1", 0);
-    compare((network){.n_layers = 6, .n_stages = 4, true, true, true, true}, o, true, "1", 0);
+    compare((network){6, 4, true, true, true, true, true}, o, true, "1", 0);
+}
+
+static void loops_and_late_inputs_pass_stages(void **state)
+{
+    (void)state;
+    const ipu_executor_options o = {
+        .gradient_accumulation = 8, .output_mode = IPU_OUTPUT_EVERY_N, .output_period = 4};
+    compare((network){.n_layers = 4, .n_stages = 4, .late = true}, o, true, "1", 0);
+    compare((network){.n_layers = 3, .n_stages = 2, .late = true, .skip = true}, o, true, "1", 0);
+}
+
+static void halves_and_random_rounding_go_with_stages(void **state)
+{
+    (void)state;
+    ipu_executor_options o = {.gradient_accumulation = 8, .precision = IPU_PRECISION_MIXED};
+    compare((network){.n_layers = 4, .n_stages = 4, .batch_norm = true, .tied = true}, o, true, "1", 0);
+    o.precision = IPU_PRECISION_HALF, o.stochastic_rounding = true;
+    compare((network){.n_layers = 4, .n_stages = 2, .skip = true}, o, true, "1", 0);
+    o.stages = 4;
+    compare((network){.n_layers = 4, .skip = true}, o, true, "1", 0);
+}
+
+static void nothing_is_read_before_it_is_written(void **state)
+{
+    (void)state;
+    ipu_executor_options o = {.gradient_accumulation = 7};
+    setenv("IPU_CHECK", "1", 1);
+    compare((network){4, 4, true, true, true, true, true}, o, true, "1", 0);
+    unsetenv("IPU_CHECK");
 }
 
 static void iterations_and_replicas_go_with_stages(void **state)
@@ -359,6 +396,9 @@ int main(void)
         cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
         cmocka_unit_test(several_stages_share_an_ipu),
         cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),
+        cmocka_unit_test(loops_and_late_inputs_pass_stages),
+        cmocka_unit_test(halves_and_random_rounding_go_with_stages),
+        cmocka_unit_test(nothing_is_read_before_it_is_written),
         cmocka_unit_test(iterations_and_replicas_go_with_stages),
         cmocka_unit_test(inference_is_pipelined_too),
         cmocka_unit_test(threads_change_no_more_than_rounding),
