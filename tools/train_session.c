@@ -190,6 +190,7 @@ tool_exit train_session_open(train_session *s, const tool_arguments *args)
     train_record_open(&s->record);
     s->silence = train_group_is_first(&s->group) ? NULL : fopen("/dev/null", "w");
     progress_open(&s->progress, s->silence ? s->silence : s->settings.json ? stderr : stdout);
+    if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
     code = open_data(s);
     if (code == TOOL_OK) code = fit_images(s);
     if (code == TOOL_OK) code = open_network(s);
