@@ -17,9 +17,9 @@ enum { N_SCHEDULES = sizeof schedules / sizeof *schedules, MOST_REPLICAS = 1024 
 
 /* ---- reading ---- */
 
-static bool read_count(const tool_arguments *args, int option, const char *name, int64_t *out)
+static bool read_count(const tool_arguments *args, int option, const char *name, int64_t most, int64_t *out)
 {
-    return !args->values[option] || tool_integer(name, args->values[option], 1, MOST_REPLICAS, out);
+    return !args->values[option] || tool_integer(name, args->values[option], 1, most, out);
 }
 
 /* Of this process. */
@@ -32,7 +32,8 @@ static tool_exit find_replicas(train_ipus *t, const tool_arguments *args, int64_
     const char *launched = getenv("IPU_POPRUN_REPLICAS");
     t->replicas          = t->n_processes;
     if (args->values[TRAIN_REPLICAS])
-        return read_count(args, TRAIN_REPLICAS, "replicas", &t->replicas) ? TOOL_OK : TOOL_USAGE;
+        return read_count(args, TRAIN_REPLICAS, "replicas", MOST_REPLICAS, &t->replicas) ? TOOL_OK
+                                                                                         : TOOL_USAGE;
     if (ipus > 0 && ipus % t->stages)
         return tool_usage("train", "--ipus %lld: not to be divided into replicas of %lld stages",
                           (long long)ipus, (long long)t->stages);
@@ -48,8 +49,8 @@ static tool_exit read_counts(train_ipus *t, const tool_arguments *args)
 {
     int64_t ipus = 0;
     t->stages    = 1;
-    if (!read_count(args, TRAIN_IPUS, "ipus", &ipus)
-        || !read_count(args, TRAIN_STAGES, "pipeline-stages", &t->stages))
+    if (!read_count(args, TRAIN_IPUS, "ipus", MOST_REPLICAS, &ipus)
+        || !read_count(args, TRAIN_STAGES, "pipeline-stages", TRAIN_STAGES_MOST, &t->stages))
         return TOOL_USAGE;
     tool_exit code = find_replicas(t, args, ipus);
     if (code != TOOL_OK) return code;
@@ -242,7 +243,7 @@ void train_ipus_print(const train_ipus *t, ipu_executor *x, const double *cycles
         char which[32] = "-", busy[32] = "N/A", priced[64] = "";
         if (p.first >= 0) snprintf(which, sizeof which, "%d", p.first + (int)i);
         if (p.busy >= 0) snprintf(busy, sizeof busy, "%.0f%%", 100 * p.busy);
-        if (cycles) snprintf(priced, sizeof priced, ", %.0f cycles a step", cycles[i % t->stages]);
+        if (cycles) snprintf(priced, sizeof priced, ", computes %.0f cycles a step", cycles[i % t->stages]);
         printf("IPU %s: replica %lld, stage %lld, busy %s%s\n", which, (long long)(i / t->stages),
                (long long)(i % t->stages), busy, priced);
     }

@@ -7,6 +7,8 @@
 #include "command.h"
 #include "ipu/executor.h"
 
+enum { TRAIN_STAGES_MOST = 64 };
+
 typedef struct train_ipus {
     int64_t replicas, stages; /* replicas of all processes, stages of each replica: IPUs are their product */
     int64_t n_processes;
@@ -27,7 +29,8 @@ bool train_ipus_settings(const train_ipus *t, json_t *out);
 
 /* Which IPUs a compiled executor has: "4 IPUs, 0 to 3 of partition default: 2 replicas of 2 stages"; "" for one. */
 void train_ipus_text(const train_ipus *t, ipu_executor *x, char *out, size_t size);
-/* A list with an object for each IPU. `cycles`: modelled, of one step, of each of them; NULL: not known. NULL: out of
+/* A list with an object for each IPU. `cycles`: in which each IPU of a
+ * replica computes in one step, modelled; NULL: not known. NULL: out of
  * memory. */
 json_t *train_ipus_json(const train_ipus *t, ipu_executor *x, const double *cycles);
 
