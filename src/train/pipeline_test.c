@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/status.h"
 #include "ipu/ipu.h"
 
@@ -443,6 +444,69 @@ static void pipelines_take_less_time_and_schedules_less_memory(void **state)
     assert_true(off.kept < again.kept);
 }
 
+/* ---- memory that ends ---- */
+
+static struct {
+    long n, live, refuse; /* the number to refuse; 0: none */
+} heap;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
+{
+    (void)user, (void)old_bytes;
+    if (new_bytes == 0) {
+        heap.live -= ptr != NULL;
+        free(ptr);
+        return NULL;
+    }
+    if (++heap.n == heap.refuse) return NULL;
+    void *p = realloc(ptr, new_bytes);
+    heap.live += p && !ptr;
+    return p;
+}
+
+/* A network of two stages, compiled; what there is by the first failure is released. */
+static ipu_status compile_without(long refused, bool chosen)
+{
+    network              net     = {.n_layers = 2, .n_stages = chosen ? 0 : 2, .tied = true};
+    ipu_executor_options options = {.gradient_accumulation = 4,
+                                    .stages                = 2,
+                                    .recompute             = chosen,
+                                    .attach                = IPU_ATTACH_NEVER,
+                                    .cache_folder          = ""};
+    ipu_array            in      = {.type = IPU_FLOAT, .shape = IPU_SHAPE(4 * BATCH, WIDTH)};
+    ipu_module          *module  = NULL;
+    ipu_executor        *x       = NULL;
+    heap.n = heap.live = 0;
+    heap.refuse        = refused;
+    ipu_status status  = ipu_module_create(forward, &net, &module);
+    if (status == IPU_OK) status = ipu_training_model(module, &options, NULL, &x);
+    if (status == IPU_OK) status = ipu_executor_compile(x, (ipu_array[]){in, in}, 2);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    if (heap.live != 0) fail_msg("allocation %ld refused: %ld left behind", refused, heap.live);
+    return status;
+}
+
+/* A location that cannot be noted costs an error message its line, no more: such a program may go on. */
+static void allocations_may_fail(void **state)
+{
+    (void)state;
+    ipu__alloc_set(failing_alloc, NULL);
+    for (int chosen = 0; chosen < 2; chosen++) {
+        OK(compile_without(0, chosen));
+        long n = heap.n, tolerated = 0;
+        assert_true(n > 100);
+        for (long i = 1; i <= n; i += 1 + n / 400) {
+            ipu_status status = compile_without(i, chosen);
+            if (status != IPU_OK && status != IPU_OUT_OF_MEMORY)
+                fail_msg("allocation %ld of %ld refused: status %d: %s", i, n, status, ipu_message());
+            tolerated += status == IPU_OK;
+        }
+        assert_in_range(tolerated, 0, 20);
+    }
+    ipu__alloc_set(NULL, NULL);
+}
+
 static void threads_change_no_more_than_rounding(void **state)
 {
     (void)state;
@@ -465,6 +529,7 @@ int main(void)
         cmocka_unit_test(threads_change_no_more_than_rounding),
         cmocka_unit_test(chosen_stages_give_the_same_numbers),
         cmocka_unit_test(convolutions_pass_stages),
+        cmocka_unit_test(allocations_may_fail),
         cmocka_unit_test(errors_say_what_to_change),
         cmocka_unit_test(pipelines_take_less_time_and_schedules_less_memory),
     };
