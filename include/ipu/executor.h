@@ -162,8 +162,9 @@ ipu_status ipu_executor_attach(ipu_executor *x);
 ipu_status ipu_executor_detach(ipu_executor *x);
 bool       ipu_executor_is_attached(const ipu_executor *x);
 
-/* Whether replicas run as one larger batch: "": they do; else why they do not, such as that the network draws random
- * numbers. Results are the same to rounding, and so is what ipu_executor_cost says. NULL: not compiled. Borrowed. */
+/* Whether replicas run as one larger batch: "": they do; else why they do not, such as that the network draws
+ * random numbers. Results are the same to rounding, and ipu_executor_cost says the same. NULL: not compiled.
+ * Borrowed. */
 const char *ipu_executor_fold_reason(const ipu_executor *x);
 
 /* Borrowed; NULL before it is compiled. Program 0 is one run. */
