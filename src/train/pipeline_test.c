@@ -284,6 +284,16 @@ static void iterations_and_replicas_go_with_stages(void **state)
             true, "1", 0);
 }
 
+static void optimizers_may_be_divided_or_off_chip(void **state)
+{
+    (void)state;
+    const network net = {.n_layers = 4, .n_stages = 2, .tied = true};
+    compare(net, (ipu_executor_options){.gradient_accumulation = 4, .replicas = 2, .shard_optimizer = true},
+            true, "1", 0);
+    compare(net, (ipu_executor_options){.gradient_accumulation = 4, .optimizer_off_chip = true}, true, "1",
+            0);
+}
+
 static void inference_is_pipelined_too(void **state)
 {
     (void)state;
@@ -525,6 +535,7 @@ int main(void)
         cmocka_unit_test(halves_and_random_rounding_go_with_stages),
         cmocka_unit_test(nothing_is_read_before_it_is_written),
         cmocka_unit_test(iterations_and_replicas_go_with_stages),
+        cmocka_unit_test(optimizers_may_be_divided_or_off_chip),
         cmocka_unit_test(inference_is_pipelined_too),
         cmocka_unit_test(threads_change_no_more_than_rounding),
         cmocka_unit_test(chosen_stages_give_the_same_numbers),
