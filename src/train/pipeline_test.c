@@ -232,6 +232,59 @@ static void several_stages_share_an_ipu(void **state)
     compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
 }
 
+static unsigned below(unsigned *seed, unsigned n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 16) % n;
+}
+
+enum { MOST_STAGES = 6 };
+
+static network any_network(unsigned *seed)
+{
+    network net    = {.n_layers = 2 + (int)below(seed, MOST_STAGES)};
+    int     most   = net.n_layers < MOST_STAGES ? net.n_layers : MOST_STAGES;
+    net.n_stages   = 2 + (int)below(seed, (unsigned)most - 1);
+    net.dropout    = below(seed, 2);
+    net.batch_norm = below(seed, 2);
+    net.skip       = below(seed, 2);
+    net.tied       = below(seed, 2);
+    net.late       = below(seed, 2);
+    return net;
+}
+
+/* Each of 1, 2 or 4 IPUs has a stage. */
+static void any_ipus(unsigned *seed, int n_stages, int64_t ipus[MOST_STAGES])
+{
+    int n = 1 << below(seed, n_stages < 4 ? 2 : 3), turn = (int)below(seed, 4);
+    for (int i = 0; i < n_stages; i++) ipus[i] = i < n ? (i + turn) % n : (int)below(seed, (unsigned)n);
+}
+
+static void any_arrangement_gives_the_same_numbers(void **state)
+{
+    (void)state;
+    unsigned    seed  = 1;
+    const char *cases = getenv("IPU_TEST_CASES");
+    for (int i = 0, n = cases ? atoi(cases) : 20; i < n; i++) {
+        int64_t              ipus[MOST_STAGES];
+        network              net = any_network(&seed), plain = net;
+        int64_t              batches = 2 * net.n_stages - 1 + (int64_t)below(&seed, 4);
+        ipu_executor_options base    = {.gradient_accumulation = batches, .output_mode = IPU_OUTPUT_ALL};
+        ipu_executor_options o       = base;
+        any_ipus(&seed, net.n_stages, ipus);
+        o.stage_ipus           = ipus;
+        o.n_stage_ipus         = (size_t)net.n_stages;
+        o.schedule             = schedules[below(&seed, 3)];
+        o.recompute            = below(&seed, 2);
+        o.activations_off_chip = below(&seed, 2);
+        plain.n_stages         = 0;
+        result one = run(plain, base, true, "1"), other = run(net, o, true, "1");
+        expect_equal(&one, &other, 0);
+        free_result(&one);
+        free_result(&other);
+    }
+}
+
 static void dropout_norms_skips_and_ties_pass_stages(void **state)
 {
     (void)state;
@@ -530,6 +583,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
         cmocka_unit_test(several_stages_share_an_ipu),
+        cmocka_unit_test(any_arrangement_gives_the_same_numbers),
         cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),
         cmocka_unit_test(loops_and_late_inputs_pass_stages),
         cmocka_unit_test(halves_and_random_rounding_go_with_stages),
