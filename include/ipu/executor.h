@@ -59,7 +59,8 @@ typedef enum ipu_precision {
                           */
 } ipu_precision;
 
-/* poptorch.Options: all zero is its default. Copied by who is given it; texts and `engine` in it are borrowed. */
+/* poptorch.Options: all zero is its default. Copied by who is given it; texts, `stage_ipus` and `engine` in it
+ * are borrowed. */
 typedef struct ipu_executor_options {
     int64_t         device_iterations;     /* 0: 1 */
     int64_t         replicas;              /* data parallel, each on IPUs of its own; 0: 1 */

@@ -286,6 +286,9 @@ static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name
  * compiled-in codelets. */
 ipu_status ipu__executable_load_own(const char *path, const ipu_options *options, ipu_executable **out);
 
+/* ---- bodies.c: `in_body` by kernel: true where a body of a parallel step comes to it ---- */
+ipu_status ipu__exe_kernels_in_bodies(const ipu_executable *exe, bool *in_body);
+
 /* The maps of names, from the arrays. */
 bool ipu__exe_add_names(ipu_executable *exe);
 

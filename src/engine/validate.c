@@ -456,7 +456,8 @@ static ipu_status check_all(ipu__validator *v)
     IPU_TRY(check_moves(v));
     IPU_TRY(check_sets(v));
     IPU_TRY(check_host(v));
-    return ipu__validate_code(v);
+    IPU_TRY(ipu__validate_code(v));
+    return ipu__validate_bodies(v->exe);
 }
 
 ipu_status ipu__executable_validate(const ipu_executable *exe)

@@ -25,7 +25,8 @@ void ipu__model_number_stages(ipu_model *m)
 /* ---- what ops take ---- */
 
 typedef struct cutting {
-    const ipu_model *m; /* without what is dead */
+    const ipu_model *m;     /* without what is dead */
+    const ipu_model *fused; /* as it will run, but for what is fused over cuts: for its cycles */
     ipu__cost_model  cost;
     uint32_t         n_ops;    /* numbers of stages there are at first */
     uint32_t         n;        /* at which a stage may begin */
@@ -41,7 +42,7 @@ static double cycles_of(const cutting *c, const ipu__model_op *op)
     if (op->kind == IPU__MODEL_LOOP) return (double)op->most * cycles_of_block(c, op->body);
     if (op->kind == IPU__MODEL_IF) return cycles_of_block(c, op->body) + cycles_of_block(c, op->otherwise);
     if (op->def->view) return 0;
-    ipu_kernel_call call = ipu__model_call(c->m, op);
+    ipu_kernel_call call = ipu__model_call(c->fused, op);
     ipu_kernel_plan plan = {0};
     if (!call.def->plan || call.def->plan(&call, &c->cost.target, &plan) != IPU_OK)
         return call.def->work ? call.def->work(&call) / (double)c->cost.n_tiles : 0;
@@ -52,16 +53,17 @@ static double cycles_of(const cutting *c, const ipu__model_op *op)
 
 static double cycles_of_block(const cutting *c, uint32_t block)
 {
-    const ipu__block *b   = &c->m->blocks.at[block];
+    const ipu__block *b   = &c->fused->blocks.at[block];
     double            sum = 0;
     for (size_t i = 0; i < b->order.n; i++)
-        if (!c->m->ops.at[b->order.at[i]].dead) sum += cycles_of(c, &c->m->ops.at[b->order.at[i]]);
+        if (!c->fused->ops.at[b->order.at[i]].dead) sum += cycles_of(c, &c->fused->ops.at[b->order.at[i]]);
     return sum;
 }
 
-static const ipu__model_op *op_at(const cutting *c, size_t i)
+/* Op `i` of `m`, if it is needed and of a stage; else NULL. */
+static const ipu__model_op *op_at(const ipu_model *m, size_t i)
 {
-    const ipu__model_op *op = &c->m->ops.at[c->m->blocks.at[0].order.at[i]];
+    const ipu__model_op *op = &m->ops.at[m->blocks.at[0].order.at[i]];
     return op->dead || op->stage.number == IPU__STAGE_ANY ? NULL : op;
 }
 
@@ -81,16 +83,15 @@ static void join_states(cutting *c, const ipu__model_op *op)
 /* Cycles by stage, forward and backward, in c->sum; then which may begin one, and sums over those. */
 static void add_up(cutting *c)
 {
-    size_t n      = c->m->blocks.at[0].order.n;
     double before = 0;
-    for (size_t i = 0; i < n; i++) {
-        const ipu__model_op *op = op_at(c, i);
+    for (size_t i = 0; i < c->fused->blocks.at[0].order.n; i++) {
+        const ipu__model_op *op = op_at(c->fused, i);
         if (!op) continue;
         c->sum[op->stage.number] += cycles_of(c, op);
         if (!op->stage.is_backward) c->number[op->stage.number] = 1;
     }
-    for (size_t i = 0; i < n; i++) {
-        const ipu__model_op *op = op_at(c, i);
+    for (size_t i = 0; i < c->m->blocks.at[0].order.n; i++) {
+        const ipu__model_op *op = op_at(c->m, i);
         if (op && !op->stage.is_backward) join_states(c, op);
     }
     for (uint32_t i = 0; i < c->n_ops; i++) {
@@ -122,7 +123,7 @@ static ipu_status find_crossings(cutting *c)
     if (!first) return ipu__fail_memory();
     for (size_t i = 0; i < n; i++) first[i] = UINT32_MAX, last[i] = 0;
     for (size_t i = 0; i < b->order.n; i++) {
-        const ipu__model_op *op = op_at(c, i);
+        const ipu__model_op *op = op_at(c->m, i);
         if (!op || op->stage.is_backward) continue;
         for (uint32_t k = 0; k < op->n_out; k++) first[op->first_out + k] = op->stage.number;
         for (uint32_t k = 0; k < op->n_in; k++) {
@@ -202,7 +203,7 @@ static ipu_status cut(cutting *c, uint32_t n, uint32_t *stage)
     if (c->n < n)
         return ipu__fail(IPU_INVALID,
                          "option stages: %" PRIu32 " stages of a network of %" PRIu32
-                         " ops: expected no more stages than ops",
+                         " ops (after fusing): expected no more stages than ops",
                          n, c->n);
     IPU_TRY(find_crossings(c));
     size_t    size = (size_t)n * (c->n + 1);
@@ -241,17 +242,25 @@ static uint32_t n_numbers(const ipu_model *m)
     return n;
 }
 
+static ipu_status make_copies(cutting *c, const ipu_model *m, ipu_model **plain, ipu_model **fused)
+{
+    c->m = *plain = ipu__model_copy(m);
+    c->fused = *fused = ipu__model_copy(m);
+    c->number         = ipu__alloc_zeroed((c->n_ops + 1) * sizeof *c->number);
+    c->sum            = ipu__alloc_zeroed((c->n_ops + 2) * sizeof *c->sum);
+    c->crossing       = ipu__alloc_zeroed((c->n_ops + 1) * sizeof *c->crossing);
+    if (!*plain || !*fused || !c->number || !c->sum || !c->crossing) return ipu__fail_memory();
+    IPU_TRY(ipu_model_optimise(*plain, IPU_PASS_DEAD | IPU_PASS_FOLD));
+    return ipu_model_optimise(*fused, IPU_PASS_ALL);
+}
+
 ipu_status ipu__model_cut(ipu_model *m, uint32_t n, const ipu_target *target)
 {
-    cutting    c      = {.n_ops = n_numbers(m)};
-    ipu_model *copy   = ipu__model_copy(m);
-    uint32_t  *stage  = ipu__alloc_zeroed((c.n_ops + 1) * sizeof *stage);
-    c.number          = ipu__alloc_zeroed((c.n_ops + 1) * sizeof *c.number);
-    c.sum             = ipu__alloc_zeroed((c.n_ops + 2) * sizeof *c.sum);
-    c.crossing        = ipu__alloc_zeroed((c.n_ops + 1) * sizeof *c.crossing);
-    c.m               = copy;
-    bool       ok     = copy && stage && c.number && c.sum && c.crossing;
-    ipu_status status = ok ? ipu_model_optimise(copy, IPU_PASS_DEAD | IPU_PASS_FOLD) : ipu__fail_memory();
+    cutting    c     = {.n_ops = n_numbers(m)};
+    ipu_model *plain = NULL, *fused = NULL;
+    uint32_t  *stage = ipu__alloc_zeroed((c.n_ops + 1) * sizeof *stage);
+    if (!stage) return ipu__fail_memory();
+    ipu_status status = make_copies(&c, m, &plain, &fused);
     ipu__cost_model_init(&c.cost, target, target->n_ipus);
     if (status == IPU_OK) status = cut(&c, n, stage);
     for (size_t i = 0; status == IPU_OK && i < m->ops.n; i++) {
@@ -259,7 +268,8 @@ ipu_status ipu__model_cut(ipu_model *m, uint32_t n, const ipu_target *target)
         if (s->number != IPU__STAGE_ANY) s->number = stage[s->number];
     }
     if (status == IPU_OK) status = name_stages(m, n);
-    ipu_model_destroy(copy);
+    ipu_model_destroy(plain);
+    ipu_model_destroy(fused);
     ipu__free(stage);
     ipu__free(c.number);
     ipu__free(c.sum);

@@ -93,8 +93,9 @@ typedef struct halved {
     bool     is_weak; /* weights, constants, and what is made of them alone */
     bool     fits;    /* a constant that half can hold */
     /* The last cast of it, and where that can be used. */
-    uint32_t cast, cast_block, cast_recompute;
-    ipu_type cast_type;
+    uint32_t   cast, cast_block, cast_recompute;
+    ipu__stage cast_stage;
+    ipu_type   cast_type;
 } halved;
 
 typedef struct halving {
@@ -114,13 +115,15 @@ static uint32_t as_type(halving *h, ipu__order *order, const ipu__model_op *like
 {
     halved *v = &h->values[id];
     if (type_of(h, id) == type) return id;
-    bool is_near = v->cast_block == like->block && v->cast_recompute == like->recompute;
+    bool is_near = v->cast_block == like->block && v->cast_recompute == like->recompute
+                && ipu__model_same_stage(h->m, v->cast_stage, like->stage);
     if (v->cast && v->cast_type == type && is_near) return v->cast;
     uint32_t cast     = ipu__precision_add_cast(h->m, order, like, id, type);
     v->cast           = cast;
     v->cast_type      = type;
     v->cast_block     = like->block;
     v->cast_recompute = like->recompute;
+    v->cast_stage     = like->stage;
     return cast;
 }
 
@@ -252,7 +255,7 @@ static ipu_status halve_ops(halving *h, uint32_t block, ipu__order *order)
 
 static ipu_status restore(halving *h, ipu__order *order, uint32_t *id)
 {
-    ipu__model_op like = {.block = 0};
+    ipu__model_op like = {.block = 0, .stage = {IPU__STAGE_ANY, false}};
     if (*id >= h->n_values) return IPU_OK; /* restored already */
     uint32_t value = as_type(h, order, &like, *id, h->values[*id].original);
     if (!value) return ipu__fail_memory();

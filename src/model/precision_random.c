@@ -11,8 +11,7 @@
 typedef struct rounding {
     ipu_model *m;
     ipu__order order;
-    uint32_t  *wide; /* by value: what was widened last, and where */
-    uint32_t  *wide_block;
+    uint32_t  *wide; /* by value: the op by which it was widened last + 1; 0: none */
     size_t     n_values;
     uint32_t   seed;
 } rounding;
@@ -62,13 +61,13 @@ static ipu_status narrow(rounding *r, const ipu__model_op *like, uint32_t from, 
 static uint32_t widen(rounding *r, const ipu__model_op *like, uint32_t id)
 {
     if (!id || type_of(r, id) != IPU_HALF) return id;
-    bool is_old = id < r->n_values;
-    if (is_old && r->wide[id] && r->wide_block[id] == like->block) return r->wide[id];
+    bool                 is_old = id < r->n_values;
+    const ipu__model_op *last   = is_old && r->wide[id] ? &r->m->ops.at[r->wide[id] - 1] : NULL;
+    if (last && last->block == like->block && last->recompute == like->recompute
+        && ipu__model_same_stage(r->m, last->stage, like->stage))
+        return last->first_out;
     uint32_t wide = ipu__precision_add_cast(r->m, &r->order, like, id, IPU_FLOAT);
-    if (is_old) {
-        r->wide[id]       = wide;
-        r->wide_block[id] = like->block;
-    }
+    if (wide && is_old) r->wide[id] = r->m->values.at[wide].of + 1;
     return wide;
 }
 
@@ -152,12 +151,10 @@ ipu_status ipu__model_round_at_random(ipu_model *m)
     if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
     r.n_values        = m->values.n;
     r.wide            = ipu__alloc_zeroed(r.n_values * sizeof *r.wide);
-    r.wide_block      = ipu__alloc_zeroed(r.n_values * sizeof *r.wide_block);
-    ipu_status status = r.wide && r.wide_block ? IPU_OK : ipu__fail_memory();
+    ipu_status status = r.wide ? IPU_OK : ipu__fail_memory();
     for (uint32_t b = 0; status == IPU_OK && b < m->blocks.n; b++) status = round_block(&r, b);
     ipu__array_fini(&r.order);
     ipu__free(r.wide);
-    ipu__free(r.wide_block);
     IPU_ASSERT(status != IPU_OK || ipu__model_verify(m) != IPU_INVALID);
     return status;
 }

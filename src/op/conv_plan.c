@@ -208,6 +208,7 @@ ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target,
                                         : "our default: 14 worker cycles for a product and its addition"};
     if (p.groups * p.positions * p.channels == 0) return IPU_OK;
     search(&u, &p, &best);
+    if (u.has_amp && ipu__amp_narrow(&u.amp, &u.amp)) search(&u, &p, &best);
     out->n_tiles        = ipu__op_count(best.tiles);
     out->cycles         = ipu__op_count(best.cycles);
     out->bytes_received = ipu__op_count(best.received);

@@ -74,6 +74,7 @@ ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *targe
 /* An AMP unit as one pair of types finds it. */
 typedef enum ipu__amp_path {
     IPU__AMP_COMMON, /* half in, float partials; or half partials on 16 units */
+    IPU__AMP_NARROW, /* half partials on 8 units */
     IPU__AMP_FLOAT,
 } ipu__amp_path;
 
@@ -87,6 +88,8 @@ typedef struct ipu__amp {
 
 /* As `type` finds it (half or float); half_partials: of half. */
 ipu_status ipu__amp_get(ipu_type type, bool half_partials, const ipu_target *target, ipu__amp *out);
+/* The other way to use it that there is, with 8 units: for few channels. False: there is none. */
+bool ipu__amp_narrow(const ipu__amp *amp, ipu__amp *out);
 
 /* Sums of products of halves as the chip would keep them: prices follow it, results do not (they are added up in float).
  */

@@ -13,10 +13,12 @@
 /* One worker on `k` positions; `first`: the pass that also zeroes the sums. */
 static double worker_cycles(const ipu__amp *amp, double k, bool first)
 {
-    static const double common[] = {20, 31, 40}, wide[] = {24, 47, 46};
+    static const double common[] = {20, 31, 40}, wide[] = {24, 47, 46}, narrow[] = {24, 39, 40};
     int                 few = k < 3 ? (int)k : 0;
     if (amp->path == IPU__AMP_COMMON) /* 7 are saved: state is retained between calls */
         return (k < 3 ? common[few] : 36 + 4 * (k - 3)) + (first ? 1 : 2) - 7;
+    if (amp->path == IPU__AMP_NARROW)
+        return (k < 3 ? narrow[few] : 41 + 4 * (k - 3)) + (first && k > 0 ? 2 + 2 * k : 0);
     double zeroing = first && k > 0 ? 2 + amp->units / 2 * k : 0;
     return (k < 3 ? wide[few] : 46 + 8 * (k - 3)) + zeroing;
 }
@@ -35,8 +37,10 @@ double ipu__amp_1x1_cycles(const ipu__amp *amp, double groups, double positions,
     double retain = common ? 7 : 0, retain_more = common ? 3 : 0;
     double later = 6 + amp->load_cycles + pass_cycles(amp, positions, false);
     double first = 7 + amp->load_cycles + pass_cycles(amp, positions, true);
-    /* Sums are float or the path is the common one: the estimate's `c` is 1 for all of ours. */
-    double group = 13 + (in_groups - 1) * (15 + out_groups * (19 + later)) + 11 + out_groups * (18 + first);
+    /* The estimate's `c`: sums are float or the path is the common one. */
+    double c     = amp->path == IPU__AMP_NARROW ? 0 : 1;
+    double group = 12 + c + (in_groups - 1) * (16 - c + out_groups * (19 + later)) + 11
+                 + out_groups * (19 - c + first);
     return 50 + amp->n_workers * (retain + retain_more * (in_groups * groups - 1)) + groups * group;
 }
 
@@ -122,13 +126,24 @@ ipu_status ipu__amp_get(ipu_type type, bool half_partials, const ipu_target *tar
     const char *units = is_half ? "amp_units_half_float" : "amp_units_float_float";
     if (is_half && half_partials) units = "amp_units_half_half";
     out->half_partials = is_half && half_partials;
-    out->path          = is_half ? IPU__AMP_COMMON : IPU__AMP_FLOAT;
     out->n_workers     = (double)ipu_target_n_workers(target);
     IPU_TRY(ipu__op_constant(target, units, &out->units));
+    out->path = is_half ? IPU__AMP_COMMON : IPU__AMP_FLOAT;
+    if (out->half_partials && out->units <= 8) out->path = IPU__AMP_NARROW; /* Mk1 */
     IPU_TRY(ipu__op_constant(target, is_half ? "amp_inputs_half" : "amp_inputs_float", &out->inputs));
     IPU_TRY(ipu__op_constant(target, "amp_weights_bytes_per_cycle", &bytes_per_cycle));
     out->load_cycles = out->units * out->inputs * (double)ipu_type_size(type) / bytes_per_cycle;
     return IPU_OK;
+}
+
+bool ipu__amp_narrow(const ipu__amp *amp, ipu__amp *out)
+{
+    if (!amp->half_partials || amp->units <= 8) return false;
+    *out             = *amp;
+    out->path        = IPU__AMP_NARROW;
+    out->load_cycles = amp->load_cycles * 8 / amp->units;
+    out->units       = 8;
+    return true;
 }
 
 typedef struct loop_unit {
@@ -177,6 +192,7 @@ ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *targe
         ipu__amp amp;
         IPU_TRY(ipu__amp_get(type, half_partials, target, &amp));
         search_both(&p, amp.units, amp_block, &amp, &best);
+        if (ipu__amp_narrow(&amp, &amp)) search_both(&p, amp.units, amp_block, &amp, &best);
     } else {
         loop_unit unit = {.loop = {26, 1, 14}, .n_workers = (double)ipu_target_n_workers(target)};
         IPU_TRY(ipu__op_constant(target, "compute_set_launch_cycles", &unit.launch_cycles));

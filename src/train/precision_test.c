@@ -64,6 +64,14 @@ static ipu_type state_of(ipu_executor *x, const char *name, float *out, size_t n
     return type;
 }
 
+static ipu_options *one_thread(void)
+{
+    ipu_options *o;
+    OK(ipu_options_create(&o));
+    OK(ipu_options_set(o, "threads", "1"));
+    return o;
+}
+
 /* All of it as bytes: equal ones are the same state. Owned: free. */
 static char *all_state(ipu_executor *x, size_t *bytes)
 {
@@ -174,16 +182,29 @@ static void master_weights_do_not_stall(void **state)
 enum { BATCH = 16, SIDE = 8 };
 
 /* Pictures [n, 1, 8, 8] and labels. */
-static void network(ipu_model *m, const ipu_value *in, size_t n, void *user)
+static void build(ipu_model *m, const ipu_value *in, size_t n, bool staged)
 {
     ipu_builder *b = ipu_model_builder(m);
-    (void)user;
+    if (staged) ipu_model_stage(m, "first");
     ipu_value x = ipu_max_pool2d(b, ipu_relu(b, ipu_nn_conv(m, in[0], 4, 3, "conv")), 2);
     x           = ipu_nn_batch_norm(m, x, "norm");
-    x           = ipu_nn_dropout(m, ipu_tanh(b, ipu_nn_linear(m, ipu_flatten(b, x, 1), 12, "hidden")), 0.1);
-    x           = ipu_log_softmax(b, ipu_nn_linear(m, x, 4, "out"), 1);
+    if (staged) ipu_model_stage(m, "second");
+    x = ipu_nn_dropout(m, ipu_tanh(b, ipu_nn_linear(m, ipu_flatten(b, x, 1), 12, "hidden")), 0.1);
+    x = ipu_log_softmax(b, ipu_nn_linear(m, x, 4, "out"), 1);
     ipu_model_output(m, x, "scores");
     if (ipu_nn_is_training(m) && n > 1) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
+}
+
+static void network(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)user;
+    build(m, in, n, false);
+}
+
+static void staged_network(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)user;
+    build(m, in, n, true);
 }
 
 typedef struct set {
@@ -304,6 +325,39 @@ static void states_of_half_resume_bit_for_bit(void **state)
     free(found);
     finish(x, module);
     finish(y, other);
+}
+
+/* In two stages, with what they keep or compute again, the numbers are those of one. */
+static void pipelines_round_as_one_ipu_does(void **state)
+{
+    (void)state;
+    static const ipu_executor_options ways[] = {
+        {.precision = IPU_PRECISION_MIXED},
+        {.precision = IPU_PRECISION_MIXED, .stochastic_rounding = true},
+        {.precision = IPU_PRECISION_MIXED, .stochastic_rounding = true, .recompute = true},
+        {.precision = IPU_PRECISION_HALF, .stochastic_rounding = true, .recompute = true},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const ipu_nn_training how = {.optimizer         = {.kind = IPU_NN_ADAM, .rate = 0.01},
+                                     .loss_scale_period = 4};
+        ipu_executor_options  o   = ways[i];
+        ipu_module           *module[2];
+        size_t                bytes[2];
+        char                 *states[2];
+        o.gradient_accumulation = 4;
+        o.engine                = one_thread();
+        for (int k = 0; k < 2; k++) {
+            ipu_executor *x = trainer(k ? staged_network : network, o, how, &module[k]);
+            train(x, 3, 4);
+            states[k] = all_state(x, &bytes[k]);
+            finish(x, module[k]);
+        }
+        assert_int_equal(bytes[0], bytes[1]);
+        if (memcmp(states[0], states[1], bytes[0]) != 0) fail_msg("way %zu differs", i);
+        free(states[0]);
+        free(states[1]);
+        ipu_options_destroy((ipu_options *)(uintptr_t)o.engine);
+    }
 }
 
 static void modules_keep_floats_whoever_has_them(void **state)
@@ -524,6 +578,7 @@ int main(void)
         cmocka_unit_test(all_precisions_learn_the_same),
         cmocka_unit_test(mixed_gradients_are_those_of_float_to_the_bits_of_half),
         cmocka_unit_test(states_of_half_resume_bit_for_bit),
+        cmocka_unit_test(pipelines_round_as_one_ipu_does),
         cmocka_unit_test(modules_keep_floats_whoever_has_them),
         cmocka_unit_test(gradients_below_half_need_a_scale),
         cmocka_unit_test(steps_that_overflow_change_nothing_but_the_scale),

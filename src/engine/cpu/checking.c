@@ -230,7 +230,7 @@ static ipu_status remote_one(ipu_engine *e, const ipu__instruction *i, int64_t r
         const ipu__exe_tensor *rows = &e->exe->tensors.at[transfer->rows];
         numbers                     = ipu__alloc((size_t)rows->bytes);
         if (!numbers) return ipu__fail_memory();
-        ipu__engine_move_host(e, rows->batch, r, r + 1, numbers);
+        ipu__engine_move_host(e->lanes, rows->batch, r, r + 1, numbers);
     }
     bool is_read = i->op == IPU__OP_REMOTE_READ;
     if (!is_read) move_batch(e, tensor->batch, r, r);

@@ -76,10 +76,10 @@ typedef struct pass {
 static void run_chunks(const ipu__work *work, int64_t begin, int64_t end)
 {
     const pass            *p      = work->object;
-    const ipu_executable  *exe    = work->e->exe;
+    const ipu_executable  *exe    = work->lane->e->exe;
     const ipu__exe_reduce *reduce = &exe->reduces.at[p->reduce];
     int64_t                at = begin * CHUNK, last = end * CHUNK;
-    run                    r = {.e = work->e, .type = reduce->type, .size = ipu_type_size(reduce->type)};
+    run r = {.e = work->lane->e, .type = reduce->type, .size = ipu_type_size(reduce->type)};
     if (last > reduce->n_elements) last = reduce->n_elements;
     for (r.piece = find_piece(exe, reduce, at); at < last; at += (int64_t)r.n) {
         if (at == r.piece->at + r.piece->n) r.piece++;
@@ -95,9 +95,9 @@ static void run_pass(ipu_engine *e, uint32_t reduce, run_fn fn, char *data)
 {
     pass      p    = {reduce, fn, data};
     int64_t   n    = (e->exe->reduces.at[reduce].n_elements + CHUNK - 1) / CHUNK;
-    ipu__work work = {.e = e, .run = run_chunks, .object = &p};
+    ipu__work work = {.lane = e->lanes, .run = run_chunks, .object = &p};
     if (n == 0) return;
-    if (e->pool && n * e->replication > WORTH_CHUNKS)
+    if (e->lanes->pool && n * e->replication > WORTH_CHUNKS)
         ipu__parallel_run(&work, n);
     else
         run_chunks(&work, 0, n);
@@ -145,7 +145,7 @@ static int64_t n_rounds(int64_t size)
 ipu_status ipu__engine_all_reduce(ipu_engine *e, const ipu__instruction *i)
 {
     const ipu__exe_reduce *reduce = &e->exe->reduces.at[i->a];
-    e->counts.supersteps++;
+    e->lanes->counts.supersteps++;
     if (reduce->n_elements == 0) return IPU_OK;
     if (!e->sums) {
         if (e->replication > 1) run_pass(e, i->a, add_and_spread, NULL);
