@@ -253,6 +253,8 @@ static void all_precisions_learn_the_same(void **state)
         {.precision = IPU_PRECISION_FLOAT},
         {.precision = IPU_PRECISION_MIXED},
         {.precision = IPU_PRECISION_MIXED, .gradient_accumulation = 2},
+        {.precision = IPU_PRECISION_MIXED, .replicas = 2},
+        {.precision = IPU_PRECISION_MIXED, .replicas = 2, .no_fold = true},
         {.precision = IPU_PRECISION_MIXED, .stochastic_rounding = true},
         {.precision = IPU_PRECISION_HALF, .stochastic_rounding = true},
         {.precision = IPU_PRECISION_HALF, .stochastic_rounding = true, .replicas = 2},
