@@ -158,7 +158,12 @@ static bool is_evaluated(const train_record *r)
 /* Both networks, before the clock starts; an epoch that was not evaluated because a signal came is so now. */
 static tool_exit begin(train_session *s)
 {
+    char      ipus[256];
     tool_exit code = train_session_compile(s, is_told);
+    if (code == TOOL_OK && !stopped(s)) {
+        train_ipus_text(&s->settings.ipus, s->trainer, ipus, sizeof ipus);
+        if (*ipus) progress_line(&s->progress, "%s", ipus);
+    }
     if (code != TOOL_OK || stopped(s) || is_evaluated(&s->record)) return code;
     code = train_session_evaluate(s, is_told);
     if (code == TOOL_OK && !stopped(s)) tell_epoch(s);

@@ -41,25 +41,11 @@ tool_exit train_group_agree(train_group *g, tool_exit code)
     return code;
 }
 
-static tool_exit check_replicas(const train_group *g, train_settings *s)
-{
-    if (s->replicas == 0) s->replicas = g->size;
-    if (s->replicas % g->size == 0) return TOOL_OK;
-    return tool_usage("train", "--replicas %lld do not divide over %lld processes: expected a multiple of it",
-                      (long long)s->replicas, (long long)g->size);
-}
-
 tool_exit train_group_read_settings(train_group *g, train_settings *s, const tool_arguments *args)
 {
-    tool_exit code = TOOL_OK;
-    if (train_group_is_first(g)) {
-        code = train_settings_read(s, args);
-        if (code == TOOL_OK) code = check_replicas(g, s);
-    }
-    code = train_group_agree(g, code);
-    if (code != TOOL_OK || train_group_is_first(g)) return code;
-    code = train_settings_read(s, args);
-    return code == TOOL_OK ? check_replicas(g, s) : code;
+    tool_exit code = train_group_is_first(g) ? train_settings_read(s, args, g->size) : TOOL_OK;
+    code           = train_group_agree(g, code);
+    return code != TOOL_OK || train_group_is_first(g) ? code : train_settings_read(s, args, g->size);
 }
 
 /* ---- numbers ---- */
@@ -143,4 +129,35 @@ tool_exit train_group_share_checkpoint(train_group *g, const char *path, ipu_che
     if (code == TOOL_OK && !train_group_is_first(g)) code = take(data, bytes, c);
     free(data);
     return code;
+}
+
+/* ---- what it cost ---- */
+
+static void counters(ipu_executor *x, double *waited, int64_t *bytes)
+{
+    *waited = 0;
+    *bytes  = 0;
+    if (ipu_executor_engine(x)) ipu_engine_comm_counters(ipu_executor_engine(x), waited, bytes);
+}
+
+json_t *train_group_json(const train_group *g, ipu_executor *x)
+{
+    double  waited;
+    int64_t bytes;
+    if (g->size == 1) return json_null();
+    counters(x, &waited, &bytes);
+    return json_pack("{s:I, s:f, s:I}", "processes", (json_int_t)g->size, "waited_s", waited, "sent_bytes",
+                     (json_int_t)bytes);
+}
+
+void train_group_print(const train_group *g, ipu_executor *x, double seconds)
+{
+    double  waited;
+    int64_t bytes;
+    char    sent[32];
+    if (g->size == 1) return;
+    counters(x, &waited, &bytes);
+    tool_format((double)bytes, "B", sent, sizeof sent);
+    printf("%lld processes: %.1f %% of the time waited for one another, %s sent by each\n",
+           (long long)g->size, seconds > 0 ? 100 * waited / seconds : 0, sent);
 }

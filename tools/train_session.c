@@ -145,7 +145,6 @@ static tool_exit open_network(train_session *s)
         || (a->threads >= 0 && ipu_options_set(s->engine, "threads", threads) != IPU_OK))
         return failed();
     s->options                     = (ipu_executor_options){.device_iterations     = a->device_iterations,
-                                                            .replicas              = a->replicas / s->group.size,
                                                             .gradient_accumulation = a->gradient_accumulation,
                                                             .output_mode           = IPU_OUTPUT_ALL,
                                                             .seed                  = (uint32_t)a->seed,
@@ -155,6 +154,9 @@ static tool_exit open_network(train_session *s)
     s->options.precision           = a->precision;
     s->options.stochastic_rounding = a->stochastic_rounding;
     s->options.half_partials       = a->half_partials;
+    s->here                        = a->ipus;
+    s->here.replicas /= s->group.size;
+    train_ipus_apply(&s->here, &s->options);
     /* What is tested is the network as it would be used: rounded to the nearest. */
     const ipu_executor_options testing = {
         .target = a->target, .engine = s->engine, .precision = a->precision};
@@ -190,6 +192,7 @@ tool_exit train_session_open(train_session *s, const tool_arguments *args)
     train_record_open(&s->record);
     s->silence = train_group_is_first(&s->group) ? NULL : fopen("/dev/null", "w");
     progress_open(&s->progress, s->silence ? s->silence : s->settings.json ? stderr : stdout);
+    if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
     code = open_data(s);
     if (code == TOOL_OK) code = fit_images(s);
     if (code == TOOL_OK) code = open_network(s);

@@ -90,15 +90,6 @@ static tool_exit read_schedule(train_settings *s, const tool_arguments *args)
                 : TOOL_OK;
 }
 
-/* As the launcher said, if the command line does not. */
-static bool read_replicas(const tool_arguments *args, int64_t *out)
-{
-    const char *launched = getenv("IPU_POPRUN_REPLICAS");
-    if (!args->values[TRAIN_REPLICAS] && launched && *launched)
-        return tool_integer("replicas (IPU_POPRUN_REPLICAS)", launched, 1, 1024, out);
-    return read_integer(args, TRAIN_REPLICAS, "replicas", 1, 1024, out);
-}
-
 static tool_exit read_counts(train_settings *s, const tool_arguments *args)
 {
     s->epochs            = 5;
@@ -111,7 +102,6 @@ static tool_exit read_counts(train_settings *s, const tool_arguments *args)
                                 &s->device_iterations)
                 && read_integer(args, TRAIN_ACCUMULATION, "gradient-accumulation", 1, 1 << 20,
                                 &s->gradient_accumulation)
-                && read_replicas(args, &s->replicas)
                 && read_integer(args, TRAIN_SEED, "seed", 0, UINT32_MAX, &s->seed)
                 && read_integer(args, TRAIN_THREADS, "threads", 0, 1024, &s->threads)
                 && read_integer(args, TRAIN_EVERY, "checkpoint-every", 1, INT64_MAX, &s->checkpoint_every)
@@ -191,11 +181,12 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     return TOOL_OK;
 }
 
-tool_exit train_settings_read(train_settings *s, const tool_arguments *args)
+tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes)
 {
     *s             = (train_settings){0};
     tool_exit code = read_names(s, args);
     if (code == TOOL_OK) code = read_counts(s, args);
+    if (code == TOOL_OK) code = train_ipus_read(&s->ipus, args, n_processes, s->gradient_accumulation);
     if (code == TOOL_OK) code = read_optimizer(s, args);
     if (code == TOOL_OK) code = read_schedule(s, args);
     if (code == TOOL_OK) code = read_precision(s, args);
@@ -220,7 +211,7 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
     json_t *rest = json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:s}", "batch-size",
                              (json_int_t)s->batch_size, "device-iterations", (json_int_t)s->device_iterations,
                              "gradient-accumulation", (json_int_t)s->gradient_accumulation, "replicas",
-                             (json_int_t)s->replicas, "seed", (json_int_t)s->seed, "optimizer",
+                             (json_int_t)s->ipus.replicas, "seed", (json_int_t)s->seed, "optimizer",
                              s->optimizer->name, "lr", s->rate, "momentum", s->momentum, "weight-decay",
                              s->weight_decay, "schedule", schedules[s->schedule]);
     json_t *all  = json_pack("{s:o, s:s, s:s, s:o, s:s, s:I, s:b, s:f, s:f}", "model",
@@ -231,7 +222,8 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
     json_t *bits = json_pack("{s:s, s:b, s:f, s:I}", "precision", precisions[s->precision],
                              "stochastic-rounding", (int)s->stochastic_rounding, "loss-scale", s->loss_scale,
                              "loss-scale-period", (json_int_t)s->loss_scale_period);
-    bool ok = rest && all && bits && json_object_update(all, rest) == 0 && json_object_update(all, bits) == 0;
+    bool ok = rest && all && bits && json_object_update(all, rest) == 0 && json_object_update(all, bits) == 0
+           && train_ipus_settings(&s->ipus, all);
     json_decref(rest);
     json_decref(bits);
     if (ok) return all;
@@ -270,5 +262,7 @@ tool_exit train_settings_compare(const json_t *then, const json_t *now)
         if (may_differ(key, now) || (before && json_equal(before, value))) continue;
         return refuse(key, before, value);
     }
+    json_object_foreach((json_t *)then, key, value) /* what is as usual is left out */
+        if (!json_object_get(now, key)) return refuse(key, value, NULL);
     return TOOL_OK;
 }

@@ -78,6 +78,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
 %type <ipu_field_shape> form
 %type <ipu_stream_mode> mode
 %type <ipu_sync_type> sync
+%type <ipu__interval> window
 %type <ipu_tensor> view rows
 %type <ipu_program> block else default
 %type <ipu_attribute> attribute_value
@@ -209,9 +210,10 @@ step: SEQUENCE at block { HERE(@1, $2); ipu_program_add(TOP, $3); }
     | EXECUTE ref at ';'
         { uint32_t id; TRY(ipu__parse_find(p, @2, &p->compute_sets, "compute set", $2, &id));
           HERE(@1, $3); ipu_program_add_execute(TOP, (ipu_compute_set){p->g, id}); }
-    | KERNEL name '(' views ')' attributes at ';'
-        { HERE(@1, $7);
-          ipu_program_add_kernel(TOP, $2, p->attributes.at, p->attributes.n, p->tensors.at, p->tensors.n); }
+    | KERNEL name '(' views ')' attributes window at ';'
+        { HERE(@1, $8);
+          ipu__program_add_kernel_on(TOP, $2, p->attributes.at, p->attributes.n, p->tensors.at, p->tensors.n,
+                                     $7.begin, $7.end - $7.begin); }
     | COPY view ARROW view at ';' { HERE(@1, $5); ipu_program_add_copy(TOP, $2, $4); }
     | READ STRING ARROW view at ';'
         { ipu_stream s; TRY(ipu__parse_find_stream(p, @2, $2, &s));
@@ -262,6 +264,9 @@ bodies: %empty | bodies BODY block { PUSH(programs, $3); };
 sync: INTERNAL { $$ = IPU_SYNC_INTERNAL; }
     | EXTERNAL { $$ = IPU_SYNC_EXTERNAL; }
     | GLOBAL { $$ = IPU_SYNC_GLOBAL; };
+
+window: %empty { $$ = (ipu__interval){.end = p->g->n_tiles}; }
+    | ON int DOTS int { $$ = (ipu__interval){.begin = $2, .end = $4}; };
 
 attributes: %empty { p->attributes.n = 0; } | '{' { p->attributes.n = 0; } attribute_list '}';
 attribute_list: attribute | attribute_list ',' attribute;

@@ -72,6 +72,9 @@ static void print_kernel(ipu__printer *p, const ipu__step *step)
         print_attribute(p, &kernel->call.attributes[i]);
     }
     if (kernel->call.n_attributes) add(p, " }");
+    if (kernel->n_tiles != p->g->n_tiles)
+        ipu__text_add(&p->out, " on %" PRId64 "..%" PRId64, kernel->first_tile,
+                      kernel->first_tile + kernel->n_tiles);
     end(p, step);
 }
 

@@ -599,16 +599,23 @@ static bool take_operands(ipu_graph *g, const ipu_kernel_def *def, const ipu_ten
     return true;
 }
 
-void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
-                            size_t n_attributes, const ipu_tensor *operands, size_t n_operands)
+void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_attribute *attributes,
+                                size_t n_attributes, const ipu_tensor *operands, size_t n_operands,
+                                int64_t first_tile, int64_t n_tiles)
 {
-    if (!begin(__func__, p)) return;
-    ipu_graph            *g   = p.graph->root;
+    if (!begin("ipu_program_add_kernel", p)) return;
+    ipu_graph *g = p.graph->root;
+    if (first_tile < 0 || n_tiles < 1 || n_tiles > g->n_tiles || first_tile > g->n_tiles - n_tiles) {
+        ipu__graph_fail(g, IPU_INVALID, "kernel \"%s\": tiles [%lld, %lld): expected some of %lld", kernel,
+                        (long long)first_tile, (long long)(first_tile + n_tiles), (long long)g->n_tiles);
+        return;
+    }
     const ipu_kernel_def *def = find_kernel(p, kernel);
     if (!def) return;
     ipu_tensor all[IPU__MAX_OPERANDS];
     if (!take_operands(g, def, operands, n_operands, all)) return;
-    ipu__kernel_step step = {.call = {.def = def, .n_operands = def->n_operands}};
+    ipu__kernel_step step = {
+        .call = {.def = def, .n_operands = def->n_operands}, .first_tile = first_tile, .n_tiles = n_tiles};
     for (int i = 0; i < def->n_operands; i++) {
         step.views[i]        = all[i].id;
         step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(all[i]), ipu_tensor_shape(all[i])};
@@ -625,4 +632,21 @@ void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribu
         return;
     }
     add_step(p, (ipu__step){.kind = IPU__STEP_KERNEL, .object = (uint32_t)g->kernel_steps.n - 1});
+}
+
+/* Tiles one after another; a virtual graph that is no such window leaves a kernel all of the root's. */
+static bool is_window(const ipu_graph *g)
+{
+    bool is = true;
+    for (int64_t i = 1; g->tiles && i < g->n_tiles; i++) is = is && g->tiles[i] == g->tiles[0] + i;
+    return is;
+}
+
+void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
+                            size_t n_attributes, const ipu_tensor *operands, size_t n_operands)
+{
+    if (!ipu__graph_ok(p.graph)) return;
+    const ipu_graph *g = is_window(p.graph) ? p.graph : p.graph->root;
+    ipu__program_add_kernel_on(p, kernel, attributes, n_attributes, operands, n_operands,
+                               g->tiles ? g->tiles[0] : 0, g->n_tiles);
 }

@@ -258,8 +258,9 @@ ipu_status ipu__model_cut(ipu_model *m, uint32_t n, const ipu_target *target)
 {
     cutting    c     = {.n_ops = n_numbers(m)};
     ipu_model *plain = NULL, *fused = NULL;
-    uint32_t  *stage  = ipu__alloc_zeroed((c.n_ops + 1) * sizeof *stage);
-    ipu_status status = stage ? make_copies(&c, m, &plain, &fused) : ipu__fail_memory();
+    uint32_t  *stage = ipu__alloc_zeroed((c.n_ops + 1) * sizeof *stage);
+    if (!stage) return ipu__fail_memory();
+    ipu_status status = make_copies(&c, m, &plain, &fused);
     ipu__cost_model_init(&c.cost, target, target->n_ipus);
     if (status == IPU_OK) status = cut(&c, n, stage);
     for (size_t i = 0; status == IPU_OK && i < m->ops.n; i++) {

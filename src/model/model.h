@@ -90,6 +90,7 @@ struct ipu_model {
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
     IPU_ARRAY(uint32_t) losses;         /* ids of what is trained for (nn_train.c) */
+    IPU_ARRAY(uint32_t) shards; /* ids of parameters that are a replica's part of a whole one (shard.c) */
     IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
     ipu__map files;                     /* names of source files, to locations */
     ipu__map names;                     /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
@@ -143,6 +144,12 @@ ipu_model *ipu__model_copy(const ipu_model *m);
 /* An input, parameter or state that is lowered to `t`, of its type and shape, rather than to a variable with host
  * handles and an initial value: so that models lowered to one graph share what they keep. */
 void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t);
+
+/* A parameter that is one replica's part of a larger one: norms of it are norms of all parts. */
+void ipu__model_mark_shard(ipu_model *m, ipu_value parameter);
+bool ipu__model_is_shard(const ipu_model *m, ipu_value v);
+/* The sum of `v` over all replicas, where it was computed from the part `shard`; else `v`. */
+ipu_value ipu__model_sum_shards(ipu_model *m, ipu_value shard, ipu_value v);
 
 /* Move the ops by which these parameters and states get their new values up to where they can be first (early.c). */
 ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n);

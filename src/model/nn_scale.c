@@ -53,7 +53,9 @@ ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *dw, size_t n)
     if (!all.id) return ipu_constant_value(b, IPU_BOOL, IPU_SCALAR, 1);
     /* 0 for what is finite, else NaN: and so is the sum of them. */
     ipu_value none = ipu_mul(b, all, ipu_scalar_like(b, all, 0));
-    return ipu_isfinite(b, ipu_reduce_sum(b, none, NULL, 0, false));
+    ipu_value sum  = ipu_reduce_sum(b, none, NULL, 0, false);
+    if (m->shards.n > 0) sum = ipu__model_sum_shards(m, ipu__model_handle(m, m->shards.at[0]), sum);
+    return ipu_isfinite(b, sum);
 }
 
 void ipu__nn_update_scale(ipu_model *m, const ipu_nn_training *how, ipu_value all_finite)

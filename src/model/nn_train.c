@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "model/nn.h"
-#include "op/op.h"
+#include "op/optimizer.h"
 
 /* What the parameters of a group share. */
 typedef struct trainer {
@@ -87,8 +87,8 @@ static stepped step_adamax(const trainer *t, ipu_value w, ipu_value dw)
 static stepped step_lamb(const trainer *t, ipu_value w, ipu_value dw)
 {
     stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "square")}};
-    s.next    = ipu_lamb_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1],
-                              adam_options(t->how));
+    s.next    = (ipu__model_is_shard(t->m, w) ? ipu__lamb_step_of_part : (ipu_lamb_step))(
+        &t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1], adam_options(t->how));
     return s;
 }
 
@@ -296,12 +296,14 @@ void ipu__nn_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value
 }
 
 /* As torch.nn.utils.clip_grad_norm_: the factor max / (norm + 1e-6), at most 1. */
-static ipu_value clip_factor(ipu_builder *b, const ipu_value *dw, size_t n, double most)
+static ipu_value clip_factor(ipu_model *m, const ipu_value *w, const ipu_value *dw, size_t n, double most)
 {
-    ipu_value sum = {b, 0};
+    ipu_builder *b   = &m->base;
+    ipu_value    sum = {b, 0};
     for (size_t i = 0; i < n; i++) {
         if (!dw[i].id) continue;
         ipu_value square = ipu_reduce_sum_square(b, ipu_cast(b, dw[i], IPU_FLOAT), NULL, 0, false);
+        square           = ipu__model_sum_shards(m, w[i], square);
         sum              = sum.id ? ipu_add(b, sum, square) : square;
     }
     if (!sum.id) return sum;
@@ -331,13 +333,14 @@ static void scale_back(ipu_model *m, const ipu_nn_training *how, double scale, i
 }
 
 /* Cut off by element, then by their norm: so that what a step sees obeys both. */
-static void clip_gradients(ipu_model *m, const ipu_nn_training *how, ipu_value *dw, size_t n)
+static void clip_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value *w, ipu_value *dw,
+                           size_t n)
 {
     ipu_builder *b = &m->base;
     for (size_t i = 0; i < n && how->max_gradient > 0; i++)
         if (dw[i].id) dw[i] = ipu_clip(b, dw[i], -how->max_gradient, how->max_gradient);
     if (how->max_gradient_norm <= 0) return;
-    ipu_value factor = clip_factor(b, dw, n, how->max_gradient_norm);
+    ipu_value factor = clip_factor(m, w, dw, n, how->max_gradient_norm);
     for (size_t i = 0; i < n && factor.id; i++)
         if (dw[i].id) dw[i] = ipu_mul(b, dw[i], ipu_cast(b, factor, ipu_value_type(dw[i])));
 }
@@ -420,7 +423,7 @@ void ipu__nn_step(ipu_model *m, const ipu_nn_training *how, double scale, const 
     ipu_value step = {&m->base, 0}, finite = {&m->base, 0};
     if (ipu__nn_finds_scale(how)) finite = ipu__nn_all_finite(m, dw, n);
     scale_back(m, how, scale, dw, n);
-    clip_gradients(m, how, dw, n);
+    clip_gradients(m, how, w, dw, n);
     for (size_t group = 0; group <= how->n_groups && m->base.status == IPU_OK; group++) {
         trainer t = {.m = m, .how = optimizer_of(how, group), .finite = finite};
         if (ipu__nn_group_is_frozen(how, group)) continue;

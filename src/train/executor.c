@@ -151,6 +151,7 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target,
                   o->device_iterations, o->gradient_accumulation, o->replicas, x->n_folded,
                   (int)ipu__executor_output_mode(x));
+    ipu__text_add(&t, "%d %d ", (int)o->shard_optimizer, (int)o->optimizer_off_chip);
     ipu__text_add(&t, "%d %d %d ", (int)o->schedule, (int)o->recompute, (int)o->activations_off_chip);
     for (size_t i = 0; i < o->n_stage_ipus; i++) ipu__text_add(&t, "%" PRId64 ",", o->stage_ipus[i]);
     ipu__text_add(&t, "%" PRId64 " ", ipu_comm_size(o->comm));

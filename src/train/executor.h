@@ -46,6 +46,9 @@ typedef struct ipu__executor_kept {
     bool      differs;      /* between replicas */
     bool      is_seed;      /* of random ops, or of how weights are rounded */
     bool      is_transient; /* zero between runs: not part of the state */
+    bool      is_divided;   /* each replica has a part of n_part elements */
+    bool      is_off_chip;  /* in a remote buffer of its name */
+    int64_t   n_part;
 } ipu__executor_kept;
 
 struct ipu_executor {
@@ -98,7 +101,9 @@ ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net);
 /* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
 #define IPU__GRADIENT_SUFFIX ".gradient"
 #define IPU__GRADIENT_COUNT "gradient_count"
+enum { IPU__GRADIENT_NAME = 300 };
 bool ipu__executor_is_gradient_sum(const char *name);
+void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME]);
 
 /* ---- precision (executor_precision.c) ---- */
 
@@ -143,6 +148,18 @@ ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered 
 ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
 /* The graph's first error, as this thread's message. */
 ipu_status ipu__executor_graph_status(ipu_graph *g);
+/* The parameter or state of that name, and where it was lowered to; 0 and null: there is none. */
+uint32_t   ipu__executor_find_kept(const ipu_model *m, const char *name);
+ipu_tensor ipu__executor_find_tensor(const ipu_model *m, const char *name);
+
+/* ---- the optimizer's step, over replicas (executor_shard.c) ---- */
+
+/* Into how many parts a parameter of that shape is divided, one for each replica; 1: it stays whole. */
+int64_t ipu__executor_n_shards(const ipu_executor *x, const ipu_shape *shape);
+/* The shape of one part: a vector; the same if it stays whole. */
+ipu_shape ipu__executor_shard_shape(const ipu_executor *x, ipu_shape shape);
+/* Add the step of models.step, what it shares with the network bound, to `p`. */
+ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
 
 /* ---- the processes it is one of (executor_comm.c) ---- */
 
@@ -171,7 +188,8 @@ void       ipu__executor_io_fini(ipu_executor *x);
 
 /* ---- weights and states (executor_state.c) ---- */
 
-ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models);
+ipu_status          ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models);
+ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name); /* NULL: there is none */
 /* Before a run: the module's newest weights. */
 ipu_status ipu__executor_sync(ipu_executor *x);
 /* After a run that trained. */
@@ -184,5 +202,18 @@ ipu_status ipu__executor_set_pending(ipu_executor *x);
 /* After it was compiled anew: what `state` has of the same name, type and shape, but weights and rates. */
 ipu_status ipu__executor_carry_state(ipu_executor *x, const ipu_npz *state);
 void       ipu__executor_state_fini(ipu_executor *x);
+
+/* ---- whole arrays of parts (executor_shard_state.c) ---- */
+
+/* The parameter of `step` whose state value `id` is, of its shape; 0: it is none of an optimizer's. */
+uint32_t ipu__executor_parameter_of_state(const ipu_model *step, uint32_t id);
+/* Say of what is listed where it is, and in how many parts. */
+ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__executor_models *models);
+/* `bytes` of a whole array, of one replica; of all that have a part of it, if they have. */
+ipu_status ipu__executor_read_kept(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
+                                   void *data, size_t bytes);
+/* To one replica; to all of them, if that is -1 or they have parts. */
+ipu_status ipu__executor_write_kept(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
+                                    const void *data, size_t bytes);
 
 #endif

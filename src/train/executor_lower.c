@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "op/op.h"
 #include "train/executor.h"
 
 ipu_status ipu__executor_graph_status(ipu_graph *g)
@@ -16,8 +17,7 @@ static ipu_status optimised(const ipu_model *m, ipu_model **out)
     return *out ? ipu_model_optimise(*out, IPU_PASS_ALL) : ipu__fail_memory();
 }
 
-/* The kept value of that name; 0: there is none. */
-static uint32_t find_kept(const ipu_model *m, const char *name)
+uint32_t ipu__executor_find_kept(const ipu_model *m, const char *name)
 {
     for (int kind = 0; kind < 2; kind++) {
         size_t          n   = kind ? m->states.n : m->parameters.n;
@@ -28,14 +28,21 @@ static uint32_t find_kept(const ipu_model *m, const char *name)
     return 0;
 }
 
+ipu_tensor ipu__executor_find_tensor(const ipu_model *m, const char *name)
+{
+    return m->tensors.at[ipu__executor_find_kept(m, name)];
+}
+
+/* What is not of the same size is a part (executor_shard.c). */
 static void share_kept(ipu_model *step, const ipu_model *net)
 {
     for (int kind = 0; kind < 2; kind++) {
         size_t          n   = kind ? step->states.n : step->parameters.n;
         const uint32_t *ids = kind ? step->states.at : step->parameters.at;
         for (size_t i = 0; i < n; i++) {
-            uint32_t other = find_kept(net, step->base.values.at[ids[i]].name);
-            if (other) ipu__model_bind(step, ids[i], net->tensors.at[other]);
+            ipu_tensor t = ipu__executor_find_tensor(net, step->base.values.at[ids[i]].name);
+            if (t.id && ipu_tensor_n_elements(t) == ipu__op_n_elements(&step->base.values.at[ids[i]].shape))
+                ipu__model_bind(step, ids[i], t);
         }
     }
 }
@@ -118,7 +125,7 @@ static ipu_status lower_batches(const ipu_executor *x, const ipu_model *net, ipu
 static ipu_status lower(const ipu_executor *x, const ipu__executor_models *models, ipu__executor_lowered *l)
 {
     ipu_target  target;
-    ipu_program iteration, step;
+    ipu_program iteration;
     int64_t n_stages = (int64_t)ipu_model_n_stages(models->net), iterations = x->options.device_iterations;
     int64_t n_ipus = x->options.replicas * ipu__executor_ipus_per_replica(&x->options, n_stages);
     IPU_TRY(ipu_target_find(x->options.target, n_ipus, &target));
@@ -134,8 +141,7 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
         IPU_TRY(optimised(models->step, &l->models.step));
         share_kept(l->models.step, l->models.net);
         IPU_TRY(ipu__executor_reduce(x, l, iteration));
-        IPU_TRY(ipu_model_lower(l->models.step, l->g, &step));
-        ipu_program_add(iteration, step);
+        IPU_TRY(ipu__executor_lower_step(x, l, iteration));
     }
     l->run = ipu_program_sequence(l->g);
     ipu_program_add(l->run, begin);

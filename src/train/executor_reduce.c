@@ -7,14 +7,20 @@
 
 #include "graph/graph.h"
 #include "ipu/comm.h"
+#include "op/op.h"
 #include "train/executor.h"
 
 enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: more than what a message costs */
 
-static bool has_state(const ipu_model *m, const char *name)
+/* Whether the step wants the sum of that name and size: one that is divided among the replicas of a single process is
+ * added up otherwise (executor_shard.c). */
+static bool is_wanted(const ipu_executor *x, const ipu_model *step, const char *name, int64_t n)
 {
-    for (size_t i = 0; m && i < m->states.n; i++)
-        if (strcmp(m->base.values.at[m->states.at[i]].name, name) == 0) return true;
+    for (size_t i = 0; step && i < step->states.n; i++) {
+        const ipu__builder_value *v = &step->base.values.at[step->states.at[i]];
+        if (strcmp(v->name, name) == 0)
+            return ipu_comm_size(x->options.comm) > 1 || ipu__op_n_elements(&v->shape) == n;
+    }
     return false;
 }
 
@@ -112,17 +118,19 @@ static bool has_begun(const ipu__executor_lowered *l, ipu_tensor t)
 }
 
 /* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all states. */
-static ipu_tensor all_sums(const ipu__executor_lowered *l, ipu_type type, ipu_tensor *parts)
+static ipu_tensor all_sums(const ipu_executor *x, const ipu__executor_lowered *l, ipu_type type,
+                           ipu_tensor *parts)
 {
     const ipu_model *m = l->models.net;
     size_t           n = 0;
     for (size_t i = 0; i < m->states.n; i++) {
         uint32_t id = m->states.at[i];
         if (!m->tensors.at[id].id || !ipu__executor_is_gradient_sum(name_of(m, id))
-            || m->base.values.at[id].type != type || !has_state(l->models.step, name_of(m, id)))
+            || m->base.values.at[id].type != type)
             continue;
         ipu_tensor t = ipu_tensor_flatten(m->tensors.at[id]);
-        if (!has_begun(l, t)) parts[n++] = t;
+        if (is_wanted(x, l->models.step, name_of(m, id), ipu_tensor_n_elements(t)) && !has_begun(l, t))
+            parts[n++] = t;
     }
     return n > 0 ? ipu_tensor_concat(parts, n, 0) : (ipu_tensor){l->g, 0};
 }
@@ -134,7 +142,7 @@ ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l,
     ipu_tensor *parts = ipu__alloc((l->models.net->states.n + 1) * sizeof *parts);
     if (!parts) return ipu__fail_memory();
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        ipu_tensor all = all_sums(l, types[i], parts);
+        ipu_tensor all = all_sums(x, l, types[i], parts);
         if (all.id) ipu_program_add_all_reduce(p, all);
     }
     ipu_program_add_all_reduce_wait(p);

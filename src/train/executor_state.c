@@ -15,7 +15,7 @@
 
 /* ---- what there is ---- */
 
-static const ipu__executor_kept *find_kept(const ipu_executor *x, const char *name)
+ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name)
 {
     for (size_t i = 0; i < x->kept.n; i++)
         if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
@@ -25,7 +25,7 @@ static const ipu__executor_kept *find_kept(const ipu_executor *x, const char *na
 static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter)
 {
     const ipu__builder_value *v = &m->base.values.at[id];
-    if (find_kept(x, v->name)) return IPU_OK;
+    if (ipu__executor_kept_of(x, v->name)) return IPU_OK;
     ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
     if (!kept.name) return ipu__fail_memory();
     bool is_random = m->seed != 0 && id == m->seed; /* another one in each replica */
@@ -51,7 +51,8 @@ static ipu_status list_model(ipu_executor *x, const ipu_model *m)
 ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models)
 {
     IPU_TRY(list_model(x, models->net));
-    return models->step ? list_model(x, models->step) : IPU_OK;
+    if (models->step) IPU_TRY(list_model(x, models->step));
+    return ipu__executor_list_parts(x, models);
 }
 
 void ipu__executor_state_fini(ipu_executor *x)
@@ -67,7 +68,7 @@ ipu_status ipu__executor_fetch(ipu_executor *x)
 {
     for (size_t i = 0; i < x->weights.n; i++) {
         ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
-        IPU_TRY(ipu__executor_read_weight(x, w, find_kept(x, w->name)->type));
+        IPU_TRY(ipu__executor_read_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
         w->is_set = true;
     }
     return IPU_OK;
@@ -78,7 +79,7 @@ static ipu_status upload(ipu_executor *x, bool *has_all)
     *has_all = true;
     for (size_t i = 0; i < x->weights.n; i++) {
         const ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
-        if (w->is_set) IPU_TRY(ipu__executor_write_weight(x, w, find_kept(x, w->name)->type));
+        if (w->is_set) IPU_TRY(ipu__executor_write_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
         *has_all &= w->is_set;
     }
     return IPU_OK;
@@ -135,7 +136,7 @@ ipu_status ipu__executor_write_rates(ipu_executor *x)
         char  name[IPU__NN_RATE_NAME];
         float rate = (float)x->rates[i];
         ipu__nn_rate_name(i, name);
-        if (find_kept(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
+        if (ipu__executor_kept_of(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
     }
     return IPU_OK;
 }
@@ -198,7 +199,7 @@ static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64
     size_t bytes = ipu_array_bytes(&out->array);
     if (kept->differs) replica -= ipu__executor_first_replica(x);
     if (replica < 0 || replica >= x->options.replicas) return IPU_OK; /* of another process */
-    return bytes ? ipu_engine_read_replica(x->engine, kept->name, replica, out->array.data, bytes) : IPU_OK;
+    return bytes ? ipu__executor_read_kept(x, kept, replica, out->array.data, bytes) : IPU_OK;
 }
 
 ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
@@ -277,10 +278,7 @@ static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const
         size_t           bytes = ipu_array_bytes(a);
         ipu__free(name);
         if (bytes == 0) continue;
-        if (kept->differs)
-            IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, a->data, bytes));
-        else
-            IPU_TRY(ipu_engine_write(x->engine, kept->name, a->data, bytes));
+        IPU_TRY(ipu__executor_write_kept(x, kept, kept->differs ? r : -1, a->data, bytes));
     }
     return IPU_OK;
 }
