@@ -133,7 +133,7 @@ typedef enum wish { AS_IT_IS, HALVES, ORIGINALS } wish;
 
 static wish wish_of(const halving *h, const ipu__model_op *op)
 {
-    int  n = 0, n_strong_floats = 0, n_strong_halves = 0, n_halves = 0;
+    int  n = 0, n_strong_floats = 0, n_halves = 0;
     bool is_other = false;
     for (uint32_t i = 0; i < op->n_in; i++) {
         ipu_type type = type_of(h, op->in[i]);
@@ -141,7 +141,6 @@ static wish wish_of(const halving *h, const ipu__model_op *op)
         bool is_strong = !h->values[op->in[i]].is_weak;
         n++;
         n_halves += type == IPU_HALF;
-        n_strong_halves += is_strong && type == IPU_HALF;
         n_strong_floats += is_strong && type == IPU_FLOAT;
         is_other |= is_wide(h->values[op->in[i]].original);
     }
