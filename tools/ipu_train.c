@@ -161,7 +161,7 @@ static tool_exit begin(train_session *s)
     char      ipus[256];
     tool_exit code = train_session_compile(s, is_told);
     if (code == TOOL_OK && !stopped(s)) {
-        train_ipus_text(&s->here, s->trainer, ipus, sizeof ipus);
+        train_ipus_text(&s->settings.ipus, s->trainer, ipus, sizeof ipus);
         if (*ipus) progress_line(&s->progress, "%s", ipus);
     }
     if (code != TOOL_OK || stopped(s) || is_evaluated(&s->record)) return code;

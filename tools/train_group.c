@@ -43,11 +43,9 @@ tool_exit train_group_agree(train_group *g, tool_exit code)
 
 tool_exit train_group_read_settings(train_group *g, train_settings *s, const tool_arguments *args)
 {
-    tool_exit code = TOOL_OK;
-    if (train_group_is_first(g)) code = train_settings_read(s, args, g->size);
-    code = train_group_agree(g, code);
-    if (code != TOOL_OK || train_group_is_first(g)) return code;
-    return train_settings_read(s, args, g->size);
+    tool_exit code = train_group_is_first(g) ? train_settings_read(s, args, g->size) : TOOL_OK;
+    code           = train_group_agree(g, code);
+    return code != TOOL_OK || train_group_is_first(g) ? code : train_settings_read(s, args, g->size);
 }
 
 /* ---- numbers ---- */

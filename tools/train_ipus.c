@@ -13,48 +13,57 @@ static const char *const schedules[] = {
     [IPU_PIPELINE_INTERLEAVED] = "interleaved",
     [IPU_PIPELINE_SEQUENTIAL]  = "sequential",
 };
-enum { N_SCHEDULES = sizeof schedules / sizeof *schedules, MOST_IPUS = 256 };
+enum { N_SCHEDULES = sizeof schedules / sizeof *schedules, MOST_REPLICAS = 1024 };
 
 /* ---- reading ---- */
 
-static bool read_count(const tool_arguments *args, int option, const char *name, int64_t *out)
+static bool read_count(const tool_arguments *args, int option, const char *name, int64_t most, int64_t *out)
 {
-    return !args->values[option] || tool_integer(name, args->values[option], 1, MOST_IPUS, out);
+    return !args->values[option] || tool_integer(name, args->values[option], 1, most, out);
 }
 
-/* --ipus is all of them: what is not said follows. */
-static tool_exit read_counts(train_ipus *t, const tool_arguments *args, int64_t processes)
+/* Of this process. */
+static int64_t n_replicas(const train_ipus *t) { return t->replicas / t->n_processes; }
+static int64_t n_ipus(const train_ipus *t) { return n_replicas(t) * t->stages; }
+
+/* As the command line says, or --ipus, or the launcher; else one for each process. */
+static tool_exit find_replicas(train_ipus *t, const tool_arguments *args, int64_t ipus)
 {
-    const char *const *v        = args->values;
-    const char        *launched = getenv("IPU_POPRUN_REPLICAS");
-    int64_t            ipus     = 0;
-    t->replicas                 = processes;
-    t->stages                   = 1;
-    if (launched && *launched
-        && !tool_integer("replicas (IPU_POPRUN_REPLICAS)", launched, 1, MOST_IPUS, &t->replicas))
-        return TOOL_USAGE;
-    if (!read_count(args, TRAIN_IPUS, "ipus", &ipus)
-        || !read_count(args, TRAIN_REPLICAS, "replicas", &t->replicas)
-        || !read_count(args, TRAIN_STAGES, "pipeline-stages", &t->stages))
-        return TOOL_USAGE;
-    if (ipus > 0 && !v[TRAIN_REPLICAS]) {
-        if (ipus % t->stages)
-            return tool_usage("train", "--ipus %lld: not to be divided into replicas of %lld stages",
-                              (long long)ipus, (long long)t->stages);
+    const char *launched = getenv("IPU_POPRUN_REPLICAS");
+    t->replicas          = t->n_processes;
+    if (args->values[TRAIN_REPLICAS])
+        return read_count(args, TRAIN_REPLICAS, "replicas", MOST_REPLICAS, &t->replicas) ? TOOL_OK
+                                                                                         : TOOL_USAGE;
+    if (ipus > 0 && ipus % t->stages)
+        return tool_usage("train", "--ipus %lld: not to be divided into replicas of %lld stages",
+                          (long long)ipus, (long long)t->stages);
+    if (ipus > 0)
         t->replicas = ipus / t->stages;
-    }
-    int64_t n = t->replicas * t->stages;
-    if (ipus > 0 && n != ipus)
+    else if (launched && *launched
+             && !tool_integer("replicas (IPU_POPRUN_REPLICAS)", launched, 1, MOST_REPLICAS, &t->replicas))
+        return TOOL_USAGE;
+    return TOOL_OK;
+}
+
+static tool_exit read_counts(train_ipus *t, const tool_arguments *args)
+{
+    int64_t ipus = 0;
+    t->stages    = 1;
+    if (!read_count(args, TRAIN_IPUS, "ipus", MOST_REPLICAS, &ipus)
+        || !read_count(args, TRAIN_STAGES, "pipeline-stages", TRAIN_STAGES_MOST, &t->stages))
+        return TOOL_USAGE;
+    tool_exit code = find_replicas(t, args, ipus);
+    if (code != TOOL_OK) return code;
+    if (ipus > 0 && t->replicas * t->stages != ipus)
         return tool_usage("train", "--ipus %lld: %lld replicas of %lld stages have %lld", (long long)ipus,
-                          (long long)t->replicas, (long long)t->stages, (long long)n);
-    if (n > MOST_IPUS || (n & (n - 1)))
-        return tool_usage("train",
-                          "%lld replicas of %lld stages are %lld IPUs: expected 1 or a power of two up to %d",
-                          (long long)t->replicas, (long long)t->stages, (long long)n, MOST_IPUS);
-    if (t->replicas % processes)
+                          (long long)t->replicas, (long long)t->stages, (long long)(t->replicas * t->stages));
+    if (t->replicas % t->n_processes)
         return tool_usage("train",
                           "--replicas %lld do not divide over %lld processes: expected a multiple of it",
-                          (long long)t->replicas, (long long)processes);
+                          (long long)t->replicas, (long long)t->n_processes);
+    if (n_ipus(t) & (n_ipus(t) - 1))
+        return tool_usage("train", "%lld replicas of %lld stages are %lld IPUs: expected 1 or a power of two",
+                          (long long)n_replicas(t), (long long)t->stages, (long long)n_ipus(t));
     return TOOL_OK;
 }
 
@@ -115,24 +124,25 @@ static tool_exit check_pipeline(const train_ipus *t, const tool_arguments *args,
     return TOOL_OK;
 }
 
-tool_exit train_ipus_read(train_ipus *t, const tool_arguments *args, int64_t accumulation, int64_t processes)
+tool_exit train_ipus_read(train_ipus *t, const tool_arguments *args, int64_t n_processes,
+                          int64_t accumulation)
 {
     const char *const *v = args->values;
-    *t                   = (train_ipus){0};
-    tool_exit code       = read_counts(t, args, processes);
+    *t                   = (train_ipus){.n_processes = n_processes};
+    tool_exit code       = read_counts(t, args);
     if (code != TOOL_OK) return code;
     t->recompute = v[TRAIN_RECOMPUTE] != NULL;
     t->shard     = v[TRAIN_SHARD] != NULL;
     t->no_fold   = v[TRAIN_NO_FOLD] != NULL;
     if (!read_words(t, args)) return TOOL_USAGE;
-    if (t->shard && t->replicas == 1)
+    if (t->shard && n_replicas(t) == 1)
         return tool_usage("train", "--shard-optimizer divides it among replicas: it needs 2 or more");
     return check_pipeline(t, args, accumulation);
 }
 
 void train_ipus_apply(const train_ipus *t, ipu_executor_options *out)
 {
-    out->replicas             = t->replicas;
+    out->replicas             = n_replicas(t);
     out->stages               = t->stages > 1 ? t->stages : 0;
     out->schedule             = t->schedule;
     out->reduction            = t->reduction;
@@ -182,7 +192,7 @@ void train_ipus_text(const train_ipus *t, ipu_executor *x, char *out, size_t siz
 {
     place   p;
     char    where[128] = "", how[96] = "";
-    int64_t n = t->replicas * t->stages;
+    int64_t n = n_ipus(t);
     *out      = 0;
     if (n == 1) return;
     find_place(x, &p);
@@ -192,11 +202,11 @@ void train_ipus_text(const train_ipus *t, ipu_executor *x, char *out, size_t siz
     else if (p.partition)
         snprintf(where, sizeof where, " of its own beside partition %.64s", p.partition->name);
     if (t->stages == 1)
-        snprintf(how, sizeof how, "%lld replicas", (long long)t->replicas);
-    else if (t->replicas == 1)
+        snprintf(how, sizeof how, "%lld replicas", (long long)n_replicas(t));
+    else if (n_replicas(t) == 1)
         snprintf(how, sizeof how, "%lld stages", (long long)t->stages);
     else
-        snprintf(how, sizeof how, "%lld replicas of %lld stages", (long long)t->replicas,
+        snprintf(how, sizeof how, "%lld replicas of %lld stages", (long long)n_replicas(t),
                  (long long)t->stages);
     snprintf(out, size, "%lld IPUs%s: %s", (long long)n, where, how);
     ipu_device_list_destroy(p.list);
@@ -208,7 +218,7 @@ json_t *train_ipus_json(const train_ipus *t, ipu_executor *x, const double *cycl
     json_t *list = json_array();
     bool    ok   = list != NULL;
     find_place(x, &p);
-    for (int64_t i = 0; ok && i < t->replicas * t->stages; i++)
+    for (int64_t i = 0; ok && i < n_ipus(t); i++)
         ok = json_array_append_new(
                  list, json_pack("{s:o, s:o, s:I, s:I, s:o, s:o}", "ipu",
                                  p.first < 0 ? json_null() : json_integer(p.first + (json_int_t)i), "device",
@@ -226,14 +236,14 @@ json_t *train_ipus_json(const train_ipus *t, ipu_executor *x, const double *cycl
 void train_ipus_print(const train_ipus *t, ipu_executor *x, const double *cycles)
 {
     place   p;
-    int64_t n = t->replicas * t->stages;
+    int64_t n = n_ipus(t);
     if (n == 1) return;
     find_place(x, &p);
     for (int64_t i = 0; i < n; i++) {
         char which[32] = "-", busy[32] = "N/A", priced[64] = "";
         if (p.first >= 0) snprintf(which, sizeof which, "%d", p.first + (int)i);
         if (p.busy >= 0) snprintf(busy, sizeof busy, "%.0f%%", 100 * p.busy);
-        if (cycles) snprintf(priced, sizeof priced, ", %.0f cycles a step", cycles[i % t->stages]);
+        if (cycles) snprintf(priced, sizeof priced, ", computes %.0f cycles a step", cycles[i % t->stages]);
         printf("IPU %s: replica %lld, stage %lld, busy %s%s\n", which, (long long)(i / t->stages),
                (long long)(i % t->stages), busy, priced);
     }

@@ -13,28 +13,28 @@ static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
 typedef struct price {
     bool        known;
     const char *chip;
-    double      cycles, seconds; /* of one step of the optimizer */
+    double      cycles, seconds;               /* of one step of the optimizer */
+    double      ipu_cycles[TRAIN_STAGES_MOST]; /* in which each IPU of a replica computes */
 } price;
 
 static tool_exit find_price(train_session *s, price *out)
 {
     ipu_cost        *cost;
     ipu_cost_summary sum;
+    ipu_cost_ipu     ipu;
     *out = (price){0};
     if (!ipu_executor_is_compiled(s->trainer)) return TOOL_OK;
     if (ipu_executor_cost(s->trainer, NULL, &cost) != IPU_OK) return failed();
     ipu_cost_get_summary(cost, &sum);
     double n = (double)s->settings.device_iterations;
-    *out     = (price){true, sum.chip, (double)sum.cycles.total / n, sum.seconds / n};
+    *out     = (price){true, sum.chip, (double)sum.cycles.total / n, sum.seconds / n, {0}};
+    for (int64_t i = 0; i < TRAIN_STAGES_MOST && ipu_cost_ipu_at(cost, i, &ipu); i++)
+        out->ipu_cycles[i] = (double)ipu.cycles / n;
     ipu_cost_destroy(cost);
     return TOOL_OK;
 }
 
-/* Of each IPU of a replica: without stages, all of them. */
-static const double *ipu_cycles(const train_session *s, const price *p)
-{
-    return p->known && s->settings.ipus.stages == 1 ? &p->cycles : NULL;
-}
+static const double *ipu_cycles(const price *p) { return p->known ? p->ipu_cycles : NULL; }
 
 /* ---- JSON ---- */
 
@@ -78,7 +78,7 @@ static json_t *whole_json(const train_session *s, const price *p, bool stopped)
                                  "compiled_before", (int)cached, "waited_for_data_s",
                                  ipu_loader_waited(s->loader), "saved",
                                  text_or_null(stopped ? NULL : s->settings.save), "modelled", modelled, "ipus",
-                                 train_ipus_json(&s->here, s->trainer, ipu_cycles(s, p)));
+                                 train_ipus_json(&s->settings.ipus, s->trainer, ipu_cycles(p)));
     bool    ok       = all && rest && json_object_update(all, rest) == 0
            && json_object_set_new(all, "group", train_group_json(&s->group, s->trainer)) == 0;
     json_decref(rest);
@@ -103,7 +103,7 @@ tool_exit train_report(train_session *s, bool stopped)
         printf("one step on %s: %s, %.0f cycles, modelled\n", p.chip, time, p.cycles);
     }
     train_group_print(&s->group, s->trainer, r->seconds);
-    train_ipus_print(&s->here, s->trainer, ipu_cycles(s, &p));
+    train_ipus_print(&s->settings.ipus, s->trainer, ipu_cycles(&p));
     if (r->n_epochs && isfinite(r->epochs[r->n_epochs - 1].test_accuracy) && !stopped)
         printf("top1 score: %.4f\n", r->epochs[r->n_epochs - 1].test_accuracy);
     if (s->settings.save && !stopped) printf("saved %s\n", s->settings.save);

@@ -181,12 +181,12 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     return TOOL_OK;
 }
 
-tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t processes)
+tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes)
 {
     *s             = (train_settings){0};
     tool_exit code = read_names(s, args);
     if (code == TOOL_OK) code = read_counts(s, args);
-    if (code == TOOL_OK) code = train_ipus_read(&s->ipus, args, s->gradient_accumulation, processes);
+    if (code == TOOL_OK) code = train_ipus_read(&s->ipus, args, n_processes, s->gradient_accumulation);
     if (code == TOOL_OK) code = read_optimizer(s, args);
     if (code == TOOL_OK) code = read_schedule(s, args);
     if (code == TOOL_OK) code = read_precision(s, args);
@@ -222,7 +222,8 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
     json_t *bits = json_pack("{s:s, s:b, s:f, s:I}", "precision", precisions[s->precision],
                              "stochastic-rounding", (int)s->stochastic_rounding, "loss-scale", s->loss_scale,
                              "loss-scale-period", (json_int_t)s->loss_scale_period);
-    bool ok = rest && all && bits && json_object_update(all, rest) == 0 && json_object_update(all, bits) == 0;
+    bool ok = rest && all && bits && json_object_update(all, rest) == 0 && json_object_update(all, bits) == 0
+           && train_ipus_settings(&s->ipus, all);
     json_decref(rest);
     json_decref(bits);
     if (ok) return all;

@@ -37,8 +37,8 @@ typedef struct train_settings {
     bool                   resume, json;
 } train_settings;
 
-/* Reports what is wrong or does not go together. */
-tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t processes);
+/* Of one of `n_processes` that train together. Reports what is wrong or does not go together. */
+tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes);
 
 /* The learning rate of run `run` of `n_runs`. It depends on nothing else, so that a training that goes on from a
  * checkpoint has the same. */

@@ -322,12 +322,13 @@ static size_t find_off_chip(const ipu_executor *x, ipu__executor_lowered *l, off
 
 /* ---- the step ---- */
 
-/* Sums are zero for the next step. They are the network's, whose parameters the step has. */
-static ipu_status clear_sums(const ipu__executor_lowered *l, ipu_program p)
+/* Sums are zero for the next step; of one batch they are written anew. They are the network's, whose parameters the step
+ * has. */
+static ipu_status clear_sums(const ipu_executor *x, const ipu__executor_lowered *l, ipu_program p)
 {
     const ipu_model *m    = l->models.step;
     ipu_attribute    zero = IPU_FLOAT_ATTRIBUTE("value", 0);
-    for (size_t i = 0; i < m->states.n; i++) {
+    for (size_t i = 0; x->options.gradient_accumulation > 1 && i < m->states.n; i++) {
         const char *name = m->base.values.at[m->states.at[i]].name;
         if (!ipu__executor_is_gradient_sum(name)) continue;
         ipu_tensor sum = ipu__executor_find_tensor(l->models.net, name);
@@ -348,7 +349,7 @@ static ipu_status lower_step(const ipu_executor *x, ipu__executor_lowered *l, sh
     ipu_program_add(s->p, step);
     for (size_t i = 0; i < n; i++) ipu_program_add_remote_write(s->p, away[i].t, away[i].buffer, first);
     if (s->n_parts > 0) IPU_TRY(move(s, WEIGHTS, true, gather));
-    return x->options.gradient_accumulation > 1 ? clear_sums(l, s->p) : IPU_OK;
+    return clear_sums(x, l, s->p);
 }
 
 ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
