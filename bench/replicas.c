@@ -1,10 +1,10 @@
-/* Replicas on host threads: 8 of a batch each, folded into one larger batch and one by one, beside one replica with
- * that larger batch, in the same run.
+/* Replicas on host threads: 8 of a batch each, folded into one larger batch and one by one, beside one
+ * replica with that larger batch, in the same run.
  *
  *     replicas [--threads N] [NAME...]
  *
- * Steps of training on digits that lie ready in memory, in turn, the best of some rounds. Folded replicas may take 1.15
- * times what one replica takes.
+ * Steps of training on digits that lie ready in memory, in turn, the best of some rounds. Folded replicas may
+ * take 1.15 times what one replica takes. /
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Every op of ops.inc, by its record and samples: what its member `batch` or `fold` says of replicas is so.
  *
- * Three replicas are computed one by one and as one, with any of the inputs the same for all, with rows along each
- * dimension, and with and without sums being wanted; nothing here knows any op.
+ * Three replicas are computed one by one and as one, with any of the inputs the same for all, with rows along
+ * each dimension, and with and without sums being wanted; nothing here knows any op. /
  */
 #include <math.h>
 #include <setjmp.h>

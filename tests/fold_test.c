@@ -1,5 +1,5 @@
-/* Replicas folded into one larger batch: the same numbers as one by one and as one large batch, for a table of networks;
- * what is refused, and why; what devices and prices are told. */
+/* Replicas folded into one larger batch: the same numbers as one by one and as one large batch, for a table
+ * of networks; what is refused, and why; what devices and prices are told. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,8 @@ static void recurrent(ipu_model *m, const ipu_value *in, size_t n, void *user)
     give(m, ipu_nn_linear(m, ipu_index(b, x, TIME - 1, 1), CLASSES, "out"), in, n);
 }
 
-/* An output without a batch, losses of several kinds, a penalty that no batch has a part in, weights used twice. */
+/* An output without a batch, losses of several kinds, a penalty that no batch has a part in, weights used
+ * twice. */
 static void many_losses(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     ipu_builder *b = ipu_model_builder(m);

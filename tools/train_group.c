@@ -130,3 +130,34 @@ tool_exit train_group_share_checkpoint(train_group *g, const char *path, ipu_che
     free(data);
     return code;
 }
+
+/* ---- what it cost ---- */
+
+static void counters(ipu_executor *x, double *waited, int64_t *bytes)
+{
+    *waited = 0;
+    *bytes  = 0;
+    if (ipu_executor_engine(x)) ipu_engine_comm_counters(ipu_executor_engine(x), waited, bytes);
+}
+
+json_t *train_group_json(const train_group *g, ipu_executor *x)
+{
+    double  waited;
+    int64_t bytes;
+    if (g->size == 1) return json_null();
+    counters(x, &waited, &bytes);
+    return json_pack("{s:I, s:f, s:I}", "processes", (json_int_t)g->size, "waited_s", waited, "sent_bytes",
+                     (json_int_t)bytes);
+}
+
+void train_group_print(const train_group *g, ipu_executor *x, double seconds)
+{
+    double  waited;
+    int64_t bytes;
+    char    sent[32];
+    if (g->size == 1) return;
+    counters(x, &waited, &bytes);
+    tool_format((double)bytes, "B", sent, sizeof sent);
+    printf("%lld processes: %.1f %% of the time waited for one another, %s sent by each\n",
+           (long long)g->size, seconds > 0 ? 100 * waited / seconds : 0, sent);
+}

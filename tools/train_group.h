@@ -31,4 +31,9 @@ tool_exit train_group_tell(train_group *g, double *numbers, size_t n, bool stop)
 /* A checkpoint that rank 0 has read from `path`, for all the others. To be freed by all. */
 tool_exit train_group_share_checkpoint(train_group *g, const char *path, ipu_checkpoint *c);
 
+/* How many they are, what this one sent and how long it waited for the others: null if it is alone. */
+json_t *train_group_json(const train_group *g, ipu_executor *x);
+/* The same as a line; `seconds`: of training. Nothing if it is alone. */
+void train_group_print(const train_group *g, ipu_executor *x, double seconds);
+
 #endif

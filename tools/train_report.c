@@ -79,7 +79,8 @@ static json_t *whole_json(const train_session *s, const price *p, bool stopped)
                                  ipu_loader_waited(s->loader), "saved",
                                  text_or_null(stopped ? NULL : s->settings.save), "modelled", modelled, "ipus",
                                  train_ipus_json(&s->settings.ipus, s->trainer, ipu_cycles(p)));
-    bool    ok       = all && rest && json_object_update(all, rest) == 0;
+    bool    ok       = all && rest && json_object_update(all, rest) == 0
+           && json_object_set_new(all, "group", train_group_json(&s->group, s->trainer)) == 0;
     json_decref(rest);
     if (ok) return all;
     json_decref(all);
@@ -101,6 +102,7 @@ tool_exit train_report(train_session *s, bool stopped)
         tool_format(p.seconds, "s", time, sizeof time);
         printf("one step on %s: %s, %.0f cycles, modelled\n", p.chip, time, p.cycles);
     }
+    train_group_print(&s->group, s->trainer, r->seconds);
     train_ipus_print(&s->settings.ipus, s->trainer, ipu_cycles(&p));
     if (r->n_epochs && isfinite(r->epochs[r->n_epochs - 1].test_accuracy) && !stopped)
         printf("top1 score: %.4f\n", r->epochs[r->n_epochs - 1].test_accuracy);

@@ -59,7 +59,8 @@ typedef enum ipu_precision {
                           */
 } ipu_precision;
 
-/* poptorch.Options: all zero is its default. Copied by who is given it; texts and `engine` in it are borrowed. */
+/* poptorch.Options: all zero is its default. Copied by who is given it; texts, `stage_ipus` and `engine` in it
+ * are borrowed. */
 typedef struct ipu_executor_options {
     int64_t         device_iterations;     /* 0: 1 */
     int64_t         replicas;              /* data parallel, each on IPUs of its own; 0: 1 */
@@ -161,8 +162,9 @@ ipu_status ipu_executor_attach(ipu_executor *x);
 ipu_status ipu_executor_detach(ipu_executor *x);
 bool       ipu_executor_is_attached(const ipu_executor *x);
 
-/* Whether replicas run as one larger batch: "": they do; else why they do not, such as that the network draws random
- * numbers. Results are the same to rounding, and so is what ipu_executor_cost says. NULL: not compiled. Borrowed. */
+/* Whether replicas run as one larger batch: "": they do; else why they do not, such as that the network draws
+ * random numbers. Results are the same to rounding, and ipu_executor_cost says the same. NULL: not compiled.
+ * Borrowed. */
 const char *ipu_executor_fold_reason(const ipu_executor *x);
 
 /* Borrowed; NULL before it is compiled. Program 0 is one run. */

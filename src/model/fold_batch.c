@@ -1,7 +1,7 @@
-/* Folding replicas into one larger batch: a walk that finds what only sums are wanted of, and one that emits every op
- * anew for the values of all replicas.
+/* Folding replicas into one larger batch: a walk that finds what only sums are wanted of, and one that emits
+ * every op anew for the values of all replicas.
  *
- * requires: a model without random numbers, branches and loops; others are refused.
+ * requires: a model without random numbers, branches and loops; others are refused. /
  */
 #include "model/fold_batch.h"
 
@@ -66,7 +66,8 @@ static bool is_any(const ipu_op_def *op, const ipu_op_def *const *list, size_t n
     return false;
 }
 
-/* Whether the sum of what the op gives is what it gives for the sum of input `i`, and of those others that vary. */
+/* Whether the sum of what the op gives is what it gives for the sum of input `i`, and of those others that
+ * vary. */
 static bool is_linear(const folding *f, const ipu__model_op *op, uint32_t i)
 {
     static const ipu_op_def *const linear[] = {&ipu__op_add,        &ipu__op_sub,           &ipu__op_neg,
@@ -203,7 +204,7 @@ static void emit_same(ipu__replicas *r, const ipu_value *in)
 /* Of sums, by ops that are linear in them. */
 static void emit_sum(folding *f, const ipu__model_op *op, ipu__replicas *r)
 {
-    ipu_value in[IPU__MAX_OPERANDS];
+    ipu_value in[IPU__MAX_OPERANDS] = {IPU_NO_VALUE};
     for (uint32_t i = 0; i < op->n_in; i++) {
         ipu_type type = ipu__replicas_sum_type(r->call->operand[i].type);
         in[i]         = r->in[i].value;
@@ -375,7 +376,7 @@ ipu_status ipu__model_fold_batch(const ipu_model *m, int64_t n, ipu__fold_is_sum
     f.about           = ipu__alloc_zeroed(m->values.n * sizeof *f.about);
     f.folded          = ipu__alloc_zeroed(m->values.n * sizeof *f.folded);
     ipu_status status = f.about && f.folded ? ipu_model_create(&f.to) : ipu__fail_memory();
-    if (status == IPU_OK) {
+    if (f.to) {
         f.to->seed_value   = m->seed_value;
         f.to->is_inference = m->is_inference;
         status             = fold(&f);

@@ -24,6 +24,7 @@ typedef struct lowering {
 
     ipu__model_settled_fn settled; /* NULL: nobody asks */
     void                 *user;
+    uint32_t *last_read; /* by value: last_use, but for updates that take it as it is; if somebody asks */
 } lowering;
 
 static ipu_status lower_block(lowering *l, uint32_t block);
@@ -133,6 +134,36 @@ static ipu_status choose_carried(lowering *l)
     return IPU_OK;
 }
 
+static void use_outputs(lowering *l)
+{
+    for (size_t i = 0; i < l->m->outputs.n; i++) use(l, l->m->outputs.at[i].value, AT_END);
+}
+
+static void use_viewed_updates(lowering *l, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t                value = l->m->values.at[ids[i]].update;
+        const ipu__model_value *v     = &l->m->values.at[value];
+        if (value != ids[i] && (v->kind != IPU__VALUE_OP || is_view(&l->m->ops.at[v->of])))
+            use(l, value, AT_END);
+    }
+}
+
+/* Leaves last_use as it was: all 0. */
+static ipu_status note_reads(lowering *l)
+{
+    size_t bytes = l->m->values.n * sizeof *l->last_read;
+    l->last_read = ipu__alloc(bytes);
+    if (!l->last_read) return ipu__fail_memory();
+    use_outputs(l);
+    use_viewed_updates(l, l->m->parameters.at, l->m->parameters.n);
+    use_viewed_updates(l, l->m->states.at, l->m->states.n);
+    note_uses(l, 0);
+    memcpy(l->last_read, l->last_use, bytes);
+    memset(l->last_use, 0, bytes);
+    return IPU_OK;
+}
+
 static ipu_status prepare(lowering *l)
 {
     const ipu_model *m    = l->m;
@@ -143,7 +174,8 @@ static ipu_status prepare(lowering *l)
     l->position           = ipu__alloc_zeroed(m->ops.n * sizeof *l->position);
     if (!l->last_use || !l->is_operand || !l->in_place || !l->position) return ipu__fail_memory();
     number_block(l, 0, &next, true);
-    for (size_t i = 0; i < m->outputs.n; i++) use(l, m->outputs.at[i].value, AT_END);
+    if (l->settled) IPU_TRY(note_reads(l));
+    use_outputs(l);
     use_updates(l, m->parameters.at, m->parameters.n);
     use_updates(l, m->states.at, m->states.n);
     note_uses(l, 0);
@@ -432,14 +464,11 @@ static ipu_status tell_settled(lowering *l, const ipu__model_op *op)
     uint32_t position = l->position[op - l->m->ops.at];
     if (op->kind != IPU__MODEL_OP || op->def->view) return IPU_OK;
     for (uint32_t id = op->first_out; id < op->first_out + op->n_out; id++) {
-        if (l->last_use[id] > position) continue;
-        if (!l->in_place[id]) {
-            uint32_t state = state_of(l, id);
-            if (!state || l->last_use[state] > position) continue;
-            ipu_program_add_copy(l->program, l->m->tensors.at[id], l->m->tensors.at[state]);
-            l->in_place[id] = state;
-        }
-        IPU_TRY(l->settled(l->user, l->in_place[id], &l->program));
+        uint32_t state = state_of(l, id);
+        if (!state || l->last_read[id] > position || l->last_use[state] > position) continue;
+        if (!l->in_place[id]) ipu_program_add_copy(l->program, l->m->tensors.at[id], l->m->tensors.at[state]);
+        l->in_place[id] = state;
+        IPU_TRY(l->settled(l->user, state, &l->program));
     }
     return status_of(l);
 }
@@ -630,6 +659,7 @@ ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_
     *out                 = l.program;
     ipu_here(here.file, here.line);
     ipu__free(l.last_use);
+    ipu__free(l.last_read);
     ipu__free(l.is_operand);
     ipu__free(l.in_place);
     ipu__free(l.position);

@@ -60,8 +60,8 @@ typedef struct ipu_op_def {
     /* The output as a view of the inputs (null where absent): no kernel, nothing moves. One output only. */
     ipu_tensor (*view)(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in);
 
-    /* How it takes the values of several replicas as one (op/replicas.h), so that they can be folded into one larger
-     * batch. A text has a letter for each input, a colon, and one for each output:
+    /* How it takes the values of several replicas as one (op/replicas.h), so that they can be folded into one
+     * larger batch. A text has a letter for each input, a colon, and one for each output:
      *     "0 - - : 0"     digit: a batch lies along this dimension, and its rows do not depend on each other
      *     "0 0 : +"       -: must be the same for all replicas; +: what comes out is added up over the batch
      *     "* * ? : *"     *: any dimensions may lie in front; ?: so too, and it is broadcast to those of others

@@ -1,5 +1,5 @@
-/* Values of all replicas at once: as rows, with replicas in front, as sums; and ops that say by a text, or by being
- * elementwise, how they take them. */
+/* Values of all replicas at once: as rows, with replicas in front, as sums; and ops that say by a text, or by
+ * being elementwise, how they take them. */
 #include "op/replicas.h"
 
 #include <string.h>
@@ -154,7 +154,8 @@ bool ipu__replicas_emit_led(ipu__replicas *r, int rank, bool broadcasts, const i
 
 /* ---- elementwise ---- */
 
-/* The dimension, from the end, along which all rows are and nothing else has any extent of its own; 0: none. */
+/* The dimension, from the end, along which all rows are and nothing else has any extent of its own; 0:
+ * none. */
 static int aligned_from_end(const ipu__replicas *r)
 {
     int              n_in = ipu__op_of(r->call->def)->n_in, end = 0;
@@ -247,8 +248,8 @@ static ipu__folded output_for(const ipu__replicas *r, int i, char letter, ipu_va
 static bool fold_text(ipu__replicas *r, const ipu_op_def *op)
 {
     char      letter[IPU__MAX_OPERANDS];
-    ipu_value in[IPU__MAX_OPERANDS], wide[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
-    bool      has_sum = false;
+    ipu_value in[IPU__MAX_OPERANDS] = {IPU_NO_VALUE}, wide[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
+    bool      has_sum               = false;
     read_text(op->batch, op, letter);
     if (!text_fits(r, op, letter)) return false;
     int rank = batch_rank(r, op, letter);

@@ -1,8 +1,9 @@
 /* One op for all replicas at once: what folding them into one larger batch (model/fold_batch.h) asks of ops.
  *
- * A value of a network that is built for one replica stands for as many as there are replicas. Folded, they are one:
- * the same for all, or laid behind each other along a dimension, or, where only their sum is wanted, that. A scalar of
- * each replica is a vector. An op's record says how it takes such values: by a text or by a function.
+ * A value of a network that is built for one replica stands for as many as there are replicas. Folded, they
+ * are one: the same for all, or laid behind each other along a dimension, or, where only their sum is wanted,
+ * that. A scalar of each replica is a vector. An op's record says how it takes such values: by a text or by a
+ * function. /
  */
 #ifndef IPU_OP_REPLICAS_H
 #define IPU_OP_REPLICAS_H
@@ -12,7 +13,7 @@
 typedef enum ipu__folded_kind {
     IPU__FOLDED_SAME, /* as in each replica */
     IPU__FOLDED_ROWS, /* dimension `axis` is as often as long, replicas outermost; of a scalar: [replicas] */
-    IPU__FOLDED_SUM /* over replicas; float where they are half, so that it does not overflow before they do */
+    IPU__FOLDED_SUM   /* over replicas; float where they are half: it does not overflow before they do */
 } ipu__folded_kind;
 
 typedef struct ipu__folded {
@@ -31,8 +32,8 @@ typedef struct ipu__replicas {
     ipu__folded           *out;
 } ipu__replicas;
 
-/* The op by its record: `fold`, `batch`, or its being elementwise. False: it cannot, or not with such inputs; then each
- * replica needs an op of its own. */
+/* The op by its record: `fold`, `batch`, or its being elementwise. False: it cannot, or not with such inputs;
+ * then each replica needs an op of its own. */
 bool ipu__replicas_fold(ipu__replicas *r);
 
 /* ---- values; `one` is the shape that one replica has ---- */
@@ -70,8 +71,8 @@ bool ipu__fold_one_hot(ipu__replicas *r);
 bool ipu__replicas_emit(ipu__replicas *r, const ipu_value *in, const ipu_attribute *a, size_t n_a, int axis);
 /* On inputs as they are; output 0 is the sum, in the type of sums. */
 bool ipu__replicas_emit_sum(ipu__replicas *r, const ipu_value *in);
-/* On inputs with replicas in front, as outputs have them then. `rank`: as of ipu__replicas_lead. Those that are the
- * same for all stay as they are if the op `broadcasts`. */
+/* On inputs with replicas in front, as outputs have them then. `rank`: as of ipu__replicas_lead. Those that
+ * are the same for all stay as they are if the op `broadcasts`. */
 bool ipu__replicas_emit_led(ipu__replicas *r, int rank, bool broadcasts, const ipu_attribute *a, size_t n_a);
 
 static inline const ipu_shape *ipu__replicas_shape(const ipu__replicas *r, int operand)

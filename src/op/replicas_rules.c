@@ -73,8 +73,8 @@ bool ipu__fold_reduce(ipu__replicas *r)
 
 /* ---- shapes ---- */
 
-/* The dimension of `to` before which there is as much as before dimension `axis` of `from`; -1: none. The one of the
- * same extent is preferred. */
+/* The dimension of `to` before which there is as much as before dimension `axis` of `from`; -1: none. The one
+ * of the same extent is preferred. */
 static int reshaped_axis(const ipu_shape *from, int axis, const ipu_shape *to)
 {
     int64_t before = 1, n = 1;

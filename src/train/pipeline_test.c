@@ -174,7 +174,23 @@ static void expect_equal(const result *one, const result *other, double toleranc
 static const ipu_pipeline_schedule schedules[] = {IPU_PIPELINE_GROUPED, IPU_PIPELINE_INTERLEAVED,
                                                   IPU_PIPELINE_SEQUENTIAL};
 
-/* Named stages against none, in all schedules, with activations kept, computed again, and off chip. */
+/* All schedules, with activations kept, computed again, and off chip, against `one`. */
+static void compare_with(result *one, network net, ipu_executor_options options, bool training,
+                         const char *n_threads, double tolerance)
+{
+    for (int i = 0; i < 3; i++)
+        for (int way = 0; way < (training ? 4 : 1); way++) {
+            options.schedule             = schedules[i];
+            options.recompute            = way & 1;
+            options.activations_off_chip = way & 2;
+            result other                 = run(net, options, training, n_threads);
+            expect_equal(one, &other, tolerance);
+            free_result(&other);
+        }
+    free_result(one);
+}
+
+/* Against a network without stages. */
 static void compare(network net, ipu_executor_options options, bool training, const char *n_threads,
                     double tolerance)
 {
@@ -182,16 +198,18 @@ static void compare(network net, ipu_executor_options options, bool training, co
     ipu_executor_options base  = options;
     plain.n_stages = 0, base.stages = 0, base.n_stage_ipus = 0, base.no_fold = true;
     result one = run(plain, base, training, n_threads);
-    for (int i = 0; i < 3; i++)
-        for (int way = 0; way < (training ? 4 : 1); way++) {
-            options.schedule             = schedules[i];
-            options.recompute            = way & 1;
-            options.activations_off_chip = way & 2;
-            result other                 = run(net, options, training, n_threads);
-            expect_equal(&one, &other, tolerance);
-            free_result(&other);
-        }
-    free_result(&one);
+    compare_with(&one, net, options, training, n_threads, tolerance);
+}
+
+/* Against the same stages one after another on one IPU: in half, a value has a cast in each stage that uses it. */
+static void compare_stages(network net, ipu_executor_options options)
+{
+    const int64_t        all[4] = {0};
+    ipu_executor_options base   = options;
+    base.stage_ipus = all, base.n_stage_ipus = (size_t)(options.stages ? options.stages : net.n_stages);
+    base.schedule = IPU_PIPELINE_SEQUENTIAL;
+    result one    = run(net, base, true, "1");
+    compare_with(&one, net, options, true, "1", 0);
 }
 
 static void stages_are_one_ipu_bit_for_bit(void **state)
@@ -237,11 +255,12 @@ static void halves_and_random_rounding_go_with_stages(void **state)
 {
     (void)state;
     ipu_executor_options o = {.gradient_accumulation = 8, .precision = IPU_PRECISION_MIXED};
-    compare((network){.n_layers = 4, .n_stages = 4, .batch_norm = true, .tied = true}, o, true, "1", 0);
+    compare((network){.n_layers = 4, .n_stages = 4, .batch_norm = true, .skip = true}, o, true, "1", 0);
+    compare_stages((network){.n_layers = 4, .n_stages = 4, .batch_norm = true, .tied = true}, o);
     o.precision = IPU_PRECISION_HALF, o.stochastic_rounding = true;
-    compare((network){.n_layers = 4, .n_stages = 2, .skip = true}, o, true, "1", 0);
+    compare_stages((network){.n_layers = 4, .n_stages = 2, .skip = true, .tied = true}, o);
     o.stages = 4;
-    compare((network){.n_layers = 4, .skip = true}, o, true, "1", 0);
+    compare_stages((network){.n_layers = 4, .skip = true}, o);
 }
 
 static void nothing_is_read_before_it_is_written(void **state)
@@ -286,6 +305,48 @@ static void chosen_stages_give_the_same_numbers(void **state)
                 .gradient_accumulation = 5, .stages = 3, .stage_ipus = three, .n_stage_ipus = 3},
             true, "1", 0);
     compare(net, (ipu_executor_options){.device_iterations = 5, .stages = 2}, false, "1", 0);
+}
+
+/* Weights of a network of the tools after two steps on noise. */
+static void train_named(const char *name, ipu_executor_options options, ipu_npz *out)
+{
+    enum { N = 4 };
+    ipu_module   *module;
+    ipu_executor *x;
+    ipu_array     in[2];
+    ipu_options  *own             = threads("1");
+    options.engine                = own;
+    options.gradient_accumulation = 8;
+    OK(ipu_module_named(name, &module));
+    OK(ipu_training_model(module, &options, &(ipu_nn_training){.optimizer = {.rate = 0.1, .momentum = 0.9}},
+                          &x));
+    OK(ipu_array_create(IPU_FLOAT, IPU_SHAPE(8 * N, 1, 28, 28), &in[0]));
+    OK(ipu_array_create(IPU_INT32, IPU_SHAPE(8 * N), &in[1]));
+    fill(&in[0], 3);
+    for (int i = 0; i < 8 * N; i++) ((int32_t *)in[1].data)[i] = i % 10;
+    for (int i = 0; i < 2; i++) OK(ipu_executor_run(x, in, 2));
+    OK(ipu_executor_get_state(x, out));
+    ipu_array_free(&in[0]);
+    ipu_array_free(&in[1]);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    ipu_options_destroy(own);
+}
+
+static void convolutions_pass_stages(void **state)
+{
+    (void)state;
+    const char *const names[] = {"seed-cnn", "mnist-cnn"};
+    for (int i = 0; i < 2; i++) {
+        result one = {0}, other = {0};
+        train_named(names[i], (ipu_executor_options){0}, &one.state);
+        for (int64_t n = 2; n <= 4; n *= 2) {
+            train_named(names[i], (ipu_executor_options){.stages = n, .recompute = n == 4}, &other.state);
+            expect_equal(&one, &other, 0);
+            free_result(&other);
+        }
+        free_result(&one);
+    }
 }
 
 /* ---- errors ---- */
@@ -403,6 +464,7 @@ int main(void)
         cmocka_unit_test(inference_is_pipelined_too),
         cmocka_unit_test(threads_change_no_more_than_rounding),
         cmocka_unit_test(chosen_stages_give_the_same_numbers),
+        cmocka_unit_test(convolutions_pass_stages),
         cmocka_unit_test(errors_say_what_to_change),
         cmocka_unit_test(pipelines_take_less_time_and_schedules_less_memory),
     };
