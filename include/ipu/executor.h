@@ -87,7 +87,7 @@ typedef struct ipu_executor_options {
 
     /* ---- replicas and optimizer ---- */
     bool no_fold;            /* replicas run one by one, also where they could be one larger batch */
-    bool shard_optimizer;    /* each replica has, and updates, its part of the optimizer's states */
+    bool shard_optimizer; /* each replica has, and updates, its part of large parameters and of the optimizer's states */
     bool optimizer_off_chip; /* the optimizer's states are in streaming memory between steps */
     struct ipu_comm *comm; /* processes that train together (ipu/comm.h), each with `replicas`; borrowed. NULL: alone */
 
