@@ -1,6 +1,6 @@
 /* How fast networks train and run, beside PyTorch on the same cores in the same run.
  *
- *     speed [--rounds N] [--json] [--profile] [--help] [ROW...]
+ *     speed [--rounds N] [--patience S] [--json] [--profile] [--help] [ROW...]
  *
  * A ROW is a letter (a to f), or names, batches, modes and threads with slashes between them, all of which must
  * fit: a/16/train, resnet50/infer, lstm/1t. None: all rows. Ours and PyTorch's, eager and as TorchScript, are processes
@@ -79,6 +79,7 @@ typedef struct speed_result {
 
 typedef struct speed_options {
     int         rounds;
+    double      patience; /* seconds */
     bool        json, profile;
     char      **wanted;
     int         n_wanted;
@@ -149,11 +150,23 @@ static double process_busy(pid_t pid)
     return (user + kernel) / (double)sysconf(_SC_CLK_TCK);
 }
 
+/* Until nobody else computes, or for `patience` seconds. At first the side before may still spin. */
+static void wait_for_quiet(double patience)
+{
+    const double ticks = 2 / (double)sysconf(_SC_CLK_TCK);
+    double       end   = bench_now() + patience, busy;
+    usleep(3000);
+    do {
+        busy = machine_busy();
+        usleep(40000);
+    } while (machine_busy() - busy > ticks && bench_now() < end);
+}
+
 /* One slice of time for it. */
-static void side_round(speed_side *s)
+static void side_round(speed_side *s, double patience)
 {
     if (!s->runs || s->n_rounds == MOST_ROUNDS) return;
-    usleep(3000); /* the one before may still spin */
+    wait_for_quiet(patience);
     double busy = machine_busy(), own = process_busy(s->peer.pid), begin = bench_now();
     double each   = bench_peer_time(&s->peer, s->calls);
     double passed = bench_now() - begin;
@@ -247,7 +260,7 @@ static void measure(speed_result *r, const speed_options *o)
         note_peak(r->c.threads);
         for (int i = 0; i < N_SIDES; i++) {
             slower[i] = slower[i] || is_slower(r, i, round);
-            if (!slower[i]) side_round(&r->sides[i]);
+            if (!slower[i]) side_round(&r->sides[i], o->patience);
         }
     }
     for (int i = 0; i < N_SIDES; i++) {
@@ -425,11 +438,12 @@ static size_t choose(speed_case *out, const speed_options *o)
 }
 
 static const char help[] =
-    "usage: speed [--rounds N] [--json] [--profile] [ROW...]\n"
+    "usage: speed [--rounds N] [--patience S] [--json] [--profile] [ROW...]\n"
     "Speed of networks beside PyTorch's, eager and as TorchScript, in the same run.\n"
     "  ROW        a letter, network, batch, train or infer, 1t or 2t, or several of them with slashes:\n"
     "             a   seed-cnn/16/train   resnet50/2t      (none: all rows)\n"
     "  --rounds N quiet rounds that each side is timed for, of 0.1 s or one call (7)\n"
+    "  --patience S  seconds to wait, before each slice, for other processes to be quiet (0.5)\n"
     "  --json     one object with all that was measured\n"
     "  --profile  ours only: host times of the steps of each row, the largest first\n"
     "per s: samples. target: times PyTorch's speed; + is reached. of peak: share of the multiply-adds that\n"
@@ -439,7 +453,7 @@ static const char help[] =
 
 static speed_options parse(int argc, char **argv)
 {
-    speed_options o  = {.rounds = 7};
+    speed_options o  = {.rounds = 7, .patience = 0.5};
     int           at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (strcmp(argv[at], "--json") == 0)
@@ -448,6 +462,8 @@ static speed_options parse(int argc, char **argv)
             o.profile = true;
         else if (strcmp(argv[at], "--rounds") == 0 && at + 1 < argc)
             o.rounds = (int)strtol(argv[++at], NULL, 10);
+        else if (strcmp(argv[at], "--patience") == 0 && at + 1 < argc)
+            o.patience = strtod(argv[++at], NULL);
         else {
             bool is_asked = strcmp(argv[at], "--help") == 0;
             fputs(help, is_asked ? stdout : stderr);

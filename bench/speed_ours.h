@@ -5,6 +5,7 @@
 #ifndef IPU_BENCH_SPEED_OURS_H
 #define IPU_BENCH_SPEED_OURS_H
 
+#include <math.h>
 #include <string.h>
 
 #include "bench.h"
@@ -147,63 +148,127 @@ static int speed_work(const char *name, const char *batch, const char *mode, con
 
 /* ---- where the time goes ---- */
 
+/* Seconds in one call, the least of some windows, and operations. A sum over steps of one kind has their name. */
+typedef struct speed_step {
+    char   name[48], where[64];
+    int    n;
+    double seconds, operations, each; /* each: of one step */
+} speed_step;
+
 static int speed_by_time(const void *a, const void *b)
 {
-    double x = ((const ipu_cost_step *)a)->host_seconds, y = ((const ipu_cost_step *)b)->host_seconds;
+    double x = ((const speed_step *)a)->seconds, y = ((const speed_step *)b)->seconds;
     return (x < y) - (x > y);
 }
 
-static void speed_print_steps(ipu_cost_step *steps, size_t n, int calls, double wall)
+static void speed_print_steps(speed_step *steps, size_t n, double least)
 {
-    double sum = 0, flops = 0;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += steps[i].seconds;
     qsort(steps, n, sizeof *steps, speed_by_time);
-    printf("%10s %6s %6s %9s  %s\n", "us", "share", "runs", "GFLOP/s", "step");
+    for (size_t i = 0; i < n && steps[i].seconds > least * sum; i++)
+        printf("%10.1f %5.1f%% %5d %9.3f %8.1f  %s%s%s\n", 1e6 * steps[i].seconds,
+               100 * steps[i].seconds / sum, steps[i].n, 1e-6 * steps[i].operations,
+               steps[i].operations / steps[i].seconds * 1e-9, steps[i].name, *steps[i].where ? "  " : "",
+               steps[i].where);
+}
+
+static bool speed_same(const speed_step *a, const speed_step *b, bool alike)
+{
+    return strcmp(a->name, b->name) == 0
+        && (!alike || (a->each == b->each && strcmp(a->where, b->where) == 0));
+}
+
+/* Steps of one kind together, `alike`: only those of one size and place; number of them. */
+static size_t speed_kinds(const speed_step *steps, size_t n, bool alike, speed_step *kinds)
+{
+    size_t n_kinds = 0;
     for (size_t i = 0; i < n; i++) {
-        const ipu_cost_step *s = &steps[i];
-        double each = s->host_seconds / calls, work = s->operations * (double)s->host_runs / calls;
-        sum += each;
-        flops += work;
-        if (each > 0.002 * wall)
-            printf("%10.1f %5.1f%% %6.4g %9.1f  %s %s%s%s\n", 1e6 * each, 100 * each / wall,
-                   (double)s->host_runs / calls, work / each * 1e-9, s->kind, s->name, *s->note ? "  # " : "",
-                   s->note);
+        size_t k = 0;
+        while (k < n_kinds && !speed_same(&kinds[k], &steps[i], alike)) k++;
+        if (k == n_kinds) {
+            kinds[n_kinds]   = (speed_step){.each = steps[i].each};
+            speed_step *kind = &kinds[n_kinds++];
+            memcpy(kind->name, steps[i].name, sizeof kind->name);
+            if (alike) memcpy(kind->where, steps[i].where, sizeof kind->where);
+        }
+        kinds[k].n++;
+        kinds[k].seconds += steps[i].seconds;
+        kinds[k].operations += steps[i].operations;
     }
-    printf("%10.1f %5.1f%% %6s %9.1f  all %zu steps\n", 1e6 * sum, 100 * sum / wall, "", flops / sum * 1e-9,
-           n);
-    printf("%10.1f %5.1f%% %6s %9s  between steps, inputs and outputs\n", 1e6 * (wall - sum),
-           100 * (wall - sum) / wall, "", "");
+    return n_kinds;
+}
+
+/* Steps that ran, each with the least of its times in `windows` windows of `calls` calls. */
+static size_t speed_measure_steps(speed_ours *s, int windows, int calls, speed_step **out)
+{
+    ipu_cost      *cost;
+    ipu_cost_step  step;
+    ipu_step_time *times = NULL, *before = NULL;
+    double        *least = NULL;
+    size_t         n = 0, kept = 0;
+    for (int w = 0; w <= windows; w++) { /* the first warms up */
+        speed_time(s, calls);
+        ipu_free(before);
+        before = times;
+        BENCH_CHECK(ipu_engine_step_times(ipu_executor_engine(s->executor), &times, &n));
+        if (!least && !(least = calloc(n, sizeof *least))) exit(1);
+        for (size_t i = 0; before && i < n; i++) {
+            double each = (times[i].seconds - before[i].seconds) / calls;
+            least[i]    = w == 1 || each < least[i] ? each : least[i];
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        times[i].seconds = least[i];
+        times[i].runs    = 1;
+    }
+    BENCH_CHECK(ipu_executor_cost(s->executor, NULL, &cost));
+    BENCH_CHECK(ipu_cost_set_times(cost, times, n));
+    if (!(*out = calloc(n, sizeof **out))) exit(1);
+    for (int64_t i = 0; kept < n && ipu_cost_step_at(cost, i, &step); i++) {
+        if (step.host_runs == 0) continue;
+        speed_step *to = &(*out)[kept++];
+        *to            = (speed_step){
+                       .n = 1, .seconds = step.host_seconds, .operations = step.operations, .each = step.operations};
+        bool is_kernel = strcmp(step.kind, "kernel") == 0;
+        snprintf(to->name, sizeof to->name, "%s", is_kernel ? step.name : step.kind);
+        snprintf(to->where, sizeof to->where, "%s", is_kernel ? step.where : step.name);
+    }
+    free(least);
+    ipu_free(times);
+    ipu_free(before);
+    ipu_cost_destroy(cost);
+    return kept;
 }
 
 /* Host times of the steps of one call, the largest first. */
 static void speed_profile(const char *name, int64_t batch, bool trains, const char *threads)
 {
-    speed_ours     s;
-    ipu_cost      *cost;
-    ipu_step_time *times;
-    size_t         n = 0;
+    speed_ours  s;
+    speed_step *steps;
+    double      plain = 1e9, sum = 0;
     speed_make(&s, name, batch, trains, threads, false);
-    speed_time(&s, 3);
-    double plain = speed_time(&s, 1);
-    int    calls = 5 + (int)(0.3 / plain);
-    for (int i = 0; i < 5; i++) plain = fmin(plain, speed_time(&s, calls));
+    speed_time(&s, 2);
+    double once    = speed_time(&s, 1);
+    int    calls   = 1 + (int)(0.01 / once);
+    int    windows = 6 + (int)fmin(30, 1 / (once * calls));
+    for (int i = 0; i < windows; i++) plain = fmin(plain, speed_time(&s, calls));
     speed_end(&s);
     speed_make(&s, name, batch, trains, threads, true);
-    double wall = speed_time(&s, calls);
-    BENCH_CHECK(ipu_executor_cost(s.executor, NULL, &cost));
-    BENCH_CHECK(ipu_engine_step_times(ipu_executor_engine(s.executor), &times, &n));
-    BENCH_CHECK(ipu_cost_set_times(cost, times, n));
-    ipu_cost_step *steps = calloc(n + 1, sizeof *steps), step;
-    if (!steps) exit(1);
-    size_t kept = 0;
-    for (int64_t i = 0; kept < n && ipu_cost_step_at(cost, i, &step); i++)
-        if (step.host_runs > 0) steps[kept++] = step;
-    printf("\n%s, batch %lld, %s, %s thread%s: %.1f us; measured step by step %.1f us\n", name,
+    size_t      n     = speed_measure_steps(&s, windows, calls, &steps);
+    speed_step *kinds = calloc(n + 1, sizeof *kinds);
+    if (!kinds) exit(1);
+    for (size_t i = 0; i < n; i++) sum += steps[i].seconds;
+    printf("\n%s, batch %lld, %s, %s thread%s: %.1f us; %zu steps measured one by one: %.1f us\n", name,
            (long long)batch, trains ? "train" : "infer", threads, strcmp(threads, "1") == 0 ? "" : "s",
-           1e6 * plain, 1e6 * wall);
-    speed_print_steps(steps, kept, calls, wall);
+           1e6 * plain, n, 1e6 * sum);
+    printf("%10s %6s %5s %9s %8s  %s\n", "us", "share", "steps", "MFLOP", "GFLOP/s", "kind");
+    speed_print_steps(kinds, speed_kinds(steps, n, false, kinds), 0.003);
+    printf("%10s %6s %5s %9s %8s  %s\n", "", "", "", "", "", "of one size and place");
+    speed_print_steps(kinds, speed_kinds(steps, n, true, kinds), 0.01);
+    fflush(stdout);
+    free(kinds);
     free(steps);
-    ipu_free(times);
-    ipu_cost_destroy(cost);
     speed_end(&s);
 }
 
