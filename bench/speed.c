@@ -66,7 +66,7 @@ typedef struct speed_side {
     double     ready; /* seconds to compile, or to its first calls */
     int        calls, n_rounds;
     double     times[MOST_ROUNDS], disturbed[MOST_ROUNDS]; /* a call; share of the machine that others had */
-    double     seconds, quiet;                             /* what counts */
+    double     seconds, best, quiet;                       /* what counts */
     double     weights, flops, growth, resident;
 } speed_side;
 
@@ -75,6 +75,7 @@ typedef struct speed_result {
     speed_side sides[N_SIDES];
     int        better; /* of PyTorch's; 0: there is none */
     double     ratio;
+    double     hand_off; /* seconds, the median */
 } speed_result;
 
 typedef struct speed_options {
@@ -199,6 +200,8 @@ static int n_quiet(const speed_side *s)
 static void side_judge(speed_side *s, int keep)
 {
     double sum = 0;
+    s->best    = INFINITY;
+    for (int i = 0; i < s->n_rounds; i++) s->best = fmin(s->best, s->times[i]);
     for (int i = 1; i < s->n_rounds; i++)
         for (int k = i; k > 0 && s->disturbed[k] < s->disturbed[k - 1]; k--) {
             double d = s->disturbed[k], t = s->times[k];
@@ -229,6 +232,13 @@ static void note_peak(int threads)
     for (int i = 0; i < 3; i++) peaks[threads] = fmax(peaks[threads], peak_measure(threads));
 }
 
+static double hand_off(void)
+{
+    double best = INFINITY;
+    for (int i = 0; i < 3; i++) best = fmin(best, peak_hand_off());
+    return best;
+}
+
 /* Whether each side has enough rounds that nobody disturbed, or has had its chances. */
 static bool is_done(const speed_result *r, int round, const speed_options *o)
 {
@@ -251,18 +261,22 @@ static bool is_slower(speed_result *r, int side, int round)
 
 static void measure(speed_result *r, const speed_options *o)
 {
-    bool slower[N_SIDES] = {false};
+    bool   slower[N_SIDES] = {false};
+    double lines[MOST_ROUNDS];
+    int    n_rounds = 0;
     for (int i = 0; i < N_SIDES; i++) {
         side_start(&r->sides[i], i, &r->c, o);
         side_calibrate(&r->sides[i]);
     }
-    for (int round = 0; !is_done(r, round, o); round++) {
+    for (; !is_done(r, n_rounds, o); n_rounds++) {
         note_peak(r->c.threads);
+        lines[n_rounds] = hand_off();
         for (int i = 0; i < N_SIDES; i++) {
-            slower[i] = slower[i] || is_slower(r, i, round);
+            slower[i] = slower[i] || is_slower(r, i, n_rounds);
             if (!slower[i]) side_round(&r->sides[i], o->patience);
         }
     }
+    r->hand_off = bench_median(lines, n_rounds);
     for (int i = 0; i < N_SIDES; i++) {
         side_judge(&r->sides[i], o->rounds);
         side_end(&r->sides[i]);
@@ -290,10 +304,10 @@ static void check_same(const speed_result *r)
 
 static void print_header(void)
 {
-    printf("%-25s %2s %9s %9s %-6s %6s %6s %9s %5s %8s %6s %6s %6s\n", "", "", "ours", "PyTorch", "", "", "",
-           "", "of", "compile", "ours", "PyT.", "");
-    printf("%-25s %2s %9s %9s %-6s %6s %6s %9s %5s %8s %6s %6s %6s\n", "", "t", "per s", "per s", "how",
-           "ratio", "target", "GFLOP/s", "peak", "ms", "MiB", "MiB", "quiet");
+    printf("%-23s %2s %8s %8s %-6s %6s %6s %6s %8s %5s %8s %6s %6s %6s %5s\n", "", "", "ours", "PyTorch", "",
+           "", "by", "", "", "of", "compile", "ours", "PyT.", "", "line");
+    printf("%-23s %2s %8s %8s %-6s %6s %6s %6s %8s %5s %8s %6s %6s %6s %5s\n", "", "t", "per s", "per s",
+           "how", "ratio", "best", "target", "GFLOP/s", "peak", "ms", "MiB", "MiB", "quiet", "ns");
 }
 
 /* Resident memory of a network while it runs, beside one copy of its weights. */
@@ -308,18 +322,19 @@ static void print_result(const speed_result *r)
     snprintf(name, sizeof name, "%c %s %lld %s", row->letter, row->network, (long long)row->batch,
              r->c.trains ? "train" : "infer");
     if (r->c.target > 0) snprintf(target, sizeof target, "%.3g", r->c.target);
-    printf("%-25s %2d %9.5g ", name, r->c.threads, n / ours->seconds);
+    printf("%-23s %2d %8.5g ", name, r->c.threads, n / ours->seconds);
     if (r->better)
-        printf("%9.5g %-6s %6.2f %5s%s ", n / theirs->seconds, side_names[r->better], r->ratio, target,
-               r->c.target > 0 && r->ratio >= r->c.target ? "+" : " ");
+        printf("%8.5g %-6s %6.2f %6.2f %5s%s ", n / theirs->seconds, side_names[r->better], r->ratio,
+               theirs->best / ours->best, target, r->c.target > 0 && r->ratio >= r->c.target ? "+" : " ");
     else
-        printf("%9s %-6s %6s %5s  ", "-", "", "-", target);
-    printf("%9.1f %4.0f%% %8.1f %6.1f ", rate * 1e-9, 100 * rate / peaks[r->c.threads], 1e3 * ours->ready,
+        printf("%8s %-6s %6s %6s %5s  ", "-", "", "-", "-", target);
+    printf("%8.1f %4.0f%% %8.1f %6.1f ", rate * 1e-9, 100 * rate / peaks[r->c.threads], 1e3 * ours->ready,
            memory_of(ours));
     if (r->better)
-        printf("%6.1f %5.0f%%\n", memory_of(theirs), 100 * fmin(ours->quiet, theirs->quiet));
+        printf("%6.1f %5.0f%%", memory_of(theirs), 100 * fmin(ours->quiet, theirs->quiet));
     else
-        printf("%6s %5.0f%%\n", "-", 100 * ours->quiet);
+        printf("%6s %5.0f%%", "-", 100 * ours->quiet);
+    printf(" %5.0f\n", 1e9 * r->hand_off);
     if (!r->better && *r->sides[EAGER].failed) printf("    PyTorch: %s\n", r->sides[EAGER].failed);
     fflush(stdout);
 }
@@ -341,10 +356,10 @@ static json_t *to_json(const speed_result *r)
 {
     const speed_row *row  = r->c.row;
     double           rate = r->c.flops / r->sides[OURS].seconds;
-    json_t          *o    = json_pack("{s:s, s:I, s:s, s:i, s:f, s:f, s:f}", "network", row->network, "batch",
-                                      (json_int_t)row->batch, "mode", r->c.trains ? "train" : "infer", "threads",
-                                      r->c.threads, "flops", r->c.flops, "gflops", rate * 1e-9, "peak_share",
-                                      rate / peaks[r->c.threads]);
+    json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:f, s:f, s:f, s:f}", "network", row->network, "batch",
+                          (json_int_t)row->batch, "mode", r->c.trains ? "train" : "infer", "threads",
+                          r->c.threads, "flops", r->c.flops, "gflops", rate * 1e-9, "line_seconds",
+                          r->hand_off, "peak_share", rate / peaks[r->c.threads]);
     for (int i = 0; i < N_SIDES; i++) add_side(o, side_names[i], &r->sides[i]);
     json_object_set_new(o, "counts", r->better ? json_string(side_names[r->better]) : json_null());
     json_object_set_new(o, "ratio", r->better ? json_real(r->ratio) : json_null());
@@ -446,9 +461,10 @@ static const char help[] =
     "  --patience S  seconds to wait, before each slice, for other processes to be quiet (0.5)\n"
     "  --json     one object with all that was measured\n"
     "  --profile  ours only: host times of the steps of each row, the largest first\n"
-    "per s: samples. target: times PyTorch's speed; + is reached. of peak: share of the multiply-adds that\n"
-    "the machine was seen to do in this run. MiB: resident while it runs, less that of the process before and\n"
-    "one copy of the weights. quiet: share of the machine that no other process had meanwhile.\n"
+    "per s: samples. ratio: of medians; by best: of the best rounds. target: times PyTorch's speed; + is\n"
+    "reached. of peak: share of the multiply-adds that the machine was seen to do in this run. MiB: resident\n"
+    "while it runs, less that of the process before and one copy of the weights. quiet: share of the machine\n"
+    "that no other process had meanwhile. line: time of a cache line from one core to the other.\n"
     "Needs python3-torch and libopenblas0-openmp; without them only our side is measured.\n";
 
 static speed_options parse(int argc, char **argv)
