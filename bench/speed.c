@@ -65,7 +65,7 @@ typedef struct speed_side {
     char       failed[160];
     double     ready; /* seconds to compile, or to its first calls */
     int        calls, n_rounds;
-    double     times[MOST_ROUNDS], disturbed[MOST_ROUNDS]; /* a call; share of the machine that others had */
+    double     times[MOST_ROUNDS], disturbed[MOST_ROUNDS]; /* a call; share of its CPUs that others had */
     double     seconds, best, quiet;                       /* what counts */
     double     weights, flops, growth, resident;
 } speed_side;
@@ -163,8 +163,15 @@ static void wait_for_quiet(double patience)
     } while (machine_busy() - busy > ticks && bench_now() < end);
 }
 
+/* Share of the CPUs it needs that others had, if it and they shared out the machine as well as can be. */
+static double disturbance(double others, double passed, int threads)
+{
+    double spare = passed * (double)(sysconf(_SC_NPROCESSORS_ONLN) - threads);
+    return fmax(0, others - fmax(0, spare)) / (passed * threads);
+}
+
 /* One slice of time for it. */
-static void side_round(speed_side *s, double patience)
+static void side_round(speed_side *s, int threads, double patience)
 {
     if (!s->runs || s->n_rounds == MOST_ROUNDS) return;
     wait_for_quiet(patience);
@@ -178,7 +185,7 @@ static void side_round(speed_side *s, double patience)
         return;
     }
     s->times[s->n_rounds]       = each;
-    s->disturbed[s->n_rounds++] = fmax(0, busy - own) / (passed * (double)sysconf(_SC_NPROCESSORS_ONLN));
+    s->disturbed[s->n_rounds++] = disturbance(busy - own, passed, threads);
 }
 
 static void side_calibrate(speed_side *s)
@@ -273,7 +280,7 @@ static void measure(speed_result *r, const speed_options *o)
         lines[n_rounds] = hand_off();
         for (int i = 0; i < N_SIDES; i++) {
             slower[i] = slower[i] || is_slower(r, i, n_rounds);
-            if (!slower[i]) side_round(&r->sides[i], o->patience);
+            if (!slower[i]) side_round(&r->sides[i], r->c.threads, o->patience);
         }
     }
     r->hand_off = bench_median(lines, n_rounds);
@@ -334,7 +341,10 @@ static void print_result(const speed_result *r)
         printf("%6.1f %5.0f%%", memory_of(theirs), 100 * fmin(ours->quiet, theirs->quiet));
     else
         printf("%6s %5.0f%%", "-", 100 * ours->quiet);
-    printf(" %5.0f\n", 1e9 * r->hand_off);
+    if (isfinite(r->hand_off))
+        printf(" %5.0f\n", 1e9 * r->hand_off);
+    else
+        printf(" %5s\n", "-");
     if (!r->better && *r->sides[EAGER].failed) printf("    PyTorch: %s\n", r->sides[EAGER].failed);
     fflush(stdout);
 }
@@ -463,8 +473,8 @@ static const char help[] =
     "  --profile  ours only: host times of the steps of each row, the largest first\n"
     "per s: samples. ratio: of medians; by best: of the best rounds. target: times PyTorch's speed; + is\n"
     "reached. of peak: share of the multiply-adds that the machine was seen to do in this run. MiB: resident\n"
-    "while it runs, less that of the process before and one copy of the weights. quiet: share of the machine\n"
-    "that no other process had meanwhile. line: time of a cache line from one core to the other.\n"
+    "while it runs, less that of the process before and one copy of the weights. quiet: share of the CPUs it\n"
+    "needs that no other process had meanwhile. line: time of a cache line from one core to the other.\n"
     "Needs python3-torch and libopenblas0-openmp; without them only our side is measured.\n";
 
 static speed_options parse(int argc, char **argv)
