@@ -64,7 +64,9 @@ static const row rows[] = {
     {"4 `stages`, grouped, `activations_off_chip`", {STAGES, .activations_off_chip = true}, 0},
     {"`precision` mixed", {ONE, .precision = IPU_PRECISION_MIXED}, 0},
     {"`precision` half", {ONE, .precision = IPU_PRECISION_HALF}, 0},
-    {"... and `stochastic_rounding`", {ONE, .precision = IPU_PRECISION_HALF, .stochastic_rounding = true}, 15},
+    {"... and `stochastic_rounding`",
+     {ONE, .precision = IPU_PRECISION_HALF, .stochastic_rounding = true},
+     15},
     {"... and `half_partials`", {ONE, .precision = IPU_PRECISION_HALF, .half_partials = true}, 15},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
