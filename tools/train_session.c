@@ -154,9 +154,7 @@ static tool_exit open_network(train_session *s)
     s->options.precision           = a->precision;
     s->options.stochastic_rounding = a->stochastic_rounding;
     s->options.half_partials       = a->half_partials;
-    s->here                        = a->ipus;
-    s->here.replicas /= s->group.size;
-    train_ipus_apply(&s->here, &s->options);
+    train_ipus_apply(&a->ipus, &s->options);
     /* What is tested is the network as it would be used: rounded to the nearest. */
     const ipu_executor_options testing = {
         .target = a->target, .engine = s->engine, .precision = a->precision};

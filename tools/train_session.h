@@ -13,7 +13,6 @@ enum { TRAIN_DIGEST = 17 };
 typedef struct train_session {
     train_group           group;
     train_settings        settings;
-    train_ipus            here; /* IPUs of this process */
     progress              progress;
     FILE                 *silence; /* where progress goes that nobody sees; NULL: it is seen */
     ipu_dataset          *train, *test;

@@ -47,7 +47,7 @@ typedef enum ipu_attach_when {
 
 /* How the stages of a network (ipu_model_stage) take turns. All of them give the same numbers. */
 typedef enum ipu_pipeline_schedule {
-    IPU_PIPELINE_GROUPED,     /* all IPUs forward, then all backward: no IPU waits, most activations are kept */
+    IPU_PIPELINE_GROUPED, /* all IPUs forward, then all backward: no IPU waits, most activations are kept */
     IPU_PIPELINE_INTERLEAVED, /* an IPU goes forward and backward in turn: half as many are kept */
     IPU_PIPELINE_SEQUENTIAL   /* one stage after another, one batch at a time (poptorch.ShardedExecution) */
 } ipu_pipeline_schedule;
@@ -55,7 +55,7 @@ typedef enum ipu_pipeline_schedule {
 typedef enum ipu_precision {
     IPU_PRECISION_FLOAT, /* as the network is built */
     IPU_PRECISION_MIXED, /* activations and the weights they meet are half; weights are kept and updated in float */
-    IPU_PRECISION_HALF   /* weights are half too: updates below half a unit in the last place need stochastic_rounding
+    IPU_PRECISION_HALF /* weights are half too: updates below half a unit in the last place need stochastic_rounding
                           */
 } ipu_precision;
 
@@ -78,7 +78,7 @@ typedef struct ipu_executor_options {
     const ipu_options *engine; /* threads, ...; borrowed. NULL: the defaults */
 
     /* ---- a network over several IPUs: IPUs of the stages x replicas are 1 or a power of two ---- */
-    int64_t stages;            /* cut it into so many, of about equal modelled time; 0: as it names them */
+    int64_t        stages;     /* cut it into so many, of about equal modelled time; 0: as it names them */
     const int64_t *stage_ipus; /* IPU of each stage within a replica, from 0; NULL: one for each, in order */
     size_t         n_stage_ipus;
     ipu_pipeline_schedule schedule;
@@ -86,10 +86,12 @@ typedef struct ipu_executor_options {
     bool activations_off_chip; /* what stages keep for gradients is in streaming memory */
 
     /* ---- replicas and optimizer ---- */
-    bool no_fold;            /* replicas run one by one, also where they could be one larger batch */
-    bool shard_optimizer;    /* each replica has, and updates, its part of the optimizer's states */
+    bool no_fold; /* replicas run one by one, also where they could be one larger batch */
+    bool
+         shard_optimizer; /* each replica has, and updates, its part of large parameters and of the optimizer's states */
     bool optimizer_off_chip; /* the optimizer's states are in streaming memory between steps */
-    struct ipu_comm *comm; /* processes that train together (ipu/comm.h), each with `replicas`; borrowed. NULL: alone */
+    struct ipu_comm
+        *comm; /* processes that train together (ipu/comm.h), each with `replicas`; borrowed. NULL: alone */
 
     /* ---- numbers ---- */
     ipu_precision precision; /* docs/precision.md: what each does to numbers, memory and modelled time */
@@ -170,7 +172,8 @@ const char *ipu_executor_fold_reason(const ipu_executor *x);
 /* Borrowed; NULL before it is compiled. Program 0 is one run. */
 ipu_executable *ipu_executor_executable(ipu_executor *x);
 ipu_engine     *ipu_executor_engine(ipu_executor *x);
-/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. */
+/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. With stochastic rounding its
+ * steps are those of the program without it, and not those that the engine measures. */
 ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, ipu_cost **out);
 /* Seconds that compiling took; whether the cache had it. */
 double ipu_executor_compile_seconds(const ipu_executor *x, bool *was_cached);

@@ -312,13 +312,15 @@ static void weight_grad_grad(ipu__gradient *g)
 
 static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
                                                           IPU__EPILOGUE_ATTRIBUTE};
-static const ipu_op_attribute input_grad_attributes[]  = {CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
+static const ipu_op_attribute input_grad_attributes[]  = {CONV_ATTRIBUTES,
+                                                          IPU__PARTIALS_ATTRIBUTE,
                                                           {.name     = "size",
                                                            .kind     = IPU_ATTRIBUTE_INTS,
                                                            .required = true,
                                                            .meaning  = "convolved extents of the input"}};
 static const ipu_op_attribute weight_grad_attributes[] = {
-    CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
+    CONV_ATTRIBUTES,
+    IPU__PARTIALS_ATTRIBUTE,
     {.name = "kernel", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "extents of the kernel"}};
 
 static const ipu_kernel_operand conv_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),

@@ -198,7 +198,8 @@ static void processes_train_as_one_with_all_replicas(void **state)
                                           .device_iterations     = 2,
                                           .running_mean          = true});
     check_group(2, (ipu_executor_options){.replicas = 1, .reduction = IPU_REDUCTION_SUM});
-    check_group(2, (ipu_executor_options){.replicas = 2, .gradient_accumulation = 2, .shard_optimizer = true});
+    check_group(2,
+                (ipu_executor_options){.replicas = 2, .gradient_accumulation = 2, .shard_optimizer = true});
 }
 
 static void states_resume_in_any_layout(void **state)
