@@ -33,14 +33,25 @@ typedef struct splitter {
     IPU_ARRAY(ipu_program) segments; /* of the network's program */
     IPU_ARRAY(size_t) ends;          /* by segment: sums in l->begun up to which are begun after it */
     size_t first;                    /* in l->begun: of the bundle */
-    size_t bytes;
+    size_t bytes;                    /* of it */
 } splitter;
 
-static bool close_segment(splitter *s, ipu_program program)
+/* The sums of the bundle up to `end` are begun after what was lowered so far. */
+static bool close_segment(splitter *s, ipu_program *program, size_t end)
 {
-    s->first = s->l->begun.n;
-    s->bytes = 0;
-    return ipu__push(&s->segments, program) && ipu__push(&s->ends, s->first);
+    ipu_program done = *program;
+    *program         = ipu_program_sequence(s->l->g);
+    s->first         = end;
+    return ipu__push(&s->segments, done) && ipu__push(&s->ends, end);
+}
+
+/* A large one goes by itself, and is then added up where it lies; small ones wait for others. */
+static bool begin_alone(splitter *s, ipu_tensor t, ipu_program *program)
+{
+    ipu_tensor *at = s->l->begun.at;
+    memmove(at + s->first + 1, at + s->first, (s->l->begun.n - 1 - s->first) * sizeof *at);
+    at[s->first] = t;
+    return close_segment(s, program, s->first + 1);
 }
 
 static ipu_status settled(void *user, uint32_t kept, ipu_program *program)
@@ -52,14 +63,18 @@ static ipu_status settled(void *user, uint32_t kept, ipu_program *program)
     size_t     bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(ipu_tensor_type(t));
     bool       ok    = true;
     if (s->bytes > 0 && ipu_tensor_type(s->l->begun.at[s->first]) != ipu_tensor_type(t)) {
-        ok       = close_segment(s, *program);
-        *program = ipu_program_sequence(s->l->g);
+        ok       = close_segment(s, program, s->l->begun.n);
+        s->bytes = 0;
     }
     ok = ok && ipu__push(&s->l->begun, t);
-    s->bytes += bytes;
-    if (ok && s->bytes >= BUNDLE_BYTES) {
-        ok       = close_segment(s, *program);
-        *program = ipu_program_sequence(s->l->g);
+    if (ok && bytes >= BUNDLE_BYTES) {
+        ok = begin_alone(s, t, program);
+    } else {
+        s->bytes += bytes;
+        if (ok && s->bytes >= BUNDLE_BYTES) {
+            ok       = close_segment(s, program, s->l->begun.n);
+            s->bytes = 0;
+        }
     }
     return ok ? ipu__executor_graph_status(s->l->g) : ipu__fail_memory();
 }
@@ -95,14 +110,13 @@ ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered 
     splitter s = {.l = l};
     IPU_TRY(update_early(l->models.net));
     ipu_status status = ipu__model_lower_with(l->models.net, l->g, settled, &s, net);
-    if (status == IPU_OK && !close_segment(&s, *net)) status = ipu__fail_memory();
+    if (status == IPU_OK && !close_segment(&s, net, l->begun.n)) status = ipu__fail_memory();
+    if (status == IPU_OK) add_segments(&s, false, *net); /* which is a new one now */
     if (status == IPU_OK && l->begun.n > 0) {
-        *net  = ipu_program_sequence(l->g);
         *last = ipu_program_sequence(l->g);
-        add_segments(&s, false, *net);
         add_segments(&s, true, *last);
-        status = ipu__executor_graph_status(l->g);
     }
+    if (status == IPU_OK) status = ipu__executor_graph_status(l->g);
     ipu__array_fini(&s.segments);
     ipu__array_fini(&s.ends);
     return status;
