@@ -2,7 +2,9 @@
 #ifndef IPU_BENCH_PEER_H
 #define IPU_BENCH_PEER_H
 
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -13,19 +15,18 @@ typedef struct bench_peer {
     pid_t pid;
 } bench_peer;
 
-static inline bool bench_start_peer(bench_peer *p, const char *threads)
+/* A process of which standard input and output are pipes to here. `argv` ends with NULL. */
+static inline bool bench_start(bench_peer *p, const char *const *argv)
 {
     int down[2], up[2];
-    if (pipe(down) != 0 || pipe(up) != 0) return false;
+    if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0) return false;
     p->pid = fork();
     if (p->pid == 0) {
         dup2(down[0], 0);
         dup2(up[1], 1);
-        close(down[1]);
-        close(up[0]);
         /* One OpenMP pool for ATen, oneDNN and OpenBLAS: OpenBLAS with threads of its own fights libgomp. */
         setenv("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu/openblas-openmp", 1);
-        execl("/usr/bin/python3", "python3", "bench/torch/peer.py", threads, (char *)NULL);
+        execv(argv[0], (char *const *)(uintptr_t)argv);
         _exit(127);
     }
     close(down[0]);
@@ -33,6 +34,11 @@ static inline bool bench_start_peer(bench_peer *p, const char *threads)
     p->to   = fdopen(down[1], "w");
     p->from = fdopen(up[0], "r");
     return p->to && p->from;
+}
+
+static inline bool bench_start_peer(bench_peer *p, const char *threads)
+{
+    return bench_start(p, (const char *[]){"/usr/bin/python3", "bench/torch/peer.py", threads, NULL});
 }
 
 /* The answer to a line, in its place, or NULL. */

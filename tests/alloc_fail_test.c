@@ -85,8 +85,8 @@ static void add_transfers(ipu_program p, ipu_tensor x, ipu_tensor y, ipu_tensor 
 
 static void add_control(ipu_program p, ipu_program body, ipu_tensor n, ipu_tensor flag, ipu_tensor y)
 {
-    ipu_graph      *g       = p.graph;
-    ipu_program     none    = {g, 0}, fill = ipu_program_sequence(g);
+    ipu_graph      *g    = p.graph;
+    ipu_program     none = {g, 0}, fill = ipu_program_sequence(g);
     ipu_function    f       = ipu_graph_add_function(g, body, "f");
     ipu_switch_case cases[] = {{1, body}, {2, none}};
     ipu_program_add_call(p, f);

@@ -43,9 +43,9 @@ static void encoder(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     ipu_builder *b = ipu_model_builder(m);
     (void)user;
-    ipu_value x = ipu_nn_embedding(m, in[0], N_WORDS, 8, "words");
-    x           = ipu_nn_encoder_layer(m, x, IPU_NO_VALUE,
-                                       (ipu_nn_encoder_options){.n_heads = 2, .n_inner = 12, .gelu = true}, "layer");
+    const ipu_nn_encoder_options layer = {.n_heads = 2, .n_inner = 12, .gelu = true};
+    ipu_value                    x     = ipu_nn_embedding(m, in[0], N_WORDS, 8, "words");
+    x                                  = ipu_nn_encoder_layer(m, x, IPU_NO_VALUE, layer, "layer");
     give(m, ipu_nn_linear(m, ipu_reduce_mean(b, x, (int[]){1}, 1, false), CLASSES, "out"), in, n);
 }
 

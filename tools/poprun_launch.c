@@ -11,8 +11,6 @@
 #include "output.h"
 #include "poprun.h"
 
-extern char **environ;
-
 /* ---- the command line ---- */
 
 typedef struct line {

@@ -1,4 +1,5 @@
 /* The topology of a launch as a box: hosts, IPU-Link domains, instances, replicas, each under what it is part of. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,11 +58,10 @@ static int64_t columns(const poprun *p)
 
 static void put_list(const poprun *p)
 {
-    int64_t instances = p->n_instances / p->n_hosts, replicas = p->n_replicas / p->n_instances;
+    int64_t instances = p->n_instances / p->n_hosts, replicas = p->n_replicas / p->n_hosts;
     for (int64_t h = 0; h < p->n_hosts; h++)
-        printf("host %s: instances %lld to %lld, replicas %lld to %lld\n", p->hosts[h],
-               (long long)(h * instances), (long long)((h + 1) * instances - 1),
-               (long long)(h * instances * replicas), (long long)((h + 1) * instances * replicas - 1));
+        printf("host %s: instances %" PRId64 " to %" PRId64 ", replicas %" PRId64 " to %" PRId64 "\n",
+               p->hosts[h], h * instances, (h + 1) * instances - 1, h * replicas, (h + 1) * replicas - 1);
 }
 
 void poprun_print_topology(const poprun *p)

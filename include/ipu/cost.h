@@ -69,15 +69,15 @@ typedef struct ipu_cost_cycles {
 
 /* One step of a program or function, as often as it runs. Text is borrowed from the cost. */
 typedef struct ipu_cost_step {
-    const char     *kind;  /* "execute" */
-    const char     *name;  /* compute set, kernel, variables, handle; may be "" */
-    const char     *where; /* "file.c:12" or "place unknown" */
-    const char     *note;  /* what else is to be known of it; "" if nothing */
-    const char     *part;  /* "program 0", "function \"f\"" */
-    int             depth; /* of loops and branches around it */
-    int64_t         count; /* executions while every program runs once; 0: in a branch not counted. Bodies of a
+    const char *kind;  /* "execute" */
+    const char *name;  /* compute set, kernel, variables, handle; may be "" */
+    const char *where; /* "file.c:12" or "place unknown" */
+    const char *note;  /* what else is to be known of it; "" if nothing */
+    const char *part;  /* "program 0", "function \"f\"" */
+    int         depth; /* of loops and branches around it */
+    int64_t     count; /* executions while every program runs once; 0: in a branch not counted. Bodies of a
                             * parallel step all count here; in sums the longest does */
-    int64_t         n_vertices;
+    int64_t     n_vertices;
     ipu_cost_cycles cycles;                     /* of one execution */
     double          operations;                 /* the same: floating-point or elementary ones of a kernel */
     int64_t         bytes_exchanged;            /* taken by all tiles */

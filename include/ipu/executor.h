@@ -170,7 +170,8 @@ const char *ipu_executor_fold_reason(const ipu_executor *x);
 /* Borrowed; NULL before it is compiled. Program 0 is one run. */
 ipu_executable *ipu_executor_executable(ipu_executor *x);
 ipu_engine     *ipu_executor_engine(ipu_executor *x);
-/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. */
+/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. With stochastic rounding its
+ * steps are those of the program without it, and not those that the engine measures. */
 ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, ipu_cost **out);
 /* Seconds that compiling took; whether the cache had it. */
 double ipu_executor_compile_seconds(const ipu_executor *x, bool *was_cached);

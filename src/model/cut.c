@@ -2,7 +2,7 @@
  *
  * Each op that is there before gradients are taken is a stage of its own first, so that gradients know which one they
  * belong to. Then runs of them are joined: such that the slowest takes as little as possible, and among cuts that are
- * nearly as good, such that few bytes go from one to the next.
+ * nearly as good, such that they are even and little goes from one to the next.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "cost/model.h"
 #include "model/part.h"
 
-/* A stage may be slower than the slowest has to be by this part of it, if fewer bytes cross for it. */
+/* A stage may be slower than the slowest has to be by this part of it, if all are more even for it. */
 enum { SLACK = 32 };
 
 void ipu__model_number_stages(ipu_model *m)
@@ -32,7 +32,7 @@ typedef struct cutting {
     uint32_t         n;        /* at which a stage may begin */
     uint32_t        *number;   /* of them, ascending */
     double          *sum;      /* cycles of those before it */
-    double          *crossing; /* bytes that go from those before it to it and later ones */
+    double          *crossing; /* cycles that what goes from those before it to later ones takes on links */
 } cutting;
 
 static double cycles_of_block(const cutting *c, uint32_t block);
@@ -110,9 +110,12 @@ static void add_up(cutting *c)
 static void add_crossing(cutting *c, uint32_t id, uint32_t first, uint32_t last)
 {
     const ipu__builder_value *v     = &c->m->base.values.at[id];
+    double                    rate  = c->cost.links * c->cost.link_rate * c->cost.link_efficiency;
     double                    bytes = (double)ipu__op_n_elements(&v->shape) * (double)ipu_type_size(v->type);
+    /* Without a rate, a byte is as bad as a cycle: what crosses still counts. */
+    double cycles = rate > 0 ? bytes * c->cost.clock / rate : bytes;
     for (uint32_t k = 0; k < c->n && first < last; k++)
-        if (c->number[k] > first && c->number[k] <= last) c->crossing[k] += bytes;
+        if (c->number[k] > first && c->number[k] <= last) c->crossing[k] += cycles;
 }
 
 static ipu_status find_crossings(cutting *c)
@@ -167,20 +170,21 @@ static double slowest(const cutting *c, uint32_t n, double *best)
     return best[(n - 1) * w + c->n];
 }
 
-/* Runs that take no more than `most`, with the fewest bytes between them: from[k * (c->n + 1) + i] is where the last of
- * k + 1 runs of the first i begins. */
-static void cut_few_bytes(const cutting *c, uint32_t n, double most, double *bytes, uint32_t *from)
+/* Runs that take no more than `most`, as even as they can be: with the least sum of squares of what they take and what
+ * comes to them over links. from[k * (c->n + 1) + i] is where the last of k + 1 runs of the first i begins. */
+static void cut_evenly(const cutting *c, uint32_t n, double most, double *sums, uint32_t *from)
 {
     uint32_t w = c->n + 1;
-    for (size_t i = 0; i < (size_t)n * w; i++) bytes[i] = -1;
+    for (size_t i = 0; i < (size_t)n * w; i++) sums[i] = -1;
     for (uint32_t i = 1; i < w; i++)
-        if (run_of(c, 0, i) <= most) bytes[i] = 0, from[i] = 0;
+        if (run_of(c, 0, i) <= most) sums[i] = run_of(c, 0, i) * run_of(c, 0, i), from[i] = 0;
     for (uint32_t k = 1; k < n; k++)
         for (uint32_t i = k + 1; i < w; i++)
             for (uint32_t j = i; j-- > k && run_of(c, j, i) <= most;) {
-                double before = bytes[(k - 1) * w + j], *to = &bytes[k * w + i];
-                if (before < 0 || (*to >= 0 && before + c->crossing[j] >= *to)) continue;
-                *to             = before + c->crossing[j];
+                double before = sums[(k - 1) * w + j], *to = &sums[k * w + i];
+                double own = run_of(c, j, i) + c->crossing[j], sum = before + own * own;
+                if (before < 0 || (*to >= 0 && sum >= *to)) continue;
+                *to             = sum;
                 from[k * w + i] = j;
             }
 }
@@ -211,7 +215,7 @@ static ipu_status cut(cutting *c, uint32_t n, uint32_t *stage)
     uint32_t *from = ipu__alloc_zeroed(size * sizeof *from);
     if (best && from) {
         double least = slowest(c, n, best);
-        cut_few_bytes(c, n, least * (1 + 1.0 / SLACK), best, from);
+        cut_evenly(c, n, least * (1 + 1.0 / SLACK), best, from);
         assign(c, n, from, stage);
     }
     ipu_status status = best && from ? IPU_OK : ipu__fail_memory();

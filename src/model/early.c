@@ -88,7 +88,7 @@ static bool move_all(mover *v)
     }
     if (!ok) return false;
     IPU_ASSERT(v->waiting.n == 0 && v->order.n == b->order.n);
-    memcpy(b->order.at, v->order.at, b->order.n * sizeof *b->order.at);
+    for (size_t i = 0; i < b->order.n; i++) b->order.at[i] = v->order.at[i];
     return true;
 }
 

@@ -34,7 +34,7 @@ static ipu_value together(ipu_model *m, const ipu_value *dw, size_t n)
 {
     ipu_builder *b     = &m->base;
     ipu_value   *parts = ipu__alloc((n + 1) * sizeof *parts), all = {b, 0};
-    size_t       k     = 0;
+    size_t       k = 0;
     if (!parts) {
         ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
         return all;

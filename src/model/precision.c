@@ -44,7 +44,7 @@ bool ipu__is_exact_in_half(const ipu_op_def *op)
 
 uint32_t ipu__precision_add_op(ipu_model *m, ipu__order *order, const ipu__model_op *like,
                                const ipu_op_def *def, const ipu_attribute *attributes, size_t n,
-                               const uint32_t *in, const ipu_kernel_value *out)
+                               const uint32_t *in, const ipu_kernel_value *out, uint32_t n_out)
 {
     ipu__model_op   made = *like;
     ipu_kernel_call call = {.attributes = attributes, .n_attributes = n};
@@ -55,12 +55,12 @@ uint32_t ipu__precision_add_op(ipu_model *m, ipu__order *order, const ipu__model
     made.attributes   = call.attributes;
     made.n_attributes = n;
     made.n_in         = (uint32_t)def->n_in;
-    made.n_out        = (uint32_t)ipu__op_n_out(def);
+    made.n_out        = n_out;
     made.body = made.otherwise = IPU__NO_BLOCK;
     made.first_out             = (uint32_t)m->values.n;
     made.in                    = ipu__arena_copy(&m->base.arena, in, made.n_in * sizeof *in);
     if (!made.in || !ipu__push(&m->ops, made) || !ipu__push(order, id)) return 0;
-    for (uint32_t i = 0; i < made.n_out; i++) {
+    for (uint32_t i = 0; i < n_out; i++) {
         ipu__model_value v = {
             .kind = IPU__VALUE_OP, .of = id, .at = i, .block = made.block, .location = made.location};
         if (!ipu__pass_add_value(m, (ipu__builder_value){out[i].type, out[i].shape, ""}, v)) return 0;
@@ -73,7 +73,7 @@ uint32_t ipu__precision_add_cast(ipu_model *m, ipu__order *order, const ipu__mod
 {
     return ipu__precision_add_op(m, order, like, &ipu__op_cast,
                                  IPU__WITH(IPU_TEXT_ATTRIBUTE("to", ipu_type_name(type))), &id,
-                                 &(ipu_kernel_value){type, m->base.values.at[id].shape});
+                                 &(ipu_kernel_value){type, m->base.values.at[id].shape}, 1);
 }
 
 void ipu__precision_set_order(ipu_model *m, uint32_t block, ipu__order *order)
@@ -133,7 +133,7 @@ typedef enum wish { AS_IT_IS, HALVES, ORIGINALS } wish;
 
 static wish wish_of(const halving *h, const ipu__model_op *op)
 {
-    int  n = 0, n_strong_floats = 0, n_strong_halves = 0, n_halves = 0;
+    int  n = 0, n_strong_floats = 0, n_halves = 0;
     bool is_other = false;
     for (uint32_t i = 0; i < op->n_in; i++) {
         ipu_type type = type_of(h, op->in[i]);
@@ -141,7 +141,6 @@ static wish wish_of(const halving *h, const ipu__model_op *op)
         bool is_strong = !h->values[op->in[i]].is_weak;
         n++;
         n_halves += type == IPU_HALF;
-        n_strong_halves += is_strong && type == IPU_HALF;
         n_strong_floats += is_strong && type == IPU_FLOAT;
         is_other |= is_wide(h->values[op->in[i]].original);
     }
@@ -196,12 +195,9 @@ static ipu_status halve_op(halving *h, uint32_t id, ipu__order *order)
         with_states = infer(h, &op, w, true, out);
         if (!with_states) w = ORIGINALS;
     }
-    if (w != HALVES && !infer(h, &op, w, false, out)) {
-        w                = ORIGINALS;
-        bool is_as_built = infer(h, &op, w, false, out);
-        IPU_ASSERT(is_as_built);
-        (void)is_as_built;
-    }
+    if (w == AS_IT_IS && !infer(h, &op, w, false, out)) w = ORIGINALS;
+    if (w == ORIGINALS && !infer(h, &op, w, false, out))
+        return ipu__fail(IPU_INVALID, "op %s does not take what it was built with", op.def->kernel.name);
     for (uint32_t i = 0; i < op.n_in; i++) {
         if (!op.in[i]) continue;
         op.in[i] = as_type(h, order, &op, op.in[i], wanted_type(h, &op, i, w, with_states));

@@ -33,7 +33,7 @@ typedef IPU_ARRAY(uint32_t) ipu__order;
  * 0: out of memory, else the id of its first output. */
 uint32_t ipu__precision_add_op(ipu_model *m, ipu__order *order, const ipu__model_op *like,
                                const ipu_op_def *def, const ipu_attribute *attributes, size_t n,
-                               const uint32_t *in, const ipu_kernel_value *out);
+                               const uint32_t *in, const ipu_kernel_value *out, uint32_t n_out);
 /* "cast" of a value. */
 uint32_t ipu__precision_add_cast(ipu_model *m, ipu__order *order, const ipu__model_op *like, uint32_t id,
                                  ipu_type type);

@@ -51,7 +51,8 @@ static ipu_status narrow(rounding *r, const ipu__model_op *like, uint32_t from, 
     uint32_t         in[] = {from, r->seed, 0};
     ipu_kernel_value out  = {IPU_HALF, m->base.values.at[id].shape};
     ipu_attribute    key  = IPU_INT_ATTRIBUTE("key", (int64_t)m->base.next_key);
-    uint32_t first = ipu__precision_add_op(m, &r->order, like, &ipu__op_cast_stochastic, &key, 1, in, &out);
+    uint32_t first = ipu__precision_add_op(m, &r->order, like, &ipu__op_cast_stochastic, &key, 1, in, &out,
+                                           1);
     if (!first) return ipu__fail_memory();
     m->base.next_key++;
     take_over(r, id, first);
@@ -95,7 +96,7 @@ static ipu_status round_op(rounding *r, uint32_t id)
         if (like.in[i] && !in[i]) return ipu__fail_memory();
     }
     uint32_t first = ipu__precision_add_op(m, &r->order, &like, like.def, like.attributes, like.n_attributes,
-                                           in, out);
+                                           in, out, like.n_out);
     if (!first) return ipu__fail_memory();
     m->ops.at[id].dead = true;
     for (uint32_t i = 0; i < like.n_out; i++) {
@@ -106,7 +107,7 @@ static ipu_status round_op(rounding *r, uint32_t id)
             continue;
         }
         uint32_t copy = ipu__precision_add_op(m, &r->order, &like, &ipu__op_identity, NULL, 0,
-                                              &(uint32_t){first + i}, &same);
+                                              &(uint32_t){first + i}, &same, 1);
         if (!copy) return ipu__fail_memory();
         take_over(r, old, copy);
     }

@@ -6,8 +6,10 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "op/matmul.h"
 
 static const ipu_attribute flags[2][2][2] = {
@@ -123,6 +125,45 @@ static void int32_wraps_and_float_sums_in_order(void **unused)
     call = call_of(IPU_FLOAT, IPU_SHAPE(1, 3), IPU_SHAPE(3, 1), IPU_SHAPE(1, 1));
     call.def->ref(&call, floats);
     assert_true(sum == 1); /* each addition is rounded; the other order gives 1 + 2^-23 */
+}
+
+/* All parts of a kernel of libxsmm, one after the other. */
+static void run_xsmm(const ipu_kernel_call *call, int n_parts, void *const *operand)
+{
+    void *prepared, *scratch = NULL;
+    assert_int_equal(posix_memalign(&scratch, 64, ipu__matmul_xsmm_scratch_bytes(call, n_parts) + 64), 0);
+    assert_int_equal(ipu__matmul_xsmm_prepare(call, n_parts, &prepared), IPU_OK);
+    for (int i = 0; i < n_parts; i++)
+        assert_int_equal(ipu__matmul_xsmm_run(call, prepared, operand, scratch, i, n_parts), IPU_OK);
+    ipu__matmul_xsmm_release(prepared);
+    free(scratch);
+}
+
+/* Few rows or columns, and weights whose rows are 2 and 4 KB apart: such blocks have few rows, and some are left. */
+static void rows_that_meet_in_the_cache_make_the_same_product(void **unused)
+{
+    (void)unused;
+    enum { MOST = 45, MOST_K = 1024 };
+    static float  a[MOST * MOST_K], b[MOST * MOST_K], out[MOST * MOST], expected[MOST * MOST];
+    const int64_t sizes[][3] = {{16, 45, 1024}, {45, 16, 1024}, {45, 33, 1024}, {9, 31, 512},
+                                {31, 9, 512},   {8, 7, 1024},   {17, 40, 256}};
+    for (int i = 0; i < MOST * MOST_K; i++) { /* sums are exact, in any order */
+        a[i] = (float)(i % 5 - 2);
+        b[i] = (float)(i % 7 - 3);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int64_t         m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
+        void           *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
+        ipu_kernel_call call = transposed(
+            call_of(IPU_FLOAT, IPU_SHAPE(m, k), IPU_SHAPE(n, k), IPU_SHAPE(m, n)), 0, 1);
+        if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_features(), 1)) skip();
+        call.def->ref(&call, slow);
+        for (int n_parts = 1; n_parts <= 3; n_parts++) {
+            memset(out, 0xff, sizeof out);
+            run_xsmm(&call, n_parts, fast);
+            assert_memory_equal(out, expected, (size_t)(m * n) * sizeof *out);
+        }
+    }
 }
 
 static void refuse(ipu_kernel_call call, const char *message)
@@ -260,6 +301,7 @@ int main(void)
         cmocka_unit_test(batches_broadcast_and_vectors_lose_their_dimension),
         cmocka_unit_test(half_sums_in_float_and_rounds_once),
         cmocka_unit_test(int32_wraps_and_float_sums_in_order),
+        cmocka_unit_test(rows_that_meet_in_the_cache_make_the_same_product),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
         cmocka_unit_test(types_attributes_and_counts_that_do_not_fit_are_refused),
         cmocka_unit_test(the_amp_estimate_gives_its_test_vectors),

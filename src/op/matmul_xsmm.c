@@ -18,6 +18,11 @@ enum { ROWS_WORTH_PACKING = 32 };
 /* Fewer rows or columns than this use too little of a vector: dot products along k are faster. */
 enum { ROWS_WORTH_KERNELS = 8 };
 
+/* With few columns, a kernel goes along many rows of a at once, a cache line of each. Rows that lie a multiple of
+ * 2 KB apart meet in one or two of the 64 sets of a first-level cache, which hold 8 lines or some more, and push one
+ * another out: 16 columns and rows of 512 floats ran at half the speed, of 1024 at a fifth. */
+enum { COLUMNS_THAT_ARE_FEW = 32, WAY_BYTES = 4096, WAYS = 8 };
+
 typedef enum way {
     DIRECT,  /* sums go to `out` */
     SUMS,    /* sums go to scratch until they are complete */
@@ -61,6 +66,19 @@ static way choose(const ipu__matmul *mm, ipu_type type)
     return type == IPU_FLOAT ? DIRECT : SUMS;
 }
 
+/* Rows and depth of blocks; rows of a are `step` floats apart where kernels read them. Blocks of few rows have all
+ * of the depth, so that b is packed once. */
+static void set_blocks(ipu__xsmm_blocks *x, int64_t step)
+{
+    int64_t same = step * (int64_t)sizeof(float);
+    same &= -same; /* the largest power of two that divides it */
+    int64_t most = same >= WAY_BYTES ? WAYS : 2 * WAYS;
+    bool    meet = same >= WAY_BYTES / 2 && x->n <= COLUMNS_THAT_ARE_FEW && x->n * x->k <= 2 * BLOCK * BLOCK;
+    x->mb        = !meet ? ipu__xsmm_block(x->m, BLOCK, 6) : x->m < most ? x->m : most;
+    x->nb        = ipu__xsmm_block(x->n, BLOCK, 64);
+    x->kb        = meet ? x->k : ipu__xsmm_block(x->k, BLOCK, 8);
+}
+
 static void describe(const ipu__matmul *mm, ipu_type type, int index, int n_parts, part *out)
 {
     ipu__matmul_part r    = ipu__matmul_part_get(mm, index, n_parts);
@@ -77,11 +95,9 @@ static void describe(const ipu__matmul *mm, ipu_type type, int index, int n_part
     out->a_k        = swap ? mm->b_k : mm->a_k;
     out->b_k        = swap ? mm->a_k : mm->b_k;
     out->b_n        = swap ? mm->a_m : mm->b_n;
-    out->blocks.mb  = ipu__xsmm_block(out->blocks.m, BLOCK, 6);
-    out->blocks.nb  = ipu__xsmm_block(out->blocks.n, BLOCK, 64);
-    out->blocks.kb  = ipu__xsmm_block(mm->k, BLOCK, 8);
     out->pack_a     = type != IPU_FLOAT;
-    out->pack_b     = type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING;
+    set_blocks(&out->blocks, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
+    out->pack_b = type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING;
 }
 
 static bool is_empty(const part *p)

@@ -35,7 +35,7 @@ static ipu_tensor row_of(ipu__pipeline *l, ipu__pipeline_part *part, int64_t dep
     ipu__pipeline_row r    = {depth, {part->g, 0}, {part->g, 0}};
     int32_t          *next = ipu__alloc((size_t)depth * sizeof *next);
     if (!next || !ipu__push(&part->rows, r)) {
-        l->failed = true;
+        ipu__graph_fail_memory(l->l->g);
         ipu__free(next);
         return r.row;
     }
@@ -261,5 +261,5 @@ ipu_status ipu__pipeline_lower_part(ipu__pipeline *l, uint32_t q)
     snprintf(name, sizeof name, "%.200s%s", l->net->stages.at[ipu__plan_stage(&l->plan, q)],
              q < l->plan.n_stages ? "" : " backward");
     part->f = ipu_graph_add_function(part->g, part->body, name);
-    return l->failed ? ipu__fail_memory() : ipu__executor_graph_status(l->l->g);
+    return ipu__executor_graph_status(l->l->g);
 }

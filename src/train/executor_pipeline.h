@@ -47,7 +47,6 @@ typedef struct ipu__pipeline {
     ipu__pipeline_way     *ways;                    /* by route */
     ipu_program            begin;                   /* before the first batch of a step */
     ipu_program            begin_run;               /* before the first of a run */
-    bool                   failed;                  /* out of memory */
 } ipu__pipeline;
 
 /* Everything of position `q` but its place in the schedule: to be called in ascending order. */

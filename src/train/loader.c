@@ -410,7 +410,7 @@ static ipu_status divide(ipu_loader *l, const ipu_executor_options *how)
 {
     l->n_parts = ipu_comm_size(how ? how->comm : NULL);
     l->part    = ipu_comm_rank(how ? how->comm : NULL);
-    if (l->n_parts == 1) return IPU_OK;
+    if (!how || l->n_parts == 1) return IPU_OK;
     int64_t replicas = how->replicas ? how->replicas : 1,
             group    = how->input_group_size ? how->input_group_size : 1;
     l->stride        = replicas / group * l->options.batch_size;

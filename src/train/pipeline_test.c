@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/status.h"
 #include "ipu/ipu.h"
 
@@ -231,6 +232,59 @@ static void several_stages_share_an_ipu(void **state)
     compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
 }
 
+static unsigned below(unsigned *seed, unsigned n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 16) % n;
+}
+
+enum { MOST_STAGES = 6 };
+
+static network any_network(unsigned *seed)
+{
+    network net    = {.n_layers = 2 + (int)below(seed, MOST_STAGES)};
+    int     most   = net.n_layers < MOST_STAGES ? net.n_layers : MOST_STAGES;
+    net.n_stages   = 2 + (int)below(seed, (unsigned)most - 1);
+    net.dropout    = below(seed, 2);
+    net.batch_norm = below(seed, 2);
+    net.skip       = below(seed, 2);
+    net.tied       = below(seed, 2);
+    net.late       = below(seed, 2);
+    return net;
+}
+
+/* Each of 1, 2 or 4 IPUs has a stage. */
+static void any_ipus(unsigned *seed, int n_stages, int64_t ipus[MOST_STAGES])
+{
+    int n = 1 << below(seed, n_stages < 4 ? 2 : 3), turn = (int)below(seed, 4);
+    for (int i = 0; i < n_stages; i++) ipus[i] = i < n ? (i + turn) % n : (int)below(seed, (unsigned)n);
+}
+
+static void any_arrangement_gives_the_same_numbers(void **state)
+{
+    (void)state;
+    unsigned    seed  = 1;
+    const char *cases = getenv("IPU_TEST_CASES");
+    for (int i = 0, n = cases ? atoi(cases) : 20; i < n; i++) {
+        int64_t              ipus[MOST_STAGES];
+        network              net = any_network(&seed), plain = net;
+        int64_t              batches = 2 * net.n_stages - 1 + (int64_t)below(&seed, 4);
+        ipu_executor_options base    = {.gradient_accumulation = batches, .output_mode = IPU_OUTPUT_ALL};
+        ipu_executor_options o       = base;
+        any_ipus(&seed, net.n_stages, ipus);
+        o.stage_ipus           = ipus;
+        o.n_stage_ipus         = (size_t)net.n_stages;
+        o.schedule             = schedules[below(&seed, 3)];
+        o.recompute            = below(&seed, 2);
+        o.activations_off_chip = below(&seed, 2);
+        plain.n_stages         = 0;
+        result one = run(plain, base, true, "1"), other = run(net, o, true, "1");
+        expect_equal(&one, &other, 0);
+        free_result(&one);
+        free_result(&other);
+    }
+}
+
 static void dropout_norms_skips_and_ties_pass_stages(void **state)
 {
     (void)state;
@@ -281,6 +335,16 @@ static void iterations_and_replicas_go_with_stages(void **state)
     compare((network){.n_layers = 4, .n_stages = 2, .dropout = true, .skip = true},
             (ipu_executor_options){.gradient_accumulation = 4, .replicas = 2, .output_mode = IPU_OUTPUT_ALL},
             true, "1", 0);
+}
+
+static void optimizers_may_be_divided_or_off_chip(void **state)
+{
+    (void)state;
+    const network net = {.n_layers = 4, .n_stages = 2, .tied = true};
+    compare(net, (ipu_executor_options){.gradient_accumulation = 4, .replicas = 2, .shard_optimizer = true},
+            true, "1", 0);
+    compare(net, (ipu_executor_options){.gradient_accumulation = 4, .optimizer_off_chip = true}, true, "1",
+            0);
 }
 
 static void inference_is_pipelined_too(void **state)
@@ -443,6 +507,69 @@ static void pipelines_take_less_time_and_schedules_less_memory(void **state)
     assert_true(off.kept < again.kept);
 }
 
+/* ---- memory that ends ---- */
+
+static struct {
+    long n, live, refuse; /* the number to refuse; 0: none */
+} heap;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
+{
+    (void)user, (void)old_bytes;
+    if (new_bytes == 0) {
+        heap.live -= ptr != NULL;
+        free(ptr);
+        return NULL;
+    }
+    if (++heap.n == heap.refuse) return NULL;
+    void *p = realloc(ptr, new_bytes);
+    heap.live += p && !ptr;
+    return p;
+}
+
+/* A network of two stages, compiled; what there is by the first failure is released. */
+static ipu_status compile_without(long refused, bool chosen)
+{
+    network              net     = {.n_layers = 2, .n_stages = chosen ? 0 : 2, .tied = true};
+    ipu_executor_options options = {.gradient_accumulation = 4,
+                                    .stages                = 2,
+                                    .recompute             = chosen,
+                                    .attach                = IPU_ATTACH_NEVER,
+                                    .cache_folder          = ""};
+    ipu_array            in      = {.type = IPU_FLOAT, .shape = IPU_SHAPE(4 * BATCH, WIDTH)};
+    ipu_module          *module  = NULL;
+    ipu_executor        *x       = NULL;
+    heap.n = heap.live = 0;
+    heap.refuse        = refused;
+    ipu_status status  = ipu_module_create(forward, &net, &module);
+    if (status == IPU_OK) status = ipu_training_model(module, &options, NULL, &x);
+    if (status == IPU_OK) status = ipu_executor_compile(x, (ipu_array[]){in, in}, 2);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    if (heap.live != 0) fail_msg("allocation %ld refused: %ld left behind", refused, heap.live);
+    return status;
+}
+
+/* A location that cannot be noted costs an error message its line, no more: such a program may go on. */
+static void allocations_may_fail(void **state)
+{
+    (void)state;
+    ipu__alloc_set(failing_alloc, NULL);
+    for (int chosen = 0; chosen < 2; chosen++) {
+        OK(compile_without(0, chosen));
+        long n = heap.n, tolerated = 0;
+        assert_true(n > 100);
+        for (long i = 1; i <= n; i += 1 + n / 400) {
+            ipu_status status = compile_without(i, chosen);
+            if (status != IPU_OK && status != IPU_OUT_OF_MEMORY)
+                fail_msg("allocation %ld of %ld refused: status %d: %s", i, n, status, ipu_message());
+            tolerated += status == IPU_OK;
+        }
+        assert_in_range(tolerated, 0, 20);
+    }
+    ipu__alloc_set(NULL, NULL);
+}
+
 static void threads_change_no_more_than_rounding(void **state)
 {
     (void)state;
@@ -456,15 +583,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
         cmocka_unit_test(several_stages_share_an_ipu),
+        cmocka_unit_test(any_arrangement_gives_the_same_numbers),
         cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),
         cmocka_unit_test(loops_and_late_inputs_pass_stages),
         cmocka_unit_test(halves_and_random_rounding_go_with_stages),
         cmocka_unit_test(nothing_is_read_before_it_is_written),
         cmocka_unit_test(iterations_and_replicas_go_with_stages),
+        cmocka_unit_test(optimizers_may_be_divided_or_off_chip),
         cmocka_unit_test(inference_is_pipelined_too),
         cmocka_unit_test(threads_change_no_more_than_rounding),
         cmocka_unit_test(chosen_stages_give_the_same_numbers),
         cmocka_unit_test(convolutions_pass_stages),
+        cmocka_unit_test(allocations_may_fail),
         cmocka_unit_test(errors_say_what_to_change),
         cmocka_unit_test(pipelines_take_less_time_and_schedules_less_memory),
     };

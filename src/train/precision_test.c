@@ -163,6 +163,9 @@ static void weights_are_rounded_alike_in_all_replicas(void **state)
     ipu_executor_options o = {.precision = IPU_PRECISION_HALF, .stochastic_rounding = true, .replicas = 2};
     step_up(o, 0, w);
     assert_arrived(w);
+    o.shard_optimizer = true;
+    step_up(o, 0, w);
+    assert_arrived(w);
     o = (ipu_executor_options){
         .precision = IPU_PRECISION_HALF, .stochastic_rounding = true, .gradient_accumulation = 2};
     step_up(o, 16, w);
@@ -253,9 +256,15 @@ static void all_precisions_learn_the_same(void **state)
         {.precision = IPU_PRECISION_FLOAT},
         {.precision = IPU_PRECISION_MIXED},
         {.precision = IPU_PRECISION_MIXED, .gradient_accumulation = 2},
+        {.precision = IPU_PRECISION_MIXED, .replicas = 2},
+        {.precision = IPU_PRECISION_MIXED, .replicas = 2, .no_fold = true},
         {.precision = IPU_PRECISION_MIXED, .stochastic_rounding = true},
         {.precision = IPU_PRECISION_HALF, .stochastic_rounding = true},
         {.precision = IPU_PRECISION_HALF, .stochastic_rounding = true, .replicas = 2},
+        {.precision           = IPU_PRECISION_HALF,
+         .stochastic_rounding = true,
+         .replicas            = 2,
+         .shard_optimizer     = true},
         {.precision = IPU_PRECISION_HALF, .half_partials = true}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         ipu_module   *module;
@@ -472,10 +481,15 @@ static void steps_that_overflow_change_nothing_but_the_scale(void **state)
         {.precision = IPU_PRECISION_HALF, .stochastic_rounding = true},
         {.precision = IPU_PRECISION_MIXED, .gradient_accumulation = 2},
         {.precision = IPU_PRECISION_HALF, .replicas = 2},
+        {.precision = IPU_PRECISION_MIXED, .replicas = 2, .shard_optimizer = true},
+        {.precision           = IPU_PRECISION_HALF,
+         .stochastic_rounding = true,
+         .replicas            = 2,
+         .shard_optimizer     = true},
     };
     static const ipu_nn_optimizer optimizers[] = {{.rate = 0.1, .momentum = 0.9},
                                                   {.kind = IPU_NN_ADAM, .rate = 0.01}};
-    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < 2 * (sizeof ways / sizeof *ways); i++) {
         ipu_module           *module;
         ipu_npz               before;
         float                 scale;

@@ -148,7 +148,7 @@ enum { N_NETWORKS = sizeof networks / sizeof *networks, N_WORKLOADS = 6 };
 
 /* Inputs "x" and "labels" (int32), output "loss"; `train`: a run is a step of SGD with momentum 0.9. Errors
  * are the builder's. */
-static void network_build(ipu_model *m, const network *net, int64_t batch, bool train, double rate)
+static inline void network_build(ipu_model *m, const network *net, int64_t batch, bool train, double rate)
 {
     ipu_builder *b     = ipu_model_builder(m);
     ipu_shape    shape = {.rank = net->input.rank + 1, .dim = {batch}};

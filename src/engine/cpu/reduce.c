@@ -29,6 +29,7 @@ typedef struct run {
     const ipu__exe_piece *piece;
     int64_t               begin; /* in the piece */
     size_t                n;
+    char                 *sum; /* where it is, or is to be */
 } run;
 
 /* Replicas [first, first + count) to `out`, which may be the memory of the first. */
@@ -63,13 +64,13 @@ static const ipu__exe_piece *find_piece(const ipu_executable *exe, const ipu__ex
     return &pieces[low];
 }
 
-/* What is done with a run of elements; `data`: those of the sum, packed, or NULL. */
-typedef void (*run_fn)(const run *r, char *data);
+/* What is done with a run of elements. */
+typedef void (*run_fn)(const run *r);
 
 typedef struct pass {
     uint32_t reduce;
     run_fn   fn;
-    char    *data;
+    char    *data; /* of the sum, packed; NULL: it is in the memory of replica 0 */
 } pass;
 
 /* Item i is chunk i of the elements. */
@@ -87,7 +88,8 @@ static void run_chunks(const ipu__work *work, int64_t begin, int64_t end)
         if (left > last - at) left = last - at;
         r.begin = at - r.piece->at;
         r.n     = (size_t)(left < CHUNK ? left : CHUNK);
-        p->fn(&r, p->data ? p->data + (size_t)at * r.size : NULL);
+        r.sum   = p->data ? p->data + (size_t)at * r.size : element(r.e, 0, r.piece, r.size, r.begin);
+        p->fn(&r);
     }
 }
 
@@ -103,31 +105,20 @@ static void run_pass(ipu_engine *e, uint32_t reduce, run_fn fn, char *data)
         run_chunks(&work, 0, n);
 }
 
-static void spread(const run *r, const char *sum)
+static void spread(const run *r)
 {
     for (int64_t k = 0; k < r->e->replication; k++) {
         char *to = element(r->e, k, r->piece, r->size, r->begin);
-        if (to != sum) memcpy(to, sum, r->n * r->size);
+        if (to != r->sum) memcpy(to, r->sum, r->n * r->size);
     }
 }
 
-static void add_here(const run *r, char *data)
-{
-    char *sum = data ? data : element(r->e, 0, r->piece, r->size, r->begin);
-    add_replicas(r, 0, r->e->replication, sum);
-}
+static void add_here(const run *r) { add_replicas(r, 0, r->e->replication, r->sum); }
 
-static void add_and_spread(const run *r, char *data)
+static void add_and_spread(const run *r)
 {
-    (void)data;
-    char *sum = element(r->e, 0, r->piece, r->size, r->begin);
-    add_replicas(r, 0, r->e->replication, sum);
-    spread(r, sum);
-}
-
-static void spread_sum(const run *r, char *data)
-{
-    spread(r, data ? data : element(r->e, 0, r->piece, r->size, r->begin));
+    add_here(r);
+    spread(r);
 }
 
 /* ---- the steps ---- */
@@ -173,7 +164,7 @@ ipu_status ipu__engine_all_reduce_wait(ipu_engine *e)
         sum->has_begun    = false;
         ipu_status of_sum = ipu__comm_wait(e->comm, &sum->job, &e->comm_waited);
         if (of_sum != IPU_OK) status = of_sum;
-        if (of_sum == IPU_OK && (sum->data || e->replication > 1)) run_pass(e, i, spread_sum, sum->data);
+        if (of_sum == IPU_OK && (sum->data || e->replication > 1)) run_pass(e, i, spread, sum->data);
     }
     return status;
 }

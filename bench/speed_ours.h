@@ -1,0 +1,275 @@
+/* Our side of bench/speed.c: one network, trained or run by an executor, in a process that answers lines.
+ *
+ * The lines are those of bench/torch/speed.py. speed_profile prints host times of its steps instead.
+ */
+#ifndef IPU_BENCH_SPEED_OURS_H
+#define IPU_BENCH_SPEED_OURS_H
+
+#include <math.h>
+#include <string.h>
+
+#include "bench.h"
+#include "../tests/support/networks.h"
+
+typedef struct speed_ours {
+    const network *net;
+    bool           trains;
+    ipu_options   *options;
+    ipu_module    *module;
+    ipu_executor  *executor;
+    ipu_array      in[2];
+} speed_ours;
+
+static const network *speed_network(const char *name)
+{
+    for (size_t i = 0; i < N_NETWORKS; i++)
+        if (strcmp(networks[i].name, name) == 0) return &networks[i];
+    fprintf(stderr, "there is no network %s\n", name);
+    exit(1);
+}
+
+static void speed_forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    const network *net    = user;
+    ipu_value      scores = net->forward(m, in[0]);
+    if (ipu_nn_is_training(m) && n > 1)
+        ipu_nn_loss(m, ipu_nll_loss(ipu_model_builder(m), scores, in[1]), "loss");
+    else
+        ipu_model_output(m, scores, "scores");
+}
+
+static void speed_fill(speed_ours *s, int64_t batch)
+{
+    ipu_shape shape = {.rank = s->net->input.rank + 1, .dim = {batch}};
+    memcpy(shape.dim + 1, s->net->input.dim, (size_t)s->net->input.rank * sizeof *shape.dim);
+    BENCH_CHECK(ipu_array_create(IPU_FLOAT, shape, &s->in[0]));
+    BENCH_CHECK(ipu_array_create(IPU_INT32, IPU_SHAPE(batch), &s->in[1]));
+    float   *x      = s->in[0].data;
+    int32_t *labels = s->in[1].data;
+    uint32_t state  = 1;
+    for (int64_t i = 0; i < ipu_array_n_elements(&s->in[0]); i++) {
+        state = state * 1664525 + 1013904223; /* Knuth's; as spread out as normal numbers of variance 1 */
+        x[i]  = ((float)(state >> 8) / 8388608.0f - 1) * 1.732f;
+    }
+    for (int64_t i = 0; i < batch; i++) labels[i] = (int32_t)(i * 7 % 10);
+}
+
+static void speed_make(speed_ours *s, const char *name, int64_t batch, bool trains, const char *threads,
+                       bool measured)
+{
+    *s = (speed_ours){.net = speed_network(name), .trains = trains};
+    speed_fill(s, batch);
+    BENCH_CHECK(ipu_options_create(&s->options));
+    BENCH_CHECK(ipu_options_set(s->options, "threads", threads));
+    if (measured) BENCH_CHECK(ipu_options_set(s->options, "profile", "true"));
+    ipu_executor_options how      = {.engine = s->options, .cache_folder = ""};
+    ipu_nn_training      training = {.optimizer = {.rate = 1e-3, .momentum = 0.9}};
+    BENCH_CHECK(ipu_module_create(speed_forward, (void *)(uintptr_t)s->net, &s->module));
+    if (trains)
+        BENCH_CHECK(ipu_training_model(s->module, &how, &training, &s->executor));
+    else
+        BENCH_CHECK(ipu_inference_model(s->module, &how, &s->executor));
+    BENCH_CHECK(ipu_executor_compile(s->executor, s->in, trains ? 2 : 1));
+}
+
+static void speed_end(speed_ours *s)
+{
+    ipu_executor_destroy(s->executor);
+    ipu_module_destroy(s->module);
+    ipu_options_destroy(s->options);
+    for (int i = 0; i < 2; i++) ipu_array_free(&s->in[i]);
+}
+
+/* Seconds per call. */
+static double speed_time(speed_ours *s, int calls)
+{
+    double begin = bench_now();
+    for (int i = 0; i < calls; i++) BENCH_CHECK(ipu_executor_run(s->executor, s->in, s->trains ? 2 : 1));
+    return (bench_now() - begin) / calls;
+}
+
+/* ---- a process of its own ---- */
+
+/* A line of /proc/self/status, in bytes. */
+static double speed_memory(const char *key)
+{
+    char   line[256];
+    double found = 0;
+    FILE  *f     = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0) found = 1024 * strtod(line + strlen(key) + 1, NULL);
+    if (f) fclose(f);
+    return found;
+}
+
+/* From now on VmHWM is the peak since now. */
+static void speed_forget_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    if (!f) return;
+    fputs("5", f);
+    fclose(f);
+}
+
+static int64_t speed_weights(speed_ours *s)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < ipu_module_n_weights(s->module); i++) {
+        const ipu_array *a;
+        BENCH_CHECK(ipu_module_weight_at(s->module, i, NULL, &a));
+        sum += ipu_array_n_elements(a);
+    }
+    return sum;
+}
+
+static int speed_work(const char *name, const char *batch, const char *mode, const char *threads)
+{
+    char       line[256];
+    speed_ours s;
+    double     empty = speed_memory("VmRSS:");
+    speed_make(&s, name, strtoll(batch, NULL, 10), strcmp(mode, "train") == 0, threads, false);
+    speed_time(&s, 3);
+    printf("ready %.9g\n", ipu_executor_compile_seconds(s.executor, NULL));
+    fflush(stdout);
+    speed_forget_peak();
+    while (fgets(line, sizeof line, stdin)) {
+        if (strncmp(line, "time ", 5) == 0) {
+            speed_time(&s, 1);
+            printf("%.9g\n", speed_time(&s, (int)strtol(line + 5, NULL, 10)));
+        } else {
+            double peak = speed_memory("VmHWM:");
+            printf("%lld 0 %.0f %.0f\n", (long long)speed_weights(&s), peak - empty, peak);
+        }
+        fflush(stdout);
+    }
+    speed_end(&s);
+    return 0;
+}
+
+/* ---- where the time goes ---- */
+
+/* Seconds in one call, the least of some windows, and operations. A sum over steps of one kind has their name. */
+typedef struct speed_step {
+    char   name[48], where[64];
+    int    n;
+    double seconds, operations, each; /* each: of one step */
+} speed_step;
+
+static int speed_by_time(const void *a, const void *b)
+{
+    double x = ((const speed_step *)a)->seconds, y = ((const speed_step *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+static void speed_print_steps(speed_step *steps, size_t n, double least)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += steps[i].seconds;
+    qsort(steps, n, sizeof *steps, speed_by_time);
+    for (size_t i = 0; i < n && steps[i].seconds > least * sum; i++)
+        printf("%10.1f %5.1f%% %5d %9.3f %8.1f  %s%s%s\n", 1e6 * steps[i].seconds,
+               100 * steps[i].seconds / sum, steps[i].n, 1e-6 * steps[i].operations,
+               steps[i].operations / steps[i].seconds * 1e-9, steps[i].name, *steps[i].where ? "  " : "",
+               steps[i].where);
+}
+
+static bool speed_same(const speed_step *a, const speed_step *b, bool alike)
+{
+    return strcmp(a->name, b->name) == 0
+        && (!alike || (a->each == b->each && strcmp(a->where, b->where) == 0));
+}
+
+/* Steps of one kind together, `alike`: only those of one size and place; number of them. */
+static size_t speed_kinds(const speed_step *steps, size_t n, bool alike, speed_step *kinds)
+{
+    size_t n_kinds = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < n_kinds && !speed_same(&kinds[k], &steps[i], alike)) k++;
+        if (k == n_kinds) {
+            kinds[n_kinds]   = (speed_step){.each = steps[i].each};
+            speed_step *kind = &kinds[n_kinds++];
+            memcpy(kind->name, steps[i].name, sizeof kind->name);
+            if (alike) memcpy(kind->where, steps[i].where, sizeof kind->where);
+        }
+        kinds[k].n++;
+        kinds[k].seconds += steps[i].seconds;
+        kinds[k].operations += steps[i].operations;
+    }
+    return n_kinds;
+}
+
+/* Steps that ran, each with the least of its times in `windows` windows of `calls` calls. */
+static size_t speed_measure_steps(speed_ours *s, int windows, int calls, speed_step **out)
+{
+    ipu_cost      *cost;
+    ipu_cost_step  step;
+    ipu_step_time *times = NULL, *before = NULL;
+    double        *least = NULL;
+    size_t         n = 0, kept = 0;
+    for (int w = 0; w <= windows; w++) { /* the first warms up */
+        speed_time(s, calls);
+        ipu_free(before);
+        before = times;
+        BENCH_CHECK(ipu_engine_step_times(ipu_executor_engine(s->executor), &times, &n));
+        if (!least && !(least = calloc(n, sizeof *least))) exit(1);
+        for (size_t i = 0; before && i < n; i++) {
+            double each = (times[i].seconds - before[i].seconds) / calls;
+            least[i]    = w == 1 || each < least[i] ? each : least[i];
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        times[i].seconds = least[i];
+        times[i].runs    = 1;
+    }
+    BENCH_CHECK(ipu_executor_cost(s->executor, NULL, &cost));
+    BENCH_CHECK(ipu_cost_set_times(cost, times, n));
+    if (!(*out = calloc(n, sizeof **out))) exit(1);
+    for (int64_t i = 0; kept < n && ipu_cost_step_at(cost, i, &step); i++) {
+        if (step.host_runs == 0) continue;
+        speed_step *to = &(*out)[kept++];
+        *to            = (speed_step){
+                       .n = 1, .seconds = step.host_seconds, .operations = step.operations, .each = step.operations};
+        bool is_kernel = strcmp(step.kind, "kernel") == 0;
+        snprintf(to->name, sizeof to->name, "%s", is_kernel ? step.name : step.kind);
+        snprintf(to->where, sizeof to->where, "%s", is_kernel ? step.where : step.name);
+    }
+    free(least);
+    ipu_free(times);
+    ipu_free(before);
+    ipu_cost_destroy(cost);
+    return kept;
+}
+
+/* Host times of the steps of one call, the largest first. */
+static void speed_profile(const char *name, int64_t batch, bool trains, const char *threads)
+{
+    speed_ours  s;
+    speed_step *steps;
+    double      plain = 1e9, sum = 0;
+    speed_make(&s, name, batch, trains, threads, false);
+    speed_time(&s, 2);
+    double once    = speed_time(&s, 1);
+    int    calls   = 1 + (int)(0.01 / once);
+    int    windows = 6 + (int)fmin(30, 1 / (once * calls));
+    for (int i = 0; i < windows; i++) plain = fmin(plain, speed_time(&s, calls));
+    speed_end(&s);
+    speed_make(&s, name, batch, trains, threads, true);
+    size_t      n     = speed_measure_steps(&s, windows, calls, &steps);
+    speed_step *kinds = calloc(n + 1, sizeof *kinds);
+    if (!kinds) exit(1);
+    for (size_t i = 0; i < n; i++) sum += steps[i].seconds;
+    printf("\n%s, batch %lld, %s, %s thread%s: %.1f us; %zu steps measured one by one: %.1f us\n", name,
+           (long long)batch, trains ? "train" : "infer", threads, strcmp(threads, "1") == 0 ? "" : "s",
+           1e6 * plain, n, 1e6 * sum);
+    printf("%10s %6s %5s %9s %8s  %s\n", "us", "share", "steps", "MFLOP", "GFLOP/s", "kind");
+    speed_print_steps(kinds, speed_kinds(steps, n, false, kinds), 0.003);
+    printf("%10s %6s %5s %9s %8s  %s\n", "", "", "", "", "", "of one size and place");
+    speed_print_steps(kinds, speed_kinds(steps, n, true, kinds), 0.01);
+    fflush(stdout);
+    free(kinds);
+    free(steps);
+    speed_end(&s);
+}
+
+#endif
