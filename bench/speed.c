@@ -405,7 +405,7 @@ static void print_end(const speed_result *results, size_t n)
     if (one > 0) printf("geometric mean, 1 thread: %.2f\n", one);
     if (two > 0)
         printf("geometric mean: %.2f\n", two);
-    else
+    else if (one == 0)
         printf("geometric mean: there is no PyTorch to compare with\n");
 }
 
