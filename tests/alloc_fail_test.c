@@ -85,8 +85,8 @@ static void add_transfers(ipu_program p, ipu_tensor x, ipu_tensor y, ipu_tensor 
 
 static void add_control(ipu_program p, ipu_program body, ipu_tensor n, ipu_tensor flag, ipu_tensor y)
 {
-    ipu_graph      *g       = p.graph;
-    ipu_program     none    = {g, 0};
+    ipu_graph      *g    = p.graph;
+    ipu_program     none = {g, 0}, fill = ipu_program_sequence(g);
     ipu_function    f       = ipu_graph_add_function(g, body, "f");
     ipu_switch_case cases[] = {{1, body}, {2, none}};
     ipu_program_add_call(p, f);
@@ -94,6 +94,8 @@ static void add_control(ipu_program p, ipu_program body, ipu_tensor n, ipu_tenso
     ipu_program_add_while_true(p, body, flag, none);
     ipu_program_add_if(p, flag, body, none);
     ipu_program_add_switch(p, n, cases, 2, none);
+    ipu_program_add_kernel(fill, "fill", (ipu_attribute[]){IPU_INT_ATTRIBUTE("value", 7)}, 1, &y, 1);
+    ipu_program_add_parallel(p, (ipu_program[]){fill, none}, 2);
     ipu_program_add_sync(p, IPU_SYNC_GLOBAL);
     ipu_program_add_print(p, "y", y);
     ipu_program_add_abort_if(p, flag, "not now");

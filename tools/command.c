@@ -170,7 +170,8 @@ static tool_exit parse(const tool_command *c, int argc, char **argv, tool_argume
     struct option longs[TOOL_MAX_OPTIONS + 1] = {0};
     char          letters[2 * TOOL_MAX_OPTIONS + 3];
     char         *end = letters;
-    if (c == &tool_commands[0]) *end++ = '+'; /* what follows the command's name is the command's */
+    /* What follows the command's name is the command's, what follows a program's is the program's. */
+    if (c == &tool_commands[0] || c->completes == TOOL_PROGRAM) *end++ = '+';
     *end++ = ':';
     for (int i = 0; i < c->n_options; i++) {
         const tool_option *o = &c->options[i];

@@ -23,6 +23,7 @@ typedef enum tool_completion {
     TOOL_OPS,
     TOOL_ACTIONS,  /* of `ipu partition` */
     TOOL_DATASETS, /* actions of `ipu dataset`, then files */
+    TOOL_PROGRAM,  /* a program and its arguments, among which no option of the command is */
     TOOL_NOTHING,
 } tool_completion;
 
@@ -43,7 +44,7 @@ typedef struct tool_example {
     const char *text;
 } tool_example;
 
-enum { TOOL_MAX_OPTIONS = 32 };
+enum { TOOL_MAX_OPTIONS = 48 };
 
 typedef struct tool_given {
     int         option; /* id */

@@ -62,8 +62,8 @@ tool_exit folder_write_profile(const char *folder, ipu_cost *cost, const ipu_eng
     char          *text = NULL, *json = NULL;
     ipu_step_time *times  = NULL;
     size_t         n      = 0;
-    ipu_status     status = ipu_engine_step_times(engine, &times, &n);
-    if (status == IPU_OK) status = ipu_cost_set_times(cost, times, n);
+    ipu_status     status = engine ? ipu_engine_step_times(engine, &times, &n) : IPU_OK;
+    if (status == IPU_OK && engine) status = ipu_cost_set_times(cost, times, n);
     if (status == IPU_OK) status = ipu_cost_print(cost, IPU_PROFILE_STEPS, &text);
     if (status == IPU_OK) status = ipu_cost_json(cost, IPU_PROFILE_TILES, &json);
     tool_exit code = status == IPU_OK ? folder_make(folder) : tool_fail("%s", ipu_message());

@@ -10,7 +10,7 @@ tool_exit folder_make(const char *folder);
 /* The same for the folder that a file is to be in. */
 tool_exit folder_make_for(const char *path);
 
-/* profile.txt and profile.json, with the times of steps that the engine measured. The folder is made. */
+/* profile.txt and profile.json, with the times of steps that the engine measured (NULL: without). The folder is made. */
 tool_exit folder_write_profile(const char *folder, ipu_cost *cost, const ipu_engine *engine);
 
 #endif

@@ -19,7 +19,10 @@ static void on_signal(int number)
     signal(SIGTERM, SIG_DFL);
 }
 
-static bool stopped(void) { return stop_signal != 0; }
+/* This process; the others hear of it when they meet next. */
+static bool is_told(void) { return stop_signal != 0; }
+
+static bool stopped(const train_session *s) { return s->group.size > 1 ? s->group.stops : is_told(); }
 
 /* One that the parent ignores (nohup, a shell's background job) stays ignored. */
 static void catch_signal(int number)
@@ -37,7 +40,7 @@ static bool compiling(void *user, int done, int total)
 {
     train_session *s = user;
     progress_compiling(&s->progress, done, total);
-    return !stopped();
+    return s->group.size > 1 || !is_told();
 }
 
 /* The loss, or what stands first and could be one. */
@@ -88,12 +91,16 @@ static tool_exit run_batch(train_session *s, const ipu_batch *batch, double bega
     const ipu_array *scores = train_find_scores(s->trainer, batch->n_samples);
     double           loss   = find_loss(s->trainer);
     if (scores) train_count(scores, &batch->arrays[1], batch->n_samples, &t);
-    train_record_run(&s->record, batch->n_samples, loss, scores ? t.right : -1, progress_now() - began);
+    double    right = scores ? t.right : -1;
+    tool_exit code  = train_group_add_up(&s->group, &loss, &right, is_told());
+    if (code != TOOL_OK) return code;
+    train_record_run(&s->record, batch->n_samples * s->group.size, loss, right, progress_now() - began);
     show(s);
     s->position = (ipu_loader_position){batch->epoch, batch->index + 1};
     if (s->position.batch == s->n_runs) s->position = (ipu_loader_position){batch->epoch + 1, 0};
     if (isfinite(loss)) return TOOL_OK;
     progress_clear(&s->progress);
+    if (!train_group_is_first(&s->group)) return TOOL_FAILED;
     return tool_fail("the loss is %g in run %lld: a lower --lr may help", loss, (long long)s->record.runs);
 }
 
@@ -108,7 +115,7 @@ static tool_exit train_epoch_rest(train_session *s)
     int64_t   epoch = s->position.epoch;
     tool_exit code  = TOOL_OK;
     double    began = progress_now();
-    while (code == TOOL_OK && !stopped() && s->position.epoch == epoch
+    while (code == TOOL_OK && !stopped(s) && s->position.epoch == epoch
            && ipu_loader_next(s->loader, &batch)) {
         code  = run_batch(s, &batch, began);
         began = progress_now();
@@ -136,7 +143,7 @@ static tool_exit train_epoch_whole(train_session *s)
     tool_exit code  = train_epoch_rest(s);
     if (code != TOOL_OK || s->position.epoch == epoch) return code;
     if (!train_record_epoch(&s->record)) return tool_fail("out of memory");
-    code = train_session_evaluate(s, stopped);
+    code = train_session_evaluate(s, is_told);
     if (code == TOOL_OK) tell_epoch(s);
     if (code == TOOL_OK && (!s->settings.checkpoint_every || s->position.epoch == s->settings.epochs))
         code = train_session_save_checkpoint(s);
@@ -151,13 +158,19 @@ static bool is_evaluated(const train_record *r)
 /* Both networks, before the clock starts; an epoch that was not evaluated because a signal came is so now. */
 static tool_exit begin(train_session *s)
 {
-    tool_exit code = train_session_compile(s, stopped);
-    if (code != TOOL_OK || stopped() || is_evaluated(&s->record)) return code;
-    code = train_session_evaluate(s, stopped);
-    if (code == TOOL_OK && !stopped()) tell_epoch(s);
+    char      ipus[256];
+    tool_exit code = train_session_compile(s, is_told);
+    if (code == TOOL_OK && !stopped(s)) {
+        train_ipus_text(&s->settings.ipus, s->trainer, ipus, sizeof ipus);
+        if (*ipus) progress_line(&s->progress, "%s", ipus);
+    }
+    if (code != TOOL_OK || stopped(s) || is_evaluated(&s->record)) return code;
+    code = train_session_evaluate(s, is_told);
+    if (code == TOOL_OK && !stopped(s)) tell_epoch(s);
     return code;
 }
 
+/* Of rank 0. */
 static tool_exit write_results(train_session *s)
 {
     const train_settings *a    = &s->settings;
@@ -180,7 +193,7 @@ static tool_exit stop(train_session *s)
                       (long long)s->last_saved, s->settings.checkpoint_dir);
     else
         progress_line(&s->progress, "stopped after run %lld; nothing is kept", (long long)s->record.runs);
-    code = train_report(s, true);
+    if (train_group_is_first(&s->group)) code = train_report(s, true);
     return code == TOOL_OK ? stop_code() : code;
 }
 
@@ -188,10 +201,11 @@ static tool_exit stop(train_session *s)
 static tool_exit train(train_session *s)
 {
     tool_exit code = begin(s);
-    while (code == TOOL_OK && !stopped() && s->position.epoch < s->settings.epochs)
+    while (code == TOOL_OK && !stopped(s) && s->position.epoch < s->settings.epochs)
         code = train_epoch_whole(s);
     if (code != TOOL_OK) return code;
     if (s->position.epoch < s->settings.epochs || !is_evaluated(&s->record)) return stop(s);
+    if (!train_group_is_first(&s->group)) return TOOL_OK;
     code = write_results(s);
     return code == TOOL_OK ? train_report(s, false) : code;
 }
@@ -205,6 +219,6 @@ tool_exit run_train(const tool_arguments *args)
     tool_exit code = train_session_open(&s, args);
     if (code == TOOL_OK) code = train(&s);
     ipu_set_compile_progress(NULL, NULL);
-    train_session_close(&s);
+    train_session_close(&s, code);
     return code;
 }

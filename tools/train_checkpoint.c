@@ -19,7 +19,7 @@ static char *make_text(const train_session *s)
 
 tool_exit train_session_save_checkpoint(train_session *s)
 {
-    if (!s->store || s->last_saved == s->record.runs) return TOOL_OK;
+    if (!s->settings.checkpoint_dir || s->last_saved == s->record.runs) return TOOL_OK;
     ipu_checkpoint c = {.step     = s->record.runs,
                         .position = s->position,
                         .text     = make_text(s),
@@ -27,7 +27,7 @@ tool_exit train_session_save_checkpoint(train_session *s)
     ipu_status     status;
     if (!c.text) return tool_fail("out of memory");
     status = ipu_executor_get_state(s->trainer, &c.state);
-    if (status == IPU_OK) status = ipu_checkpoint_save(s->store, &c);
+    if (status == IPU_OK && s->store) status = ipu_checkpoint_save(s->store, &c);
     ipu_npz_free(&c.state);
     free(c.text);
     if (status != IPU_OK) {
@@ -78,10 +78,11 @@ static tool_exit take(train_session *s, const ipu_checkpoint *c)
     return TOOL_OK;
 }
 
-tool_exit train_session_resume(train_session *s)
+/* Of rank 0: the newest checkpoint. `path` NULL: there is none. */
+static tool_exit find_checkpoint(train_session *s, ipu_checkpoint *c, const char **path)
 {
-    const char    *folder = s->settings.checkpoint_dir;
-    ipu_checkpoint c      = {0};
+    const char *folder = s->settings.checkpoint_dir;
+    *path              = NULL;
     if (ipu_checkpoint_store_open(folder, 0, &s->store) != IPU_OK) return failed();
     size_t n = ipu_checkpoint_store_n(s->store);
     if (n > 0 && !s->settings.resume)
@@ -94,8 +95,25 @@ tool_exit train_session_resume(train_session *s)
             progress_line(&s->progress, "no checkpoint in %s: from the beginning", folder);
         return TOOL_OK;
     }
-    if (ipu_checkpoint_load_last(s->store, &c) != IPU_OK) return failed();
-    tool_exit code = take(s, &c);
+    if (ipu_checkpoint_load_last(s->store, c) != IPU_OK) return failed();
+    *path = ipu_checkpoint_store_at(s->store, ipu_checkpoint_store_n(s->store) - 1);
+    return TOOL_OK;
+}
+
+tool_exit train_session_resume(train_session *s)
+{
+    ipu_checkpoint c    = {0};
+    const char    *path = NULL;
+    tool_exit      code = TOOL_OK;
+    double         has_one;
+    bool           first = train_group_is_first(&s->group);
+    if (first) code = find_checkpoint(s, &c, &path);
+    if (path) code = take(s, &c);
+    has_one = path != NULL;
+    code    = train_group_agree(&s->group, code); /* what is wrong with it is told once */
+    if (code == TOOL_OK) code = train_group_tell(&s->group, &has_one, 1, false);
+    if (code == TOOL_OK && has_one != 0) code = train_group_share_checkpoint(&s->group, path, &c);
+    if (code == TOOL_OK && has_one != 0 && !first) code = take(s, &c);
     ipu_checkpoint_free(&c);
     return code;
 }

@@ -58,25 +58,34 @@ static tool_exit evaluate_batch(train_session *s, const ipu_batch *batch, train_
     return TOOL_OK;
 }
 
-tool_exit train_session_evaluate(train_session *s, bool (*stop)(void))
+static tool_exit evaluate_all(train_session *s, train_tally *t, bool (*stop)(void))
 {
-    train_tally t    = {0};
-    tool_exit   code = TOOL_OK;
-    ipu_batch   batch;
+    tool_exit code = TOOL_OK;
+    ipu_batch batch;
     if (ipu_loader_seek(s->test_loader, (ipu_loader_position){0}) != IPU_OK) return failed(s);
     while (code == TOOL_OK && !stop() && ipu_loader_next(s->test_loader, &batch)) {
-        code = evaluate_batch(s, &batch, &t);
+        code = evaluate_batch(s, &batch, t);
         progress_show(&s->progress, &(progress_state){.what         = "testing",
                                                       .done         = batch.index + 1,
                                                       .total        = ipu_loader_n_batches(s->test_loader),
                                                       .loss         = NAN,
-                                                      .accuracy     = t.n ? t.right / (double)t.n : NAN,
+                                                      .accuracy     = t->n ? t->right / (double)t->n : NAN,
                                                       .seconds_left = -1});
     }
     if (code == TOOL_OK && ipu_loader_status(s->test_loader) != IPU_OK) code = failed(s);
-    if (code != TOOL_OK || stop()) return code;
+    return code;
+}
+
+/* By rank 0, who tells the others. */
+tool_exit train_session_evaluate(train_session *s, bool (*stop)(void))
+{
+    train_tally t          = {0};
+    tool_exit   code       = train_group_is_first(&s->group) ? evaluate_all(s, &t, stop) : TOOL_OK;
+    double      results[2] = {t.right / (double)t.n, t.loss / (double)t.n};
+    if (code == TOOL_OK) code = train_group_tell(&s->group, results, 2, stop());
+    if (code != TOOL_OK || s->group.stops) return code;
     train_epoch *last   = &s->record.epochs[s->record.n_epochs - 1];
-    last->test_accuracy = t.right / (double)t.n;
-    last->test_loss     = t.loss / (double)t.n;
+    last->test_accuracy = results[0];
+    last->test_loss     = results[1];
     return TOOL_OK;
 }

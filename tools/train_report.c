@@ -13,22 +13,28 @@ static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
 typedef struct price {
     bool        known;
     const char *chip;
-    double      cycles, seconds; /* of one step of the optimizer */
+    double      cycles, seconds;               /* of one step of the optimizer */
+    double      ipu_cycles[TRAIN_STAGES_MOST]; /* in which each IPU of a replica computes */
 } price;
 
 static tool_exit find_price(train_session *s, price *out)
 {
     ipu_cost        *cost;
     ipu_cost_summary sum;
+    ipu_cost_ipu     ipu;
     *out = (price){0};
     if (!ipu_executor_is_compiled(s->trainer)) return TOOL_OK;
     if (ipu_executor_cost(s->trainer, NULL, &cost) != IPU_OK) return failed();
     ipu_cost_get_summary(cost, &sum);
     double n = (double)s->settings.device_iterations;
-    *out     = (price){true, sum.chip, (double)sum.cycles.total / n, sum.seconds / n};
+    *out     = (price){true, sum.chip, (double)sum.cycles.total / n, sum.seconds / n, {0}};
+    for (int64_t i = 0; i < TRAIN_STAGES_MOST && ipu_cost_ipu_at(cost, i, &ipu); i++)
+        out->ipu_cycles[i] = (double)ipu.cycles / n;
     ipu_cost_destroy(cost);
     return TOOL_OK;
 }
+
+static const double *ipu_cycles(const price *p) { return p->known ? p->ipu_cycles : NULL; }
 
 /* ---- JSON ---- */
 
@@ -68,10 +74,13 @@ static json_t *whole_json(const train_session *s, const price *p, bool stopped)
                                  tool_json_finite(r->seconds), "images_per_second",
                                  tool_json_finite(r->n_samples / r->seconds), "resumed_from",
                             s->resumed_from < 0 ? json_null() : json_integer((json_int_t)s->resumed_from));
-    json_t *rest     = json_pack("{s:f, s:b, s:f, s:o, s:o}", "compile_ms", 1e3 * compiled, "compiled_before",
-                                 (int)cached, "waited_for_data_s", ipu_loader_waited(s->loader), "saved",
-                                 text_or_null(stopped ? NULL : s->settings.save), "modelled", modelled);
-    bool    ok       = all && rest && json_object_update(all, rest) == 0;
+    json_t *rest     = json_pack("{s:f, s:b, s:f, s:o, s:o, s:o}", "compile_ms", 1e3 * compiled,
+                                 "compiled_before", (int)cached, "waited_for_data_s",
+                                 ipu_loader_waited(s->loader), "saved",
+                                 text_or_null(stopped ? NULL : s->settings.save), "modelled", modelled, "ipus",
+                                 train_ipus_json(&s->settings.ipus, s->trainer, ipu_cycles(p)));
+    bool    ok       = all && rest && json_object_update(all, rest) == 0
+           && json_object_set_new(all, "group", train_group_json(&s->group, s->trainer)) == 0;
     json_decref(rest);
     if (ok) return all;
     json_decref(all);
@@ -93,6 +102,8 @@ tool_exit train_report(train_session *s, bool stopped)
         tool_format(p.seconds, "s", time, sizeof time);
         printf("one step on %s: %s, %.0f cycles, modelled\n", p.chip, time, p.cycles);
     }
+    train_group_print(&s->group, s->trainer, r->seconds);
+    train_ipus_print(&s->settings.ipus, s->trainer, ipu_cycles(&p));
     if (r->n_epochs && isfinite(r->epochs[r->n_epochs - 1].test_accuracy) && !stopped)
         printf("top1 score: %.4f\n", r->epochs[r->n_epochs - 1].test_accuracy);
     if (s->settings.save && !stopped) printf("saved %s\n", s->settings.save);
@@ -125,9 +136,11 @@ tool_exit train_profile(train_session *s)
     if (status == IPU_OK) status = train_session_trainer(s, module, options, &x);
     if (status == IPU_OK) status = run_measured(s, x);
     if (status == IPU_OK) status = ipu_executor_cost(x, NULL, &cost);
-    tool_exit code = status == IPU_OK
-                       ? folder_write_profile(s->settings.profile, cost, ipu_executor_engine(x))
-                       : failed();
+    /* What rounds at random, and replicas as one batch, run other steps than are priced. */
+    const char       *apart    = ipu_executor_fold_reason(x);
+    bool              other    = s->settings.stochastic_rounding || (apart && !*apart);
+    const ipu_engine *measured = other ? NULL : ipu_executor_engine(x);
+    tool_exit code = status == IPU_OK ? folder_write_profile(s->settings.profile, cost, measured) : failed();
     ipu_cost_destroy(cost);
     ipu_executor_destroy(x);
     ipu_module_destroy(module);

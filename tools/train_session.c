@@ -125,11 +125,14 @@ ipu_status train_session_trainer(const train_session *s, ipu_module *module, con
 {
     const train_settings *a       = &s->settings;
     ipu_executor_options  options = s->options;
-    const ipu_nn_training how     = {.optimizer = {.kind         = a->optimizer->kind,
-                                                   .rate         = a->rate,
-                                                   .momentum     = a->momentum,
-                                                   .weight_decay = a->weight_decay}};
+    const ipu_nn_training how     = {.optimizer         = {.kind         = a->optimizer->kind,
+                                                           .rate         = a->rate,
+                                                           .momentum     = a->momentum,
+                                                           .weight_decay = a->weight_decay},
+                                     .loss_scale        = a->loss_scale,
+                                     .loss_scale_period = a->loss_scale_period};
     options.engine                = engine;
+    if (module != s->module) options.comm = NULL; /* a profile is this process's own */
     return ipu_training_model(module, &options, &how, out);
 }
 
@@ -141,16 +144,22 @@ static tool_exit open_network(train_session *s)
     if (ipu_options_create(&s->engine) != IPU_OK
         || (a->threads >= 0 && ipu_options_set(s->engine, "threads", threads) != IPU_OK))
         return failed();
-    s->options                         = (ipu_executor_options){.device_iterations     = a->device_iterations,
-                                                                .replicas              = a->replicas,
-                                                                .gradient_accumulation = a->gradient_accumulation,
-                                                                .output_mode           = IPU_OUTPUT_ALL,
-                                                                .seed                  = (uint32_t)a->seed,
-                                                                .target                = a->target,
-                                                                .engine                = s->engine};
-    const ipu_executor_options testing = {.target = a->target, .engine = s->engine};
-    const ipu_loader_options   order   = {
-            .batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed};
+    s->options                     = (ipu_executor_options){.device_iterations     = a->device_iterations,
+                                                            .gradient_accumulation = a->gradient_accumulation,
+                                                            .output_mode           = IPU_OUTPUT_ALL,
+                                                            .seed                  = (uint32_t)a->seed,
+                                                            .target                = a->target,
+                                                            .engine                = s->engine};
+    s->options.comm                = s->group.comm;
+    s->options.precision           = a->precision;
+    s->options.stochastic_rounding = a->stochastic_rounding;
+    s->options.half_partials       = a->half_partials;
+    train_ipus_apply(&a->ipus, &s->options);
+    /* What is tested is the network as it would be used: rounded to the nearest. */
+    const ipu_executor_options testing = {
+        .target = a->target, .engine = s->engine, .precision = a->precision};
+    const ipu_loader_options order = {
+        .batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed};
     const ipu_loader_options all = {.batch_size = a->batch_size, .keep_last = true};
     if (train_session_module(s, &s->module) != IPU_OK
         || train_session_trainer(s, s->module, s->engine, &s->trainer) != IPU_OK
@@ -175,20 +184,23 @@ static tool_exit prepare_places(const train_settings *a)
 tool_exit train_session_open(train_session *s, const tool_arguments *args)
 {
     *s             = (train_session){.resumed_from = -1, .last_saved = -1};
-    tool_exit code = train_settings_read(&s->settings, args);
+    tool_exit code = train_group_open(&s->group);
+    if (code == TOOL_OK) code = train_group_read_settings(&s->group, &s->settings, args);
     if (code != TOOL_OK) return code;
     train_record_open(&s->record);
-    progress_open(&s->progress, s->settings.json ? stderr : stdout);
+    s->silence = train_group_is_first(&s->group) ? NULL : fopen("/dev/null", "w");
+    progress_open(&s->progress, s->silence ? s->silence : s->settings.json ? stderr : stdout);
+    if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
     code = open_data(s);
     if (code == TOOL_OK) code = fit_images(s);
     if (code == TOOL_OK) code = open_network(s);
-    if (code == TOOL_OK) code = prepare_places(&s->settings);
+    if (code == TOOL_OK && train_group_is_first(&s->group)) code = prepare_places(&s->settings);
     if (code == TOOL_OK && s->settings.checkpoint_dir) code = make_options_json(s);
     if (code == TOOL_OK && s->settings.checkpoint_dir) code = train_session_resume(s);
     return code;
 }
 
-void train_session_close(train_session *s)
+void train_session_close(train_session *s, tool_exit code)
 {
     ipu_checkpoint_store_close(s->store);
     ipu_loader_destroy(s->loader);
@@ -202,6 +214,8 @@ void train_session_close(train_session *s)
     ipu_array_free(&s->rest);
     train_record_free(&s->record);
     json_decref(s->options_json);
+    if (s->silence) fclose(s->silence);
+    train_group_close(&s->group, code);
 }
 
 void train_session_batch(const train_session *s, const ipu_batch *batch, ipu_array out[2])
@@ -227,7 +241,8 @@ tool_exit train_session_compile(train_session *s, bool (*stop)(void))
     describe(s, ipu_loader_combined_batch_size(s->loader), arrays);
     ipu_status status = ipu_executor_compile(s->trainer, arrays, 2);
     describe(s, ipu_loader_combined_batch_size(s->test_loader), arrays);
-    if (status == IPU_OK) status = ipu_executor_compile(s->tester, arrays, 1);
+    if (status == IPU_OK && train_group_is_first(&s->group))
+        status = ipu_executor_compile(s->tester, arrays, 1);
     if (status == IPU_OK || (status == IPU_INTERRUPTED && stop())) return TOOL_OK;
     progress_clear(&s->progress);
     return failed();

@@ -4,14 +4,17 @@
 
 #include "ipu/checkpoint.h"
 #include "progress.h"
+#include "train_group.h"
 #include "train_record.h"
 #include "train_settings.h"
 
 enum { TRAIN_DIGEST = 17 };
 
 typedef struct train_session {
+    train_group           group;
     train_settings        settings;
     progress              progress;
+    FILE                 *silence; /* where progress goes that nobody sees; NULL: it is seen */
     ipu_dataset          *train, *test;
     ipu_options          *engine;
     ipu_executor_options  options; /* of training */
@@ -31,7 +34,8 @@ typedef struct train_session {
 
 /* To be closed also when it fails. */
 tool_exit train_session_open(train_session *s, const tool_arguments *args);
-void      train_session_close(train_session *s);
+/* `code`: what it came to. */
+void train_session_close(train_session *s, tool_exit code);
 
 /* A training executor for the same network: of the session's module, or of another one for a profile. */
 ipu_status train_session_trainer(const train_session *s, ipu_module *module, const ipu_options *engine,

@@ -1,6 +1,7 @@
 /* Options of `ipu train`: read, checked, put into JSON, and compared with those of a checkpoint. */
 #include "train_settings.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ipu/schedule.h"
@@ -24,6 +25,17 @@ static const char *const schedules[] = {
     [TRAIN_STEP]     = "step",
 };
 enum { N_SCHEDULES = sizeof schedules / sizeof *schedules };
+
+static const char *const precisions[] = {
+    [IPU_PRECISION_FLOAT] = "32",
+    [IPU_PRECISION_MIXED] = "16",
+    [IPU_PRECISION_HALF]  = "16-true",
+};
+enum { N_PRECISIONS = sizeof precisions / sizeof *precisions };
+
+/* Steps without an overflow after which an automatic loss scale is doubled: torch.cuda.amp.GradScaler's
+ * growth_interval. */
+enum { SCALE_PERIOD = 2000 };
 
 /* Mean and standard deviation of MNIST's pixels, as examples of PyTorch have them. */
 static const double usual_mean = 0.1307, usual_std = 0.3081;
@@ -83,19 +95,44 @@ static tool_exit read_counts(train_settings *s, const tool_arguments *args)
     s->epochs            = 5;
     s->batch_size        = 16;
     s->threads           = -1;
-    s->device_iterations = s->gradient_accumulation = s->replicas = 1;
+    s->device_iterations = s->gradient_accumulation = 1;
     return read_integer(args, TRAIN_EPOCHS, "epochs", 1, 1000000, &s->epochs)
                 && read_integer(args, TRAIN_BATCH, "batch-size", 1, 1 << 20, &s->batch_size)
                 && read_integer(args, TRAIN_ITERATIONS, "device-iterations", 1, 1 << 20,
                                 &s->device_iterations)
                 && read_integer(args, TRAIN_ACCUMULATION, "gradient-accumulation", 1, 1 << 20,
                                 &s->gradient_accumulation)
-                && read_integer(args, TRAIN_REPLICAS, "replicas", 1, 1024, &s->replicas)
                 && read_integer(args, TRAIN_SEED, "seed", 0, UINT32_MAX, &s->seed)
                 && read_integer(args, TRAIN_THREADS, "threads", 0, 1024, &s->threads)
                 && read_integer(args, TRAIN_EVERY, "checkpoint-every", 1, INT64_MAX, &s->checkpoint_every)
              ? TOOL_OK
              : TOOL_USAGE;
+}
+
+static tool_exit read_precision(train_settings *s, const tool_arguments *args)
+{
+    const char *name = args->values[TRAIN_PRECISION], *partials = args->values[TRAIN_PARTIALS];
+    const char *scale = args->values[TRAIN_LOSS_SCALE];
+    int         found = name ? -1 : IPU_PRECISION_FLOAT;
+    for (int i = 0; name && i < N_PRECISIONS; i++)
+        if (!strcmp(precisions[i], name)) found = i;
+    if (found < 0) return tool_usage("train", "no precision \"%s\"; there are: 32, 16, 16-true", name);
+    if (partials && strcmp(partials, "half") != 0 && strcmp(partials, "float") != 0)
+        return tool_usage("train", "--partials: expected half or float, found \"%s\"", partials);
+    s->precision           = (ipu_precision)found;
+    s->half_partials       = partials && !strcmp(partials, "half");
+    s->stochastic_rounding = args->values[TRAIN_STOCHASTIC] != NULL;
+    if (s->precision == IPU_PRECISION_FLOAT && (s->half_partials || s->stochastic_rounding))
+        return tool_usage("train",
+                          "--stochastic-rounding and --partials half are for --precision 16 and 16-true");
+    s->loss_scale = 1;
+    if (scale && !strcmp(scale, "auto")) {
+        s->loss_scale        = 0;
+        s->loss_scale_period = SCALE_PERIOD;
+        return TOOL_OK;
+    }
+    return read_number(args, TRAIN_LOSS_SCALE, "loss-scale", 1e-6, 1e9, &s->loss_scale) ? TOOL_OK
+                                                                                        : TOOL_USAGE;
 }
 
 /* A model that was trained before is given what it was trained with. */
@@ -144,13 +181,15 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     return TOOL_OK;
 }
 
-tool_exit train_settings_read(train_settings *s, const tool_arguments *args)
+tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes)
 {
     *s             = (train_settings){0};
     tool_exit code = read_names(s, args);
     if (code == TOOL_OK) code = read_counts(s, args);
+    if (code == TOOL_OK) code = train_ipus_read(&s->ipus, args, n_processes, s->gradient_accumulation);
     if (code == TOOL_OK) code = read_optimizer(s, args);
     if (code == TOOL_OK) code = read_schedule(s, args);
+    if (code == TOOL_OK) code = read_precision(s, args);
     if (code == TOOL_OK) code = read_pixels(s, args);
     return code;
 }
@@ -172,7 +211,7 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
     json_t *rest = json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:s}", "batch-size",
                              (json_int_t)s->batch_size, "device-iterations", (json_int_t)s->device_iterations,
                              "gradient-accumulation", (json_int_t)s->gradient_accumulation, "replicas",
-                             (json_int_t)s->replicas, "seed", (json_int_t)s->seed, "optimizer",
+                             (json_int_t)s->ipus.replicas, "seed", (json_int_t)s->seed, "optimizer",
                              s->optimizer->name, "lr", s->rate, "momentum", s->momentum, "weight-decay",
                              s->weight_decay, "schedule", schedules[s->schedule]);
     json_t *all  = json_pack("{s:o, s:s, s:s, s:o, s:s, s:I, s:b, s:f, s:f}", "model",
@@ -180,8 +219,13 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
                             s->loss ? s->loss : "its own", "data", tool_json_text(s->data), "data digest",
                              data, "epochs", (json_int_t)s->epochs, "raw", (int)s->raw, "mean", s->mean, "std",
                              s->std);
-    bool    ok   = rest && all && json_object_update(all, rest) == 0;
+    json_t *bits = json_pack("{s:s, s:b, s:f, s:I}", "precision", precisions[s->precision],
+                             "stochastic-rounding", (int)s->stochastic_rounding, "loss-scale", s->loss_scale,
+                             "loss-scale-period", (json_int_t)s->loss_scale_period);
+    bool ok = rest && all && bits && json_object_update(all, rest) == 0 && json_object_update(all, bits) == 0
+           && train_ipus_settings(&s->ipus, all);
     json_decref(rest);
+    json_decref(bits);
     if (ok) return all;
     json_decref(all);
     return NULL;
@@ -218,5 +262,7 @@ tool_exit train_settings_compare(const json_t *then, const json_t *now)
         if (may_differ(key, now) || (before && json_equal(before, value))) continue;
         return refuse(key, before, value);
     }
+    json_object_foreach((json_t *)then, key, value) /* what is as usual is left out */
+        if (!json_object_get(now, key)) return refuse(key, value, NULL);
     return TOOL_OK;
 }

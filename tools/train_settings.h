@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "ipu/executor.h"
+#include "train_ipus.h"
 
 typedef struct train_optimizer {
     const char           *name;
@@ -21,8 +22,13 @@ typedef struct train_settings {
     bool                   from_file; /* `model` is an ONNX file, not a name */
     const train_optimizer *optimizer;
     train_schedule         schedule;
-    int64_t                epochs, batch_size, device_iterations, gradient_accumulation, replicas, seed;
+    int64_t                epochs, batch_size, device_iterations, gradient_accumulation, seed;
+    train_ipus             ipus;
     int64_t                threads; /* -1: not said */
+    ipu_precision          precision;
+    bool                   stochastic_rounding, half_partials;
+    double                 loss_scale;
+    int64_t                loss_scale_period; /* 0: the scale stays */
     double                 rate, momentum, weight_decay;
     bool                   raw;
     double                 mean, std;
@@ -31,8 +37,8 @@ typedef struct train_settings {
     bool                   resume, json;
 } train_settings;
 
-/* Reports what is wrong or does not go together. */
-tool_exit train_settings_read(train_settings *s, const tool_arguments *args);
+/* Of one of `n_processes` that train together. Reports what is wrong or does not go together. */
+tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes);
 
 /* The learning rate of run `run` of `n_runs`. It depends on nothing else, so that a training that goes on from a
  * checkpoint has the same. */

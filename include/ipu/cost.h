@@ -69,14 +69,15 @@ typedef struct ipu_cost_cycles {
 
 /* One step of a program or function, as often as it runs. Text is borrowed from the cost. */
 typedef struct ipu_cost_step {
-    const char     *kind;  /* "execute" */
-    const char     *name;  /* compute set, kernel, variables, handle; may be "" */
-    const char     *where; /* "file.c:12" or "place unknown" */
-    const char     *note;  /* what else is to be known of it; "" if nothing */
-    const char     *part;  /* "program 0", "function \"f\"" */
-    int             depth; /* of loops and branches around it */
-    int64_t         count; /* executions while every program runs once; 0: in a branch not counted */
-    int64_t         n_vertices;
+    const char *kind;  /* "execute" */
+    const char *name;  /* compute set, kernel, variables, handle; may be "" */
+    const char *where; /* "file.c:12" or "place unknown" */
+    const char *note;  /* what else is to be known of it; "" if nothing */
+    const char *part;  /* "program 0", "function \"f\"" */
+    int         depth; /* of loops and branches around it */
+    int64_t     count; /* executions while every program runs once; 0: in a branch not counted. Bodies of a
+                            * parallel step all count here; in sums the longest does */
+    int64_t     n_vertices;
     ipu_cost_cycles cycles;                     /* of one execution */
     double          operations;                 /* the same: floating-point or elementary ones of a kernel */
     int64_t         bytes_exchanged;            /* taken by all tiles */
@@ -112,6 +113,15 @@ bool ipu_cost_tile_at(const ipu_cost *cost, int64_t tile, ipu_cost_tile *out);
 /* The same tile while step `step` runs; peak_step is that step. Within a function, without the variables of the
  * caller; at a call, with the most the function needs. False: no such tile or step. */
 bool ipu_cost_tile_during(const ipu_cost *cost, int64_t tile, int64_t step, ipu_cost_tile *out);
+
+/* One IPU of a replica. */
+typedef struct ipu_cost_ipu {
+    int64_t cycles; /* in which it computes: those of its busiest tile in every step, each program once */
+    double  share;  /* of all cycles; those of IPUs that work at the same time may come to more than 1 */
+    int64_t memory_total, memory_most, fullest_tile;
+} ipu_cost_ipu;
+
+bool ipu_cost_ipu_at(const ipu_cost *cost, int64_t i, ipu_cost_ipu *out); /* false past the last */
 
 enum { IPU_COST_MAX_OVERFULL = 20, IPU_COST_MAX_TENANTS = 3 };
 

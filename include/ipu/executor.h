@@ -47,7 +47,7 @@ typedef enum ipu_attach_when {
 
 /* How the stages of a network (ipu_model_stage) take turns. All of them give the same numbers. */
 typedef enum ipu_pipeline_schedule {
-    IPU_PIPELINE_GROUPED,     /* all IPUs forward, then all backward: no IPU waits, most activations are kept */
+    IPU_PIPELINE_GROUPED, /* all IPUs forward, then all backward: no IPU waits, most activations are kept */
     IPU_PIPELINE_INTERLEAVED, /* an IPU goes forward and backward in turn: half as many are kept */
     IPU_PIPELINE_SEQUENTIAL   /* one stage after another, one batch at a time (poptorch.ShardedExecution) */
 } ipu_pipeline_schedule;
@@ -55,11 +55,12 @@ typedef enum ipu_pipeline_schedule {
 typedef enum ipu_precision {
     IPU_PRECISION_FLOAT, /* as the network is built */
     IPU_PRECISION_MIXED, /* activations and the weights they meet are half; weights are kept and updated in float */
-    IPU_PRECISION_HALF   /* weights are half too: updates below half a unit in the last place need stochastic_rounding
+    IPU_PRECISION_HALF /* weights are half too: updates below half a unit in the last place need stochastic_rounding
                           */
 } ipu_precision;
 
-/* poptorch.Options: all zero is its default. Copied by who is given it; texts and `engine` in it are borrowed. */
+/* poptorch.Options: all zero is its default. Copied by who is given it; texts, `stage_ipus` and `engine` in it
+ * are borrowed. */
 typedef struct ipu_executor_options {
     int64_t         device_iterations;     /* 0: 1 */
     int64_t         replicas;              /* data parallel, each on IPUs of its own; 0: 1 */
@@ -77,7 +78,7 @@ typedef struct ipu_executor_options {
     const ipu_options *engine; /* threads, ...; borrowed. NULL: the defaults */
 
     /* ---- a network over several IPUs: IPUs of the stages x replicas are 1 or a power of two ---- */
-    int64_t stages;            /* cut it into so many, of about equal modelled time; 0: as it names them */
+    int64_t        stages;     /* cut it into so many, of about equal modelled time; 0: as it names them */
     const int64_t *stage_ipus; /* IPU of each stage within a replica, from 0; NULL: one for each, in order */
     size_t         n_stage_ipus;
     ipu_pipeline_schedule schedule;
@@ -85,15 +86,21 @@ typedef struct ipu_executor_options {
     bool activations_off_chip; /* what stages keep for gradients is in streaming memory */
 
     /* ---- replicas and optimizer ---- */
-    bool no_fold;            /* replicas run one by one, also where they could be one larger batch */
-    bool shard_optimizer;    /* each replica has, and updates, its part of the optimizer's states */
+    bool no_fold; /* replicas run one by one, also where they could be one larger batch */
+    bool
+         shard_optimizer; /* each replica has, and updates, its part of large parameters and of the optimizer's states */
     bool optimizer_off_chip; /* the optimizer's states are in streaming memory between steps */
-    struct ipu_comm *comm; /* processes that train together (ipu/comm.h), each with `replicas`; borrowed. NULL: alone */
+    struct ipu_comm
+        *comm; /* processes that train together (ipu/comm.h), each with `replicas`; borrowed. NULL: alone */
 
     /* ---- numbers ---- */
-    ipu_precision precision;
-    bool          stochastic_rounding; /* of what is rounded to half */
-    bool          half_partials;       /* products and convolutions of half add up in half, as modelled */
+    ipu_precision precision; /* docs/precision.md: what each does to numbers, memory and modelled time */
+    /* What is rounded to half goes up or down at random, so that its mean is right: results of ops, by numbers that
+     * differ between replicas, and updates of half weights, by the same in all of them. Priced as nothing. */
+    bool stochastic_rounding;
+    /* Products and convolutions of half are priced with sums in half, which double the rate of a Mk2 chip. Results do
+     * not change: the host adds up in float either way. */
+    bool half_partials;
 } ipu_executor_options;
 
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */
@@ -157,10 +164,16 @@ ipu_status ipu_executor_attach(ipu_executor *x);
 ipu_status ipu_executor_detach(ipu_executor *x);
 bool       ipu_executor_is_attached(const ipu_executor *x);
 
+/* Whether replicas run as one larger batch: "": they do; else why they do not, such as that the network draws
+ * random numbers. Results are the same to rounding, and ipu_executor_cost says the same. NULL: not compiled.
+ * Borrowed. */
+const char *ipu_executor_fold_reason(const ipu_executor *x);
+
 /* Borrowed; NULL before it is compiled. Program 0 is one run. */
 ipu_executable *ipu_executor_executable(ipu_executor *x);
 ipu_engine     *ipu_executor_engine(ipu_executor *x);
-/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. */
+/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. With stochastic rounding its
+ * steps are those of the program without it, and not those that the engine measures. */
 ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, ipu_cost **out);
 /* Seconds that compiling took; whether the cache had it. */
 double ipu_executor_compile_seconds(const ipu_executor *x, bool *was_cached);

@@ -13,6 +13,10 @@
  * unless keep_last. The order depends on the seed and the epoch only, not on the number of workers. While
  * the last batches of an epoch are used, the first ones of the next are made.
  *
+ * Where the executor is one of several processes (options.comm), each loader reads only the samples of its own
+ * replicas: together they have those that one process with all the replicas would have, in the same replicas. An
+ * iterable dataset is each process's own: it gives what is meant for this one.
+ *
  * A loader is used by one thread at a time; its workers are its own, and read the dataset from its creation
  * on. Where they are late with a map-style dataset, or a batch is made in less time than one is woken, the
  * caller makes it itself. A child made by fork has no workers: it cannot use a loader that has any

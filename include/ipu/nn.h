@@ -123,8 +123,9 @@ typedef struct ipu_nn_training {
     /* Losses are multiplied by this before they are differentiated, gradients divided by it. 0: 1. */
     double loss_scale;
     /* The scale is the state "loss_scale", which begins as loss_scale (0: 65536). A step whose gradients are not all
-     * finite changes no parameter and no state of an optimizer, and halves the scale; after this many steps without
-     * one it is doubled, up to 2^24. 0: the scale stays. */
+     * finite changes no parameter and no state of an optimizer, and halves the scale, down to 2^-24; after this many
+     * steps without one (the state "loss_scale_good_steps" counts them) it is doubled, up to 2^24. 0: the scale
+     * stays. */
     int64_t loss_scale_period;
 } ipu_nn_training;
 

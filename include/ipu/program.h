@@ -95,7 +95,8 @@ void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tens
 /* Bodies that run at the same time, each on IPUs of its own; the step ends when all have. What one writes no
  * other touches (compiling reports it, with both variables' users). They use streams, remote buffers, loops and
  * calls of functions that no other body calls; no step that concerns all replicas, no parallel step of their own.
- * On a host with several threads, bodies are spread over them. */
+ * On a host with several threads, bodies are spread over them. If some fail, the error is that of the first of them in
+ * this order. A null program (id 0): nothing. */
 void ipu_program_add_parallel(ipu_program p, const ipu_program *bodies, size_t n);
 
 /* ---- sums over replicas, also of other processes that run the same program (ipu/comm.h) ---- */

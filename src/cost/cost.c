@@ -70,6 +70,7 @@ static void pricer_fini(ipu__pricer *p)
     ipu__array_fini(&p->roots);
     ipu__array_fini(&p->accesses);
     ipu__array_fini(&p->buffers);
+    ipu__array_fini(&p->busy);
     ipu__array_fini(&p->jobs);
     ipu__array_fini(&p->dealt_jobs);
     ipu__intervals_fini(&p->intervals);
@@ -83,16 +84,17 @@ static void pricer_fini(ipu__pricer *p)
 static void sum_cycles(ipu_cost *cost)
 {
     ipu_cost_summary *s    = &cost->summary;
-    double            used = 0, possible = 0;
+    double            used = 0;
+    for (size_t i = 0; i < cost->programs.n; i++) ipu__cost_sum(&s->cycles, &cost->programs.at[i], 1);
     for (size_t i = 0; i < cost->rows.n; i++) {
         const ipu__cost_row *row = &cost->rows.at[i];
-        ipu__cost_sum(&s->cycles, &row->s.cycles, row->s.count);
         used += row->tile_cycles * (double)row->s.count;
         s->operations += row->s.operations * (double)row->s.count;
-        possible += (double)row->s.cycles.compute * (double)row->s.count * (double)s->n_tiles;
     }
-    s->seconds = s->clock_hz > 0 ? (double)s->cycles.total / s->clock_hz : 0;
-    s->balance = possible > 0 ? used / possible : 0;
+    double possible = (double)s->cycles.compute * (double)s->n_tiles;
+    s->seconds      = s->clock_hz > 0 ? (double)s->cycles.total / s->clock_hz : 0;
+    s->balance      = possible > 0 ? used / possible : 0;
+    if (s->balance > 1) s->balance = 1; /* a body beside the longest may compute for longer */
 }
 
 static void sum_memory(ipu_cost *cost)
@@ -151,6 +153,7 @@ static ipu_status price_all(ipu__pricer *p, const ipu_program *programs, size_t 
     };
     sum_cycles(cost);
     sum_memory(cost);
+    IPU_TRY(ipu__cost_ipus(p));
     IPU_TRY(ipu__cost_overfull(p));
     return add_notes(p);
 }
@@ -196,6 +199,7 @@ void ipu_cost_destroy(ipu_cost *cost)
     ipu__array_fini(&cost->levels);
     ipu__array_fini(&cost->ranges);
     ipu__free(cost->tiles);
+    ipu__free(cost->ipus);
     ipu__arena_fini(&cost->arena);
     ipu__free(cost);
 }

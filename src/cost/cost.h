@@ -35,10 +35,16 @@ typedef struct ipu__cost_row {
     ipu_cost_step   s;
     double          tile_cycles; /* compute, of all tiles together */
     uint32_t        callee;      /* unit, IPU__NO_UNIT: none */
-    ipu__cost_slice accesses, buffers;
-    ipu_kernel_plan plan;     /* kernels: tile_bytes on the first n_tiles */
+    ipu__cost_slice accesses, buffers, busy;
+    ipu_kernel_plan plan; /* kernels: tile_bytes on n_tiles from first_tile on */
+    int64_t         first_tile;
     bool            is_phase; /* a superstep: it has a sync */
 } ipu__cost_row;
+
+/* Cycles in which an IPU computes, in one step. */
+typedef struct ipu__busy {
+    int64_t ipu, cycles;
+} ipu__busy;
 
 /* What changes on a tile: from this row of its unit on, until the tile's next. */
 enum { IPU__N_CHANGING = 3 }; /* categories NOT_ALWAYS_LIVE, MESSAGES, TEMPORARIES */
@@ -63,6 +69,7 @@ struct ipu_cost {
     IPU_ARRAY(const char *) by_default;
     IPU_ARRAY(ipu_cost_overfull) overfull;
     ipu_cost_tile *tiles;
+    ipu_cost_ipu  *ipus;
     IPU_ARRAY(ipu__level) levels;
     IPU_ARRAY(ipu__level_range) ranges;
 };
@@ -183,6 +190,7 @@ typedef struct ipu__pricer {
     IPU_ARRAY(uint32_t) roots;  /* unit of each program */
     IPU_ARRAY(ipu__access) accesses;
     IPU_ARRAY(ipu__buffer) buffers;
+    IPU_ARRAY(ipu__busy) busy;
     IPU_ARRAY(ipu__job) jobs, dealt_jobs;
     ipu__interval_list intervals;
     ipu__exchange      in, out, both;
@@ -233,6 +241,14 @@ ipu_status ipu__cost_memory(ipu__pricer *p);
 bool ipu__cost_counts(const ipu__pricer *p, const ipu__unit *u, const ipu__entry *e);
 /* The frame of a tile; NULL: the unit has nothing there. */
 const ipu__frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile);
+
+/* ---- ipu.c ---- */
+/* One more entry of the slice `busy` of the row being priced. False: out of memory. */
+bool ipu__cost_note_busy(ipu__pricer *p, int64_t ipu, int64_t cycles);
+/* The slice of a row that computes on these tiles for that long. */
+bool       ipu__cost_note_window(ipu__pricer *p, ipu__cost_row *row, int64_t first_tile, int64_t n_tiles,
+                                 int64_t cycles);
+ipu_status ipu__cost_ipus(ipu__pricer *p); /* requires the summary */
 
 /* ---- overfull.c ---- */
 ipu_status ipu__cost_overfull(ipu__pricer *p);

@@ -101,9 +101,9 @@ static bool apply_access(liveness *l, const ipu__access *a)
         l->p->is_always_live[a->var] = true;
         return true;
     }
+    /* What is dropped before it is used begins there, also if it is then written bit by bit. */
     bool is_dropped = !a->is_exposed && !a->is_killed;
-    if (is_dropped && !l->states[a->var].seen) return true;
-    if (!is_dropped && !touch(l, a->var)) return false;
+    if ((!is_dropped || !l->states[a->var].seen) && !touch(l, a->var)) return false;
     if (a->is_exposed && !expose(l, a->var)) return false;
     return (!a->is_killed && !is_dropped) || note_kill(l, a->var);
 }

@@ -108,7 +108,8 @@ static bool add_row(memory *m, const ipu__unit *u, int64_t r)
         const ipu__buffer *b = &m->p->buffers.at[row->buffers.first + i];
         if (!add_event(m, b->tile, r, r, MESSAGES, b->bytes)) return false;
     }
-    for (int64_t t = 0; row->plan.tile_bytes > 0 && t < row->plan.n_tiles && t < m->p->model->n_tiles; t++)
+    int64_t first = row->first_tile, end = first + row->plan.n_tiles, all = m->p->model->n_tiles;
+    for (int64_t t = first; row->plan.tile_bytes > 0 && t < end && t < all; t++)
         if (!add_event(m, (uint32_t)t, r, r, TEMPORARIES, row->plan.tile_bytes)) return false;
     if (row->callee == IPU__NO_UNIT) return true;
     const ipu__unit *callee = &m->p->units.at[row->callee];

@@ -118,8 +118,14 @@ static bool deal_jobs(ipu__pricer *p)
 
 static bool price_compute(ipu__pricer *p, ipu__cost_row *row)
 {
+    int64_t most = 0, per_ipu = p->model->target.tiles_per_ipu; /* of the IPU */
     if (!deal_jobs(p)) return false;
+    row->busy.first = p->busy.n;
     for (int64_t t = 0; t < p->model->n_tiles; t++) {
+        if (t % per_ipu == 0) {
+            if (t > 0 && !ipu__cost_note_busy(p, t / per_ipu - 1, most)) return false;
+            most = 0;
+        }
         size_t begin = t ? p->deal[t - 1] : 0, n = p->deal[t] - begin;
         if (n == 0) continue;
         int64_t worker = busiest_worker(p, p->dealt_jobs.at + begin, n);
@@ -128,7 +134,10 @@ static bool price_compute(ipu__pricer *p, ipu__cost_row *row)
         row->s.active_tiles++;
         row->tile_cycles += (double)cycles;
         if (cycles > row->s.cycles.compute) row->s.cycles.compute = cycles;
+        if (cycles > most) most = cycles;
     }
+    if (!ipu__cost_note_busy(p, (p->model->n_tiles - 1) / per_ipu, most)) return false;
+    row->busy.n = p->busy.n - row->busy.first;
     return true;
 }
 

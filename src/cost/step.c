@@ -45,6 +45,7 @@ static const char *step_name(ipu__pricer *p, const ipu__step *s)
         return arrow(p, view_name(p, s->from), quoted(p, g->remote_buffers.at[s->object].handle));
     case IPU__STEP_COPY:
     case IPU__STEP_CROSS_REPLICA_COPY: return arrow(p, view_name(p, s->from), view_name(p, s->to));
+    case IPU__STEP_ALL_REDUCE:
     case IPU__STEP_WRITE_UNDEF: return view_name(p, s->to);
     case IPU__STEP_PRINT:
     case IPU__STEP_ABORT_IF:
@@ -144,6 +145,27 @@ static bool copy_runs(copier *c, const ipu__step *s)
     }
 }
 
+static int64_t copy_cycles(const ipu__pricer *p, int64_t bytes)
+{
+    if (bytes == 0) return 0;
+    return (int64_t)p->model->copy_start + ipu__cost_ceil((double)bytes, p->model->copy_rate);
+}
+
+/* What each IPU copies within its tiles: p->on_tile. */
+static bool note_copying(ipu__pricer *p, ipu__cost_row *row)
+{
+    int64_t per_ipu = p->model->target.tiles_per_ipu;
+    row->busy.first = p->busy.n;
+    for (int64_t first = 0; first < p->model->n_tiles; first += per_ipu) {
+        int64_t most = 0;
+        for (int64_t t = first; t < first + per_ipu && t < p->model->n_tiles; t++)
+            if (p->on_tile[t] > most) most = p->on_tile[t];
+        if (!ipu__cost_note_busy(p, first / per_ipu, copy_cycles(p, most))) return false;
+    }
+    row->busy.n = p->busy.n - row->busy.first;
+    return true;
+}
+
 static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
 {
     bool         ok;
@@ -153,11 +175,11 @@ static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *
     if (!ok || !copy_runs(&c, s)) return ipu__fail_memory();
     IPU_TRY(ipu__exchange_price(p, &p->in, &traffic));
     for (int64_t t = 0; t < p->model->n_tiles; t++) all += p->on_tile[t];
+    if (!note_copying(p, row)) return ipu__fail_memory();
     take_on_tiles(p, false, &most, &ipu, &row->s.active_tiles);
     if (most > 0) {
-        row->s.cycles.compute = (int64_t)p->model->copy_start
-                              + ipu__cost_ceil((double)most, p->model->copy_rate);
-        row->tile_cycles = p->model->copy_start * (double)row->s.active_tiles;
+        row->s.cycles.compute = copy_cycles(p, most);
+        row->tile_cycles      = p->model->copy_start * (double)row->s.active_tiles;
         if (p->model->copy_rate > 0) row->tile_cycles += (double)all / p->model->copy_rate;
     }
     ipu__cost_add_traffic(p, row, &traffic);
@@ -224,6 +246,26 @@ static ipu_status price_cross_replica(ipu__pricer *p, const ipu__step *s, ipu__c
     return IPU_OK;
 }
 
+/* A round for each doubling of the replicas that have one another's: all of it to a partner, and an addition, whose
+ * elements go through as in a copy. Other processes are not of this graph. */
+static ipu_status price_all_reduce(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    int64_t rounds = 0;
+    for (int64_t n = 1; n < p->g->replication; n *= 2) rounds++;
+    if (rounds == 0) return IPU_OK;
+    IPU_TRY(price_cross_replica(p, s, row));
+    ipu_cost_step *c   = &row->s;
+    int64_t        add = (int64_t)p->model->copy_start
+                + ipu__cost_ceil((double)c->bytes_received, p->model->copy_rate);
+    int64_t *const times[] = {&c->cycles.exchange, &c->cycles.sync,     &c->bytes_received, &c->bytes_sent,
+                              &c->messages,        &c->bytes_exchanged, &c->link_bytes};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = ipu__cost_times(*times[i], rounds);
+    c->cycles.compute = ipu__cost_times(add, rounds);
+    c->active_tiles   = c->messages / rounds;
+    row->tile_cycles  = (double)c->cycles.compute * (double)c->active_tiles;
+    return IPU_OK;
+}
+
 /* ---- kernels ---- */
 
 static size_t kernel_number(const ipu_kernel_def *def)
@@ -233,12 +275,25 @@ static size_t kernel_number(const ipu_kernel_def *def)
     return i;
 }
 
+/* The IPUs that a kernel has: whole ones, or a part of one. */
+static ipu_target window_target(const ipu__pricer *p, const ipu__kernel_step *step)
+{
+    ipu_target target = p->model->target;
+    int64_t    n      = (step->n_tiles + target.tiles_per_ipu - 1) / target.tiles_per_ipu;
+    target.n_ipus     = n;
+    if (step->n_tiles < n * target.tiles_per_ipu) target.tiles_per_ipu = step->n_tiles / n;
+    return target;
+}
+
 static ipu_status price_kernel(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
 {
-    const ipu_kernel_call *call = &p->g->kernel_steps.at[s->object].call;
-    ipu_kernel_plan        plan = {0};
-    ipu_status status = call->def->plan ? call->def->plan(call, &p->model->target, &plan) : IPU_NOT_FOUND;
-    row->is_phase     = true;
+    const ipu__kernel_step *step   = &p->g->kernel_steps.at[s->object];
+    const ipu_kernel_call  *call   = &step->call;
+    ipu_target              target = window_target(p, step);
+    ipu_kernel_plan         plan   = {0};
+    ipu_status              status = call->def->plan ? call->def->plan(call, &target, &plan) : IPU_NOT_FOUND;
+    row->is_phase                  = true;
+    row->first_tile                = step->first_tile;
     if (call->def->work) row->s.operations = call->def->work(call);
     if (status == IPU_NOT_FOUND) {
         row->s.note = "not modelled on this chip: it has no constant that the plan of this kernel needs";
@@ -256,11 +311,12 @@ static ipu_status price_kernel(ipu__pricer *p, const ipu__step *s, ipu__cost_row
     row->s.bytes_sent      = plan.bytes_sent;
     row->s.bytes_exchanged = ipu__cost_times(plan.bytes_received, plan.n_tiles);
     row->s.note            = plan.basis;
-    for (int64_t t = 0; t < plan.n_tiles && t < p->model->n_tiles; t++) {
+    for (int64_t t = step->first_tile; t < step->first_tile + plan.n_tiles && t < p->model->n_tiles; t++) {
         ipu__code_on_tile(p, p->g->codelets.n + kernel_number(call->def), (uint32_t)t);
         if (plan.bytes_received || plan.bytes_sent) ipu__exchange_charge(p, (uint32_t)t, 1);
     }
-    return IPU_OK;
+    return ipu__cost_note_window(p, row, step->first_tile, plan.n_tiles, plan.cycles) ? IPU_OK
+                                                                                      : ipu__fail_memory();
 }
 
 /* ---- the rest ---- */
@@ -316,6 +372,7 @@ static ipu_status (*const prices[IPU__N_STEP_KINDS])(ipu__pricer *, const ipu__s
     [IPU__STEP_ABORT_IF]           = price_predicate,
     [IPU__STEP_SYNC]               = price_sync,
     [IPU__STEP_CROSS_REPLICA_COPY] = price_cross_replica,
+    [IPU__STEP_ALL_REDUCE]         = price_all_reduce,
     [IPU__STEP_PRINT]              = price_host_only,
     [IPU__STEP_ERROR]              = price_host_only,
 };

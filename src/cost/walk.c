@@ -227,16 +227,27 @@ static ipu_status walk_branches(walker *w, const ipu__step *s, place at, int dep
     return mark(w, IPU__SHAPE_END_BRANCHES);
 }
 
+enum { TOLD_BODIES = 16 };
+
 /* Bodies are on IPUs of their own: the longest is what the step takes. */
 static ipu_status walk_parallel(walker *w, const ipu__step *s, place at, int depth, ipu_cost_cycles *sum)
 {
     ipu_cost_cycles longest = {0};
+    const char     *note    = "at the same time, in cycles:";
     IPU_TRY(add_row(w, s, at, depth, sum));
-    for (int64_t i = 0; i < s->n; i++) {
+    size_t row = w->u.rows.n - 1;
+    for (int64_t i = 0; i < s->n && note; i++) {
         ipu_cost_cycles body = {0};
         IPU_TRY(walk_body(w, s, at, s->cases[i].body, depth + 1, &body));
         if (body.total > longest.total) longest = body;
+        if (i < TOLD_BODIES)
+            note = ipu__cost_text(w->p->cost, "%s%s %lld", note, i ? "," : "", (long long)body.total);
     }
+    if (note)
+        note = ipu__cost_text(w->p->cost, "%s%s; the longest is counted", note,
+                              s->n > TOLD_BODIES ? " ..." : "");
+    if (!note) return ipu__fail_memory();
+    w->u.rows.at[row].s.note = note;
     ipu__cost_sum(sum, &longest, 1);
     return IPU_OK;
 }

@@ -160,6 +160,7 @@ static ipu_status find_parallel(ipu__compiler *c, const ipu__step *step)
 {
     if (c->parallel_of[step->object] != IPU__NONE) return IPU_OK;
     for (int64_t i = 0; i < step->n; i++) IPU_TRY(find_in_body(c, &step->cases[i].body));
+    c->has_parallel              = true;
     c->parallel_of[step->object] = (uint32_t)c->functions.n;
     for (int64_t i = 0; i < step->n; i++)
         if (!ipu__push(&c->functions, step->cases[i].body)) return ipu__fail_memory();

@@ -7,6 +7,7 @@
 #define IPU_ENGINE_COMPILE_H
 
 #include "engine/executable.h"
+#include "engine/memory.h"
 #include "graph/graph.h"
 
 enum {
@@ -43,9 +44,10 @@ typedef struct ipu__compiler {
     ipu_executable    *exe;
     const ipu_program *programs;
     size_t             n_programs;
-    bool               share;   /* memory of variables that are not live at the same time */
-    bool               profile; /* keep the step of every instruction */
-    bool               check;   /* keep what checking mode needs */
+    bool               share;        /* memory of variables that are not live at the same time */
+    bool               profile;      /* keep the step of every instruction */
+    bool               check;        /* keep what checking mode needs */
+    bool               has_parallel; /* the programs come to a parallel step */
 
     /* access.c */
     IPU_ARRAY(ipu__access) accesses;
@@ -97,6 +99,13 @@ ipu_status ipu__access_find(ipu__compiler *c);
 ipu_status ipu__access_step(ipu__compiler *c, const ipu__step *step, ipu__access_range *out);
 void       ipu__access_drop(ipu__compiler *c, const ipu__step *step, const ipu__access_range *range);
 
+/* Where the gather memory of a kernel or compute set begins: with parallel steps each has its own, since others may
+ * run at the same time. */
+static inline int64_t ipu__gather_begin(const ipu__compiler *c)
+{
+    return c->has_parallel ? ipu__memory_round(c->exe->gather_bytes) : 0;
+}
+
 /* Steps of a body, in order. */
 static inline const ipu__step *ipu__body_steps(const ipu_graph *g, const ipu__body *body)
 {
@@ -130,6 +139,7 @@ ipu_status ipu__lower_host(ipu__compiler *c);
 ipu_status ipu__lower_transfer(ipu__compiler *c, const ipu__step *step, uint32_t *out);
 ipu_status ipu__lower_print(ipu__compiler *c, const ipu__step *step, uint32_t *out);
 ipu_status ipu__lower_cross(ipu__compiler *c, const ipu__step *step, uint32_t *out);
+ipu_status ipu__lower_reduce(ipu__compiler *c, const ipu__step *step, uint32_t *out);
 /* Where the first element of a contiguous view is; the empty place for others. */
 ipu__place ipu__lower_first(const ipu__compiler *c, uint32_t view);
 

@@ -325,6 +325,8 @@ static void destroy(ipu_executable *exe)
     ipu__array_fini(&exe->switches);
     ipu__array_fini(&exe->cases);
     ipu__array_fini(&exe->crosses);
+    ipu__array_fini(&exe->reduces);
+    ipu__array_fini(&exe->pieces);
     ipu__array_fini(&exe->replicas);
     ipu__array_fini(&exe->prints);
     ipu__array_fini(&exe->replication_indices);

@@ -148,6 +148,20 @@ typedef struct ipu__exe_cross {
     uint32_t to;           /* in `replicas` */
 } ipu__exe_cross;
 
+/* Elements [at, at + n) of what is added up. */
+typedef struct ipu__exe_piece {
+    ipu__place place;
+    int64_t    at, n;
+} ipu__exe_piece;
+
+/* A sum over replicas: `n_elements` in all, in the order of its pieces. */
+typedef struct ipu__exe_reduce {
+    ipu_type type;
+    uint32_t first, n; /* in `pieces` */
+    int64_t  n_elements;
+    uint32_t tensor; /* for checking; IPU__NONE without */
+} ipu__exe_reduce;
+
 /* A title or message, and a tensor to go with it (IPU__NONE: none). */
 typedef struct ipu__exe_print {
     uint32_t text, tensor;
@@ -175,7 +189,9 @@ typedef struct ipu__exe_print {
     X(ABORT_IF)      /* the predicate of type a at place n is true: text b */ \
     X(ERROR)         /* a: print */                                           \
     X(CROSS_REPLICA) /* a: cross */                                           \
-    X(UNDEFINE)      /* a: tensor; only with checking */                      \
+    X(ALL_REDUCE)    /* a: reduce */                                          \
+    X(ALL_REDUCE_WAIT)                                                        \
+    X(UNDEFINE) /* a: tensor; only with checking */                           \
     X(END)
 
 typedef enum ipu__opcode {
@@ -243,6 +259,8 @@ struct ipu_executable {
     IPU_ARRAY(ipu__exe_case) cases;
     IPU_ARRAY(ipu__exe_cross) crosses;
     IPU_ARRAY(int64_t) replicas;
+    IPU_ARRAY(ipu__exe_reduce) reduces;
+    IPU_ARRAY(ipu__exe_piece) pieces;
     IPU_ARRAY(ipu__exe_print) prints;
     IPU_ARRAY(ipu__place) replication_indices;
     IPU_ARRAY(uint32_t) initial; /* batches from constants to variables, in this order */
@@ -267,6 +285,9 @@ static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name
 /* ipu_executable_load of a file that is the effective user's and that nobody else may write to (else INVALID), without
  * compiled-in codelets. */
 ipu_status ipu__executable_load_own(const char *path, const ipu_options *options, ipu_executable **out);
+
+/* ---- bodies.c: `in_body` by kernel: true where a body of a parallel step comes to it ---- */
+ipu_status ipu__exe_kernels_in_bodies(const ipu_executable *exe, bool *in_body);
 
 /* The maps of names, from the arrays. */
 bool ipu__exe_add_names(ipu_executable *exe);

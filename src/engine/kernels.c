@@ -43,7 +43,7 @@ static ipu_status gather(ipu__compiler *c, const ipu_kernel_call *call, operand 
 {
     ipu__moves *moves = &c->exe->moves;
     size_t      first = moves->at.n;
-    int64_t     used  = 0;
+    int64_t     used  = ipu__gather_begin(c);
     for (int i = 0; i < call->n_operands; i++) {
         for (int k = 0; k < call->n_operands && operands[i].access == IPU_ACCESS_READ; k++)
             if (operands[k].access != IPU_ACCESS_READ && clashes(call, operands, i, k))

@@ -289,7 +289,7 @@ static ipu_status walk_repeat(liveness *l, const ipu__step *step)
 static ipu_status walk_call(liveness *l, uint32_t called)
 {
     uint32_t    frame = (uint32_t)l->c->g->variables.n + called;
-    const unit *u = &l->units.at[called];
+    const unit *u     = &l->units.at[called];
     note_direct(l, frame);
     bool ok = touch(l, frame);
     for (size_t i = u->first; ok && i < u->first + u->n; i++) {
@@ -376,8 +376,7 @@ static ipu_status walk_unit(liveness *l, const ipu__body *body)
 static ipu_status walk_all(liveness *l)
 {
     ipu__compiler *c = l->c;
-    for (size_t i = 0; i < c->functions.n; i++)
-        IPU_TRY(walk_unit(l, &c->functions.at[i]));
+    for (size_t i = 0; i < c->functions.n; i++) IPU_TRY(walk_unit(l, &c->functions.at[i]));
     for (size_t i = 0; i < c->n_programs; i++) {
         uint32_t  program = c->programs[i].id;
         ipu__body body    = {program, (uint32_t)c->g->programs.at[program].steps.n};
@@ -399,6 +398,17 @@ static void keep_view(const liveness *l, uint32_t *home, uint32_t view)
     }
 }
 
+/* What is added up over replicas is written until it was waited for, by whichever program that does. */
+static void keep_reduced(const liveness *l, uint32_t *home)
+{
+    const ipu_graph *g = l->c->g;
+    for (size_t i = 0; i < g->programs.n; i++)
+        for (size_t k = 0; k < g->programs.at[i].steps.n; k++) {
+            const ipu__step *step = &g->programs.at[i].steps.at[k];
+            if (step->kind == IPU__STEP_ALL_REDUCE) keep_view(l, home, step->to);
+        }
+}
+
 static void find_homes(const liveness *l, uint32_t *home)
 {
     const ipu_graph *g           = l->c->g;
@@ -418,6 +428,7 @@ static void find_homes(const liveness *l, uint32_t *home)
         if ((home[id] || l->c->check) && !l->c->share && id < g->variables.n) home[id] = SEVERAL;
     for (size_t i = 0; i < g->host_handles.n; i++) keep_view(l, home, g->host_handles.at[i].view);
     for (size_t i = 0; i < g->initial_values.n; i++) keep_view(l, home, g->initial_values.at[i].view);
+    keep_reduced(l, home);
     for (uint32_t id = 1; id < g->variables.n; id++)
         if (g->variables.at[id].kind == IPU__CONSTANT)
             home[id] = 0;

@@ -223,6 +223,18 @@ static ipu_status lower_cross(lowering *l, const ipu__step *step)
     return emit(l, step, (ipu__instruction){.op = IPU__OP_CROSS_REPLICA, .a = cross});
 }
 
+static ipu_status lower_reduce(lowering *l, const ipu__step *step)
+{
+    uint32_t reduce;
+    IPU_TRY(ipu__lower_reduce(l->c, step, &reduce));
+    return emit(l, step, (ipu__instruction){.op = IPU__OP_ALL_REDUCE, .a = reduce});
+}
+
+static ipu_status lower_wait(lowering *l, const ipu__step *step)
+{
+    return emit(l, step, (ipu__instruction){.op = IPU__OP_ALL_REDUCE_WAIT});
+}
+
 /* Means something to checking mode only, which must see it between the copies around it. */
 static ipu_status lower_undef(lowering *l, const ipu__step *step)
 {
@@ -269,6 +281,8 @@ static const struct {
     [IPU__STEP_ERROR]              = {lower_print, false},
     [IPU__STEP_WRITE_UNDEF]        = {lower_undef, true},
     [IPU__STEP_CROSS_REPLICA_COPY] = {lower_cross, false},
+    [IPU__STEP_ALL_REDUCE]         = {lower_reduce, false},
+    [IPU__STEP_ALL_REDUCE_WAIT]    = {lower_wait, false},
 };
 
 static ipu_status lower_steps(lowering *l, const ipu__body *body)

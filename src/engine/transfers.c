@@ -5,6 +5,7 @@
  */
 #include "engine/compile.h"
 #include "engine/memory.h"
+#include "graph/interval.h"
 
 static const ipu__place host_place = (uint64_t)IPU__SPACE_HOST << IPU__SPACE_SHIFT;
 
@@ -189,4 +190,29 @@ ipu_status ipu__lower_cross(ipu__compiler *c, const ipu__step *step, uint32_t *o
         if (!ipu__push(&exe->replicas, step->replicas[r])) return ipu__fail_memory();
     *out = (uint32_t)exe->crosses.n;
     return ipu__or_memory(ipu__push(&exe->crosses, cross));
+}
+
+/* Elements in the order of memory: which one is added when does not matter. */
+ipu_status ipu__lower_reduce(ipu__compiler *c, const ipu__step *step, uint32_t *out)
+{
+    ipu_executable    *exe    = c->exe;
+    ipu__view          v      = ipu__view_get(&c->g->views, step->to);
+    size_t             size   = ipu_type_size(v.type);
+    ipu__exe_reduce    reduce = {.type = v.type, .first = (uint32_t)exe->pieces.n, .tensor = IPU__NONE};
+    ipu__interval_list set    = {0};
+    bool               ok     = ipu__intervals_add(&set, &c->g->views, step->to, 0);
+    ipu__intervals_merge(&set);
+    for (size_t i = 0; ok && i < set.list.n; i++) {
+        const ipu__interval *x = &set.list.at[i];
+        ipu__exe_piece       p = {c->places[x->var] + (uint64_t)x->begin * size, reduce.n_elements,
+                                  x->end - x->begin};
+        ok                     = ipu__push(&exe->pieces, p);
+        reduce.n_elements += p.n;
+        reduce.n++;
+    }
+    ipu__intervals_fini(&set);
+    if (!ok) return ipu__fail_memory();
+    if (c->check) IPU_TRY(ipu__lower_tensor(c, step->to, false, &reduce.tensor));
+    *out = (uint32_t)exe->reduces.n;
+    return ipu__or_memory(ipu__push(&exe->reduces, reduce));
 }

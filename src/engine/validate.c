@@ -400,6 +400,30 @@ static ipu_status check_crosses(const ipu__validator *v)
     return ok ? IPU_OK : ipu__invalid("cross copy", 0, "replicas are missing or there twice");
 }
 
+static ipu_status check_reduces(const ipu_executable *exe)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < exe->reduces.n; i++) {
+        const ipu__exe_reduce *r = &exe->reduces.at[i];
+        REQUIRE((r->type == IPU_FLOAT || r->type == IPU_DOUBLE) && r->first == next
+                    && ipu__in_range(r->first, r->n, exe->pieces.n)
+                    && (r->tensor == IPU__NONE || r->tensor < exe->tensors.n),
+                "sum over replicas", i, "its type or pieces are wrong");
+        int64_t at = 0, size = (int64_t)ipu_type_size(r->type);
+        for (size_t k = r->first; k < r->first + r->n; k++) {
+            const ipu__exe_piece *p = &exe->pieces.at[k];
+            REQUIRE(p->at == at && p->n > 0 && p->n <= exe->variable_bytes / size
+                        && at <= (INT64_MAX >> 8) - p->n && ipu__valid_place(exe, p->place, p->n * size, true)
+                        && p->place % (uint64_t)size == 0,
+                    "sum over replicas", i, "a piece is out of range");
+            at += p->n;
+        }
+        REQUIRE(at == r->n_elements, "sum over replicas", i, "its pieces have another length");
+        next += r->n;
+    }
+    return next == exe->pieces.n ? IPU_OK : ipu__invalid("sum over replicas", 0, "pieces are left");
+}
+
 static ipu_status check_host(const ipu__validator *v)
 {
     const ipu_executable *exe = v->exe;
@@ -419,6 +443,7 @@ static ipu_status check_host(const ipu__validator *v)
         REQUIRE((t->direct || t->bytes <= exe->staging_bytes) && !v->batches[t->batch].from_host, "print", i,
                 "its tensor cannot be read");
     }
+    IPU_TRY(check_reduces(exe));
     return check_crosses(v);
 }
 
@@ -431,7 +456,8 @@ static ipu_status check_all(ipu__validator *v)
     IPU_TRY(check_moves(v));
     IPU_TRY(check_sets(v));
     IPU_TRY(check_host(v));
-    return ipu__validate_code(v);
+    IPU_TRY(ipu__validate_code(v));
+    return ipu__validate_bodies(v->exe);
 }
 
 ipu_status ipu__executable_validate(const ipu_executable *exe)

@@ -53,4 +53,7 @@ bool ipu__valid_batch(const ipu__validator *v, uint32_t batch);
 /* Kernels, instructions, programs. */
 ipu_status ipu__validate_code(ipu__validator *v);
 
+/* ---- bodies.c: that bodies of a parallel step may run at the same time ---- */
+ipu_status ipu__validate_bodies(const ipu_executable *exe);
+
 #endif

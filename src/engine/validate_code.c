@@ -158,6 +158,8 @@ static bool valid_instruction(ipu__validator *v, const ipu__instruction *i, cons
     case IPU__OP_ABORT_IF: return ipu__valid_text(exe, i->b) && valid_control(exe, i->a, i->n);
     case IPU__OP_ERROR: return i->a < exe->prints.n;
     case IPU__OP_CROSS_REPLICA: return i->a < exe->crosses.n;
+    case IPU__OP_ALL_REDUCE: return i->a < exe->reduces.n;
+    case IPU__OP_ALL_REDUCE_WAIT: return true;
     case IPU__OP_UNDEFINE: return exe->check && i->a < exe->tensors.n; /* never in a file */
     case IPU__OP_RETURN:
     case IPU__OP_END: return true;

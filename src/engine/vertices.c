@@ -19,7 +19,7 @@ enum { RECORD_ALIGN = 16 };
 typedef struct filler {
     ipu__compiler *c;
     size_t         first_move; /* of the vertex at hand */
-    int64_t        gathered;   /* bytes of gather memory used by the set */
+    int64_t        gathered;   /* end of the gather memory used by the set */
     int64_t        bytes;      /* connected to fields */
 } filler;
 
@@ -266,7 +266,7 @@ ipu_status ipu__lower_set(ipu__compiler *c, uint32_t compute_set, uint32_t *out)
     const ipu__compute_set *cs  = &c->g->compute_sets.at[compute_set];
     *out                        = c->set_of[compute_set];
     if (*out != IPU__NONE) return IPU_OK;
-    filler       f   = {.c = c};
+    filler       f   = {.c = c, .gathered = ipu__gather_begin(c)};
     ipu__exe_set set = {.name        = ipu__compiler_text(c, cs->name),
                         .first_group = (uint32_t)exe->groups.n,
                         .n_vertices  = cs->n_vertices};

@@ -265,10 +265,12 @@ ipu_status ipu__graph_check(ipu_graph *graph, const ipu_program *programs, size_
     c.steps_done    = ipu__alloc_zeroed(g->programs.n * sizeof *c.steps_done);
     c.set_done      = ipu__alloc_zeroed(g->compute_sets.n);
     c.function_done = ipu__alloc_zeroed(g->functions.n);
-    if (c.mapped && c.steps_done && c.set_done && c.function_done)
+    if (c.mapped && c.steps_done && c.set_done && c.function_done) {
         check_all(&c, programs, n);
-    else
+        ipu__reduce_check(&c.problems, programs, n);
+    } else {
         c.problems.out_of_memory = true;
+    }
     ipu__free(c.mapped);
     ipu__free(c.steps_done);
     ipu__free(c.set_done);

@@ -46,4 +46,10 @@ void ipu__race_fini(ipu__race_scratch *r);
 /* Report what one body writes and another touches, and what two bodies use that only one may. */
 void ipu__parallel_check(ipu__problems *problems, const ipu__step *step);
 
+/* ---- check_reduce.c ---- */
+
+/* Report what touches a tensor between the step that begins to add it up and the wait, and sums that are not waited
+ * for. */
+void ipu__reduce_check(ipu__problems *problems, const ipu_program *programs, size_t n);
+
 #endif

@@ -144,7 +144,9 @@ typedef struct ipu__body {
     X(ABORT_IF, "abort_if")                     /* from: predicate, text */                   \
     X(ERROR, "error")                           /* text, from (may be 0) */                   \
     X(WRITE_UNDEF, "write_undef")               /* to */                                      \
-    X(CROSS_REPLICA_COPY, "cross_replica_copy") /* from, to, replicas, n */
+    X(CROSS_REPLICA_COPY, "cross_replica_copy") /* from, to, replicas, n */                   \
+    X(ALL_REDUCE, "all_reduce")                 /* from and to: the same */                   \
+    X(ALL_REDUCE_WAIT, "all_reduce_wait")
 
 typedef enum ipu__step_kind {
 #define X(name, text) IPU__STEP_##name,
@@ -191,6 +193,7 @@ typedef struct ipu__function {
 typedef struct ipu__kernel_step {
     ipu_kernel_call call; /* attributes in the arena */
     uint32_t        views[IPU__MAX_OPERANDS];
+    int64_t         first_tile, n_tiles; /* of the root: those it may use */
 } ipu__kernel_step;
 
 struct ipu_graph {
@@ -267,6 +270,12 @@ uint32_t ipu__graph_tile(ipu_graph *g, const char *function, int64_t tile);
 /* A new variable or constant; `data` is kept as it is. */
 ipu_tensor ipu__graph_add_variable(ipu_graph *g, const char *function, ipu__variable_kind kind, ipu_type type,
                                    const ipu_shape *shape, const void *data, const char *name);
+
+/* ---- program.c ---- */
+/* ipu_program_add_kernel on these tiles of the root. */
+void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_attribute *attributes,
+                                size_t n_attributes, const ipu_tensor *operands, size_t n_operands,
+                                int64_t first_tile, int64_t n_tiles);
 
 /* ---- vertex.c ---- */
 ipu_field_direction ipu__field_direction(ipu_field_form form);

@@ -65,6 +65,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
     SWITCH "switch" CASE "case" DEFAULT "default" PARALLEL "parallel" BODY "body" SEQUENCE "sequence" CALL "call"
     SYNC "sync" INTERNAL "internal" EXTERNAL "external" GLOBAL "global"
     PRINT "print" ABORT_IF "abort_if" ERROR "error" WRITE_UNDEF "write_undef"
+    ALL_REDUCE "all_reduce" ALL_REDUCE_WAIT "all_reduce_wait"
     CROSS_REPLICA_COPY "cross_replica_copy"
 
 %type <ipu__slice> word ref number
@@ -77,6 +78,7 @@ static void ipu__grammar_error(const ipu__position *at, ipu__parser *p, void *sc
 %type <ipu_field_shape> form
 %type <ipu_stream_mode> mode
 %type <ipu_sync_type> sync
+%type <ipu__interval> window
 %type <ipu_tensor> view rows
 %type <ipu_program> block else default
 %type <ipu_attribute> attribute_value
@@ -208,9 +210,10 @@ step: SEQUENCE at block { HERE(@1, $2); ipu_program_add(TOP, $3); }
     | EXECUTE ref at ';'
         { uint32_t id; TRY(ipu__parse_find(p, @2, &p->compute_sets, "compute set", $2, &id));
           HERE(@1, $3); ipu_program_add_execute(TOP, (ipu_compute_set){p->g, id}); }
-    | KERNEL name '(' views ')' attributes at ';'
-        { HERE(@1, $7);
-          ipu_program_add_kernel(TOP, $2, p->attributes.at, p->attributes.n, p->tensors.at, p->tensors.n); }
+    | KERNEL name '(' views ')' attributes window at ';'
+        { HERE(@1, $8);
+          ipu__program_add_kernel_on(TOP, $2, p->attributes.at, p->attributes.n, p->tensors.at, p->tensors.n,
+                                     $7.begin, $7.end - $7.begin); }
     | COPY view ARROW view at ';' { HERE(@1, $5); ipu_program_add_copy(TOP, $2, $4); }
     | READ STRING ARROW view at ';'
         { ipu_stream s; TRY(ipu__parse_find_stream(p, @2, $2, &s));
@@ -248,6 +251,8 @@ step: SEQUENCE at block { HERE(@1, $2); ipu_program_add(TOP, $3); }
     | ERROR STRING at ';' { HERE(@1, $3); ipu_program_add_error(TOP, $2, NO_TENSOR); }
     | ERROR STRING view at ';' { HERE(@1, $4); ipu_program_add_error(TOP, $2, $3); }
     | WRITE_UNDEF view at ';' { HERE(@1, $3); ipu_program_add_write_undef(TOP, $2); }
+    | ALL_REDUCE view at ';' { HERE(@1, $3); ipu_program_add_all_reduce(TOP, $2); }
+    | ALL_REDUCE_WAIT at ';' { HERE(@1, $2); ipu_program_add_all_reduce_wait(TOP); }
     | CROSS_REPLICA_COPY view ARROW view '{' ints '}' at ';'
         { HERE(@1, $8); ipu_program_add_cross_replica_copy(TOP, $2, $4, p->ints.at, p->ints.n); };
 
@@ -259,6 +264,9 @@ bodies: %empty | bodies BODY block { PUSH(programs, $3); };
 sync: INTERNAL { $$ = IPU_SYNC_INTERNAL; }
     | EXTERNAL { $$ = IPU_SYNC_EXTERNAL; }
     | GLOBAL { $$ = IPU_SYNC_GLOBAL; };
+
+window: %empty { $$ = (ipu__interval){.end = p->g->n_tiles}; }
+    | ON int DOTS int { $$ = (ipu__interval){.begin = $2, .end = $4}; };
 
 attributes: %empty { p->attributes.n = 0; } | '{' { p->attributes.n = 0; } attribute_list '}';
 attribute_list: attribute | attribute_list ',' attribute;
@@ -285,7 +293,7 @@ word: IDENT | GRAPH | TARGET | IPUS | TILES | REPLICATION | CODELET | MULTI | IN
     | BROADCAST | REMOTE | ROWS | HOST_WRITE | HOST_READ | COMPUTE_SET | VERTEX | ON | CYCLES | AT | AS
     | FUNCTION | PROGRAM | START | EXECUTE | KERNEL | COPY | READ | WRITE | REMOTE_READ | REMOTE_WRITE | REPEAT | WHILE_TRUE
     | WHILE_FALSE | IF | ELSE | SWITCH | CASE | DEFAULT | PARALLEL | BODY | SEQUENCE | CALL | SYNC | INTERNAL | EXTERNAL
-    | GLOBAL | PRINT | ABORT_IF | ERROR | WRITE_UNDEF | CROSS_REPLICA_COPY;
+    | GLOBAL | PRINT | ABORT_IF | ERROR | WRITE_UNDEF | ALL_REDUCE | ALL_REDUCE_WAIT | CROSS_REPLICA_COPY;
 
 %%
 

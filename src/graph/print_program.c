@@ -72,6 +72,9 @@ static void print_kernel(ipu__printer *p, const ipu__step *step)
         print_attribute(p, &kernel->call.attributes[i]);
     }
     if (kernel->call.n_attributes) add(p, " }");
+    if (kernel->n_tiles != p->g->n_tiles)
+        ipu__text_add(&p->out, " on %" PRId64 "..%" PRId64, kernel->first_tile,
+                      kernel->first_tile + kernel->n_tiles);
     end(p, step);
 }
 
@@ -226,6 +229,12 @@ static void print_cross_replica_copy(ipu__printer *p, const ipu__step *step)
     end(p, step);
 }
 
+static void print_all_reduce(ipu__printer *p, const ipu__step *step)
+{
+    if (step->from) add_view(p, " ", step->from);
+    end(p, step);
+}
+
 static void (*const printers[])(ipu__printer *p, const ipu__step *step) = {
     [IPU__STEP_SEQUENCE]           = print_sequence,
     [IPU__STEP_EXECUTE]            = print_execute,
@@ -248,6 +257,8 @@ static void (*const printers[])(ipu__printer *p, const ipu__step *step) = {
     [IPU__STEP_ERROR]              = print_error,
     [IPU__STEP_WRITE_UNDEF]        = print_write_undef,
     [IPU__STEP_CROSS_REPLICA_COPY] = print_cross_replica_copy,
+    [IPU__STEP_ALL_REDUCE]         = print_all_reduce,
+    [IPU__STEP_ALL_REDUCE_WAIT]    = print_all_reduce,
 };
 
 _Static_assert(sizeof printers / sizeof *printers == IPU__N_STEP_KINDS, "every kind of step can be printed");

@@ -33,7 +33,10 @@ static void add_extent(const ipu_graph *g, ipu__body body, extent *sum)
 /* Steps that concern all replicas or all IPUs: they have no place in one of several bodies at a time. */
 static ipu__step_kind barred(ipu__step_kind kind)
 {
-    return kind == IPU__STEP_PARALLEL || kind == IPU__STEP_CROSS_REPLICA_COPY ? kind : IPU__STEP_SEQUENCE;
+    return kind == IPU__STEP_PARALLEL || kind == IPU__STEP_CROSS_REPLICA_COPY || kind == IPU__STEP_ALL_REDUCE
+                || kind == IPU__STEP_ALL_REDUCE_WAIT
+             ? kind
+             : IPU__STEP_SEQUENCE;
 }
 
 /* Bodies are snapshots of the present, so that their present extent is theirs. */
@@ -486,6 +489,22 @@ void ipu_program_add_cross_replica_copy(ipu_program p, ipu_tensor from, ipu_tens
         ipu__graph_fail_memory(p.graph);
 }
 
+void ipu_program_add_all_reduce(ipu_program p, ipu_tensor t)
+{
+    if (!begin(__func__, p) || !check_writeable(__func__, p, t)) return;
+    ipu_type type = ipu_tensor_type(t);
+    if (type == IPU_FLOAT || type == IPU_DOUBLE)
+        add_step(p, (ipu__step){.kind = IPU__STEP_ALL_REDUCE, .from = t.id, .to = t.id});
+    else
+        ipu__graph_fail(p.graph, IPU_INVALID, "%s: expected float or double, found %s: cast it first",
+                        __func__, ipu_type_name(type));
+}
+
+void ipu_program_add_all_reduce_wait(ipu_program p)
+{
+    if (begin(__func__, p)) add_step(p, (ipu__step){.kind = IPU__STEP_ALL_REDUCE_WAIT});
+}
+
 void ipu_graph_add_start(ipu_graph *graph, ipu_program steps)
 {
     if (!begin(__func__, steps)) return;
@@ -580,16 +599,23 @@ static bool take_operands(ipu_graph *g, const ipu_kernel_def *def, const ipu_ten
     return true;
 }
 
-void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
-                            size_t n_attributes, const ipu_tensor *operands, size_t n_operands)
+void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_attribute *attributes,
+                                size_t n_attributes, const ipu_tensor *operands, size_t n_operands,
+                                int64_t first_tile, int64_t n_tiles)
 {
-    if (!begin(__func__, p)) return;
-    ipu_graph            *g   = p.graph->root;
+    if (!begin("ipu_program_add_kernel", p)) return;
+    ipu_graph *g = p.graph->root;
+    if (first_tile < 0 || n_tiles < 1 || n_tiles > g->n_tiles || first_tile > g->n_tiles - n_tiles) {
+        ipu__graph_fail(g, IPU_INVALID, "kernel \"%s\": tiles [%lld, %lld): expected some of %lld", kernel,
+                        (long long)first_tile, (long long)(first_tile + n_tiles), (long long)g->n_tiles);
+        return;
+    }
     const ipu_kernel_def *def = find_kernel(p, kernel);
     if (!def) return;
     ipu_tensor all[IPU__MAX_OPERANDS];
     if (!take_operands(g, def, operands, n_operands, all)) return;
-    ipu__kernel_step step = {.call = {.def = def, .n_operands = def->n_operands}};
+    ipu__kernel_step step = {
+        .call = {.def = def, .n_operands = def->n_operands}, .first_tile = first_tile, .n_tiles = n_tiles};
     for (int i = 0; i < def->n_operands; i++) {
         step.views[i]        = all[i].id;
         step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(all[i]), ipu_tensor_shape(all[i])};
@@ -606,4 +632,21 @@ void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribu
         return;
     }
     add_step(p, (ipu__step){.kind = IPU__STEP_KERNEL, .object = (uint32_t)g->kernel_steps.n - 1});
+}
+
+/* Tiles one after another; a virtual graph that is no such window leaves a kernel all of the root's. */
+static bool is_window(const ipu_graph *g)
+{
+    bool is = true;
+    for (int64_t i = 1; g->tiles && i < g->n_tiles; i++) is = is && g->tiles[i] == g->tiles[0] + i;
+    return is;
+}
+
+void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribute *attributes,
+                            size_t n_attributes, const ipu_tensor *operands, size_t n_operands)
+{
+    if (!ipu__graph_ok(p.graph)) return;
+    const ipu_graph *g = is_window(p.graph) ? p.graph : p.graph->root;
+    ipu__program_add_kernel_on(p, kernel, attributes, n_attributes, operands, n_operands,
+                               g->tiles ? g->tiles[0] : 0, g->n_tiles);
 }

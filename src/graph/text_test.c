@@ -263,6 +263,8 @@ static void add_leaf_steps(ipu_graph *g, ipu_program p, const ipu_tensor t[4])
     ipu_program_add_error(p, "with a value", n);
     ipu_program_add_write_undef(p, a);
     ipu_program_add_cross_replica_copy(p, a, b, (int64_t[]){1, 2, 3, 0}, 4);
+    ipu_program_add_all_reduce(p, ipu_tensor_slice(a, 1, 3, 0));
+    ipu_program_add_all_reduce_wait(p);
     ipu_program_add_kernel(p, "fill", (ipu_attribute[]){IPU_FLOAT_ATTRIBUTE("value", 2)}, 1, &a, 1);
     ipu_program_add_kernel(p, "fill", (ipu_attribute[]){IPU_INT_ATTRIBUTE("value", 2)}, 1, &a, 1);
 }
@@ -276,7 +278,7 @@ static void every_kind_of_step_round_trips(void **state)
                         ipu_graph_add_variable(g, IPU_INT32, IPU_SHAPE(2), "n"),
                         ipu_graph_add_variable(g, IPU_BOOL, IPU_SCALAR, "go")};
     ipu_program leaf = ipu_program_sequence(g), main = ipu_program_sequence(g), nothing = {g, 0};
-    ipu_program one  = ipu_program_sequence(g);
+    ipu_program one       = ipu_program_sequence(g);
     ipu_tensor  switch_on = ipu_tensor_index(t[2], 1);
     add_leaf_steps(g, leaf, t);
     ipu_function f = ipu_graph_add_function(g, leaf, "f"), f2 = ipu_graph_add_function(g, main, "f");

@@ -51,6 +51,7 @@ static bool add_op(ipu_model *m, ipu__model_op op, const uint32_t *in, uint32_t 
     op.block     = m->block;
     op.location  = ipu__model_here(m);
     op.recompute = m->recompute;
+    op.stage     = m->stage;
     op.body = op.otherwise = IPU__NO_BLOCK;
     *id                    = (uint32_t)m->ops.n;
     if (op.in && ipu__push(&m->ops, op)) return true;

@@ -12,14 +12,15 @@
 enum { WINDOW = 64 }; /* ops between two that are joined: values should not have to live much longer */
 
 typedef struct group {
-    uint32_t  joined; /* the group it is part of now + 1; 0: itself */
-    uint32_t  in[IPU__CHAIN_MAX_IN];
-    int       n_in, n_ops, n_live; /* results that are still needed outside */
-    uint32_t  block, recompute;
-    uint32_t  place; /* the op in whose place it runs */
-    size_t    last;  /* position of its last op */
-    bool      sealed;
-    ipu_shape shape;
+    uint32_t   joined; /* the group it is part of now + 1; 0: itself */
+    uint32_t   in[IPU__CHAIN_MAX_IN];
+    int        n_in, n_ops, n_live; /* results that are still needed outside */
+    uint32_t   block, recompute;
+    ipu__stage stage;
+    uint32_t   place; /* the op in whose place it runs */
+    size_t     last;  /* position of its last op */
+    bool       sealed;
+    ipu_shape  shape;
 } group;
 
 typedef struct fusing {
@@ -73,7 +74,8 @@ static bool add_input(group *g, uint32_t id)
 static bool may_join(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
     const group *g = &f->groups.at[at];
-    return g->block == f->block && g->recompute == op->recompute && f->position - g->last <= WINDOW
+    return g->block == f->block && g->recompute == op->recompute
+        && ipu__model_same_stage(f->m, g->stage, op->stage) && f->position - g->last <= WINDOW
         && ipu__shape_equal(&g->shape, &f->m->base.values.at[op->first_out].shape);
 }
 
@@ -105,6 +107,7 @@ static bool combine(const fusing *f, const ipu__model_op *op, const uint32_t *li
                    .n_live    = 1,
                    .block     = f->block,
                    .recompute = op->recompute,
+                   .stage     = op->stage,
                    .place     = (uint32_t)(op - f->m->ops.at),
                    .last      = f->position,
                    .shape     = f->m->base.values.at[op->first_out].shape};
@@ -280,7 +283,7 @@ static ipu_status add_chain(fusing *f, const members *all, const ipu__chain_text
 {
     ipu_kernel_call call;
     ipu_model      *m    = f->m;
-    ipu__model_op   made = m->ops.at[all->op[all->n - 1]]; /* its block, location and recompute */
+    ipu__model_op   made = m->ops.at[all->op[all->n - 1]]; /* its block, location, stage and recompute */
     uint32_t        id   = (uint32_t)m->ops.n;
     IPU_TRY(infer(f, c, &call));
     made.def          = f->chain;

@@ -43,7 +43,7 @@ static ipu__model_op *next_op(epilogues *e, const ipu__model_op *op, uint32_t va
     if (!e->user[value]) return NULL;
     ipu__model_op *user = &e->m->ops.at[e->user[value] - 1];
     bool           ok   = !user->dead && ipu__is_chainable(e->m, user) && user->block == op->block
-           && same_shape(e->m, user->first_out, value);
+           && ipu__model_same_stage(e->m, user->stage, op->stage) && same_shape(e->m, user->first_out, value);
     return ok ? user : NULL;
 }
 

@@ -240,13 +240,16 @@ static void step(ipu__diff *p, uint32_t id)
     if (!has_gradient(p, op)) return;
     if (op->kind == IPU__MODEL_OP && ((op->def->flags & IPU__OP_NO_GRADIENT) || !any_active(p, op))) return;
     if (at->file) ipu_enter(at->file, at->line);
-    bool entered = at->file;
+    bool       entered = at->file;
+    ipu__stage stage   = p->m->stage;
+    p->m->stage        = (ipu__stage){op->stage.number, op->stage.number != IPU__STAGE_ANY};
     if (op->kind == IPU__MODEL_OP)
         step_op(p, op);
     else if (op->kind == IPU__MODEL_IF)
         ipu__diff_if(p, id);
     else
         ipu__diff_loop(p, id);
+    p->m->stage = stage;
     if (entered) ipu_leave();
 }
 

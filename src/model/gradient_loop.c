@@ -164,6 +164,7 @@ static void define(const loop *l, uint32_t place, uint32_t from)
                             .body      = IPU__NO_BLOCK,
                             .otherwise = IPU__NO_BLOCK,
                             .location  = l->op.location,
+                            .stage     = l->op.stage,
                             .dead      = from == 0};
     ipu__model_value *v  = &m->values.at[place];
     v->kind = IPU__VALUE_OP, v->of = (uint32_t)m->ops.n, v->at = 0;
@@ -397,9 +398,12 @@ static void differentiate(loop *l)
         if (p->values.at[l->op.in[i + 1]].is_active) ipu__diff_add(p, l->op.in[i + 1], results[k]);
         k++;
     }
-    p->m->again = NULL; /* the forward loop uses forward values */
+    ipu__stage stage = p->m->stage;
+    p->m->again      = NULL; /* the forward loop uses forward values, and is of the forward stage */
+    p->m->stage      = l->op.stage;
     if (ok && ipu__diff_ok(p)) rebuild(l);
     p->m->again = again;
+    p->m->stage = stage;
     ipu__free(results);
     ipu__free(room);
 }

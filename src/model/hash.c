@@ -46,11 +46,12 @@ static void add_attribute(ipu__text *t, const ipu_attribute *a)
     }
 }
 
-static void add_op(ipu__text *t, const ipu__model_op *op)
+static void add_op(ipu__text *t, const ipu_model *m, const ipu__model_op *op)
 {
     ipu__text_add(t, "o%d %s %u %u %u %u %u %lld %u:", (int)op->kind, op->def ? op->def->kernel.name : "",
                   op->first_out, op->n_out, op->block, op->body, op->otherwise, (long long)op->most,
                   op->recompute);
+    if (m->stages.n) ipu__text_add(t, "s%u %d:", op->stage.number, (int)op->stage.is_backward);
     for (uint32_t i = 0; i < op->n_in; i++) ipu__text_add(t, "%u,", op->in[i]);
     for (size_t i = 0; i < op->n_attributes; i++) add_attribute(t, &op->attributes[i]);
 }
@@ -66,9 +67,10 @@ ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out)
 {
     ipu__text t = {0};
     ipu__text_add(&t, "seed %u %u;", m->seed, m->seed_value);
+    ipu__text_add(&t, "stages %zu;", m->stages.n);
     for (uint32_t id = 1; id < m->values.n; id++) add_value(&t, m, id);
     for (size_t i = 0; i < m->ops.n; i++)
-        if (!m->ops.at[i].dead) add_op(&t, &m->ops.at[i]);
+        if (!m->ops.at[i].dead) add_op(&t, m, &m->ops.at[i]);
     for (size_t i = 0; i < m->blocks.n; i++) add_block(&t, &m->blocks.at[i]);
     for (size_t i = 0; i < m->outputs.n; i++) {
         ipu__text_add(&t, "out %u ", m->outputs.at[i].value);

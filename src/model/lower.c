@@ -2,7 +2,8 @@
  *
  * Each value is a variable of its own, spread over the tiles; memory is the engine's business, which shares it
  * by liveness. Views stay views until a kernel needs them in one run. A parameter or state that an op can
- * overwrite when nobody reads it any more is updated in place, others by a copy at the end.
+ * overwrite when nobody reads it any more is updated in place, others by a copy at the end. Where values are bound
+ * to variables in windows of the graph, on one IPU of several, what is computed from them is there too.
  * requires: a model without errors whose blocks are all closed.
  */
 #include <string.h>
@@ -20,6 +21,10 @@ typedef struct lowering {
     uint32_t   *position;   /* by op: of the op of block 0 that it is, or is in */
     uint8_t    *is_operand; /* by value: of a kernel */
     uint32_t   *in_place;   /* by value: the kept or carried value whose variable it takes; 0: none */
+
+    ipu__model_settled_fn settled; /* NULL: nobody asks */
+    void                 *user;
+    uint32_t *last_read; /* by value: last_use, but for updates that take it as it is; if somebody asks */
 } lowering;
 
 static ipu_status lower_block(lowering *l, uint32_t block);
@@ -99,7 +104,15 @@ static void choose_in_place(lowering *l, uint32_t kept)
     if (!value || v->kind != IPU__VALUE_OP || v->block != 0 || l->in_place[value]) return;
     const ipu__model_op *op = &m->ops.at[v->of];
     if (op->kind != IPU__MODEL_OP || is_view(op) || l->last_use[kept] > l->position[v->of]) return;
-    if (may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
+    bool is_free = l->last_use[kept] < l->position[v->of]; /* nobody reads what it was any more */
+    if (is_free || may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
+}
+
+/* An update that is a kept value, or a view of one, takes what that was before. */
+static void use_updates(lowering *l, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (l->m->values.at[ids[i]].update != ids[i]) use(l, l->m->values.at[ids[i]].update, AT_END);
 }
 
 /* What loop bodies may compute over the value they carry. */
@@ -121,6 +134,36 @@ static ipu_status choose_carried(lowering *l)
     return IPU_OK;
 }
 
+static void use_outputs(lowering *l)
+{
+    for (size_t i = 0; i < l->m->outputs.n; i++) use(l, l->m->outputs.at[i].value, AT_END);
+}
+
+static void use_viewed_updates(lowering *l, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t                value = l->m->values.at[ids[i]].update;
+        const ipu__model_value *v     = &l->m->values.at[value];
+        if (value != ids[i] && (v->kind != IPU__VALUE_OP || is_view(&l->m->ops.at[v->of])))
+            use(l, value, AT_END);
+    }
+}
+
+/* Leaves last_use as it was: all 0. */
+static ipu_status note_reads(lowering *l)
+{
+    size_t bytes = l->m->values.n * sizeof *l->last_read;
+    l->last_read = ipu__alloc(bytes);
+    if (!l->last_read) return ipu__fail_memory();
+    use_outputs(l);
+    use_viewed_updates(l, l->m->parameters.at, l->m->parameters.n);
+    use_viewed_updates(l, l->m->states.at, l->m->states.n);
+    note_uses(l, 0);
+    memcpy(l->last_read, l->last_use, bytes);
+    memset(l->last_use, 0, bytes);
+    return IPU_OK;
+}
+
 static ipu_status prepare(lowering *l)
 {
     const ipu_model *m    = l->m;
@@ -131,7 +174,10 @@ static ipu_status prepare(lowering *l)
     l->position           = ipu__alloc_zeroed(m->ops.n * sizeof *l->position);
     if (!l->last_use || !l->is_operand || !l->in_place || !l->position) return ipu__fail_memory();
     number_block(l, 0, &next, true);
-    for (size_t i = 0; i < m->outputs.n; i++) use(l, m->outputs.at[i].value, AT_END);
+    if (l->settled) IPU_TRY(note_reads(l));
+    use_outputs(l);
+    use_updates(l, m->parameters.at, m->parameters.n);
+    use_updates(l, m->states.at, m->states.n);
     note_uses(l, 0);
     for (size_t i = 0; i < m->parameters.n; i++) choose_in_place(l, m->parameters.at[i]);
     for (size_t i = 0; i < m->states.n; i++) choose_in_place(l, m->states.at[i]);
@@ -325,12 +371,106 @@ static ipu_status lower_loop(lowering *l, const ipu__model_op *op)
     return status_of(l);
 }
 
-static ipu_status lower_op(lowering *l, const ipu__model_op *op)
+/* With the replica whose number differs in bit 0, then 1, ...: all make the same additions. */
+static ipu_status lower_replica_sum(lowering *l, const ipu__model_op *op)
+{
+    int64_t    n        = ipu_graph_replication(l->g), partner[64];
+    ipu_tensor sum      = copied(l, tensor_of(l, op->in[0]), "replica_sum"),
+               arriving = variable_for(l, op->first_out);
+    if (n > (int64_t)(sizeof partner / sizeof *partner))
+        return ipu__fail(IPU_UNSUPPORTED, "a sum over replicas: expected at most 64, found %lld",
+                         (long long)n);
+    for (int64_t bit = 1; bit < n; bit *= 2) {
+        for (int64_t r = 0; r < n; r++) partner[r] = r ^ bit;
+        ipu_program_add_cross_replica_copy(l->program, sum, arriving, partner, (size_t)n);
+        add_kernel3(l, "add", sum, arriving, sum);
+    }
+    l->m->tensors.at[op->first_out] = sum;
+    return status_of(l);
+}
+
+/* ---- where ---- */
+
+/* What is lowered now goes to `g`. Returns what was in force. */
+static ipu_graph *enter(lowering *l, ipu_graph *g)
+{
+    ipu_graph *before = l->g;
+    l->g = l->program.graph = g;
+    return before;
+}
+
+/* An op is in the window of the graph (a virtual one) that an input of it is in; where there is none, anywhere. */
+static ipu_graph *window_of(const lowering *l, const ipu__model_op *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        ipu_tensor t = l->m->tensors.at[op->in[i]];
+        if (op->in[i] && t.id && t.graph != l->g && l->m->values.at[op->in[i]].kind != IPU__VALUE_CONSTANT)
+            return t.graph;
+    }
+    return l->g;
+}
+
+/* A kept value is in the window of what the first op that reads it reads besides. */
+static ipu_graph *window_of_kept(const lowering *l, uint32_t id)
+{
+    const ipu__block *b = &l->m->blocks.at[0];
+    for (size_t i = 0; i < b->order.n; i++) {
+        const ipu__model_op *op    = &l->m->ops.at[b->order.at[i]];
+        bool                 reads = false;
+        for (uint32_t k = 0; k < op->n_in && !op->dead; k++) reads |= op->in[k] == id;
+        for (uint32_t k = 0; k < op->n_in && reads; k++) {
+            ipu_tensor t = l->m->values.at[op->in[k]].bound;
+            if (t.id && t.graph != l->g) return t.graph;
+        }
+    }
+    return l->g;
+}
+
+static ipu_status lower_op_there(lowering *l, const ipu__model_op *op)
 {
     if (op->kind == IPU__MODEL_IF) return lower_if(l, op);
     if (op->kind == IPU__MODEL_LOOP) return lower_loop(l, op);
+    if (op->def == &ipu__op_replica_sum && ipu_graph_replication(l->g) > 1) return lower_replica_sum(l, op);
     ipu_kernel_call call = ipu__model_call(l->m, op);
     return op->def->view ? lower_view(l, op, &call) : lower_kernel(l, op, &call);
+}
+
+static ipu_status lower_op(lowering *l, const ipu__model_op *op)
+{
+    ipu_graph *before = enter(l, window_of(l, op));
+    ipu_status status = lower_op_there(l, op);
+    enter(l, before);
+    return status;
+}
+
+/* The state that takes the value of `id` and nothing else's; 0: there is none. */
+static uint32_t state_of(const lowering *l, uint32_t id)
+{
+    const ipu_model *m     = l->m;
+    uint32_t         state = 0;
+    for (size_t i = 0; i < m->parameters.n; i++)
+        if (m->values.at[m->parameters.at[i]].update == id) return 0;
+    for (size_t i = 0; i < m->states.n; i++) {
+        if (m->values.at[m->states.at[i]].update != id) continue;
+        if (state) return 0;
+        state = m->states.at[i];
+    }
+    return state;
+}
+
+/* What is not updated in place is copied at once, if the value before is not read any more. */
+static ipu_status tell_settled(lowering *l, const ipu__model_op *op)
+{
+    uint32_t position = l->position[op - l->m->ops.at];
+    if (op->kind != IPU__MODEL_OP || op->def->view) return IPU_OK;
+    for (uint32_t id = op->first_out; id < op->first_out + op->n_out; id++) {
+        uint32_t state = state_of(l, id);
+        if (!state || l->last_read[id] > position || l->last_use[state] > position) continue;
+        if (!l->in_place[id]) ipu_program_add_copy(l->program, l->m->tensors.at[id], l->m->tensors.at[state]);
+        l->in_place[id] = state;
+        IPU_TRY(l->settled(l->user, state, &l->program));
+    }
+    return status_of(l);
 }
 
 static ipu_status lower_block(lowering *l, uint32_t block)
@@ -341,6 +481,7 @@ static ipu_status lower_block(lowering *l, uint32_t block)
         if (op->dead) continue;
         set_place(l, op->location);
         IPU_TRY(lower_op(l, op));
+        if (block == 0 && l->settled) IPU_TRY(tell_settled(l, op));
     }
     return IPU_OK;
 }
@@ -355,7 +496,9 @@ static void add_handles(lowering *l, uint32_t id, bool is_read)
         return;
     }
     set_place(l, l->m->values.at[id].location);
+    ipu_graph *before    = enter(l, window_of_kept(l, id));
     l->m->tensors.at[id] = variable_for(l, id);
+    enter(l, before);
     ipu_graph_add_host_write(l->g, name, l->m->tensors.at[id]);
     if (is_read) ipu_graph_add_host_read(l->g, name, l->m->tensors.at[id]);
 }
@@ -382,12 +525,16 @@ static void add_start(lowering *l, uint32_t id)
     set_place(l, v->location);
     if (v->data) {
         ipu_graph_set_initial_value(l->g, t, v->data);
-    } else if (v->initial.kind == IPU_INITIAL_CONSTANT) {
+        return;
+    }
+    ipu_graph *before = enter(l, t.graph);
+    if (v->initial.kind == IPU_INITIAL_CONSTANT) {
         ipu_attribute value = IPU_FLOAT_ATTRIBUTE("value", v->initial.a);
         ipu_program_add_kernel(l->program, "fill", &value, 1, &t, 1);
     } else {
         add_random(l, v, t);
     }
+    enter(l, before);
 }
 
 static ipu_status lower_boundary(lowering *l)
@@ -439,7 +586,7 @@ static ipu_status lower_outputs(lowering *l)
         ipu_tensor t = tensor_of(l, out->value);
         if (ipu_tensor_contains_constant(t) || (needs_care(l, out->value) && is_updated_memory(l, t, 0)))
             t = copied(l, t, out->name);
-        ipu_graph_add_host_read(l->g, out->name, t);
+        if (out->name) ipu_graph_add_host_read(l->g, out->name, t);
         m->output_tensors.at[m->output_tensors.n++] = t;
     }
     return status_of(l);
@@ -502,19 +649,26 @@ static ipu_status lower(lowering *l)
     return lower_all_updates(l);
 }
 
-ipu_status ipu_model_lower(ipu_model *m, ipu_graph *g, ipu_program *out)
+ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_fn settled, void *user,
+                                 ipu_program *out)
 {
     IPU_TRY(check_ready(m));
     ipu__location here = ipu__here();
-    lowering      l    = {.m = m, .g = g, .program = ipu_program_sequence(g)};
-    *out               = l.program;
-    ipu_status status  = lower(&l);
+    lowering      l = {.m = m, .g = g, .program = ipu_program_sequence(g), .settled = settled, .user = user};
+    ipu_status    status = lower(&l);
+    *out                 = l.program;
     ipu_here(here.file, here.line);
     ipu__free(l.last_use);
+    ipu__free(l.last_read);
     ipu__free(l.is_operand);
     ipu__free(l.in_place);
     ipu__free(l.position);
     return status;
+}
+
+ipu_status ipu_model_lower(ipu_model *m, ipu_graph *g, ipu_program *out)
+{
+    return ipu__model_lower_with(m, g, NULL, NULL, out);
 }
 
 void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t) { m->values.at[id].bound = t; }

@@ -149,10 +149,36 @@ static void errors_name_values_and_the_line(void **state)
     ipu_model_destroy(m);
 }
 
+/* One keeps what the other was; a third takes what does not depend on it. */
+static void what_another_update_takes_is_not_written_over(void **state)
+{
+    (void)state;
+    ipu_model *m;
+    assert_int_equal(ipu_model_create(&m), IPU_OK);
+    ipu_builder *b   = ipu_model_builder(m);
+    ipu_value    one = ipu_constant_value(b, IPU_FLOAT, IPU_SHAPE(4), 1);
+    ipu_value    now = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "now");
+    ipu_value    old = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "old");
+    ipu_value    two = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "two"), next = add(b, now, one);
+    ipu_model_update(m, old, now);
+    ipu_model_update(m, two, add(b, next, next)); /* straight to its place: nobody reads what was there */
+    ipu_model_update(m, now, next);
+    ipu_engine *e = start(m);
+    for (int i = 1; i <= 3; i++) {
+        run(e);
+        assert_true(read_float(e, "now") == (float)i);
+        assert_true(read_float(e, "old") == (float)i - 1);
+        assert_true(read_float(e, "two") == 2 * (float)i);
+    }
+    ipu_engine_destroy(e);
+    ipu_model_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_values_begin_as_told_and_are_updated_after_the_run),
+        cmocka_unit_test(what_another_update_takes_is_not_written_over),
         cmocka_unit_test(a_model_has_the_cost_of_what_is_compiled),
         cmocka_unit_test(what_has_no_elements_takes_no_time),
         cmocka_unit_test(errors_name_values_and_the_line),

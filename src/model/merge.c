@@ -92,8 +92,8 @@ static bool equal_inputs(const merging *g, const ipu__model_op *a, const ipu__mo
 
 static bool equal_ops(const merging *g, const ipu__model_op *a, const ipu__model_op *b)
 {
-    if (a->def != b->def || a->recompute != b->recompute || a->n_attributes != b->n_attributes
-        || a->n_out != b->n_out || !equal_inputs(g, a, b))
+    if (a->def != b->def || a->recompute != b->recompute || !ipu__model_same_stage(g->m, a->stage, b->stage)
+        || a->n_attributes != b->n_attributes || a->n_out != b->n_out || !equal_inputs(g, a, b))
         return false;
     for (size_t i = 0; i < a->n_attributes; i++)
         if (!equal_attribute(&a->attributes[i], &b->attributes[i])) return false;

@@ -47,6 +47,8 @@ void ipu_model_destroy(ipu_model *m)
     ipu__array_fini(&m->states);
     ipu__array_fini(&m->outputs);
     ipu__array_fini(&m->losses);
+    ipu__array_fini(&m->shards);
+    ipu__array_fini(&m->stages);
     ipu__array_fini(&m->locations);
     ipu__array_fini(&m->tensors);
     ipu__array_fini(&m->output_tensors);
@@ -120,6 +122,7 @@ ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32
     own.block         = m->block;
     own.location      = ipu__model_here(m);
     own.recompute     = m->recompute;
+    own.stage         = m->stage;
     if (m->n_recomputes < m->recompute) m->n_recomputes = m->recompute; /* parsed ones */
     own.first_out = (uint32_t)m->base.values.n;
     uint32_t id   = (uint32_t)m->ops.n;
@@ -154,6 +157,7 @@ static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_ca
             return ipu__fail(IPU_INVALID,
                              "%s: %s was made in a branch or loop that has ended: yield it from there",
                              op->kernel.name, ipu__value_str(in[i]));
+        if (ids[i]) IPU_TRY(ipu__model_check_stage(m, op->kernel.name, ids[i]));
     }
     IPU_TRY(ipu__builder_keep_attributes(b, &own));
     ipu__model_op made = {.kind         = IPU__MODEL_OP,
@@ -333,12 +337,14 @@ ipu_value ipu_model_seed(ipu_model *m)
 {
     if (m->seed) return ipu__model_handle(m, m->seed);
     uint32_t initial[2] = {m->seed_value, 0}, next[2] = {0, 1};
-    size_t   scope  = m->base.scope.n;
-    m->base.scope.n = 0; /* there is one for the whole model */
-    ipu_value seed  = ipu_model_state(m, IPU_UINT32, IPU_SHAPE(2), initial, "seed");
-    ipu_value step  = ipu_constant_data(&m->base, IPU_UINT32, IPU_SHAPE(2), next);
+    size_t   scope   = m->base.scope.n;
+    m->base.scope.n  = 0; /* there is one for the whole model */
+    ipu__stage stage = ipu__model_any_stage(m);
+    ipu_value  seed  = ipu_model_state(m, IPU_UINT32, IPU_SHAPE(2), initial, "seed");
+    ipu_value  step  = ipu_constant_data(&m->base, IPU_UINT32, IPU_SHAPE(2), next);
     ipu_model_update(m, seed, ipu__emit1(&m->base, "add", NULL, 0, IPU__IN(seed, step)));
     m->base.scope.n = scope;
+    m->stage        = stage;
     m->seed         = seed.id;
     return seed;
 }
@@ -451,11 +457,13 @@ ipu_model *ipu__model_copy(const ipu_model *m)
     copy->block         = m->block;
     copy->seed          = m->seed;
     copy->seed_value    = m->seed_value;
+    copy->rounding_seed = m->rounding_seed;
     copy->n_keys        = m->n_keys;
     copy->recompute     = m->recompute;
+    copy->stage         = m->stage;
     copy->n_recomputes  = m->n_recomputes;
     bool ok = COPY(base.values) && COPY(values) && COPY(inputs) && COPY(parameters) && COPY(states)
-           && COPY(outputs) && COPY(locations) && copy_ops(m, copy) && copy_blocks(m, copy)
+           && COPY(outputs) && COPY(stages) && COPY(locations) && copy_ops(m, copy) && copy_blocks(m, copy)
            && copy_names(m, copy);
     if (ok) return copy;
     ipu_model_destroy(copy);

@@ -39,6 +39,13 @@ typedef struct ipu__model_value {
     uint32_t location;
 } ipu__model_value;
 
+/* What a network over several IPUs is cut by (stage.c). Gradients of ops of stage s are of its backward stage. */
+#define IPU__STAGE_ANY UINT32_MAX /* where its inputs are */
+typedef struct ipu__stage {
+    uint32_t number;
+    bool     is_backward;
+} ipu__stage;
+
 typedef enum ipu__model_op_kind { IPU__MODEL_OP, IPU__MODEL_IF, IPU__MODEL_LOOP } ipu__model_op_kind;
 
 /* IF: in[0] the condition. LOOP: in[0] whether to begin (or 0), then the carried values. */
@@ -55,6 +62,7 @@ typedef struct ipu__model_op {
     int64_t              most;             /* LOOP: turns */
     uint32_t             location;
     uint32_t             recompute; /* 0, or a number that keeps copies made for a gradient apart */
+    ipu__stage           stage;
     bool                 dead;
 } ipu__model_op;
 
@@ -81,16 +89,21 @@ struct ipu_model {
     IPU_ARRAY(ipu__block) blocks;
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
-    IPU_ARRAY(uint32_t) losses;         /* ids of what is trained for (nn_train.c) */
+    IPU_ARRAY(uint32_t) losses; /* ids of what is trained for (nn_train.c) */
+    IPU_ARRAY(uint32_t) shards; /* ids of parameters that are a replica's part of a whole one (shard.c) */
     IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
-    ipu__map               files;       /* names of source files, to locations */
-    ipu__map               names;       /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
-    uint32_t               block;       /* ops go there */
-    uint32_t               seed;        /* id of the state that random ops draw from; 0: none yet */
-    uint32_t               seed_value, n_keys;
-    bool                   is_inference; /* layers that differ behave as after training */
-    uint32_t               recompute;    /* ops emitted now get this number */
-    uint32_t               n_recomputes; /* numbers given so far */
+    ipu__map files;                     /* names of source files, to locations */
+    ipu__map names;                     /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
+    uint32_t block;                     /* ops go there */
+    uint32_t seed;                      /* id of the state that random ops draw from; 0: none yet */
+    uint32_t seed_value, n_keys;
+    IPU_ARRAY(const char *) stages;          /* names, in the arena; none: one stage */
+    ipu__stage             stage;            /* ops emitted now are of it */
+    uint32_t               rounding_seed;    /* id of the state by which updates are rounded; 0: none yet */
+    bool                   rounds_at_random; /* updates of half weights */
+    bool                   is_inference;     /* layers that differ behave as after training */
+    uint32_t               recompute;        /* ops emitted now get this number */
+    uint32_t               n_recomputes;     /* numbers given so far */
     struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */
     IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
     IPU_ARRAY(ipu_tensor) output_tensors; /* by number of the output, after lowering */
@@ -132,6 +145,21 @@ ipu_model *ipu__model_copy(const ipu_model *m);
  * handles and an initial value: so that models lowered to one graph share what they keep. */
 void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t);
 
+/* A parameter that is one replica's part of a larger one: norms of it are norms of all parts. */
+void ipu__model_mark_shard(ipu_model *m, ipu_value parameter);
+bool ipu__model_is_shard(const ipu_model *m, ipu_value v);
+/* The sum of `v` over all replicas, where it was computed from the part `shard`; else `v`. */
+ipu_value ipu__model_sum_shards(ipu_model *m, ipu_value shard, ipu_value v);
+
+/* Move the ops by which these parameters and states get their new values up to where they can be first (early.c). */
+ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n);
+
+/* ipu_model_lower, which calls `settled` behind each op that gave a parameter or state its new value, where no op reads
+ * the one before or this one any more. It may have what follows added to another program: `out` is the last one. */
+typedef ipu_status (*ipu__model_settled_fn)(void *user, uint32_t kept, ipu_program *program);
+ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_fn settled, void *user,
+                                 ipu_program *out);
+
 /* Two models have it in common if they compile to the same: everything but locations. */
 ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out);
 
@@ -149,6 +177,16 @@ ipu_status ipu__model_fold(ipu_model *m, bool *changed);
 ipu_status ipu__model_merge(ipu_model *m, bool *changed);
 ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed);
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed);
+
+/* Whether passes may make one of two ops: in a model with stages, if they are of the same. */
+static inline bool ipu__model_same_stage(const ipu_model *m, ipu__stage a, ipu__stage b)
+{
+    return m->stages.n == 0 || (a.number == b.number && a.is_backward == b.is_backward);
+}
+/* What is emitted until the stage is set back goes where its inputs are. Returns what to set back to. */
+ipu__stage ipu__model_any_stage(ipu_model *m);
+/* An op of the stage being built may use value `id`. */
+ipu_status ipu__model_check_stage(const ipu_model *m, const char *op, uint32_t id);
 
 /* Uses of each value by id (ops that are not dead, yields, outputs, updates). Owned: ipu__free. NULL: memory. */
 uint32_t *ipu__model_count_uses(const ipu_model *m);

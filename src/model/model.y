@@ -50,7 +50,8 @@ static void ipu__model_grammar_error(const ipu__position *at, ipu__model_parser 
 %token <ipu__slice>
     MODEL "model" SEED "seed" KEYS "keys" KEY "key" INPUT "input" PARAMETER "parameter" STATE "state"
     CONSTANT "constant" HASH "hash" NONE "none" RECOMPUTE "recompute" IF "if" ELSE "else" LOOP "loop"
-    INDEX "index" WHILE "while" YIELD "yield" OUTPUT "output" UPDATE "update" AT "at"
+    INDEX "index" WHILE "while" YIELD "yield" OUTPUT "output" UPDATE "update" STAGE "stage"
+    BACKWARD "backward" AT "at"
 
 %type <ipu__slice> word reserved ref number
 %type <const char *> name
@@ -58,7 +59,7 @@ static void ipu__model_grammar_error(const ipu__position *at, ipu__model_parser 
 %type <int64_t> int seed keys key
 %type <ipu_type> type
 %type <ipu__at> at
-%type <bool> kept index
+%type <bool> kept index backward
 %type <ipu_value> value first go_on
 %type <ipu_attribute> attribute_value
 
@@ -87,7 +88,11 @@ statement: INPUT one type dims at ';' { TRY(ipu__parse_input(p, @1, $3, $5)); }
     | LOOP int '(' carried ')' index first at '{' { TRY(ipu__parse_for(p, @1, $2, $6, $7, $8)); }
         block '}' results ';' { TRY(ipu__parse_results(p, @1)); }
     | OUTPUT name '=' value at ';' { TRY(ipu__parse_output(p, @1, $2, $4, $5)); }
-    | UPDATE value '=' value ';' { TRY(ipu__parse_update(p, @1, $2, $4)); };
+    | UPDATE value '=' value ';' { TRY(ipu__parse_update(p, @1, $2, $4)); }
+    | STAGE STRING backward ';' { TRY(ipu__parse_stage(p, @1, $2, $3)); }
+    | STAGE NONE ';' { TRY(ipu__parse_stage(p, @1, NULL, false)); };
+
+backward: %empty { $$ = false; } | BACKWARD { $$ = true; };
 
 /* ---- what goes in, stays and is constant ---- */
 
@@ -159,7 +164,7 @@ reserved: NONE | WHILE;
 ref: word | LABEL;
 
 word: IDENT | MODEL | SEED | KEYS | KEY | INPUT | PARAMETER | STATE | CONSTANT | HASH | RECOMPUTE | IF | ELSE
-    | LOOP | INDEX | YIELD | OUTPUT | UPDATE | AT;
+    | LOOP | INDEX | YIELD | OUTPUT | UPDATE | STAGE | BACKWARD | AT;
 
 %%
 

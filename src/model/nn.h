@@ -30,6 +30,17 @@ bool   ipu__nn_group_is_frozen(const ipu_nn_training *how, size_t group);
 bool ipu__nn_check_training(ipu_model *m, const ipu_nn_training *how);
 /* Gradients of the scaled sum of the losses; null for what is frozen or not used. */
 void ipu__nn_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value *w, size_t n, ipu_value *dw);
+/* Whether the loss's scale is a state that changes by itself; that state, made at the first call; whether all of these are
+ * finite, a scalar; what the scale becomes after a step that was so. */
+#define IPU__NN_SCALE "loss_scale"
+#define IPU__NN_GOOD_STEPS "loss_scale_good_steps"
+bool      ipu__nn_finds_scale(const ipu_nn_training *how);
+ipu_value ipu__nn_scale(ipu_model *m, const ipu_nn_training *how);
+ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *dw, size_t n);
+void      ipu__nn_update_scale(ipu_model *m, const ipu_nn_training *how, ipu_value all_finite);
+/* What weights of half are rounded by where the model's `rounds_at_random` is set: the state uint32[2] {seed, step} of
+ * that name, whose step counts runs. The same in all replicas, whose weights are. */
+#define IPU__NN_ROUNDING_SEED "rounding_seed"
 /* dw times `scale`, the loss's scale taken back, clipped; then a step for each parameter that has one. */
 void ipu__nn_step(ipu_model *m, const ipu_nn_training *how, double scale, const ipu_value *w, ipu_value *dw,
                   size_t n);

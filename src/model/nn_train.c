@@ -4,18 +4,21 @@
  * are apart, for those who add up gradients of several batches, or of replicas, in between.
  */
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "model/nn.h"
-#include "op/op.h"
+#include "op/optimizer.h"
 
 /* What the parameters of a group share. */
 typedef struct trainer {
     ipu_model              *m;
     const ipu_nn_optimizer *how;
     ipu_value               rate, step; /* step null: no optimizer asks for it */
+    ipu_value               finite;     /* whether the step is made; null: it is */
+    ipu_value               now;        /* of the parameter: itself, or it as floats */
 } trainer;
 
 static ipu_value state_of(const trainer *t, ipu_value parameter, const char *what)
@@ -46,7 +49,7 @@ static stepped step_sgd(const trainer *t, ipu_value w, ipu_value dw)
     ipu_sgd_options         options = {how->momentum, how->dampening, how->weight_decay, how->nesterov};
     stepped                 s       = {0};
     if (how->momentum != 0) s.state[0] = state_of(t, w, "momentum");
-    s.next = ipu_sgd_step(&t->m->base, w, dw, t->rate, t->step, s.state[0], options);
+    s.next = ipu_sgd_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], options);
     return s;
 }
 
@@ -58,7 +61,7 @@ static stepped step_adam_by(const trainer *t, ipu_value w, ipu_value dw, adam_fn
 {
     stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "square")}};
     if (t->how->amsgrad) s.state[2] = state_of(t, w, "max_square");
-    s.next = fn(&t->m->base, w, dw, t->rate, t->step, s.state[0], s.state[1], s.state[2],
+    s.next = fn(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1], s.state[2],
                 adam_options(t->how));
     return s;
 }
@@ -76,7 +79,7 @@ static stepped step_adamw(const trainer *t, ipu_value w, ipu_value dw)
 static stepped step_adamax(const trainer *t, ipu_value w, ipu_value dw)
 {
     stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "largest")}};
-    s.next    = ipu_adamax_step(&t->m->base, w, dw, t->rate, t->step, s.state[0], s.state[1],
+    s.next    = ipu_adamax_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1],
                                 adam_options(t->how));
     return s;
 }
@@ -84,8 +87,8 @@ static stepped step_adamax(const trainer *t, ipu_value w, ipu_value dw)
 static stepped step_lamb(const trainer *t, ipu_value w, ipu_value dw)
 {
     stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "square")}};
-    s.next    = ipu_lamb_step(&t->m->base, w, dw, t->rate, t->step, s.state[0], s.state[1],
-                              adam_options(t->how));
+    s.next    = (ipu__model_is_shard(t->m, w) ? ipu__lamb_step_of_part : (ipu_lamb_step))(
+        &t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1], adam_options(t->how));
     return s;
 }
 
@@ -96,7 +99,7 @@ static stepped step_rmsprop(const trainer *t, ipu_value w, ipu_value dw)
     stepped                 s       = {.state = {state_of(t, w, "square")}};
     if (how->centered) s.state[1] = state_of(t, w, "mean");
     if (how->momentum != 0) s.state[2] = state_of(t, w, "momentum");
-    s.next = ipu_rmsprop_step(&t->m->base, w, dw, t->rate, s.state[0], s.state[1], s.state[2], options);
+    s.next = ipu_rmsprop_step(&t->m->base, t->now, dw, t->rate, s.state[0], s.state[1], s.state[2], options);
     return s;
 }
 
@@ -105,7 +108,7 @@ static stepped step_adagrad(const trainer *t, ipu_value w, ipu_value dw)
     const ipu_nn_optimizer *how     = t->how;
     ipu_adagrad_options     options = {how->rate_decay, how->weight_decay, how->epsilon};
     stepped                 s       = {.state = {state_of(t, w, "sum")}};
-    s.next = ipu_adagrad_step(&t->m->base, w, dw, t->rate, t->step, s.state[0], options);
+    s.next = ipu_adagrad_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], options);
     return s;
 }
 
@@ -141,8 +144,10 @@ void ipu_nn_loss(ipu_model *m, ipu_value loss, const char *name)
         ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
 }
 
+static double loss_scale(const ipu_nn_training *how) { return how->loss_scale == 0 ? 1 : how->loss_scale; }
+
 /* The sum of all, in the type of the first, times the scale. */
-static ipu_value total_loss(ipu_model *m, double scale)
+static ipu_value total_loss(ipu_model *m, const ipu_nn_training *how)
 {
     ipu_builder *b   = &m->base;
     ipu_value    sum = {b, 0};
@@ -152,10 +157,10 @@ static ipu_value total_loss(ipu_model *m, double scale)
             loss = ipu_cast(b, loss, ipu_value_type(sum));
         sum = sum.id ? ipu_add(b, sum, loss) : loss;
     }
-    return scale == 1 ? sum : ipu_mul(b, sum, ipu_scalar_like(b, sum, scale));
+    if (ipu__nn_finds_scale(how))
+        return ipu_mul(b, sum, ipu_cast(b, ipu__nn_scale(m, how), ipu_value_type(sum)));
+    return loss_scale(how) == 1 ? sum : ipu_mul(b, sum, ipu_scalar_like(b, sum, loss_scale(how)));
 }
-
-static double loss_scale(const ipu_nn_training *how) { return how->loss_scale == 0 ? 1 : how->loss_scale; }
 
 /* ---- groups ---- */
 
@@ -229,12 +234,22 @@ static bool check_number(ipu_model *m, const char *what, double value)
     return false;
 }
 
+static bool check_period(ipu_model *m, const ipu_nn_training *how)
+{
+    if (how->loss_scale_period >= 0 && how->loss_scale_period <= INT32_MAX) return true;
+    ipu__builder_fail(&m->base, IPU_INVALID,
+                      "training: expected a period of the loss scale of 0 to 2^31 - 1 steps, found %" PRId64,
+                      how->loss_scale_period);
+    return false;
+}
+
 bool ipu__nn_check_training(ipu_model *m, const ipu_nn_training *how)
 {
     if (m->base.status != IPU_OK) return false;
     if (!check_number(m, "a largest norm of gradients", how->max_gradient_norm)
         || !check_number(m, "a largest gradient", how->max_gradient)
-        || !check_number(m, "a loss scale", how->loss_scale) || !check_optimizer(m, &how->optimizer, 0))
+        || !check_number(m, "a loss scale", how->loss_scale) || !check_period(m, how)
+        || !check_optimizer(m, &how->optimizer, 0))
         return false;
     for (size_t i = 0; i < how->n_groups; i++) {
         const char *p = how->groups[i].parameters;
@@ -273,20 +288,22 @@ void ipu__nn_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value
     for (size_t i = 0; i < n; i++)
         if (!ipu__nn_group_is_frozen(how, ipu__nn_group_of(how, ipu_value_name(w[i])))) x[n_trained++] = w[i];
     ipu_value *d_x = x + n + 1;
-    ipu_model_gradients(m, total_loss(m, loss_scale(how)), x, n_trained,
-                        &(ipu_gradient_options){.allow_unused = true}, d_x);
+    ipu_model_gradients(m, total_loss(m, how), x, n_trained, &(ipu_gradient_options){.allow_unused = true},
+                        d_x);
     for (size_t i = 0, k = 0; i < n && b->status == IPU_OK; i++)
         if (k < n_trained && x[k].id == w[i].id) dw[i] = d_x[k++];
     ipu__free(x);
 }
 
 /* As torch.nn.utils.clip_grad_norm_: the factor max / (norm + 1e-6), at most 1. */
-static ipu_value clip_factor(ipu_builder *b, const ipu_value *dw, size_t n, double most)
+static ipu_value clip_factor(ipu_model *m, const ipu_value *w, const ipu_value *dw, size_t n, double most)
 {
-    ipu_value sum = {b, 0};
+    ipu_builder *b   = &m->base;
+    ipu_value    sum = {b, 0};
     for (size_t i = 0; i < n; i++) {
         if (!dw[i].id) continue;
         ipu_value square = ipu_reduce_sum_square(b, ipu_cast(b, dw[i], IPU_FLOAT), NULL, 0, false);
+        square           = ipu__model_sum_shards(m, w[i], square);
         sum              = sum.id ? ipu_add(b, sum, square) : square;
     }
     if (!sum.id) return sum;
@@ -296,29 +313,52 @@ static ipu_value clip_factor(ipu_builder *b, const ipu_value *dw, size_t n, doub
     return ipu_minimum(b, factor, ipu_scalar_like(b, factor, 1));
 }
 
-/* Scaled back, then cut off by element, then by their norm: so that what a step sees obeys both. */
-static void shape_gradients(ipu_model *m, const ipu_nn_training *how, double scale, ipu_value *dw, size_t n)
+/* Times the number, by the loss's scale. Halves could not hold what comes of it. */
+static void scale_back(ipu_model *m, const ipu_nn_training *how, double scale, ipu_value *dw, size_t n)
+{
+    ipu_builder *b      = &m->base;
+    ipu_value    factor = {b, 0};
+    if (ipu__nn_finds_scale(how)) {
+        ipu_value s = ipu__nn_scale(m, how);
+        factor      = ipu_div(b, ipu_scalar_like(b, s, scale), s);
+    }
+    scale /= loss_scale(how);
+    for (size_t i = 0; i < n && (factor.id || scale != 1); i++) {
+        if (!dw[i].id) continue;
+        if (ipu_value_type(dw[i]) == IPU_HALF) dw[i] = ipu_cast(b, dw[i], IPU_FLOAT);
+        dw[i] = ipu_mul(b, dw[i],
+                        factor.id ? ipu_cast(b, factor, ipu_value_type(dw[i]))
+                                  : ipu_scalar_like(b, dw[i], scale));
+    }
+}
+
+/* Cut off by element, then by their norm: so that what a step sees obeys both. */
+static void clip_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value *w, ipu_value *dw,
+                           size_t n)
 {
     ipu_builder *b = &m->base;
-    for (size_t i = 0; i < n && (scale != 1 || how->max_gradient > 0); i++) {
-        if (!dw[i].id) continue;
-        if (scale != 1) dw[i] = ipu_mul(b, dw[i], ipu_scalar_like(b, dw[i], scale));
-        if (how->max_gradient > 0) dw[i] = ipu_clip(b, dw[i], -how->max_gradient, how->max_gradient);
-    }
+    for (size_t i = 0; i < n && how->max_gradient > 0; i++)
+        if (dw[i].id) dw[i] = ipu_clip(b, dw[i], -how->max_gradient, how->max_gradient);
     if (how->max_gradient_norm <= 0) return;
-    ipu_value factor = clip_factor(b, dw, n, how->max_gradient_norm);
+    ipu_value factor = clip_factor(m, w, dw, n, how->max_gradient_norm);
     for (size_t i = 0; i < n && factor.id; i++)
         if (dw[i].id) dw[i] = ipu_mul(b, dw[i], ipu_cast(b, factor, ipu_value_type(dw[i])));
 }
 
 /* ---- steps ---- */
 
+/* `next`, or where the step is not made `now`. */
+static ipu_value chosen(ipu_model *m, ipu_value finite, ipu_value next, ipu_value now)
+{
+    return finite.id ? ipu_where(&m->base, finite, next, now) : next;
+}
+
 /* The state counts finished steps; the first step is number 1. */
-static ipu_value count_steps(ipu_model *m)
+static ipu_value count_steps(ipu_model *m, ipu_value finite)
 {
     ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__NN_STEP);
     ipu_value now  = ipu_add(&m->base, done, ipu_scalar_like(&m->base, done, 1));
-    ipu_model_update(m, done, now);
+    ipu_model_update(m, done, chosen(m, finite, now, done));
     return now;
 }
 
@@ -344,31 +384,55 @@ static bool counts_steps(const ipu_nn_optimizer *o)
     return kinds[o->kind].counts_steps || o->dampening != 0;
 }
 
+static ipu_value rounding_seed(ipu_model *m)
+{
+    if (m->rounding_seed) return ipu__model_handle(m, m->rounding_seed);
+    const uint32_t initial[2] = {m->seed_value, 0}, next[2] = {0, 1};
+    ipu_value      seed = ipu_model_state(m, IPU_UINT32, IPU_SHAPE(2), initial, IPU__NN_ROUNDING_SEED);
+    ipu_value      one  = ipu_constant_data(&m->base, IPU_UINT32, IPU_SHAPE(2), next);
+    ipu_model_update(m, seed, ipu_add(&m->base, seed, one));
+    m->rounding_seed = seed.id;
+    return seed;
+}
+
+static void step_one(trainer t, ipu_value w, ipu_value dw)
+{
+    ipu_builder *b         = &t.m->base;
+    bool         at_random = t.m->rounds_at_random && ipu_value_type(w) == IPU_HALF;
+    t.now                  = at_random ? ipu_cast(b, w, IPU_FLOAT) : w;
+    if (at_random) dw = ipu_cast(b, dw, IPU_FLOAT);
+    stepped   s    = kinds[t.how->kind].step(&t, w, dw);
+    ipu_value next = s.next.parameter;
+    if (at_random) next = ipu_cast_stochastic(b, next, rounding_seed(t.m));
+    ipu_model_update(t.m, w, chosen(t.m, t.finite, next, w));
+    for (int k = 0; k < 3; k++)
+        if (s.state[k].id)
+            ipu_model_update(t.m, s.state[k], chosen(t.m, t.finite, s.next.state[k], s.state[k]));
+}
+
 static void step_group(const trainer *t, const ipu_nn_training *how, size_t group, const ipu_value *w,
                        const ipu_value *dw, size_t n)
 {
-    for (size_t i = 0; i < n && t->m->base.status == IPU_OK; i++) {
-        if (!dw[i].id || ipu__nn_group_of(how, ipu_value_name(w[i])) != group) continue;
-        stepped s = kinds[t->how->kind].step(t, w[i], dw[i]);
-        ipu_model_update(t->m, w[i], s.next.parameter);
-        for (int k = 0; k < 3; k++)
-            if (s.state[k].id) ipu_model_update(t->m, s.state[k], s.next.state[k]);
-    }
+    for (size_t i = 0; i < n && t->m->base.status == IPU_OK; i++)
+        if (dw[i].id && ipu__nn_group_of(how, ipu_value_name(w[i])) == group) step_one(*t, w[i], dw[i]);
 }
 
 void ipu__nn_step(ipu_model *m, const ipu_nn_training *how, double scale, const ipu_value *w, ipu_value *dw,
                   size_t n)
 {
-    ipu_value step = {&m->base, 0};
-    shape_gradients(m, how, scale / loss_scale(how), dw, n);
+    ipu_value step = {&m->base, 0}, finite = {&m->base, 0};
+    if (ipu__nn_finds_scale(how)) finite = ipu__nn_all_finite(m, dw, n);
+    scale_back(m, how, scale, dw, n);
+    clip_gradients(m, how, w, dw, n);
     for (size_t group = 0; group <= how->n_groups && m->base.status == IPU_OK; group++) {
-        trainer t = {.m = m, .how = optimizer_of(how, group)};
+        trainer t = {.m = m, .how = optimizer_of(how, group), .finite = finite};
         if (ipu__nn_group_is_frozen(how, group)) continue;
         t.rate = rate_of(m, how, group);
-        if (counts_steps(t.how) && !step.id) step = count_steps(m);
+        if (counts_steps(t.how) && !step.id) step = count_steps(m, finite);
         if (counts_steps(t.how)) t.step = step;
         step_group(&t, how, group, w, dw, n);
     }
+    if (finite.id) ipu__nn_update_scale(m, how, finite);
 }
 
 void ipu_nn_train_with(ipu_model *m, const ipu_nn_training *how)

@@ -185,6 +185,17 @@ bool ipu__parse_op(ipu__model_parser *p, ipu__position at, const char *name, int
     return true;
 }
 
+bool ipu__parse_stage(ipu__model_parser *p, ipu__position at, const char *name, bool is_backward)
+{
+    ipu__parse_here(&p->base, at, (ipu__at){0});
+    if (name)
+        ipu_model_stage(p->m, name);
+    else
+        ipu__model_any_stage(p->m);
+    p->m->stage.is_backward = is_backward;
+    return built(p, at);
+}
+
 /* ---- branches and loops ---- */
 
 static bool open_block(ipu__model_parser *p, ipu__position at, ipu__at where)

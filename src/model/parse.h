@@ -43,6 +43,8 @@ bool ipu__parse_initial(ipu__model_parser *p, ipu__position at, ipu__slice kind,
 bool ipu__parse_kept(ipu__model_parser *p, ipu__position at, bool is_parameter, ipu_type type, ipu__at where);
 bool ipu__parse_model_constant(ipu__model_parser *p, ipu__position at, ipu_type type, ipu__at where);
 
+/* What follows is of this stage; `name` NULL: of no one's in particular. */
+bool ipu__parse_stage(ipu__model_parser *p, ipu__position at, const char *name, bool is_backward);
 /* p->declared = name(p->values) p->base.attributes; `recompute` 0: none. */
 bool ipu__parse_op(ipu__model_parser *p, ipu__position at, const char *name, int64_t recompute,
                    ipu__at where);

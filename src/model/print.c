@@ -21,6 +21,7 @@ typedef struct model_printer {
     uint32_t    *number; /* by value; 0: not in the text */
     bool        *shared; /* by value: another one has its name */
     ipu__map     names;  /* to values */
+    ipu__stage   stage;  /* said last */
     uint32_t     next;
     bool         failed;
 } model_printer;
@@ -287,6 +288,18 @@ static void print_loop(model_printer *p, const ipu__model_op *op)
     print_results(p, op);
 }
 
+static void print_stage(model_printer *p, ipu__stage stage)
+{
+    ipu__print_line(&p->base);
+    add(p, "stage ");
+    if (stage.number == IPU__STAGE_ANY)
+        add(p, "none");
+    else
+        ipu__text_add_quoted(&p->base.out, p->m->stages.at[stage.number]);
+    add(p, stage.is_backward && stage.number != IPU__STAGE_ANY ? " backward;" : ";");
+    p->stage = stage;
+}
+
 static void print_block(model_printer *p, uint32_t block)
 {
     static void (*const by_kind[])(model_printer *, const ipu__model_op *) = {
@@ -294,7 +307,9 @@ static void print_block(model_printer *p, uint32_t block)
     const ipu__block *b = &p->m->blocks.at[block];
     for (size_t i = 0; i < b->order.n && p->base.status == IPU_OK; i++) {
         const ipu__model_op *op = &p->m->ops.at[b->order.at[i]];
-        if (!op->dead) by_kind[op->kind](p, op);
+        if (op->dead) continue;
+        if (block == 0 && !ipu__model_same_stage(p->m, p->stage, op->stage)) print_stage(p, op->stage);
+        by_kind[op->kind](p, op);
     }
 }
 
@@ -324,6 +339,8 @@ static void print_model(ipu__printer *base)
     add(p, " {");
     base->depth = 1;
     print_values(p);
+    /* All of them first, so that they have the same numbers again. */
+    for (uint32_t i = 0; i < m->stages.n; i++) print_stage(p, (ipu__stage){i, false});
     print_block(p, 0);
     for (size_t i = 0; i < m->outputs.n; i++) {
         ipu__print_line(base);

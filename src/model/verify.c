@@ -127,6 +127,8 @@ static ipu_status verify_op(verifying *v, uint32_t id, uint32_t block)
     if (op->block != block || v->is_met[id])
         return fail_at(v, op->location, "an op is in a block that is not its own, or twice", op->first_out);
     v->is_met[id] = 1;
+    if (v->m->stages.n && op->stage.number != IPU__STAGE_ANY && op->stage.number >= v->m->stages.n)
+        return fail_at(v, op->location, "an op is of a stage that does not exist", op->first_out);
     for (uint32_t i = 0; i < op->n_in; i++) IPU_TRY(verify_use(v, op->in[i], op->location));
     IPU_TRY(op->kind == IPU__MODEL_OP ? verify_inference(v, op) : verify_control(v, id));
     for (uint32_t i = 0; i < op->n_out; i++)

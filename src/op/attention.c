@@ -362,6 +362,7 @@ const ipu_op_def ipu__op_attention = {
     .infer        = attention_infer,
     .grad         = ipu__attention_emit_grad,
     .compose      = ipu__attention_compose,
+    .batch        = "* * * ? : * *",
     .samples      = samples,
 };
 
@@ -373,5 +374,6 @@ const ipu_op_def ipu__op_attention_grad = {
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = grad_infer,
+    .batch        = "* * * * ? * * * : * * *",
     .samples      = grad_samples,
 };

@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "graph/graph.h"
 #include "op/builder.h"
+#include "op/replicas.h"
 
 /* Operands of one op; more are joined in groups of so many. */
 enum { MOST = 16, OUT = MOST };
@@ -80,6 +81,7 @@ const ipu_op_def ipu__op_concat = {
     .infer        = concat_infer,
     .view         = concat_view,
     .grad         = concat_grad,
+    .fold         = ipu__fold_along_axis,
     .samples      = concat_samples,
     .onnx         = "Concat:4,11,13",
 };

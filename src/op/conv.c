@@ -14,6 +14,7 @@
 #include "op/conv_gemm.h"
 #include "op/conv_lanes.h"
 #include "op/conv_onednn.h"
+#include "op/matmul.h"
 
 /* ---- reading a call ---- */
 
@@ -212,6 +213,7 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, 0));
     IPU_TRY(ipu__op_want_same_type(call, 0, 1));
+    IPU_TRY(ipu__partials_check(call));
     IPU_TRY(ipu__op_want_rank(call, 0, 3, 5));
     int rank = call->operand[0].shape.rank - 2;
     IPU_TRY(ipu__op_want_rank(call, 1, rank + 2, rank + 2));
@@ -308,14 +310,17 @@ static void weight_grad_grad(ipu__gradient *g)
         .name = "groups", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "channels in so many groups" \
     }
 
-static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES, IPU__EPILOGUE_ATTRIBUTE};
+static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
+                                                          IPU__EPILOGUE_ATTRIBUTE};
 static const ipu_op_attribute input_grad_attributes[]  = {CONV_ATTRIBUTES,
+                                                          IPU__PARTIALS_ATTRIBUTE,
                                                           {.name     = "size",
                                                            .kind     = IPU_ATTRIBUTE_INTS,
                                                            .required = true,
                                                            .meaning  = "convolved extents of the input"}};
 static const ipu_op_attribute weight_grad_attributes[] = {
     CONV_ATTRIBUTES,
+    IPU__PARTIALS_ATTRIBUTE,
     {.name = "kernel", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "extents of the kernel"}};
 
 static const ipu_kernel_operand conv_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),
@@ -448,11 +453,12 @@ const ipu_op_def ipu__op_conv = {
     .n_in         = IPU__CONV_OUT,
     .family       = "conv",
     .summary      = "convolution of 1 to 3 dimensions, grouped, strided, dilated",
-    .flags        = IPU__OP_BATCHED | IPU__OP_EPILOGUE,
+    .flags        = IPU__OP_EPILOGUE,
     .attributes   = conv_attributes,
     .n_attributes = IPU__COUNT(conv_attributes),
     .infer        = conv_infer,
     .grad         = conv_grad,
+    .batch        = "0 - - : 0",
     .samples      = conv_samples,
     .onnx         = "Conv:1,11",
 };
@@ -470,11 +476,11 @@ const ipu_op_def ipu__op_conv_input_grad = {
     .n_in         = 2,
     .family       = "conv",
     .summary      = "gradient of conv with respect to x; conv_transpose without a bias",
-    .flags        = IPU__OP_BATCHED,
     .attributes   = input_grad_attributes,
     .n_attributes = IPU__COUNT(input_grad_attributes),
     .infer        = infer,
     .grad         = input_grad_grad,
+    .batch        = "0 - : 0",
     .samples      = input_grad_samples,
 };
 
@@ -495,5 +501,6 @@ const ipu_op_def ipu__op_conv_weight_grad = {
     .n_attributes = IPU__COUNT(weight_grad_attributes),
     .infer        = infer,
     .grad         = weight_grad_grad,
+    .batch        = "0 0 : +",
     .samples      = weight_grad_samples,
 };

@@ -198,7 +198,6 @@ const ipu_op_def ipu__op_conv_transpose = {
     .n_in         = 3,
     .family       = "conv",
     .summary      = "transposed convolution of 1 to 3 dimensions",
-    .flags        = IPU__OP_BATCHED,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = transpose_infer,

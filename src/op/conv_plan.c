@@ -66,36 +66,41 @@ static double nx1_cycles(const ipu__amp *amp, const problem *p, double groups, d
     work                w        = share_rows(p, positions, amp->n_workers);
     double              row      = is_float ? 45 + 8 * (w.length - 3) : 34 + 4 * (w.length - 3);
     if (w.length < 3) row = (is_float ? float_row : half_row)[(int)w.length];
-    double worker  = 17 + w.rows * (3 + row - 9);
+    double half    = amp->half_partials ? 1 : 0;
+    double worker  = 17 + half + w.rows * (3 + row - 9);
     double loop    = amp->n_workers * worker * p->outer_taps * p->inner_taps;
     double inner   = p->outer_taps * (14 + p->inner_taps * (12 + amp->load_cycles + 15 + 3)) + loop;
     double zeroing = amp->n_workers * groups * out_groups
                    * (ceil(ceil(positions * amp->units / amp->n_workers) / 2) + 5);
-    return 109 + amp->n_workers * 9 + amp->n_workers * 9
+    return 109 + amp->n_workers * 9 + amp->n_workers * (9 + half)
          + groups * (17 * out_groups + 6 * (out_groups - 1) + 1) + 6 * (groups - 1) + 1
          + groups * (16 + in_groups * (14 + out_groups * (14 + inner))) + zeroing;
 }
 
-/* Dot products on vectors of two floats or four halves: few channels, or depthwise. */
-static double hmac_cycles(bool is_float, double n_workers, const problem *p, double groups, double positions,
-                          double inputs, double channels)
+/* Dot products on vectors of two floats or four halves: few channels, or depthwise. Two channels at once with half
+ * partials. */
+static double hmac_cycles(bool is_float, bool half_partials, double n_workers, const problem *p,
+                          double groups, double positions, double inputs, double channels)
 {
     double width = is_float ? 2 : 4, bytes = is_float ? 4 : 2;
     while (fmod(inputs, width) != 0) width /= 2;
-    bool   narrow = width * bytes < 8;
-    double dot    = 7 + (narrow ? 1 : 0) + inputs / width * (narrow ? 2 : 1) - (is_float ? 0 : 1);
-    work   w      = share_rows(p, positions, n_workers);
-    double saved  = is_float ? 0 : 6;
-    double tap    = 16 - saved + w.rows * (19 + w.length * (7 + channels * dot));
-    double inner  = n_workers * (16 + p->outer_taps * p->inner_taps * tap);
+    bool   narrow  = width * bytes < 8;
+    double at_once = half_partials ? 2 : 1;
+    double base    = 3 * at_once + (half_partials ? 1 : 0) + 4;
+    double dot     = base + (narrow ? at_once : 0) + inputs / width * (narrow ? 2 : 1) - (is_float ? 0 : 1);
+    work   w       = share_rows(p, positions, n_workers);
+    double saved   = is_float ? 0 : 6;
+    double tap     = 16 - saved + w.rows * (19 + w.length * (7 + ceil(channels / at_once) * dot));
+    double inner   = n_workers * (16 + p->outer_taps * p->inner_taps * tap);
     return (is_float ? 58 : 65) + n_workers * saved + groups * (23 + 15 + 10 + inner);
 }
 
-/* Conv partials added up, `depth` of each: the general form. */
-static double reduce_cycles(double outputs, double depth, double n_workers)
+/* Conv partials added up, `depth` of each: the general form, 4 floats or 8 halves at a time. */
+static double reduce_cycles(double outputs, double depth, double n_workers, bool half_partials)
 {
-    return depth <= 1 ? 0
-                      : 33 + n_workers * (20 + ceil(ceil(outputs / 4) / n_workers) * (2 * (depth - 1) + 8));
+    double width = half_partials ? 8 : 4, last = half_partials ? 9 : 8;
+    if (depth <= 1) return 0;
+    return 33 + n_workers * (20 + ceil(ceil(outputs / width) / n_workers) * (2 * (depth - 1) + last));
 }
 
 /* ---- splitting ---- */
@@ -123,8 +128,8 @@ static double price_block(const unit *u, const problem *p, const split *s)
     double in_groups = ceil(s->inputs / u->amp.inputs), out_groups = ceil(s->channels / u->amp.units);
     double amp  = taps == 1 ? ipu__amp_1x1_cycles(&u->amp, s->groups, s->positions, in_groups, out_groups)
                             : nx1_cycles(&u->amp, p, s->groups, s->positions, in_groups, out_groups);
-    double hmac = hmac_cycles(u->type == IPU_FLOAT, u->n_workers, p, s->groups, s->positions, s->inputs,
-                              s->channels);
+    double hmac = hmac_cycles(u->type == IPU_FLOAT, u->amp.half_partials, u->n_workers, p, s->groups,
+                              s->positions, s->inputs, s->channels);
     return fmin(amp, hmac);
 }
 
@@ -137,7 +142,7 @@ static void price_exchange(const unit *u, const problem *p, split *s)
     double w     = s->groups * s->inputs * s->channels * taps;
     double out   = s->groups * s->positions * s->channels;
     double own_x = floor(x / s->channel_parts), own_w = floor(w / s->position_parts);
-    double partial = u->has_amp ? sizeof(float) : p->element_bytes;
+    double partial = u->has_amp && !u->amp.half_partials ? sizeof(float) : p->element_bytes;
     double sums    = s->input_parts > 1 ? out * partial : 0;
     s->received    = (x - own_x + w - own_w) * p->element_bytes + sums;
     s->sent = ((s->channel_parts > 1 ? own_x : 0) + (s->position_parts > 1 ? own_w : 0)) * p->element_bytes
@@ -162,7 +167,8 @@ static void try_split(const unit *u, const problem *p, double channel_parts, dou
     s.tiles          = s.group_parts * s.channel_parts * s.input_parts * s.position_parts;
     if (s.tiles > p->n_tiles) return;
     double outputs = s.groups * s.positions * s.channels;
-    s.cycles = price_block(u, p, &s) + reduce_cycles(outputs / s.input_parts, s.input_parts, u->n_workers);
+    s.cycles       = price_block(u, p, &s)
+             + reduce_cycles(outputs / s.input_parts, s.input_parts, u->n_workers, u->amp.half_partials);
     price_exchange(u, p, &s);
     double total = s.cycles + s.received / p->receive_bytes_per_cycle;
     if (best->cycles == 0 || total < best->cycles + best->received / p->receive_bytes_per_cycle) *best = s;
@@ -175,13 +181,13 @@ static void search(const unit *u, const problem *p, split *best)
             try_split(u, p, (double)out, (double)in, best);
 }
 
-static ipu_status get_unit(ipu_type type, const ipu_target *target, unit *u)
+static ipu_status get_unit(ipu_type type, bool half_partials, const ipu_target *target, unit *u)
 {
     *u = (unit){.type      = type,
                 .has_amp   = type == IPU_FLOAT || type == IPU_HALF,
                 .loop      = {26, 1, 14},
                 .n_workers = (double)ipu_target_n_workers(target)};
-    if (u->has_amp) return ipu__amp_get(type, target, &u->amp);
+    if (u->has_amp) return ipu__amp_get(type, half_partials, target, &u->amp);
     return ipu__op_constant(target, "compute_set_launch_cycles", &u->launch_cycles);
 }
 
@@ -194,7 +200,7 @@ ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target,
     split     best  = {0};
     p.n_tiles       = (double)target->tiles_per_ipu;
     p.element_bytes = (double)ipu_type_size(type);
-    IPU_TRY(get_unit(type, target, &u));
+    IPU_TRY(get_unit(type, ipu__partials_are_half(call), target, &u));
     IPU_TRY(ipu__op_constant(target, "exchange_receive_bytes_per_cycle", &p.receive_bytes_per_cycle));
     *out = (ipu_kernel_plan){.basis = u.has_amp
                                         ? "PopLibs' estimates of AMP 1x1, nx1 and HMAC vertices and of "
@@ -202,6 +208,7 @@ ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target,
                                         : "our default: 14 worker cycles for a product and its addition"};
     if (p.groups * p.positions * p.channels == 0) return IPU_OK;
     search(&u, &p, &best);
+    if (u.has_amp && ipu__amp_narrow(&u.amp, &u.amp)) search(&u, &p, &best);
     out->n_tiles        = ipu__op_count(best.tiles);
     out->cycles         = ipu__op_count(best.cycles);
     out->bytes_received = ipu__op_count(best.received);

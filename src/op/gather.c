@@ -9,6 +9,7 @@
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
 #include "ipu/shape.h"
+#include "op/replicas.h"
 
 enum { X, INDICES, OUT };
 
@@ -273,6 +274,7 @@ const ipu_op_def ipu__op_gather = {
     .n_attributes = 2,
     .infer        = gather_infer,
     .grad         = gather_grad,
+    .fold         = ipu__fold_gather,
     .samples      = gather_samples,
     .onnx         = "Gather:1,11,13",
 };

@@ -8,6 +8,7 @@
 #include "ipu/shape.h"
 #include "op/gather.h"
 #include "op/number.h"
+#include "op/replicas.h"
 
 /* gather_elements: x, indices, out. scatter_elements: x, indices, updates, out. */
 enum { X, INDICES, GATHERED, UPDATES = 2, SCATTERED };
@@ -368,6 +369,7 @@ const ipu_op_def ipu__op_gather_elements = {
     .n_attributes = 1,
     .infer        = gather_elements_infer,
     .grad         = gather_elements_grad,
+    .fold         = ipu__fold_along_axis,
     .samples      = gather_samples,
     .onnx         = "GatherElements:11,13",
 };

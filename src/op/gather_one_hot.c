@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 #include "ipu/gather.h"
 #include "op/gather.h"
+#include "op/replicas.h"
 
 enum { INDICES, OUT };
 
@@ -148,6 +149,7 @@ const ipu_op_def ipu__op_one_hot = {
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = one_hot_infer,
+    .fold         = ipu__fold_one_hot,
     .samples      = samples,
 };
 

@@ -347,10 +347,10 @@ static const char *const det_grad_samples[] = {"float[2,2]{1,2}, float[]",   "fl
                                      .samples = op##_samples,                          \
                                      .onnx    = (onnx_),                               \
                                      __VA_ARGS__}
-RECORD(det, 1, "the determinant of each matrix", "Det:11", .grad = det_gradient);
-RECORD(inverse, 1, "the inverse of each matrix", NULL, .grad = inverse_gradient);
+RECORD(det, 1, "the determinant of each matrix", "Det:11", .grad = det_gradient, .batch = "* : *");
+RECORD(inverse, 1, "the inverse of each matrix", NULL, .grad = inverse_gradient, .batch = "* : *");
 RECORD(det_grad, 2, "d_det times the cofactors of each matrix: the gradient of det", NULL,
-       .compose = det_grad_compose);
+       .compose = det_grad_compose, .batch = "* * : *");
 
 ipu_value ipu_det(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "det", NULL, 0, IPU__IN(x)); }
 ipu_value ipu_inverse(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "inverse", NULL, 0, IPU__IN(x)); }

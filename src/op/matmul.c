@@ -10,6 +10,7 @@
 #include "ipu/shape.h"
 #include "op/builder.h"
 #include "op/matmul_types.h"
+#include "op/replicas.h"
 
 enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 
@@ -194,6 +195,7 @@ static ipu_status matmul_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     bool transpose_a = false, transpose_b = false;
     IPU_TRY(check_flag(call, "transpose_a", A, &transpose_a));
     IPU_TRY(check_flag(call, "transpose_b", B, &transpose_b));
+    IPU_TRY(ipu__partials_check(call));
     IPU_TRY(ipu__op_want_same_type(call, A, B));
     if (!ref_by_type[call->operand[A].type])
         return ipu__fail(
@@ -328,6 +330,7 @@ static const ipu_kernel_impl implementations[] = {
 static const ipu_op_attribute attributes[] = {
     {.name = "transpose_a", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the last two dimensions of a swapped"},
     {.name = "transpose_b", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the last two dimensions of b swapped"},
+    IPU__PARTIALS_ATTRIBUTE,
     IPU__EPILOGUE_ATTRIBUTE,
 };
 
@@ -371,11 +374,12 @@ const ipu_op_def ipu__op_matmul = {
     .n_in         = IPU__MATMUL_OUT,
     .family       = "matmul",
     .summary      = "matrix product, batched and broadcast, either operand transposed",
-    .flags        = IPU__OP_BATCHED | IPU__OP_EPILOGUE,
+    .flags        = IPU__OP_EPILOGUE,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = matmul_infer,
     .grad         = matmul_grad,
+    .fold         = ipu__fold_matmul,
     .samples      = samples,
     .onnx         = "MatMul:1,9,13",
 };

@@ -74,6 +74,7 @@ ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *targe
 /* An AMP unit as one pair of types finds it. */
 typedef enum ipu__amp_path {
     IPU__AMP_COMMON, /* half in, float partials; or half partials on 16 units */
+    IPU__AMP_NARROW, /* half partials on 8 units */
     IPU__AMP_FLOAT,
 } ipu__amp_path;
 
@@ -82,10 +83,24 @@ typedef struct ipu__amp {
     double        units, inputs; /* output channels of a pass, input channels of a group */
     double        load_cycles;   /* of the weights of a pass */
     double        n_workers;
+    bool          half_partials;
 } ipu__amp;
 
-/* As `type` finds it (half or float). */
-ipu_status ipu__amp_get(ipu_type type, const ipu_target *target, ipu__amp *out);
+/* As `type` finds it (half or float); half_partials: of half. */
+ipu_status ipu__amp_get(ipu_type type, bool half_partials, const ipu_target *target, ipu__amp *out);
+/* The other way to use it that there is, with 8 units: for few channels. False: there is none. */
+bool ipu__amp_narrow(const ipu__amp *amp, ipu__amp *out);
+
+/* Sums of products of halves as the chip would keep them: prices follow it, results do not (they are added up in float).
+ */
+#define IPU__PARTIALS_ATTRIBUTE                                                                    \
+    {                                                                                              \
+        .name = "partials", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "float",                 \
+        .meaning = "\"half\": sums of products of half are priced as half; the result is the same" \
+    }
+ipu_status ipu__partials_check(const ipu_kernel_call *call);
+/* Whether they are half: only products of half have such. */
+bool ipu__partials_are_half(const ipu_kernel_call *call);
 
 /* PopLibs' 1x1 vertex: `groups` products of `positions` x (in_groups * inputs) x (out_groups * units). */
 double ipu__amp_1x1_cycles(const ipu__amp *amp, double groups, double positions, double in_groups,

@@ -148,7 +148,6 @@ const ipu_op_def ipu__op_linear = {
     .n_in    = 3,
     .family  = "matmul",
     .summary = "x weight^T + bias",
-    .flags   = IPU__OP_BATCHED,
     .infer   = linear_infer,
     .compose = linear_compose,
     .samples = linear_samples,

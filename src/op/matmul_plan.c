@@ -4,6 +4,7 @@
  * that the AMP unit does not have run as a loop of multiplications and additions.
  */
 #include <math.h>
+#include <string.h>
 
 #include "op/matmul.h"
 
@@ -12,10 +13,12 @@
 /* One worker on `k` positions; `first`: the pass that also zeroes the sums. */
 static double worker_cycles(const ipu__amp *amp, double k, bool first)
 {
-    static const double common[] = {20, 31, 40}, wide[] = {24, 47, 46};
+    static const double common[] = {20, 31, 40}, wide[] = {24, 47, 46}, narrow[] = {24, 39, 40};
     int                 few = k < 3 ? (int)k : 0;
     if (amp->path == IPU__AMP_COMMON) /* 7 are saved: state is retained between calls */
         return (k < 3 ? common[few] : 36 + 4 * (k - 3)) + (first ? 1 : 2) - 7;
+    if (amp->path == IPU__AMP_NARROW)
+        return (k < 3 ? narrow[few] : 41 + 4 * (k - 3)) + (first && k > 0 ? 2 + 2 * k : 0);
     double zeroing = first && k > 0 ? 2 + amp->units / 2 * k : 0;
     return (k < 3 ? wide[few] : 46 + 8 * (k - 3)) + zeroing;
 }
@@ -34,8 +37,10 @@ double ipu__amp_1x1_cycles(const ipu__amp *amp, double groups, double positions,
     double retain = common ? 7 : 0, retain_more = common ? 3 : 0;
     double later = 6 + amp->load_cycles + pass_cycles(amp, positions, false);
     double first = 7 + amp->load_cycles + pass_cycles(amp, positions, true);
-    /* Sums are float or the path is the common one: the estimate's `c` is 1 for all of ours. */
-    double group = 13 + (in_groups - 1) * (15 + out_groups * (19 + later)) + 11 + out_groups * (18 + first);
+    /* The estimate's `c`: sums are float or the path is the common one. */
+    double c     = amp->path == IPU__AMP_NARROW ? 0 : 1;
+    double group = 12 + c + (in_groups - 1) * (16 - c + out_groups * (19 + later)) + 11
+                 + out_groups * (19 - c + first);
     return 50 + amp->n_workers * (retain + retain_more * (in_groups * groups - 1)) + groups * group;
 }
 
@@ -102,18 +107,43 @@ static double amp_block(const void *unit, const problem *p, const split *s)
 
 /* ---- by type ---- */
 
-ipu_status ipu__amp_get(ipu_type type, const ipu_target *target, ipu__amp *out)
+ipu_status ipu__partials_check(const ipu_kernel_call *call)
 {
-    bool   is_half = type == IPU_HALF;
-    double bytes_per_cycle;
-    out->path      = is_half ? IPU__AMP_COMMON : IPU__AMP_FLOAT;
-    out->n_workers = (double)ipu_target_n_workers(target);
-    IPU_TRY(
-        ipu__op_constant(target, is_half ? "amp_units_half_float" : "amp_units_float_float", &out->units));
+    const char *partials = ipu__op_text(call, "partials");
+    if (strcmp(partials, "float") == 0 || strcmp(partials, "half") == 0) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "%s: partials \"%s\": expected float or half", call->def->name, partials);
+}
+
+bool ipu__partials_are_half(const ipu_kernel_call *call)
+{
+    return call->operand[0].type == IPU_HALF && strcmp(ipu__op_text(call, "partials"), "half") == 0;
+}
+
+ipu_status ipu__amp_get(ipu_type type, bool half_partials, const ipu_target *target, ipu__amp *out)
+{
+    bool        is_half = type == IPU_HALF;
+    double      bytes_per_cycle;
+    const char *units = is_half ? "amp_units_half_float" : "amp_units_float_float";
+    if (is_half && half_partials) units = "amp_units_half_half";
+    out->half_partials = is_half && half_partials;
+    out->n_workers     = (double)ipu_target_n_workers(target);
+    IPU_TRY(ipu__op_constant(target, units, &out->units));
+    out->path = is_half ? IPU__AMP_COMMON : IPU__AMP_FLOAT;
+    if (out->half_partials && out->units <= 8) out->path = IPU__AMP_NARROW; /* Mk1 */
     IPU_TRY(ipu__op_constant(target, is_half ? "amp_inputs_half" : "amp_inputs_float", &out->inputs));
     IPU_TRY(ipu__op_constant(target, "amp_weights_bytes_per_cycle", &bytes_per_cycle));
     out->load_cycles = out->units * out->inputs * (double)ipu_type_size(type) / bytes_per_cycle;
     return IPU_OK;
+}
+
+bool ipu__amp_narrow(const ipu__amp *amp, ipu__amp *out)
+{
+    if (!amp->half_partials || amp->units <= 8) return false;
+    *out             = *amp;
+    out->path        = IPU__AMP_NARROW;
+    out->load_cycles = amp->load_cycles * 8 / amp->units;
+    out->units       = 8;
+    return true;
 }
 
 typedef struct loop_unit {
@@ -157,20 +187,23 @@ ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *targe
     *out                = (ipu_kernel_plan){.basis = has_amp ? amp_basis : loop_basis};
     if (mm.batch == 0 || mm.m == 0 || mm.n == 0) return IPU_OK;
     IPU_TRY(ipu__op_constant(target, "exchange_receive_bytes_per_cycle", &p.receive_bytes_per_cycle));
+    bool half_partials = ipu__partials_are_half(call);
     if (has_amp) {
         ipu__amp amp;
-        IPU_TRY(ipu__amp_get(type, target, &amp));
+        IPU_TRY(ipu__amp_get(type, half_partials, target, &amp));
         search_both(&p, amp.units, amp_block, &amp, &best);
+        if (ipu__amp_narrow(&amp, &amp)) search_both(&p, amp.units, amp_block, &amp, &best);
     } else {
         loop_unit unit = {.loop = {26, 1, 14}, .n_workers = (double)ipu_target_n_workers(target)};
         IPU_TRY(ipu__op_constant(target, "compute_set_launch_cycles", &unit.launch_cycles));
         search_both(&p, 1, loop_block, &unit, &best);
     }
     double inputs = best.groups * (best.positions + best.channels) * p.inputs * p.element_bytes;
-    double sums  = best.groups * best.positions * best.channels * (has_amp ? sizeof(float) : p.element_bytes);
-    out->n_tiles = ipu__op_count(ceil((double)mm.batch / best.groups) * best.position_parts
-                                 * best.channel_parts);
-    out->cycles  = ipu__op_count(best.cycles);
+    double sums   = best.groups * best.positions * best.channels
+                * (has_amp && !half_partials ? sizeof(float) : p.element_bytes);
+    out->n_tiles        = ipu__op_count(ceil((double)mm.batch / best.groups) * best.position_parts
+                                        * best.channel_parts);
+    out->cycles         = ipu__op_count(best.cycles);
     out->bytes_received = ipu__op_count(best.received);
     out->bytes_sent     = ipu__op_count(best.sent);
     out->tile_bytes     = ipu__op_count(inputs + sums);

@@ -214,9 +214,9 @@ static void types_attributes_and_counts_that_do_not_fit_are_refused(void **unuse
 static void the_amp_estimate_gives_its_test_vectors(void **unused)
 {
     (void)unused;
-    const ipu__amp half_half  = {IPU__AMP_COMMON, 16, 16, 64, 6};
-    const ipu__amp half_float = {IPU__AMP_COMMON, 8, 16, 32, 6};
-    const ipu__amp all_float  = {IPU__AMP_FLOAT, 16, 8, 64, 6};
+    const ipu__amp half_half  = {IPU__AMP_COMMON, 16, 16, 64, 6, true};
+    const ipu__amp half_float = {IPU__AMP_COMMON, 8, 16, 32, 6, false};
+    const ipu__amp all_float  = {IPU__AMP_FLOAT, 16, 8, 64, 6, false};
     const struct {
         const ipu__amp *amp;
         int             load_bytes, positions, in_groups, out_groups, cycles;
@@ -254,6 +254,28 @@ static void a_tile_alone_costs_what_the_estimate_says(void **unused)
     assert_int_equal(plan.cycles, 11 + 6 * (26 + 6 * 5 * 4 / 6 * 14));
 }
 
+static void half_partials_take_twice_the_channels_at_once(void **unused)
+{
+    (void)unused;
+    ipu_target      target;
+    ipu_kernel_plan plan, wide;
+    ipu_attribute   half = IPU_TEXT_ATTRIBUTE("partials", "half"),
+                  other  = IPU_TEXT_ATTRIBUTE("partials", "int");
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    assert_int_equal(ipu_target_limit_tiles(&target, 1), IPU_OK);
+    ipu_kernel_call call = call_of(IPU_HALF, IPU_SHAPE(96, 64), IPU_SHAPE(64, 32), IPU_SHAPE(96, 32));
+    assert_int_equal(call.def->plan(&call, &target, &wide), IPU_OK);
+    call.attributes   = &half;
+    call.n_attributes = 1;
+    assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
+    assert_int_equal(plan.cycles, 5011);
+    assert_true(wide.cycles > 1.7 * (double)plan.cycles);
+    assert_int_equal(wide.tile_bytes - plan.tile_bytes, 96 * 32 * 2);
+    call.attributes = &other;
+    assert_int_equal(call.def->check(&call), IPU_INVALID);
+    assert_string_equal(ipu_message(), "matmul: partials \"int\": expected float or half");
+}
+
 /* Two tiles, 32 positions x 8 inputs x 32 channels of float: each takes half of the positions or of
  * the channels and receives half of what both need. */
 static void tiles_receive_what_they_do_not_hold(void **unused)
@@ -284,6 +306,7 @@ int main(void)
         cmocka_unit_test(types_attributes_and_counts_that_do_not_fit_are_refused),
         cmocka_unit_test(the_amp_estimate_gives_its_test_vectors),
         cmocka_unit_test(a_tile_alone_costs_what_the_estimate_says),
+        cmocka_unit_test(half_partials_take_twice_the_channels_at_once),
         cmocka_unit_test(tiles_receive_what_they_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -422,24 +422,27 @@ static const char *const batch_grad_samples[] = {
     }
 /* The op and its gradient. */
 /* clang-format off */
-#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, summary_, onnx_)                          \
+#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, batch_, grad_batch, summary_, onnx_)      \
     const ipu_op_def ipu__op_##name_ = {                                                                     \
         .kernel = KERNEL(name_, which##operands, ipu__norm_ref, ipu__norm_##rows##_implementations),         \
         .n_in = n_in_, .family = "norm", .summary = summary_, .attributes = attributes_##_attributes,        \
         .n_attributes = IPU__COUNT(attributes_##_attributes), .infer = norm_infer, .grad = norm_grad,        \
-        .compose = norm_compose, .samples = attributes_##_samples, .onnx = onnx_};                           \
+        .compose = norm_compose, .batch = batch_, .samples = attributes_##_samples, .onnx = onnx_};          \
     const ipu_op_def ipu__op_##name_##_grad = {                                                              \
         .kernel = KERNEL(name_##_grad, which##grad_operands, ipu__norm_grad_ref,                             \
                          ipu__norm_##rows##_grad_implementations),                                           \
         .n_in = grad_n_in, .family = "norm", .summary = "the gradient of " #name_,                           \
         .attributes = attributes_##_attributes, .n_attributes = IPU__COUNT(attributes_##_attributes),        \
-        .infer = norm_grad_infer, .compose = norm_grad_compose, .samples = attributes_##_grad_samples}
+        .infer = norm_grad_infer, .compose = norm_grad_compose, .batch = grad_batch,                         \
+        .samples = attributes_##_grad_samples}
 /* clang-format on */
 
 #define rms_attributes layer_attributes
-RECORDS(layer_norm, norm_, row, layer, 3, 5, "mean 0, variance 1 over the last dimensions",
-        "LayerNormalization:17");
-RECORDS(rms_norm, rms_, row, rms, 2, 4, "mean square 1 over the last dimensions", NULL);
-RECORDS(group_norm, norm_, plane, group, 3, 5, "mean 0, variance 1 over groups of channels",
-        "GroupNormalization:18,21");
-RECORDS(batch_norm, norm_, plane, batch, 3, 5, "mean 0, variance 1 over each channel of a batch", NULL);
+RECORDS(layer_norm, norm_, row, layer, 3, 5, "* - - : * * *", "* * * * - : * + +",
+        "mean 0, variance 1 over the last dimensions", "LayerNormalization:17");
+RECORDS(rms_norm, rms_, row, rms, 2, 4, "* - : * *", "* * * - : * +",
+        "mean square 1 over the last dimensions", NULL);
+RECORDS(group_norm, norm_, plane, group, 3, 5, "0 - - : 0 0 0", "0 0 0 0 - : 0 + +",
+        "mean 0, variance 1 over groups of channels", "GroupNormalization:18,21");
+RECORDS(batch_norm, norm_, plane, batch, 3, 5, NULL, NULL, "mean 0, variance 1 over each channel of a batch",
+        NULL);

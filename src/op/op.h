@@ -22,10 +22,11 @@ typedef struct ipu__gradient {
     ipu_value             *d_in;   /* all null at first; null stays: no dependence */
 } ipu__gradient;
 
+struct ipu__replicas;
+
 enum {
     IPU__OP_ELEMENTWISE = 1, /* out[i] is a function of in[i], broadcast; may be part of a chain (chain.h) */
     IPU__OP_IMPURE      = 2, /* not folded and not merged with its like */
-    IPU__OP_BATCHED     = 4, /* dimension 0 of the first input is a batch: rows do not depend on each other */
     IPU__OP_NO_GRADIENT =
         8,                 /* constant almost everywhere (floor, sign, argmax): gradient is none, no error */
     IPU__OP_EPILOGUE = 16, /* takes attribute "epilogue" and operands e0.. (chain.h) */
@@ -58,6 +59,15 @@ typedef struct ipu_op_def {
 
     /* The output as a view of the inputs (null where absent): no kernel, nothing moves. One output only. */
     ipu_tensor (*view)(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in);
+
+    /* How it takes the values of several replicas as one (op/replicas.h), so that they can be folded into one
+     * larger batch. A text has a letter for each input, a colon, and one for each output:
+     *     "0 - - : 0"     digit: a batch lies along this dimension, and its rows do not depend on each other
+     *     "0 0 : +"       -: must be the same for all replicas; +: what comes out is added up over the batch
+     *     "* * ? : *"     *: any dimensions may lie in front; ?: so too, and it is broadcast to those of others
+     * `fold` is for what a text cannot say. Neither: elementwise ops can; others run once for each replica. */
+    const char *batch;
+    bool (*fold)(struct ipu__replicas *r);
 
     /* Uses of it as text, for tests, `ipu ops` and bindings; NULL-terminated. Inputs, then attributes:
      *     "float[3,4], float[4]; axis=1"        values in [-2, 2], or 0..9 for integers

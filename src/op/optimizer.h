@@ -7,6 +7,7 @@
 #define IPU_OP_OPTIMIZER_H
 
 #include "base/simd.h"
+#include "ipu/optimizer.h"
 #include "op/op.h"
 
 enum { IPU__OPTIMIZER_MAX_STATES = 3 };
@@ -40,6 +41,13 @@ IPU__SIMD_DECLARE(extern const ipu__optimizer_loops, ipu__optimizer_loops)
 /* ---- optimizer.c ---- */
 
 ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
+
+/* ---- optimizer_step.c ---- */
+
+/* ipu_lamb_step where each replica has a part of the parameter: norms are of all parts. */
+ipu_optimized ipu__lamb_step_of_part(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                                     ipu_value step, ipu_value mean, ipu_value square,
+                                     ipu_adam_options options);
 
 /* ---- optimizer_lamb.c ---- */
 

@@ -39,14 +39,28 @@ void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, co
     out[2]            = square;
 }
 
+/* The norm, or that of all replicas' parts together. */
+static ipu_value size_of(ipu_builder *b, const ipu_kernel_call *call, ipu_value v)
+{
+    if (!ipu__op_int(call, "parts")) return ipu_reduce_l2(b, v, NULL, 0, false);
+    ipu_value square = ipu_reduce_sum_square(b, v, NULL, 0, false);
+    return ipu_sqrt(b, ipu__emit1(b, "replica_sum", NULL, 0, IPU__IN(square)));
+}
+
 static void lamb_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    ipu_type  type = call->operand[MEAN].type;
-    ipu_value step[3];
-    ipu_emit(b, "lamb_direction", call->attributes, call->n_attributes,
+    ipu_type            type = call->operand[MEAN].type;
+    ipu_value           step[3];
+    const ipu_attribute attributes_of_step[] = {
+        IPU_FLOAT_ATTRIBUTE("beta1", ipu__op_float(call, "beta1")),
+        IPU_FLOAT_ATTRIBUTE("beta2", ipu__op_float(call, "beta2")),
+        IPU_FLOAT_ATTRIBUTE("epsilon", ipu__op_float(call, "epsilon")),
+        IPU_FLOAT_ATTRIBUTE("weight_decay", ipu__op_float(call, "weight_decay")),
+    };
+    ipu_emit(b, "lamb_direction", attributes_of_step, IPU__COUNT(attributes_of_step),
              IPU__IN(in[P], in[G], in[STEP], in[MEAN], in[SQUARE]), step, 3);
-    ipu_value p = ipu_cast(b, in[P], type), size_of_p = ipu_reduce_l2(b, p, NULL, 0, false);
-    ipu_value size_of_step = ipu_reduce_l2(b, step[0], NULL, 0, false), zero = ipu_scalar_like(b, p, 0);
+    ipu_value p = ipu_cast(b, in[P], type), size_of_p = size_of(b, call, p);
+    ipu_value size_of_step = size_of(b, call, step[0]), zero = ipu_scalar_like(b, p, 0);
     ipu_value usual = ipu_logical_and(b, ipu_greater(b, size_of_p, zero), ipu_greater(b, size_of_step, zero));
     ipu_value ratio = ipu_where(b, usual, ipu_div(b, size_of_p, size_of_step), ipu_scalar_like(b, p, 1));
     ipu_value rate  = ipu_reshape(b, ipu_cast(b, in[RATE], type), IPU_SCALAR);
@@ -71,11 +85,15 @@ static const ipu_op_attribute attributes[] = {
     FLOAT("beta2", 0.999, "what the mean of squares keeps of itself"),
     FLOAT("epsilon", 1e-6, "added to what is divided by"),
     FLOAT("weight_decay", 0, "times the parameter, added to the direction"),
+    {.name    = "parts",
+     .kind    = IPU_ATTRIBUTE_INT,
+     .meaning = "1: each replica has a part of the parameter, and norms are of all parts"},
 };
 
 static const char *const samples[] = {
     "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
-    "half[40], half[40], float[]{0.1,0.2}, int32[]{1,9}, float[40], float[40]{0,2}", NULL};
+    "half[40], half[40], float[]{0.1,0.2}, int32[]{1,9}, float[40], float[40]{0,2}",
+    "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; parts=1", NULL};
 
 const ipu_op_def ipu__op_lamb = {
     .kernel       = {.name       = "lamb",

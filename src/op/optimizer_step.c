@@ -1,7 +1,7 @@
 /* Optimizers as functions: options become attributes. */
 #include "ipu/optimizer.h"
 
-#include "op/op.h"
+#include "op/optimizer.h"
 
 static double either(double given, double otherwise) { return given != 0 ? given : otherwise; }
 
@@ -84,4 +84,17 @@ ipu_optimized ipu_lamb_step(ipu_builder *b, ipu_value parameter, ipu_value gradi
                             ipu_value step, ipu_value mean, ipu_value square, ipu_adam_options options)
 {
     return emit(b, "lamb", ADAM_ATTRIBUTES(1e-6), IPU__IN(parameter, gradient, rate, step, mean, square), 2);
+}
+
+ipu_optimized ipu__lamb_step_of_part(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                                     ipu_value step, ipu_value mean, ipu_value square,
+                                     ipu_adam_options options)
+{
+    return emit(b, "lamb",
+                IPU__WITH(IPU_FLOAT_ATTRIBUTE("beta1", either(options.beta1, 0.9)),
+                          IPU_FLOAT_ATTRIBUTE("beta2", either(options.beta2, 0.999)),
+                          IPU_FLOAT_ATTRIBUTE("epsilon", either(options.epsilon, 1e-6)),
+                          IPU_FLOAT_ATTRIBUTE("weight_decay", options.weight_decay),
+                          IPU_INT_ATTRIBUTE("parts", 1)),
+                IPU__IN(parameter, gradient, rate, step, mean, square), 2);
 }

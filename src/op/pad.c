@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "ipu/shape.h"
 #include "op/builder.h"
+#include "op/replicas.h"
 
 enum { X, OUT };
 
@@ -311,6 +312,7 @@ const ipu_op_def ipu__op_pad = {
     .n_attributes = IPU__COUNT(pad_attributes),
     .infer        = pad_infer,
     .grad         = pad_grad,
+    .fold         = ipu__fold_pad,
     .samples      = pad_samples,
 };
 

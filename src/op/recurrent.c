@@ -322,18 +322,20 @@ static const ipu_kernel_operand lstm_grad_operands[] = {
         .check = ipu__op_check, .ref = meaning, .work = recurrent_work, .plan = recurrent_plan, \
         .implementations = &(impl), .n_implementations = 1                                      \
     }
-#define LAYER(op, inputs, attributes_of, text)                                                           \
+#define LAYER(op, inputs, attributes_of, rows, text)                                                     \
     {                                                                                                    \
         .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),                 \
         .family = "recurrent", .summary = (text), .attributes = attributes_of,                           \
         .n_attributes = IPU__COUNT(attributes_of), .flags = IPU__OP_GRAD_ONCE, .infer = recurrent_infer, \
-        .samples = op##_samples, .grad = ipu__recurrent_emit_grad, .compose = ipu__recurrent_compose     \
+        .samples = op##_samples, .grad = ipu__recurrent_emit_grad, .compose = ipu__recurrent_compose,    \
+        .batch = (rows)                                                                                  \
     }
-#define GRAD(op, inputs, attributes_of, text)                                                      \
+#define GRAD(op, inputs, attributes_of, rows, text)                                                \
     {                                                                                              \
         .kernel = KERNEL(op, ipu__recurrent_grad_ref, ipu__recurrent_grad_impl), .n_in = (inputs), \
         .family = "recurrent", .summary = (text), .attributes = attributes_of,                     \
-        .n_attributes = IPU__COUNT(attributes_of), .infer = grad_infer, .samples = op##_samples    \
+        .n_attributes = IPU__COUNT(attributes_of), .infer = grad_infer, .samples = op##_samples,   \
+        .batch = (rows)                                                                            \
     }
 
 static const char *const rnn_samples[] = {
@@ -361,10 +363,11 @@ static const char *const lstm_samples[] = {
     "float[4,17,20]{-0.3,0.3}, float[160,20]{-0.3,0.3}, float[160,40]{-0.3,0.3}",
     NULL};
 
-const ipu_op_def ipu__op_rnn  = LAYER(rnn, 6, rnn_attributes, "a layer of Elman's network, in one direction");
-const ipu_op_def ipu__op_gru  = LAYER(gru, 6, gated_attributes,
+const ipu_op_def ipu__op_rnn  = LAYER(rnn, 6, rnn_attributes, "1 - - - - 0 : 1 0",
+                                      "a layer of Elman's network, in one direction");
+const ipu_op_def ipu__op_gru  = LAYER(gru, 6, gated_attributes, "1 - - - - 0 : 1 0 1",
                                       "a layer of gated recurrent units, in one direction");
-const ipu_op_def ipu__op_lstm = LAYER(lstm, 7, gated_attributes,
+const ipu_op_def ipu__op_lstm = LAYER(lstm, 7, gated_attributes, "1 - - - - 0 0 : 1 0 0 1 1",
                                       "a layer of long short-term memory, in one direction");
 
 static const char *const rnn_grad_samples[] = {
@@ -382,9 +385,9 @@ static const char *const lstm_grad_samples[] = {
     "none, none, float[2,3], float[12,3], float[4,2,12]{0.1,0.9}, float[4,2,3]",
     "float[5,17,40], none, none, float[160,40]{-0.1,0.1}, float[5,17,160]{0.1,0.9}, float[5,17,40]", NULL};
 
-const ipu_op_def ipu__op_rnn_grad  = GRAD(rnn_grad, 4, rnn_attributes,
+const ipu_op_def ipu__op_rnn_grad  = GRAD(rnn_grad, 4, rnn_attributes, "1 0 - 1 : 1 0",
                                           "the gradient of rnn before its activations");
-const ipu_op_def ipu__op_gru_grad  = GRAD(gru_grad, 7, back_attributes,
+const ipu_op_def ipu__op_gru_grad  = GRAD(gru_grad, 7, back_attributes, "1 0 - 1 1 0 1 : 1 1 0",
                                           "the gradient of gru before its activations");
-const ipu_op_def ipu__op_lstm_grad = GRAD(lstm_grad, 9, back_attributes,
+const ipu_op_def ipu__op_lstm_grad = GRAD(lstm_grad, 9, back_attributes, "1 0 0 - 1 1 0 1 1 : 1 0 0",
                                           "the gradient of lstm before its activations");

@@ -9,6 +9,7 @@
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "op/builder.h"
+#include "op/replicas.h"
 
 enum { X, OUT };
 
@@ -456,6 +457,7 @@ static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[
                                         .n_attributes = IPU__COUNT(attributes), \
                                         .infer        = infer_,                 \
                                         .grad         = grad_,                  \
+                                        .fold         = ipu__fold_reduce,       \
                                         .samples      = samples_,               \
                                         .onnx         = onnx_}
 #define COMPOSED(name_, attributes_, compose_, samples_, summary_, onnx_)                                \

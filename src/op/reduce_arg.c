@@ -10,6 +10,7 @@
 #include "op/floats.h"
 #include "op/number.h"
 #include "op/reduce.h"
+#include "op/replicas.h"
 
 enum { X, OUT };
 
@@ -263,6 +264,7 @@ static const char *const samples[] = {"float[3,4]",
                                         .attributes   = attributes,                            \
                                         .n_attributes = IPU__COUNT(attributes),                \
                                         .infer        = arg_infer,                             \
+                                        .fold         = ipu__fold_along_axis,                  \
                                         .samples      = samples,                               \
                                         .onnx         = onnx_}
 RECORD(argmax, "index of the largest element along a dimension", "ArgMax:1,11,12,13");

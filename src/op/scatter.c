@@ -12,6 +12,7 @@
 #include "op/builder.h"
 #include "op/gather.h"
 #include "op/number.h"
+#include "op/replicas.h"
 
 /* gather_grad: dy, indices, out. scatter_nd: x, indices, updates, out. */
 typedef struct job {
@@ -418,6 +419,7 @@ const ipu_op_def ipu__op_gather_grad = {
     .n_attributes = IPU__COUNT(gather_grad_attributes),
     .infer        = gather_grad_infer,
     .grad         = gather_grad_grad,
+    .fold         = ipu__fold_gather_grad,
     .samples      = gather_grad_samples,
 };
 

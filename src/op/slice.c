@@ -5,6 +5,7 @@
 #include "ipu/shape.h"
 #include "graph/graph.h"
 #include "op/builder.h"
+#include "op/replicas.h"
 
 enum { X, OUT };
 
@@ -153,6 +154,7 @@ const ipu_op_def ipu__op_slice = {
     .infer        = slice_infer,
     .view         = slice_view,
     .grad         = slice_grad,
+    .fold         = ipu__fold_slice,
     .samples      = slice_samples,
 };
 

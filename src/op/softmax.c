@@ -17,6 +17,7 @@
 #include "op/floats.h"
 #include "op/number.h"
 #include "op/reduce.h"
+#include "op/replicas.h"
 
 enum { X, DY }; /* of gradients x is the op's result, and there is dy */
 
@@ -300,6 +301,7 @@ const ipu_op_def ipu__op_softmax = {
     .infer   = softmax_infer,
     .grad    = softmax_grad,
     .summary = "exp(x) / sum(exp(x)) along a dimension",
+    .fold    = ipu__fold_along_axis,
     .samples = samples,
     .onnx    = "Softmax:1,11,13",
 };
@@ -310,6 +312,7 @@ const ipu_op_def ipu__op_log_softmax = {
     .infer   = softmax_infer,
     .grad    = log_softmax_grad,
     .summary = "x - log(sum(exp(x))) along a dimension",
+    .fold    = ipu__fold_along_axis,
     .samples = samples,
     .onnx    = "LogSoftmax:1,11,13",
 };
@@ -320,6 +323,7 @@ const ipu_op_def ipu__op_softmax_grad = {
     .infer   = softmax_grad_infer,
     .compose = softmax_grad_compose,
     .summary = "y * (dy - sum(y * dy)): the gradient of softmax",
+    .fold    = ipu__fold_along_axis,
     .samples = grad_samples,
 };
 const ipu_op_def ipu__op_log_softmax_grad = {
@@ -329,6 +333,7 @@ const ipu_op_def ipu__op_log_softmax_grad = {
     .infer   = softmax_grad_infer,
     .compose = log_softmax_grad_compose,
     .summary = "dy - exp(y) * sum(dy): the gradient of log_softmax",
+    .fold    = ipu__fold_along_axis,
     .samples = grad_samples,
 };
 const ipu_op_def ipu__op_softmin = {

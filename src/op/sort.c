@@ -12,6 +12,7 @@
 #include "ipu/sort.h"
 #include "op/key.h"
 #include "op/op.h"
+#include "op/replicas.h"
 
 enum { X, VALUES, INDICES };
 
@@ -243,6 +244,7 @@ const ipu_op_def ipu__op_sort = {
     .n_attributes = 2,
     .infer        = sort_infer,
     .grad         = sort_grad,
+    .fold         = ipu__fold_along_axis,
     .samples      = sort_samples,
 };
 
@@ -269,6 +271,7 @@ const ipu_op_def ipu__op_topk = {
     .n_attributes = 3,
     .infer        = topk_infer,
     .grad         = sort_grad,
+    .fold         = ipu__fold_along_axis,
     .samples      = topk_samples,
 };
 

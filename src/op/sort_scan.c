@@ -11,6 +11,7 @@
 #include "ipu/sort.h"
 #include "op/number.h"
 #include "op/op.h"
+#include "op/replicas.h"
 
 enum { X, OUT };               /* of cumsum and cumprod */
 enum { G_X, G_DY, G_DX };      /* of cumprod_grad */
@@ -310,6 +311,7 @@ static const char *const samples[] = {"float[7,3]{0.5,1.5}",
         .n_attributes = 3,                                   \
         .infer        = scan_infer,                          \
         .grad         = (grad_fn),                           \
+        .fold         = ipu__fold_along_axis,                \
         .samples      = samples,                             \
     }
 SCAN_OP(cumsum, "running sums along an axis", cumsum_grad);
@@ -347,6 +349,7 @@ const ipu_op_def ipu__op_cumprod_grad = {
     .n_attributes = 3,
     .infer        = cumprod_grad_infer,
     .compose      = cumprod_grad_compose,
+    .fold         = ipu__fold_along_axis,
     .samples      = grad_samples,
 };
 

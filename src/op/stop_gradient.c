@@ -1,6 +1,7 @@
 /* stop_gradient: the same value, through which no gradient passes. A view: nothing moves. */
 #include "ipu/model.h"
 #include "op/op.h"
+#include "op/replicas.h"
 
 static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
@@ -31,5 +32,6 @@ const ipu_op_def ipu__op_stop_gradient = {
     .flags   = IPU__OP_NO_GRADIENT,
     .infer   = infer,
     .view    = view,
+    .fold    = ipu__fold_elementwise,
     .samples = samples,
 };

@@ -147,6 +147,19 @@ static json_t *json_memory(const ipu_cost *cost, const ipu_cost_summary *s, unsi
 
 /* ---- execution ---- */
 
+static json_t *json_ipus(const ipu_cost *cost, bool *ok)
+{
+    json_t      *list = json_array();
+    ipu_cost_ipu ipu;
+    for (int64_t i = 0; ipu_cost_ipu_at(cost, i, &ipu); i++)
+        append(list,
+               json_pack("{s:I, s:f, s:I, s:I, s:I}", "cycles", (json_int_t)ipu.cycles, "share", ipu.share,
+                         "memory_total", (json_int_t)ipu.memory_total, "memory_most",
+                         (json_int_t)ipu.memory_most, "fullest_tile", (json_int_t)ipu.fullest_tile),
+               ok);
+    return list;
+}
+
 static json_t *json_execution(const ipu_cost *cost, const ipu_cost_summary *s, bool *ok)
 {
     json_t *o = json_pack("{s:I, s:f, s:f}", "while_count", (json_int_t)s->while_count, "seconds", s->seconds,
@@ -156,6 +169,7 @@ static json_t *json_execution(const ipu_cost *cost, const ipu_cost_summary *s, b
     for (int64_t i = 0; ipu_cost_program_at(cost, i, &c); i++) append(programs, json_cycles(&c), ok);
     put(o, "cycles", json_cycles(&s->cycles), ok);
     put(o, "programs", programs, ok);
+    put(o, "ipus", json_ipus(cost, ok), ok);
     return o;
 }
 

@@ -133,6 +133,19 @@ static void print_execution(printer *p)
         ipu__text_add(&p->out, "  program %-12lld %lld cycles\n", (long long)i, (long long)c.total);
 }
 
+/* Of one there is nothing to tell that is not above. */
+static void print_ipus(printer *p)
+{
+    ipu_cost_ipu ipu;
+    if (!ipu_cost_ipu_at(p->cost, 1, &ipu)) return;
+    ipu__text_add(&p->out, "\nIPUs (of one replica)\n  %5s %14s %8s %14s %12s %12s\n", "IPU", "computes",
+                  "share", "bytes", "fullest tile", "its bytes");
+    for (int64_t i = 0; ipu_cost_ipu_at(p->cost, i, &ipu); i++)
+        ipu__text_add(&p->out, "  %5lld %14lld %7.1f%% %14lld %12lld %12lld\n", (long long)i,
+                      (long long)ipu.cycles, 100 * ipu.share, (long long)ipu.memory_total,
+                      (long long)ipu.fullest_tile, (long long)ipu.memory_most);
+}
+
 static void print_step(printer *p, int64_t i, const ipu_cost_step *s)
 {
     ipu__text_add(&p->out, "  %5lld %10lld %12lld %10lld %10lld %8lld %8lld %7lld %5.1f%% %10lld ",
@@ -171,6 +184,7 @@ ipu_status ipu_cost_print(const ipu_cost *cost, unsigned flags, char **out)
     print_target(&p);
     print_memory(&p);
     print_execution(&p);
+    print_ipus(&p);
     if (flags & IPU_PROFILE_STEPS) print_steps(&p);
     *out = ipu__text_take(&p.out);
     return *out ? IPU_OK : ipu__fail_memory();

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ipu/comm.h"
 #include "ipu/version.h"
 #include "train/cache.h"
 
@@ -147,8 +148,13 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     ipu__hash_print(&net, text);
     ipu__text_add(&t, "%s %x %s ", ipu_version(), ipu__cpu_features(), text);
     ipu__hash_print(&step, text);
-    ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target, o->device_iterations,
-                  o->gradient_accumulation, o->replicas, (int)ipu__executor_output_mode(x));
+    ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target,
+                  o->device_iterations, o->gradient_accumulation, o->replicas, x->n_folded,
+                  (int)ipu__executor_output_mode(x));
+    ipu__text_add(&t, "%d %d ", (int)o->shard_optimizer, (int)o->optimizer_off_chip);
+    ipu__text_add(&t, "%d %d %d ", (int)o->schedule, (int)o->recompute, (int)o->activations_off_chip);
+    for (size_t i = 0; i < o->n_stage_ipus; i++) ipu__text_add(&t, "%" PRId64 ",", o->stage_ipus[i]);
+    ipu__text_add(&t, "%" PRId64 " ", ipu_comm_size(o->comm));
     const char *key;
     for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
         ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));
@@ -178,6 +184,7 @@ static ipu_status compile_models(ipu_executor *x, const ipu__executor_models *mo
     ipu_status            status = ipu__executor_lower(x, models, &l);
     if (status == IPU_OK) status = ipu_executable_compile(l.g, &l.run, 1, x->options.engine, &x->exe);
     ipu__executor_lowered_fini(&l);
+    if (status == IPU_OK) status = ipu__executor_count_replicas(x);
     if (status == IPU_OK && folder) ipu__cache_store(folder, &key, x->exe);
     return status;
 }
@@ -197,9 +204,10 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
     IPU_TRY(ipu__executor_make_inputs(x, in, n));
     ipu_status status = ipu__executor_build(x, &models);
     if (status == IPU_OK)
-        status = ipu__executor_check_ipus(&x->options, x->options.stages > 0 ? x->options.stages : 1);
+        status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
+    if (status == IPU_OK) status = ipu__executor_fold(x, &models);
     if (status == IPU_OK) status = compile_models(x, &models);
     if (status == IPU_OK) status = remember_ports(x);
     ipu__executor_models_fini(&models);
@@ -218,6 +226,7 @@ static ipu_status create_engine(ipu_executor *x)
     } else {
         IPU_TRY(ipu_engine_create(x->exe, x->options.engine, &x->engine));
     }
+    IPU_TRY(ipu__executor_join(x));
     IPU_TRY(ipu__executor_connect(x));
     IPU_TRY(ipu__executor_begin_seed(x));
     IPU_TRY(ipu__executor_write_rates(x));
@@ -265,8 +274,12 @@ ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, i
     *out = NULL;
     if (!x->exe) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     ipu__executor_models  models;
-    ipu__executor_lowered l      = {0};
-    ipu_status            status = ipu__executor_build(x, &models);
+    ipu__executor_lowered l         = {0};
+    bool                  at_random = x->options.stochastic_rounding;
+    /* The chip rounds at random at no cost, and in half: it is the program without it that is priced. */
+    x->options.stochastic_rounding = false;
+    ipu_status status              = ipu__executor_build(x, &models);
+    x->options.stochastic_rounding = at_random;
     if (status == IPU_OK) status = ipu__executor_lower(x, &models, &l);
     if (status == IPU_OK) status = ipu_cost_estimate(l.g, &l.run, 1, options, out);
     ipu__executor_lowered_fini(&l);
@@ -362,7 +375,7 @@ static bool is_same_training(const ipu_nn_training *a, const ipu_nn_training *b)
 {
     if (a->n_groups != b->n_groups || a->max_gradient_norm != b->max_gradient_norm
         || a->max_gradient != b->max_gradient || a->loss_scale != b->loss_scale
-        || !is_same_optimizer(a->optimizer, b->optimizer))
+        || a->loss_scale_period != b->loss_scale_period || !is_same_optimizer(a->optimizer, b->optimizer))
         return false;
     for (size_t i = 0; i < a->n_groups; i++) {
         const ipu_nn_group *p = &a->groups[i], *q = &b->groups[i];

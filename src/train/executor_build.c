@@ -26,24 +26,26 @@ static ipu_status status_of(ipu_model *m)
                                            : ipu__fail(ipu_builder_status(b), "%s", ipu_builder_message(b));
 }
 
-static bool is_split(const ipu_executor *x)
+static bool is_split(const ipu_executor *x, const ipu_model *net)
 {
-    return x->training && x->options.gradient_accumulation * x->options.replicas > 1;
+    return x->options.gradient_accumulation * ipu__executor_n_replicas(x) > 1 || x->options.optimizer_off_chip
+        || x->options.stages > 1 || ipu_model_n_stages(net) > 1;
 }
 
-static void gradient_name(const char *parameter, char out[300])
+void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME])
 {
-    snprintf(out, 300, "%.250s" IPU__GRADIENT_SUFFIX, parameter);
+    snprintf(out, IPU__GRADIENT_NAME, "%.250s" IPU__GRADIENT_SUFFIX, parameter);
 }
 
 /* sum + gradient, or the mean so far: after k batches of which this is number k + 1, mean + (gradient - mean) / (k + 1).
- */
+ * Of one batch: the gradient itself, whatever was there. */
 static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum, ipu_value gradient,
                              ipu_value count)
 {
     ipu_builder *b = ipu_model_builder(m);
     if (ipu_value_type(gradient) != ipu_value_type(sum))
         gradient = ipu_cast(b, gradient, ipu_value_type(sum));
+    if (x->options.gradient_accumulation == 1) return gradient;
     if (!x->options.running_mean || x->options.reduction != IPU_REDUCTION_MEAN)
         return ipu_add(b, sum, gradient);
     ipu_value n = ipu_cast(b, count, ipu_value_type(sum));
@@ -62,9 +64,9 @@ static void accumulate(const ipu_executor *x, ipu_model *m, const ipu_value *w, 
     }
     for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
         if (!dw[i].id) continue;
-        char     name[300];
+        char     name[IPU__GRADIENT_NAME];
         ipu_type type = ipu_value_type(w[i]) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
-        gradient_name(ipu_value_name(w[i]), name);
+        ipu__executor_gradient_name(ipu_value_name(w[i]), name);
         ipu_value sum = ipu_model_state(m, type, ipu_value_shape(w[i]), NULL, name);
         ipu_model_update(m, sum, accumulated(x, m, sum, dw[i], count));
     }
@@ -76,36 +78,34 @@ static double gradient_scale(const ipu_executor *x)
     const ipu_executor_options *o = &x->options;
     if (o->reduction == IPU_REDUCTION_SUM) return 1;
     double n = o->running_mean ? 1 : (double)o->gradient_accumulation;
-    return 1 / (n * (double)o->replicas);
+    return 1 / (n * (double)ipu__executor_n_replicas(x));
 }
 
 /* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
- * network. */
+ * network. Sums are cleared afterwards (executor_shard.c). */
 static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ipu_value *dw, size_t n,
                              ipu_model **out)
 {
     IPU_TRY(ipu_model_create(out));
-    ipu_model   *m    = *out;
-    ipu_builder *b    = ipu_model_builder(m);
-    ipu_value   *mine = ipu__alloc(3 * (n + 1) * sizeof *mine);
-    size_t       k    = 0;
+    ipu_model   *m      = *out;
+    ipu_builder *b      = ipu_model_builder(m);
+    m->rounds_at_random = x->options.stochastic_rounding;
+    ipu_value *mine     = ipu__alloc(2 * (n + 1) * sizeof *mine);
+    size_t     k        = 0;
     if (!mine) return ipu__fail_memory();
-    ipu_value *gradient = mine + n + 1, *sums = gradient + n + 1;
+    ipu_value *gradient = mine + n + 1;
     for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
-        char name[300];
+        char name[IPU__GRADIENT_NAME];
         if (!dw[i].id) continue;
-        gradient_name(ipu_value_name(w[i]), name);
-        mine[k]     = ipu_model_parameter(m, ipu_value_type(w[i]), ipu_value_shape(w[i]), NULL,
-                                          ipu_value_name(w[i]));
+        ipu__executor_gradient_name(ipu_value_name(w[i]), name);
+        ipu_shape whole = ipu_value_shape(w[i]), shape = ipu__executor_shard_shape(x, whole);
+        mine[k]     = ipu_model_parameter(m, ipu_value_type(w[i]), shape, NULL, ipu_value_name(w[i]));
         ipu_type t  = ipu_value_type(w[i]) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
-        sums[k]     = ipu_model_state(m, t, ipu_value_shape(w[i]), NULL, name);
-        gradient[k] = sums[k];
+        gradient[k] = ipu_model_state(m, t, shape, NULL, name);
+        if (ipu__executor_n_shards(x, &whole) > 1) ipu__model_mark_shard(m, mine[k]);
         k++;
     }
     if (ipu_builder_status(b) == IPU_OK) ipu__nn_step(m, &x->how, gradient_scale(x), mine, gradient, k);
-    for (size_t i = 0; i < k && ipu_builder_status(b) == IPU_OK; i++)
-        ipu_model_update(m, sums[i],
-                         ipu_constant_value(b, ipu_value_type(sums[i]), ipu_value_shape(sums[i]), 0));
     if (x->options.running_mean) {
         ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
         ipu_model_update(m, count, ipu_scalar_like(b, count, 0));
@@ -116,12 +116,13 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
 
 static ipu_status build_training(ipu_executor *x, ipu__executor_models *out)
 {
-    if (!is_split(x)) {
+    if (!is_split(x, out->net)) {
         ipu_nn_train_with(out->net, &x->how);
         return status_of(out->net);
     }
     ipu_model *m = out->net;
     size_t     n = m->parameters.n;
+    ipu__model_any_stage(m); /* losses and sums of gradients are where what they add up is */
     ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
     if (!w) return ipu__fail_memory();
     ipu_value *dw = w + n + 1;
@@ -151,7 +152,11 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
                          "the network has no output: name one with ipu_model_output or ipu_nn_loss");
     x->weights.n = 0;
     IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
-    return x->training ? build_training(x, out) : IPU_OK;
+    IPU_TRY(ipu__executor_set_precision(x, out->net));
+    IPU_TRY(ipu__executor_begin_stages(x, out->net));
+    if (x->training) IPU_TRY(build_training(x, out));
+    IPU_TRY(ipu__executor_finish_precision(x, out->net));
+    return ipu__executor_end_stages(x, out->net);
 }
 
 bool ipu__executor_is_gradient_sum(const char *name)

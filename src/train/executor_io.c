@@ -104,20 +104,31 @@ static void convert(void *to, const void *from, ipu_type type, int64_t n)
         for (int64_t i = 0; i < n; i++) ((float *)to)[i] = (float)ipu_array_value(&a, i);
 }
 
-/* The next batch of one input for one replica. */
+/* Batches from number `batch` on. */
+static void give_batches(const ipu__executor_input *in, int64_t batch, void *data, size_t bytes)
+{
+    int64_t n = (int64_t)(in->bytes / ipu_type_size(in->port.type));
+    if (in->given == in->port.type)
+        memcpy(data, in->data + (size_t)batch * in->bytes, bytes);
+    else
+        convert(data, in->data + (size_t)(batch * n) * ipu_type_size(in->given), in->given,
+                (int64_t)(bytes / ipu_type_size(in->port.type)));
+}
+
+/* The next batch of one input for one replica, or for all that are folded. */
 static ipu_status send(void *user, void *data, size_t bytes)
 {
-    ipu__executor_wire        *w      = user;
-    const ipu_executor        *x      = w->x;
-    const ipu__executor_input *in     = &x->inputs.at[w->number];
-    int64_t                    groups = x->options.replicas / x->options.input_group_size;
-    int64_t                    batch  = w->n_done++ * groups + w->replica / x->options.input_group_size;
-    if (in->given == in->port.type) {
-        memcpy(data, in->data + (size_t)batch * bytes, bytes);
+    ipu__executor_wire        *w     = user;
+    const ipu_executor        *x     = w->x;
+    const ipu__executor_input *in    = &x->inputs.at[w->number];
+    int64_t                    each  = x->options.input_group_size;
+    int64_t                    first = w->n_done++ * (x->options.replicas / each);
+    if (each == 1) {
+        give_batches(in, first + w->replica, data, bytes);
         return IPU_OK;
     }
-    int64_t n = (int64_t)(bytes / ipu_type_size(in->port.type));
-    convert(data, in->data + (size_t)(batch * n) * ipu_type_size(in->given), in->given, n);
+    for (int64_t i = 0; i < x->n_folded; i++)
+        give_batches(in, first + (w->replica + i) / each, (char *)data + (size_t)i * in->bytes, in->bytes);
     return IPU_OK;
 }
 
@@ -174,16 +185,19 @@ ipu_status ipu__executor_make_outputs(ipu_executor *x, ipu_model *net)
     return IPU_OK;
 }
 
-/* Takes, or passes over, the outputs of one batch of one replica. */
+/* Takes, or passes over, the outputs of one batch of one replica, or of all that are folded. */
 static ipu_status take(void *user, void *data, size_t bytes)
 {
     ipu__executor_wire   *w     = user;
     ipu_executor         *x     = w->x;
     ipu__executor_output *out   = &x->outputs.at[w->number];
     int64_t               batch = w->n_done++ * x->options.replicas + w->replica;
-    int64_t period              = x->options.output_mode == IPU_OUTPUT_EVERY_N ? x->options.output_period : 1;
-    if ((batch + 1) % period == 0)
-        memcpy((char *)out->array.data + (size_t)((batch + 1) / period - 1) * bytes, data, bytes);
+    int64_t     period          = x->options.output_mode == IPU_OUTPUT_EVERY_N ? x->options.output_period : 1;
+    const char *from            = data;
+    for (const char *end = from + bytes; from < end; from += out->bytes, batch++)
+        if ((batch + 1) % period == 0)
+            memcpy((char *)out->array.data + (size_t)((batch + 1) / period - 1) * out->bytes, from,
+                   out->bytes);
     return IPU_OK;
 }
 
@@ -194,9 +208,10 @@ ipu_status ipu__executor_read_outputs(ipu_executor *x)
     for (size_t i = 0; i < x->outputs.n; i++) {
         ipu__executor_output *out    = &x->outputs.at[i];
         const char           *handle = mode == IPU_OUTPUT_SUM ? out->sum : out->name;
-        for (int64_t r = 0; r < x->options.replicas && out->bytes > 0; r++)
-            IPU_TRY(ipu_engine_read_replica(x->engine, handle, r,
-                                            (char *)out->array.data + (size_t)r * out->bytes, out->bytes));
+        size_t                bytes  = out->bytes * (size_t)x->n_folded;
+        for (int64_t r = 0; r < ipu__executor_n_graphs(x) && bytes > 0; r++)
+            IPU_TRY(ipu_engine_read_replica(x->engine, handle, r, (char *)out->array.data + (size_t)r * bytes,
+                                            bytes));
     }
     return IPU_OK;
 }
@@ -205,7 +220,7 @@ ipu_status ipu__executor_read_outputs(ipu_executor *x)
 
 static ipu_status connect_inputs(ipu_executor *x)
 {
-    int64_t replicas = x->options.replicas;
+    int64_t replicas = ipu__executor_n_graphs(x);
     for (size_t i = 0, k = 0; i < x->inputs.n; i++)
         for (int64_t r = 0; r < replicas; r++, k++) {
             x->in_wires.at[k] = (ipu__executor_wire){.x = x, .number = i, .replica = r};
@@ -217,7 +232,7 @@ static ipu_status connect_inputs(ipu_executor *x)
 
 static ipu_status connect_outputs(ipu_executor *x)
 {
-    int64_t         replicas = x->options.replicas;
+    int64_t         replicas = ipu__executor_n_graphs(x);
     ipu_output_mode mode     = ipu__executor_output_mode(x);
     if (mode != IPU_OUTPUT_ALL && mode != IPU_OUTPUT_EVERY_N) return IPU_OK;
     for (size_t i = 0, k = 0; i < x->outputs.n; i++)
@@ -231,7 +246,7 @@ static ipu_status connect_outputs(ipu_executor *x)
 
 ipu_status ipu__executor_connect(ipu_executor *x)
 {
-    size_t replicas = (size_t)x->options.replicas;
+    size_t replicas = (size_t)ipu__executor_n_graphs(x);
     x->in_wires.n = x->out_wires.n = 0;
     if (!ipu__reserve(&x->in_wires, x->inputs.n * replicas + 1)
         || !ipu__reserve(&x->out_wires, x->outputs.n * replicas + 1))

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "op/op.h"
 #include "train/executor.h"
 
 ipu_status ipu__executor_graph_status(ipu_graph *g)
@@ -16,8 +17,7 @@ static ipu_status optimised(const ipu_model *m, ipu_model **out)
     return *out ? ipu_model_optimise(*out, IPU_PASS_ALL) : ipu__fail_memory();
 }
 
-/* The kept value of that name; 0: there is none. */
-static uint32_t find_kept(const ipu_model *m, const char *name)
+uint32_t ipu__executor_find_kept(const ipu_model *m, const char *name)
 {
     for (int kind = 0; kind < 2; kind++) {
         size_t          n   = kind ? m->states.n : m->parameters.n;
@@ -28,52 +28,52 @@ static uint32_t find_kept(const ipu_model *m, const char *name)
     return 0;
 }
 
+ipu_tensor ipu__executor_find_tensor(const ipu_model *m, const char *name)
+{
+    return m->tensors.at[ipu__executor_find_kept(m, name)];
+}
+
+/* What is not of the same size is a part (executor_shard.c). */
 static void share_kept(ipu_model *step, const ipu_model *net)
 {
     for (int kind = 0; kind < 2; kind++) {
         size_t          n   = kind ? step->states.n : step->parameters.n;
         const uint32_t *ids = kind ? step->states.at : step->parameters.at;
         for (size_t i = 0; i < n; i++) {
-            uint32_t other = find_kept(net, step->base.values.at[ids[i]].name);
-            if (other) ipu__model_bind(step, ids[i], net->tensors.at[other]);
+            ipu_tensor t = ipu__executor_find_tensor(net, step->base.values.at[ids[i]].name);
+            if (t.id && ipu_tensor_n_elements(t) == ipu__op_n_elements(&step->base.values.at[ids[i]].shape))
+                ipu__model_bind(step, ids[i], t);
         }
     }
 }
 
-static void read_inputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
+void ipu__executor_read_input(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
+                              ipu_program p)
 {
-    for (size_t i = 0; i < x->inputs.n; i++) {
-        const ipu__executor_input *in = &x->inputs.at[i];
-        ipu_tensor                 t  = l->models.net->tensors.at[l->models.net->inputs.at[i]];
-        ipu_stream s = ipu_graph_add_host_to_device(l->g, in->stream, in->port.type, ipu_tensor_n_elements(t),
-                                                    IPU_STREAM_REPLICATE);
-        if (in->bytes > 0) ipu_program_add_read(p, s, t);
-    }
+    const ipu__executor_input *in = &x->inputs.at[i];
+    ipu_stream s = ipu_graph_add_host_to_device(l->g, in->stream, in->port.type, ipu_tensor_n_elements(t),
+                                                IPU_STREAM_REPLICATE);
+    if (in->bytes > 0) ipu_program_add_read(p, s, t);
 }
 
-/* After the network: streams of every batch, or sums. `begin` runs before all batches. */
-static ipu_status give_outputs(const ipu_executor *x, ipu__executor_lowered *l, ipu_program begin,
-                               ipu_program p)
+ipu_status ipu__executor_give_output(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
+                                     ipu_program begin, ipu_program p)
 {
-    ipu_output_mode mode = ipu__executor_output_mode(x);
-    for (size_t i = 0; i < x->outputs.n; i++) {
-        const ipu__executor_output *out = &x->outputs.at[i];
-        ipu_tensor                  t   = l->models.net->output_tensors.at[i];
-        if (mode == IPU_OUTPUT_ALL || mode == IPU_OUTPUT_EVERY_N) {
-            ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, out->type,
-                                                        ipu_tensor_n_elements(t));
-            if (out->bytes > 0) ipu_program_add_write(p, t, s);
-        } else if (mode == IPU_OUTPUT_SUM) {
-            if (out->type == IPU_BOOL)
-                return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
-                                 out->name);
-            ipu_tensor sum = ipu_graph_add_variable(l->g, out->type, ipu_tensor_shape(t), out->sum);
-            ipu_graph_map_linearly(l->g, sum);
-            ipu_graph_add_host_read(l->g, out->sum, sum);
-            ipu_attribute zero = IPU_FLOAT_ATTRIBUTE("value", 0);
-            ipu_program_add_kernel(begin, "fill", &zero, 1, &sum, 1);
-            ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, t, sum}, 3);
-        }
+    ipu_output_mode             mode = ipu__executor_output_mode(x);
+    const ipu__executor_output *out  = &x->outputs.at[i];
+    if (mode == IPU_OUTPUT_ALL || mode == IPU_OUTPUT_EVERY_N) {
+        ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, out->type, ipu_tensor_n_elements(t));
+        if (out->bytes > 0) ipu_program_add_write(p, t, s);
+    } else if (mode == IPU_OUTPUT_SUM) {
+        if (out->type == IPU_BOOL)
+            return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
+                             out->name);
+        ipu_tensor sum = ipu_graph_add_variable(p.graph, out->type, ipu_tensor_shape(t), out->sum);
+        ipu_graph_map_linearly(p.graph, sum);
+        ipu_graph_add_host_read(l->g, out->sum, sum);
+        ipu_attribute zero = IPU_FLOAT_ATTRIBUTE("value", 0);
+        ipu_program_add_kernel(begin, "fill", &zero, 1, &sum, 1);
+        ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, t, sum}, 3);
     }
     return ipu__executor_graph_status(l->g);
 }
@@ -86,29 +86,66 @@ static ipu_program repeated(ipu_graph *g, int64_t n, ipu_program body)
     return p;
 }
 
+static ipu_program in_order(ipu_graph *g, const ipu_program *parts, size_t n)
+{
+    ipu_program p = ipu_program_sequence(g);
+    for (size_t i = 0; i < n; i++) ipu_program_add(p, parts[i]);
+    return p;
+}
+
+/* The batches of one step: what comes before the network, the network, what comes after; `last`, if there is one, in
+ * place of the network in the last batch. */
+static ipu_program batches(const ipu_executor *x, ipu_graph *g, const ipu_program parts[3], ipu_program last)
+{
+    int64_t     n     = x->options.gradient_accumulation;
+    ipu_program batch = in_order(g, parts, 3);
+    if (!last.id) return repeated(g, n, batch);
+    ipu_program p = ipu_program_sequence(g);
+    if (n > 1) ipu_program_add_repeat(p, n - 1, batch);
+    ipu_program_add(p, in_order(g, (ipu_program[]){parts[0], last, parts[2]}, 3));
+    return p;
+}
+
+/* The batches of one step of the optimizer, one after another. */
+static ipu_status lower_batches(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
+                                ipu_program begin, ipu_program *out)
+{
+    ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
+    IPU_TRY(optimised(net, &l->models.net));
+    IPU_TRY(ipu__executor_lower_net(x, l, &run, &last));
+    const ipu_model *m = l->models.net;
+    for (size_t i = 0; i < x->inputs.n; i++)
+        ipu__executor_read_input(x, l, i, m->tensors.at[m->inputs.at[i]], before);
+    for (size_t i = 0; i < x->outputs.n; i++)
+        IPU_TRY(ipu__executor_give_output(x, l, i, m->output_tensors.at[i], begin, after));
+    *out = batches(x, l->g, (ipu_program[]){before, run, after}, last);
+    return IPU_OK;
+}
+
 static ipu_status lower(const ipu_executor *x, const ipu__executor_models *models, ipu__executor_lowered *l)
 {
     ipu_target  target;
-    ipu_program net, step;
-    IPU_TRY(ipu_target_find(x->options.target, x->options.replicas, &target));
-    IPU_TRY(ipu_graph_create(&target, x->options.replicas, &l->g));
-    IPU_TRY(optimised(models->net, &l->models.net));
-    IPU_TRY(ipu_model_lower(l->models.net, l->g, &net));
-    ipu_program batch = ipu_program_sequence(l->g), begin = ipu_program_sequence(l->g);
-    read_inputs(x, l, batch);
-    ipu_program_add(batch, net);
-    IPU_TRY(give_outputs(x, l, begin, batch));
-    ipu_program iteration = repeated(l->g, x->options.gradient_accumulation, batch);
+    ipu_program iteration;
+    int64_t n_stages = (int64_t)ipu_model_n_stages(models->net), iterations = x->options.device_iterations;
+    int64_t n_ipus = x->options.replicas * ipu__executor_ipus_per_replica(&x->options, n_stages);
+    IPU_TRY(ipu_target_find(x->options.target, n_ipus, &target));
+    int64_t n_folded = models->n_folded ? models->n_folded : 1;
+    IPU_TRY(ipu_graph_create(&target, x->options.replicas / n_folded, &l->g));
+    ipu_program begin = ipu_program_sequence(l->g);
+    if (n_stages > 1)
+        IPU_TRY(ipu__executor_pipeline(x, models->net, l, begin, &iteration));
+    else
+        IPU_TRY(lower_batches(x, models->net, l, begin, &iteration));
+    if (n_stages > 1 && !x->training) iterations = 1; /* they are the batches of the pipeline */
     if (models->step) {
         IPU_TRY(optimised(models->step, &l->models.step));
         share_kept(l->models.step, l->models.net);
         IPU_TRY(ipu__executor_reduce(x, l, iteration));
-        IPU_TRY(ipu_model_lower(l->models.step, l->g, &step));
-        ipu_program_add(iteration, step);
+        IPU_TRY(ipu__executor_lower_step(x, l, iteration));
     }
     l->run = ipu_program_sequence(l->g);
     ipu_program_add(l->run, begin);
-    ipu_program_add(l->run, repeated(l->g, x->options.device_iterations, iteration));
+    ipu_program_add(l->run, repeated(l->g, iterations, iteration));
     return ipu__executor_graph_status(l->g);
 }
 
@@ -121,6 +158,7 @@ ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *mode
 
 void ipu__executor_lowered_fini(ipu__executor_lowered *l)
 {
+    ipu__array_fini(&l->begun);
     ipu_graph_destroy(l->g);
     ipu__executor_models_fini(&l->models);
 }

@@ -1,54 +1,151 @@
-/* Gradients of all replicas, added up before the optimizer's step.
+/* Gradients of all replicas of all processes, added up before the optimizer's step.
  *
- * A replica exchanges with the one whose number differs in bit 0, then 1, and so on: all of them then make the same
- * additions, with the same bits.
+ * Between processes that takes time, which is the backward pass's: as soon as the sum of a parameter's gradients is final
+ * in the last batch of a step, it is begun to be added up, several small ones as one.
  */
+#include <string.h>
+
 #include "graph/graph.h"
+#include "ipu/comm.h"
+#include "op/op.h"
 #include "train/executor.h"
 
-/* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all states. */
-static ipu_tensor all_sums(const ipu__executor_lowered *l, ipu_type type, ipu_tensor *parts)
+enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: more than what a message costs */
+
+/* Whether the step wants the sum of that name and size: one that is divided among the replicas of a single process is
+ * added up otherwise (executor_shard.c). */
+static bool is_wanted(const ipu_executor *x, const ipu_model *step, const char *name, int64_t n)
 {
-    const ipu_model *m = l->models.step;
+    for (size_t i = 0; step && i < step->states.n; i++) {
+        const ipu__builder_value *v = &step->base.values.at[step->states.at[i]];
+        if (strcmp(v->name, name) == 0)
+            return ipu_comm_size(x->options.comm) > 1 || ipu__op_n_elements(&v->shape) == n;
+    }
+    return false;
+}
+
+static const char *name_of(const ipu_model *m, uint32_t id) { return m->base.values.at[id].name; }
+
+/* ---- while gradients are computed ---- */
+
+typedef struct splitter {
+    ipu__executor_lowered *l;
+    IPU_ARRAY(ipu_program) segments; /* of the network's program */
+    IPU_ARRAY(size_t) ends;          /* by segment: sums in l->begun up to which are begun after it */
+    size_t first;                    /* in l->begun: of the bundle */
+    size_t bytes;
+} splitter;
+
+static bool close_segment(splitter *s, ipu_program program)
+{
+    s->first = s->l->begun.n;
+    s->bytes = 0;
+    return ipu__push(&s->segments, program) && ipu__push(&s->ends, s->first);
+}
+
+static ipu_status settled(void *user, uint32_t kept, ipu_program *program)
+{
+    splitter        *s = user;
+    const ipu_model *m = s->l->models.net;
+    if (!ipu__executor_is_gradient_sum(name_of(m, kept))) return IPU_OK;
+    ipu_tensor t     = ipu_tensor_flatten(m->tensors.at[kept]);
+    size_t     bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(ipu_tensor_type(t));
+    bool       ok    = true;
+    if (s->bytes > 0 && ipu_tensor_type(s->l->begun.at[s->first]) != ipu_tensor_type(t)) {
+        ok       = close_segment(s, *program);
+        *program = ipu_program_sequence(s->l->g);
+    }
+    ok = ok && ipu__push(&s->l->begun, t);
+    s->bytes += bytes;
+    if (ok && s->bytes >= BUNDLE_BYTES) {
+        ok       = close_segment(s, *program);
+        *program = ipu_program_sequence(s->l->g);
+    }
+    return ok ? ipu__executor_graph_status(s->l->g) : ipu__fail_memory();
+}
+
+static void add_segments(const splitter *s, bool begins, ipu_program p)
+{
+    size_t done = 0;
+    for (size_t i = 0; i < s->segments.n; i++) {
+        ipu_program_add(p, s->segments.at[i]);
+        size_t n = s->ends.at[i] - done;
+        if (begins && n > 0) ipu_program_add_all_reduce(p, ipu_tensor_concat(s->l->begun.at + done, n, 0));
+        done = s->ends.at[i];
+    }
+}
+
+static ipu_status update_early(ipu_model *m)
+{
+    uint32_t *sums = ipu__alloc((m->states.n + 1) * sizeof *sums);
+    size_t    n    = 0;
+    if (!sums) return ipu__fail_memory();
+    for (size_t i = 0; i < m->states.n; i++)
+        if (ipu__executor_is_gradient_sum(name_of(m, m->states.at[i]))) sums[n++] = m->states.at[i];
+    ipu_status status = ipu__model_update_early(m, sums, n);
+    ipu__free(sums);
+    return status;
+}
+
+ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered *l, ipu_program *net,
+                                   ipu_program *last)
+{
+    *last = (ipu_program){l->g, 0};
+    if (!x->training || ipu_comm_size(x->options.comm) == 1) return ipu_model_lower(l->models.net, l->g, net);
+    splitter s = {.l = l};
+    IPU_TRY(update_early(l->models.net));
+    ipu_status status = ipu__model_lower_with(l->models.net, l->g, settled, &s, net);
+    if (status == IPU_OK && !close_segment(&s, *net)) status = ipu__fail_memory();
+    if (status == IPU_OK && l->begun.n > 0) {
+        *net  = ipu_program_sequence(l->g);
+        *last = ipu_program_sequence(l->g);
+        add_segments(&s, false, *net);
+        add_segments(&s, true, *last);
+        status = ipu__executor_graph_status(l->g);
+    }
+    ipu__array_fini(&s.segments);
+    ipu__array_fini(&s.ends);
+    return status;
+}
+
+/* ---- the rest, when all are there ---- */
+
+static bool has_begun(const ipu__executor_lowered *l, ipu_tensor t)
+{
+    for (size_t i = 0; i < l->begun.n; i++)
+        if (ipu_tensor_equal(l->begun.at[i], t)) return true;
+    return false;
+}
+
+/* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all states. */
+static ipu_tensor all_sums(const ipu_executor *x, const ipu__executor_lowered *l, ipu_type type,
+                           ipu_tensor *parts)
+{
+    const ipu_model *m = l->models.net;
     size_t           n = 0;
     for (size_t i = 0; i < m->states.n; i++) {
         uint32_t id = m->states.at[i];
-        if (!m->values.at[id].bound.id || !ipu__executor_is_gradient_sum(m->base.values.at[id].name)
+        if (!m->tensors.at[id].id || !ipu__executor_is_gradient_sum(name_of(m, id))
             || m->base.values.at[id].type != type)
             continue;
-        parts[n++] = ipu_tensor_flatten(m->values.at[id].bound);
+        ipu_tensor t = ipu_tensor_flatten(m->tensors.at[id]);
+        if (is_wanted(x, l->models.step, name_of(m, id), ipu_tensor_n_elements(t)) && !has_begun(l, t))
+            parts[n++] = t;
     }
     return n > 0 ? ipu_tensor_concat(parts, n, 0) : (ipu_tensor){l->g, 0};
-}
-
-/* With the replica whose number differs in bit 0, then 1, ... */
-static void add_up(ipu_graph *g, ipu_program p, ipu_tensor all, int64_t n, int64_t *partner)
-{
-    ipu_tensor sum = ipu_graph_add_variable(g, ipu_tensor_type(all), ipu_tensor_shape(all), "gradients");
-    ipu_graph_map_linearly(g, sum);
-    ipu_tensor arriving = ipu_graph_clone(g, sum, "gradients.arriving");
-    ipu_program_add_copy(p, all, sum);
-    for (int64_t bit = 1; bit < n; bit *= 2) {
-        for (int64_t r = 0; r < n; r++) partner[r] = r ^ bit;
-        ipu_program_add_cross_replica_copy(p, sum, arriving, partner, (size_t)n);
-        ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, arriving, sum}, 3);
-    }
-    ipu_program_add_copy(p, sum, all);
 }
 
 ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
 {
     static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* that sums have */
-    int64_t               n       = x->options.replicas;
-    if (n == 1) return IPU_OK;
-    ipu_tensor *parts   = ipu__alloc((l->models.step->states.n + 1) * sizeof *parts);
-    int64_t    *partner = ipu__alloc((size_t)n * sizeof *partner);
-    ipu_status  status  = parts && partner ? IPU_OK : ipu__fail_memory();
-    for (size_t i = 0; status == IPU_OK && i < sizeof types / sizeof *types; i++) {
-        ipu_tensor all = all_sums(l, types[i], parts);
-        if (all.id) add_up(l->g, p, all, n, partner);
+    if (ipu_graph_replication(l->g) == 1 && ipu_comm_size(x->options.comm) == 1) return IPU_OK;
+    ipu_tensor *parts = ipu__alloc((l->models.net->states.n + 1) * sizeof *parts);
+    if (!parts) return ipu__fail_memory();
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        ipu_tensor all = all_sums(x, l, types[i], parts);
+        if (all.id) ipu_program_add_all_reduce(p, all);
     }
+    ipu_program_add_all_reduce_wait(p);
     ipu__free(parts);
-    ipu__free(partner);
-    return status == IPU_OK ? ipu__executor_graph_status(l->g) : status;
+    return ipu__executor_graph_status(l->g);
 }

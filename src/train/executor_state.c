@@ -15,25 +15,27 @@
 
 /* ---- what there is ---- */
 
-static bool is_listed(const ipu_executor *x, const char *name)
+ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name)
 {
     for (size_t i = 0; i < x->kept.n; i++)
-        if (strcmp(x->kept.at[i].name, name) == 0) return true;
-    return false;
+        if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
+    return NULL;
 }
 
 static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter)
 {
     const ipu__builder_value *v = &m->base.values.at[id];
-    if (is_listed(x, v->name)) return IPU_OK;
+    if (ipu__executor_kept_of(x, v->name)) return IPU_OK;
     ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
     if (!kept.name) return ipu__fail_memory();
-    kept.is_seed   = m->seed != 0 && id == m->seed;
+    bool is_random = m->seed != 0 && id == m->seed; /* another one in each replica */
+    kept.is_seed   = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
     kept.is_weight = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
     /* What the network itself calls so is its own. */
     kept.is_transient = !kept.is_weight && !is_parameter
                      && (ipu__executor_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
-    kept.differs = x->options.replicas > 1 && !is_parameter && (kept.is_seed || kept.is_weight);
+    kept.differs = ipu__executor_n_replicas(x) > 1 && !is_parameter && (is_random || kept.is_weight)
+                && m->values.at[id].update != 0;
     if (ipu__push(&x->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
     return ipu__fail_memory();
@@ -49,7 +51,8 @@ static ipu_status list_model(ipu_executor *x, const ipu_model *m)
 ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models)
 {
     IPU_TRY(list_model(x, models->net));
-    return models->step ? list_model(x, models->step) : IPU_OK;
+    if (models->step) IPU_TRY(list_model(x, models->step));
+    return ipu__executor_list_parts(x, models);
 }
 
 void ipu__executor_state_fini(ipu_executor *x)
@@ -64,9 +67,8 @@ void ipu__executor_state_fini(ipu_executor *x)
 ipu_status ipu__executor_fetch(ipu_executor *x)
 {
     for (size_t i = 0; i < x->weights.n; i++) {
-        ipu__weight *w     = &x->module->weights.at[x->weights.at[i]];
-        size_t       bytes = ipu_array_bytes(&w->array);
-        if (bytes > 0) IPU_TRY(ipu_engine_read(x->engine, w->name, w->array.data, bytes));
+        ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
+        IPU_TRY(ipu__executor_read_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
         w->is_set = true;
     }
     return IPU_OK;
@@ -76,9 +78,8 @@ static ipu_status upload(ipu_executor *x, bool *has_all)
 {
     *has_all = true;
     for (size_t i = 0; i < x->weights.n; i++) {
-        const ipu__weight *w     = &x->module->weights.at[x->weights.at[i]];
-        size_t             bytes = ipu_array_bytes(&w->array);
-        if (w->is_set && bytes > 0) IPU_TRY(ipu_engine_write(x->engine, w->name, w->array.data, bytes));
+        const ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
+        if (w->is_set) IPU_TRY(ipu__executor_write_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
         *has_all &= w->is_set;
     }
     return IPU_OK;
@@ -129,29 +130,23 @@ ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
 
 /* ---- what begins with a run's options ---- */
 
-static const ipu__executor_kept *find_kept(const ipu_executor *x, const char *name)
-{
-    for (size_t i = 0; i < x->kept.n; i++)
-        if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
-    return NULL;
-}
-
 ipu_status ipu__executor_write_rates(ipu_executor *x)
 {
     for (size_t i = 0; x->training && i <= x->how.n_groups; i++) {
         char  name[IPU__NN_RATE_NAME];
         float rate = (float)x->rates[i];
         ipu__nn_rate_name(i, name);
-        if (find_kept(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
+        if (ipu__executor_kept_of(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
     }
     return IPU_OK;
 }
 
-static ipu_status write_seed(ipu_executor *x, const char *name, uint32_t seed, uint32_t step)
+static ipu_status write_seed(ipu_executor *x, const ipu__executor_kept *kept, uint32_t seed, uint32_t step)
 {
     for (int64_t r = 0; r < x->options.replicas; r++) {
-        uint32_t own[2] = {seed + SEED_STEP * (uint32_t)r, step};
-        IPU_TRY(ipu_engine_write_replica(x->engine, name, r, own, sizeof own));
+        uint32_t number = (uint32_t)(ipu__executor_first_replica(x) + r);
+        uint32_t own[2] = {seed + (kept->differs ? SEED_STEP * number : 0), step};
+        IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, own, sizeof own));
     }
     return IPU_OK;
 }
@@ -159,7 +154,7 @@ static ipu_status write_seed(ipu_executor *x, const char *name, uint32_t seed, u
 ipu_status ipu__executor_begin_seed(ipu_executor *x)
 {
     for (size_t i = 0; i < x->kept.n; i++)
-        if (x->kept.at[i].is_seed) IPU_TRY(write_seed(x, x->kept.at[i].name, x->options.seed, 0));
+        if (x->kept.at[i].is_seed) IPU_TRY(write_seed(x, &x->kept.at[i], x->options.seed, 0));
     return IPU_OK;
 }
 
@@ -180,11 +175,11 @@ ipu_status ipu__executor_clear_sums(ipu_executor *x)
 
 /* ---- all of it ---- */
 
-/* Of how many replicas a value is kept. */
+/* Of how many replicas a value is kept, those of other processes too. */
 static int64_t n_copies(const ipu_executor *x, const ipu__executor_kept *kept)
 {
     if (kept->is_transient) return 0;
-    return kept->differs ? x->options.replicas : 1;
+    return kept->differs ? ipu__executor_n_replicas(x) : 1;
 }
 
 static char *name_for(const char *name, int64_t replica)
@@ -202,7 +197,9 @@ static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64
     if (!out->name) return ipu__fail_memory();
     IPU_TRY(ipu_array_create(kept->type, kept->shape, &out->array));
     size_t bytes = ipu_array_bytes(&out->array);
-    return bytes ? ipu_engine_read_replica(x->engine, kept->name, replica, out->array.data, bytes) : IPU_OK;
+    if (kept->differs) replica -= ipu__executor_first_replica(x);
+    if (replica < 0 || replica >= x->options.replicas) return IPU_OK; /* of another process */
+    return bytes ? ipu__executor_read_kept(x, kept, replica, out->array.data, bytes) : IPU_OK;
 }
 
 ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
@@ -210,19 +207,19 @@ ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
     *out = (ipu_npz){0};
     if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     IPU_TRY(ipu__executor_sync(x));
-    size_t most = x->kept.n * (size_t)x->options.replicas;
+    size_t most = x->kept.n * (size_t)ipu__executor_n_replicas(x);
     out->arrays = ipu__alloc_zeroed((most + 1) * sizeof *out->arrays);
     if (!out->arrays) return ipu__fail_memory();
-    for (size_t i = 0; i < x->kept.n; i++) {
-        int64_t n = n_copies(x, &x->kept.at[i]);
-        for (int64_t r = 0; r < n; r++) {
-            ipu_status status = get_one(x, &x->kept.at[i], r, &out->arrays[out->n++]);
-            if (status == IPU_OK) continue;
-            ipu_npz_free(out);
-            return status;
-        }
+    ipu_status status = IPU_OK;
+    for (size_t i = 0; status == IPU_OK && i < x->kept.n; i++) {
+        size_t first = out->n;
+        for (int64_t r = 0; status == IPU_OK && r < n_copies(x, &x->kept.at[i]); r++)
+            status = get_one(x, &x->kept.at[i], r, &out->arrays[out->n++]);
+        if (status == IPU_OK && x->kept.at[i].differs)
+            status = ipu__executor_gather(x, &out->arrays[first], out->n - first);
     }
-    return IPU_OK;
+    if (status != IPU_OK) ipu_npz_free(out);
+    return status;
 }
 
 static const ipu_array *find_array(const ipu_npz *z, const char *name)
@@ -272,18 +269,16 @@ static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
 
 static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const ipu_npz *z)
 {
-    int64_t n = n_copies(x, kept);
+    int64_t n     = n_copies(x, kept) > 1 ? x->options.replicas : n_copies(x, kept);
+    int64_t first = kept->differs ? ipu__executor_first_replica(x) : 0;
     for (int64_t r = 0; r < n; r++) {
-        char *name = name_for(kept->name, r);
+        char *name = name_for(kept->name, first + r);
         if (!name) return ipu__fail_memory();
         const ipu_array *a     = find_array(z, name);
         size_t           bytes = ipu_array_bytes(a);
         ipu__free(name);
         if (bytes == 0) continue;
-        if (kept->differs)
-            IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, a->data, bytes));
-        else
-            IPU_TRY(ipu_engine_write(x->engine, kept->name, a->data, bytes));
+        IPU_TRY(ipu__executor_write_kept(x, kept, kept->differs ? r : -1, a->data, bytes));
     }
     return IPU_OK;
 }

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "data/array.h"
 #include "data/dataset.h"
+#include "ipu/comm.h"
 #include "train/shuffle.h"
 
 enum {
@@ -44,6 +45,8 @@ struct ipu_loader {
     size_t             n_fields;
     size_t             bytes[IPU_MAX_FIELDS]; /* of one sample */
     int64_t            combined, n_samples, n_batches;
+    int64_t            part, n_parts; /* this process, of how many; an iterable dataset is each one's own */
+    int64_t            stride;        /* samples of one process that follow one another */
     bool               is_iterable;
     pid_t              owner;
     ipu__arena         arena;
@@ -144,11 +147,13 @@ static void draw(ipu_loader *l, slot *s)
     s->epoch = l->epoch;
     s->index = l->index;
     if (l->is_iterable) return;
-    int64_t first = l->index * l->combined;
+    int64_t first = l->index * l->combined * l->n_parts;
     set_length(l, s, l->index < l->n_batches ? least(l->combined, l->n_samples - first) : 0);
     if (l->options.shuffle && l->index == 0) ipu__shuffle_begin(&l->shuffle, l->epoch);
-    for (int64_t i = 0; i < s->n; i++)
-        s->order[i] = l->options.shuffle ? ipu__shuffle_next(&l->shuffle) : first + i;
+    for (int64_t i = 0, k = 0; i < s->n * l->n_parts; i++) {
+        int64_t sample = l->options.shuffle ? ipu__shuffle_next(&l->shuffle) : first + i;
+        if (i / l->stride % l->n_parts == l->part) s->order[k++] = sample;
+    }
 }
 
 static void advance(ipu_loader *l, const slot *s)
@@ -348,7 +353,7 @@ static ipu_status go_to(ipu_loader *l, ipu_loader_position p)
     if (l->is_iterable) IPU_TRY(skip_to(l, p));
     if (l->options.shuffle) {
         ipu__shuffle_begin(&l->shuffle, p.epoch);
-        for (int64_t i = least(p.batch * l->combined, l->n_samples); i > 0; i--)
+        for (int64_t i = least(p.batch * l->combined * l->n_parts, l->n_samples); i > 0; i--)
             ipu__shuffle_next(&l->shuffle);
     }
     l->position = p;
@@ -400,6 +405,25 @@ static ipu_status check_options(ipu_loader_options *o, bool is_iterable)
     return IPU_OK;
 }
 
+/* Replicas are innermost in a batch of all processes: of each accumulated batch this one has the samples of its own. */
+static ipu_status divide(ipu_loader *l, const ipu_executor_options *how)
+{
+    l->n_parts = ipu_comm_size(how ? how->comm : NULL);
+    l->part    = ipu_comm_rank(how ? how->comm : NULL);
+    if (!how || l->n_parts == 1) return IPU_OK;
+    int64_t replicas = how->replicas ? how->replicas : 1,
+            group    = how->input_group_size ? how->input_group_size : 1;
+    l->stride        = replicas / group * l->options.batch_size;
+    if (l->options.keep_last)
+        return ipu__fail(IPU_INVALID,
+                         "a loader's keep_last: expected false where several processes train together: "
+                         "each of them needs a whole batch");
+    int64_t unused;
+    if (!__builtin_mul_overflow(l->combined, l->n_parts, &unused)) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "a loader's batch_size of %lld: too many samples over %lld processes",
+                     (long long)l->options.batch_size, (long long)l->n_parts);
+}
+
 static ipu_status size_batches(ipu_loader *l, const ipu_executor_options *how)
 {
     int64_t n = ipu_executor_options_n_batches(how), samples = l->n_samples;
@@ -409,13 +433,17 @@ static ipu_status size_batches(ipu_loader *l, const ipu_executor_options *how)
                          "a loader's batch_size of %lld, %lld times in a batch: too many samples",
                          (long long)l->options.batch_size, (long long)n);
     l->n_batches = -1;
+    l->n_parts   = 1;
+    l->stride    = l->combined;
     if (samples < 0) return IPU_OK;
-    l->n_batches = samples / l->combined + (l->options.keep_last && samples % l->combined != 0);
+    IPU_TRY(divide(l, how));
+    int64_t all  = l->combined * l->n_parts;
+    l->n_batches = samples / all + (l->options.keep_last && samples % all != 0);
     if (l->n_batches == 0)
         return ipu__fail(IPU_INVALID,
                          "no batch of %lld samples (batch_size %lld x %lld for one run of the executor) "
                          "fits a dataset of %lld: make it smaller%s",
-                         (long long)l->combined, (long long)l->options.batch_size, (long long)n,
+                         (long long)all, (long long)l->options.batch_size, (long long)(n * l->n_parts),
                          (long long)samples, samples > 0 ? ", or keep the last, short one (keep_last)" : "");
     return IPU_OK;
 }

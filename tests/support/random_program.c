@@ -717,14 +717,30 @@ static void step_call(random_program *rp, ipu_program p, int depth)
 
 typedef void (*step_fn)(random_program *rp, ipu_program p, int depth);
 
+/* Beside one another where the check of the graph allows it, otherwise in order. */
+static void step_parallel(random_program *rp, ipu_program p, int depth)
+{
+    static const step_fn kinds[] = {step_execute, step_whole, step_whole, step_copy, step_add, step_matmul};
+    ipu_program          bodies[2], beside = ipu_program_sequence(rp->graph);
+    for (int i = 0; i < 2; i++) {
+        bodies[i] = ipu_program_sequence(rp->graph);
+        for (int64_t n = in(rp, 1, 3); n > 0; n--) kinds[in(rp, 0, 5)](rp, bodies[i], depth);
+    }
+    ipu_program_add_parallel(beside, bodies, 2);
+    if (ipu_graph_check(rp->graph, &beside, 1) == IPU_OK)
+        ipu_program_add(p, beside);
+    else
+        for (int i = 0; i < 2; i++) ipu_program_add(p, bodies[i]);
+}
+
 static const step_fn plain_steps[] = {
     step_execute, step_execute, step_execute, step_execute, step_whole,         step_whole,
     step_whole,   step_whole,   step_whole,   step_copy,    step_copy,          step_copy,
     step_stream,  step_stream,  step_remote,  step_print,   step_forget,        step_forget,
     step_sync,    step_add,     step_fill,    step_matmul,  step_cross_replica, step_abort,
 };
-static const step_fn nested_steps[] = {step_repeat, step_sequence, step_if,  step_switch,
-                                       step_while,  step_call,     step_call};
+static const step_fn nested_steps[] = {step_repeat, step_sequence, step_if,       step_switch,  step_while,
+                                       step_call,   step_call,     step_parallel, step_parallel};
 
 static void add_steps(random_program *rp, ipu_program p, int depth)
 {

@@ -230,7 +230,7 @@ static ipu_status remote_one(ipu_engine *e, const ipu__instruction *i, int64_t r
         const ipu__exe_tensor *rows = &e->exe->tensors.at[transfer->rows];
         numbers                     = ipu__alloc((size_t)rows->bytes);
         if (!numbers) return ipu__fail_memory();
-        ipu__engine_move_host(e, rows->batch, r, r + 1, numbers);
+        ipu__engine_move_host(e->lanes, rows->batch, r, r + 1, numbers);
     }
     bool is_read = i->op == IPU__OP_REMOTE_READ;
     if (!is_read) move_batch(e, tensor->batch, r, r);
@@ -257,6 +257,7 @@ ipu_status ipu__checking_step(ipu_engine *e, const ipu__instruction *i)
         for (int64_t r = 0; r < e->replication; r++) move_batch(e, i->a, r, r);
         return IPU_OK;
     case IPU__OP_CROSS_REPLICA: cross_replica(e, &exe->crosses.at[i->a]); return IPU_OK;
+    case IPU__OP_ALL_REDUCE: return read_tensors(e, i, "all_reduce", NULL, exe->reduces.at[i->a].tensor);
     case IPU__OP_UNDEFINE: set_tensor(e, i->a, 0, e->replication, 0); return IPU_OK;
     case IPU__OP_KERNEL:
         IPU_TRY(kernel(e, i));

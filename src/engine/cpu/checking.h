@@ -68,7 +68,7 @@ void ipu__checking_move(ipu_engine *e, uint32_t first, uint32_t end, int64_t rep
 
 /* ---- checking_vertex.c ---- */
 
-/* A compute set, vertex by vertex. What bodies that return false leave is in e->failed. */
+/* A compute set, vertex by vertex. What bodies that return false leave is in `failed` of the first lane. */
 ipu_status ipu__checking_execute(ipu_engine *e, const ipu__instruction *i);
 
 /* ---- checking_report.c ---- */

@@ -69,38 +69,21 @@ static bool alloc_memory(ipu_engine *e)
     e->variables              = alloc_replicas(e, e->variables_stride);
     e->gather                 = alloc_replicas(e, e->gather_stride);
     e->records                = alloc_replicas(e, e->records_stride);
-    e->staging                = ipu__alloc_pages((size_t)exe->staging_bytes);
     e->spans                  = ipu__alloc(exe->spans.n * n * sizeof *e->spans);
-    e->bases                  = ipu__alloc_zeroed(n * sizeof *e->bases);
     e->groups                 = ipu__alloc(exe->groups.n * sizeof *e->groups);
     e->sets                   = ipu__alloc(exe->sets.n * sizeof *e->sets);
     e->connections            = ipu__alloc_zeroed(exe->streams.n * n * sizeof *e->connections);
     e->counters               = ipu__alloc_zeroed(exe->n_counters * sizeof *e->counters);
-    e->calls                  = ipu__alloc((size_t)exe->n_functions * sizeof *e->calls);
-    e->shares_memory          = ipu__alloc((size_t)e->n_threads * sizeof *e->shares + alignof(ipu__share));
-    if (!e->variables || !e->gather || !e->records || !e->staging || !e->spans || !e->bases || !e->groups
-        || !e->sets || !e->connections || !e->counters || !e->calls || !e->shares_memory)
+    if (!e->variables || !e->gather || !e->records || !e->spans || !e->groups || !e->sets || !e->connections
+        || !e->counters)
         return false;
-    size_t past = (uintptr_t)e->shares_memory % alignof(ipu__share);
-    e->shares   = (void *)((char *)e->shares_memory + (past ? alignof(ipu__share) - past : 0));
     return alloc_remotes(e);
-}
-
-static void set_bases(ipu_engine *e)
-{
-    for (int64_t r = 0; r < e->replication; r++) {
-        char **bases               = e->bases[r];
-        bases[IPU__SPACE_VARIABLE] = e->variables + (size_t)r * e->variables_stride;
-        bases[IPU__SPACE_CONSTANT] = e->exe->constants;
-        bases[IPU__SPACE_GATHER]   = e->gather + (size_t)r * e->gather_stride;
-        bases[IPU__SPACE_SPANS]    = (char *)(e->spans + (size_t)r * e->exe->spans.n);
-    }
 }
 
 static void set_initial_values(ipu_engine *e)
 {
     for (size_t i = 0; i < e->exe->initial.n; i++)
-        ipu__engine_move(e, e->exe->initial.at[i], 0, e->replication, NULL);
+        ipu__engine_move(e->lanes, e->exe->initial.at[i], 0, e->replication, NULL);
     for (size_t i = 0; i < e->exe->replication_indices.n; i++)
         for (int64_t r = 0; r < e->replication; r++) {
             uint32_t index = (uint32_t)r;
@@ -113,8 +96,7 @@ static void set_initial_values(ipu_engine *e)
 static ipu_status init(ipu_engine *e)
 {
     if (!alloc_memory(e)) return ipu__fail_memory();
-    if (e->n_threads > 1) IPU_TRY(ipu__pool_create(e->n_threads, &e->pool));
-    set_bases(e);
+    IPU_TRY(ipu__lanes_create(e));
     ipu__engine_prepare_sets(e);
     set_initial_values(e);
     if (e->exe->check) IPU_TRY(ipu__checking_create(e));
@@ -160,9 +142,9 @@ ipu_status ipu_engine_create_on(ipu_executable *exe, const ipu_options *options,
     e->exe             = ipu_executable_retain(exe);
     e->replication     = exe->replication;
     e->n_threads       = settings.threads;
-    e->counts.threads  = settings.threads;
     e->fork_generation = atomic_load(&fork_generation);
     atomic_init(&e->interrupted, 0);
+    atomic_init(&e->failed_body, IPU__NO_FAILURE);
     ipu_status status = use_device(e, &settings, device);
     if (status == IPU_OK) status = ipu__times_init(e, settings.profile);
     if (status == IPU_OK) status = init(e);
@@ -179,18 +161,17 @@ void ipu_engine_destroy(ipu_engine *e)
     if (!e) return;
     const ipu_executable *exe = e->exe;
     size_t                n   = (size_t)e->replication;
+    ipu__engine_leave(e);
     ipu__engine_release_kernels(e);
     ipu__checking_destroy(e);
-    ipu__pool_destroy(e->pool);
+    ipu__lanes_destroy(e);
     for (size_t i = 1; e->remotes && i < exe->remotes.n; i++)
         ipu__free_pages(e->remotes[i],
                         (size_t)(exe->remotes.at[i].row_bytes * exe->remotes.at[i].n_rows) * n);
     ipu__free_pages(e->variables, e->variables_stride * n);
     ipu__free_pages(e->gather, e->gather_stride * n);
     ipu__free_pages(e->records, e->records_stride * n);
-    ipu__free_pages(e->staging, (size_t)exe->staging_bytes);
-    void *const owned[] = {e->remotes,     e->spans,    e->bases, e->groups,       e->sets,
-                           e->connections, e->counters, e->calls, e->shares_memory};
+    void *const owned[] = {e->remotes, e->spans, e->groups, e->sets, e->connections, e->counters, e->in_body};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
     ipu__free(e->times);
     ipu_device_close(e->device);
@@ -200,4 +181,4 @@ void ipu_engine_destroy(ipu_engine *e)
 
 ipu_device *ipu_engine_device(ipu_engine *e) { return e->device; }
 
-void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out) { *out = e->counts; }
+void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out) { *out = e->lanes->counts; }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/pool.h"
+#include "comm/comm.h"
 #include "device/device.h"
 #include "engine/executable.h"
 
@@ -33,12 +34,14 @@ typedef struct ipu__set {
     int64_t           alone_ns; /* what a run on one thread took; 0: none was timed */
 } ipu__set;
 
+/* Replicas one after another, each in n_parts; or n_states of them at a time, each in one part with a state of its
+ * own. */
 typedef struct ipu__kernel {
-    const ipu_kernel_impl *impl; /* NULL: the reference */
-    void                  *state;
+    const ipu_kernel_impl *impl;          /* NULL: the reference */
+    void                 **states;        /* n_states, NULL where the implementation needs none */
     void                 **operands;      /* n_operands per replica */
     size_t                 scratch_bytes; /* of a part */
-    int                    n_parts;
+    int                    n_parts, n_states;
     bool                   is_idle; /* it writes nothing: its inputs are examined, no more */
 } ipu__kernel;
 
@@ -57,9 +60,10 @@ typedef struct ipu__share {
 
 enum { IPU__PART_MESSAGE_BYTES = 512 };
 
-/* What a part of a kernel said. */
+/* What a part of a kernel said, or those of its replicas that a thread ran. */
 typedef struct ipu__part {
     ipu_status status;
+    int64_t    replica;
     char       message[IPU__PART_MESSAGE_BYTES];
 } ipu__part;
 
@@ -68,44 +72,76 @@ typedef struct ipu__time {
     int64_t runs, nanoseconds;
 } ipu__time;
 
+/* A sum over replicas that may be going on. */
+typedef struct ipu__sum {
+    ipu__comm_job job;
+    char         *data; /* what is added up over processes; NULL: in the memory of replica 0 */
+    bool          has_begun;
+} ipu__sum;
+
 typedef char *ipu__bases[IPU__N_SPACES];
+
+/* What runs instructions one after another: the engine's first lane those of programs, the others bodies of parallel
+ * steps, at the same time. */
+enum { IPU__LANE_MESSAGE_BYTES = 4096 };
+typedef struct ipu__lane {
+    ipu_engine   *e;
+    ipu__pool    *pool; /* NULL: one thread */
+    int           n_threads;
+    atomic_ullong failed;            /* number of the vertex << 32 | replica, the smallest; all ones: none */
+    ipu__bases   *bases;             /* by replica; the same in all lanes but for the host's */
+    char         *staging, *scratch; /* pages; scratch of kernels, a slice per part */
+    size_t        scratch_bytes;
+    ipu__part    *parts;  /* by thread */
+    ipu__share   *shares; /* by thread */
+    void         *shares_memory;
+    uint32_t     *calls; /* return addresses */
+
+    ipu_engine_counters counts;  /* the first: of the engine; others: of the parallel step at hand */
+    uint32_t            last_pc; /* the instruction that began at last_ns; IPU__NONE: none in this run */
+    int64_t             last_ns;
+
+    uint64_t   body; /* of the parallel step: being run, or the one that failed */
+    ipu_status status;
+    char       message[IPU__LANE_MESSAGE_BYTES];
+} ipu__lane;
 
 struct ipu_engine {
     ipu_executable *exe;
-    ipu__pool      *pool; /* NULL: one thread */
     int             n_threads;
     unsigned        fork_generation;
     bool            running;
     atomic_int      interrupted;
-    atomic_ullong   failed; /* number of the vertex << 32 | replica, the smallest; all ones: none */
+    atomic_ullong   failed_body; /* of the parallel step being run, the smallest; all ones: none */
     int64_t         replication;
 
-    ipu__bases *bases;                                  /* by replica */
-    char       *variables, *gather, *records, *staging; /* pages; all replicas one after another */
-    size_t      variables_stride, gather_stride, records_stride;
-    ipu_span   *spans;
-    char      **remotes; /* by remote buffer, all replicas */
+    ipu__lane *lanes; /* the first and n_lanes others */
+    int        n_lanes;
+    bool      *in_body; /* by kernel: whether bodies of parallel steps run it */
+
+    char     *variables, *gather, *records; /* pages; all replicas one after another */
+    size_t    variables_stride, gather_stride, records_stride;
+    ipu_span *spans;
+    char    **remotes; /* by remote buffer, all replicas */
 
     ipu__group      *groups;
     ipu__set        *sets;
     ipu__kernel     *kernels;
-    char            *scratch; /* pages, of kernels, a slice per part */
-    size_t           scratch_bytes;
-    ipu__part       *parts;
     ipu__connection *connections; /* stream * replication + replica */
-    ipu__share      *shares;      /* by thread */
-    void            *shares_memory;
     int64_t         *counters;
-    uint32_t        *calls; /* return addresses */
 
-    ipu__time *times;   /* by instruction; NULL: nothing is measured */
-    uint32_t   last_pc; /* the instruction that began at last_ns; IPU__NONE: none in this run */
-    int64_t    last_ns;
+    ipu__time *times; /* by instruction; NULL: nothing is measured */
 
     ipu_device *device;       /* NULL: it attaches to none */
     double      wait_seconds; /* for the device, if it is to be attached by a run */
 
-    ipu_engine_counters   counts;
+    ipu_comm *comm;      /* borrowed; NULL: alone */
+    ipu__sum *sums;      /* by reduce of the executable; NULL: alone */
+    char     *sums_data; /* pages */
+    size_t    sums_bytes;
+    double    comm_waited;
+    int64_t   comm_bytes;
+
     struct ipu__checking *check; /* checking.h; NULL: no checking */
 };
 
@@ -116,15 +152,15 @@ ipu_status ipu__engine_check(const ipu_engine *e);
 
 static inline char *ipu__engine_pointer(const ipu_engine *e, int64_t replica, ipu__place place)
 {
-    return ipu__place_pointer(place, e->bases[replica]);
+    return ipu__place_pointer(place, e->lanes->bases[replica]);
 }
 
 /* ---- parallel.c ---- */
 
 typedef struct ipu__work ipu__work;
 struct ipu__work {
-    ipu_engine *e;
-    /* Items begin <= i < end, on any thread. */
+    ipu__lane *lane;
+    /* Items begin <= i < end, on any thread of the lane. */
     void (*run)(const ipu__work *work, int64_t begin, int64_t end);
     const void    *object;
     int64_t        first_replica;
@@ -132,43 +168,64 @@ struct ipu__work {
     int64_t        chunk;
 };
 
-/* All `n` items over all threads. */
+/* All `n` items over all threads of the lane. */
 void ipu__parallel_run(ipu__work *work, int64_t n);
 
 /* Moves of a batch for replicas [first, end); to_replica: to those of other replicas. */
-void ipu__engine_move(ipu_engine *e, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica);
+void ipu__engine_move(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica);
 /* The same with `host` as the packed buffer. */
-void ipu__engine_move_host(ipu_engine *e, uint32_t batch, int64_t first, int64_t end, void *host);
+void ipu__engine_move_host(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, void *host);
 
 /* ---- execute.c ---- */
 void       ipu__engine_prepare_sets(ipu_engine *e);
-ipu_status ipu__engine_execute(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__engine_execute(ipu__lane *l, const ipu__instruction *i);
 
 /* ---- kernel.c ---- */
 ipu_status ipu__engine_prepare_kernels(ipu_engine *e);
 /* Run the program that engines begin with, if there is one. Counts nothing. */
 ipu_status ipu__engine_start(ipu_engine *e);
 void       ipu__engine_release_kernels(ipu_engine *e);
-ipu_status ipu__engine_run_kernel(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i);
 /* One OpenMP thread per engine thread while kernels run; what to give back to the caller's. */
 int  ipu__openmp_enter(ipu_engine *e);
 void ipu__openmp_leave(ipu_engine *e, int before);
 
 /* ---- transfer.c ---- */
-ipu_status ipu__engine_read_stream(ipu_engine *e, const ipu__instruction *i);
-ipu_status ipu__engine_write_stream(ipu_engine *e, const ipu__instruction *i);
-ipu_status ipu__engine_remote(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__engine_read_stream(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_write_stream(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_remote(ipu__lane *l, const ipu__instruction *i);
+
+/* ---- reduce.c: sums over replicas and processes ---- */
+ipu_status ipu__engine_all_reduce(ipu_engine *e, const ipu__instruction *i);
+/* For all that was begun. */
+ipu_status ipu__engine_all_reduce_wait(ipu_engine *e);
+void       ipu__engine_leave(ipu_engine *e);
 
 /* ---- times.c: one look at the clock when an instruction begins, which is when the last one ends ---- */
 ipu_status ipu__times_init(ipu_engine *e, bool profile);
-void       ipu__times_begin(ipu_engine *e, uint32_t pc);
-void       ipu__times_end(ipu_engine *e); /* of a run, however it ended */
+void       ipu__times_begin(ipu__lane *l, uint32_t pc);
+void       ipu__times_end(ipu__lane *l); /* of a run, however it ended */
 
 /* ---- print.c ---- */
-ipu_status ipu__engine_print(ipu_engine *e, const ipu__instruction *i);
-ipu_status ipu__engine_error(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_error(ipu__lane *l, const ipu__instruction *i);
+
+/* ---- lane.c ---- */
+
+#define IPU__NO_FAILURE UINT64_MAX
+
+/* The lanes and their threads; before anything is moved. */
+ipu_status ipu__lanes_create(ipu_engine *e);
+/* Memory for kernels, of which lanes of bodies have a part; after kernels are prepared. */
+ipu_status ipu__lanes_prepare(ipu_engine *e, size_t scratch_bytes, size_t scratch_bytes_in_bodies);
+void       ipu__lanes_destroy(ipu_engine *e);
+/* The bodies of a parallel step, run by `l`: over the lanes, or one after another. */
+ipu_status ipu__lane_run_bodies(ipu__lane *l, const ipu__instruction *i, uint32_t depth);
 
 /* ---- run.c ---- */
+
+/* Instructions from `pc` on, until the program ends or the function that was entered at this depth of calls. */
+ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth);
 
 /* ABORTED with "file.c:12: " before the sentence. */
 ipu_status ipu__engine_abort(const ipu_engine *e, const ipu__instruction *i, const char *format, ...)

@@ -17,15 +17,13 @@ enum {
     BYTES_PER_NANOSECOND   = 8,
 };
 
-#define NO_FAILURE UINT64_MAX
-
-static void note_failure(ipu_engine *e, uint32_t vertex, int64_t replica)
+static void note_failure(ipu__lane *l, uint32_t vertex, int64_t replica)
 {
-    unsigned long long failure = (unsigned long long)e->exe->vertices.at[vertex].number << 32
+    unsigned long long failure = (unsigned long long)l->e->exe->vertices.at[vertex].number << 32
                                | (unsigned long long)replica;
-    unsigned long long before = atomic_load_explicit(&e->failed, memory_order_relaxed);
+    unsigned long long before = atomic_load_explicit(&l->failed, memory_order_relaxed);
     while (failure < before
-           && !atomic_compare_exchange_weak_explicit(&e->failed, &before, failure, memory_order_relaxed,
+           && !atomic_compare_exchange_weak_explicit(&l->failed, &before, failure, memory_order_relaxed,
                                                      memory_order_relaxed))
         ;
 }
@@ -37,47 +35,47 @@ static bool call_multi(const ipu__group *group, char *record, unsigned n_workers
     return ok;
 }
 
-static void run_gathering(ipu_engine *e, const ipu__group *group, int64_t replica, int64_t i, char *record)
+static void run_gathering(ipu__lane *l, const ipu__group *group, int64_t replica, int64_t i, char *record)
 {
-    const ipu_executable        *exe     = e->exe;
+    const ipu_executable        *exe     = l->e->exe;
     const ipu__exe_vertex_moves *moves   = &exe->vertex_moves.at[group->first_moves + i];
-    char *const                 *bases   = e->bases[replica];
+    char *const                 *bases   = l->bases[replica];
     unsigned                     workers = exe->n_workers;
     for (uint32_t m = moves->gather; m < moves->scatter; m++) ipu__move_run(&exe->moves, m, bases, bases);
     if (!(group->multi ? call_multi(group, record, workers) : group->compute(record, 0, workers)))
-        note_failure(e, group->first_vertex + (uint32_t)i, replica);
+        note_failure(l, group->first_vertex + (uint32_t)i, replica);
     for (uint32_t m = moves->scatter; m < moves->end; m++) ipu__move_run(&exe->moves, m, bases, bases);
 }
 
 /* Vertices begin <= i < end of the group. */
-static void run_group(ipu_engine *e, const ipu__group *group, int64_t replica, int64_t begin, int64_t end)
+static void run_group(ipu__lane *l, const ipu__group *group, int64_t replica, int64_t begin, int64_t end)
 {
     ipu_compute_fn compute = group->compute;
-    unsigned       workers = e->exe->n_workers;
+    unsigned       workers = l->e->exe->n_workers;
     size_t         stride  = group->stride;
-    char          *record  = group->records + (size_t)replica * e->records_stride + (size_t)begin * stride;
+    char          *record  = group->records + (size_t)replica * l->e->records_stride + (size_t)begin * stride;
     if (group->first_moves != IPU__NONE) {
-        for (int64_t i = begin; i < end; i++, record += stride) run_gathering(e, group, replica, i, record);
+        for (int64_t i = begin; i < end; i++, record += stride) run_gathering(l, group, replica, i, record);
         return;
     }
     if (group->multi) {
         for (int64_t i = begin; i < end; i++, record += stride)
             if (!call_multi(group, record, workers))
-                note_failure(e, group->first_vertex + (uint32_t)i, replica);
+                note_failure(l, group->first_vertex + (uint32_t)i, replica);
         return;
     }
     for (int64_t i = begin; i < end; i++, record += stride)
-        if (!compute(record, 0, workers)) note_failure(e, group->first_vertex + (uint32_t)i, replica);
+        if (!compute(record, 0, workers)) note_failure(l, group->first_vertex + (uint32_t)i, replica);
 }
 
 /* Vertices begin <= i < end of the set, of one replica. */
-static void run_vertices(ipu_engine *e, const ipu__set *set, int64_t replica, int64_t begin, int64_t end)
+static void run_vertices(ipu__lane *l, const ipu__set *set, int64_t replica, int64_t begin, int64_t end)
 {
     for (uint32_t k = 0; k < set->n_groups; k++) {
         const ipu__group *group = &set->groups[k];
         int64_t           from  = begin > group->begin ? begin : group->begin;
         int64_t           to    = end < group->end ? end : group->end;
-        if (from < to) run_group(e, group, replica, from - group->begin, to - group->begin);
+        if (from < to) run_group(l, group, replica, from - group->begin, to - group->begin);
     }
 }
 
@@ -88,18 +86,19 @@ static void run_items(const ipu__work *work, int64_t begin, int64_t end)
     while (begin < end) {
         int64_t replica = begin / set->n_vertices, first = begin % set->n_vertices;
         int64_t n = set->n_vertices - first < end - begin ? set->n_vertices - first : end - begin;
-        run_vertices(work->e, set, replica, first, first + n);
+        run_vertices(work->lane, set, replica, first, first + n);
         begin += n;
     }
 }
 
-static void run_set(ipu_engine *e, const ipu__set *set)
+static void run_set(ipu__lane *l, const ipu__set *set)
 {
-    ipu__work work = {.e = e, .run = run_items, .object = set};
-    if (set->parallel)
-        ipu__parallel_run(&work, set->n_vertices * e->replication);
+    int64_t   replication = l->e->replication;
+    ipu__work work        = {.lane = l, .run = run_items, .object = set};
+    if (set->parallel && l->pool)
+        ipu__parallel_run(&work, set->n_vertices * replication);
     else
-        for (int64_t r = 0; r < e->replication; r++) run_vertices(e, set, r, 0, set->n_vertices);
+        for (int64_t r = 0; r < replication; r++) run_vertices(l, set, r, 0, set->n_vertices);
 }
 
 static int64_t now(void)
@@ -111,10 +110,10 @@ static int64_t now(void)
 
 /* Now and then the time decides how the next runs go: on one thread if that takes too little to be worth
  * sharing, or less than sharing took. What is computed is the same either way. */
-static void run_timed(ipu_engine *e, ipu__set *set)
+static void run_timed(ipu__lane *l, ipu__set *set)
 {
     int64_t begin = now();
-    run_set(e, set);
+    run_set(l, set);
     int64_t took = now() - begin;
     if (set->parallel) {
         set->parallel = set->alone_ns == 0 || took < set->alone_ns;
@@ -124,12 +123,12 @@ static void run_timed(ipu_engine *e, ipu__set *set)
     }
 }
 
-static ipu_status fail(ipu_engine *e, const ipu__exe_set *set)
+static ipu_status fail(ipu__lane *l, const ipu__exe_set *set)
 {
-    const ipu_executable *exe    = e->exe;
-    unsigned long long    failed = atomic_exchange_explicit(&e->failed, NO_FAILURE, memory_order_relaxed);
-    char                  where[IPU__EXE_WHERE_BYTES], replica[32] = "";
-    if (e->replication > 1)
+    const ipu_executable *exe = l->e->exe;
+    unsigned long long failed = atomic_exchange_explicit(&l->failed, IPU__NO_FAILURE, memory_order_relaxed);
+    char               where[IPU__EXE_WHERE_BYTES], replica[32] = "";
+    if (l->e->replication > 1)
         snprintf(replica, sizeof replica, " of replica %u", (unsigned)(failed & UINT32_MAX));
     for (uint32_t k = set->first_group; k < set->first_group + set->n_groups; k++) {
         const ipu__exe_group *group = &exe->groups.at[k];
@@ -148,20 +147,21 @@ static ipu_status fail(ipu_engine *e, const ipu__exe_set *set)
                      ipu__exe_text(exe, set->name));
 }
 
-ipu_status ipu__engine_execute(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__engine_execute(ipu__lane *l, const ipu__instruction *i)
 {
-    ipu__set *set = &e->sets[i->a];
+    ipu_engine *e   = l->e;
+    ipu__set   *set = &e->sets[i->a];
     if (e->check)
         IPU_TRY(ipu__checking_execute(e, i));
-    else if (set->may_be_parallel && (set->runs & (set->runs - 1)) == 0 && set->runs != 1)
-        run_timed(e, set);
+    else if (l->pool && set->may_be_parallel && (set->runs & (set->runs - 1)) == 0 && set->runs != 1)
+        run_timed(l, set);
     else
-        run_set(e, set);
+        run_set(l, set);
     set->runs++;
-    e->counts.supersteps++;
-    e->counts.vertices += set->n_vertices * e->replication;
-    if (atomic_load_explicit(&e->failed, memory_order_relaxed) == NO_FAILURE) return IPU_OK;
-    return fail(e, &e->exe->sets.at[i->a]);
+    l->counts.supersteps++;
+    l->counts.vertices += set->n_vertices * e->replication;
+    if (atomic_load_explicit(&l->failed, memory_order_relaxed) == IPU__NO_FAILURE) return IPU_OK;
+    return fail(l, &e->exe->sets.at[i->a]);
 }
 
 /* ---- at creation ---- */
@@ -198,7 +198,6 @@ static void prepare_groups(ipu_engine *e)
 void ipu__engine_prepare_sets(ipu_engine *e)
 {
     const ipu_executable *exe = e->exe;
-    atomic_init(&e->failed, NO_FAILURE);
     prepare_groups(e);
     for (size_t i = 0; i < exe->sets.n; i++) {
         const ipu__exe_set *set = &exe->sets.at[i];
@@ -213,7 +212,7 @@ void ipu__engine_prepare_sets(ipu_engine *e)
                                                            from->first_moves, codelet->multi};
             n += from->n;
         }
-        bool may   = e->pool && n * e->replication > 1;
+        bool may   = e->n_threads > 1 && n * e->replication > 1;
         e->sets[i] = (ipu__set){.groups          = &e->groups[set->first_group],
                                 .n_groups        = set->n_groups,
                                 .n_vertices      = n,

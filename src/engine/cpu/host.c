@@ -110,7 +110,7 @@ static ipu_status access_tensor(ipu_engine *e, const char *handle, bool is_write
     const ipu__exe_tensor *tensor = &exe->tensors.at[exe->handles.at[id].tensor];
     IPU_TRY(check_buffer(what, handle, tensor->bytes, data, bytes));
     if (e->check) IPU_TRY(ipu__checking_host(e, handle, exe->handles.at[id].tensor, is_write, first, end));
-    ipu__engine_move_host(e, tensor->batch, first, end, data);
+    ipu__engine_move_host(e->lanes, tensor->batch, first, end, data);
     if (e->device) ipu__device_count_host_bytes(e->device, (int64_t)bytes);
     return IPU_OK;
 }

@@ -1,4 +1,4 @@
-/* Kernels: choosing an implementation, and running its parts on the engine's threads. */
+/* Kernels: choosing an implementation, and running its parts, or whole replicas, on the threads of a lane. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,131 +44,198 @@ static const ipu_kernel_impl *find_impl(const ipu_kernel_call *call, int n_parts
     return NULL;
 }
 
-/* A function of the call, the CPU and the number of threads alone, so that results do not vary. */
-static void choose(const ipu_engine *e, const ipu_kernel_call *call, ipu__kernel *kernel)
+/* Threads that run whole replicas are busy in three quarters of the time or more. */
+static bool shares_replicas(int64_t replication, int threads)
 {
-    kernel->n_parts = 1;
+    int64_t rounds = (replication + threads - 1) / threads;
+    return replication > 1 && threads > 1 && 3 * rounds * threads <= 4 * replication;
+}
+
+/* A function of the call, the CPU, the number of threads and of replicas alone, so that results do not vary. */
+static void choose(const ipu_engine *e, const ipu_kernel_call *call, int threads, ipu__kernel *kernel)
+{
+    kernel->n_parts = kernel->n_states = 1;
     if (e->check) return; /* by the reference */
-    kernel->n_parts = call->def->work(call) >= WORTH_OPERATIONS ? e->n_threads : 1;
+    double work = call->def->work(call);
+    if (shares_replicas(e->replication, threads) && work * (double)e->replication >= WORTH_OPERATIONS) {
+        kernel->n_states = e->replication < threads ? (int)e->replication : threads;
+        kernel->impl     = find_impl(call, 1);
+        return;
+    }
+    kernel->n_parts = work >= WORTH_OPERATIONS ? threads : 1;
     kernel->impl    = find_impl(call, kernel->n_parts);
     if (kernel->impl) return;
     kernel->n_parts = 1;
     kernel->impl    = find_impl(call, 1);
 }
 
-static ipu_status prepare(ipu_engine *e, const ipu__exe_kernel *from, ipu__kernel *kernel)
+static ipu_status prepare_states(const ipu_kernel_call *call, ipu__kernel *kernel)
 {
-    const ipu_kernel_call *call = &from->call;
-    size_t                 n    = (size_t)call->n_operands;
-    kernel->operands            = ipu__alloc(n * (size_t)e->replication * sizeof *kernel->operands);
+    ipu_status status = IPU_OK;
+    kernel->states    = ipu__alloc_zeroed((size_t)kernel->n_states * sizeof *kernel->states);
+    if (!kernel->states) return ipu__fail_memory();
+    for (int i = 0; kernel->impl->prepare && i < kernel->n_states && status == IPU_OK; i++) {
+        status = kernel->impl->prepare(call, kernel->n_parts, &kernel->states[i]);
+        if (status != IPU_OK) kernel->states[i] = NULL; /* nothing to release */
+    }
+    return status;
+}
+
+/* Kernels that bodies run have the threads of a lane. */
+static ipu_status prepare(const ipu_engine *e, size_t i, size_t *scratch_bytes)
+{
+    const ipu__exe_kernel *from   = &e->exe->kernels.at[i];
+    const ipu_kernel_call *call   = &from->call;
+    ipu__kernel           *kernel = &e->kernels[i];
+    size_t                 n      = (size_t)call->n_operands;
+    kernel->operands              = ipu__alloc(n * (size_t)e->replication * sizeof *kernel->operands);
     if (!kernel->operands) return ipu__fail_memory();
     for (int64_t r = 0; r < e->replication; r++)
-        for (size_t i = 0; i < n; i++)
-            kernel->operands[(size_t)r * n + i] = ipu__engine_pointer(e, r, from->place[i]);
+        for (size_t k = 0; k < n; k++)
+            kernel->operands[(size_t)r * n + k] = ipu__engine_pointer(e, r, from->place[k]);
     kernel->is_idle = !ipu__kernel_has_output(call);
+    kernel->n_parts = kernel->n_states = 1;
     if (kernel->is_idle) return IPU_OK;
-    choose(e, call, kernel);
+    choose(e, call, e->in_body[i] ? e->lanes[e->n_lanes].n_threads : e->n_threads, kernel);
     const ipu_kernel_impl *impl = kernel->impl;
     if (!impl) return IPU_OK;
     size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(call, kernel->n_parts) : 0;
-    if (bytes >= (size_t)1 << 48) { /* SIZE_MAX: it could not be found out */
-        kernel->impl = NULL;        /* nothing to release */
-        return ipu__fail_memory();
-    }
+    if (bytes >= (size_t)1 << 48) return ipu__fail_memory(); /* SIZE_MAX: it could not be found out */
     kernel->scratch_bytes = (size_t)ipu__memory_round((int64_t)bytes);
-    size_t scratch        = kernel->scratch_bytes * (size_t)kernel->n_parts;
-    if (scratch > e->scratch_bytes) e->scratch_bytes = scratch;
-    if (!impl->prepare) return IPU_OK;
-    ipu_status status = impl->prepare(call, kernel->n_parts, &kernel->state);
-    if (status != IPU_OK) kernel->impl = NULL; /* nothing to release */
-    return status;
+    size_t scratch        = kernel->scratch_bytes * (size_t)(kernel->n_parts * kernel->n_states);
+    if (scratch > scratch_bytes[0]) scratch_bytes[0] = scratch;
+    if (e->in_body[i] && scratch > scratch_bytes[1]) scratch_bytes[1] = scratch;
+    return prepare_states(call, kernel);
 }
 
 ipu_status ipu__engine_prepare_kernels(ipu_engine *e)
 {
-    size_t n = e->exe->kernels.n;
+    size_t n = e->exe->kernels.n, scratch_bytes[2] = {0}; /* of all, and of those in bodies */
     if (n == 0) return IPU_OK;
     e->kernels = ipu__alloc_zeroed(n * sizeof *e->kernels);
-    e->parts   = ipu__alloc_zeroed((size_t)e->n_threads * sizeof *e->parts);
-    if (!e->kernels || !e->parts) return ipu__fail_memory();
-    if (e->pool) ipu__pool_run_each(e->pool, limit_openmp, NULL);
+    e->in_body = ipu__alloc_zeroed(n * sizeof *e->in_body);
+    if (!e->kernels || !e->in_body) return ipu__fail_memory();
+    if (e->n_lanes > 0) IPU_TRY(ipu__exe_kernels_in_bodies(e->exe, e->in_body));
+    for (int i = 0; i <= e->n_lanes; i++)
+        if (e->lanes[i].pool) ipu__pool_run_each(e->lanes[i].pool, limit_openmp, NULL);
     ipu_status status = IPU_OK;
     int        before = ipu__openmp_enter(e);
-    for (size_t i = 0; i < n && status == IPU_OK; i++)
-        status = prepare(e, &e->exe->kernels.at[i], &e->kernels[i]);
+    for (size_t i = 0; i < n && status == IPU_OK; i++) status = prepare(e, i, scratch_bytes);
     ipu__openmp_leave(e, before);
-    IPU_TRY(status);
-    e->scratch = ipu__alloc_pages(e->scratch_bytes);
-    return ipu__or_memory(e->scratch != NULL);
+    return status == IPU_OK ? ipu__lanes_prepare(e, scratch_bytes[0], scratch_bytes[1]) : status;
 }
 
 void ipu__engine_release_kernels(ipu_engine *e)
 {
     for (size_t i = 0; e->kernels && i < e->exe->kernels.n; i++) {
         ipu__kernel *kernel = &e->kernels[i];
-        if (kernel->impl && kernel->impl->release && kernel->state) kernel->impl->release(kernel->state);
+        for (int k = 0; kernel->states && k < kernel->n_states; k++)
+            if (kernel->impl->release && kernel->states[k]) kernel->impl->release(kernel->states[k]);
+        ipu__free(kernel->states);
         ipu__free(kernel->operands);
     }
     ipu__free(e->kernels);
-    ipu__free(e->parts);
-    ipu__free_pages(e->scratch, e->scratch_bytes);
 }
 
 /* ---- running ---- */
 
 typedef struct call {
-    ipu_engine            *e;
+    ipu__lane             *lane;
     const ipu__kernel     *kernel;
     const ipu_kernel_call *call;
-    void *const           *operands;
+    void *const           *operands; /* of one replica, or of the first */
 } call;
 
 /* A part that fails keeps its sentence: messages belong to threads. */
+static void note(ipu__part *part, ipu_status status, int64_t replica)
+{
+    part->status  = status;
+    part->replica = replica;
+    if (status != IPU_OK)
+        snprintf(part->message, sizeof part->message, "%.*s", IPU__PART_MESSAGE_BYTES - 1, ipu_message());
+}
+
 static void run_part(void *data, int part, int n_parts)
 {
-    const call *c = data;
-    ipu_engine *e = c->e;
+    const call        *c      = data;
+    const ipu__kernel *kernel = c->kernel;
     (void)n_parts;
-    if (part >= c->kernel->n_parts) return;
-    char *scratch         = e->scratch + (size_t)part * c->kernel->scratch_bytes;
-    e->parts[part].status = c->kernel->impl->run(c->call, c->kernel->state, c->operands, scratch, part,
-                                                 c->kernel->n_parts);
-    if (e->parts[part].status != IPU_OK)
-        snprintf(e->parts[part].message, IPU__PART_MESSAGE_BYTES, "%.*s", IPU__PART_MESSAGE_BYTES - 1,
-                 ipu_message());
+    if (part >= kernel->n_parts) return;
+    char *scratch = c->lane->scratch + (size_t)part * kernel->scratch_bytes;
+    note(&c->lane->parts[part],
+         kernel->impl->run(c->call, kernel->states[0], c->operands, scratch, part, kernel->n_parts), 0);
+}
+
+static ipu_status run_reference(const call *c, void *const *operands)
+{
+    const ipu_kernel_def *def = c->call->def;
+    if (def->examine) IPU_TRY(def->examine(c->call, operands));
+    if (!c->kernel->is_idle) def->ref(c->call, operands);
+    return IPU_OK;
+}
+
+/* Every n_states'th replica, until one fails. */
+static void run_replicas(void *data, int part, int n_parts)
+{
+    const call        *c           = data;
+    const ipu__kernel *kernel      = c->kernel;
+    int64_t            replication = c->lane->e->replication;
+    (void)n_parts;
+    if (part >= kernel->n_states) return;
+    char      *scratch = c->lane->scratch + (size_t)part * kernel->scratch_bytes;
+    ipu_status status  = IPU_OK;
+    int64_t    r       = part;
+    for (; r < replication; r += kernel->n_states) {
+        void *const *operands = c->operands + r * c->call->n_operands;
+        status = kernel->impl ? kernel->impl->run(c->call, kernel->states[part], operands, scratch, 0, 1)
+                              : run_reference(c, operands);
+        if (status != IPU_OK) break;
+    }
+    note(&c->lane->parts[part], status, r);
+}
+
+/* What the first of the first replica said that did not go well. */
+static ipu_status conclude(const call *c, int n)
+{
+    const ipu__part *parts = c->lane->parts, *failed = NULL;
+    for (int i = 0; i < n; i++)
+        if (parts[i].status != IPU_OK && (!failed || parts[i].replica < failed->replica)) failed = &parts[i];
+    if (!failed) return IPU_OK;
+    return ipu__fail(failed->status, "kernel \"%s\": %s", c->call->def->name, failed->message);
 }
 
 static ipu_status run_call(call *c)
 {
-    if (!c->kernel->impl) {
-        const ipu_kernel_def *def    = c->call->def;
-        ipu_status            status = def->examine ? def->examine(c->call, c->operands) : IPU_OK;
-        if (status != IPU_OK) return ipu__fail(status, "kernel \"%s\": %s", def->name, ipu_message());
-        if (!c->kernel->is_idle) def->ref(c->call, c->operands);
-        return IPU_OK;
-    }
-    if (c->kernel->n_parts > 1)
-        ipu__pool_run(c->e->pool, run_part, c);
+    const ipu__kernel *kernel = c->kernel;
+    if (!kernel->impl)
+        note(&c->lane->parts[0], run_reference(c, c->operands), 0);
+    else if (kernel->n_parts > 1)
+        ipu__pool_run(c->lane->pool, run_part, c);
     else
         run_part(c, 0, 1);
-    for (int part = 0; part < c->kernel->n_parts; part++) {
-        const ipu__part *p = &c->e->parts[part];
-        if (p->status != IPU_OK)
-            return ipu__fail(p->status, "kernel \"%s\": %s", c->call->def->name, p->message);
+    return conclude(c, kernel->n_parts);
+}
+
+static ipu_status run_calls(call *c)
+{
+    if (c->kernel->n_states > 1) {
+        ipu__pool_run(c->lane->pool, run_replicas, c);
+        return conclude(c, c->kernel->n_states);
     }
+    for (int64_t r = 0; r < c->lane->e->replication; r++, c->operands += c->call->n_operands)
+        IPU_TRY(run_call(c));
     return IPU_OK;
 }
 
-ipu_status ipu__engine_run_kernel(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i)
 {
+    const ipu_engine      *e      = l->e;
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i->a];
     const ipu__kernel     *kernel = &e->kernels[i->a];
-    ipu__engine_move(e, from->gather, 0, e->replication, NULL);
-    for (int64_t r = 0; r < e->replication; r++) {
-        call c = {e, kernel, &from->call, kernel->operands + r * from->call.n_operands};
-        IPU_TRY(run_call(&c));
-    }
-    ipu__engine_move(e, from->scatter, 0, e->replication, NULL);
-    e->counts.supersteps++;
+    call                   c      = {l, kernel, &from->call, kernel->operands};
+    ipu__engine_move(l, from->gather, 0, e->replication, NULL);
+    IPU_TRY(run_calls(&c));
+    ipu__engine_move(l, from->scatter, 0, e->replication, NULL);
+    l->counts.supersteps++;
     return IPU_OK;
 }

@@ -14,7 +14,7 @@ static void run_shares(void *data, int part, int n_parts)
 {
     const ipu__work *work = data;
     for (int k = 0; k < n_parts; k++) {
-        ipu__share *share = &work->e->shares[(part + k) % n_parts];
+        ipu__share *share = &work->lane->shares[(part + k) % n_parts];
         while (atomic_load_explicit(&share->next, memory_order_relaxed) < share->end) {
             long long at = atomic_fetch_add_explicit(&share->next, work->chunk, memory_order_relaxed);
             if (at >= share->end) break;
@@ -25,25 +25,25 @@ static void run_shares(void *data, int part, int n_parts)
 
 void ipu__parallel_run(ipu__work *work, int64_t n)
 {
-    ipu_engine *e = work->e;
-    work->chunk   = n / ((int64_t)e->n_threads * CHUNKS);
+    const ipu__lane *l = work->lane;
+    work->chunk        = n / ((int64_t)l->n_threads * CHUNKS);
     if (work->chunk < 1) work->chunk = 1;
-    for (int64_t part = 0; part < e->n_threads; part++) {
-        atomic_store_explicit(&e->shares[part].next, n * part / e->n_threads, memory_order_relaxed);
-        e->shares[part].end = n * (part + 1) / e->n_threads;
+    for (int64_t part = 0; part < l->n_threads; part++) {
+        atomic_store_explicit(&l->shares[part].next, n * part / l->n_threads, memory_order_relaxed);
+        l->shares[part].end = n * (part + 1) / l->n_threads;
     }
-    ipu__pool_run(e->pool, run_shares, work);
+    ipu__pool_run(l->pool, run_shares, work);
 }
 
 /* Item i is move i % n of replica i / n. */
 static void run_moves(const ipu__work *work, int64_t begin, int64_t end)
 {
-    ipu_engine           *e       = work->e;
+    const ipu__lane      *l       = work->lane;
     const ipu__exe_batch *batch   = work->object;
     int64_t               replica = work->first_replica + begin / batch->n, move = begin % batch->n;
     for (; begin < end; begin++) {
         int64_t to = work->to_replica ? work->to_replica[replica] : replica;
-        ipu__move_run(&e->exe->moves, (size_t)(batch->first + move), e->bases[to], e->bases[replica]);
+        ipu__move_run(&l->e->exe->moves, (size_t)(batch->first + move), l->bases[to], l->bases[replica]);
         if (++move == batch->n) {
             move = 0;
             replica++;
@@ -51,21 +51,21 @@ static void run_moves(const ipu__work *work, int64_t begin, int64_t end)
     }
 }
 
-void ipu__engine_move(ipu_engine *e, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica)
+void ipu__engine_move(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica)
 {
-    const ipu__exe_batch *b    = &e->exe->batches.at[batch];
+    const ipu__exe_batch *b    = &l->e->exe->batches.at[batch];
     int64_t               n    = (end - first) * b->n;
     ipu__work             work = {
-                    .e = e, .run = run_moves, .object = b, .first_replica = first, .to_replica = to_replica};
+                    .lane = l, .run = run_moves, .object = b, .first_replica = first, .to_replica = to_replica};
     if (n == 0) return;
-    if (e->pool && n > 1 && b->nanoseconds * (end - first) > WORTH_NANOSECONDS)
+    if (l->pool && n > 1 && b->nanoseconds * (end - first) > WORTH_NANOSECONDS)
         ipu__parallel_run(&work, n);
     else
         run_moves(&work, 0, n);
 }
 
-void ipu__engine_move_host(ipu_engine *e, uint32_t batch, int64_t first, int64_t end, void *host)
+void ipu__engine_move_host(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, void *host)
 {
-    for (int64_t r = first; r < end; r++) e->bases[r][IPU__SPACE_HOST] = host;
-    ipu__engine_move(e, batch, first, end, NULL);
+    for (int64_t r = first; r < end; r++) l->bases[r][IPU__SPACE_HOST] = host;
+    ipu__engine_move(l, batch, first, end, NULL);
 }

@@ -57,19 +57,21 @@ static void add_dimension(ipu__text *text, const ipu__exe_tensor *tensor, int di
     ipu__text_add(text, by_line && n > 0 ? "\n]" : "]");
 }
 
-static void add_tensor(ipu_engine *e, ipu__text *text, uint32_t index, int64_t replica)
+static void add_tensor(ipu__lane *l, ipu__text *text, uint32_t index, int64_t replica)
 {
+    ipu_engine            *e      = l->e;
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[index];
-    const char            *at     = e->staging;
+    const char            *at     = l->staging;
     if (tensor->direct)
         at = ipu__engine_pointer(e, replica, tensor->place);
     else
-        ipu__engine_move_host(e, tensor->batch, replica, replica + 1, e->staging);
+        ipu__engine_move_host(l, tensor->batch, replica, replica + 1, l->staging);
     add_dimension(text, tensor, 0, &at);
 }
 
-ipu_status ipu__engine_print(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i)
 {
+    ipu_engine           *e     = l->e;
     const ipu__exe_print *print = &e->exe->prints.at[i->a];
     if (!ipu__log_wants(IPU_LOG_PRINT, "program")) return IPU_OK;
     for (int64_t r = 0; r < e->replication; r++) {
@@ -77,7 +79,7 @@ ipu_status ipu__engine_print(ipu_engine *e, const ipu__instruction *i)
         ipu__text_add(&text, "%s", ipu__exe_text(e->exe, print->text));
         if (e->replication > 1) ipu__text_add(&text, " (replica %lld)", (long long)r);
         ipu__text_add(&text, ": ");
-        add_tensor(e, &text, print->tensor, r);
+        add_tensor(l, &text, print->tensor, r);
         bool ok = !text.failed;
         if (ok) ipu__log_text(IPU_LOG_PRINT, "program", text.at);
         ipu__text_fini(&text);
@@ -86,13 +88,14 @@ ipu_status ipu__engine_print(ipu_engine *e, const ipu__instruction *i)
     return IPU_OK;
 }
 
-ipu_status ipu__engine_error(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__engine_error(ipu__lane *l, const ipu__instruction *i)
 {
+    ipu_engine           *e     = l->e;
     const ipu__exe_print *print = &e->exe->prints.at[i->a];
     const char           *what  = ipu__exe_text(e->exe, print->text);
     if (print->tensor == IPU__NONE) return ipu__engine_abort(e, i, "%s", what);
     ipu__text text = {0};
-    add_tensor(e, &text, print->tensor, 0);
+    add_tensor(l, &text, print->tensor, 0);
     ipu_status status = text.failed ? ipu__fail_memory() : ipu__engine_abort(e, i, "%s: %s", what, text.at);
     ipu__text_fini(&text);
     return status;

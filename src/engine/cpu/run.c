@@ -93,49 +93,55 @@ static ipu_status jump_to_case(const ipu_engine *e, const ipu__instruction *i, u
 
 /* ---- copies ---- */
 
-static void move(ipu_engine *e, const ipu__instruction *i)
+static void move(ipu__lane *l, const ipu__instruction *i)
 {
-    ipu__engine_move(e, i->a, 0, e->replication, NULL);
-    e->counts.copied_bytes += e->exe->batches.at[i->a].bytes * e->replication;
+    const ipu_engine *e = l->e;
+    ipu__engine_move(l, i->a, 0, e->replication, NULL);
+    l->counts.copied_bytes += e->exe->batches.at[i->a].bytes * e->replication;
 }
 
-static void cross_replica(ipu_engine *e, const ipu__instruction *i)
+static void cross_replica(ipu__lane *l, const ipu__instruction *i)
 {
+    const ipu_engine     *e     = l->e;
     const ipu__exe_cross *cross = &e->exe->crosses.at[i->a];
-    if (cross->gather != IPU__NONE) ipu__engine_move(e, cross->gather, 0, e->replication, NULL);
-    ipu__engine_move(e, cross->copy, 0, e->replication, e->exe->replicas.at + cross->to);
-    e->counts.copied_bytes += e->exe->batches.at[cross->copy].bytes * e->replication;
+    if (cross->gather != IPU__NONE) ipu__engine_move(l, cross->gather, 0, e->replication, NULL);
+    ipu__engine_move(l, cross->copy, 0, e->replication, e->exe->replicas.at + cross->to);
+    l->counts.copied_bytes += e->exe->batches.at[cross->copy].bytes * e->replication;
 }
 
 /* ---- the loop ---- */
 
-static ipu_status interrupted(ipu_engine *e)
+static ipu_status interrupted(void)
 {
-    atomic_store(&e->interrupted, 0);
     return ipu__fail(IPU_INTERRUPTED, "the run was stopped by ipu_engine_interrupt");
 }
 
-static ipu_status run_bodies(ipu_engine *e, const ipu__instruction *i, uint32_t depth);
-
-/* Until the program ends, or the function that was entered at this depth of calls. */
-static ipu_status run_from(ipu_engine *e, uint32_t pc, uint32_t depth)
+/* Whether the run is to end: by the user, or because a body before this one has failed. */
+static bool is_stopped(const ipu__lane *l)
 {
+    return atomic_load_explicit(&l->e->interrupted, memory_order_relaxed)
+        || l->body > atomic_load_explicit(&l->e->failed_body, memory_order_relaxed);
+}
+
+ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth)
+{
+    ipu_engine             *e      = l->e;
     const ipu__instruction *code   = e->exe->code.at;
     ipu_status              status = IPU_OK;
     const uint32_t          bottom = depth;
     while (status == IPU_OK) {
         const ipu__instruction *i = &code[pc++];
-        if (atomic_load_explicit(&e->interrupted, memory_order_relaxed)) return interrupted(e);
-        if (e->times) ipu__times_begin(e, pc - 1);
+        if (is_stopped(l)) return interrupted();
+        if (e->times) ipu__times_begin(l, pc - 1);
         if (e->check) IPU_TRY(ipu__checking_step(e, i));
         switch (i->op) {
-        case IPU__OP_EXECUTE: status = ipu__engine_execute(e, i); break;
-        case IPU__OP_KERNEL: status = ipu__engine_run_kernel(e, i); break;
-        case IPU__OP_MOVE: move(e, i); break;
-        case IPU__OP_READ: status = ipu__engine_read_stream(e, i); break;
-        case IPU__OP_WRITE: status = ipu__engine_write_stream(e, i); break;
+        case IPU__OP_EXECUTE: status = ipu__engine_execute(l, i); break;
+        case IPU__OP_KERNEL: status = ipu__engine_run_kernel(l, i); break;
+        case IPU__OP_MOVE: move(l, i); break;
+        case IPU__OP_READ: status = ipu__engine_read_stream(l, i); break;
+        case IPU__OP_WRITE: status = ipu__engine_write_stream(l, i); break;
         case IPU__OP_REMOTE_READ:
-        case IPU__OP_REMOTE_WRITE: status = ipu__engine_remote(e, i); break;
+        case IPU__OP_REMOTE_WRITE: status = ipu__engine_remote(l, i); break;
         case IPU__OP_REPEAT: e->counters[i->a] = (int64_t)i->n; break;
         case IPU__OP_AGAIN:
             if (--e->counters[i->a] > 0) pc = i->b;
@@ -145,29 +151,25 @@ static ipu_status run_from(ipu_engine *e, uint32_t pc, uint32_t depth)
         case IPU__OP_JUMP_UNLESS: status = jump(e, i, &pc); break;
         case IPU__OP_SWITCH: status = jump_to_case(e, i, &pc); break;
         case IPU__OP_CALL:
-            e->calls[depth++] = pc;
+            l->calls[depth++] = pc;
             pc                = i->b;
             break;
-        case IPU__OP_PARALLEL: status = run_bodies(e, i, depth); break;
+        case IPU__OP_PARALLEL: status = ipu__lane_run_bodies(l, i, depth); break;
         case IPU__OP_RETURN:
             if (depth == bottom) return IPU_OK;
-            pc = e->calls[--depth];
+            pc = l->calls[--depth];
             break;
-        case IPU__OP_PRINT: status = ipu__engine_print(e, i); break;
+        case IPU__OP_PRINT: status = ipu__engine_print(l, i); break;
         case IPU__OP_ABORT_IF: status = abort_if(e, i); break;
-        case IPU__OP_ERROR: status = ipu__engine_error(e, i); break;
-        case IPU__OP_CROSS_REPLICA: cross_replica(e, i); break;
+        case IPU__OP_ERROR: status = ipu__engine_error(l, i); break;
+        case IPU__OP_CROSS_REPLICA: cross_replica(l, i); break;
+        case IPU__OP_ALL_REDUCE: status = ipu__engine_all_reduce(e, i); break;
+        case IPU__OP_ALL_REDUCE_WAIT: status = ipu__engine_all_reduce_wait(e); break;
         case IPU__OP_UNDEFINE: break;
         case IPU__OP_END: return IPU_OK;
         }
     }
     return status;
-}
-
-static ipu_status run_bodies(ipu_engine *e, const ipu__instruction *i, uint32_t depth)
-{
-    for (uint64_t k = 0; k < i->n; k++) IPU_TRY(run_from(e, e->exe->bodies.at[i->a + k], depth));
-    return IPU_OK;
 }
 
 static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *program)
@@ -192,14 +194,26 @@ static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *pro
     return IPU_OK;
 }
 
+/* Memory that is being added up is not let go of; the message stays that of the failure. */
+static void finish_sums(ipu_engine *e)
+{
+    if (!e->sums) return;
+    char      *message = ipu__strdup(ipu_message());
+    ipu_status status  = ipu__engine_all_reduce_wait(e);
+    if (message && status != IPU_OK) ipu__fail(status, "%s", message);
+    ipu__free(message);
+}
+
 static ipu_status run_program(ipu_engine *e, const ipu__exe_program *program)
 {
     IPU_TRY(check_streams(e, program));
     int before = ipu__openmp_enter(e);
     e->running = true;
-    e->counts.runs++;
-    ipu_status status = run_from(e, program->begin, 0);
-    if (e->times) ipu__times_end(e);
+    e->lanes->counts.runs++;
+    ipu_status status = ipu__lane_run(e->lanes, program->begin, 0);
+    if (status != IPU_OK) finish_sums(e);
+    if (status == IPU_INTERRUPTED) atomic_store(&e->interrupted, 0);
+    if (e->times) ipu__times_end(e->lanes);
     e->running = false;
     ipu__openmp_leave(e, before);
     return status;
@@ -212,14 +226,15 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
     if (i >= n)
         return ipu__fail(IPU_INVALID, "there is no program %zu: the executable has %zu, counted from 0", i,
                          n);
-    const ipu__exe_program   *program = &e->exe->programs.at[i];
-    const ipu_engine_counters before  = e->counts;
+    const ipu__exe_program    *program = &e->exe->programs.at[i];
+    const ipu_engine_counters *counts  = &e->lanes->counts;
+    const ipu_engine_counters  before  = *counts;
     if (!e->device) return run_program(e, program);
     IPU_TRY(ipu__device_begin_run(e->device, e->wait_seconds));
     ipu_status status = run_program(e, program);
     ipu__device_end_run(e->device,
-                        &(ipu__run_counts){.supersteps = e->counts.supersteps - before.supersteps,
-                                           .host_bytes = e->counts.streamed_bytes - before.streamed_bytes,
+                        &(ipu__run_counts){.supersteps = counts->supersteps - before.supersteps,
+                                           .host_bytes = counts->streamed_bytes - before.streamed_bytes,
                                            .cycles     = status == IPU_OK ? program->cycles : -1,
                                            .tile_bytes = e->exe->tile_bytes});
     return status;
@@ -229,7 +244,7 @@ ipu_status ipu__engine_start(ipu_engine *e)
 {
     if (e->exe->start == IPU__NONE) return IPU_OK;
     ipu_status status = run_program(e, &e->exe->programs.at[e->exe->start]);
-    e->counts         = (ipu_engine_counters){.threads = e->n_threads};
+    e->lanes->counts  = (ipu_engine_counters){.threads = e->n_threads};
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* Host time of the steps of programs, measured instruction by instruction.
  *
- * Only the thread that runs programs looks at the clock: the time of a step is what the run waited for it, with
- * all its replicas, on however many threads.
+ * Only the thread that runs a program or a body looks at the clock: the time of a step is what the run waited for it,
+ * with all its replicas, on however many threads. That of a parallel step holds those of its bodies.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -17,8 +17,7 @@ ipu_status ipu__times_init(ipu_engine *e, bool profile)
         return ipu__fail(IPU_INVALID,
                          "the option \"profile\" is set for the engine and was not when its executable was "
                          "compiled: set it for both");
-    e->last_pc = IPU__NONE;
-    e->times   = ipu__alloc_zeroed(exe->code.n * sizeof *e->times);
+    e->times = ipu__alloc_zeroed(exe->code.n * sizeof *e->times);
     return ipu__or_memory(e->times != NULL);
 }
 
@@ -29,19 +28,24 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-void ipu__times_begin(ipu_engine *e, uint32_t pc)
+/* The instruction that ends at `t`, which is returned. */
+static int64_t close_last(const ipu__lane *l, int64_t t)
 {
-    int64_t t = now();
-    if (e->last_pc != IPU__NONE) e->times[e->last_pc].nanoseconds += t - e->last_ns;
-    e->times[pc].runs++;
-    e->last_pc = pc;
-    e->last_ns = t;
+    if (l->last_pc != IPU__NONE) l->e->times[l->last_pc].nanoseconds += t - l->last_ns;
+    return t;
 }
 
-void ipu__times_end(ipu_engine *e)
+void ipu__times_begin(ipu__lane *l, uint32_t pc)
 {
-    if (e->last_pc != IPU__NONE) e->times[e->last_pc].nanoseconds += now() - e->last_ns;
-    e->last_pc = IPU__NONE;
+    l->last_ns = close_last(l, now());
+    l->last_pc = pc;
+    l->e->times[pc].runs++;
+}
+
+void ipu__times_end(ipu__lane *l)
+{
+    l->last_ns = close_last(l, now());
+    l->last_pc = IPU__NONE;
 }
 
 /* ---- as steps ---- */

@@ -32,49 +32,53 @@ static ipu_status check_connected(const ipu_engine *e, const ipu__exe_transfer *
 }
 
 /* One transfer for replicas [first, end), from the connection of the first. */
-static ipu_status read_one(ipu_engine *e, const ipu__exe_transfer *transfer, int64_t first, int64_t end)
+static ipu_status read_one(ipu__lane *l, const ipu__exe_transfer *transfer, int64_t first, int64_t end)
 {
+    ipu_engine            *e      = l->e;
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + first];
     IPU_TRY(check_connected(e, transfer, c));
-    e->counts.streamed_bytes += tensor->bytes;
+    l->counts.streamed_bytes += tensor->bytes;
     if (!c->fn) {
-        ipu__engine_move_host(e, tensor->batch, first, end, next_part(c, (size_t)tensor->bytes));
+        ipu__engine_move_host(l, tensor->batch, first, end, next_part(c, (size_t)tensor->bytes));
         return IPU_OK;
     }
     if (tensor->direct && end - first == 1)
         return call_back(e, transfer->object, c, ipu__engine_pointer(e, first, tensor->place));
-    IPU_TRY(call_back(e, transfer->object, c, e->staging));
-    ipu__engine_move_host(e, tensor->batch, first, end, e->staging);
+    IPU_TRY(call_back(e, transfer->object, c, l->staging));
+    ipu__engine_move_host(l, tensor->batch, first, end, l->staging);
     return IPU_OK;
 }
 
-ipu_status ipu__engine_read_stream(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__engine_read_stream(ipu__lane *l, const ipu__instruction *i)
 {
+    ipu_engine              *e        = l->e;
     const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
-    if (e->exe->streams.at[transfer->object].broadcast) return read_one(e, transfer, 0, e->replication);
-    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(read_one(e, transfer, r, r + 1));
+    if (e->exe->streams.at[transfer->object].broadcast) return read_one(l, transfer, 0, e->replication);
+    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(read_one(l, transfer, r, r + 1));
     return IPU_OK;
 }
 
-static ipu_status write_one(ipu_engine *e, const ipu__exe_transfer *transfer, int64_t r)
+static ipu_status write_one(ipu__lane *l, const ipu__exe_transfer *transfer, int64_t r)
 {
+    ipu_engine            *e      = l->e;
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + r];
     IPU_TRY(check_connected(e, transfer, c));
-    e->counts.streamed_bytes += tensor->bytes;
+    l->counts.streamed_bytes += tensor->bytes;
     if (!c->fn) {
-        ipu__engine_move_host(e, tensor->batch, r, r + 1, next_part(c, (size_t)tensor->bytes));
+        ipu__engine_move_host(l, tensor->batch, r, r + 1, next_part(c, (size_t)tensor->bytes));
         return IPU_OK;
     }
     if (tensor->direct) return call_back(e, transfer->object, c, ipu__engine_pointer(e, r, tensor->place));
-    ipu__engine_move_host(e, tensor->batch, r, r + 1, e->staging);
-    return call_back(e, transfer->object, c, e->staging);
+    ipu__engine_move_host(l, tensor->batch, r, r + 1, l->staging);
+    return call_back(e, transfer->object, c, l->staging);
 }
 
-ipu_status ipu__engine_write_stream(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__engine_write_stream(ipu__lane *l, const ipu__instruction *i)
 {
-    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(write_one(e, &e->exe->transfers.at[i->a], r));
+    ipu_engine *e = l->e;
+    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(write_one(l, &e->exe->transfers.at[i->a], r));
     return IPU_OK;
 }
 
@@ -98,8 +102,9 @@ static int64_t row_at(const rows *x, int64_t i)
     return x->is_signed ? (int64_t)(int32_t)number : (int64_t)number;
 }
 
-static ipu_status find_rows(ipu_engine *e, const ipu__instruction *i, int64_t r, rows *out)
+static ipu_status find_rows(ipu__lane *l, const ipu__instruction *i, int64_t r, rows *out)
 {
+    ipu_engine              *e        = l->e;
     const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
     const ipu__exe_remote   *remote   = &e->exe->remotes.at[transfer->object];
     const ipu__exe_tensor   *tensor   = &e->exe->tensors.at[transfer->tensor];
@@ -108,8 +113,8 @@ static ipu_status find_rows(ipu_engine *e, const ipu__instruction *i, int64_t r,
     out->buffer = e->remotes[transfer->object] + r * remote->n_rows * remote->row_bytes;
     if (transfer->rows != IPU__NONE) {
         const ipu__exe_tensor *numbers = &e->exe->tensors.at[transfer->rows];
-        char                  *packed  = e->staging + ipu__memory_round(tensor->direct ? 0 : tensor->bytes);
-        ipu__engine_move_host(e, numbers->batch, r, r + 1, packed);
+        char                  *packed  = l->staging + ipu__memory_round(tensor->direct ? 0 : tensor->bytes);
+        ipu__engine_move_host(l, numbers->batch, r, r + 1, packed);
         out->numbers   = packed;
         out->is_signed = numbers->type == IPU_INT32;
     }
@@ -133,28 +138,29 @@ static void move_rows(const rows *x, char *packed, bool is_read)
     }
 }
 
-static ipu_status remote_one(ipu_engine *e, const ipu__instruction *i, int64_t r)
+static ipu_status remote_one(ipu__lane *l, const ipu__instruction *i, int64_t r)
 {
     bool is_read = i->op == IPU__OP_REMOTE_READ;
     rows x;
-    IPU_TRY(find_rows(e, i, r, &x));
-    e->counts.streamed_bytes += x.tensor->bytes;
+    IPU_TRY(find_rows(l, i, r, &x));
+    l->counts.streamed_bytes += x.tensor->bytes;
     if (x.n == 1) {
-        ipu__engine_move_host(e, x.tensor->batch, r, r + 1, x.buffer + row_at(&x, 0) * x.remote->row_bytes);
+        ipu__engine_move_host(l, x.tensor->batch, r, r + 1, x.buffer + row_at(&x, 0) * x.remote->row_bytes);
         return IPU_OK;
     }
     if (x.tensor->direct) {
-        move_rows(&x, ipu__engine_pointer(e, r, x.tensor->place), is_read);
+        move_rows(&x, ipu__engine_pointer(l->e, r, x.tensor->place), is_read);
         return IPU_OK;
     }
-    if (is_read) move_rows(&x, e->staging, true);
-    ipu__engine_move_host(e, x.tensor->batch, r, r + 1, e->staging);
-    if (!is_read) move_rows(&x, e->staging, false);
+    if (is_read) move_rows(&x, l->staging, true);
+    ipu__engine_move_host(l, x.tensor->batch, r, r + 1, l->staging);
+    if (!is_read) move_rows(&x, l->staging, false);
     return IPU_OK;
 }
 
-ipu_status ipu__engine_remote(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__engine_remote(ipu__lane *l, const ipu__instruction *i)
 {
-    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(remote_one(e, i, r));
+    ipu_engine *e = l->e;
+    for (int64_t r = 0; r < e->replication; r++) IPU_TRY(remote_one(l, i, r));
     return IPU_OK;
 }

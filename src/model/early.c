@@ -1,0 +1,115 @@
+/* Updates as early as they can be: who waits for them need not wait for the rest.
+ *
+ * The order of ops is that of their making, in which sums of gradients come after all gradients. Here those that update
+ * given parameters and states move up to what they need last, with casts and views that are only there for them.
+ */
+#include <string.h>
+
+#include "model/model.h"
+
+typedef struct mover {
+    ipu_model *m;
+    uint8_t   *moves;            /* by op */
+    uint8_t   *feeds;            /* by op: something that moves needs it */
+    uint8_t   *is_done;          /* by op: it is in the new order */
+    IPU_ARRAY(uint32_t) waiting; /* ops that move, in their order */
+    IPU_ARRAY(uint32_t) order;
+} mover;
+
+/* The op of block 0 that gives a value; UINT32_MAX: none does. */
+static uint32_t producer(const ipu_model *m, uint32_t value)
+{
+    const ipu__model_value *v = &m->values.at[value];
+    return value && v->kind == IPU__VALUE_OP && v->block == 0 ? v->of : UINT32_MAX;
+}
+
+static bool is_light(const ipu__model_op *op)
+{
+    return op->kind == IPU__MODEL_OP && (op->def->view || strcmp(op->def->kernel.name, "cast") == 0);
+}
+
+static void mark(mover *v, uint32_t op, const uint32_t *uses)
+{
+    const ipu__model_op *o = &v->m->ops.at[op];
+    v->moves[op]           = 1;
+    for (uint32_t i = 0; i < o->n_in; i++) {
+        uint32_t from = producer(v->m, o->in[i]);
+        if (from == UINT32_MAX || v->moves[from]) continue;
+        if (is_light(&v->m->ops.at[from]) && uses[o->in[i]] == 1)
+            mark(v, from, uses);
+        else
+            v->feeds[from] = 1;
+    }
+}
+
+static bool is_ready(const mover *v, uint32_t op)
+{
+    const ipu__model_op *o = &v->m->ops.at[op];
+    for (uint32_t i = 0; i < o->n_in; i++) {
+        uint32_t from = producer(v->m, o->in[i]);
+        if (from != UINT32_MAX && !v->is_done[from]) return false;
+    }
+    return true;
+}
+
+static bool put(mover *v, uint32_t op)
+{
+    v->is_done[op] = 1;
+    return ipu__push(&v->order, op);
+}
+
+/* What waits comes in the order of the ops, so that one pass finds chains. */
+static bool put_ready(mover *v)
+{
+    size_t kept = 0;
+    bool   ok   = true;
+    for (size_t i = 0; ok && i < v->waiting.n; i++) {
+        uint32_t op = v->waiting.at[i];
+        if (is_ready(v, op))
+            ok = put(v, op);
+        else
+            v->waiting.at[kept++] = op;
+    }
+    v->waiting.n = kept;
+    return ok;
+}
+
+static bool move_all(mover *v)
+{
+    ipu__block *b  = &v->m->blocks.at[0];
+    bool        ok = true;
+    for (size_t i = 0; ok && i < b->order.n; i++)
+        if (v->moves[b->order.at[i]]) ok = ipu__push(&v->waiting, b->order.at[i]);
+    ok = ok && put_ready(v); /* what needs no op at all */
+    for (size_t i = 0; ok && i < b->order.n; i++) {
+        uint32_t op = b->order.at[i];
+        if (v->moves[op]) continue;
+        ok = put(v, op) && (!v->feeds[op] || put_ready(v));
+    }
+    if (!ok) return false;
+    IPU_ASSERT(v->waiting.n == 0 && v->order.n == b->order.n);
+    for (size_t i = 0; i < b->order.n; i++) b->order.at[i] = v->order.at[i];
+    return true;
+}
+
+ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n)
+{
+    mover     v    = {.m = m};
+    uint32_t *uses = ipu__model_count_uses(m);
+    v.moves        = ipu__alloc_zeroed(m->ops.n + 1);
+    v.feeds        = ipu__alloc_zeroed(m->ops.n + 1);
+    v.is_done      = ipu__alloc_zeroed(m->ops.n + 1);
+    bool ok        = uses && v.moves && v.feeds && v.is_done;
+    for (size_t i = 0; ok && i < n; i++) {
+        uint32_t op = producer(m, m->values.at[kept[i]].update);
+        if (op != UINT32_MAX && m->ops.at[op].kind == IPU__MODEL_OP) mark(&v, op, uses);
+    }
+    ok = ok && move_all(&v);
+    ipu__free(uses);
+    ipu__free(v.moves);
+    ipu__free(v.feeds);
+    ipu__free(v.is_done);
+    ipu__array_fini(&v.waiting);
+    ipu__array_fini(&v.order);
+    return ok ? IPU_OK : ipu__fail_memory();
+}

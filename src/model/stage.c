@@ -1,0 +1,66 @@
+/* Stages: what a network over several IPUs is cut by.
+ *
+ * Each op of a model has one; ops of gradients have the backward stage of the op they are of. Ops that bookkeeping
+ * emits (seeds, sums of losses and of gradients) are of no stage in particular, and go where their inputs are.
+ */
+#include <string.h>
+
+#include "model/model.h"
+
+static uint32_t find_stage(const ipu_model *m, const char *name)
+{
+    uint32_t i = 0;
+    while (i < m->stages.n && strcmp(m->stages.at[i], name) != 0) i++;
+    return i;
+}
+
+void ipu_model_stage(ipu_model *m, const char *name)
+{
+    ipu_builder *b = &m->base;
+    if (b->status != IPU_OK) return;
+    if (!name || !*name) {
+        ipu__builder_fail(b, IPU_INVALID, "ipu_model_stage: expected a name");
+        return;
+    }
+    if (m->block != 0) {
+        ipu__builder_fail(
+            b, IPU_INVALID,
+            "ipu_model_stage: stage \"%s\" begins inside a branch or loop, which is of one stage: "
+            "name it before",
+            name);
+        return;
+    }
+    uint32_t number = find_stage(m, name);
+    if (number == m->stages.n) {
+        const char *own = ipu__arena_strdup(&b->arena, name);
+        if (!own || !ipu__push(&m->stages, own)) {
+            ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
+            return;
+        }
+    }
+    m->stage = (ipu__stage){number, false};
+}
+
+size_t ipu_model_n_stages(const ipu_model *m) { return m->stages.n ? m->stages.n : 1; }
+
+ipu__stage ipu__model_any_stage(ipu_model *m)
+{
+    ipu__stage before = m->stage;
+    m->stage          = (ipu__stage){IPU__STAGE_ANY, false};
+    return before;
+}
+
+ipu_status ipu__model_check_stage(const ipu_model *m, const char *op, uint32_t id)
+{
+    const ipu__model_value *v = &m->values.at[id];
+    if (m->stages.n == 0 || m->stage.number == IPU__STAGE_ANY || m->stage.is_backward
+        || v->kind != IPU__VALUE_OP)
+        return IPU_OK;
+    ipu__stage of = m->ops.at[v->of].stage;
+    if (of.number == IPU__STAGE_ANY || of.is_backward || of.number <= m->stage.number) return IPU_OK;
+    return ipu__fail(IPU_INVALID,
+                     "%s: an op of stage \"%s\" uses %s of stage \"%s\", which comes later: compute it in "
+                     "\"%s\" or before, or name the stages in the order in which they run",
+                     op, m->stages.at[m->stage.number], ipu__value_str(ipu__model_handle(m, id)),
+                     m->stages.at[of.number], m->stages.at[m->stage.number]);
+}

@@ -1,0 +1,59 @@
+/* An executor as one of several processes that train together, each with its own replicas.
+ *
+ * Replicas are numbered over all of them, rank by rank, so that what a replica draws and keeps does not depend on how many
+ * processes there are.
+ */
+#include <string.h>
+
+#include "ipu/comm.h"
+#include "train/executor.h"
+
+int64_t ipu__executor_n_replicas(const ipu_executor *x)
+{
+    return x->options.replicas * ipu_comm_size(x->options.comm);
+}
+
+int64_t ipu__executor_first_replica(const ipu_executor *x)
+{
+    return x->options.replicas * ipu_comm_rank(x->options.comm);
+}
+
+/* Weights that nobody has given a value are as the engine drew them: alike if the seeds are, and alike after this in any
+ * case. */
+static ipu_status share_weight(ipu_executor *x, const ipu__executor_kept *kept)
+{
+    ipu_array a;
+    IPU_TRY(ipu_array_create(kept->type, kept->shape, &a));
+    size_t     bytes  = ipu_array_bytes(&a);
+    ipu_status status = bytes ? ipu_engine_read(x->engine, kept->name, a.data, bytes) : IPU_OK;
+    if (status == IPU_OK) status = ipu_comm_broadcast(x->options.comm, 0, a.data, bytes);
+    if (status == IPU_OK && bytes) status = ipu_engine_write(x->engine, kept->name, a.data, bytes);
+    ipu_array_free(&a);
+    return status;
+}
+
+ipu_status ipu__executor_join(ipu_executor *x)
+{
+    if (!x->training || ipu_comm_size(x->options.comm) == 1) return IPU_OK;
+    IPU_TRY(ipu_engine_join(x->engine, x->options.comm));
+    for (size_t i = 0; i < x->kept.n; i++)
+        if (x->kept.at[i].is_weight) IPU_TRY(share_weight(x, &x->kept.at[i]));
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_gather(ipu_executor *x, ipu_named_array *arrays, size_t n)
+{
+    size_t bytes = n > 0 ? ipu_array_bytes(&arrays[0].array) : 0, own = (size_t)x->options.replicas;
+    if (ipu_comm_size(x->options.comm) == 1 || bytes == 0) return IPU_OK;
+    char      *all    = ipu__alloc(bytes * n);
+    char      *mine   = ipu__alloc(bytes * own);
+    ipu_status status = all && mine ? IPU_OK : ipu__fail_memory();
+    for (size_t r = 0; status == IPU_OK && r < own; r++)
+        memcpy(mine + r * bytes, arrays[(size_t)ipu__executor_first_replica(x) + r].array.data, bytes);
+    if (status == IPU_OK) status = ipu_comm_gather(x->options.comm, 0, mine, bytes * own, all);
+    if (status == IPU_OK) status = ipu_comm_broadcast(x->options.comm, 0, all, bytes * n);
+    for (size_t r = 0; status == IPU_OK && r < n; r++) memcpy(arrays[r].array.data, all + r * bytes, bytes);
+    ipu__free(all);
+    ipu__free(mine);
+    return status;
+}

@@ -1,0 +1,57 @@
+/* Precision of an executor: what its network computes in, and weights that the module keeps in another type.
+ *
+ * The module has weights as the network was built; a device with weights of half takes and gives them rounded.
+ */
+#include "model/precision.h"
+#include "train/executor.h"
+
+ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net)
+{
+    const ipu_executor_options *o = &x->options;
+    net->rounds_at_random         = o->stochastic_rounding;
+    if (o->precision != IPU_PRECISION_FLOAT)
+        IPU_TRY(ipu__model_to_half(net, o->precision == IPU_PRECISION_HALF));
+    return o->stochastic_rounding ? ipu__model_round_at_random(net) : IPU_OK;
+}
+
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, ipu_model *net)
+{
+    if (x->options.stochastic_rounding) IPU_TRY(ipu__model_round_at_random(net));
+    return x->options.half_partials ? ipu__model_half_partials(net) : IPU_OK;
+}
+
+/* ---- weights ---- */
+
+/* Whether the device has it as halves, which the module has as floats. */
+static bool is_rounded(const ipu__weight *w, ipu_type type)
+{
+    return type == IPU_HALF && w->array.type == IPU_FLOAT;
+}
+
+ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type)
+{
+    size_t n = (size_t)ipu_array_n_elements(&w->array);
+    if (n == 0) return IPU_OK;
+    if (!is_rounded(w, type))
+        return ipu_engine_read(x->engine, w->name, w->array.data, ipu_array_bytes(&w->array));
+    ipu_half *halves = ipu__alloc(n * sizeof *halves);
+    if (!halves) return ipu__fail_memory();
+    ipu_status status = ipu_engine_read(x->engine, w->name, halves, n * sizeof *halves);
+    if (status == IPU_OK) ipu_half_to_floats(halves, w->array.data, n);
+    ipu__free(halves);
+    return status;
+}
+
+ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type)
+{
+    size_t n = (size_t)ipu_array_n_elements(&w->array);
+    if (n == 0) return IPU_OK;
+    if (!is_rounded(w, type))
+        return ipu_engine_write(x->engine, w->name, w->array.data, ipu_array_bytes(&w->array));
+    ipu_half *halves = ipu__alloc(n * sizeof *halves);
+    if (!halves) return ipu__fail_memory();
+    ipu_half_from_floats(w->array.data, halves, n);
+    ipu_status status = ipu_engine_write(x->engine, w->name, halves, n * sizeof *halves);
+    ipu__free(halves);
+    return status;
+}

@@ -1,0 +1,111 @@
+/* States of the optimizer as the host sees them: whole arrays, wherever their parts are.
+ *
+ * A state of a parameter that is divided among replicas is divided alike (executor_shard.c); one in streaming memory
+ * is row 0 of a remote buffer of its name. State files are the same for all of these.
+ */
+#include <string.h>
+
+#include "data/array.h"
+#include "op/op.h"
+#include "train/executor.h"
+
+/* The parameter whose state it is: its name is the longest that the state's begins with, up to a dot. 0: none. */
+static uint32_t parameter_of(const ipu_model *m, const char *state)
+{
+    uint32_t found = 0;
+    size_t   most  = 0;
+    for (size_t i = 0; i < m->parameters.n; i++) {
+        const char *name = m->base.values.at[m->parameters.at[i]].name;
+        size_t      n    = strlen(name);
+        if (n < most || strncmp(state, name, n) != 0 || state[n] != '.') continue;
+        most  = n;
+        found = m->parameters.at[i];
+    }
+    return found;
+}
+
+uint32_t ipu__executor_parameter_of_state(const ipu_model *step, uint32_t id)
+{
+    const ipu__builder_value *state = &step->base.values.at[id];
+    if (ipu__executor_is_gradient_sum(state->name)) return 0;
+    uint32_t parameter = parameter_of(step, state->name);
+    return parameter && ipu__shape_equal(&step->base.values.at[parameter].shape, &state->shape) ? parameter
+                                                                                                : 0;
+}
+
+ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__executor_models *models)
+{
+    const ipu_model *step = models->step;
+    for (size_t i = 0; step && i < step->states.n; i++) {
+        const ipu__builder_value *v         = &step->base.values.at[step->states.at[i]];
+        uint32_t                  parameter = ipu__executor_parameter_of_state(step, step->states.at[i]);
+        ipu__executor_kept       *kept      = parameter ? ipu__executor_kept_of(x, v->name) : NULL;
+        if (!kept) continue;
+        uint32_t whole    = ipu__executor_find_kept(models->net, step->base.values.at[parameter].name);
+        kept->n_part      = ipu__op_n_elements(&v->shape);
+        kept->shape       = models->net->base.values.at[whole].shape;
+        kept->is_divided  = !ipu__shape_equal(&kept->shape, &v->shape);
+        kept->is_off_chip = x->options.optimizer_off_chip;
+    }
+    return IPU_OK;
+}
+
+/* ---- reading and writing ---- */
+
+static ipu_status read_from(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica, void *data,
+                            size_t bytes)
+{
+    return kept->is_off_chip ? ipu_engine_read_remote(x->engine, kept->name, replica, 0, data, bytes)
+                             : ipu_engine_read_replica(x->engine, kept->name, replica, data, bytes);
+}
+
+static ipu_status write_to(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica, const void *data,
+                           size_t bytes)
+{
+    return kept->is_off_chip ? ipu_engine_write_remote(x->engine, kept->name, replica, 0, data, bytes)
+                             : ipu_engine_write_replica(x->engine, kept->name, replica, data, bytes);
+}
+
+/* What of the `bytes` of a whole array replica `r` has, whose part has `part` bytes. */
+static size_t bytes_of(size_t bytes, size_t part, int64_t r, size_t *begin)
+{
+    *begin = (size_t)r * part < bytes ? (size_t)r * part : bytes;
+    return bytes - *begin < part ? bytes - *begin : part;
+}
+
+static ipu_status move_parts(ipu_executor *x, const ipu__executor_kept *kept, void *data, size_t bytes,
+                             bool writes)
+{
+    size_t     part   = (size_t)kept->n_part * ipu_type_size(kept->type);
+    char      *own    = ipu__alloc_zeroed(part);
+    ipu_status status = own ? IPU_OK : ipu__fail_memory();
+    for (int64_t r = 0; status == IPU_OK && r < ipu__executor_n_graphs(x); r++) {
+        size_t begin, n = bytes_of(bytes, part, r, &begin);
+        if (writes) {
+            memcpy(own, (const char *)data + begin, n);
+            memset(own + n, 0, part - n);
+            status = write_to(x, kept, r, own, part);
+        } else {
+            status = read_from(x, kept, r, own, part);
+            if (status == IPU_OK) memcpy((char *)data + begin, own, n);
+        }
+    }
+    ipu__free(own);
+    return status;
+}
+
+ipu_status ipu__executor_read_kept(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
+                                   void *data, size_t bytes)
+{
+    return kept->is_divided ? move_parts(x, kept, data, bytes, false)
+                            : read_from(x, kept, replica, data, bytes);
+}
+
+ipu_status ipu__executor_write_kept(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
+                                    const void *data, size_t bytes)
+{
+    if (kept->is_divided) return move_parts(x, kept, (void *)(uintptr_t)data, bytes, true);
+    int64_t first = replica < 0 ? 0 : replica, last = replica < 0 ? ipu__executor_n_graphs(x) - 1 : replica;
+    for (int64_t r = first; r <= last; r++) IPU_TRY(write_to(x, kept, r, data, bytes));
+    return IPU_OK;
+}

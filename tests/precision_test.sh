@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# `ipu train` in each precision, on digits that are drawn: all of them learn about the same, a training of halves goes on
+# where it was stopped, and what does not go together is refused.
+# Usage: precision_test.sh [IPU]. Ends with "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
+if [ ! -x "$ipu" ]; then
+    echo "no ipu to test: build first, or give its path" >&2
+    exit 1
+fi
+box=$(mktemp -d)
+trap 'rm -rf "$box"' EXIT
+export HOME=$box/home IPU_RUNTIME_DIR=$box/run
+unset IPU_CACHE_DIR POPTORCH_CACHE_DIR XDG_CACHE_HOME IPU_PARTITION IPUOF_CONFIG_PATH
+mkdir -p "$HOME"
+cd "$box" || exit 1
+passed=0 failed=0
+
+check() # NAME COMMAND...
+{
+    local name=$1
+    shift
+    if "$@" > "$box/log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok $((passed + failed)) - $name"
+    else
+        failed=$((failed + 1))
+        echo "not ok $((passed + failed)) - $name"
+        sed 's/^/# /' "$box/log"
+    fi
+}
+
+# top1 OPTION...: how many of 1000 test digits are told right.
+top1()
+{
+    "$ipu" train --data digits --epochs 2 --threads 1 --json "$@" 2> "$box/err" \
+        | sed -n 's/.*"top1": *\([0-9.]*\).*/\1/p' | awk '{ printf "%d", 1000 * $1 + 0.5 }'
+}
+
+# near OPTION...: within 1.5 points of float, where chance is 10 of 100.
+near()
+{
+    local found
+    found=$(top1 "$@")
+    echo "$found of 1000, float $float"
+    cat "$box/err"
+    [ "${found:-0}" -ge $((float - 15)) ]
+}
+
+refused() # PATTERN OPTION...
+{
+    local pattern=$1 code=0
+    shift
+    "$ipu" train --data digits "$@" > "$box/out" 2>&1 || code=$?
+    cat "$box/out"
+    [ "$code" = 2 ] && grep -qE -- "$pattern" "$box/out"
+}
+
+check "digits are drawn" "$ipu" dataset digits --out digits --count 6000 --test-count 1000 --seed 3
+float=$(top1 --precision 32)
+check "float learns" test "${float:-0}" -gt 900
+check "16" near --precision 16
+check "16, accumulated" near --precision 16 --batch-size 8 --gradient-accumulation 2 --partials half
+check "16, a fixed scale" near --precision 16 --loss-scale 1024
+check "16, stochastic" near --precision 16 --stochastic-rounding --loss-scale auto
+check "16-true" near --precision 16-true
+check "16-true, stochastic" near --precision 16-true --stochastic-rounding --loss-scale auto
+check "16-true, stochastic, replicas" near --precision 16-true --stochastic-rounding --batch-size 8 --replicas 2
+
+# ---- going on ----
+
+"$ipu" dataset digits --out few --count 640 --test-count 64 --seed 4 > /dev/null
+go=(train --data few --threads 1 --schedule constant --precision 16-true --stochastic-rounding --loss-scale auto)
+goes_on()
+{
+    "$ipu" "${go[@]}" --epochs 3 --save whole.onnx && "$ipu" "${go[@]}" --epochs 1 --checkpoint-dir c \
+        && "$ipu" "${go[@]}" --epochs 3 --checkpoint-dir c --resume --save parts.onnx && cmp whole.onnx parts.onnx
+}
+check "halves go on where they were stopped" goes_on
+other()
+{
+    ! "$ipu" train --data few --threads 1 --schedule constant --precision 16 --stochastic-rounding --loss-scale auto \
+        --epochs 3 --checkpoint-dir c --resume 2> "$box/err"
+    grep -q '"precision" is "16-true" in the checkpoint, and "16" now' "$box/err"
+}
+check "not in another precision" other
+
+# ---- misuse ----
+
+check "no such precision" refused 'no precision "8"; there are: 32, 16, 16-true' --precision 8
+check "no such partials" refused '--partials: expected half or float, found "int"' --precision 16 --partials int
+check "floats are not rounded" refused 'for --precision 16 and 16-true' --stochastic-rounding
+check "no scale" refused 'loss-scale' --precision 16 --loss-scale none
+
+echo "1..$((passed + failed))"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
