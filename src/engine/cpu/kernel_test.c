@@ -1,5 +1,6 @@
 /* Kernels over threads: whole replicas at a time or in parts, the same bits each time, the first failure told; and that
  * bodies of a parallel step overlap. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -170,6 +171,44 @@ static double time_of(ipu_engine *e)
     return seconds() - begin;
 }
 
+/* Each waits for the other: bodies one after another would wait in vain. */
+static ipu_status meet(void *user, void *data, size_t bytes)
+{
+    atomic_int *here = user;
+    double      end  = seconds() + 60;
+    memset(data, 0, bytes);
+    atomic_fetch_add(here, 1);
+    while (atomic_load(here) < 2 && seconds() < end) sched_yield();
+    return atomic_load(here) == 2 ? IPU_OK : IPU_INTERRUPTED;
+}
+
+static void bodies_run_at_the_same_time(void **state)
+{
+    (void)state;
+    ipu_graph  *g = new_graph(1);
+    ipu_program bodies[2], p = ipu_program_sequence(g);
+    atomic_int  here = 0;
+    for (int i = 0; i < 2; i++) {
+        ipu_stream s = ipu_graph_add_host_to_device(g, i ? "b" : "a", IPU_FLOAT, 4, IPU_STREAM_REPLICATE);
+        bodies[i]    = ipu_program_sequence(g);
+        ipu_program_add_read(bodies[i], s, new_variable(g, IPU_FLOAT, IPU_SHAPE(4), i ? "y" : "x"));
+    }
+    ipu_program_add_parallel(p, bodies, 2);
+    ipu_engine *e = new_engine(g, p, "2");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ipu_engine_connect_callback(e, i ? "b" : "a", meet, &here), IPU_OK);
+    if (ipu_engine_run(e, 0) != IPU_OK) fail_msg("%s", ipu_message());
+    ipu_engine_destroy(e);
+    ipu_graph_destroy(g);
+}
+
+/* Whether others have the CPUs, so that no time says anything. */
+static bool is_busy(void)
+{
+    double load;
+    return getloadavg(&load, 1) == 1 && load > 0.75 * ipu__pool_default_threads();
+}
+
 /* On a machine that others use, too: the best of both, tried until it is clear. */
 static void bodies_overlap_on_two_threads(void **state)
 {
@@ -180,17 +219,19 @@ static void bodies_overlap_on_two_threads(void **state)
     double      alone = 1e9, together = 1e9;
     assert_int_equal(two->n_lanes, 2);
     assert_int_equal(two->kernels[0].n_parts, 1);
-    for (int i = 0; i < 400 && (i < 5 || alone < 1.5 * together); i++) {
+    for (int i = 0; i < 100 && (i < 5 || alone < 1.5 * together); i++) {
         double a = time_of(one), b = time_of(two);
         if (a < alone) alone = a;
         if (b < together) together = b;
     }
     print_message("two bodies: %.2f times as fast on two threads\n", alone / together);
-    assert_true(alone >= 1.5 * together);
+    bool is_fast = alone >= 1.5 * together;
     ipu_engine_destroy(one);
     ipu_engine_destroy(two);
     ipu_graph_destroy(g);
     ipu_graph_destroy(h);
+    if (!is_fast && is_busy()) skip();
+    assert_true(is_fast);
 }
 
 int main(void)
@@ -199,6 +240,7 @@ int main(void)
         cmocka_unit_test(replicas_at_a_time_have_the_bits_of_one_thread),
         cmocka_unit_test(few_replicas_are_split_over_the_threads),
         cmocka_unit_test(the_failure_of_the_first_replica_is_told),
+        cmocka_unit_test(bodies_run_at_the_same_time),
         cmocka_unit_test(bodies_overlap_on_two_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
