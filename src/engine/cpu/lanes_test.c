@@ -428,6 +428,32 @@ static void a_loaded_executable_runs_the_same(void **state)
     ipu_graph_destroy(b.g);
 }
 
+static int64_t planned_bytes(bool beside)
+{
+    bench       b = start(1);
+    ipu_program bodies[BODIES];
+    int64_t     planned;
+    for (int i = 0; i < BODIES; i++) {
+        bodies[i] = ipu_program_sequence(b.g);
+        ipu_program_add_call(bodies[i], b.f[i]);
+        if (!beside) ipu_program_add(b.main, bodies[i]);
+    }
+    if (beside) ipu_program_add_parallel(b.main, bodies, BODIES);
+    ipu_executable *exe = compile(&b);
+    ipu_executable_memory(exe, &planned, NULL);
+    ipu_executable_release(exe);
+    ipu_graph_destroy(b.g);
+    return planned;
+}
+
+/* One after another, functions have the same memory for their variables. */
+static void bodies_beside_one_another_share_no_memory(void **state)
+{
+    (void)state;
+    int64_t variable = N * (int64_t)sizeof(float);
+    assert_true(planned_bytes(true) >= planned_bytes(false) + (BODIES - 1) * variable);
+}
+
 static ipu__instruction *find_parallel(ipu_executable *exe)
 {
     for (size_t i = 0; i < exe->code.n; i++)
@@ -531,6 +557,7 @@ int main(void)
         cmocka_unit_test(each_body_reads_its_own_stream),
         cmocka_unit_test(the_failure_of_the_first_body_is_told),
         cmocka_unit_test(interruption_stops_all_bodies),
+        cmocka_unit_test(bodies_beside_one_another_share_no_memory),
         cmocka_unit_test(a_loaded_executable_runs_the_same),
         cmocka_unit_test(contradictions_are_found),
         cmocka_unit_test(times_of_a_step_hold_those_of_its_bodies),
