@@ -37,15 +37,27 @@ void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_N
     snprintf(out, IPU__GRADIENT_NAME, "%.250s" IPU__GRADIENT_SUFFIX, parameter);
 }
 
+/* What sums of gradients are multiplied by. */
+static double gradient_scale(const ipu_executor *x)
+{
+    const ipu_executor_options *o = &x->options;
+    if (o->reduction == IPU_REDUCTION_SUM) return 1;
+    double n = o->running_mean ? 1 : (double)o->gradient_accumulation;
+    return 1 / (n * (double)ipu__executor_n_replicas(x));
+}
+
 /* sum + gradient, or the mean so far: after k batches of which this is number k + 1, mean + (gradient - mean) / (k + 1).
- * Of one batch: the gradient itself, whatever was there. */
+ * Of one batch: the gradient itself, scaled, whatever was there. */
 static ipu_value accumulated(const ipu_executor *x, ipu_model *m, ipu_value sum, ipu_value gradient,
                              ipu_value count)
 {
     ipu_builder *b = ipu_model_builder(m);
     if (ipu_value_type(gradient) != ipu_value_type(sum))
         gradient = ipu_cast(b, gradient, ipu_value_type(sum));
-    if (x->options.gradient_accumulation == 1) return gradient;
+    if (x->options.gradient_accumulation == 1) {
+        double scale = gradient_scale(x); /* here, where it may be done as the gradient is computed */
+        return scale == 1 ? gradient : ipu_mul(b, gradient, ipu_scalar_like(b, gradient, scale));
+    }
     if (!x->options.running_mean || x->options.reduction != IPU_REDUCTION_MEAN)
         return ipu_add(b, sum, gradient);
     ipu_value n = ipu_cast(b, count, ipu_value_type(sum));
@@ -72,15 +84,6 @@ static void accumulate(const ipu_executor *x, ipu_model *m, const ipu_value *w, 
     }
 }
 
-/* What sums of gradients are multiplied by. */
-static double gradient_scale(const ipu_executor *x)
-{
-    const ipu_executor_options *o = &x->options;
-    if (o->reduction == IPU_REDUCTION_SUM) return 1;
-    double n = o->running_mean ? 1 : (double)o->gradient_accumulation;
-    return 1 / (n * (double)ipu__executor_n_replicas(x));
-}
-
 /* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
  * network. Sums are cleared afterwards (executor_shard.c). */
 static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ipu_value *dw, size_t n,
@@ -105,7 +108,8 @@ static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ip
         if (ipu__executor_n_shards(x, &whole) > 1) ipu__model_mark_shard(m, mine[k]);
         k++;
     }
-    if (ipu_builder_status(b) == IPU_OK) ipu__nn_step(m, &x->how, gradient_scale(x), mine, gradient, k);
+    double scale = x->options.gradient_accumulation > 1 ? gradient_scale(x) : 1; /* of one: done already */
+    if (ipu_builder_status(b) == IPU_OK) ipu__nn_step(m, &x->how, scale, mine, gradient, k);
     if (x->options.running_mean) {
         ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
         ipu_model_update(m, count, ipu_scalar_like(b, count, 0));
