@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -124,6 +125,27 @@ static void replicas_have_the_bits_of_the_tree_with_any_number_of_threads(void *
     }
 }
 
+static void sums_are_in_saved_executables(void **state)
+{
+    (void)state;
+    char            path[] = "/tmp/ipu_reduce_test_XXXXXX";
+    setup           s      = build(4, "false");
+    ipu_executable *loaded;
+    ipu_engine     *e;
+    int             fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    if (ipu_executable_save(s.exe, path) != IPU_OK
+        || ipu_executable_load(path, NULL, 0, NULL, &loaded) != IPU_OK)
+        fail_msg("%s", ipu_message());
+    assert_int_equal(ipu_engine_create(loaded, NULL, &e), IPU_OK);
+    assert_true(run_engine(e, 0, 4, 4));
+    ipu_engine_destroy(e);
+    ipu_executable_release(loaded);
+    unlink(path);
+    destroy(&s);
+}
+
 static void checking_mode_sees_sums_as_values(void **state)
 {
     (void)state;
@@ -236,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_have_the_bits_of_the_tree_with_any_number_of_threads),
+        cmocka_unit_test(sums_are_in_saved_executables),
         cmocka_unit_test(checking_mode_sees_sums_as_values),
         cmocka_unit_test(processes_have_the_bits_of_one_with_all_replicas),
         cmocka_unit_test(what_is_being_added_up_is_touched_by_no_step),
