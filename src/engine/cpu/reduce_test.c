@@ -95,7 +95,7 @@ static bool run_engine(ipu_engine *e, int64_t first, int64_t replicas, int64_t t
             ok = memcmp(&x[i], &expected, sizeof expected) == 0 && w[i] == 2 * value(first + r, i);
         }
         for (int i = 0; ok && i < 7; i++) ok = y[i] == tree(0, total, i);
-        for (int i = 0; ok && i < 3; i++) ok = z[i] == (double)(total * (total - 1) / 2);
+        for (int i = 0; ok && i < 3; i++) ok = 2 * z[i] == (double)(total * (total - 1));
     }
     return ok;
 }
@@ -130,9 +130,9 @@ static void sums_are_in_saved_executables(void **state)
     (void)state;
     char            path[] = "/tmp/ipu_reduce_test_XXXXXX";
     setup           s      = build(4, "false");
-    ipu_executable *loaded;
-    ipu_engine     *e;
-    int             fd = mkstemp(path);
+    ipu_executable *loaded = NULL;
+    ipu_engine     *e      = NULL;
+    int             fd     = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     if (ipu_executable_save(s.exe, path) != IPU_OK
