@@ -133,10 +133,11 @@ static void price(const row *r, const ipu_options *engine, const ipu_array in[2]
     BENCH_CHECK(ipu_executor_compile(x, in, 2));
     BENCH_CHECK(ipu_executor_cost(x, NULL, &cost));
     ipu_cost_get_summary(cost, &all);
-    out->n_ipus = all.n_ipus;
-    out->always = (double)all.memory[IPU_MEMORY_ALWAYS_LIVE] / (double)(all.n_ipus / all.replication);
-    out->most   = (double)all.memory_most;
-    out->cycles = (double)all.cycles.total;
+    int64_t ipus_of_replica = all.n_ipus / all.replication;
+    out->n_ipus             = all.n_ipus;
+    out->always             = (double)all.memory[IPU_MEMORY_ALWAYS_LIVE] / (double)ipus_of_replica;
+    out->most               = (double)all.memory_most;
+    out->cycles             = (double)all.cycles.total;
     ipu_cost_destroy(cost);
     ipu_executor_destroy(x);
     ipu_module_destroy(module);

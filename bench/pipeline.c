@@ -1,7 +1,7 @@
 /* Pipelines on several host threads: two balanced stages on one thread and on two, in the same run, and what each
  * schedule would take on the chip.
  *
- *     pipeline [--width N] [--batch N] [--steps N]
+ *     pipeline [--width N] [--batch N] [--steps N] [NAME...]
  *
  * A network of eight equal layers in two stages, trained with 32 batches to a step. The two numbers of threads take
  * turns; the best of some rounds counts. Cycles and bytes are modelled: of a run, and of variables that are live all the
@@ -116,15 +116,20 @@ static void measure(setting *s, const row *r)
 
 int main(int argc, char **argv)
 {
-    setting s = {256, 32, 1};
-    for (int i = 1; i + 1 < argc; i += 2) {
-        int64_t value = strtoll(argv[i + 1], NULL, 10);
-        if (strcmp(argv[i], "--width") == 0) s.width = value;
-        if (strcmp(argv[i], "--batch") == 0) s.batch = value;
-        if (strcmp(argv[i], "--steps") == 0) s.steps = value;
+    setting s  = {256, 32, 1};
+    int     at = 1;
+    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
+        int64_t value = strtoll(argv[at + 1], NULL, 10);
+        if (strcmp(argv[at], "--width") == 0) s.width = value;
+        if (strcmp(argv[at], "--batch") == 0) s.batch = value;
+        if (strcmp(argv[at], "--steps") == 0) s.steps = value;
     }
     printf("%-20s %9s %9s %7s %-12s %11s %11s\n", "ms per step", "1 thread", "2 threads", "ratio", "",
            "cycles", "kept bytes");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) measure(&s, &rows[i]);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool wanted = at == argc;
+        for (int k = at; k < argc; k++) wanted |= strcmp(argv[k], rows[i].name) == 0;
+        if (wanted) measure(&s, &rows[i]);
+    }
     return 0;
 }

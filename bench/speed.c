@@ -122,6 +122,7 @@ static void side_start(speed_side *s, int which, const speed_case *c, const spee
         s->ready = strtod(line + 6, NULL);
     else
         snprintf(s->failed, sizeof s->failed, "%.*s", told ? (int)strcspn(line, "\n") : 0, told ? line : "");
+    if (strncmp(s->failed, "failed ", 7) == 0) memmove(s->failed, s->failed + 7, strlen(s->failed + 7) + 1);
 }
 
 static double machine_busy(void)
@@ -356,21 +357,22 @@ static void add_side(json_t *to, const char *name, const speed_side *s)
         return;
     }
     json_object_set_new(to, name,
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "seconds", s->seconds,
-                                  "ready_seconds", s->ready, "weights", s->weights, "memory_bytes",
-                                  s->growth - 4 * s->weights, "resident_bytes", s->resident, "quiet",
-                                  s->quiet, "rounds", s->n_rounds));
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "seconds", s->seconds,
+                                  "best_seconds", s->best, "ready_seconds", s->ready, "weights", s->weights,
+                                  "memory_bytes", s->growth - 4 * s->weights, "resident_bytes", s->resident,
+                                  "quiet", s->quiet, "rounds", s->n_rounds));
 }
 
 static json_t *to_json(const speed_result *r)
 {
     const speed_row *row  = r->c.row;
     double           rate = r->c.flops / r->sides[OURS].seconds;
-    json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:f, s:f, s:f, s:f}", "network", row->network, "batch",
-                          (json_int_t)row->batch, "mode", r->c.trains ? "train" : "infer", "threads",
-                          r->c.threads, "flops", r->c.flops, "gflops", rate * 1e-9, "line_seconds",
-                          r->hand_off, "peak_share", rate / peaks[r->c.threads]);
+    json_t          *o    = json_pack("{s:s, s:I, s:s, s:i, s:f, s:f, s:f}", "network", row->network, "batch",
+                                      (json_int_t)row->batch, "mode", r->c.trains ? "train" : "infer", "threads",
+                                      r->c.threads, "flops", r->c.flops, "gflops", rate * 1e-9, "peak_share",
+                                      rate / peaks[r->c.threads]);
     for (int i = 0; i < N_SIDES; i++) add_side(o, side_names[i], &r->sides[i]);
+    json_object_set_new(o, "line_seconds", isfinite(r->hand_off) ? json_real(r->hand_off) : json_null());
     json_object_set_new(o, "counts", r->better ? json_string(side_names[r->better]) : json_null());
     json_object_set_new(o, "ratio", r->better ? json_real(r->ratio) : json_null());
     json_object_set_new(o, "target", r->c.target > 0 ? json_real(r->c.target) : json_null());
@@ -405,7 +407,7 @@ static void print_end(const speed_result *results, size_t n)
     if (one > 0) printf("geometric mean, 1 thread: %.2f\n", one);
     if (two > 0)
         printf("geometric mean: %.2f\n", two);
-    else
+    else if (one == 0)
         printf("geometric mean: there is no PyTorch to compare with\n");
 }
 
@@ -475,7 +477,8 @@ static const char help[] =
     "reached. of peak: share of the multiply-adds that the machine was seen to do in this run. MiB: resident\n"
     "while it runs, less that of the process before and one copy of the weights. quiet: share of the CPUs it\n"
     "needs that no other process had meanwhile. line: time of a cache line from one core to the other.\n"
-    "Needs python3-torch and libopenblas0-openmp; without them only our side is measured.\n";
+    "Needs python3-torch and libopenblas0-openmp; without them only our side is measured. To be run from the\n"
+    "top of the source tree.\n";
 
 static speed_options parse(int argc, char **argv)
 {

@@ -212,7 +212,7 @@ static size_t speed_measure_steps(speed_ours *s, int windows, int calls, speed_s
         ipu_free(before);
         before = times;
         BENCH_CHECK(ipu_engine_step_times(ipu_executor_engine(s->executor), &times, &n));
-        if (!least && !(least = calloc(n, sizeof *least))) exit(1);
+        if (!least && !(least = calloc(n + 1, sizeof *least))) exit(1);
         for (size_t i = 0; before && i < n; i++) {
             double each = (times[i].seconds - before[i].seconds) / calls;
             least[i]    = w == 1 || each < least[i] ? each : least[i];
@@ -224,7 +224,7 @@ static size_t speed_measure_steps(speed_ours *s, int windows, int calls, speed_s
     }
     BENCH_CHECK(ipu_executor_cost(s->executor, NULL, &cost));
     BENCH_CHECK(ipu_cost_set_times(cost, times, n));
-    if (!(*out = calloc(n, sizeof **out))) exit(1);
+    if (!(*out = calloc(n + 1, sizeof **out))) exit(1);
     for (int64_t i = 0; kept < n && ipu_cost_step_at(cost, i, &step); i++) {
         if (step.host_runs == 0) continue;
         speed_step *to = &(*out)[kept++];

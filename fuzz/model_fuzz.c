@@ -106,6 +106,9 @@ static const char *const words[] = {"0",
                                     "loop 3 (c = x) index i {",
                                     "} -> z;",
                                     "output o = x;",
+                                    "stage \"f\";",
+                                    "stage none;",
+                                    "backward",
                                     "update p = x;"};
 
 size_t LLVMFuzzerCustomMutator(unsigned char *data, size_t bytes, size_t max_bytes, unsigned seed)

@@ -54,9 +54,10 @@ static tool_exit read_counts(train_ipus *t, const tool_arguments *args)
         return TOOL_USAGE;
     tool_exit code = find_replicas(t, args, ipus);
     if (code != TOOL_OK) return code;
-    if (ipus > 0 && t->replicas * t->stages != ipus)
+    int64_t n = t->replicas * t->stages;
+    if (ipus > 0 && n != ipus)
         return tool_usage("train", "--ipus %lld: %lld replicas of %lld stages have %lld", (long long)ipus,
-                          (long long)t->replicas, (long long)t->stages, (long long)(t->replicas * t->stages));
+                          (long long)t->replicas, (long long)t->stages, (long long)n);
     if (t->replicas % t->n_processes)
         return tool_usage("train",
                           "--replicas %lld do not divide over %lld processes: expected a multiple of it",

@@ -272,10 +272,10 @@ ipu_tensor ipu__graph_add_variable(ipu_graph *g, const char *function, ipu__vari
                                    const ipu_shape *shape, const void *data, const char *name);
 
 /* ---- program.c ---- */
-/* ipu_program_add_kernel on these tiles of the root. */
+/* ipu_program_add_kernel on tiles [first, end) of the root. */
 void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_attribute *attributes,
                                 size_t n_attributes, const ipu_tensor *operands, size_t n_operands,
-                                int64_t first_tile, int64_t n_tiles);
+                                int64_t first, int64_t end);
 
 /* ---- vertex.c ---- */
 ipu_field_direction ipu__field_direction(ipu_field_form form);

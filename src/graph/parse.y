@@ -213,7 +213,7 @@ step: SEQUENCE at block { HERE(@1, $2); ipu_program_add(TOP, $3); }
     | KERNEL name '(' views ')' attributes window at ';'
         { HERE(@1, $8);
           ipu__program_add_kernel_on(TOP, $2, p->attributes.at, p->attributes.n, p->tensors.at, p->tensors.n,
-                                     $7.begin, $7.end - $7.begin); }
+                                     $7.begin, $7.end); }
     | COPY view ARROW view at ';' { HERE(@1, $5); ipu_program_add_copy(TOP, $2, $4); }
     | READ STRING ARROW view at ';'
         { ipu_stream s; TRY(ipu__parse_find_stream(p, @2, $2, &s));

@@ -601,13 +601,13 @@ static bool take_operands(ipu_graph *g, const ipu_kernel_def *def, const ipu_ten
 
 void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_attribute *attributes,
                                 size_t n_attributes, const ipu_tensor *operands, size_t n_operands,
-                                int64_t first_tile, int64_t n_tiles)
+                                int64_t first, int64_t end)
 {
     if (!begin("ipu_program_add_kernel", p)) return;
     ipu_graph *g = p.graph->root;
-    if (first_tile < 0 || n_tiles < 1 || n_tiles > g->n_tiles || first_tile > g->n_tiles - n_tiles) {
+    if (first < 0 || first >= end || end > g->n_tiles) {
         ipu__graph_fail(g, IPU_INVALID, "kernel \"%s\": tiles [%lld, %lld): expected some of %lld", kernel,
-                        (long long)first_tile, (long long)(first_tile + n_tiles), (long long)g->n_tiles);
+                        (long long)first, (long long)end, (long long)g->n_tiles);
         return;
     }
     const ipu_kernel_def *def = find_kernel(p, kernel);
@@ -615,7 +615,7 @@ void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_att
     ipu_tensor all[IPU__MAX_OPERANDS];
     if (!take_operands(g, def, operands, n_operands, all)) return;
     ipu__kernel_step step = {
-        .call = {.def = def, .n_operands = def->n_operands}, .first_tile = first_tile, .n_tiles = n_tiles};
+        .call = {.def = def, .n_operands = def->n_operands}, .first_tile = first, .n_tiles = end - first};
     for (int i = 0; i < def->n_operands; i++) {
         step.views[i]        = all[i].id;
         step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(all[i]), ipu_tensor_shape(all[i])};
@@ -646,7 +646,8 @@ void ipu_program_add_kernel(ipu_program p, const char *kernel, const ipu_attribu
                             size_t n_attributes, const ipu_tensor *operands, size_t n_operands)
 {
     if (!ipu__graph_ok(p.graph)) return;
-    const ipu_graph *g = is_window(p.graph) ? p.graph : p.graph->root;
-    ipu__program_add_kernel_on(p, kernel, attributes, n_attributes, operands, n_operands,
-                               g->tiles ? g->tiles[0] : 0, g->n_tiles);
+    const ipu_graph *g     = is_window(p.graph) ? p.graph : p.graph->root;
+    int64_t          first = g->tiles ? g->tiles[0] : 0;
+    ipu__program_add_kernel_on(p, kernel, attributes, n_attributes, operands, n_operands, first,
+                               first + g->n_tiles);
 }

@@ -1,4 +1,4 @@
-/* Every allocation of parsing, optimising and printing a model made to fail, one after another: no crash, no
+/* Every allocation of parsing, halving, optimising and printing a model made to fail, one after another: no crash, no
  * leak, IPU_OUT_OF_MEMORY each time.
  */
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "ipu/text.h"
-#include "model/model.h"
+#include "model/precision.h"
 
 static struct {
     long n, live, refuse; /* the number to refuse; 0: none */
@@ -71,6 +71,9 @@ static ipu_status run(void)
     ipu_model *m = NULL, *again = NULL;
     char      *printed = NULL;
     ipu_status status  = ipu_model_parse(text, strlen(text), "text", NULL, &m);
+    if (status == IPU_OK) status = ipu__model_to_half(m, true);
+    if (status == IPU_OK) status = ipu__model_half_partials(m);
+    if (status == IPU_OK) status = ipu__model_round_at_random(m);
     if (status == IPU_OK) status = ipu_model_optimise(m, IPU_PASS_ALL);
     if (status == IPU_OK) status = ipu_model_print(m, IPU_PRINT_LOCATIONS, NULL, &printed);
     if (status == IPU_OK) status = ipu_model_parse(printed, strlen(printed), "printed", NULL, &again);

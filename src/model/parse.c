@@ -188,6 +188,8 @@ bool ipu__parse_op(ipu__model_parser *p, ipu__position at, const char *name, int
 bool ipu__parse_stage(ipu__model_parser *p, ipu__position at, const char *name, bool is_backward)
 {
     ipu__parse_here(&p->base, at, (ipu__at){0});
+    if (p->m->block != 0)
+        return ipu__parse_fail(&p->base, at, "expected stages outside of branches and loops only");
     if (name)
         ipu_model_stage(p->m, name);
     else

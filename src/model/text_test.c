@@ -231,6 +231,8 @@ static void test_errors_say_where_and_what_was_expected(void **state)
         {"model seed -3 { }", "expected a seed"},
         {"model { input x float[1,2,3,4,5,6,7,8,9]; }", "expected at most 8 dimensions"},
         {"model { input x float; y = add(x, x) recompute -1; }", "after recompute"},
+        {"model { stage a; }", "expected a string, 'none'"},
+        {"model { input p bool; if p { stage none; yield; } else { yield; }; }", "outside of branches"},
         {"model { \"", "expected a string that ends on its line"},
         {"model { @", "stray character (0x40)"},
     };

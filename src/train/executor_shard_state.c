@@ -78,7 +78,8 @@ static ipu_status move_parts(ipu_executor *x, const ipu__executor_kept *kept, vo
 {
     size_t     part   = (size_t)kept->n_part * ipu_type_size(kept->type);
     char      *own    = ipu__alloc_zeroed(part);
-    ipu_status status = own ? IPU_OK : ipu__fail_memory();
+    ipu_status status = IPU_OK;
+    if (!own) return ipu__fail_memory();
     for (int64_t r = 0; status == IPU_OK && r < ipu__executor_n_graphs(x); r++) {
         size_t begin, n = bytes_of(bytes, part, r, &begin);
         if (writes) {

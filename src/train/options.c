@@ -204,7 +204,7 @@ ipu_status ipu__executor_options_check_inference(const ipu_executor_options *o)
 
 int64_t ipu_executor_options_n_batches(const ipu_executor_options *options)
 {
-    ipu_executor_options o;
+    ipu_executor_options o = {0};
     if (ipu__executor_options_settle(options, &o) != IPU_OK) return 0;
     return o.device_iterations * o.gradient_accumulation * (o.replicas / o.input_group_size);
 }

@@ -221,6 +221,19 @@ static void stages_are_one_ipu_bit_for_bit(void **state)
     compare((network){.n_layers = 4, .n_stages = 4}, o, true, "1", 0);
 }
 
+static void stages_one_after_another_need_no_second_batch(void **state)
+{
+    (void)state;
+    const network net   = {.n_layers = 4, .n_stages = 2, .dropout = true, .skip = true};
+    network       plain = net;
+    plain.n_stages      = 0;
+    result one          = run(plain, (ipu_executor_options){0}, true, "1");
+    result other        = run(net, (ipu_executor_options){.schedule = IPU_PIPELINE_SEQUENTIAL}, true, "1");
+    expect_equal(&one, &other, 0);
+    free_result(&one);
+    free_result(&other);
+}
+
 static void several_stages_share_an_ipu(void **state)
 {
     (void)state;
@@ -582,6 +595,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
+        cmocka_unit_test(stages_one_after_another_need_no_second_batch),
         cmocka_unit_test(several_stages_share_an_ipu),
         cmocka_unit_test(any_arrangement_gives_the_same_numbers),
         cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),

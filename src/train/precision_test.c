@@ -289,6 +289,48 @@ static void all_precisions_learn_the_same(void **state)
     }
 }
 
+/* Words [n, 6] of 20, and labels: a table, a recurrent layer, a layer of a transformer. */
+static void sequences(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    (void)user;
+    ipu_value x = ipu_nn_embedding(m, in[0], 20, 8, "words");
+    x           = ipu_nn_lstm(m, x, 8, (ipu_nn_recurrent_options){.batch_first = true}, NULL, "lstm");
+    x = ipu_nn_encoder_layer(m, x, IPU_NO_VALUE, (ipu_nn_encoder_options){.n_heads = 2, .n_inner = 16},
+                             "encoder");
+    x = ipu_nn_linear(m, ipu_reduce_mean(b, x, (int[]){1}, 1, false), 4, "out");
+    if (n > 1) ipu_nn_loss(m, ipu_cross_entropy(b, x, in[1]), "loss");
+}
+
+static double loss_of_sequences(ipu_executor_options options)
+{
+    ipu_module   *module;
+    ipu_executor *x = trainer(sequences, options, momentum, &module);
+    ipu_array     in[2];
+    OK(ipu_array_create(IPU_INT32, IPU_SHAPE(BATCH, 6), &in[0]));
+    OK(ipu_array_create(IPU_INT32, IPU_SHAPE(BATCH), &in[1]));
+    for (int i = 0; i < BATCH * 6; i++) ((int32_t *)in[0].data)[i] = i * 7 % 20;
+    for (int i = 0; i < BATCH; i++) ((int32_t *)in[1].data)[i] = ((int32_t *)in[0].data)[i * 6] % 4;
+    for (int i = 0; i < 12; i++) OK(ipu_executor_run(x, in, 2));
+    double loss = ipu_executor_scalar(x, "loss");
+    for (int i = 0; i < 2; i++) ipu_array_free(&in[i]);
+    finish(x, module);
+    return loss;
+}
+
+static void recurrent_layers_and_attention_run_in_half_too(void **state)
+{
+    (void)state;
+    double expected = loss_of_sequences((ipu_executor_options){0});
+    assert_true(expected < 1.2); /* log 4 is 1.39 */
+    for (int i = 0; i < 4; i++) {
+        double found = loss_of_sequences(
+            (ipu_executor_options){.precision           = i % 2 ? IPU_PRECISION_HALF : IPU_PRECISION_MIXED,
+                                   .stochastic_rounding = i / 2 == 1});
+        if (!(fabs(found - expected) < 0.05)) fail_msg("way %d: %g, expected %g", i, found, expected);
+    }
+}
+
 /* Half has 11 bits: after one step from the same weights, results differ by no more than some of them. */
 static void mixed_gradients_are_those_of_float_to_the_bits_of_half(void **state)
 {
@@ -590,6 +632,7 @@ int main(void)
         cmocka_unit_test(weights_are_rounded_alike_in_all_replicas),
         cmocka_unit_test(master_weights_do_not_stall),
         cmocka_unit_test(all_precisions_learn_the_same),
+        cmocka_unit_test(recurrent_layers_and_attention_run_in_half_too),
         cmocka_unit_test(mixed_gradients_are_those_of_float_to_the_bits_of_half),
         cmocka_unit_test(states_of_half_resume_bit_for_bit),
         cmocka_unit_test(pipelines_round_as_one_ipu_does),

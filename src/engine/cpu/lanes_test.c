@@ -250,7 +250,8 @@ static void bodies_gather_into_memory_of_their_own(void **state)
         read_outputs(e, got);
         for (int body = 0; body < BODIES; body++)
             for (int k = 0; k < N; k++) {
-                float x = 1e-4f * (float)(body * N + k % 8 * 8 + k / 8);
+                int   from = k % 8 * 8 + k / 8; /* the column becomes the row */
+                float x    = 1e-4f * (float)(body * N + from);
                 assert_true(got[body][k] == (x + x) + 1);
             }
         ipu_engine_destroy(e);
