@@ -81,6 +81,11 @@ static void add_transfers(ipu_program p, ipu_tensor x, ipu_tensor y, ipu_tensor 
     ipu_program_add_remote_read(p, far, (ipu_tensor){g, 0}, ipu_tensor_concat2(y, ipu_tensor_index(x, 0), 0));
     ipu_program_add_write(p, x, out);
     ipu_program_add_cross_replica_copy(p, ipu_tensor_slice(x, 0, 1, 0), y, (int64_t[]){1, 0}, 2);
+    ipu_tensor sums = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(4, 3), "sums");
+    ipu_graph_map_linearly(g, sums);
+    ipu_program_add_kernel(p, "fill", (ipu_attribute[]){IPU_FLOAT_ATTRIBUTE("value", 1)}, 1, &sums, 1);
+    ipu_program_add_all_reduce(p, ipu_tensor_slice(sums, 1, 3, 1));
+    ipu_program_add_all_reduce_wait(p);
 }
 
 static void add_control(ipu_program p, ipu_program body, ipu_tensor n, ipu_tensor flag, ipu_tensor y)

@@ -374,6 +374,28 @@ static void replicas_copy_over_links(void **unused)
     ipu_graph_destroy(g);
 }
 
+static void a_sum_over_replicas_costs_a_round_for_each_doubling(void **unused)
+{
+    (void)unused;
+    for (int64_t n = 1; n <= 4; n *= 2) {
+        ipu_graph  *g = new_graph("gc200", n, n);
+        ipu_program p = ipu_program_sequence(g);
+        ipu_tensor  x = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(1472 * 1000), "x");
+        ipu_graph_map_linearly(g, x);
+        ipu_program_add_all_reduce(p, x);
+        ipu_program_add_all_reduce_wait(p);
+        ipu_cost     *cost   = estimate(g, p);
+        int64_t       rounds = n / 2;
+        ipu_cost_step sum    = step_at(cost, 0);
+        assert_int_equal(sum.cycles.exchange, 57582 * rounds); /* as replicas_copy_over_links */
+        assert_int_equal(sum.link_bytes, 1472 * 1000 * 4 * rounds);
+        assert_true(n == 1 ? sum.cycles.compute == 0 : sum.cycles.compute > 0);
+        assert_int_equal(step_at(cost, 1).cycles.total, 0);
+        ipu_cost_destroy(cost);
+        ipu_graph_destroy(g);
+    }
+}
+
 static void a_kernel_costs_what_its_plan_says(void **unused)
 {
     (void)unused;
@@ -596,6 +618,7 @@ int main(void)
         cmocka_unit_test(streams_go_at_the_rate_of_the_host),
         cmocka_unit_test(what_the_chip_lacks_is_said),
         cmocka_unit_test(replicas_copy_over_links),
+        cmocka_unit_test(a_sum_over_replicas_costs_a_round_for_each_doubling),
         cmocka_unit_test(a_kernel_costs_what_its_plan_says),
         cmocka_unit_test(repeats_multiply),
         cmocka_unit_test(sums_too_large_stay_at_the_largest_number),

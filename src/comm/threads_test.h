@@ -52,7 +52,10 @@ static bool send(void *self, int64_t to, int tag, const void *data, size_t bytes
                  char *message, size_t room)
 {
     letter *l = malloc(sizeof *l + bytes), **last = &letters;
-    (void)message, (void)room;
+    if (!l) {
+        snprintf(message, room, "out of memory");
+        return false;
+    }
     *l = (letter){.from = ((end *)self)->rank, .to = to, .tag = tag, .bytes = bytes};
     memcpy(l->data, data, bytes);
     pthread_mutex_lock(&lock);
@@ -67,7 +70,10 @@ static bool receive(void *self, int64_t from, int tag, void *data, size_t bytes,
                     char *message, size_t room)
 {
     waiting *w = malloc(sizeof *w);
-    (void)message, (void)room;
+    if (!w) {
+        snprintf(message, room, "out of memory");
+        return false;
+    }
     *w       = (waiting){from, ((end *)self)->rank, tag, 0, data, bytes};
     *request = (ipu__request){.space = {w}};
     return true;

@@ -437,13 +437,13 @@ static ipu_status size_batches(ipu_loader *l, const ipu_executor_options *how)
     l->stride    = l->combined;
     if (samples < 0) return IPU_OK;
     IPU_TRY(divide(l, how));
-    int64_t all  = l->combined * l->n_parts;
+    int64_t all = l->combined * l->n_parts, per_run = n * l->n_parts;
     l->n_batches = samples / all + (l->options.keep_last && samples % all != 0);
     if (l->n_batches == 0)
         return ipu__fail(IPU_INVALID,
                          "no batch of %lld samples (batch_size %lld x %lld for one run of the executor) "
                          "fits a dataset of %lld: make it smaller%s",
-                         (long long)all, (long long)l->options.batch_size, (long long)(n * l->n_parts),
+                         (long long)all, (long long)l->options.batch_size, (long long)per_run,
                          (long long)samples, samples > 0 ? ", or keep the last, short one (keep_last)" : "");
     return IPU_OK;
 }

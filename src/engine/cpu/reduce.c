@@ -95,9 +95,10 @@ static void run_chunks(const ipu__work *work, int64_t begin, int64_t end)
 
 static void run_pass(ipu_engine *e, uint32_t reduce, run_fn fn, char *data)
 {
-    pass      p    = {reduce, fn, data};
+    pass      p    = {.reduce = reduce, .fn = fn};
     int64_t   n    = (e->exe->reduces.at[reduce].n_elements + CHUNK - 1) / CHUNK;
     ipu__work work = {.lane = e->lanes, .run = run_chunks, .object = &p};
+    p.data         = data;
     if (n == 0) return;
     if (e->lanes->pool && n * e->replication > WORTH_CHUNKS)
         ipu__parallel_run(&work, n);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -94,7 +95,7 @@ static bool run_engine(ipu_engine *e, int64_t first, int64_t replicas, int64_t t
             ok = memcmp(&x[i], &expected, sizeof expected) == 0 && w[i] == 2 * value(first + r, i);
         }
         for (int i = 0; ok && i < 7; i++) ok = y[i] == tree(0, total, i);
-        for (int i = 0; ok && i < 3; i++) ok = z[i] == (double)(total * (total - 1) / 2);
+        for (int i = 0; ok && i < 3; i++) ok = 2 * z[i] == (double)(total * (total - 1));
     }
     return ok;
 }
@@ -122,6 +123,27 @@ static void replicas_have_the_bits_of_the_tree_with_any_number_of_threads(void *
         check_alone(n, "1", "false");
         check_alone(n, "3", "false");
     }
+}
+
+static void sums_are_in_saved_executables(void **state)
+{
+    (void)state;
+    char            path[] = "/tmp/ipu_reduce_test_XXXXXX";
+    setup           s      = build(4, "false");
+    ipu_executable *loaded = NULL;
+    ipu_engine     *e      = NULL;
+    int             fd     = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    if (ipu_executable_save(s.exe, path) != IPU_OK
+        || ipu_executable_load(path, NULL, 0, NULL, &loaded) != IPU_OK)
+        fail_msg("%s", ipu_message());
+    assert_int_equal(ipu_engine_create(loaded, NULL, &e), IPU_OK);
+    assert_true(run_engine(e, 0, 4, 4));
+    ipu_engine_destroy(e);
+    ipu_executable_release(loaded);
+    unlink(path);
+    destroy(&s);
 }
 
 static void checking_mode_sees_sums_as_values(void **state)
@@ -236,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_have_the_bits_of_the_tree_with_any_number_of_threads),
+        cmocka_unit_test(sums_are_in_saved_executables),
         cmocka_unit_test(checking_mode_sees_sums_as_values),
         cmocka_unit_test(processes_have_the_bits_of_one_with_all_replicas),
         cmocka_unit_test(what_is_being_added_up_is_touched_by_no_step),
