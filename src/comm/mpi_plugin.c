@@ -77,7 +77,8 @@ static bool begin_send(void *self, int64_t to, int tag, const void *data, size_t
     group      *g = self;
     MPI_Request r;
     int         code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, tag, g->comm, &r);
-    memcpy(request, &r, sizeof r);
+    memcpy(request, &r, sizeof r); /* is_done waits for it */
+    // NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker)
     return check(code, "MPI_Isend", message, room);
 }
 
@@ -87,7 +88,8 @@ static bool begin_receive(void *self, int64_t from, int tag, void *data, size_t 
     group      *g = self;
     MPI_Request r;
     int         code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, tag, g->comm, &r);
-    memcpy(request, &r, sizeof r);
+    memcpy(request, &r, sizeof r); /* is_done waits for it */
+    // NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker)
     return check(code, "MPI_Irecv", message, room);
 }
 

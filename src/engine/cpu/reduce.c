@@ -93,12 +93,10 @@ static void run_chunks(const ipu__work *work, int64_t begin, int64_t end)
     }
 }
 
-static void run_pass(ipu_engine *e, uint32_t reduce, run_fn fn, char *data)
+static void run_pass(ipu_engine *e, pass p)
 {
-    pass      p    = {.reduce = reduce, .fn = fn};
-    int64_t   n    = (e->exe->reduces.at[reduce].n_elements + CHUNK - 1) / CHUNK;
+    int64_t   n    = (e->exe->reduces.at[p.reduce].n_elements + CHUNK - 1) / CHUNK;
     ipu__work work = {.lane = e->lanes, .run = run_chunks, .object = &p};
-    p.data         = data;
     if (n == 0) return;
     if (e->lanes->pool && n * e->replication > WORTH_CHUNKS)
         ipu__parallel_run(&work, n);
@@ -140,14 +138,14 @@ ipu_status ipu__engine_all_reduce(ipu_engine *e, const ipu__instruction *i)
     e->lanes->counts.supersteps++;
     if (reduce->n_elements == 0) return IPU_OK;
     if (!e->sums) {
-        if (e->replication > 1) run_pass(e, i->a, add_and_spread, NULL);
+        if (e->replication > 1) run_pass(e, (pass){i->a, add_and_spread, NULL});
         return IPU_OK;
     }
     ipu__sum *sum = &e->sums[i->a];
     if (sum->has_begun)
         return ipu__engine_abort(e, i, "all_reduce: the sum that was begun before was not waited for");
     size_t bytes = (size_t)reduce->n_elements * ipu_type_size(reduce->type);
-    if (sum->data || e->replication > 1) run_pass(e, i->a, add_here, sum->data);
+    if (sum->data || e->replication > 1) run_pass(e, (pass){i->a, add_here, sum->data});
     sum->job      = (ipu__comm_job){.kind = IPU__COMM_ALL_REDUCE, .type = reduce->type, .bytes = bytes};
     sum->job.data = sum->data ? sum->data : ipu__engine_pointer(e, 0, e->exe->pieces.at[reduce->first].place);
     sum->has_begun = true;
@@ -165,7 +163,7 @@ ipu_status ipu__engine_all_reduce_wait(ipu_engine *e)
         sum->has_begun    = false;
         ipu_status of_sum = ipu__comm_wait(e->comm, &sum->job, &e->comm_waited);
         if (of_sum != IPU_OK) status = of_sum;
-        if (of_sum == IPU_OK && (sum->data || e->replication > 1)) run_pass(e, i, spread, sum->data);
+        if (of_sum == IPU_OK && (sum->data || e->replication > 1)) run_pass(e, (pass){i, spread, sum->data});
     }
     return status;
 }
