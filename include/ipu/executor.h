@@ -151,7 +151,8 @@ ipu_status ipu_executor_copy_weights_to_host(ipu_executor *x);
 ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x);
 
 /* All that a run changes: weights, states of the optimizer, of the network and of random ops. Names are unique; arrays
- * are copies. Owned: ipu_npz_free. */
+ * are copies. Of processes that train together all call it, and each is given the states of all their replicas.
+ * Owned: ipu_npz_free. */
 ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out);
 /* All of it, before or after compiling; what is compiled must have the same names, types and shapes (INVALID: the
  * message lists what differs; nothing is changed). Copied. */
