@@ -85,6 +85,13 @@ other()
     grep -q '"precision" is "16-true" in the checkpoint, and "16" now' "$box/err"
 }
 check "not in another precision" other
+# So that trainings begun before there were others go on.
+says_nothing()
+{
+    "$ipu" train --data few --threads 1 --epochs 1 --checkpoint-dir plain > /dev/null \
+        && grep -raq gradient-accumulation plain && ! grep -raqE 'precision|loss-scale|stochastic' plain
+}
+check "a checkpoint of floats says nothing of it" says_nothing
 
 # ---- misuse ----
 

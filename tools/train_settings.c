@@ -206,6 +206,18 @@ double train_settings_rate(const train_settings *s, int64_t run, int64_t n_runs)
 
 /* ---- JSON ---- */
 
+/* What is not as usual: checkpoints that know nothing of it are as usual. */
+static bool add_bits(const train_settings *s, json_t *out)
+{
+    return (s->precision == IPU_PRECISION_FLOAT
+            || json_object_set_new(out, "precision", json_string(precisions[s->precision])) == 0)
+        && (!s->stochastic_rounding || json_object_set_new(out, "stochastic-rounding", json_true()) == 0)
+        && (s->loss_scale == 1 || json_object_set_new(out, "loss-scale", json_real(s->loss_scale)) == 0)
+        && (s->loss_scale_period == 0
+            || json_object_set_new(out, "loss-scale-period", json_integer((json_int_t)s->loss_scale_period))
+                   == 0);
+}
+
 json_t *train_settings_json(const train_settings *s, const char *data, const char *file)
 {
     json_t *rest = json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:s}", "batch-size",
@@ -219,13 +231,9 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
                             s->loss ? s->loss : "its own", "data", tool_json_text(s->data), "data digest",
                              data, "epochs", (json_int_t)s->epochs, "raw", (int)s->raw, "mean", s->mean, "std",
                              s->std);
-    json_t *bits = json_pack("{s:s, s:b, s:f, s:I}", "precision", precisions[s->precision],
-                             "stochastic-rounding", (int)s->stochastic_rounding, "loss-scale", s->loss_scale,
-                             "loss-scale-period", (json_int_t)s->loss_scale_period);
-    bool ok = rest && all && bits && json_object_update(all, rest) == 0 && json_object_update(all, bits) == 0
+    bool    ok   = rest && all && json_object_update(all, rest) == 0 && add_bits(s, all)
            && train_ipus_settings(&s->ipus, all);
     json_decref(rest);
-    json_decref(bits);
     if (ok) return all;
     json_decref(all);
     return NULL;
