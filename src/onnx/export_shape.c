@@ -14,14 +14,17 @@ static const char *put_dims(ipu__wop *o, const ipu_shape *shape)
 
 /* ---- views ---- */
 
-/* 0 stands for the dimension there was, unless allowzero, which opset 14 brought. */
+/* 0 stands for the dimension there was, unless allowzero, which opset 14 brought: used for dimension 0, so that a network
+ * written for one batch can be read for another. */
 bool ipu__write_reshape(ipu__wop *o)
 {
-    const ipu_shape *shape    = &result(o)->shape;
+    const ipu_shape *from     = &o->call.operand[0].shape;
+    ipu_shape        shape    = result(o)->shape;
     bool             has_zero = false;
-    for (int d = 0; d < shape->rank; d++) has_zero |= shape->dim[d] == 0;
+    for (int d = 0; d < shape.rank; d++) has_zero |= shape.dim[d] == 0;
     if (has_zero && o->w->opset < 14) return false;
-    Ipu__NodeProto *node = ipu__put(o->w, "Reshape", IPU__NAMES(ipu__take(o, 0), put_dims(o, shape)),
+    if (!has_zero && from->rank > 0 && shape.rank > 0 && shape.dim[0] == from->dim[0]) shape.dim[0] = 0;
+    Ipu__NodeProto *node = ipu__put(o->w, "Reshape", IPU__NAMES(ipu__take(o, 0), put_dims(o, &shape)),
                                     o->out[0]);
     if (has_zero) ipu__put_int(o->w, node, "allowzero", 1);
     return true;
