@@ -122,8 +122,9 @@ static ipu_status find_crossings(cutting *c)
 {
     const ipu__block *b     = &c->m->blocks.at[0];
     size_t            n     = c->m->values.n;
-    uint32_t         *first = ipu__alloc(2 * n * sizeof *first), *last = first + n;
+    uint32_t         *first = ipu__alloc(2 * n * sizeof *first);
     if (!first) return ipu__fail_memory();
+    uint32_t *last = first + n;
     for (size_t i = 0; i < n; i++) first[i] = UINT32_MAX, last[i] = 0;
     for (size_t i = 0; i < b->order.n; i++) {
         const ipu__model_op *op = op_at(c->m, i);

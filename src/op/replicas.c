@@ -248,8 +248,9 @@ static ipu__folded output_for(const ipu__replicas *r, int i, char letter, ipu_va
 static bool fold_text(ipu__replicas *r, const ipu_op_def *op)
 {
     char      letter[IPU__MAX_OPERANDS];
-    ipu_value in[IPU__MAX_OPERANDS] = {IPU_NO_VALUE}, wide[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
-    bool      has_sum               = false;
+    ipu_value in[IPU__MAX_OPERANDS] = {IPU_NO_VALUE}, wide[IPU__MAX_OPERANDS] = {IPU_NO_VALUE};
+    ipu_value out[IPU__MAX_OPERANDS];
+    bool      has_sum = false;
     read_text(op->batch, op, letter);
     if (!text_fits(r, op, letter)) return false;
     int rank = batch_rank(r, op, letter);
