@@ -3,30 +3,14 @@
 # Usage: digits_mnist_test.sh [IPU]. MNIST is in $MNIST_DIR or ../shared/data/mnist; skips where it is not.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
+. tests/support/check.sh
+check_ipu "${1:-}"
 mnist=${MNIST_DIR:-../shared/data/mnist}
 if ! ls "$mnist"/t10k-images-idx3-ubyte* > /dev/null 2>&1; then
     echo "1..1"
     echo "ok 1 # SKIP there is no MNIST: neither in MNIST_DIR nor in ../shared/data/mnist"
     exit 0
 fi
-box=$(mktemp -d)
-trap 'rm -rf "$box"' EXIT
-passed=0 failed=0
-
-that() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/out" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/out"
-    fi
-}
 
 scores() # LEAST FILE: the score in the last line of FILE's "top1 score: X" is at least LEAST.
 {
@@ -37,13 +21,11 @@ scores() # LEAST FILE: the score in the last line of FILE's "top1 score: X" is a
 "$ipu" dataset digits --out "$box/digits" --count 20000 > "$box/log" 2>&1
 mkdir "$box/mixed"
 ln -s "$box"/digits/train-* "$(realpath "$mnist")"/t10k-* "$box/mixed"
-that "a network is trained on drawn digits" \
+check "a network is trained on drawn digits" \
     bash -c '"$1" train --data "$2" --epochs 1 --batch-size 32 --lr 0.03 --save "$3" > "$4" 2>&1; code=$?; cat "$4"; exit $code' \
     - "$ipu" "$box/mixed" "$box/model.onnx" "$box/train"
-that "it reads 80% of MNIST" scores 0.80 "$box/train"
-that "it reads the picture of the example" \
+check "it reads 80% of MNIST" scores 0.80 "$box/train"
+check "it reads the picture of the example" \
     bash -c '"$1" infer "$2" examples/mnist/image/infer_3.png | tee /dev/stderr | grep -q "is: 3"' - "$ipu" "$box/model.onnx"
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+check_end

@@ -4,11 +4,10 @@
 # Usage: distributed_test.sh [IPU]. Skips where there is no mpirun. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
-[ -x "$ipu" ] || { echo "no $ipu to test with: build it first" >&2; exit 1; }
-box=$(mktemp -d)
-export HOME=$box IPU_RUNTIME_DIR=$box/run TMPDIR=$box
-unset IPU_CACHE_DIR POPTORCH_CACHE_DIR IPU_PARTITION IPUOF_CONFIG_PATH IPU_LOG_LEVEL IPU_COMM_PATH
+. tests/support/check.sh
+check_ipu "${1:-}"
+export TMPDIR=$box
+unset IPU_COMM_PATH
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 space=ipu-test-$$
 cleanup()
@@ -18,25 +17,8 @@ cleanup()
     rm -rf "$box"
 }
 trap cleanup EXIT
-cd "$box" || exit 1
+check_alone
 ln -s "$ipu" poprun
-passed=0 failed=0
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > log 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' log
-    fi
-}
-
-skip() { passed=$((passed + 1)); echo "ok $((passed + failed)) # SKIP $*"; }
 
 # ---- poprun, as far as it goes without MPI ----
 
@@ -78,20 +60,7 @@ check "without mpirun it says what to install" env PATH="$box/none" /bin/bash -c
 
 # ---- pictures: noise and labels will do ----
 
-byte() { printf '%b' "\\x$(printf %02x "$1")"; }
-word() { byte $(($1 >> 8)); byte $(($1 & 255)); }
-idx() # NAME COUNT
-{
-    {
-        printf '\0\0\10\3\0\0'; word "$2"; printf '\0\0\0\34\0\0\0\34'
-        seq "$2" 1 200000 | head -c $((784 * $2))
-    } > "data/$1-images-idx3-ubyte"
-    {
-        printf '\0\0\10\1\0\0'; word "$2"
-        for ((i = 0; i < $2; i++)); do byte $((i % 10)); done
-    } > "data/$1-labels-idx1-ubyte"
-}
-mkdir data && idx train 200 && idx t10k 20
+mkdir data && idx data/train 200 && idx data/t10k 20
 
 # In 2 epochs of 12 or 6 runs.
 options=(train --data data --epochs 2 --batch-size 4 --threads 1 --optimizer adam --lr 0.003 --no-fold)
@@ -107,8 +76,8 @@ plugin=$(dirname "$ipu")/../src/libipu-mpi.so
 [ -f "$plugin" ] || plugin=$(dirname "$ipu")/../lib/libipu-mpi.so
 if ! command -v mpirun > /dev/null || [ ! -f "$plugin" ]; then
     skip "there is no mpirun, or OpenIPU was built without MPI: apt-get install libopenmpi-dev openmpi-bin"
-    echo "$passed passed, $failed failed"
-    exit "$((failed > 0))"
+    check_end
+    exit
 fi
 
 # ---- the bits of one process ----
@@ -117,7 +86,7 @@ mpi() # N COMMAND...
 {
     local n=$1
     shift
-    timeout 60 mpirun --oversubscribe --bind-to none --mca btl_base_warn_component_unused 0 -n "$n" "$@"
+    timeout 150 mpirun --oversubscribe --bind-to none --mca btl_base_warn_component_unused 0 -n "$n" "$@"
 }
 ranks() { local n=$1; shift; mpi "$n" "$ipu" "${options[@]}" "$@"; } # N OPTION...
 
@@ -131,6 +100,10 @@ four()
     run_alone --replicas 4 --gradient-accumulation 2 --save one4.onnx \
         && ranks 4 --gradient-accumulation 2 --save four.onnx && cmp one4.onnx four.onnx \
         && ranks 2 --replicas 4 --gradient-accumulation 2 --save twice.onnx && cmp one4.onnx twice.onnx
+}
+sums() # the smallest program of several processes
+{
+    mpi 2 "$(dirname "$(dirname "$ipu")")/examples/25_processes" | tee out && [ "$(grep -c '^sum: 3 6 9$' out)" = 2 ]
 }
 again() { ranks 2 --save again.onnx && cmp two.onnx again.onnx; }
 folded()
@@ -146,6 +119,7 @@ for key in ("loss", "test_loss"):
     assert abs(a[key] - b[key]) <= 1e-6 * abs(a[key])'
 }
 misuse() { exits 2 'do not divide over 4 processes' ranks 4 --replicas 2 && [ "$(grep -c 'do not divide' out)" = 1 ]; }
+check "a sum over processes is the same in all" sums
 check "two processes have the bits of one with two replicas" two
 check "so do four, and two with two replicas each, with accumulated batches" four
 check "two runs of the same layout have the same bits" again
@@ -204,15 +178,15 @@ killed_under_poprun()
         && grep -qE "rank 1 on host $(hostname) \(PID [0-9]+\) was killed by signal 9" out
 }
 killed_under_mpirun() { killed mpirun --oversubscribe --bind-to none -n 2 && grep -qE 'rank 1 .*exited on signal 9' out; }
-nothing_lost()
+nothing_lost() # more epochs than a training has seen when it is killed, and few enough
 {
-    local short=(--schedule constant --epochs 2)
-    rm -rf kill lost
-    slow=("$ipu" train --data data --epochs 40 --batch-size 4 --threads 1 --no-fold --checkpoint-every 3 --schedule constant)
-    run_alone --replicas 2 "${short[@]}" --epochs 42 --optimizer sgd --lr 0.01 --save undisturbed.onnx || return
+    local same=(--model mnist-cnn --schedule constant --optimizer sgd --lr 0.01)
+    rm -rf kill
+    slow+=(--schedule constant)
+    run_alone --replicas 2 "${same[@]}" --epochs 12 --save undisturbed.onnx || return
     killed_under_poprun || return
-    ranks 2 "${short[@]}" --epochs 42 --optimizer sgd --lr 0.01 --checkpoint-every 3 --checkpoint-dir kill --resume \
-        --save lost.onnx && grep -q 'going on from' log && cmp undisturbed.onnx lost.onnx
+    ranks 2 "${same[@]}" --epochs 12 --checkpoint-every 3 --checkpoint-dir kill --resume --save lost.onnx \
+        && grep -q 'going on from' log && cmp undisturbed.onnx lost.onnx
 }
 check "a killed rank ends all within 10 s, and poprun names it" killed_under_poprun
 rm -rf kill
@@ -274,5 +248,5 @@ if ! command -v ip > /dev/null || ! make_hosts > log 2>&1; then
 else
     check "two hosts, over the network between them, have the bits of one process" over_network
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+
+check_end

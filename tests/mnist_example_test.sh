@@ -4,31 +4,12 @@
 # "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
+. tests/support/check.sh
+check_ipu "${1:-}"
 train=$(dirname "$(dirname "$ipu")")/examples/mnist_train
-if [ ! -x "$ipu" ] || [ ! -x "$train" ]; then
-    echo "no ipu or no mnist_train to test: build first, or give the path of ipu" >&2
-    exit 1
-fi
+[ -x "$train" ] || { echo "no $train to test: build it first" >&2; exit 1; }
 source=$(realpath examples/mnist/train.c)
-box=$(mktemp -d)
-trap 'rm -rf "$box"' EXIT
 cd "$box" || exit 1
-passed=0 failed=0
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > log 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' log
-    fi
-}
 
 # The epochs' losses fall and more than 70 of 100 digits are told right.
 learns()
@@ -52,5 +33,5 @@ check "it learns them" learns
 check "the weights are saved" test -s classifier.npz
 check "a folder that is not there is named" fails
 check "it is no longer than PopTorch's" is_short
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+
+check_end

@@ -3,66 +3,14 @@
 # Skips where /usr/bin/python3 has no onnx, which makes the models. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
-python=/usr/bin/python3
-if [ ! -x "$ipu" ]; then
-    echo "no ipu to test: build first, or give its path" >&2
-    exit 1
-fi
-if ! "$python" -c 'import onnx, numpy' 2> /dev/null; then
-    echo "1..1"
-    echo "ok 1 # SKIP $python has no onnx: apt-get install python3-onnx python3-numpy"
-    exit 0
-fi
-box=$(mktemp -d)
-trap 'rm -rf "$box"' EXIT
+. tests/support/check.sh
+check_ipu "${1:-}"
+check_python onnx numpy "python3-onnx python3-numpy"
 "$python" tests/onnx/make_models.py "$box" || { echo "0 passed, 1 failed"; exit 1; }
 cd "$box" || exit 1
-passed=0 failed=0
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
-
-# exits CODE PATTERN ARGUMENT...: `ipu ARGUMENT...` ends with CODE; a line of output (of errors, if CODE is not 0 and
-# there is no output) matches.
-exits()
-{
-    local expected=$1 pattern=$2 code=0
-    shift 2
-    "$ipu" "$@" > "$box/out" 2> "$box/err" < /dev/null || code=$?
-    cat "$box/out" "$box/err"
-    [ "$code" = "$expected" ] || return
-    [ "$code" != 0 ] || [ ! -s "$box/err" ] || return
-    grep -qE -- "$pattern" "$box/out" "$box/err"
-}
-
-# json EXPRESSION ARGUMENT...: the output is JSON `d` for which the Python expression is true.
-json()
-{
-    local expression=$1
-    shift
-    "$ipu" "$@" > "$box/json"
-    "$python" -c "import json, sys
-d = json.load(open(sys.argv[1]))
-assert ($expression), d" "$box/json"
-}
 
 # array EXPRESSION: numpy's, with `load`.
 array() { "$python" -c "import numpy as np; load = np.load; assert ($1)"; }
-
-# refused CODE PATTERN ARGUMENT...: the same as exits, and nothing on standard output.
-refused() { exits "$@" && [ ! -s "$box/out" ]; }
 
 # ---- show ----
 
@@ -185,5 +133,4 @@ check "--test with --input" refused 2 'has inputs and outputs of its own' run li
 check "--rtol without --test" refused 2 'are for --test' run linear.onnx --rtol 1
 check "--rtol x" refused 2 'expected a number of 0 or more' run linear.onnx --test good --rtol x
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed"
+check_end

@@ -4,31 +4,10 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-${BUILD:-build}}
-python=/usr/bin/python3
 suite=/usr/share/libonnx-testdata/data
-if ! "$python" -c 'import onnx' 2> /dev/null; then
-    echo "1..1"
-    echo "ok 1 # SKIP $python has no onnx: apt-get install python3-onnx"
-    exit 0
-fi
-box=$(mktemp -d)
-trap 'rm -rf "$box"' EXIT
+. tests/support/check.sh
+check_python onnx python3-onnx
 mkdir "$box/networks" "$box/ops" "$box/saved"
-passed=0 failed=0
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        head -40 "$box/log" | sed 's/^/# /'
-    fi
-}
 
 save_suite() { "$build/tests/onnx_networks_test" "$box/saved" - < "$box/list"; }
 
@@ -43,5 +22,5 @@ if [ -d "$suite" ]; then
     check "models of the public suite are read and saved" save_suite
     check "they say the same as before" "$python" tests/onnx/check.py same "$box/list" "$box/saved"
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+
+check_end

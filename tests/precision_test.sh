@@ -4,32 +4,9 @@
 # Usage: precision_test.sh [IPU]. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
-if [ ! -x "$ipu" ]; then
-    echo "no ipu to test: build first, or give its path" >&2
-    exit 1
-fi
-box=$(mktemp -d)
-trap 'rm -rf "$box"' EXIT
-export HOME=$box/home IPU_RUNTIME_DIR=$box/run
-unset IPU_CACHE_DIR POPTORCH_CACHE_DIR XDG_CACHE_HOME IPU_PARTITION IPUOF_CONFIG_PATH
-mkdir -p "$HOME"
-cd "$box" || exit 1
-passed=0 failed=0
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
+. tests/support/check.sh
+check_ipu "${1:-}"
+check_alone
 
 # top1 OPTION...: how many of 1000 test digits are told right.
 top1()
@@ -100,6 +77,4 @@ check "no such partials" refused '--partials: expected half or float, found "int
 check "floats are not rounded" refused 'for --precision 16 and 16-true' --stochastic-rounding
 check "no scale" refused 'loss-scale' --precision 16 --loss-scale none
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+check_end

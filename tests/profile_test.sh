@@ -1,30 +1,10 @@
 #!/usr/bin/env bash
 # `ipu profile`: its reports, its exit codes, its JSON against docs/profile-schema.json, and docs/cost.md
-# against the table of defaults. Usage: profile_test.sh [IPU]. Ends with "N passed, N failed, N skipped".
+# against the table of defaults. Usage: profile_test.sh [IPU]. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
-if [ ! -x "$ipu" ]; then
-    echo "no ipu to test: build first, or give its path" >&2
-    exit 1
-fi
-box=$(mktemp -d)
-trap 'rm -rf "$box"' EXIT
-passed=0 failed=0 skipped=0
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
+. tests/support/check.sh
+check_ipu "${1:-}"
 
 # exits CODE PATTERN ARGUMENT...: `ipu profile ARGUMENT...` ends with CODE and says PATTERN.
 exits()
@@ -93,8 +73,7 @@ jsonschema.validate(profile, schema, cls=jsonschema.Draft7Validator)
 END
     done
 else
-    skipped=$((skipped + 1))
-    echo "# skipped: JSON against its schema, for want of python3's jsonschema"
+    skip "JSON against its schema: python3 has no jsonschema"
 fi
 
 # The block of the README that shows a report, without the command line.
@@ -110,5 +89,4 @@ sed -n 's/^| `\([a-z_]*\)` | \([0-9]*\) | [^|]* | \([a-z]*\) |.*/\1 \2 \U\3/p' d
 check "there are defaults" test -s "$box/table"
 check "the manual has them all" diff "$box/table" "$box/manual"
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+check_end

@@ -4,65 +4,10 @@
 # Usage: train_ipus_test.sh [IPU]. Skips where /usr/bin/python3 has no numpy and onnx. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
-python=/usr/bin/python3
-if [ ! -x "$ipu" ]; then
-    echo "no ipu to test: build first, or give its path" >&2
-    exit 1
-fi
-if ! "$python" -c 'import onnx, numpy' 2> /dev/null; then
-    echo "1..1"
-    echo "ok 1 # SKIP $python has no onnx: apt-get install python3-onnx python3-numpy"
-    exit 0
-fi
-box=$(mktemp -d)
-trap 'chmod -R u+w "$box"; rm -rf "$box"' EXIT
-export HOME=$box/home IPU_RUNTIME_DIR=$box/run
-unset IPU_CACHE_DIR POPTORCH_CACHE_DIR XDG_CACHE_HOME IPU_PARTITION IPUOF_CONFIG_PATH
-mkdir -p "$HOME"
-cd "$box" || exit 1
-passed=0 failed=0
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
-
-# exits CODE PATTERN ARGUMENT...: `ipu ARGUMENT...` ends with CODE; a line of output or errors matches, and there are no
-# errors if CODE is 0.
-exits()
-{
-    local expected=$1 pattern=$2 code=0
-    shift 2
-    "$ipu" "$@" > "$box/out" 2> "$box/err" < /dev/null || code=$?
-    cat "$box/out" "$box/err"
-    [ "$code" = "$expected" ] || return
-    [ "$code" != 0 ] || [ ! -s "$box/err" ] || return
-    grep -qE -- "$pattern" "$box/out" "$box/err"
-}
-
-# refused CODE PATTERN ARGUMENT...: the same as exits, and nothing on standard output.
-refused() { exits "$@" && [ ! -s "$box/out" ]; }
-
-# json EXPRESSION ARGUMENT...: the output is JSON `d` for which the Python expression is true.
-json()
-{
-    local expression=$1
-    shift
-    "$ipu" "$@" > "$box/json" 2> "$box/err"
-    "$python" -c "import json, sys
-d = json.load(open(sys.argv[1]))
-assert ($expression), d" "$box/json"
-}
+. tests/support/check.sh
+check_ipu "${1:-}"
+check_python onnx numpy "python3-onnx python3-numpy"
+check_alone
 
 equal() { cmp "$1" "$2"; }
 
@@ -176,5 +121,4 @@ for option in ipus replicas pipeline-stages; do
     check "--$option 0" refused 2 "option --$option: \"0\" is no number from 1" "${train[@]}" --$option 0
 done
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed"
+check_end

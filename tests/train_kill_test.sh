@@ -4,49 +4,17 @@
 # KILLS: how often, 12 unless told. Ends with "N passed, N failed". tests/train_crash_test.c does it 200 times in C.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ipu=$(realpath "${1:-${IPU_BIN:-${BUILD:-build}/tools/ipu}}")
-[ -x "$ipu" ] || { echo "no $ipu to test with: build it first" >&2; exit 1; }
-box=$(mktemp -d)
-trap 'rm -rf "$box"' EXIT
-export HOME=$box IPU_RUNTIME_DIR=$box/run IPU_CACHE_DIR=$box/cache
-unset POPTORCH_CACHE_DIR IPU_CACHE_LIMIT IPU_PARTITION IPUOF_CONFIG_PATH IPU_LOG_LEVEL
-cd "$box" || exit 1
+. tests/support/check.sh
+check_ipu "${1:-}"
+check_alone
+export IPU_CACHE_DIR=$box/cache
+unset IPU_CACHE_LIMIT
 kills=${KILLS:-12}
-passed=0 failed=0
 RANDOM=1
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > log 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' log
-    fi
-}
 
 # ---- pictures: noise and labels will do ----
 
-byte() { printf '%b' "\\x$(printf %02x "$1")"; }
-word() { byte $(($1 >> 8)); byte $(($1 & 255)); }
-
-# idx NAME COUNT: two of MNIST's files, of COUNT < 65536 pictures.
-idx()
-{
-    {
-        printf '\0\0\10\3\0\0'; word "$2"; printf '\0\0\0\34\0\0\0\34'
-        seq "$2" 1 200000 | head -c $((784 * $2))
-    } > "data/$1-images-idx3-ubyte"
-    {
-        printf '\0\0\10\1\0\0'; word "$2"
-        for ((i = 0; i < $2; i++)); do byte $((i % 10)); done
-    } > "data/$1-labels-idx1-ubyte"
-}
-mkdir data && idx train 100 && idx t10k 20
+mkdir data && idx data/train 100 && idx data/t10k 20
 
 # ---- trainings ----
 
@@ -160,5 +128,4 @@ check "another model is refused" refused "model" whole --resume --model mnist-cn
 check "a folder in use is refused" in_use
 check "a full disk is told of" full
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+check_end
