@@ -100,7 +100,8 @@ static bool measure(int ranks, const char *self, const char *network, int64_t ba
 {
     char   command[4096];
     result one = {0};
-    snprintf(command, sizeof command, "mpirun %s --oversubscribe --bind-to none -n %d '%s' --rank '%s' %lld",
+    snprintf(command, sizeof command,
+             "mpirun %s --mca plm isolated --oversubscribe --bind-to none -n %d '%s' --rank '%s' %lld",
              geteuid() == 0 ? "--allow-run-as-root" : "", ranks, self, network, (long long)batch);
     FILE *p = popen(command, "r");
     if (!p) return false;

@@ -11,7 +11,7 @@ declare -A sets=(
         libopenmpi-dev"
     [test]="libcmocka-dev python3 python3-torch python3-numpy
         libonnx-testdata python3-onnx
-        openmpi-bin iproute2"
+        openmpi-bin iproute2 procps"
     [check]="clang clang-format clang-tidy cppcheck shellcheck binutils"
     [sanitize]="gcc util-linux"
     [fuzz]="clang libclang-rt-14-dev"

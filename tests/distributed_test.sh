@@ -86,7 +86,7 @@ mpi() # N COMMAND...
 {
     local n=$1
     shift
-    timeout 150 mpirun --oversubscribe --bind-to none --mca btl_base_warn_component_unused 0 -n "$n" "$@"
+    timeout 150 mpirun --mca plm isolated --oversubscribe --bind-to none --mca btl_base_warn_component_unused 0 -n "$n" "$@"
 }
 ranks() { local n=$1; shift; mpi "$n" "$ipu" "${options[@]}" "$@"; } # N OPTION...
 
@@ -177,7 +177,7 @@ killed_under_poprun()
     killed ./poprun --num-replicas 2 --num-instances 2 --mpi-global-args "--oversubscribe" \
         && grep -qE "rank 1 on host $(hostname) \(PID [0-9]+\) was killed by signal 9" out
 }
-killed_under_mpirun() { killed mpirun --oversubscribe --bind-to none -n 2 && grep -qE 'rank 1 .*exited on signal 9' out; }
+killed_under_mpirun() { killed mpirun --mca plm isolated --oversubscribe --bind-to none -n 2 && grep -qE 'rank 1 .*exited on signal 9' out; }
 nothing_lost() # more epochs than a training has seen when it is killed, and few enough
 {
     local same=(--model mnist-cnn --schedule constant --optimizer sgd --lr 0.01)

@@ -119,6 +119,15 @@ static void add_subnet(line *l, const char *subnet)
     add_pair(l, "oob_tcp_if_include", subnet);
 }
 
+/* On this host alone mpirun needs no ssh, but insists on one that it does not use. */
+static void add_launcher(line *l, const poprun *p)
+{
+    const char *own = p->values[POPRUN_GLOBAL_ARGS];
+    if (p->n_hosts != 1 || strcmp(p->hosts[0], "localhost") != 0 || (own && strstr(own, "plm"))) return;
+    add(l, "--mca");
+    add_pair(l, "plm", "isolated");
+}
+
 static void build(line *l, const poprun *p, const char *self)
 {
     char n[32];
@@ -128,6 +137,7 @@ static void build(line *l, const poprun *p, const char *self)
     add(l, "--quiet");
     add_pair(l, "--tag-output", "--bind-to");
     add(l, p->numa_aware ? "numa" : "none");
+    add_launcher(l, p);
     add_subnet(l, p->values[POPRUN_SUBNET]);
     add_words(l, p->values[POPRUN_GLOBAL_ARGS]);
     add_hosts(l, p);
