@@ -105,6 +105,11 @@ static ipu_status check_number(const ipu_executor_options *o, int64_t n_stages)
 {
     int64_t    each = ipu__executor_ipus_per_replica(o, n_stages), n = each * o->replicas;
     ipu_target target;
+    if (each > IPU__MOST_REPLICAS)
+        return ipu__fail(IPU_INVALID,
+                         "%" PRId64 " stages are on %" PRId64 " IPUs: expected at most %d for a replica: put "
+                         "several on the same (stage_ipus), or cut the network less often",
+                         n_stages, each, IPU__MOST_REPLICAS);
     if (!is_power_of_two(n))
         return ipu__fail(IPU_INVALID,
                          "option replicas/stage_ipus: %" PRId64 " stages on %" PRId64 " IPUs x %" PRId64

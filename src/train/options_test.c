@@ -49,6 +49,9 @@ static void ipus_are_one_or_a_power_of_two(void **state)
     assert_int_equal(ipu__executor_ipus_per_replica(&settled, 4), 4);
     assert_status(ipu__executor_check_ipus(&settled, 3), IPU_INVALID); /* stages that the network names */
     assert_message("are 6 IPUs");
+    settled.target = "pod256";
+    assert_status(ipu__executor_check_ipus(&settled, 128), IPU_INVALID);
+    assert_message("128 stages are on 128 IPUs: expected at most 64 for a replica");
     expect_refused((ipu_executor_options){.target = "m2000", .stages = 4, .replicas = 2}, "8 IPUs: it has 4");
 }
 

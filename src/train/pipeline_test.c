@@ -466,6 +466,9 @@ static void errors_say_what_to_change(void **state)
                  true, "option stage_ipus: expected an IPU for each of the 4 stages");
     expect_error((network){.n_layers = 3, .n_stages = 3}, (ipu_executor_options){.gradient_accumulation = 8},
                  true, "power of two");
+    expect_error((network){.n_layers = 128, .n_stages = 128},
+                 (ipu_executor_options){.gradient_accumulation = 256, .target = "pod256"}, true,
+                 "expected at most 64 for a replica");
     expect_error((network){.n_layers = 1}, (ipu_executor_options){.gradient_accumulation = 80, .stages = 32},
                  true, "expected no more stages than ops");
 }
