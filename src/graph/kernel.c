@@ -56,3 +56,19 @@ bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out)
     if (memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.rank * sizeof *a->shape.dim) != 0) return false;
     return operands[out].shares == in || operands[in].shares == out || operands[out].shares == IPU_SHARES_ANY;
 }
+
+/* ---- layouts ---- */
+
+bool ipu__layout_fits(ipu_layout layout, const ipu_shape *shape)
+{
+    if (layout == IPU_LAYOUT_PLAIN) return true;
+    int dim = layout == IPU_LAYOUT_LANES ? 0 : 1;
+    return shape->rank > dim + 1 && shape->dim[dim] > 0 && shape->dim[dim] % IPU__LAYOUT_WIDTH == 0;
+}
+
+const char *ipu__layout_name(ipu_layout layout)
+{
+    static const char *const names[] = {
+        [IPU_LAYOUT_PLAIN] = "plain", [IPU_LAYOUT_LANES] = "lanes", [IPU_LAYOUT_BLOCKED] = "blocked"};
+    return names[layout];
+}

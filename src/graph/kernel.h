@@ -42,14 +42,33 @@ typedef struct ipu_kernel_value {
     ipu_shape shape;
 } ipu_kernel_value;
 
-/* One use of a kernel. */
+/* How an operand lies in a host buffer. Each is a permutation of the elements: a buffer has one size in all of them, and
+ * a view that keeps the dimensions named here keeps the layout. */
+enum { IPU__LAYOUT_WIDTH = 16 };
+
+typedef enum ipu_layout {
+    IPU_LAYOUT_PLAIN,   /* row-major */
+    IPU_LAYOUT_LANES,   /* [n / 16][rest][16]: sixteen of dimension 0, which is a multiple of 16, innermost */
+    IPU_LAYOUT_BLOCKED, /* [n][c / 16][rest][16]: so dimension 1; `rest` is at least one dimension */
+    IPU__N_LAYOUTS
+} ipu_layout;
+
+#define IPU_LAYOUT_BIT(layout) (1u << (layout))
+
+/* One use of a kernel. Layouts are the engine's choice: plain everywhere but in what it hands to an implementation. */
 typedef struct ipu_kernel_call {
     const struct ipu_kernel_def *def;
     const ipu_attribute         *attributes;
     size_t                       n_attributes;
     int                          n_operands;
     ipu_kernel_value             operand[IPU__MAX_OPERANDS];
+    uint8_t                      layout[IPU__MAX_OPERANDS]; /* ipu_layout */
 } ipu_kernel_call;
+
+/* Whether values of that shape can lie so. */
+bool ipu__layout_fits(ipu_layout layout, const ipu_shape *shape);
+/* "plain", "lanes", "blocked" */
+const char *ipu__layout_name(ipu_layout layout);
 
 /* Whether an optional operand is there. */
 static inline bool ipu__kernel_has(const ipu_kernel_call *call, int i)
@@ -74,15 +93,21 @@ typedef struct ipu_kernel_plan {
     const char *basis;      /* where the formula comes from */
 } ipu_kernel_plan;
 
-/* How an operand lies in a host buffer. Plain: row-major, no padding. */
-typedef enum ipu_layout { IPU_LAYOUT_PLAIN } ipu_layout;
+/* What an implementation can do with one operand. It takes plain ones in any case. */
+typedef struct ipu_kernel_layouts {
+    unsigned takes; /* bits of layouts: what it can work on, turning it itself if need be */
+    unsigned
+         native; /* bits: those in which it need not be turned; the engine adds up the bytes of the others */
+    bool tied;   /* it has one layout with all other tied operands of the call */
+} ipu_kernel_layouts;
 
 typedef struct ipu_kernel_impl {
     const char *name; /* "onednn" */
     /* Whether it can do this call on a CPU with these features (base/cpu.h). A pure function. */
     bool (*fits)(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
-    /* NULL: plain for all operands. */
-    ipu_layout (*layout)(const ipu_kernel_call *call, int operand);
+    /* Which layouts operand `operand` may have. NULL: plain for all operands. `call` is all plain here and in `fits`;
+     * those that follow have the layouts chosen in call->layout. */
+    ipu_kernel_layouts (*layouts)(const ipu_kernel_call *call, int n_parts, int operand);
     /* Bytes of scratch for one part. NULL: none. SIZE_MAX: memory ran out while finding out. */
     size_t (*scratch_bytes)(const ipu_kernel_call *call, int n_parts);
     /* At load: make what `run` needs. NULL: *state stays NULL. Undone by `release`. */
