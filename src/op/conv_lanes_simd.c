@@ -133,12 +133,13 @@ static const forward_fn single_tiles[2][WIDE] = {{EACH_WIDTH(NAME, 3)}, {EACH_WI
 /* The last tile of a row begins earlier rather than being narrower. */
 static void forward(const shape *s, const float *x, const float *w, const float *bias, float *y)
 {
-    int64_t n = (s->y_columns + WIDE - 1) / WIDE, wide = (s->y_columns + n - 1) / n;
-    for (int64_t c = 0; c < s->out; c += CHANNELS) {
-        int64_t    channels = s->out - c < CHANNELS ? s->out - c : CHANNELS;
-        forward_fn tile     = forward_tiles[channels - 1][wide - 1];
-        if (channels == 1 && (s->k_columns == 3 || s->k_columns == 5))
-            tile = single_tiles[s->k_columns == 5][wide - 1];
+    int64_t n = (s->y_columns + WIDE - 1) / WIDE, wide = (s->y_columns + n - 1) / n, channels;
+    bool    has_single = s->k_columns == 3 || s->k_columns == 5;
+    for (int64_t c = 0; c < s->out; c += channels) {
+        channels = s->out - c < CHANNELS ? s->out - c : CHANNELS;
+        if (has_single && s->in == 1) channels = 1;
+        forward_fn tile = channels == 1 && has_single ? single_tiles[s->k_columns == 5][wide - 1]
+                                                      : forward_tiles[channels - 1][wide - 1];
         for (int64_t i = 0; i < s->y_rows; i++)
             for (int64_t j = 0; j < s->y_columns; j += wide)
                 tile(s, x, w, bias, c, i, j + wide > s->y_columns ? s->y_columns - wide : j, y);
