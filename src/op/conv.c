@@ -334,6 +334,7 @@ static const char *const conv_samples[] = {
     "float[16,2,7,12], float[4,2,3,3], float[4]",
     "float[32,1,9,24], float[5,1,3,5], none",
     "float[48,3,6,7], float[7,3,5,3], float[7]; epilogue=\"relu a0; out t0\"",
+    "float[16,3,6,7]{0,1}, float[7,3,5,3]{0,1}, none, float[16,7,2,5]{0.1,1}, float{0.1,1}; epilogue=\"add a0 a1; mul t0 a2; out t1\"",
     "float[2,3,7], float[4,3,3], float[4]",
     "float[1,2,5,6], float[3,2,3,2], none",
     "float[2,4,6,5], float[6,2,3,3], float[6]; stride=[2,1] padding=[1,0] dilation=[1,2] groups=2",
