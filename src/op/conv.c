@@ -380,6 +380,7 @@ static const char *const weight_grad_samples[] = {
     "float[16,2,7,12], float[16,4,5,10]; kernel=[3,3]",
     "float[32,1,9,24], float[32,12,7,20]; kernel=[3,5]",
     "float[48,3,6,7], float[48,7,2,5]; kernel=[5,3]",
+    "float[16,1,9,24], float[16,5,7,22]; kernel=[3,3]",
     "float[2,3,7], float[2,4,5]; kernel=[3]",
     "float[1,2,5,6], float[1,3,3,5]; kernel=[3,2]",
     "float[2,4,6,5], float[2,6,3,1]; stride=[2,1] padding=[1,0] dilation=[1,2] groups=2 kernel=[3,3]",
@@ -419,6 +420,7 @@ static const char *const weight_grad_samples[] = {
     {                                                                                                       \
         .name = "lanes", .fits = ipu__conv_lanes_fits, .scratch_bytes = ipu__conv_lanes_scratch_bytes,      \
         .prepare = ipu__conv_lanes_prepare, .release = ipu__conv_lanes_release, .run = ipu__conv_lanes_run, \
+        .layouts = ipu__conv_lanes_layouts,                                                                 \
     }
 
 #define WINOGRAD                                                                                    \

@@ -49,10 +49,11 @@ typedef struct ipu__kernel {
 } ipu__kernel;
 
 typedef struct ipu__connection {
-    ipu_stream_fn fn; /* or memory: */
-    void         *user;
-    char         *data;
-    size_t        bytes, at;
+    ipu_stream_fn      fn; /* or `lend`, or memory: */
+    ipu_stream_lend_fn lend;
+    void              *user;
+    char              *data;
+    size_t             bytes, at;
 } ipu__connection;
 
 /* Items of one thread, which others take from when theirs are done. */
