@@ -62,7 +62,7 @@ INLINE vec relu(vec x)
 #define A 0.70710678118654752f
 #define B 1.41421356237309505f
 
-enum { WIDTH = IPU__WINO_WIDTH, AT_ONCE = 8 }; /* tiles whose columns are kept: 13 KiB */
+enum { WIDTH = IPU__WINO_WIDTH };
 
 /* ---- in one direction ---- */
 
@@ -123,48 +123,96 @@ INLINE void weight_grad_1d(const vec s[6], vec g[3])
 
 /* ---- tiles ---- */
 
-/* Column j of the plane, rows from `row` on. */
-INLINE void column_in(const ipu__wino_row *r, const float *x, int64_t j, float *to, int64_t to_step)
+/* Six rows of sixteen channels each; those that are not in the plane are one vector of zeros, over and over. */
+typedef struct rows {
+    const float *row[6];
+    int64_t      step[6];
+} rows;
+
+static const float zeros[WIDTH] __attribute__((aligned(64)));
+
+static rows rows_of(const ipu__wino_row *r, const float *x)
 {
-    vec          d[6], t[6];
-    const float *from = x + (r->row * r->n_columns + j) * WIDTH;
-    int64_t      step = r->n_columns * WIDTH;
-    if (j < 0 || j >= r->n_columns) {
-        UNROLLED for (int i = 0; i < 6; i++) store(to + i * to_step, zero());
-        return;
+    rows from;
+    for (int i = 0; i < 6; i++) {
+        int64_t at   = r->row + i;
+        bool    is   = at >= 0 && at < r->n_rows;
+        from.row[i]  = is ? x + at * r->n_columns * WIDTH : zeros;
+        from.step[i] = is ? WIDTH : 0;
     }
-    if (r->row >= 0 && r->row + 6 <= r->n_rows) {
-        UNROLLED for (int i = 0; i < 6; i++) d[i] = load(from + i * step);
+    return from;
+}
+
+/* Points of column j in the other direction: the first, the pair of a, the pair of b, or the last. */
+typedef enum pass { FIRST, PAIR_A, PAIR_B, LAST } pass;
+
+INLINE void column_in(const rows *from, int64_t j, vec *t, vec *u, const pass which, const bool is_whole)
+{
+#define D(i) load(from->row[i] + j * (is_whole ? WIDTH : from->step[i]))
+    if (which == FIRST) {
+        *t = add(D(0), less(2.5f, D(2), D(4)));
+    } else if (which == LAST) {
+        *t = add(D(1), less(2.5f, D(3), D(5)));
     } else {
-        UNROLLED for (int i = 0; i < 6; i++)
-        {
-            bool is_in = r->row + i >= 0 && r->row + i < r->n_rows;
-            d[i]       = is_in ? load(from + i * step) : zero();
-        }
+        const float by = which == PAIR_A ? 2.0f : 0.5f, point = which == PAIR_A ? A : B;
+        vec         even = less(by, D(2), D(4)), odd = less(by, D(1), D(3));
+        *t = more(point, odd, even);
+        *u = less(point, odd, even);
     }
-    input_1d(d, t);
-    UNROLLED for (int i = 0; i < 6; i++) store(to + i * to_step, t[i]);
+#undef D
+}
+
+INLINE void column_or_none(const ipu__wino_row *r, const rows *from, int64_t j, vec *t, vec *u,
+                           const pass which)
+{
+    if (j >= 0 && j < r->n_columns)
+        column_in(from, j, t, u, which, false);
+    else
+        *t = *u = zero();
+}
+
+/* Tiles have two columns in common with the next, which stay in registers. */
+INLINE void input_pass(const ipu__wino_row *r, const rows *from, float *points, const pass which,
+                       const bool is_whole)
+{
+    const bool is_pair = which == PAIR_A || which == PAIR_B;
+    const int  first   = which == FIRST ? 0 : which == PAIR_A ? 1 : which == PAIR_B ? 3 : 5;
+    vec        t[6], u[6], out[6];
+    float     *to = points + first * 6 * r->point_step;
+    for (int k = 0; k < 2; k++) column_or_none(r, from, r->column + k, &t[k], &u[k], which);
+    for (int64_t tile = 0; tile < r->n_tiles; tile++, to += r->tile_step) {
+        int64_t j = r->column + tile * 4 + 2;
+        if (j >= 0 && j + 4 <= r->n_columns) {
+            UNROLLED for (int k = 0; k < 4; k++)
+                column_in(from, j + k, &t[2 + k], &u[2 + k], which, is_whole);
+        } else {
+            UNROLLED for (int k = 0; k < 4; k++) column_or_none(r, from, j + k, &t[2 + k], &u[2 + k], which);
+        }
+        input_1d(t, out);
+        UNROLLED for (int k = 0; k < 6; k++) store(to + k * r->point_step, out[k]);
+        t[0] = t[4], t[1] = t[5];
+        if (!is_pair) continue;
+        input_1d(u, out);
+        UNROLLED for (int k = 0; k < 6; k++) store(to + (6 + k) * r->point_step, out[k]);
+        u[0] = u[4], u[1] = u[5];
+    }
+}
+
+INLINE void input_row(const ipu__wino_row *r, const rows *from, float *points, const bool is_whole)
+{
+    input_pass(r, from, points, FIRST, is_whole);
+    input_pass(r, from, points, PAIR_A, is_whole);
+    input_pass(r, from, points, PAIR_B, is_whole);
+    input_pass(r, from, points, LAST, is_whole);
 }
 
 static void input(const ipu__wino_row *r, const float *x, float *points)
 {
-    enum { STEP = (AT_ONCE * 4 + 2) * WIDTH };
-    float columns[6 * STEP];
-    for (int64_t first = 0; first < r->n_tiles; first += AT_ONCE) {
-        int64_t n = r->n_tiles - first < AT_ONCE ? r->n_tiles - first : AT_ONCE;
-        for (int64_t j = 0; j < n * 4 + 2; j++)
-            column_in(r, x, r->column + first * 4 + j, columns + j * WIDTH, STEP);
-        for (int64_t tile = 0; tile < n; tile++) {
-            float *to = points + (first + tile) * r->tile_step;
-            for (int i = 0; i < 6; i++) {
-                vec          d[6], t[6];
-                const float *from                         = columns + i * STEP + tile * 4 * WIDTH;
-                UNROLLED for (int k = 0; k < 6; k++) d[k] = load(from + k * WIDTH);
-                input_1d(d, t);
-                UNROLLED for (int k = 0; k < 6; k++) store(to + (i * 6 + k) * r->point_step, t[k]);
-            }
-        }
-    }
+    rows from = rows_of(r, x);
+    if (r->row >= 0 && r->row + 6 <= r->n_rows)
+        input_row(r, &from, points, true);
+    else
+        input_row(r, &from, points, false);
 }
 
 INLINE void tile_out(const ipu__wino_row *r, const ipu__wino_end *end, const float *from, float *to,
