@@ -14,6 +14,7 @@
 #include "op/conv_gemm.h"
 #include "op/conv_lanes.h"
 #include "op/conv_onednn.h"
+#include "op/conv_winograd.h"
 #include "op/matmul.h"
 
 /* ---- reading a call ---- */
@@ -423,10 +424,19 @@ static const char *const weight_grad_samples[] = {
         .layouts = ipu__conv_lanes_layouts,                                                                 \
     }
 
-static const ipu_kernel_impl forward_implementations[] = {LANES, DEPTHWISE(forward), GEMM(forward), ONEDNN};
-static const ipu_kernel_impl input_grad_implementations[]  = {LANES, DEPTHWISE(input_grad), GEMM(input_grad),
+#define WINOGRAD                                                                                    \
+    {                                                                                               \
+        .name = "winograd", .fits = ipu__conv_winograd_fits, .layouts = ipu__conv_winograd_layouts, \
+        .scratch_bytes = ipu__conv_winograd_scratch_bytes, .prepare = ipu__conv_winograd_prepare,   \
+        .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
+    }
+
+static const ipu_kernel_impl forward_implementations[]     = {WINOGRAD, LANES, DEPTHWISE(forward), GEMM(forward),
                                                               ONEDNN};
+static const ipu_kernel_impl input_grad_implementations[]  = {WINOGRAD, LANES, DEPTHWISE(input_grad),
+                                                              GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
+    WINOGRAD,
     LANES,
     DEPTHWISE(weight_grad),
 #if defined(__x86_64__)
