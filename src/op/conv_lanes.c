@@ -66,23 +66,18 @@ static int operand_of_y(ipu__conv_kind kind)
                                          : (int)IPU__CONV_INPUT_GRAD_DY;
 }
 
-static bool is_relu(const ipu_kernel_call *call)
-{
-    const char *text = ipu__op_text(call, "epilogue");
-    return text && strcmp(text, "relu a0; out t0") == 0;
-}
-
 ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
-    const ipu_kernel_layouts plain = {IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN),
-                                      false},
-                             any   = {IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN) | IPU_LAYOUT_BIT(IPU_LAYOUT_LANES),
-                                      IPU_LAYOUT_BIT(IPU_LAYOUT_LANES), false};
-    ipu__conv_kind kind            = ipu__conv_get(call).kind;
-    if (operand == operand_of_x(kind)) return any;
-    if (operand != operand_of_y(kind)) return plain;
-    return kind == IPU__CONV_FORWARD && ipu__epilogue_has(call) && !is_relu(call) ? plain : any;
+    const unsigned plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), lanes = IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
+    ipu__conv_kind kind = ipu__conv_get(call).kind;
+    if (operand == operand_of_x(kind)) return (ipu_kernel_layouts){plain | lanes, lanes, false};
+    bool is_y = operand == operand_of_y(kind);
+    if (kind != IPU__CONV_FORWARD || operand == IPU__CONV_W || operand == IPU__CONV_BIAS)
+        return (ipu_kernel_layouts){is_y ? plain | lanes : plain, is_y ? lanes : plain, false};
+    ipu_kernel_layouts found = ipu__epilogue_layouts(call, operand, ipu__epilogue_is_flat(call) ? lanes : 0);
+    if (is_y && (found.takes & lanes)) found.native = lanes;
+    return found;
 }
 
 static bool is_turned(const ipu_kernel_call *call, int operand)
@@ -111,7 +106,7 @@ ipu_status ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, voi
     s->c = ipu__conv_get(call);
     atomic_init(&s->n_left, n_parts);
     if (s->c.kind == IPU__CONV_FORWARD) {
-        s->relu = is_relu(call);
+        s->relu = ipu__epilogue_kind_of(call) == IPU__EPILOGUE_RELU;
         if (!s->relu) status = ipu__epilogue_init(&s->epilogue, call);
     } else if (s->c.kind == IPU__CONV_WEIGHT_GRAD) {
         s->sums = ipu__alloc((size_t)(n_parts * n_weights(&s->c)) * sizeof *s->sums);
@@ -231,6 +226,20 @@ static ipu__lanes_shape shape_of(const ipu__conv *c, const rows *x, const rows *
 
 /* ---- the three ops ---- */
 
+/* Of channels [first, first + n), rows `y` of group g. */
+static void run_epilogue(const state *s, void *const *operand, const rows *y, int64_t first, int64_t n,
+                         int64_t g, void *scratch)
+{
+    const ipu__epilogue *e     = &s->epilogue;
+    int64_t              plane = y->height * y->width, begin = first * plane + y->begin * y->width;
+    if (y->in_lanes)
+        ipu__epilogue_run(e, operand, (g * image_floats(y) + begin) * IPU__LANES,
+                          y->n * y->width * IPU__LANES, plane * IPU__LANES, n, scratch);
+    for (int64_t i = 0; i < IPU__LANES && !y->in_lanes && e->chain; i++)
+        ipu__epilogue_run(e, operand, (g * IPU__LANES + i) * image_floats(y) + begin, y->n * y->width, plane,
+                          n, scratch);
+}
+
 static void forward(const ipu_kernel_call *call, const state *s, void *const *operand, float *scratch,
                     share part)
 {
@@ -239,7 +248,7 @@ static void forward(const ipu_kernel_call *call, const state *s, void *const *op
          y                 = rows_of_y(call, c, part.row.begin, part.row.end);
     float           *after = set_scratch(&x, &y, scratch);
     ipu__lanes_shape shape = shape_of(c, &x, &y);
-    int64_t          plane = c->y[1] * c->y[2], first = part.channel.begin;
+    int64_t          first = part.channel.begin;
     const float *w = (const float *)operand[IPU__CONV_W] + first * c->in * c->k[1] * c->k[2], *bias = NULL;
     if (ipu__kernel_has(call, IPU__CONV_BIAS)) bias = (const float *)operand[IPU__CONV_BIAS] + first;
     shape.relu = s->relu;
@@ -247,15 +256,12 @@ static void forward(const ipu_kernel_call *call, const state *s, void *const *op
     if (shape.out <= 0 || y.n <= 0) return;
     for (int64_t g = part.group.begin; g < part.group.end; g++) {
         float *to = lanes_of(&y, operand[IPU__CONV_OUT], g);
-        if (y.in_lanes) to += first * plane * IPU__LANES;
+        if (y.in_lanes) to += first * plane_of(&y) * IPU__LANES;
         turn(&x, operand[IPU__CONV_X], g);
         IPU__SIMD_PICK(ipu__lanes_loops_at)
             .forward(&shape, lanes_of(&x, operand[IPU__CONV_X], g), w, bias, to);
         turn_back(&y, first, shape.out, operand[IPU__CONV_OUT], g);
-        for (int64_t i = 0; i < IPU__LANES && s->epilogue.chain; i++)
-            ipu__epilogue_run(&s->epilogue, operand,
-                              (g * IPU__LANES + i) * image_floats(&y) + first * plane + y.begin * y.width,
-                              y.n * y.width, plane, shape.out, after);
+        run_epilogue(s, operand, &y, first, shape.out, g, after);
     }
 }
 
