@@ -357,6 +357,8 @@ static const char *const conv_samples[] = {
     "float[1,16,40,40]{0,1}, float[80,16,1,1]{0,1}, none, float[1,80,40,40]{0.1,1}; epilogue=\"add a0 a1; relu t0; out t1\"",
     "float[2,32,6,5]{0,1}, float[32,32,3,3]{0,1}, none, float[2,32,6,5]{0.1,1}; padding=[1,1] epilogue=\"add a1 a0; out t0\"",
     "float[2,16,7,9]{0,0.1}, float[16,16,1,3]{0,1}, float[16], float[2,16,7,7]{0.1,1}; epilogue=\"mul a0 a1; tanh t0; out t1\"",
+    "float[2,16,9,9]{0,1}, float[32,16,1,1]{0,1}, float[32]{0,1}, float[32,1,1]{-1,0}, float[1,32,1,1]{1,2}, float[1], float[2,32,9,9]{0.1,1}; epilogue=\"sub a0 a1; mul a2 t0; add t1 a3; add t2 a4; relu t3; out t4\"",
+    "float[1,16,5,6], float[16,16,3,3], none, float[16,1,1], float[16,1,1], float[16,1,1]; epilogue=\"sub a0 a1; mul t0 a2; add t1 a3; relu t2; out t3\"",
     "float[2,32,20], float[16,32,4], float[16]; stride=[2] padding=[1,2]",
     "float[3,32,9,9], float[32,1,3,3], none; padding=[1,1] groups=32",
     /* positive, so that rounding before the epilogue is not blown up by cancellation */
@@ -435,13 +437,6 @@ static const char *const weight_grad_samples[] = {
         .layouts = ipu__conv_lanes_layouts,                                                                 \
     }
 
-#define WINOGRAD                                                                                    \
-    {                                                                                               \
-        .name = "winograd", .fits = ipu__conv_winograd_fits, .layouts = ipu__conv_winograd_layouts, \
-        .scratch_bytes = ipu__conv_winograd_scratch_bytes, .prepare = ipu__conv_winograd_prepare,   \
-        .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
-    }
-
 #define BLOCKED                                                                                  \
     {                                                                                            \
         .name = "blocked", .fits = ipu__conv_blocked_fits, .layouts = ipu__conv_blocked_layouts, \
@@ -449,10 +444,17 @@ static const char *const weight_grad_samples[] = {
         .release = ipu__conv_blocked_release, .run = ipu__conv_blocked_run,                      \
     }
 
-static const ipu_kernel_impl forward_implementations[]    = {WINOGRAD, LANES,         DEPTHWISE(forward),
-                                                             BLOCKED,  GEMM(forward), ONEDNN};
-static const ipu_kernel_impl input_grad_implementations[] = {
-    WINOGRAD, LANES, DEPTHWISE(input_grad), BLOCKED, GEMM(input_grad), ONEDNN};
+#define WINOGRAD                                                                                    \
+    {                                                                                               \
+        .name = "winograd", .fits = ipu__conv_winograd_fits, .layouts = ipu__conv_winograd_layouts, \
+        .scratch_bytes = ipu__conv_winograd_scratch_bytes, .prepare = ipu__conv_winograd_prepare,   \
+        .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
+    }
+
+static const ipu_kernel_impl forward_implementations[]     = {WINOGRAD, LANES, DEPTHWISE(forward), BLOCKED,
+                                                              GEMM(forward), ONEDNN};
+static const ipu_kernel_impl input_grad_implementations[]  = {WINOGRAD, LANES, DEPTHWISE(input_grad), BLOCKED,
+                                                              GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
     WINOGRAD,
     LANES,

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "op/conv_lanes.h"
+#include "op/epilogue_affine.h"
+#include "op/lanes.h"
 
 enum {
     MOST_KERNEL = 11,
@@ -55,8 +56,8 @@ typedef struct state {
     int64_t        groups_at_once;
     int64_t        read_size, result_size; /* floats of scratch */
     ipu__epilogue  epilogue;
-    bool           on_registers, relu; /* the epilogue is relu, `add`, or both */
-    int            add;                /* operand; 0: none */
+    bool           on_registers; /* the epilogue is `affine` */
+    ipu__affine    affine;
     int            n_passes;
     pass           passes[MOST_STRIDE * MOST_STRIDE];
     const int64_t *tap;
@@ -214,20 +215,6 @@ bool ipu__conv_blocked_fits(const ipu_kernel_call *call, unsigned cpu_features, 
         && s.passes[0].columns * GROUP * bytes <= MOST_BYTES;
 }
 
-static bool is_full(const ipu_kernel_call *call, int operand)
-{
-    return ipu__shape_equal(&call->operand[operand].shape, &call->operand[IPU__CONV_OUT].shape);
-}
-
-/* Whether the epilogue is the same in any layout: it takes elements of the same place, or one for all. */
-static bool epilogue_is_flat(const ipu_kernel_call *call)
-{
-    for (int i = IPU__CONV_BIAS + 1; i < IPU__CONV_OUT; i++)
-        if (ipu__kernel_has(call, i) && !is_full(call, i) && ipu__op_n_elements(&call->operand[i].shape) != 1)
-            return false;
-    return true;
-}
-
 ipu_kernel_layouts ipu__conv_blocked_layouts(const ipu_kernel_call *call, int n_parts, int operand)
 {
     const ipu_kernel_layouts plain = {IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN),
@@ -238,34 +225,16 @@ ipu_kernel_layouts ipu__conv_blocked_layouts(const ipu_kernel_call *call, int n_
     (void)n_parts;
     if (c.kind == IPU__CONV_INPUT_GRAD) return operand == IPU__CONV_INPUT_GRAD_W ? plain : both;
     if (operand == IPU__CONV_X) return c.in % IPU__BLOCK == 0 ? both : plain;
-    if (operand < IPU__CONV_BIAS + 1 || !epilogue_is_flat(call)) return plain;
-    if (operand != IPU__CONV_OUT && !is_full(call, operand)) return plain;
+    ipu__affine affine;
+    if (operand <= IPU__CONV_BIAS || !(ipu__affine_of(call, &affine) || ipu__epilogue_is_flat(call)))
+        return plain;
+    if (operand != IPU__CONV_OUT)
+        return ipu__affine_layouts(call, operand, IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED));
     both.tied = true;
     return both;
 }
 
 /* ---- at load ---- */
-
-/* What tiles do themselves: relu, the addition of a value of the result's shape, or both. */
-static void read_epilogue(state *s, const ipu_kernel_call *call)
-{
-    static const struct {
-        const char *text;
-        bool        add, relu;
-    } known[]    = {{"relu a0; out t0", false, true},
-                    {"add a0 a1; out t0", true, false},
-                    {"add a1 a0; out t0", true, false},
-                    {"add a0 a1; relu t0; out t1", true, true},
-                    {"add a1 a0; relu t0; out t1", true, true}};
-    const int e0 = IPU__CONV_BIAS + 1;
-    for (size_t i = 0; i < sizeof known / sizeof *known && !s->y_plain && s->epilogue.chain; i++) {
-        if (strcmp(ipu__op_text(call, "epilogue"), known[i].text) != 0) continue;
-        if (known[i].add && !is_full(call, e0)) continue;
-        s->on_registers = true;
-        s->relu         = known[i].relu;
-        s->add          = known[i].add ? e0 : 0;
-    }
-}
 
 /* Offsets of taps from what the first pixel of a row of tiles reads, in the order of the weights. */
 static void fill_taps(const state *s, const pass *p, int64_t *tap)
@@ -296,7 +265,9 @@ ipu_status ipu__conv_blocked_prepare(const ipu_kernel_call *call, int n_parts, v
         *out = NULL;
         return status;
     }
-    if (!s->is_grad) read_epilogue(s, call);
+    /* Turned back to plain, it is done there. */
+    s->on_registers = !s->is_grad && !s->y_plain && ipu__affine_of(call, &s->affine);
+    if (!s->on_registers) s->affine = (ipu__affine){0};
     return IPU_OK;
 }
 
@@ -309,8 +280,11 @@ void ipu__conv_blocked_release(void *prepared)
 
 static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 
-/* Scratch, in floats: weights, what is read, results to be turned and two rows of them, then the epilogue's. */
-static int64_t panel_floats(const state *s) { return s->groups_at_once * s->group_size; }
+/* Scratch, in floats: scale, shift and weights, what is read, results to be turned and two rows of them, then the epilogue's. */
+static int64_t panel_floats(const state *s)
+{
+    return s->groups_at_once * s->group_size + 2 * line_up(s->channels);
+}
 static int64_t result_floats(const state *s)
 {
     return s->y_plain ? line_up(s->result_size) + line_up(s->y[1] * IPU__BLOCK) : 0;
@@ -397,7 +371,7 @@ static void read_row(const state *s, const float *image, int64_t u, int64_t row,
     memset(to, 0, (size_t)(before * depth) * sizeof *to);
     to += before * depth;
     if (s->x_plain && s->vectors)
-        IPU__SIMD_PICK(ipu__lanes_loops_at)
+        IPU__SIMD_PICK(ipu__lane_turns_at)
             .turn(image + (u * IPU__BLOCK * s->x[0] + row) * width + column + before, s->x[0] * width, inside,
                   to);
     else
@@ -434,7 +408,7 @@ static void read_block(const state *s, const float *image, block *b, float *to)
 typedef struct job {
     const state *s;
     void *const *operand;
-    const float *bias;
+    const float *scale, *shift; /* of channels; scale NULL: 1 */
     float       *panel, *read, *result;
     void        *after; /* the epilogue's scratch */
 } job;
@@ -447,11 +421,11 @@ static float *result_of(const job *j)
 /* Results in scratch, [vector of channels][row][column][16], to rows of planes. */
 static void turn_results(const job *j, int64_t image, const block *b, int64_t group)
 {
-    const state            *s     = j->s;
-    const ipu__lanes_loops *loops = &IPU__SIMD_PICK(ipu__lanes_loops_at);
-    const axis             *r = &b->p->row, *c = &b->p->column;
-    int64_t                 plane = s->y[0] * s->y[1];
-    float                  *rows  = j->result + line_up(s->result_size);
+    const state           *s     = j->s;
+    const ipu__lane_turns *loops = &IPU__SIMD_PICK(ipu__lane_turns_at);
+    const axis            *r = &b->p->row, *c = &b->p->column;
+    int64_t                plane = s->y[0] * s->y[1];
+    float                 *rows  = j->result + line_up(s->result_size);
     for (int64_t o = 0; o < deep_of(s, group); o++)
         for (int64_t i = 0; i < b->n_rows; i++) {
             int64_t channel = image * s->channels + group * GROUP + o * IPU__BLOCK;
@@ -515,8 +489,9 @@ static void do_group(const job *j, int64_t image, const block *b, int64_t group,
     ipu__tile    t     = {.tap    = s->tap + b->p->first_tap,
                           .n_taps = b->p->n_taps,
                           .w      = w + b->p->weights / GROUP * deep * IPU__BLOCK,
-                          .bias   = j->bias ? j->bias + group * GROUP : NULL,
-                          .relu   = s->relu};
+                          .scale  = j->scale ? j->scale + group * GROUP : NULL,
+                          .shift  = j->shift + group * GROUP,
+                          .relu   = s->affine.relu};
     if (s->y_plain) {
         t.y_step  = IPU__BLOCK;
         t.y_block = b->n_rows * b->n_columns * IPU__BLOCK;
@@ -529,7 +504,7 @@ static void do_group(const job *j, int64_t image, const block *b, int64_t group,
                      * IPU__BLOCK;
     t.y_step  = c->y_step * IPU__BLOCK;
     t.y_block = plane;
-    t.add     = s->add ? (const float *)j->operand[s->add] + at : NULL;
+    t.add     = s->affine.add ? (const float *)j->operand[s->affine.add] + at : NULL;
     do_rows(j, &t, b, deep, result_of(j) + at, r->y_step * s->y[1] * IPU__BLOCK);
     finish(j, first, b, deep);
 }
@@ -579,13 +554,21 @@ static void do_pass(const job *j, const share *mine, int64_t image, const pass *
 ipu_status ipu__conv_blocked_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                  void *scratch, int part, int n_parts)
 {
-    const state *s    = prepared;
-    share        mine = share_of(s, part, n_parts);
-    float       *room = scratch;
-    job          j    = {.s = s, .operand = operand, .panel = room, .read = room + panel_floats(s)};
-    j.result          = j.read + line_up(s->read_size);
-    j.after           = j.result + result_floats(s);
-    if (!s->is_grad && ipu__kernel_has(call, IPU__CONV_BIAS)) j.bias = operand[IPU__CONV_BIAS];
+    const state *s     = prepared;
+    share        mine  = share_of(s, part, n_parts);
+    float       *room  = scratch;
+    float       *shift = room + line_up(s->channels);
+    job          j     = {.s       = s,
+                          .operand = operand,
+                          .shift   = shift,
+                          .panel   = shift + line_up(s->channels),
+                          .read    = room + panel_floats(s)};
+    j.result           = j.read + line_up(s->read_size);
+    j.after            = j.result + result_floats(s);
+    bool has_bias      = !s->is_grad && ipu__kernel_has(call, IPU__CONV_BIAS);
+    if (ipu__affine_get(&s->affine, operand, has_bias ? operand[IPU__CONV_BIAS] : NULL, 0, s->channels, room,
+                        shift))
+        j.scale = room;
     if (mine.image.begin == mine.image.end) return IPU_OK;
     for (int64_t g = mine.group.begin; g < mine.group.end; g += s->groups_at_once) {
         ipu_interval groups = {g, least(g + s->groups_at_once, mine.group.end)};

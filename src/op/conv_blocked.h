@@ -23,9 +23,10 @@ enum {
 typedef struct ipu__tile {
     const int64_t *tap;
     int64_t        n_taps;
-    const float   *w;    /* [tap][channel of x][16 or 32 channels of the result] */
-    const float   *bias; /* NULL: none */
-    const float   *add;  /* NULL: none; as y */
+    const float   *w;     /* [tap][channel of x][16 or 32 channels of the result] */
+    const float   *scale; /* NULL: 1 */
+    const float   *shift; /* of channels */
+    const float   *add;   /* NULL: none; as y */
     bool           relu;
     int64_t        y_step, y_block; /* floats to the next pixel, and to the next 16 channels */
 } ipu__tile;

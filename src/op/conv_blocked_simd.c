@@ -14,6 +14,14 @@ INLINE void store(const ipu__tile *t, __m512 sum[DEEP][WIDE], float *y, const in
 {
     const int64_t step = t->y_step, block = t->y_block;
     const float  *add = t->add;
+    if (t->scale) {
+        UNROLLED for (int o = 0; o < deep; o++)
+        {
+            __m512 scale                                      = _mm512_loadu_ps(t->scale + o * BLOCK),
+                   shift                                      = _mm512_loadu_ps(t->shift + o * BLOCK);
+            UNROLLED for (int k = 0; k < wide; k++) sum[o][k] = _mm512_fmadd_ps(sum[o][k], scale, shift);
+        }
+    }
     if (add) {
         UNROLLED for (int o = 0; o < deep; o++) UNROLLED for (int k = 0; k < wide; k++)
             sum[o][k] = _mm512_add_ps(sum[o][k], _mm512_loadu_ps(add + o * block + k * step));
@@ -33,7 +41,7 @@ INLINE void tile(const ipu__tile *t, const float *x, float *y, const int deep, c
     __m512       sum[DEEP][WIDE];
     const float *w = t->w;
     UNROLLED for (int o = 0; o < deep; o++) UNROLLED for (int k = 0; k < wide; k++)
-        sum[o][k] = t->bias ? _mm512_loadu_ps(t->bias + o * BLOCK) : _mm512_setzero_ps();
+        sum[o][k] = t->scale ? _mm512_setzero_ps() : _mm512_loadu_ps(t->shift + o * BLOCK);
     for (int64_t tap = 0; tap < t->n_taps; tap++) {
         const float *from = x + t->tap[tap], *next = x + t->tap[tap + 1];
         UNROLLED for (int k = 0; k < wide && depth > 1; k++) _mm_prefetch(next + k * step, _MM_HINT_T0);
@@ -53,10 +61,12 @@ INLINE void tile(const ipu__tile *t, const float *x, float *y, const int deep, c
     store(t, sum, y, deep, wide);
 }
 
-#define EACH_WIDTH(F, a, b)                                                                             \
-    F(a, b, 1)                                                                                          \
-    F(a, b, 2) F(a, b, 3) F(a, b, 4) F(a, b, 5) F(a, b, 6) F(a, b, 7) F(a, b, 8) F(a, b, 9) F(a, b, 10) \
-        F(a, b, 11) F(a, b, 12) F(a, b, 13) F(a, b, 14)
+#define EACH_WIDTH(F, a, b)                                                                               \
+    F(a, b, 1)                                                                                            \
+    F(a, b, 2)                                                                                            \
+    F(a, b, 3)                                                                                            \
+    F(a, b, 4) F(a, b, 5) F(a, b, 6) F(a, b, 7) F(a, b, 8) F(a, b, 9) F(a, b, 10) F(a, b, 11) F(a, b, 12) \
+        F(a, b, 13) F(a, b, 14)
 #define STEP_0 16, 16
 #define STEP_1 32, 16
 #define STEP_2 1, 1
