@@ -6,8 +6,6 @@
  */
 #include "op/conv_winograd.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 
 typedef ipu__wino_shape shape;
@@ -153,40 +151,15 @@ ipu__wino_room ipu__wino_make_room(const shape *s, const part *p)
     r.output       = r.weights + buffer * r.weights_step * blocks;
     r.turned       = r.output + buffer * r.output_step;
     int64_t x_rows = rows * IPU__WINO_TILE + 2 < s->x[0] ? rows * IPU__WINO_TILE + 2 : s->x[0];
-    int64_t turned = x_rows * s->x[1], y = IPU__WINO_TILE * s->y[1];
-    r.small = r.turned + (turned > y ? turned : y) * WIDTH;
-    r.n     = r.small + 9 * WIDTH * WIDTH;
+    int64_t turned = x_rows * s->x[1],
+            y      = 2 * IPU__WINO_TILE * s->y[1]; /* of the result, and what is added */
+    r.small        = r.turned + (turned > y ? turned : y) * WIDTH;
+    r.affine       = r.small + 9 * WIDTH * WIDTH;
+    r.n            = r.affine + (s->kind == IPU__CONV_FORWARD ? 2 * length(p->out) : 0);
     return r;
 }
 
 /* ---- layouts ---- */
-
-/* What the epilogue is, if it can be done on registers. */
-static bool is_add(const char *text)
-{
-    return strcmp(text, "add a0 a1; out t0") == 0 || strcmp(text, "add a1 a0; out t0") == 0
-        || strcmp(text, "add a0 a1; relu t0; out t1") == 0 || strcmp(text, "add a1 a0; relu t0; out t1") == 0;
-}
-
-static bool is_relu(const char *text) { return strcmp(text, "relu a0; out t0") == 0; }
-
-static const char *epilogue_of(const ipu_kernel_call *call)
-{
-    return ipu__epilogue_has(call) ? ipu__op_text(call, "epilogue") : "";
-}
-
-static bool is_like_result(const ipu_kernel_call *call, int operand)
-{
-    const ipu_kernel_value *v = &call->operand[operand], *out = &call->operand[IPU__CONV_OUT];
-    return v->type == out->type && ipu__shape_equal(&v->shape, &out->shape);
-}
-
-/* conv's result, with what its epilogue reads: plain if that can only be done so. */
-static bool may_block_result(const ipu_kernel_call *call)
-{
-    const char *text = epilogue_of(call);
-    return *text == 0 || is_relu(text) || (is_add(text) && is_like_result(call, IPU__CONV_BIAS + 1));
-}
 
 ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand)
 {
@@ -199,25 +172,22 @@ ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n
     if (operand == 0) return either;
     if (kind == IPU__CONV_WEIGHT_GRAD) return operand == IPU__CONV_WEIGHT_GRAD_DY ? either : only;
     if (kind == IPU__CONV_INPUT_GRAD) return operand == IPU__CONV_INPUT_GRAD_OUT ? either : only;
-    if (operand <= IPU__CONV_BIAS || !may_block_result(call)) return only;
-    if (operand != IPU__CONV_OUT && !is_like_result(call, operand)) return only;
-    return (ipu_kernel_layouts){either.takes, either.native, .tied = true};
+    if (operand <= IPU__CONV_BIAS) return only;
+    ipu__affine        unused;
+    bool               may_block = ipu__affine_of(call, &unused) || ipu__epilogue_is_flat(call);
+    ipu_kernel_layouts tied      = ipu__affine_layouts(call, operand, may_block ? blocked : 0);
+    if (may_block && tied.tied) tied.native = blocked;
+    return tied;
 }
 
 /* ---- at load ---- */
-
-static bool is_fused(const ipu_kernel_call *call)
-{
-    const char *text = epilogue_of(call);
-    return is_relu(text) || (is_add(text) && call->layout[IPU__CONV_OUT] == IPU_LAYOUT_BLOCKED);
-}
 
 size_t ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 {
     ipu__conv c    = ipu__conv_get(call);
     shape     s    = shape_of(&c);
     int64_t   n    = 0;
-    size_t    more = c.kind == IPU__CONV_FORWARD && !is_fused(call) ? ipu__epilogue_scratch_bytes(call) : 0;
+    size_t    more = c.kind == IPU__CONV_FORWARD ? ipu__epilogue_scratch_bytes(call) : 0;
     for (int i = 0; i < n_parts; i++) {
         part           p = describe(&s, i, n_parts);
         ipu__wino_room r = ipu__wino_make_room(&s, &p);
@@ -260,11 +230,9 @@ ipu_status ipu__conv_winograd_prepare(const ipu_kernel_call *call, int n_parts, 
     ipu_status status   = IPU_OK;
     if (!w) return ipu__fail_memory();
     w->s = shape_of(&c);
-    if (c.kind == IPU__CONV_FORWARD && is_fused(call)) {
-        w->adds     = is_add(epilogue_of(call));
-        w->has_relu = strstr(epilogue_of(call), "relu") != NULL;
-    } else if (c.kind == IPU__CONV_FORWARD) {
-        status = ipu__epilogue_init(&w->epilogue, call);
+    if (c.kind == IPU__CONV_FORWARD && !ipu__affine_of(call, &w->affine)) {
+        w->affine = (ipu__affine){0};
+        status    = ipu__epilogue_init(&w->epilogue, call);
     }
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
         w->parts[i] = describe(&w->s, i, n_parts);

@@ -12,6 +12,7 @@
 
 #include "base/simd.h"
 #include "op/conv.h"
+#include "op/epilogue_affine.h"
 #include "op/xsmm.h"
 
 enum { IPU__WINO_WIDTH = 16, IPU__WINO_TILE = 4, IPU__WINO_POINTS = 36 };
@@ -26,8 +27,8 @@ typedef struct ipu__wino_row {
 
 /* What comes after the sums. */
 typedef struct ipu__wino_end {
-    const float *bias; /* of the sixteen channels; NULL: none */
-    const float *add;  /* a plane like that of the result; NULL: none */
+    const float *scale, *shift; /* of the sixteen channels; NULL: none */
+    const float *add;           /* a plane like that of the result; NULL: none */
     bool         relu;
 } ipu__wino_end;
 
@@ -66,15 +67,15 @@ typedef struct ipu__wino_part {
 
 typedef struct ipu__wino {
     ipu__wino_shape s;
-    ipu__epilogue   epilogue; /* empty but for conv, and where `end` has all of it */
-    bool            adds, has_relu;
+    ipu__affine     affine;   /* the epilogue of conv, or */
+    ipu__epilogue   epilogue; /* what it is if it is not that */
     ipu__wino_part  parts[];
 } ipu__wino;
 
 /* Scratch of a part, in floats: each begins at a line. Sums are of gradients of weights in place of weights. */
 typedef struct ipu__wino_room {
-    int64_t input_step, weights_step, output_step; /* between points */
-    int64_t weights, output, turned, small, n;     /* inputs come first */
+    int64_t input_step, weights_step, output_step;     /* between points */
+    int64_t weights, output, turned, small, affine, n; /* inputs come first */
 } ipu__wino_room;
 
 ipu__wino_room ipu__wino_make_room(const ipu__wino_shape *s, const ipu__wino_part *p);

@@ -16,8 +16,8 @@ typedef struct job {
     const ipu__wino_loops *loops;
     ipu__wino_room         room;
     images                 x, y;
-    const float           *bias, *add;
-    float                 *weights; /* of the call: w or its gradient */
+    const float           *scale, *shift, *add; /* of conv: NULL: none */
+    float                 *weights;             /* of the call: w or its gradient */
     float                 *scratch;
     void *const           *operand;
 } job;
@@ -107,39 +107,54 @@ static void transform_dy(const job *j, int64_t begin, int64_t end, int64_t chann
 
 /* ---- results ---- */
 
-static void finish(const job *j, int64_t begin, int64_t n, int64_t n_rows)
+/* Elements [begin, begin + n) of each of `n_planes`, or of all in memory order. */
+static void finish(const job *j, int64_t begin, int64_t n, int64_t n_planes)
 {
-    int64_t plane = j->y.rows * j->y.columns;
+    int64_t plane = n_planes > 1 ? j->y.rows * j->y.columns : n;
     if (j->w->epilogue.chain)
-        ipu__epilogue_run(&j->w->epilogue, j->operand, begin, n, plane, n_rows, j->scratch + j->room.n);
+        ipu__epilogue_run(&j->w->epilogue, j->operand, begin, n, plane, n_planes, j->scratch + j->room.n);
+}
+
+static void store_row(const job *j, const ipu__wino_row *r, const strip *t, int64_t channel,
+                      const float *from)
+{
+    int64_t       to = at(&j->y, t->image, channel, t->first * TILE), n = r->n_rows * r->n_columns;
+    int64_t       own    = channel - j->p->out.begin;
+    float        *turned = j->scratch + j->room.turned, *more = turned + TILE * r->n_columns * WIDTH;
+    ipu__wino_end end = {.scale = j->scale ? j->scale + own : NULL,
+                         .shift = j->shift ? j->shift + own : NULL,
+                         .add   = j->add ? j->add + to : NULL,
+                         .relu  = j->w->affine.relu};
+    if (j->y.is_blocked) {
+        j->loops->output(r, &end, from, j->y.data + to);
+        finish(j, to, n * WIDTH, 1);
+        return;
+    }
+    int64_t plane = j->y.rows * j->y.columns;
+    if (j->add) {
+        ipu__transpose_floats(j->add + to, plane, more, WIDTH, WIDTH, n);
+        end.add = more;
+    }
+    j->loops->output(r, &end, from, turned);
+    ipu__transpose_floats(turned, WIDTH, j->y.data + to, plane, n, WIDTH);
+    finish(j, to, n, WIDTH);
 }
 
 /* Rows [begin, end) of tiles of y, of `n` channels from `channel` on. */
 static void transform_back(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n,
                            const float *from)
 {
-    const ipu__wino_shape *s      = &j->w->s;
-    ipu__wino_row          r      = {.n_columns  = s->y[1],
-                                     .n_tiles    = s->tiles[1],
-                                     .point_step = j->room.output_step,
-                                     .tile_step  = j->p->block};
-    float                 *turned = j->scratch + j->room.turned;
-    int64_t                width  = r.n_tiles * r.tile_step;
+    const ipu__wino_shape *s     = &j->w->s;
+    ipu__wino_row          r     = {.n_columns  = s->y[1],
+                                    .n_tiles    = s->tiles[1],
+                                    .point_step = j->room.output_step,
+                                    .tile_step  = j->p->block};
+    int64_t                width = r.n_tiles * r.tile_step;
     for (int64_t row = begin; row < end; row++) {
         strip t  = strip_at(j, row, row + 1);
         r.n_rows = least(TILE, s->y[0] - t.first * TILE);
-        for (int64_t c = 0; c < n; c += WIDTH) {
-            int64_t       to  = at(&j->y, t.image, channel + c, t.first * TILE);
-            ipu__wino_end how = {.bias = j->bias ? j->bias + channel + c : NULL,
-                                 .add  = j->w->adds ? j->add + to : NULL,
-                                 .relu = j->w->has_relu};
-            float        *y   = j->y.is_blocked ? j->y.data + to : turned;
-            j->loops->output(&r, &how, from + (row - begin) * width + c, y);
-            if (j->y.is_blocked) continue;
-            ipu__transpose_floats(turned, WIDTH, j->y.data + to, s->y[0] * s->y[1], r.n_rows * s->y[1],
-                                  WIDTH);
-            finish(j, to, r.n_rows * s->y[1], WIDTH);
-        }
+        for (int64_t c = 0; c < n; c += WIDTH)
+            store_row(j, &r, &t, channel + c, from + (row - begin) * width + c);
     }
 }
 
@@ -265,6 +280,17 @@ static void run_weight_grad(const job *j)
     }
 }
 
+static void take_affine(job *j, const float *bias)
+{
+    const ipu__affine *a     = &j->w->affine;
+    int64_t            n     = length(j->p->out);
+    float             *scale = j->scratch + j->room.affine, *shift = scale + n;
+    if (a->add) j->add = j->operand[a->add];
+    if (!bias && a->n_steps == 0) return;
+    if (ipu__affine_get(a, j->operand, bias, j->p->out.begin, n, scale, shift)) j->scale = scale;
+    j->shift = shift;
+}
+
 ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                   void *scratch, int part, int n_parts)
 {
@@ -284,8 +310,7 @@ ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, v
               .weights = operand[is_weights ? IPU__CONV_WEIGHT_GRAD_OUT : 1],
               .scratch = scratch,
               .operand = operand};
-    if (is_forward && ipu__kernel_has(call, IPU__CONV_BIAS)) j.bias = operand[IPU__CONV_BIAS];
-    if (is_forward && w->adds) j.add = operand[IPU__CONV_BIAS + 1];
+    if (is_forward) take_affine(&j, ipu__kernel_has(call, IPU__CONV_BIAS) ? operand[IPU__CONV_BIAS] : NULL);
     if (is_weights)
         run_weight_grad(&j);
     else if (p->is_kept)

@@ -23,6 +23,7 @@ INLINE vec     mul(float c, vec x) { return _mm512_mul_ps(_mm512_set1_ps(c), x);
 /* y + c x, and y - c x */
 INLINE vec more(float c, vec x, vec y) { return _mm512_fmadd_ps(_mm512_set1_ps(c), x, y); }
 INLINE vec less(float c, vec x, vec y) { return _mm512_fnmadd_ps(_mm512_set1_ps(c), x, y); }
+INLINE vec times(vec x, vec y, vec z) { return _mm512_fmadd_ps(x, y, z); }
 INLINE vec relu(vec x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* a NaN stays one */
 #else
 typedef struct vec {
@@ -51,6 +52,10 @@ INLINE vec less(float c, vec x, vec y)
 {
     __m256 by = _mm256_set1_ps(c);
     return (vec){_mm256_fnmadd_ps(by, x.lo, y.lo), _mm256_fnmadd_ps(by, x.hi, y.hi)};
+}
+INLINE vec times(vec x, vec y, vec z)
+{
+    return (vec){_mm256_fmadd_ps(x.lo, y.lo, z.lo), _mm256_fmadd_ps(x.hi, y.hi, z.hi)};
 }
 INLINE vec relu(vec x)
 {
@@ -225,7 +230,7 @@ INLINE void tile_out(const ipu__wino_row *r, const ipu__wino_end *end, const flo
         UNROLLED for (int i = 0; i < 6; i++) m[i] = load(from + (i * 6 + k) * r->point_step);
         output_1d(m, z[k]);
     }
-    vec bias = end->bias ? load(end->bias) : zero();
+    vec scale = end->scale ? load(end->scale) : zero(), shift = end->shift ? load(end->shift) : zero();
     UNROLLED for (int i = 0; i < 4; i++)
     {
         vec row[6], y[4];
@@ -236,7 +241,7 @@ INLINE void tile_out(const ipu__wino_row *r, const ipu__wino_end *end, const flo
         UNROLLED for (int k = 0; k < 4; k++)
         {
             if (k >= n_columns) break;
-            vec v = add(y[k], bias);
+            vec v = end->scale ? times(y[k], scale, shift) : add(y[k], shift);
             if (adds) v = add(v, load(adds + at + k * WIDTH));
             if (end->relu) v = relu(v);
             store(to + at + k * WIDTH, v);
