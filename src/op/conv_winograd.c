@@ -38,16 +38,23 @@ static shape shape_of(const ipu__conv *c)
         s.y[d]   = c->y[1 + d];
         s.pad[d] = c->pad[1 + d];
     }
-    if (c->kind == IPU__CONV_INPUT_GRAD) {
-        s.in = c->out, s.out = c->in;
-        for (int d = 0; d < 2; d++) {
-            s.x[d]   = c->y[1 + d];
-            s.y[d]   = c->x[1 + d];
-            s.pad[d] = 2 - c->pad[1 + d];
-        }
-    }
     for (int d = 0; d < 2; d++) s.tiles[d] = ipu__op_ceil_div(s.y[d], IPU__WINO_TILE);
-    return s;
+    if (c->kind != IPU__CONV_INPUT_GRAD) return s;
+    shape t = s;
+    t.in = s.out, t.out = s.in;
+    for (int d = 0; d < 2; d++) {
+        t.x[d]     = s.y[d];
+        t.y[d]     = s.x[d];
+        t.pad[d]   = 2 - s.pad[d];
+        t.tiles[d] = ipu__op_ceil_div(t.y[d], IPU__WINO_TILE);
+    }
+    int64_t spread = s.tiles[0] * s.tiles[1], gathered = t.tiles[0] * t.tiles[1];
+    t.is_spread = spread < gathered && spread <= MOST;
+    for (int d = 0; d < 2 && t.is_spread; d++) {
+        t.tiles[d] = s.tiles[d];
+        t.pad[d]   = s.pad[d];
+    }
+    return t;
 }
 
 static bool is_3x3(const ipu__conv *c)
@@ -69,6 +76,9 @@ static double work_of(double n_tiles, double in, double out)
 /* Of the part that has most, if parts have channels of y, channels of x, or rows. */
 typedef enum share { BY_ROWS, BY_OUT, BY_IN } share;
 
+/* Parts have whole images if tiles overlap. */
+static int64_t row_grain(const shape *s) { return s->is_spread ? s->tiles[0] : 1; }
+
 static double most(int64_t n, int64_t grain, int n_parts)
 {
     ipu_interval i = ipu__op_part(n, grain, 0, n_parts);
@@ -77,9 +87,10 @@ static double most(int64_t n, int64_t grain, int n_parts)
 
 static double cost_of(const shape *s, share by, int n_parts)
 {
-    double rows = by == BY_ROWS ? most(s->n * s->tiles[0], 1, n_parts) : (double)(s->n * s->tiles[0]);
-    double in   = by == BY_IN ? most(s->in, WIDTH, n_parts) : (double)s->in;
-    double out  = by == BY_OUT ? most(s->out, WIDTH, n_parts) : (double)s->out;
+    int64_t all  = s->n * s->tiles[0];
+    double  rows = by == BY_ROWS ? most(all, row_grain(s), n_parts) : (double)all;
+    double  in   = by == BY_IN ? most(s->in, WIDTH, n_parts) : (double)s->in;
+    double  out  = by == BY_OUT ? most(s->out, WIDTH, n_parts) : (double)s->out;
     return work_of(rows * (double)s->tiles[1], in, out);
 }
 
@@ -116,15 +127,16 @@ static part describe(const shape *s, int index, int n_parts)
 {
     part p = {.row = {0, s->n * s->tiles[0]}, .in = {0, s->in}, .out = {0, s->out}};
     switch (share_of(s, n_parts)) {
-    case BY_ROWS: p.row = ipu__op_part(p.row.end, 1, index, n_parts); break;
+    case BY_ROWS: p.row = ipu__op_part(p.row.end, row_grain(s), index, n_parts); break;
     case BY_OUT: p.out = ipu__op_part(s->out, WIDTH, index, n_parts); break;
     case BY_IN: p.in = ipu__op_part(s->in, WIDTH, index, n_parts); break;
     }
     int64_t rows = length(p.row), in = length(p.in), out = length(p.out);
     if (rows == 0 || in == 0 || out == 0) return (part){.block = 0};
-    int64_t tiles  = INPUT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / in;
-    tiles          = tiles < LEAST ? LEAST : tiles > MOST ? MOST : tiles;
-    p.rows_at_once = ipu__xsmm_block(rows, tiles < s->tiles[1] ? 1 : tiles / s->tiles[1], 1);
+    int64_t tiles = INPUT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / in;
+    tiles         = tiles < LEAST ? LEAST : tiles > MOST ? MOST : tiles;
+    int64_t grain = row_grain(s), at_once = tiles / s->tiles[1] / grain * grain;
+    p.rows_at_once = ipu__xsmm_block(rows, at_once < grain ? grain : at_once, grain);
     p.block        = ipu__xsmm_block(out, BLOCK, WIDTH);
     int64_t some = p.rows_at_once * s->tiles[1], all = rows * s->tiles[1];
     /* What is kept of values at points beside what both ways have. */

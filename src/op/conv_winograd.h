@@ -38,8 +38,9 @@ typedef struct ipu__wino_loops {
     void (*input)(const ipu__wino_row *r, const float *x, float *points);
     /* Points to tiles of 4 x 4. The plane begins where the tiles do: row and column are 0. */
     void (*output)(const ipu__wino_row *r, const ipu__wino_end *end, const float *points, float *y);
-    /* The transposes of these two, for gradients of weights: tiles of 4 x 4 to points. */
+    /* The transposes of these two: tiles of 4 x 4 to points, and points to tiles of 6 x 6, which are added. */
     void (*gradient)(const ipu__wino_row *r, const float *dy, float *points);
+    void (*spread)(const ipu__wino_row *r, const float *points, float *x);
     /* Nine weights of sixteen channels, `tap_step` floats apart, to points, and what sums at points are for them. */
     void (*weights)(const float *w, int64_t tap_step, float *points, int64_t point_step);
     void (*weight_grad)(const float *points, int64_t point_step, float *w);
@@ -49,11 +50,13 @@ IPU__SIMD_DECLARE(extern const ipu__wino_loops, ipu__wino_loops_at)
 
 /* ---- what a call is, and how it is shared out: conv_winograd.c ---- */
 
-/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. */
+/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. Spread: an input
+ * gradient as the transpose of conv, whose tiles are those of d_y, which are fewer where there is no padding. */
 typedef struct ipu__wino_shape {
     ipu__conv_kind kind;
+    bool           is_spread;
     int64_t        n, in, out, x[2], y[2], pad[2];
-    int64_t        tiles[2]; /* of y */
+    int64_t        tiles[2]; /* of y; spread: of x */
 } ipu__wino_shape;
 
 /* Rows of tiles of all images are counted through: `row` of them. Kept: values at points are kept for all of the part's

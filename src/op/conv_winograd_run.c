@@ -1,4 +1,6 @@
 /* Winograd's convolution, run: transforms of what is at hand, products, and transforms back. */
+#include <string.h>
+
 #include "op/conv_winograd.h"
 
 enum { WIDTH = IPU__WINO_WIDTH, TILE = IPU__WINO_TILE };
@@ -56,7 +58,23 @@ static strip strip_at(const job *j, int64_t row, int64_t end)
     return (strip){row / n, first, least(end - row, n - first)};
 }
 
-/* Values at points of rows [begin, end) of tiles of x. */
+/* Values at points of rows [begin, end) of tiles of 4 x 4, for `n` channels from `channel` on. */
+static void transform_tiles(const job *j, const images *m, int64_t begin, int64_t end, int64_t channel,
+                            int64_t n, ipu__wino_row r, float *to)
+{
+    int64_t width = r.n_tiles * r.tile_step;
+    for (int64_t row = begin; row < end; row++) {
+        strip   t     = strip_at(j, row, row + 1);
+        int64_t first = t.first * TILE, last = least(first + TILE, m->rows);
+        r.n_rows = last - first;
+        for (int64_t c = 0; c < n; c += WIDTH) {
+            const float *from = take_rows(m, t.image, channel + c, first, last, j->scratch + j->room.turned);
+            j->loops->gradient(&r, from, to + (row - begin) * width + c);
+        }
+    }
+}
+
+/* So of tiles of x. */
 static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
 {
     const ipu__wino_shape *s     = &j->w->s;
@@ -67,6 +85,10 @@ static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
                                     .point_step = j->room.input_step,
                                     .tile_step  = length(*in)};
     int64_t                width = r.n_tiles * r.tile_step;
+    if (s->is_spread) {
+        transform_tiles(j, &j->x, begin, end, in->begin, length(*in), r, to);
+        return;
+    }
     for (int64_t row = begin; row < end;) {
         strip   t     = strip_at(j, row, end);
         int64_t first = t.first * TILE - s->pad[0], last = first + t.n * TILE + 2;
@@ -84,25 +106,13 @@ static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
     }
 }
 
-/* So of d_y, for `n` channels from `channel` on. */
 static void transform_dy(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n, float *to)
 {
-    const ipu__wino_shape *s     = &j->w->s;
-    ipu__wino_row          r     = {.n_columns  = s->y[1],
-                                    .n_tiles    = s->tiles[1],
-                                    .point_step = j->room.output_step,
-                                    .tile_step  = j->p->block};
-    int64_t                width = r.n_tiles * r.tile_step;
-    for (int64_t row = begin; row < end; row++) {
-        strip   t     = strip_at(j, row, row + 1);
-        int64_t first = t.first * TILE, last = least(first + TILE, s->y[0]);
-        r.n_rows = last - first;
-        for (int64_t c = 0; c < n; c += WIDTH) {
-            const float *dy = take_rows(&j->y, t.image, channel + c, first, last,
-                                        j->scratch + j->room.turned);
-            j->loops->gradient(&r, dy, to + (row - begin) * width + c);
-        }
-    }
+    const ipu__wino_row r = {.n_columns  = j->y.columns,
+                             .n_tiles    = j->w->s.tiles[1],
+                             .point_step = j->room.output_step,
+                             .tile_step  = j->p->block};
+    transform_tiles(j, &j->y, begin, end, channel, n, r, to);
 }
 
 /* ---- results ---- */
@@ -140,6 +150,31 @@ static void store_row(const job *j, const ipu__wino_row *r, const strip *t, int6
     finish(j, to, n, WIDTH);
 }
 
+/* Whole images, whose tiles overlap. */
+static void spread_images(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n,
+                          const float *from)
+{
+    const ipu__wino_shape *s     = &j->w->s;
+    ipu__wino_row          r     = {.n_rows     = s->y[0],
+                                    .n_columns  = s->y[1],
+                                    .column     = -s->pad[1],
+                                    .n_tiles    = s->tiles[1],
+                                    .point_step = j->room.output_step,
+                                    .tile_step  = j->p->block};
+    int64_t                plane = s->y[0] * s->y[1];
+    for (int64_t row = begin; row < end; row += s->tiles[0])
+        for (int64_t c = 0; c < n; c += WIDTH) {
+            float *to = j->y.data + at(&j->y, row / s->tiles[0], channel + c, 0);
+            float *y  = j->y.is_blocked ? to : j->scratch + j->room.turned;
+            memset(y, 0, (size_t)(plane * WIDTH) * sizeof *y);
+            for (int64_t i = 0; i < s->tiles[0]; i++) {
+                r.row = i * TILE - s->pad[0];
+                j->loops->spread(&r, from + (row - begin + i) * r.n_tiles * r.tile_step + c, y);
+            }
+            if (!j->y.is_blocked) ipu__transpose_floats(y, WIDTH, to, plane, plane, WIDTH);
+        }
+}
+
 /* Rows [begin, end) of tiles of y, of `n` channels from `channel` on. */
 static void transform_back(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n,
                            const float *from)
@@ -166,17 +201,18 @@ static void transform_weights(const job *j, int64_t channel, int64_t n, float *t
     const ipu__wino_shape *s    = &j->w->s;
     float                 *taps = j->scratch + j->room.small;
     int64_t                step = j->room.weights_step, block = j->p->block;
-    bool                   flip = s->kind == IPU__CONV_INPUT_GRAD; /* [in][out], and backwards */
+    bool                   swap = s->kind == IPU__CONV_INPUT_GRAD; /* they lie as [in][out], and */
+    bool                   flip = swap && !s->is_spread;           /* are taken backwards */
     for (int64_t o = 0; o < n; o += WIDTH)
         for (int64_t i = 0; i < s->in; i += WIDTH) {
             const float *w = j->weights + ((channel + o) * s->in + i) * 9;
-            if (!flip) ipu__transpose_floats(w, s->in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
+            if (!swap) ipu__transpose_floats(w, s->in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
             for (int64_t k = 0; k < WIDTH; k++) {
                 float *points = to + (i + k) * block + o;
-                if (flip) {
+                if (swap) {
                     w = j->weights + ((i + k) * s->out + channel + o) * 9;
                     ipu__transpose_floats(w, 9, taps, WIDTH, WIDTH, 9);
-                    j->loops->weights(taps + 8 * WIDTH, -WIDTH, points, step);
+                    j->loops->weights(flip ? taps + 8 * WIDTH : taps, flip ? -WIDTH : WIDTH, points, step);
                 } else {
                     j->loops->weights(taps + k * 9 * WIDTH, WIDTH, points, step);
                 }
@@ -224,7 +260,10 @@ static void run_block(const job *j, int64_t begin, int64_t end, int64_t channel,
     float                *out = j->scratch + r->output;
     const product         m   = {x, weights, out, r->input_step, r->weights_step, r->output_step};
     multiply(j, &m, end - begin, n, false);
-    transform_back(j, begin, end, channel, n, out);
+    if (j->w->s.is_spread)
+        spread_images(j, begin, end, channel, n, out);
+    else
+        transform_back(j, begin, end, channel, n, out);
 }
 
 /* Images are transformed once, weights block by block. */

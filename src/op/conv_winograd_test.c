@@ -229,6 +229,9 @@ static void all_layouts_give_the_same_in_any_number_of_parts(void **unused)
         {2, 16, 32, {6, 6}, {1, 1, 1, 1}, 0, "div a0 a2; sub t0 a1; out t1"},
         {20, 16, 96, {3, 6}, {1, 3, 4, 0}, 1, NULL},
         {5, 48, 16, {1, 1}, {1, 1, 1, 1}, 0, NULL},
+        {3, 32, 64, {13, 13}, {0, 0, 0, 0}, 0, NULL}, /* from here on d_y has fewer tiles than d_x */
+        {2, 16, 48, {9, 6}, {0, 0, 1, 0}, 0, NULL},
+        {7, 16, 16, {5, 9}, {1, 0, 0, 0}, 0, NULL},
     };
     if (!is_here()) skip();
     for (size_t i = 0; i < IPU__COUNT(cases); i++)
