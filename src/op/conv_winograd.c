@@ -12,11 +12,12 @@ typedef ipu__wino_shape shape;
 typedef ipu__wino_part  part;
 
 enum {
-    WIDTH      = IPU__WINO_WIDTH,
-    BLOCK      = 64,       /* channels of the result at a time: what libxsmm keeps in registers */
-    LEAST      = 16,       /* tiles at a time */
-    MOST       = 48,       /* more gain nothing */
-    INPUT_ROOM = 384 << 10 /* bytes of inputs at a time, so that they stay in the second-level cache */
+    WIDTH       = IPU__WINO_WIDTH,
+    BLOCK       = 64,        /* channels of the result at a time: what libxsmm keeps in registers */
+    LEAST       = 16,        /* tiles at a time */
+    MOST        = 32,        /* more gain nothing */
+    INPUT_ROOM  = 384 << 10, /* bytes of inputs at a time, so that they stay in the second-level cache */
+    WEIGHT_ROOM = 320 << 10, /* so of weights that are used once */
 };
 
 /* Cycles for sixteen channels: transforms of a tile and of one input's weights, measured on Zen 4; products are one
@@ -123,6 +124,15 @@ static int64_t n_kept(const shape *s, const part *p)
     return (p->is_kept ? length(p->row) : p->rows_at_once) * s->tiles[1];
 }
 
+/* Channels of x, which they divide, so that weights of as many fit the cache. */
+static int64_t depth_of(int64_t in, int64_t block)
+{
+    int64_t most = WEIGHT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / block / WIDTH * WIDTH;
+    for (int64_t depth = most; depth > WIDTH; depth -= WIDTH)
+        if (in % depth == 0) return depth;
+    return WIDTH;
+}
+
 static part describe(const shape *s, int index, int n_parts)
 {
     part p = {.row = {0, s->n * s->tiles[0]}, .in = {0, s->in}, .out = {0, s->out}};
@@ -146,6 +156,11 @@ static part describe(const shape *s, int index, int n_parts)
     } else {
         p.is_kept = all + p.block < some + out;
     }
+    p.depth = in;
+    if (!p.is_kept || s->kind == IPU__CONV_WEIGHT_GRAD) return p;
+    at_once        = MOST / s->tiles[1] / grain * grain;
+    p.rows_at_once = ipu__xsmm_block(rows, at_once < grain ? grain : at_once, grain);
+    if (p.rows_at_once == rows) p.depth = depth_of(in, p.block);
     return p;
 }
 
@@ -157,7 +172,7 @@ ipu__wino_room ipu__wino_make_room(const shape *s, const part *p)
     if (!p->is_kept) blocks = ipu__op_ceil_div(length(p->out), p->block);
     /* One line more, so that points do not all lie in the same set of the cache. */
     r.input_step   = n_kept(s, p) * in + WIDTH;
-    r.weights_step = in * p->block + WIDTH;
+    r.weights_step = p->depth * p->block + WIDTH;
     r.output_step  = rows * s->tiles[1] * p->block + WIDTH;
     r.weights      = buffer * r.input_step;
     r.output       = r.weights + buffer * r.weights_step * blocks;
@@ -214,7 +229,7 @@ static ipu__xsmm_fn get_product(const shape *s, const part *p, int64_t rows, int
     int64_t tiles = rows * s->tiles[1], in = length(p->in);
     if (s->kind == IPU__CONV_WEIGHT_GRAD)
         return ipu__xsmm_get(in, channels, tiles, in, p->block, p->block, true, add);
-    return ipu__xsmm_get(tiles, channels, in, in, p->block, p->block, false, add);
+    return ipu__xsmm_get(tiles, channels, p->depth, in, p->block, p->block, false, add);
 }
 
 static ipu_status make_part(const shape *s, part *p)
@@ -224,7 +239,8 @@ static ipu_status make_part(const shape *s, part *p)
     const int64_t channels[] = {p->block, length(p->out) % p->block};
     for (int bits = 0; bits < 8; bits++) {
         int  i = bits & 1, j = bits >> 1 & 1, add = bits >> 2;
-        bool is_used = rows[i] > 0 && channels[j] > 0 && (!add || s->kind == IPU__CONV_WEIGHT_GRAD);
+        bool adds    = s->kind == IPU__CONV_WEIGHT_GRAD || p->depth < length(p->in);
+        bool is_used = rows[i] > 0 && channels[j] > 0 && (!add || adds);
         if (!is_used) continue;
         p->product[i][j][add] = get_product(s, p, rows[i], channels[j], add);
         if (!p->product[i][j][add])

@@ -65,6 +65,7 @@ typedef struct ipu__wino_part {
     ipu_interval row, in, out;
     bool         is_kept;
     int64_t      rows_at_once, block; /* channels of y at a time */
+    int64_t      depth;               /* channels of x whose weights are transformed at a time */
     ipu__xsmm_fn product[2][2][2];    /* [last rows][last channels][add] */
 } ipu__wino_part;
 

@@ -195,29 +195,44 @@ static void transform_back(const job *j, int64_t begin, int64_t end, int64_t cha
 
 /* ---- weights ---- */
 
-/* To values at points, of `n` channels of the result from `channel` on. */
-static void transform_weights(const job *j, int64_t channel, int64_t n, float *to)
+/* To values at points, of `n` channels of the result from `channel` on and `depth` of x from `first` on. */
+static void transform_weights(const job *j, int64_t channel, int64_t n, int64_t first, float *to)
 {
-    const ipu__wino_shape *s    = &j->w->s;
-    float                 *taps = j->scratch + j->room.small;
-    int64_t                step = j->room.weights_step, block = j->p->block;
-    bool                   swap = s->kind == IPU__CONV_INPUT_GRAD; /* they lie as [in][out], and */
-    bool                   flip = swap && !s->is_spread;           /* are taken backwards */
+    int64_t in = j->w->s.in, end = first + j->p->depth;
+    float  *taps = j->scratch + j->room.small;
     for (int64_t o = 0; o < n; o += WIDTH)
-        for (int64_t i = 0; i < s->in; i += WIDTH) {
-            const float *w = j->weights + ((channel + o) * s->in + i) * 9;
-            if (!swap) ipu__transpose_floats(w, s->in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
-            for (int64_t k = 0; k < WIDTH; k++) {
-                float *points = to + (i + k) * block + o;
-                if (swap) {
-                    w = j->weights + ((i + k) * s->out + channel + o) * 9;
-                    ipu__transpose_floats(w, 9, taps, WIDTH, WIDTH, 9);
-                    j->loops->weights(flip ? taps + 8 * WIDTH : taps, flip ? -WIDTH : WIDTH, points, step);
-                } else {
-                    j->loops->weights(taps + k * 9 * WIDTH, WIDTH, points, step);
-                }
-            }
+        for (int64_t i = first; i < end; i += WIDTH) {
+            const float *w = j->weights + ((channel + o) * in + i) * 9;
+            ipu__transpose_floats(w, in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
+            for (int64_t k = 0; k < WIDTH; k++)
+                j->loops->weights(taps + k * 9 * WIDTH, WIDTH, to + (i - first + k) * j->p->block + o,
+                                  j->room.weights_step);
         }
+}
+
+/* So for gradients of inputs, for which they lie as [in][out], and are taken backwards but in the transpose of conv. */
+static void transform_swapped(const job *j, int64_t channel, int64_t n, int64_t first, float *to)
+{
+    int64_t      out = j->w->s.out, end = first + j->p->depth;
+    float       *taps = j->scratch + j->room.small;
+    const float *from = j->w->s.is_spread ? taps : taps + 8 * WIDTH;
+    int64_t      step = j->w->s.is_spread ? WIDTH : -WIDTH;
+    for (int64_t i = first; i < end; i++)
+        for (int64_t o = 0; o < n; o += WIDTH) {
+            int64_t at_w = (i * out + channel + o) * 9;
+            /* Whole tiles are fast: seven columns are of the channel after, but for the last one. */
+            bool is_last = at_w + 9 * WIDTH == j->w->s.in * out * 9;
+            ipu__transpose_floats(j->weights + at_w, 9, taps, WIDTH, WIDTH, is_last ? 9 : WIDTH);
+            j->loops->weights(from, step, to + (i - first) * j->p->block + o, j->room.weights_step);
+        }
+}
+
+static void take_weights(const job *j, int64_t channel, int64_t n, int64_t first, float *to)
+{
+    if (j->w->s.kind == IPU__CONV_INPUT_GRAD)
+        transform_swapped(j, channel, n, first, to);
+    else
+        transform_weights(j, channel, n, first, to);
 }
 
 /* Sums at points to gradients. */
@@ -252,21 +267,27 @@ static void multiply(const job *j, const product *m, int64_t rows, int64_t chann
         f(m->b + i * m->b_step, m->a + i * m->a_step, m->c + i * m->c_step);
 }
 
-/* One block of channels of rows [begin, end). */
-static void run_block(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n, const float *x,
-                      const float *weights)
+/* One block of channels of rows [begin, end), of as many channels of x as there are weights. */
+static void multiply_block(const job *j, int64_t begin, int64_t end, int64_t n, const float *x,
+                           const float *weights, bool add)
 {
     const ipu__wino_room *r   = &j->room;
     float                *out = j->scratch + r->output;
     const product         m   = {x, weights, out, r->input_step, r->weights_step, r->output_step};
-    multiply(j, &m, end - begin, n, false);
+    multiply(j, &m, end - begin, n, add);
+}
+
+static void store_block(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n)
+{
+    const float *out = j->scratch + j->room.output;
     if (j->w->s.is_spread)
         spread_images(j, begin, end, channel, n, out);
     else
         transform_back(j, begin, end, channel, n, out);
 }
 
-/* Images are transformed once, weights block by block. */
+/* Images are transformed once, weights block by block, of which there are several in depth only if all rows are done
+ * at once. */
 static void run_kept(const job *j)
 {
     const ipu__wino_part *p       = j->p;
@@ -277,10 +298,14 @@ static void run_kept(const job *j)
                     j->scratch + (row - p->row.begin) * width);
     for (int64_t c = p->out.begin; c < p->out.end; c += p->block) {
         int64_t n = least(p->out.end - c, p->block);
-        transform_weights(j, c, n, weights);
-        for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once)
-            run_block(j, row, least(row + p->rows_at_once, p->row.end), c, n,
-                      j->scratch + (row - p->row.begin) * width, weights);
+        for (int64_t k = 0; k < j->w->s.in; k += p->depth) {
+            take_weights(j, c, n, k, weights);
+            for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once) {
+                int64_t end = least(row + p->rows_at_once, p->row.end);
+                multiply_block(j, row, end, n, j->scratch + (row - p->row.begin) * width + k, weights, k > 0);
+                if (k + p->depth == j->w->s.in) store_block(j, row, end, c, n);
+            }
+        }
     }
 }
 
@@ -291,12 +316,15 @@ static void run_rows(const job *j)
     int64_t               step    = IPU__WINO_POINTS * j->room.weights_step;
     float                *weights = j->scratch + j->room.weights;
     for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++)
-        transform_weights(j, c, least(p->out.end - c, p->block), weights + i * step);
+        take_weights(j, c, least(p->out.end - c, p->block), 0, weights + i * step);
     for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once) {
         int64_t end = least(row + p->rows_at_once, p->row.end);
         transform_x(j, row, end, j->scratch);
-        for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++)
-            run_block(j, row, end, c, least(p->out.end - c, p->block), j->scratch, weights + i * step);
+        for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++) {
+            int64_t n = least(p->out.end - c, p->block);
+            multiply_block(j, row, end, n, j->scratch, weights + i * step, false);
+            store_block(j, row, end, c, n);
+        }
     }
 }
 
