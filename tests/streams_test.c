@@ -87,6 +87,47 @@ static void a_callback_that_fails_stops_the_run_with_its_status(void **state)
     ipu_engine_destroy(e);
 }
 
+/* Large enough for all threads to share it, and no whole number of lines. */
+enum { LENT = 50001 };
+
+typedef struct lender {
+    const float *data;
+    int          calls;
+} lender;
+
+static const void *lend_twice(void *user, size_t bytes)
+{
+    lender *l = user;
+    assert_int_equal(bytes, LENT * sizeof(float));
+    return l->calls++ < 2 ? l->data + l->calls : NULL;
+}
+
+static void memory_that_is_lent_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    static float data[LENT + 2], x[LENT];
+    for (int i = 0; i < LENT + 2; i++) data[i] = (float)i;
+    ipu_graph  *g = machine_graph(1);
+    ipu_tensor  t = machine_variable(g, IPU_FLOAT, IPU_SHAPE(LENT), "x");
+    ipu_program p = ipu_program_sequence(g);
+    ipu_program_add_read(p, ipu_graph_add_host_to_device(g, "in", IPU_FLOAT, LENT, IPU_STREAM_REPLICATE), t);
+    ipu_program_add_write(p, t, ipu_graph_add_device_to_host(g, "out", IPU_FLOAT, LENT));
+    ipu_engine *e = machine_start(p);
+    lender      l = {data, 0};
+    assert_ok(ipu_engine_connect_lender_replica(e, "in", 0, lend_twice, &l));
+    assert_ok(ipu_engine_connect_stream(e, "out", x, sizeof x));
+    for (int run = 1; run <= 2; run++) {
+        assert_ok(ipu_engine_run(e, 0));
+        assert_memory_equal(x, data + run, sizeof x);
+    }
+    assert_status(ipu_engine_run(e, 0), IPU_ABORTED);
+    assert_says("\"in\": its callback lent nothing");
+    assert_status(ipu_engine_connect_lender_replica(e, "out", 0, lend_twice, &l), IPU_INVALID);
+    assert_says("to the host");
+    assert_status(ipu_engine_connect_lender_replica(e, "in", 0, NULL, NULL), IPU_INVALID);
+    ipu_engine_destroy(e);
+}
+
 static ipu_status interrupt_from_callback(void *user, void *data, size_t bytes)
 {
     memset(data, 0, bytes);
@@ -348,6 +389,7 @@ int main(void)
         cmocka_unit_test(each_replica_has_a_connection_of_its_own),
         cmocka_unit_test(a_broadcast_gives_all_replicas_one_transfer),
         cmocka_unit_test(a_callback_that_fails_stops_the_run_with_its_status),
+        cmocka_unit_test(memory_that_is_lent_is_read_where_it_lies),
         cmocka_unit_test(a_callback_may_interrupt_its_engine),
         cmocka_unit_test(streams_are_checked_before_anything_runs),
         cmocka_unit_test(rows_go_where_the_row_numbers_say),

@@ -115,6 +115,13 @@ ipu_status ipu_engine_connect_callback(ipu_engine *e, const char *handle, ipu_st
 ipu_status ipu_engine_connect_callback_replica(ipu_engine *e, const char *handle, int64_t replica,
                                                ipu_stream_fn fn, void *user);
 
+/* For a stream to the device whose data lie in memory already: called for every transfer like a callback, says where
+ * the next `bytes` are. They stay there until the next call or the end of the run, and all threads of the engine take
+ * them together. NULL stops the run with ABORTED. */
+typedef const void *(*ipu_stream_lend_fn)(void *user, size_t bytes);
+ipu_status ipu_engine_connect_lender_replica(ipu_engine *e, const char *handle, int64_t replica,
+                                             ipu_stream_lend_fn lend, void *user);
+
 /* ---- host access between runs ---- */
 
 /* `bytes` is the tensor's size. Write: to all replicas. Read: from replica 0. */

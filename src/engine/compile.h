@@ -56,6 +56,7 @@ typedef struct ipu__compiler {
     uint32_t           stamp;
     uint8_t           *is_gathered; /* by vertex: may have a field that is not contiguous */
     uint8_t           *is_used;     /* by variable; of constants only */
+    uint8_t           *is_plain; /* by variable: something else than whole kernels touches it (buffers.c) */
     IPU_ARRAY(ipu__body) functions; /* those called, and the bodies of parallel steps: callees first */
     uint32_t *parallel_of; /* by parallel step: its first body in `functions`; IPU__NONE: not reached */
 
@@ -121,6 +122,15 @@ bool ipu__group_join(ipu__copy_group *group, const ipu__view_pool *pool, uint32_
 
 /* ---- liveness.c: sets `places`, and the sizes in the executable ---- */
 ipu_status ipu__liveness_plan(ipu__compiler *c);
+
+/* ---- buffers.c: what may have another layout than the plain one ---- */
+
+/* Marks what steps other than kernels and the host touch. */
+void ipu__buffers_find(ipu__compiler *c);
+/* An operand of a kernel: *variable is the variable that it is the whole of; IPU__NONE, and marked: there is none, or
+ * the operand is not used `in_place`. */
+void       ipu__buffers_note(ipu__compiler *c, uint32_t view, bool in_place, uint32_t *variable);
+ipu_status ipu__buffers_number(ipu__compiler *c);
 
 /* ---- vertices.c ---- */
 ipu_status ipu__lower_set(ipu__compiler *c, uint32_t compute_set, uint32_t *out);

@@ -111,6 +111,7 @@ static bool compiler_init(ipu__compiler *c)
     c->var_slot        = ipu__alloc_zeroed(g->variables.n * sizeof *c->var_slot);
     c->is_gathered     = ipu__alloc_zeroed(g->vertices.n);
     c->is_used         = ipu__alloc_zeroed(g->variables.n);
+    c->is_plain        = ipu__alloc_zeroed(g->variables.n);
     c->group.touched   = ipu__alloc_zeroed(g->variables.n * sizeof *c->group.touched);
     c->places          = ipu__alloc_zeroed(g->variables.n * sizeof *c->places);
     c->set_of          = alloc_none(g->compute_sets.n);
@@ -122,16 +123,16 @@ static bool compiler_init(ipu__compiler *c)
     c->group_of        = alloc_none(2 * g->codelets.n);
     c->layout          = (ipu__layout){&g->views, c->places};
     c->work_total      = 2 * (int64_t)g->vertices.n;
-    return c->set_access && c->var_stamp && c->var_slot && c->is_gathered && c->is_used && c->group.touched
-        && c->places && c->set_of && c->codelet_of && c->kernel_of && c->location_of && c->function_of
-        && c->group_of && c->parallel_of;
+    return c->set_access && c->var_stamp && c->var_slot && c->is_gathered && c->is_used && c->is_plain
+        && c->group.touched && c->places && c->set_of && c->codelet_of && c->kernel_of && c->location_of
+        && c->function_of && c->group_of && c->parallel_of;
 }
 
 static void compiler_fini(ipu__compiler *c)
 {
-    void *const owned[] = {c->set_access,    c->var_stamp,   c->var_slot, c->is_gathered, c->is_used,
-                           c->group.touched, c->places,      c->set_of,   c->codelet_of,  c->kernel_of,
-                           c->location_of,   c->function_of, c->group_of, c->parallel_of};
+    void *const owned[] = {c->set_access, c->var_stamp,     c->var_slot,    c->is_gathered, c->is_used,
+                           c->is_plain,   c->group.touched, c->places,      c->set_of,      c->codelet_of,
+                           c->kernel_of,  c->location_of,   c->function_of, c->group_of,    c->parallel_of};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
     ipu__array_fini(&c->accesses);
     ipu__array_fini(&c->functions);
@@ -210,7 +211,9 @@ static ipu_status run_passes(ipu__compiler *c)
     IPU_TRY(ipu__liveness_plan(c));
     IPU_TRY(place_constants(c));
     IPU_TRY(ipu__lower_host(c));
+    ipu__buffers_find(c);
     IPU_TRY(ipu__lower_programs(c));
+    IPU_TRY(ipu__buffers_number(c));
     if (c->check) IPU_TRY(ipu__check_info_build(c));
     IPU_TRY(finish(c));
     c->percent = 100;

@@ -106,7 +106,8 @@ typedef struct ipu__exe_tensor {
 typedef struct ipu__exe_kernel {
     ipu_kernel_call call;
     ipu__place      place[IPU__MAX_OPERANDS];
-    uint32_t        gather, scatter; /* batches, often empty */
+    uint32_t        buffer[IPU__MAX_OPERANDS]; /* that it is all of; IPU__NONE: it lies plain in any case */
+    uint32_t        gather, scatter;           /* batches, often empty */
 } ipu__exe_kernel;
 
 typedef struct ipu__exe_stream {
@@ -227,12 +228,13 @@ struct ipu_executable {
     uint32_t   chip;       /* name */
     int64_t    tile_bytes; /* of all tiles, by the model of the chip; -1: not estimated */
 
-    int64_t variable_bytes; /* per replica */
-    int64_t unshared_bytes; /* per replica, were no memory shared */
-    int64_t gather_bytes;   /* per replica */
-    int64_t staging_bytes;
-    char   *constants; /* pages */
-    size_t  constant_bytes;
+    int64_t  variable_bytes; /* per replica */
+    int64_t  unshared_bytes; /* per replica, were no memory shared */
+    int64_t  gather_bytes;   /* per replica */
+    int64_t  staging_bytes;
+    uint32_t n_buffers; /* variables that only kernels touch: an engine may choose their layout */
+    char    *constants; /* pages */
+    size_t   constant_bytes;
 
     ipu__arena arena; /* attributes of kernel calls */
     IPU_ARRAY(char) strings;

@@ -42,7 +42,7 @@ static const ipu__exe_member number_members[] = {
     MEMBER(numbers, replication) MEMBER(numbers, n_workers) MEMBER(numbers, n_ipus) MEMBER(numbers, chip)
         MEMBER(numbers, tile_bytes) MEMBER(numbers, variable_bytes) MEMBER(numbers, unshared_bytes)
             MEMBER(numbers, gather_bytes) MEMBER(numbers, staging_bytes) MEMBER(numbers, start)
-                MEMBER(numbers, n_counters) MEMBER(numbers, n_functions)};
+                MEMBER(numbers, n_buffers) MEMBER(numbers, n_counters) MEMBER(numbers, n_functions)};
 const ipu__exe_section ipu__exe_numbers = {"numbers", 0, sizeof(ipu_executable), number_members,
                                            N(number_members)};
 

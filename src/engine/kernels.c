@@ -110,7 +110,10 @@ ipu_status ipu__lower_kernel(ipu__compiler *c, uint32_t kernel_step, uint32_t *o
     if (!copy_attributes(exe, &kernel.call)) return ipu__fail_memory();
     IPU_TRY(gather(c, &step->call, operands, &kernel.gather));
     IPU_TRY(scatter(c, operands, n, &kernel.scatter));
-    for (int i = 0; i < n; i++) kernel.place[i] = operands[i].place;
+    for (int i = 0; i < n; i++) {
+        kernel.place[i] = operands[i].place;
+        ipu__buffers_note(c, operands[i].view, operands[i].direct, &kernel.buffer[i]);
+    }
     *out                      = (uint32_t)exe->kernels.n;
     c->kernel_of[kernel_step] = *out;
     return ipu__or_memory(ipu__push(&exe->kernels, kernel));

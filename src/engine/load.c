@@ -179,14 +179,15 @@ static ipu_status read_attributes(ipu_executable *exe, reader *r, ipu_kernel_cal
     return IPU_OK;
 }
 
-static bool read_operand(reader *r, ipu_kernel_value *value, ipu__place *place)
+static bool read_operand(reader *r, ipu_kernel_value *value, ipu__place *place, uint32_t *buffer)
 {
     bool     ok   = true;
     uint32_t type = read_u32(r, &ok), rank = read_u32(r, &ok);
     if (!ok || type >= IPU_N_TYPES || rank > IPU_MAX_RANK) return false;
     value->type       = (ipu_type)type;
     value->shape.rank = (int)rank;
-    return get(r, value->shape.dim, rank * sizeof *value->shape.dim) && get(r, place, sizeof *place);
+    return get(r, value->shape.dim, rank * sizeof *value->shape.dim) && get(r, place, sizeof *place)
+        && get(r, buffer, sizeof *buffer);
 }
 
 static ipu_status read_kernel(ipu_executable *exe, reader *r)
@@ -204,7 +205,8 @@ static ipu_status read_kernel(ipu_executable *exe, reader *r)
     uint32_t n             = read_u32(r, &ok);
     ok                     = ok && n <= IPU__MAX_OPERANDS;
     kernel.call.n_operands = ok ? (int)n : 0;
-    for (uint32_t i = 0; ok && i < n; i++) ok = read_operand(r, &kernel.call.operand[i], &kernel.place[i]);
+    for (uint32_t i = 0; ok && i < n; i++)
+        ok = read_operand(r, &kernel.call.operand[i], &kernel.place[i], &kernel.buffer[i]);
     kernel.gather  = read_u32(r, &ok);
     kernel.scatter = read_u32(r, &ok);
     if (!ok) return damaged("the operands of a kernel are malformed");

@@ -285,6 +285,7 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
         out->threads      = threads ? threads : ipu__pool_default_threads();
         out->profile      = strcmp(ipu_options_get(settled, "profile"), "true") == 0;
         out->trust        = strcmp(ipu_options_get(settled, "load.trust"), "true") == 0;
+        out->layouts      = strcmp(ipu_options_get(settled, "memory.layouts"), "true") == 0;
         out->share        = strcmp(ipu_options_get(settled, "memory.share"), "true") == 0;
         out->check        = strcmp(ipu_options_get(settled, "check"), "true") == 0;
         out->share        = out->share && !out->check;

@@ -15,6 +15,7 @@ typedef enum ipu__attach_when {
 typedef struct ipu__settings {
     int              threads; /* >= 1 */
     bool             share;
+    bool             layouts; /* of buffers between kernels may be chosen */
     bool             profile;
     bool             check; /* then nothing is shared */
     bool             trust; /* source code in executables */

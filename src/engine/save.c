@@ -71,6 +71,7 @@ static void add_kernel(ipu__text *out, const ipu__exe_kernel *kernel)
         add_u32(out, (uint32_t)value->shape.rank);
         add_bytes(out, value->shape.dim, (size_t)value->shape.rank * sizeof *value->shape.dim);
         add_u64(out, kernel->place[i]);
+        add_u32(out, kernel->buffer[i]);
     }
     add_u32(out, kernel->gather);
     add_u32(out, kernel->scatter);

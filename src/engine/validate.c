@@ -78,6 +78,7 @@ static ipu_status check_numbers(const ipu_executable *exe)
     REQUIRE(fits(exe, exe->records.n, 2) && fits(exe, exe->spans.n, 64) && fits(exe, exe->streams.n, 256)
                 && fits(exe, exe->kernels.n, 16 * IPU__MAX_OPERANDS),
             "size", 4, "too large");
+    REQUIRE(exe->n_buffers <= exe->kernels.n * IPU__MAX_OPERANDS, "number", 9, "buffers");
     REQUIRE(exe->constant_bytes >= IPU__MEMORY_ALIGN, "constant", 0, "missing");
     return IPU_OK;
 }

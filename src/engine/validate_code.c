@@ -41,6 +41,9 @@ static ipu_status check_kernel(const ipu__validator *v, size_t i)
                                         def->operands[n].access != IPU_ACCESS_READ),
                 "kernel", i, "an operand is where it may not be");
     }
+    for (int n = 0; n < def->n_operands; n++)
+        REQUIRE(k->buffer[n] == IPU__NONE || k->buffer[n] < v->exe->n_buffers, "kernel", i,
+                "an operand is of a buffer that does not exist");
     for (int a = 0; a < def->n_operands; a++)
         for (int b = 0; b < def->n_operands; b++)
             REQUIRE(def->operands[a].access != IPU_ACCESS_READ || def->operands[b].access == IPU_ACCESS_READ

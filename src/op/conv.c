@@ -14,6 +14,7 @@
 #include "op/conv_gemm.h"
 #include "op/conv_lanes.h"
 #include "op/conv_onednn.h"
+#include "op/conv_winograd.h"
 #include "op/matmul.h"
 
 /* ---- reading a call ---- */
@@ -334,6 +335,7 @@ static const char *const conv_samples[] = {
     "float[16,2,7,12], float[4,2,3,3], float[4]",
     "float[32,1,9,24], float[5,1,3,5], none",
     "float[48,3,6,7], float[7,3,5,3], float[7]; epilogue=\"relu a0; out t0\"",
+    "float[16,3,6,7]{0,1}, float[7,3,5,3]{0,1}, none, float[16,7,2,5]{0.1,1}, float{0.1,1}; epilogue=\"add a0 a1; mul t0 a2; out t1\"",
     "float[2,3,7], float[4,3,3], float[4]",
     "float[1,2,5,6], float[3,2,3,2], none",
     "float[2,4,6,5], float[6,2,3,3], float[6]; stride=[2,1] padding=[1,0] dilation=[1,2] groups=2",
@@ -379,6 +381,7 @@ static const char *const weight_grad_samples[] = {
     "float[16,2,7,12], float[16,4,5,10]; kernel=[3,3]",
     "float[32,1,9,24], float[32,12,7,20]; kernel=[3,5]",
     "float[48,3,6,7], float[48,7,2,5]; kernel=[5,3]",
+    "float[16,1,9,24], float[16,5,7,22]; kernel=[3,3]",
     "float[2,3,7], float[2,4,5]; kernel=[3]",
     "float[1,2,5,6], float[1,3,3,5]; kernel=[3,2]",
     "float[2,4,6,5], float[2,6,3,1]; stride=[2,1] padding=[1,0] dilation=[1,2] groups=2 kernel=[3,3]",
@@ -418,12 +421,22 @@ static const char *const weight_grad_samples[] = {
     {                                                                                                       \
         .name = "lanes", .fits = ipu__conv_lanes_fits, .scratch_bytes = ipu__conv_lanes_scratch_bytes,      \
         .prepare = ipu__conv_lanes_prepare, .release = ipu__conv_lanes_release, .run = ipu__conv_lanes_run, \
+        .layouts = ipu__conv_lanes_layouts,                                                                 \
     }
 
-static const ipu_kernel_impl forward_implementations[] = {LANES, DEPTHWISE(forward), GEMM(forward), ONEDNN};
-static const ipu_kernel_impl input_grad_implementations[]  = {LANES, DEPTHWISE(input_grad), GEMM(input_grad),
+#define WINOGRAD                                                                                    \
+    {                                                                                               \
+        .name = "winograd", .fits = ipu__conv_winograd_fits, .layouts = ipu__conv_winograd_layouts, \
+        .scratch_bytes = ipu__conv_winograd_scratch_bytes, .prepare = ipu__conv_winograd_prepare,   \
+        .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
+    }
+
+static const ipu_kernel_impl forward_implementations[]     = {WINOGRAD, LANES, DEPTHWISE(forward), GEMM(forward),
                                                               ONEDNN};
+static const ipu_kernel_impl input_grad_implementations[]  = {WINOGRAD, LANES, DEPTHWISE(input_grad),
+                                                              GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
+    WINOGRAD,
     LANES,
     DEPTHWISE(weight_grad),
 #if defined(__x86_64__)

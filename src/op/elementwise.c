@@ -183,9 +183,16 @@ static ipu_status element_run(const ipu_kernel_call *call, void *state, void *co
     return IPU_OK;
 }
 
+static ipu_kernel_layouts element_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+{
+    (void)n_parts;
+    return ipu__op_layouts_alike(call, call->n_operands - 1, operand);
+}
+
 const ipu_kernel_impl ipu__element_impl[1] = {{
     .name          = "blocks",
     .fits          = ipu__op_fits_always,
+    .layouts       = element_layouts,
     .scratch_bytes = element_scratch_bytes,
     .prepare       = element_prepare,
     .release       = element_release,

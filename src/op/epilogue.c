@@ -96,6 +96,46 @@ void ipu__epilogue_run(const ipu__epilogue *e, void *const *operand, int64_t beg
         ipu__chain_run(e->chain, in, out, begin + i * step, begin + i * step + n, scratch);
 }
 
+ipu__epilogue_kind ipu__epilogue_kind_of(const ipu_kernel_call *call)
+{
+    static const struct {
+        const char        *text;
+        ipu__epilogue_kind kind;
+    } known[]                  = {{"", IPU__EPILOGUE_NONE},
+                                  {"relu a0; out t0", IPU__EPILOGUE_RELU},
+                                  {"add a0 a1; out t0", IPU__EPILOGUE_ADD},
+                                  {"add a1 a0; out t0", IPU__EPILOGUE_ADD},
+                                  {"add a0 a1; relu t0; out t1", IPU__EPILOGUE_ADD_RELU},
+                                  {"add a1 a0; relu t0; out t1", IPU__EPILOGUE_ADD_RELU}};
+    const ipu_kernel_value *e0 = &call->operand[first_of(call)], *out = &call->operand[call->n_operands - 1];
+    bool                    is_whole = e0->type == out->type && ipu__shape_equal(&e0->shape, &out->shape);
+    for (size_t i = 0; i < IPU__COUNT(known); i++)
+        if (strcmp(text_of(call), known[i].text) == 0)
+            return known[i].kind < IPU__EPILOGUE_ADD || is_whole ? known[i].kind : IPU__EPILOGUE_OTHER;
+    return IPU__EPILOGUE_OTHER;
+}
+
+bool ipu__epilogue_is_flat(const ipu_kernel_call *call)
+{
+    const ipu_shape *shape = &call->operand[call->n_operands - 1].shape;
+    for (int i = 0; i < IPU__EPILOGUE_IN; i++) {
+        const ipu_shape *own = &call->operand[first_of(call) + i].shape;
+        if (ipu__kernel_has(call, first_of(call) + i) && ipu__op_n_elements(own) != 1
+            && !ipu__shape_equal(own, shape))
+            return false;
+    }
+    return true;
+}
+
+ipu_kernel_layouts ipu__epilogue_layouts(const ipu_kernel_call *call, int operand, unsigned takes)
+{
+    unsigned         plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    const ipu_shape *shape = &call->operand[call->n_operands - 1].shape;
+    if (!ipu__shape_equal(&call->operand[operand].shape, shape))
+        return (ipu_kernel_layouts){plain, plain, false};
+    return (ipu_kernel_layouts){takes | plain, takes | plain, true};
+}
+
 ipu_status ipu__epilogue_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
 {
     ipu_kernel_value        in[1 + IPU__EPILOGUE_IN];

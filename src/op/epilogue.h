@@ -41,6 +41,23 @@ size_t     ipu__epilogue_scratch_bytes(const ipu_kernel_call *call);
 void ipu__epilogue_run(const ipu__epilogue *e, void *const *operand, int64_t begin, int64_t n, int64_t step,
                        int64_t n_rows, void *scratch);
 
+/* What most epilogues are, for implementations that do them on registers. */
+typedef enum ipu__epilogue_kind {
+    IPU__EPILOGUE_NONE,
+    IPU__EPILOGUE_RELU,
+    IPU__EPILOGUE_ADD,      /* of e0, which has the shape of the result */
+    IPU__EPILOGUE_ADD_RELU, /* relu of that */
+    IPU__EPILOGUE_OTHER
+} ipu__epilogue_kind;
+
+ipu__epilogue_kind ipu__epilogue_kind_of(const ipu_kernel_call *call);
+
+/* Whether it can run on a result of any layout: its operands are single elements, or have the shape of the result and
+ * then its layout. Elements that ipu__epilogue_run is told are those of memory order then. */
+bool ipu__epilogue_is_flat(const ipu_kernel_call *call);
+/* `layouts` of e0..: those of the result, tied, where it has its shape. */
+ipu_kernel_layouts ipu__epilogue_layouts(const ipu_kernel_call *call, int operand, unsigned takes);
+
 /* For `plan`: what it adds to the cycles of the fullest tile. */
 ipu_status ipu__epilogue_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 

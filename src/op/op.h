@@ -180,6 +180,10 @@ int64_t ipu__op_n_elements(const ipu_shape *shape);
 /* For implementations that do every call that passes `check`. */
 bool ipu__op_fits_always(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 
+/* `layouts` of elementwise kernels: any layout, the same for all, where operands of more than one element have the
+ * shape of output `out`; what lies in the same order is computed in the same order. */
+ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand);
+
 /* Which of `n` elements part `part` of `n_parts` does: whole grains but at the end, as even as can be. */
 ipu_interval ipu__op_part(int64_t n, int64_t grain, int part, int n_parts);
 

@@ -1,43 +1,5 @@
-/* libxsmm's kernels. Where the library is not at hand (IPU__HAVE_XSMM), none works and nothing else changes. */
+/* Products in blocks: their sizes, and the kernels they need. */
 #include "op/xsmm.h"
-
-#include "base/cpu.h"
-
-#ifdef IPU__HAVE_XSMM
-#include <libxsmm.h>
-
-bool ipu__xsmm_works(unsigned cpu_features)
-{
-    return (cpu_features & IPU__CPU_AVX2) != 0 && (cpu_features & IPU__CPU_FMA) != 0;
-}
-
-ipu__xsmm_fn ipu__xsmm_get(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
-                           bool transpose_a, bool add)
-{
-    const int64_t most = 1 << 30;
-    if (m < 1 || n < 1 || k < 1 || m > most || n > most || k > most || lda > most || ldb > most || ldc > most)
-        return NULL;
-    libxsmm_blasint a = (libxsmm_blasint)lda, b = (libxsmm_blasint)ldb, c = (libxsmm_blasint)ldc;
-    const float     alpha = 1, beta = add ? 1 : 0;
-    const int       flags = transpose_a ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
-    libxsmm_init();
-    return (ipu__xsmm_fn)libxsmm_smmdispatch((libxsmm_blasint)n, (libxsmm_blasint)m, (libxsmm_blasint)k, &b,
-                                             &a, &c, &alpha, &beta, &flags, NULL);
-}
-#else
-bool ipu__xsmm_works(unsigned cpu_features)
-{
-    (void)cpu_features;
-    return false;
-}
-
-ipu__xsmm_fn ipu__xsmm_get(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
-                           bool transpose_a, bool add)
-{
-    (void)m, (void)n, (void)k, (void)lda, (void)ldb, (void)ldc, (void)transpose_a, (void)add;
-    return NULL;
-}
-#endif
 
 int64_t ipu__xsmm_block(int64_t n, int64_t size, int64_t grain)
 {

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/cpu.h"
@@ -22,11 +23,11 @@ static void blocks_are_even_and_whole_grains(void **unused)
     assert_int_equal(ipu__xsmm_block(784, 256, 8), 200);
 }
 
-/* Every size around the 8 x 8 blocks, between buffers that are wider, with nothing written beside it. */
+/* Every size around tiles of 8 x 8 and 16 x 16, between buffers that are wider, with nothing written beside it. */
 static void transposing_moves_every_element(void **unused)
 {
     (void)unused;
-    enum { MOST = 19, LD = 23 };
+    enum { MOST = 35, LD = 37 };
     float from[MOST * LD], to[MOST * LD];
     for (int i = 0; i < MOST * LD; i++) from[i] = (float)i;
     for (int rows = 0; rows <= MOST; rows++)
@@ -107,12 +108,57 @@ static void kernels_of_blocks_make_the_product(void **unused)
     }
 }
 
+/* Threads that ask for the same kernels at once, in another order each, get the same ones. */
+enum { N_ASKED = 60, N_ASKING = 4 };
+
+typedef struct asking {
+    pthread_t    thread;
+    int          first;
+    ipu__xsmm_fn got[N_ASKED];
+} asking;
+
+static void *ask(void *data)
+{
+    asking *a = data;
+    for (int i = 0; i < N_ASKED; i++) {
+        int k     = (a->first + i) % N_ASKED;
+        a->got[k] = ipu__xsmm_get(5, 16, 1 + k, 100, 16, 16, false, k % 2);
+    }
+    return NULL;
+}
+
+static void a_kernel_is_made_once(void **unused)
+{
+    (void)unused;
+    asking all[N_ASKING];
+    if (!ipu__xsmm_works(ipu__cpu_features())) skip();
+    for (int i = 0; i < N_ASKING; i++) {
+        all[i].first = i * 7;
+        assert_int_equal(pthread_create(&all[i].thread, NULL, ask, &all[i]), 0);
+    }
+    for (int i = 0; i < N_ASKING; i++) pthread_join(all[i].thread, NULL);
+    for (int k = 0; k < N_ASKED; k++) {
+        float a[5 * 100], b[N_ASKED * 16], c[5 * 16];
+        for (int i = 0; i < 5 * 100; i++) a[i] = (float)(i % 3);
+        for (int i = 0; i < N_ASKED * 16; i++) b[i] = 2;
+        for (int i = 0; i < 5 * 16; i++) c[i] = 1;
+        assert_non_null(all[0].got[k]);
+        for (int i = 1; i < N_ASKING; i++) assert_true(all[i].got[k] == all[0].got[k]);
+        all[0].got[k](b, a, c);
+        float sum = k % 2 ? 1 : 0;
+        for (int i = 0; i <= k; i++) sum += 2 * a[400 + i];
+        assert_true(c[4 * 16 + 3] == sum);
+    }
+}
+
 static void kernels_that_cannot_be_had_are_null(void **unused)
 {
     (void)unused;
     assert_false(ipu__xsmm_works(0));
     assert_null(ipu__xsmm_get(0, 1, 1, 1, 1, 1, false, false));
     assert_null(ipu__xsmm_get((int64_t)1 << 40, 1, 1, 1, 1, 1, false, false));
+    assert_null(ipu__xsmm_get(4, 4, 4, 3, 4, 4, false, false)); /* rows that overlap */
+    assert_null(ipu__xsmm_get(4, 4, 4, 4, 4, 3, false, false));
     ipu__xsmm_blocks x = {.m = 2, .n = 2, .k = 2, .mb = 2, .nb = 2, .kb = 2};
     assert_int_equal(ipu__xsmm_blocks_make(&x, (int64_t)1 << 40, 2, 2, false, false), IPU_UNSUPPORTED);
     assert_string_equal(ipu_message(), "libxsmm has no kernel for 2 x 2 x 2");
@@ -126,6 +172,7 @@ int main(void)
         cmocka_unit_test(conversions_are_those_of_single_values),
         cmocka_unit_test(dots_are_sums_of_products),
         cmocka_unit_test(kernels_of_blocks_make_the_product),
+        cmocka_unit_test(a_kernel_is_made_once),
         cmocka_unit_test(kernels_that_cannot_be_had_are_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

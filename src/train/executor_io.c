@@ -69,31 +69,6 @@ static bool is_same_port(const ipu__port *a, const ipu__port *b)
     return memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.rank * sizeof *a->shape.dim) == 0;
 }
 
-ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n)
-{
-    if (n != x->inputs.n)
-        return ipu__fail(IPU_INVALID,
-                         "Number of positional arguments mismatch: it was compiled for %zu arrays, found %zu",
-                         x->inputs.n, n);
-    for (size_t i = 0; i < n; i++) {
-        ipu__executor_input *own = &x->inputs.at[i];
-        ipu__port            port;
-        IPU_TRY(port_of(x, &in[i], i, &port));
-        if (port.type != own->port.type)
-            return ipu__fail(IPU_INVALID, "Data type mismatch for %s: it was compiled for %s, found %s",
-                             own->name, ipu_type_name(own->port.type), ipu_type_name(in[i].type));
-        if (!is_same_port(&port, &own->port))
-            return ipu__fail(IPU_INVALID,
-                             "Shape mismatch for %s: it was compiled for batches of %s, found %s", own->name,
-                             ipu__shape_str(&own->port.shape), ipu__shape_str(&port.shape));
-        if (own->bytes > 0 && !in[i].data)
-            return ipu__fail(IPU_INVALID, "input \"%s\": the array has no data", own->name);
-        own->given = in[i].type;
-        own->data  = in[i].data;
-    }
-    return IPU_OK;
-}
-
 /* `n` elements of `from` as `to`, one of the pairs of device_type. */
 static void convert(void *to, const void *from, ipu_type type, int64_t n)
 {
@@ -129,6 +104,60 @@ static ipu_status send(void *user, void *data, size_t bytes)
     }
     for (int64_t i = 0; i < x->n_folded; i++)
         give_batches(in, first + (w->replica + i) / each, (char *)data + (size_t)i * in->bytes, in->bytes);
+    return IPU_OK;
+}
+
+/* Where that batch lies: for inputs that are of the device's type. */
+static const void *lend(void *user, size_t bytes)
+{
+    ipu__executor_wire        *w     = user;
+    const ipu__executor_input *in    = &w->x->inputs.at[w->number];
+    int64_t                    first = w->n_done++ * w->x->options.replicas;
+    (void)bytes;
+    return in->data + (size_t)(first + w->replica) * in->bytes;
+}
+
+/* Anew whenever the type of what is given changes. */
+static ipu_status connect_input(ipu_executor *x, size_t i)
+{
+    const ipu__executor_input *in       = &x->inputs.at[i];
+    int64_t                    replicas = ipu__executor_n_graphs(x);
+    bool                       can_lend = in->given == in->port.type && x->options.input_group_size == 1;
+    for (int64_t r = 0; r < replicas; r++) {
+        ipu__executor_wire *w = &x->in_wires.at[i * (size_t)replicas + (size_t)r];
+        *w                    = (ipu__executor_wire){.x = x, .number = i, .replica = r};
+        if (can_lend)
+            IPU_TRY(ipu_engine_connect_lender_replica(x->engine, in->stream, r, lend, w));
+        else
+            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, in->stream, r, send, w));
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n)
+{
+    if (n != x->inputs.n)
+        return ipu__fail(IPU_INVALID,
+                         "Number of positional arguments mismatch: it was compiled for %zu arrays, found %zu",
+                         x->inputs.n, n);
+    for (size_t i = 0; i < n; i++) {
+        ipu__executor_input *own = &x->inputs.at[i];
+        ipu__port            port;
+        IPU_TRY(port_of(x, &in[i], i, &port));
+        if (port.type != own->port.type)
+            return ipu__fail(IPU_INVALID, "Data type mismatch for %s: it was compiled for %s, found %s",
+                             own->name, ipu_type_name(own->port.type), ipu_type_name(in[i].type));
+        if (!is_same_port(&port, &own->port))
+            return ipu__fail(IPU_INVALID,
+                             "Shape mismatch for %s: it was compiled for batches of %s, found %s", own->name,
+                             ipu__shape_str(&own->port.shape), ipu__shape_str(&port.shape));
+        if (own->bytes > 0 && !in[i].data)
+            return ipu__fail(IPU_INVALID, "input \"%s\": the array has no data", own->name);
+        bool is_other = own->given != in[i].type;
+        own->given    = in[i].type;
+        own->data     = in[i].data;
+        if (is_other && x->in_wires.n > 0) IPU_TRY(connect_input(x, i));
+    }
     return IPU_OK;
 }
 
@@ -220,13 +249,7 @@ ipu_status ipu__executor_read_outputs(ipu_executor *x)
 
 static ipu_status connect_inputs(ipu_executor *x)
 {
-    int64_t replicas = ipu__executor_n_graphs(x);
-    for (size_t i = 0, k = 0; i < x->inputs.n; i++)
-        for (int64_t r = 0; r < replicas; r++, k++) {
-            x->in_wires.at[k] = (ipu__executor_wire){.x = x, .number = i, .replica = r};
-            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->inputs.at[i].stream, r, send,
-                                                        &x->in_wires.at[k]));
-        }
+    for (size_t i = 0; i < x->inputs.n; i++) IPU_TRY(connect_input(x, i));
     return IPU_OK;
 }
 

@@ -259,6 +259,111 @@ static int check_sharing(const sample *s, const ipu_kernel_impl *impl, const ope
     return bad;
 }
 
+/* ---- layouts ---- */
+
+/* Element `i` of the plain order in a layout. */
+static int64_t place_in(ipu_layout layout, const ipu_shape *shape, int64_t i)
+{
+    enum { W = IPU__LAYOUT_WIDTH };
+    int64_t rest = 1, outer = layout == IPU_LAYOUT_LANES ? 1 : shape->dim[0];
+    int64_t turned = layout == IPU_LAYOUT_LANES ? shape->dim[0] : shape->dim[1];
+    for (int k = layout == IPU_LAYOUT_LANES ? 1 : 2; k < shape->rank; k++) rest *= shape->dim[k];
+    int64_t n = i / rest / turned % outer, c = i / rest % turned, r = i % rest;
+    return ((n * (turned / W) + c / W) * rest + r) * W + c % W;
+}
+
+static void turn(const sample *s, int k, void *data, bool back)
+{
+    ipu_layout layout = (ipu_layout)s->call.layout[k];
+    size_t     size   = ipu_type_size(s->call.operand[k].type);
+    int64_t    n      = sample_n_elements(s, k);
+    if (layout == IPU_LAYOUT_PLAIN || n == 0) return;
+    char *copy = malloc((size_t)n * size), *at = data;
+    if (!copy) abort();
+    memcpy(copy, data, (size_t)n * size);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t to = place_in(layout, &s->call.operand[k].shape, i);
+        memcpy(at + (size_t)(back ? i : to) * size, copy + (size_t)(back ? to : i) * size, size);
+    }
+    free(copy);
+}
+
+/* The next choice of layouts, like a number whose digits are layouts; false: that was the last. Tied operands have
+ * one digit, that of the first of them. */
+static bool next_layouts(sample *s, const ipu_kernel_impl *impl, int n_parts)
+{
+    int tied = -1;
+    for (int k = 0; k < s->call.n_operands; k++) {
+        ipu_kernel_call plain = s->call;
+        memset(plain.layout, 0, sizeof plain.layout);
+        ipu_kernel_layouts offered = impl->layouts(&plain, n_parts, k);
+        if (!ipu__kernel_has(&s->call, k) || (offered.tied && tied >= 0)) continue;
+        if (offered.tied) tied = k;
+        for (int l = s->call.layout[k] + 1; l < IPU__N_LAYOUTS; l++) {
+            if (!(offered.takes & IPU_LAYOUT_BIT(l))
+                || !ipu__layout_fits((ipu_layout)l, &s->call.operand[k].shape))
+                continue;
+            s->call.layout[k] = (uint8_t)l;
+            return true;
+        }
+        s->call.layout[k] = IPU_LAYOUT_PLAIN;
+    }
+    return false;
+}
+
+/* Tied operands follow the first; false: one of them cannot. */
+static bool follow(sample *s, const ipu_kernel_impl *impl, int n_parts)
+{
+    ipu_kernel_call plain = s->call;
+    memset(plain.layout, 0, sizeof plain.layout);
+    int first = -1;
+    for (int k = 0; k < s->call.n_operands; k++) {
+        ipu_kernel_layouts offered = impl->layouts(&plain, n_parts, k);
+        if (!offered.tied || !ipu__kernel_has(&s->call, k)) continue;
+        if (first < 0) first = k;
+        s->call.layout[k] = s->call.layout[first];
+        unsigned takes    = offered.takes | IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+        if (!(takes & IPU_LAYOUT_BIT(s->call.layout[k]))
+            || !ipu__layout_fits((ipu_layout)s->call.layout[k], &s->call.operand[k].shape))
+            return false;
+    }
+    return true;
+}
+
+static int check_layout(const sample *s, const ipu_kernel_impl *impl, const operands *expected, int n_parts)
+{
+    char     what[256];
+    operands o = operands_make(s, 1);
+    int      n = snprintf(what, sizeof what, "%s in %d parts, layouts", impl->name, n_parts);
+    for (int k = 0; k < o.n; k++) {
+        turn(s, k, o.pointer[k], false);
+        if (ipu__kernel_has(&s->call, k) && n < (int)sizeof what - 16)
+            n += snprintf(what + n, sizeof what - (size_t)n, " %s",
+                          ipu__layout_name((ipu_layout)s->call.layout[k]));
+    }
+    int bad = run_parts(s, impl, o.pointer, n_parts, false, what);
+    for (int k = 0; k < o.n; k++) turn(s, k, o.pointer[k], true);
+    bad += compare_outputs(s, what, expected, &o);
+    operands_free(&o);
+    return bad;
+}
+
+/* In every choice of layouts that it offers. */
+static int check_layouts(const sample *s, const ipu_kernel_impl *impl, const operands *expected, int n_parts)
+{
+    enum { MOST = 81 };
+    sample with = *s;
+    int    bad = 0, n = 0;
+    if (!impl->layouts) return 0;
+    while (bad == 0 && n < MOST && next_layouts(&with, impl, n_parts)) {
+        sample tied = with;
+        if (!follow(&tied, impl, n_parts)) continue;
+        bad += check_layout(&tied, impl, expected, n_parts);
+        n++;
+    }
+    return bad;
+}
+
 /* `ref` in the sample's type against `ref` in double, on the same numbers. */
 static int check_precision(const sample *s, const operands *expected)
 {
@@ -304,6 +409,7 @@ int check_implementations(const sample *s)
             const ipu_kernel_impl *impl = &def->implementations[i];
             if (!impl->fits(&s->call, ipu__cpu_features(), n_parts)) continue;
             bad += check_implementation(s, impl, &expected, n_parts);
+            bad += check_layouts(s, impl, &expected, n_parts);
             if (n_parts == 2) bad += check_sharing(s, impl, &expected);
         }
     operands_free(&expected);

@@ -38,6 +38,9 @@ typedef struct ipu__set {
  * own. */
 typedef struct ipu__kernel {
     const ipu_kernel_impl *impl;          /* NULL: the reference */
+    const ipu_kernel_call *call;          /* the executable's, or own_call */
+    ipu_kernel_call       *own_call;      /* with layouts that are not all plain; NULL: they are */
+    double                 turned_bytes;  /* of operands that do not lie as the implementation likes them */
     void                 **states;        /* n_states, NULL where the implementation needs none */
     void                 **operands;      /* n_operands per replica */
     size_t                 scratch_bytes; /* of a part */
@@ -46,10 +49,11 @@ typedef struct ipu__kernel {
 } ipu__kernel;
 
 typedef struct ipu__connection {
-    ipu_stream_fn fn; /* or memory: */
-    void         *user;
-    char         *data;
-    size_t        bytes, at;
+    ipu_stream_fn      fn; /* or `lend`, or memory: */
+    ipu_stream_lend_fn lend;
+    void              *user;
+    char              *data;
+    size_t             bytes, at;
 } ipu__connection;
 
 /* Items of one thread, which others take from when theirs are done. */
@@ -109,6 +113,7 @@ typedef struct ipu__lane {
 struct ipu_engine {
     ipu_executable *exe;
     int             n_threads;
+    bool            layouts; /* of buffers may be chosen */
     unsigned        fork_generation;
     bool            running;
     atomic_int      interrupted;
@@ -179,6 +184,10 @@ void ipu__engine_move_host(ipu__lane *l, uint32_t batch, int64_t first, int64_t 
 /* ---- execute.c ---- */
 void       ipu__engine_prepare_sets(ipu_engine *e);
 ipu_status ipu__engine_execute(ipu__lane *l, const ipu__instruction *i);
+
+/* ---- layout.c ---- */
+/* For kernels whose implementations are chosen. */
+ipu_status ipu__engine_choose_layouts(ipu_engine *e);
 
 /* ---- kernel.c ---- */
 ipu_status ipu__engine_prepare_kernels(ipu_engine *e);

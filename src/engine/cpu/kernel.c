@@ -82,30 +82,36 @@ static ipu_status prepare_states(const ipu_kernel_call *call, ipu__kernel *kerne
 }
 
 /* Kernels that bodies run have the threads of a lane. */
-static ipu_status prepare(const ipu_engine *e, size_t i, size_t *scratch_bytes)
+static ipu_status begin(const ipu_engine *e, size_t i)
 {
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i];
-    const ipu_kernel_call *call   = &from->call;
     ipu__kernel           *kernel = &e->kernels[i];
-    size_t                 n      = (size_t)call->n_operands;
+    size_t                 n      = (size_t)from->call.n_operands;
+    kernel->call                  = &from->call;
     kernel->operands              = ipu__alloc(n * (size_t)e->replication * sizeof *kernel->operands);
     if (!kernel->operands) return ipu__fail_memory();
     for (int64_t r = 0; r < e->replication; r++)
         for (size_t k = 0; k < n; k++)
             kernel->operands[(size_t)r * n + k] = ipu__engine_pointer(e, r, from->place[k]);
-    kernel->is_idle = !ipu__kernel_has_output(call);
+    kernel->is_idle = !ipu__kernel_has_output(&from->call);
     kernel->n_parts = kernel->n_states = 1;
-    if (kernel->is_idle) return IPU_OK;
-    choose(e, call, e->in_body[i] ? e->lanes[e->n_lanes].n_threads : e->n_threads, kernel);
-    const ipu_kernel_impl *impl = kernel->impl;
+    if (!kernel->is_idle)
+        choose(e, &from->call, e->in_body[i] ? e->lanes[e->n_lanes].n_threads : e->n_threads, kernel);
+    return IPU_OK;
+}
+
+static ipu_status prepare(const ipu_engine *e, size_t i, size_t *scratch_bytes)
+{
+    ipu__kernel           *kernel = &e->kernels[i];
+    const ipu_kernel_impl *impl   = kernel->impl;
     if (!impl) return IPU_OK;
-    size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(call, kernel->n_parts) : 0;
+    size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(kernel->call, kernel->n_parts) : 0;
     if (bytes >= (size_t)1 << 48) return ipu__fail_memory(); /* SIZE_MAX: it could not be found out */
     kernel->scratch_bytes = (size_t)ipu__memory_round((int64_t)bytes);
     size_t scratch        = kernel->scratch_bytes * (size_t)(kernel->n_parts * kernel->n_states);
     if (scratch > scratch_bytes[0]) scratch_bytes[0] = scratch;
     if (e->in_body[i] && scratch > scratch_bytes[1]) scratch_bytes[1] = scratch;
-    return prepare_states(call, kernel);
+    return prepare_states(kernel->call, kernel);
 }
 
 ipu_status ipu__engine_prepare_kernels(ipu_engine *e)
@@ -120,6 +126,8 @@ ipu_status ipu__engine_prepare_kernels(ipu_engine *e)
         if (e->lanes[i].pool) ipu__pool_run_each(e->lanes[i].pool, limit_openmp, NULL);
     ipu_status status = IPU_OK;
     int        before = ipu__openmp_enter(e);
+    for (size_t i = 0; i < n && status == IPU_OK; i++) status = begin(e, i);
+    if (status == IPU_OK) status = ipu__engine_choose_layouts(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++) status = prepare(e, i, scratch_bytes);
     ipu__openmp_leave(e, before);
     return status == IPU_OK ? ipu__lanes_prepare(e, scratch_bytes[0], scratch_bytes[1]) : status;
@@ -133,6 +141,7 @@ void ipu__engine_release_kernels(ipu_engine *e)
             if (kernel->impl->release && kernel->states[k]) kernel->impl->release(kernel->states[k]);
         ipu__free(kernel->states);
         ipu__free(kernel->operands);
+        ipu__free(kernel->own_call);
     }
     ipu__free(e->kernels);
 }
@@ -232,7 +241,7 @@ ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i)
     const ipu_engine      *e      = l->e;
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i->a];
     const ipu__kernel     *kernel = &e->kernels[i->a];
-    call                   c      = {l, kernel, &from->call, kernel->operands};
+    call                   c      = {l, kernel, kernel->call, kernel->operands};
     ipu__engine_move(l, from->gather, 0, e->replication, NULL);
     IPU_TRY(run_calls(&c));
     ipu__engine_move(l, from->scatter, 0, e->replication, NULL);

@@ -3,11 +3,15 @@
  * Each thread begins with a range of its own, the same in every superstep, so that its data stay in its
  * caches; who is done early takes chunks of the others' ranges.
  */
+#include <string.h>
+
 #include "engine/cpu/engine.h"
 
 enum {
-    CHUNKS            = 8,    /* of a thread's range: what is left to take when others are done */
-    WORTH_NANOSECONDS = 8000, /* of work on one thread: less is done before another would have begun */
+    CHUNKS            = 8, /* of a thread's range: what is left to take when others are done */
+    LINE_BYTES        = 64,
+    WORTH_COPY_BYTES  = 32 << 10, /* two to four microseconds on one thread */
+    WORTH_NANOSECONDS = 8000,     /* of work on one thread: less is done before another would have begun */
 };
 
 static void run_shares(void *data, int part, int n_parts)
@@ -51,13 +55,39 @@ static void run_moves(const ipu__work *work, int64_t begin, int64_t end)
     }
 }
 
+/* One run of bytes, in as many parts as there are threads: each then has its part in its own caches, where kernels that
+ * divide the same batch find it. */
+typedef struct run_copy {
+    char       *to;
+    const char *from;
+    size_t      bytes;
+} run_copy;
+
+static void copy_part(void *data, int part, int n_parts)
+{
+    const run_copy *c = data;
+    size_t lines = c->bytes / LINE_BYTES, begin = lines * (size_t)part / (size_t)n_parts * LINE_BYTES,
+           end = part == n_parts - 1 ? c->bytes : lines * (size_t)(part + 1) / (size_t)n_parts * LINE_BYTES;
+    memcpy(c->to + begin, c->from + begin, end - begin);
+}
+
+static bool copy_run(ipu__lane *l, const ipu__exe_batch *b, int64_t replica)
+{
+    const ipu__move *m = &l->e->exe->moves.at.at[b->first];
+    if (m->n_loops > 0 || m->bytes < WORTH_COPY_BYTES) return false;
+    run_copy copy = {ipu__place_pointer(m->to, l->bases[replica]),
+                     ipu__place_pointer(m->from, l->bases[replica]), m->bytes};
+    ipu__pool_run(l->pool, copy_part, &copy);
+    return true;
+}
+
 void ipu__engine_move(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica)
 {
     const ipu__exe_batch *b    = &l->e->exe->batches.at[batch];
     int64_t               n    = (end - first) * b->n;
     ipu__work             work = {
                     .lane = l, .run = run_moves, .object = b, .first_replica = first, .to_replica = to_replica};
-    if (n == 0) return;
+    if (n == 0 || (l->pool && n == 1 && !to_replica && copy_run(l, b, first))) return;
     if (l->pool && n > 1 && b->nanoseconds * (end - first) > WORTH_NANOSECONDS)
         ipu__parallel_run(&work, n);
     else

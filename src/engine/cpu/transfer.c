@@ -26,9 +26,23 @@ static char *next_part(ipu__connection *c, size_t bytes)
 /* The list of streams that a run checks comes from a file, perhaps: it may lack one. */
 static ipu_status check_connected(const ipu_engine *e, const ipu__exe_transfer *t, const ipu__connection *c)
 {
-    if (c->fn || c->data || e->exe->tensors.at[t->tensor].bytes == 0) return IPU_OK;
+    if (c->fn || c->lend || c->data || e->exe->tensors.at[t->tensor].bytes == 0) return IPU_OK;
     return ipu__fail(IPU_INVALID, "stream \"%s\" is not connected",
                      ipu__exe_text(e->exe, e->exe->streams.at[t->object].handle));
+}
+
+static ipu_status read_lent(ipu__lane *l, const ipu__exe_transfer *t, const ipu__connection *c, int64_t first,
+                            int64_t end)
+{
+    const ipu_executable  *exe    = l->e->exe;
+    const ipu__exe_tensor *tensor = &exe->tensors.at[t->tensor];
+    if (tensor->bytes == 0) return IPU_OK;
+    const void *from = c->lend(c->user, (size_t)tensor->bytes);
+    if (!from)
+        return ipu__fail(IPU_ABORTED, "stream \"%s\": its callback lent nothing",
+                         ipu__exe_text(exe, exe->streams.at[t->object].handle));
+    ipu__engine_move_host(l, tensor->batch, first, end, (void *)(uintptr_t)from); /* moves only read there */
+    return IPU_OK;
 }
 
 /* One transfer for replicas [first, end), from the connection of the first. */
@@ -39,6 +53,7 @@ static ipu_status read_one(ipu__lane *l, const ipu__exe_transfer *transfer, int6
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + first];
     IPU_TRY(check_connected(e, transfer, c));
     l->counts.streamed_bytes += tensor->bytes;
+    if (c->lend) return read_lent(l, transfer, c, first, end);
     if (!c->fn) {
         ipu__engine_move_host(l, tensor->batch, first, end, next_part(c, (size_t)tensor->bytes));
         return IPU_OK;

@@ -1,0 +1,165 @@
+/* Layouts: how buffers between kernels lie in memory.
+ *
+ * Every implementation says of each operand in which layouts it takes it, and in which of them it need not turn it
+ * (graph/kernel.h). Operands that are tied, and those that share memory within one call, have one layout: their
+ * buffers form a group. A group gets the layout that all its uses take and for which the fewest bytes are turned; the
+ * plain one if nothing is gained. A function of calls and implementations alone, so that results do not vary.
+ */
+#include <string.h>
+
+#include "engine/cpu/engine.h"
+
+typedef struct buffer {
+    uint32_t         group;                  /* another of its group; itself: it stands for it */
+    unsigned         takes;                  /* bits: what all uses take */
+    double           turned[IPU__N_LAYOUTS]; /* bytes */
+    const ipu_shape *shape;                  /* of its first use */
+} buffer;
+
+static uint32_t group_of(buffer *buffers, uint32_t b)
+{
+    while (buffers[b].group != b) b = buffers[b].group = buffers[buffers[b].group].group;
+    return b;
+}
+
+static void join(buffer *buffers, uint32_t a, uint32_t b)
+{
+    a = group_of(buffers, a);
+    b = group_of(buffers, b);
+    if (a == b) return;
+    buffers[b].group = a;
+    buffers[a].takes &= buffers[b].takes;
+    for (int l = 0; l < IPU__N_LAYOUTS; l++) buffers[a].turned[l] += buffers[b].turned[l];
+}
+
+/* A buffer may be used under several shapes: layouts whose dimensions they do not have in common are out. */
+static unsigned common_layouts(const ipu_shape *a, const ipu_shape *b)
+{
+    unsigned bits = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    if (!ipu__layout_fits(IPU_LAYOUT_LANES, a) || b->rank < 1 || a->dim[0] != b->dim[0]) return bits;
+    return bits | IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
+}
+
+static unsigned shape_layouts(const buffer *b, const ipu_shape *shape)
+{
+    unsigned bits = 0;
+    for (int l = 0; l < IPU__N_LAYOUTS; l++)
+        if (ipu__layout_fits((ipu_layout)l, shape)) bits |= IPU_LAYOUT_BIT(l);
+    const ipu_shape *first = b->shape;
+    bool             same  = first->rank > 1 && shape->rank > 1 && first->dim[0] == shape->dim[0];
+    if (!same) bits &= common_layouts(first, shape);
+    if (!same || first->dim[1] != shape->dim[1]) bits &= ~IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
+    return bits;
+}
+
+static ipu_kernel_layouts layouts_of(const ipu__kernel *kernel, const ipu_kernel_call *call, int operand)
+{
+    unsigned           plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    ipu_kernel_layouts found = {plain, plain, false};
+    if (!kernel->impl || !kernel->impl->layouts) return found;
+    found = kernel->impl->layouts(call, kernel->n_parts, operand);
+    found.takes |= plain;
+    return found;
+}
+
+static double bytes_of(const ipu_kernel_value *value)
+{
+    double bytes = (double)ipu_type_size(value->type);
+    for (int k = 0; k < value->shape.rank; k++) bytes *= (double)value->shape.dim[k];
+    return bytes;
+}
+
+static void note_use(buffer *buffers, const ipu__exe_kernel *from, const ipu_kernel_layouts *layouts, int i)
+{
+    const ipu_kernel_value *value = &from->call.operand[i];
+    uint32_t                own   = from->buffer[i];
+    if (!buffers[own].shape) buffers[own].shape = &value->shape;
+    unsigned takes = layouts->takes & shape_layouts(&buffers[own], &value->shape);
+    buffer  *b     = &buffers[group_of(buffers, own)];
+    b->takes &= takes;
+    for (int l = 0; l < IPU__N_LAYOUTS; l++)
+        if (!(layouts->native & IPU_LAYOUT_BIT(l))) b->turned[l] += bytes_of(value);
+}
+
+static void only_plain(buffer *buffers, uint32_t b)
+{
+    buffers[group_of(buffers, b)].takes &= IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+}
+
+/* Two operands that must have one layout. One that is no buffer is plain. */
+static void tie(buffer *buffers, uint32_t a, uint32_t b)
+{
+    if (a != IPU__NONE && b != IPU__NONE)
+        join(buffers, a, b);
+    else if (a != IPU__NONE || b != IPU__NONE)
+        only_plain(buffers, a != IPU__NONE ? a : b);
+}
+
+static void note_kernel(buffer *buffers, const ipu__kernel *kernel, const ipu__exe_kernel *from)
+{
+    int                n = from->call.n_operands, first_tied = -1;
+    ipu_kernel_layouts layouts[IPU__MAX_OPERANDS];
+    for (int i = 0; i < n; i++) {
+        layouts[i] = layouts_of(kernel, &from->call, i);
+        if (from->buffer[i] != IPU__NONE) note_use(buffers, from, &layouts[i], i);
+    }
+    for (int i = 0; i < n; i++) {
+        if (!ipu__kernel_has(&from->call, i)) continue;
+        if (layouts[i].tied) {
+            if (first_tied >= 0) tie(buffers, from->buffer[first_tied], from->buffer[i]);
+            first_tied = i;
+        }
+        for (int k = 0; k < i; k++)
+            if (from->place[k] == from->place[i] && ipu__kernel_has(&from->call, k))
+                tie(buffers, from->buffer[k], from->buffer[i]);
+    }
+}
+
+static uint8_t cheapest(const buffer *b)
+{
+    int best = IPU_LAYOUT_PLAIN;
+    for (int l = 0; l < IPU__N_LAYOUTS; l++)
+        if ((b->takes & IPU_LAYOUT_BIT(l)) && b->turned[l] < b->turned[best]) best = l;
+    return (uint8_t)best;
+}
+
+/* The call with its layouts, for kernels that have one that is not plain. */
+static ipu_status set_layouts(const ipu_engine *e, buffer *buffers, size_t i)
+{
+    const ipu__exe_kernel *from = &e->exe->kernels.at[i];
+    ipu__kernel           *to   = &e->kernels[i];
+    uint8_t                layout[IPU__MAX_OPERANDS];
+    bool                   any = false;
+    for (int k = 0; k < from->call.n_operands; k++) {
+        uint32_t b = from->buffer[k];
+        layout[k]  = b == IPU__NONE ? IPU_LAYOUT_PLAIN : cheapest(&buffers[group_of(buffers, b)]);
+        any |= layout[k] != IPU_LAYOUT_PLAIN;
+        ipu_kernel_layouts offered = layouts_of(to, &from->call, k);
+        if (from->buffer[k] != IPU__NONE && !(offered.native & IPU_LAYOUT_BIT(layout[k])))
+            to->turned_bytes += bytes_of(&from->call.operand[k]);
+    }
+    if (!any) return IPU_OK;
+    ipu_kernel_call *call = ipu__alloc(sizeof *call);
+    if (!call) return ipu__fail_memory();
+    *call = from->call;
+    memcpy(call->layout, layout, (size_t)call->n_operands);
+    to->call = to->own_call = call;
+    return IPU_OK;
+}
+
+ipu_status ipu__engine_choose_layouts(ipu_engine *e)
+{
+    const ipu_executable *exe = e->exe;
+    if (exe->n_buffers == 0 || !e->layouts || e->check) return IPU_OK;
+    buffer *buffers = ipu__alloc_zeroed(exe->n_buffers * sizeof *buffers);
+    if (!buffers) return ipu__fail_memory();
+    for (uint32_t i = 0; i < exe->n_buffers; i++) {
+        buffers[i].group = i;
+        buffers[i].takes = ~0u;
+    }
+    for (size_t i = 0; i < exe->kernels.n; i++) note_kernel(buffers, &e->kernels[i], &exe->kernels.at[i]);
+    ipu_status status = IPU_OK;
+    for (size_t i = 0; status == IPU_OK && i < exe->kernels.n; i++) status = set_layouts(e, buffers, i);
+    ipu__free(buffers);
+    return status;
+}
