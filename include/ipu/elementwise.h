@@ -68,6 +68,8 @@ ipu_value ipu_hardsigmoid_with(ipu_builder *b, ipu_value x, double alpha, double
 /* By erf, and the approximation by tanh. */
 ipu_value ipu_gelu(ipu_builder *b, ipu_value x);
 ipu_value ipu_gelu_tanh(ipu_builder *b, ipu_value x);
+/* The derivative of the one by erf. */
+ipu_value ipu_gelu_slope(ipu_builder *b, ipu_value x);
 ipu_value ipu_silu(ipu_builder *b, ipu_value x);
 ipu_value ipu_mish(ipu_builder *b, ipu_value x);
 /* log(1 + exp(beta x)) / beta, or x where beta x > threshold. PyTorch's defaults: 1, 20. */
@@ -191,6 +193,7 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_hardsigmoid_with(...) IPU_AT(ipu_hardsigmoid_with(__VA_ARGS__))
 #define ipu_gelu(...) IPU_AT(ipu_gelu(__VA_ARGS__))
 #define ipu_gelu_tanh(...) IPU_AT(ipu_gelu_tanh(__VA_ARGS__))
+#define ipu_gelu_slope(...) IPU_AT(ipu_gelu_slope(__VA_ARGS__))
 #define ipu_silu(...) IPU_AT(ipu_silu(__VA_ARGS__))
 #define ipu_mish(...) IPU_AT(ipu_mish(__VA_ARGS__))
 #define ipu_softplus(...) IPU_AT(ipu_softplus(__VA_ARGS__))

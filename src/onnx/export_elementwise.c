@@ -229,6 +229,13 @@ static ipu_value gelu_of(ipu_builder *b, ipu_value x)
     return ipu_mul(b, ipu_mul(b, x, K(0.5)), both);
 }
 
+static ipu_value gelu_slope_of(ipu_builder *b, ipu_value x)
+{
+    ipu_value both    = ipu_add(b, ipu_erf(b, ipu_mul(b, x, K(0.70710678118654752440))), K(1));
+    ipu_value density = ipu_mul(b, ipu_exp(b, ipu_mul(b, ipu_mul(b, x, x), K(-0.5))), K(0.39894228040143267794));
+    return ipu_add(b, ipu_mul(b, both, K(0.5)), ipu_mul(b, x, density));
+}
+
 static ipu_value beta_softplus(ipu_builder *b, ipu_value x, double beta, double threshold)
 {
     ipu_value t = ipu_mul(b, x, K(beta));
@@ -281,6 +288,7 @@ COMPOSE1(erfc, ipu_sub(b, K(1), ipu_erf(b, x)))
 COMPOSE1(log_sigmoid, ipu_neg(b, softplus_of(b, ipu_neg(b, x))))
 COMPOSE1(gelu, gelu_of(b, x))
 COMPOSE1(gelu_tanh, gelu_tanh_of(b, x))
+COMPOSE1(gelu_slope, gelu_slope_of(b, x))
 COMPOSE1(silu, ipu_mul(b, x, ipu_sigmoid(b, x)))
 COMPOSE1(mish, ipu_mul(b, x, ipu_tanh(b, softplus_of(b, x))))
 COMPOSE1(threshold, ipu_where(b, ipu_greater(b, x, K(F("threshold"))), x, K(F("value"))))

@@ -46,4 +46,13 @@
         IPU__INDEPENDENT for (int64_t i = 0; i < n; i++) to[i] = condition[i] ? a[i] : b[i];    \
     }
 
+#define IPU__BLOCK_MASK(function, T)                                                            \
+    static void function(const void *const *in, void *out, int64_t n, const double *parameters) \
+    {                                                                                           \
+        const T *x = in[0], *y = in[1], *z = in[2];                                             \
+        T       *to = out;                                                                      \
+        (void)parameters;                                                                       \
+        IPU__INDEPENDENT for (int64_t i = 0; i < n; i++) to[i] = x[i] > z[i] ? y[i] : z[i];     \
+    }
+
 #endif

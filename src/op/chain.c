@@ -199,7 +199,46 @@ static void set_steps(ipu__chain *chain, const ipu__chain_code *code, const ipu_
             s->run = ipu__cast_block(type, from->to);
             ipu__integer_range(from->to, s->parameters);
         }
-        chain->work += ipu__element_operations(from->element);
+        chain->work += from->element < IPU__N_ELEMENTS ? ipu__element_operations(from->element) : 1;
+    }
+}
+
+/* ---- masks ---- */
+
+static int count_uses(const ipu__chain_code *code, int k)
+{
+    int n = 0;
+    for (int i = 0; i < code->n_steps; i++)
+        for (int j = 0; j < code->step[i].n_in; j++) n += code->step[i].in[j] == IPU__CHAIN_MAX_IN + k;
+    for (int i = 0; i < code->n_out; i++) n += code->out[i] == k;
+    return n;
+}
+
+static void drop_step(ipu__chain_code *code, int k)
+{
+    memmove(&code->step[k], &code->step[k + 1], (size_t)(--code->n_steps - k) * sizeof *code->step);
+    for (int i = k; i < code->n_steps; i++)
+        for (int j = 0; j < code->step[i].n_in; j++)
+            code->step[i].in[j] -= code->step[i].in[j] > IPU__CHAIN_MAX_IN + k;
+    for (int i = 0; i < code->n_out; i++) code->out[i] -= code->out[i] > k;
+}
+
+/* "greater x z; where t y z" in one loop, without a bool of each element in between. */
+static void fuse_masks(ipu__chain_code *code, const ipu_kernel_value *in)
+{
+    for (int k = 0; k < code->n_steps; k++) {
+        ipu__chain_step *s = &code->step[k];
+        int              j = s->in[0] - IPU__CHAIN_MAX_IN;
+        if (s->element != IPU__ELEMENT_where || j < 0 || code->step[j].element != IPU__ELEMENT_greater)
+            continue;
+        int x = code->step[j].in[0], z = code->step[j].in[1];
+        if (z != s->in[2] || ipu__chain_type(code, in, x) != s->type || !ipu__op_is_floating(s->type)
+            || count_uses(code, j) != 1)
+            continue;
+        s->element = IPU__ELEMENT_mask;
+        s->in[0]   = x;
+        drop_step(code, j);
+        k--;
     }
 }
 
@@ -208,6 +247,7 @@ static ipu_status make(ipu__chain_code *code, const ipu_kernel_value *in, ipu__c
     ipu_shape shape;
     *out = NULL;
     IPU_TRY(ipu__chain_types(code, in, &shape));
+    fuse_masks(code, in);
     ipu__chain *chain = ipu__alloc_zeroed(sizeof *chain + (size_t)code->n_steps * sizeof(step));
     if (!chain) return ipu__fail_memory();
     set_operands(chain, code, in, &shape);

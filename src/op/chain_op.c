@@ -211,8 +211,11 @@ static const ipu_kernel_impl implementations[] = {{
 static const char *const samples[] = {
     "float[32,32,3]{0.1,2}, float[]{0.5,1}, float[32,32,3]{0.1,2}; program=\"mul a0 a1; add t0 a2; relu t1; out t2 t0\"",
     "float[3,5], float[5]; program=\"add a0 a1; relu t0; out t1\"",
+    "float[2,700], float[2,700], float[]; program=\"greater a0 a2; where t0 a1 a2; mul t1 a1; out t2 t1\"",
+    "float[300], float[300], float[]; program=\"greater a0 a2; where t0 a1 a2; where t0 a1 a0; out t1 t2\"",
     "float[2,1100], float[]; program=\"mul a0 a1; tanh t0; square t1; sub t1 a0; out t3 t1\"",
-    "float[3,40009], float[3,1]; program=\"greater a0 a1; where t0 a0 a1; exp t1; out t2\"", NULL};
+    "float[3,40009], float[3,1]; program=\"greater a0 a1; where t0 a0 a1; exp t1; out t2\"",
+    NULL};
 
 const ipu_op_def ipu__op_chain = {
     .kernel       = {.name              = "chain",

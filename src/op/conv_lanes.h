@@ -1,8 +1,8 @@
 /* Convolutions of few channels: sixteen images side by side, one in each lane of a vector.
  *
  * Layouts that put channels into lanes waste most of them if there are 1, 5 or 12. With images in the lanes, a weight
- * is a number for all of them and no shape wastes anything. Images are turned so before, and outputs back after,
- * which takes some percent of the time.
+ * is a number for all of them and no shape wastes anything. Images that do not lie so (IPU_LAYOUT_LANES) are turned
+ * before, and outputs back after, which takes some percent of the time.
  */
 #ifndef IPU_OP_CONV_LANES_H
 #define IPU_OP_CONV_LANES_H
@@ -10,21 +10,18 @@
 #include "base/simd.h"
 #include "op/conv.h"
 
-enum { IPU__LANES = 16 };
-
-/* Rows of x and y that are at hand, of all channels: element (c, i, j) of lane l is [((c * rows + i) * columns + j) *
+/* Rows of x and y that are worked on, of all channels: element (c, i, j) of lane l is [(c * plane + i * columns + j) *
  * IPU__LANES + l]. Kernels have strides of 1 and no padding. */
 typedef struct ipu__lanes_shape {
     int64_t in, out;
     int64_t x_rows, x_columns, y_rows, y_columns;
+    int64_t x_plane, y_plane;  /* vectors from channel to channel */
     int64_t k_rows, k_columns; /* gradients: 3 or 5 columns */
+    bool    relu;              /* forward: of the sum */
 } ipu__lanes_shape;
 
 /* NULL where a level has no instructions for it (conv_lanes_simd.c). */
 typedef struct ipu__lanes_loops {
-    /* `n` floats of each of sixteen images, which are `step` apart, to lanes and back. */
-    void (*turn)(const float *x, int64_t step, int64_t n, float *lanes);
-    void (*turn_back)(const float *lanes, int64_t n, float *x, int64_t step);
     /* All of y, from rows of x that begin where those of y do. `bias` NULL: none. */
     void (*forward)(const ipu__lanes_shape *s, const float *x, const float *w, const float *bias, float *y);
     /* All of d_x, whose first row is row `first` of the image; the first of d_y is `y_first`. The image has
@@ -52,11 +49,12 @@ static inline int64_t ipu__lanes_n_tasks(const ipu__lanes_shape *s)
 }
 
 /* An implementation of each of the three ops. */
-bool       ipu__conv_lanes_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
-size_t     ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void       ipu__conv_lanes_release(void *prepared);
-ipu_status ipu__conv_lanes_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
-                               void *scratch, int part, int n_parts);
+bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+size_t             ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status         ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void               ipu__conv_lanes_release(void *prepared);
+ipu_status         ipu__conv_lanes_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                       void *scratch, int part, int n_parts);
 
 #endif

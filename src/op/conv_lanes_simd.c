@@ -6,6 +6,8 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "op/lanes.h"
+
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else
@@ -20,79 +22,6 @@
 enum { WIDE = 9, CHANNELS = 3, GRAD_CHANNELS = 2, MOST_KERNEL = 5, WEIGHT_CHANNELS = 5 };
 
 typedef ipu__lanes_shape shape;
-
-/* ---- images to lanes, and back ---- */
-
-INLINE void transpose(__m512 r[16])
-{
-    __m512 t[16];
-    UNROLLED for (int i = 0; i < 16; i += 2)
-    {
-        t[i]     = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-#define PAIR(which, a, b) \
-    _mm512_castpd_ps(_mm512_unpack##which##_pd(_mm512_castps_pd(t[a]), _mm512_castps_pd(t[b])))
-    UNROLLED for (int i = 0; i < 16; i += 4)
-    {
-        r[i]     = PAIR(lo, i, i + 2);
-        r[i + 1] = PAIR(hi, i, i + 2);
-        r[i + 2] = PAIR(lo, i + 1, i + 3);
-        r[i + 3] = PAIR(hi, i + 1, i + 3);
-    }
-#undef PAIR
-    UNROLLED for (int i = 0; i < 4; i++)
-    {
-        t[i]      = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
-        t[i + 4]  = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
-        t[i + 8]  = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
-    }
-    UNROLLED for (int i = 0; i < 4; i++)
-    {
-        r[i]      = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
-        r[i + 8]  = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
-        r[i + 4]  = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
-        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
-    }
-}
-
-static __mmask16 first_lanes(int64_t n) { return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1); }
-
-static void turn(const float *x, int64_t step, int64_t n, float *lanes)
-{
-    for (int64_t i = 0; i < n; i += IPU__LANES) {
-        __m512    r[16];
-        int64_t   left                             = n - i < 16 ? n - i : 16;
-        __mmask16 mask                             = first_lanes(left);
-        UNROLLED for (int k = 0; k < 16; k++) r[k] = _mm512_maskz_loadu_ps(mask, x + k * step + i);
-        transpose(r);
-        float *to = lanes + i * IPU__LANES;
-        if (left == 16) {
-            UNROLLED for (int k = 0; k < 16; k++) _mm512_storeu_ps(to + k * IPU__LANES, r[k]);
-        } else {
-            for (int k = 0; k < left; k++) _mm512_storeu_ps(to + k * IPU__LANES, r[k]);
-        }
-    }
-}
-
-static void turn_back(const float *lanes, int64_t n, float *x, int64_t step)
-{
-    for (int64_t i = 0; i < n; i += IPU__LANES) {
-        __m512       r[16];
-        int64_t      left = n - i < 16 ? n - i : 16;
-        __mmask16    mask = first_lanes(left);
-        const float *from = lanes + i * IPU__LANES;
-        if (left == 16) {
-            UNROLLED for (int k = 0; k < 16; k++) r[k] = _mm512_loadu_ps(from + k * IPU__LANES);
-        } else {
-            for (int k = 0; k < 16; k++)
-                r[k] = k < left ? _mm512_loadu_ps(from + k * IPU__LANES) : _mm512_setzero_ps();
-        }
-        transpose(r);
-        UNROLLED for (int k = 0; k < 16; k++) _mm512_mask_storeu_ps(x + k * step + i, mask, r[k]);
-    }
-}
 
 /* ---- tiles: functions of constant sizes, of which tables are made ---- */
 
@@ -109,7 +38,7 @@ INLINE void forward_tile(const shape *s, const float *x, const float *w, const f
     w += c * taps;
     for (int64_t in = 0; in < s->in; in++)
         for (int64_t row = 0; row < s->k_rows; row++) {
-            const float *from = x + ((in * s->x_rows + i + row) * s->x_columns + j) * IPU__LANES;
+            const float *from = x + (in * s->x_plane + (i + row) * s->x_columns + j) * IPU__LANES;
             for (int64_t column = 0; column < s->k_columns; column++, w++, from += IPU__LANES) {
                 __m512 weight[CHANNELS];
                 HIDE(from);
@@ -123,9 +52,12 @@ INLINE void forward_tile(const shape *s, const float *x, const float *w, const f
                 }
             }
         }
+    if (s->relu) /* NaN stays, and so does -0 */
+        UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < wide; k++)
+            sum[o][k] = _mm512_max_ps(_mm512_setzero_ps(), sum[o][k]);
     UNROLLED for (int o = 0; o < channels; o++)
     {
-        float *to = y + (((c + o) * s->y_rows + i) * s->y_columns + j) * IPU__LANES;
+        float *to = y + ((c + o) * s->y_plane + i * s->y_columns + j) * IPU__LANES;
         UNROLLED for (int k = 0; k < wide; k++) _mm512_storeu_ps(to + k * IPU__LANES, sum[o][k]);
     }
 }
@@ -174,14 +106,14 @@ INLINE void grad_tile(const shape *s, const float *dy, const float *w, grad_plac
 {
     __m512        sum[GRAD_CHANNELS][WIDE + MOST_KERNEL - 1];
     const int64_t taps = s->k_rows * s->k_columns;
-    float        *to   = dx + ((p.c * s->x_rows + p.i) * s->x_columns + p.j) * IPU__LANES;
-    const int64_t next = s->x_rows * s->x_columns * IPU__LANES; /* channel */
+    float        *to   = dx + (p.c * s->x_plane + p.i * s->x_columns + p.j) * IPU__LANES;
+    const int64_t next = s->x_plane * IPU__LANES; /* channel */
     UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < wide + kernel - 1; k++)
         sum[o][k] = p.j == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(to + o * next + k * IPU__LANES);
     for (int64_t out = 0; out < s->out; out++)
         for (int64_t row = p.first_k; row < p.end_k; row++) {
             const float *weights = w + ((out * s->in + p.c) * s->k_rows + row) * s->k_columns;
-            const float *from    = dy + ((out * s->y_rows + p.y_row - row) * s->y_columns + p.j) * IPU__LANES;
+            const float *from = dy + (out * s->y_plane + (p.y_row - row) * s->y_columns + p.j) * IPU__LANES;
             UNROLLED for (int column = 0; column < kernel; column++)
             {
                 __m512 weight[GRAD_CHANNELS];
@@ -223,8 +155,9 @@ static void input_grad(const shape *s, const float *dy, const float *w, int64_t 
 {
     const grad_fn(*tiles)[WIDE] = grad_tiles[s->k_columns == 5];
     /* What the first tile of a row does not begin. */
-    if (s->y_columns > WIDE)
-        memset(dx, 0, (size_t)(s->in * s->x_rows * s->x_columns * IPU__LANES) * sizeof *dx);
+    for (int64_t c = 0; c < s->in && s->y_columns > WIDE; c++)
+        memset(dx + c * s->x_plane * IPU__LANES, 0,
+               (size_t)(s->x_rows * s->x_columns * IPU__LANES) * sizeof *dx);
     for (int64_t c = 0; c < s->in; c += GRAD_CHANNELS) {
         int64_t channels = s->in - c < GRAD_CHANNELS ? s->in - c : GRAD_CHANNELS;
         for (int64_t i = 0; i < s->x_rows; i++) {
@@ -245,12 +178,12 @@ INLINE void weight_tile(const shape *s, const float *x, const float *dy, int64_t
                         float *dw, const int channels, const int kernel)
 {
     __m512        sum[WEIGHT_CHANNELS][MOST_KERNEL];
-    const int64_t plane = s->y_rows * s->y_columns * IPU__LANES;
+    const int64_t plane = s->y_plane * IPU__LANES;
     UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < kernel; k++)
         sum[o][k] = _mm512_setzero_ps();
     for (int64_t i = 0; i < s->y_rows; i++) {
-        const float *from = x + (in * s->x_rows + i + row) * s->x_columns * IPU__LANES;
-        const float *by   = dy + (c * s->y_rows + i) * s->y_columns * IPU__LANES;
+        const float *from = x + (in * s->x_plane + (i + row) * s->x_columns) * IPU__LANES;
+        const float *by   = dy + (c * s->y_plane + i * s->y_columns) * IPU__LANES;
         for (int64_t j = 0; j < s->y_columns; j++, from += IPU__LANES, by += IPU__LANES) {
             __m512 gradient[WEIGHT_CHANNELS];
             HIDE(from);
@@ -299,7 +232,7 @@ static void weight_grad(const shape *s, const float *x, const float *dy, int64_t
     }
 }
 
-const ipu__lanes_loops IPU__SIMD(ipu__lanes_loops_at) = {turn, turn_back, forward, input_grad, weight_grad};
+const ipu__lanes_loops IPU__SIMD(ipu__lanes_loops_at) = {forward, input_grad, weight_grad};
 #else
 const ipu__lanes_loops IPU__SIMD(ipu__lanes_loops_at) = {0};
 #endif

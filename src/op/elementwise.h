@@ -19,7 +19,9 @@ enum {
 #undef BINARY
     IPU__ELEMENT_where,
     IPU__ELEMENT_cast,
-    IPU__N_ELEMENTS
+    IPU__N_ELEMENTS,
+    IPU__ELEMENT_mask = IPU__N_ELEMENTS, /* of chains alone: x > z ? y : z, what the gradient of relu is */
+    IPU__N_BLOCKS
 };
 
 typedef enum ipu__lane {

@@ -38,12 +38,12 @@
 
 static ipu_value erf_slope(ipu_builder *b, ipu_value x) { return MUL(K(M_2_SQRTPI), EXP(NEG(SQUARE(x)))); }
 
-/* The normal distribution function plus x times its density. */
-static ipu_value gelu_slope(ipu_builder *b, ipu_value x)
+/* The second derivative of gelu: the normal distribution's density times 2 - x^2. */
+static ipu_value gelu_bend(ipu_builder *b, ipu_value x)
 {
-    ipu_value below   = MUL(K(0.5), ipu_erfc(b, MUL(x, K(-M_SQRT1_2))));
-    ipu_value density = MUL(K(0.5 * M_2_SQRTPI * M_SQRT1_2), EXP(MUL(K(-0.5), SQUARE(x))));
-    return ADD(below, MUL(x, density));
+    ipu_value square  = SQUARE(x);
+    ipu_value density = MUL(K(0.5 * M_2_SQRTPI * M_SQRT1_2), EXP(MUL(K(-0.5), square)));
+    return MUL(density, SUB(K(2), square));
 }
 
 /* It is x s, s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */

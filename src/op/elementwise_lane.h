@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "op/float_math.h"
+
 #define C(value) ((__typeof__(x))(value))
 #define NEGATIVE(x) ((x) < 0)
 #define NEG(x) (-(x))
@@ -47,6 +49,8 @@
 #define ATANH(x) FN(atanh)(x)
 #define ERF(x) FN(erf)(x)
 #define ERFC(x) FN(erfc)(x)
+#define GELU(x) _Generic((x), float : ipu__f_gelu, double : gelu_double)(x)
+#define GELU_SLOPE(x) _Generic((x), float : ipu__f_gelu_slope, double : gelu_slope_double)(x)
 #define POW(x, y) FN(pow)(x, y)
 #define ATAN2(x, y) atan2(x, y)
 #define FMOD(x, y) fmod(x, y)
@@ -64,6 +68,19 @@
 EXTREME(float)
 EXTREME(double)
 #undef EXTREME
+
+/* At -infinity too it is what it goes to: 0. */
+static inline double gelu_double(double x)
+{
+    double below = 0.5 * erfc(x * -0.70710678118654752440);
+    return below == 0 ? -0.0 : x * below;
+}
+
+static inline double gelu_slope_double(double x)
+{
+    double density = exp(-0.5 * x * x) * 0.39894228040143267794;
+    return 0.5 * erfc(x * -0.70710678118654752440) + (density > 0 ? x * density : 0);
+}
 
 static inline double mod_double(double x, double y)
 {

@@ -29,13 +29,15 @@
 #undef UNARY
 #undef BINARY
 IPU__BLOCK_WHERE(IN_LANE(where_block), T)
+IPU__BLOCK_MASK(IN_LANE(mask_block), T)
 
 #define UNARY(name, arity, types, ...) IF_##types([IPU__ELEMENT_##name] = IN_LANE(name##_block), )
 #define BINARY(name, types, ...) IF_##types([IPU__ELEMENT_##name] = IN_LANE(name##_block), )
-static const ipu__block_fn IN_LANE(blocks)[IPU__N_ELEMENTS] = {
+static const ipu__block_fn IN_LANE(blocks)[IPU__N_BLOCKS] = {
 #include "op/unary.inc"
 #include "op/binary.inc"
     [IPU__ELEMENT_where] = IN_LANE(where_block),
+    [IPU__ELEMENT_mask]  = IN_LANE(mask_block),
 };
 #undef UNARY
 #undef BINARY

@@ -382,6 +382,9 @@ static const char *const group_samples[] = {"float[2,4,3], float[4], float[4]; g
                                             "float[2,4,3,2], float[4]; groups=4",
                                             "float[0,4,3]; groups=2",
                                             "float[3,6,70,71], float[6], float[6]; groups=3",
+                                            "float[16,12,9,9], float[12], float[12]; groups=3",
+                                            "float[32,4,30,21]; groups=2",
+                                            "float[16,3,7], none, float[3]; groups=1",
                                             NULL};
 static const char *const batch_samples[] = {"float[3,4,2], float[4], float[4]",
                                             "float[5,4], float[4], float[4]",
@@ -405,7 +408,9 @@ static const char *const rms_grad_samples[]   = {"float[3,5], float[3,5], float[
 static const char *const group_grad_samples[] = {
     "float[2,4,3], float[2,4,3], float[2,2], float[2,2]{0.5,2}, float[4]; groups=2",
     "float[2,4], float[2,4], float[2,1], float[2,1]{0.5,2}; groups=1",
-    "float[3,6,70,71], float[3,6,70,71], float[3,3], float[3,3]{0.5,2}, float[6]; groups=3", NULL};
+    "float[3,6,70,71], float[3,6,70,71], float[3,3], float[3,3]{0.5,2}, float[6]; groups=3",
+    "float[16,12,9,9], float[16,12,9,9], float[16,3], float[16,3]{0.5,2}, float[12]; groups=3",
+    "float[32,4,30,21], float[32,4,30,21], float[32,2], float[32,2]{0.5,2}; groups=2", NULL};
 static const char *const batch_grad_samples[] = {
     "float[3,4,2], float[3,4,2], float[4], float[4]{0.5,2}, float[4]",
     "float[5,4], float[5,4], float[4], float[4]{0.5,2}",
@@ -442,7 +447,7 @@ RECORDS(layer_norm, norm_, row, layer, 3, 5, "* - - : * * *", "* * * * - : * + +
         "mean 0, variance 1 over the last dimensions", "LayerNormalization:17");
 RECORDS(rms_norm, rms_, row, rms, 2, 4, "* - : * *", "* * * - : * +",
         "mean square 1 over the last dimensions", NULL);
-RECORDS(group_norm, norm_, plane, group, 3, 5, "0 - - : 0 0 0", "0 0 0 0 - : 0 + +",
+RECORDS(group_norm, norm_, group, group, 3, 5, "0 - - : 0 0 0", "0 0 0 0 - : 0 + +",
         "mean 0, variance 1 over groups of channels", "GroupNormalization:18,21");
 RECORDS(batch_norm, norm_, plane, batch, 3, 5, NULL, NULL, "mean 0, variance 1 over each channel of a batch",
         NULL);

@@ -82,6 +82,27 @@ typedef struct ipu__norm_loops {
 } ipu__norm_loops;
 IPU__SIMD_DECLARE(extern const ipu__norm_loops, ipu__norm_loops)
 
+/* ---- the same for sixteen images side by side: means, scales, ... are 16 numbers (norm_lanes_simd.c) ---- */
+
+/* dx = a * dy + b * (x - mean) + c */
+typedef struct ipu__norm_mixture {
+    float a[16], b[16], c[16];
+} ipu__norm_mixture;
+
+typedef struct ipu__norm_lane_loops {
+    /* Adds the sum; the squared deviations; sum(dy) and sum(dy * (x - mean)). */
+    void (*sum)(const float *x, int64_t n, double *total);
+    void (*squares)(const float *x, const float *mean, int64_t n, double *total);
+    /* y = (x - mean) * scale + shift */
+    void (*normalise)(const float *x, const float *mean, const float *scale, float shift, int64_t n,
+                      float *y);
+    void (*products)(const float *dy, const float *x, const float *mean, int64_t n, double *total,
+                     double *product);
+    void (*grad)(const float *dy, const float *x, const float *mean, const ipu__norm_mixture *m, int64_t n,
+                 float *dx);
+} ipu__norm_lane_loops;
+IPU__SIMD_DECLARE(extern const ipu__norm_lane_loops, ipu__norm_lane_loops_of)
+
 /* ---- kernels (norm_kernel.c) ---- */
 
 void       ipu__norm_ref(const ipu_kernel_call *call, void *const *operand);
@@ -91,5 +112,6 @@ ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target,
 
 extern const ipu_kernel_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
 extern const ipu_kernel_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];
+extern const ipu_kernel_impl ipu__norm_group_implementations[1], ipu__norm_group_grad_implementations[1];
 
 #endif

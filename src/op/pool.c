@@ -68,8 +68,7 @@ static int64_t windows(const ipu__pool_axis *a, bool ceil_mode)
     return n;
 }
 
-/* `x` is the shape of the larger side. Lists have been checked. */
-static ipu__pool pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation)
+ipu__pool ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation)
 {
     ipu__pool p      = {.planes = x->dim[0] * x->dim[1], .in_plane = 1, .out_plane = 1};
     int       n_dims = x->rank - 2, skip = IPU__POOL_DIMS - n_dims;
@@ -110,7 +109,7 @@ static ipu_status infer_windows(const ipu_kernel_call *call, const ipu_shape *x,
     ipu__op_ints(call, "kernel", &n);
     if (n == 0) return ipu__fail(IPU_INVALID, "%s: \"kernel\" is empty", call->def->name);
     IPU_TRY(check_lists(call, x->rank - 2, has_dilation));
-    ipu__pool p = pool_of(call, x, has_dilation);
+    ipu__pool p = ipu__pool_of(call, x, has_dilation);
     output_shape(&p, x, out);
     if (p.in_plane > INT32_MAX)
         return ipu__fail(IPU_INVALID, "%s: a plane of %s has more than 2^31 elements", call->def->name,
@@ -160,7 +159,7 @@ static int64_t place(const ipu__pool *p, int64_t o, const int64_t tap[IPU__POOL_
 static void max_ref(const ipu_kernel_call *call, void *const *operand)
 {
     ipu_type  type    = call->operand[X].type;
-    ipu__pool p       = pool_of(call, &call->operand[X].shape, true);
+    ipu__pool p       = ipu__pool_of(call, &call->operand[X].shape, true);
     int32_t  *indices = operand[INDICES];
     for (int64_t i = 0; i < p.planes * p.out_plane; i++) {
         int64_t first = i / p.out_plane * p.in_plane;
@@ -193,7 +192,7 @@ static ipu_status prepare(const ipu_kernel_call *call, const ipu_shape *x, bool 
 {
     state *s = ipu__alloc(sizeof *s);
     if (!s) return ipu__fail_memory();
-    *s                   = (state){.p     = pool_of(call, x, has_dilation),
+    *s                   = (state){.p     = ipu__pool_of(call, x, has_dilation),
                                    .type  = call->operand[0].type,
                                    .loops = &IPU__SIMD_PICK(ipu__pool_loops_of)};
     s->p.include_padding = !has_dilation && ipu__op_int(call, "count_include_pad") != 0;
@@ -237,9 +236,12 @@ static void plane_done(const state *s, const float *plane, void *to, int64_t i, 
 static ipu_status max_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
-    (void)call;
     const state *s    = prepared;
     ipu_interval mine = ipu__op_part(s->p.planes, 1, part, n_parts);
+    if (ipu__pool_is_turned(call)) {
+        ipu__pool_lanes_max(&s->p, operand, part, n_parts);
+        return IPU_OK;
+    }
     for (int64_t i = mine.begin; i < mine.end; i++) {
         float       *floats = scratch;
         const float *x      = ipu__floats_get(s->type, operand[X], i * s->p.in_plane, s->p.in_plane, floats);
@@ -280,7 +282,7 @@ static double divisor(const ipu__pool *p, int64_t o)
 static void average_ref(const ipu_kernel_call *call, void *const *operand)
 {
     ipu_type  type    = call->operand[X].type;
-    ipu__pool p       = pool_of(call, &call->operand[X].shape, false);
+    ipu__pool p       = ipu__pool_of(call, &call->operand[X].shape, false);
     p.include_padding = ipu__op_int(call, "count_include_pad") != 0;
     for (int64_t i = 0; i < p.planes * p.out_plane; i++) {
         int64_t first = i / p.out_plane * p.in_plane;
@@ -313,8 +315,11 @@ static ipu_status run_planes(const state *s, void *const *operand, float *scratc
 static ipu_status average_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
-    (void)call;
     const state *s = prepared;
+    if (ipu__pool_is_turned(call)) {
+        ipu__pool_lanes_average(&s->p, operand, part, n_parts);
+        return IPU_OK;
+    }
     return run_planes(s, operand, scratch, ipu__op_part(s->p.planes, 1, part, n_parts), s->p.in_plane,
                       s->p.out_plane, s->loops->average);
 }
@@ -368,7 +373,7 @@ static ipu_status average_grad_infer(const ipu_kernel_call *call, ipu_kernel_val
 static void average_grad_ref(const ipu_kernel_call *call, void *const *operand)
 {
     ipu_type  type    = call->operand[Y].type;
-    ipu__pool p       = pool_of(call, &call->operand[Y].shape, false);
+    ipu__pool p       = ipu__pool_of(call, &call->operand[Y].shape, false);
     p.include_padding = ipu__op_int(call, "count_include_pad") != 0;
     for (int64_t plane = 0; plane < p.planes; plane++)
         for (int64_t to = 0; to < p.in_plane; to++) {
@@ -390,8 +395,11 @@ static ipu_status average_grad_prepare(const ipu_kernel_call *call, int n_parts,
 static ipu_status average_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                    void *scratch, int part, int n_parts)
 {
-    (void)call;
     const state *s = prepared;
+    if (ipu__pool_is_turned(call)) {
+        ipu__pool_lanes_average_grad(&s->p, operand, part, n_parts);
+        return IPU_OK;
+    }
     return run_planes(s, operand, scratch, ipu__op_part(s->p.planes, 1, part, n_parts), s->p.out_plane,
                       s->p.in_plane, s->loops->average_grad);
 }
@@ -443,7 +451,7 @@ static int64_t planes_of(const ipu_kernel_call *call)
     return call->operand[AT].shape.dim[0] * call->operand[AT].shape.dim[1];
 }
 
-static ipu_status fail_index(const ipu_kernel_call *call, int32_t at, int64_t n)
+ipu_status ipu__pool_fail_index(const ipu_kernel_call *call, int32_t at, int64_t n)
 {
     return ipu__fail(IPU_ABORTED, "%s: index %d in a plane of %lld elements", call->def->name, (int)at,
                      (long long)n);
@@ -478,6 +486,7 @@ static ipu_status gather_run(const ipu_kernel_call *call, void *prepared, void *
                              int part, int n_parts)
 {
     (void)prepared;
+    if (ipu__pool_is_turned(call)) return ipu__pool_lanes_gather(call, operand, part, n_parts);
     ipu_type     type = call->operand[FROM].type;
     int64_t      from = plane_of(&call->operand[FROM].shape), n = plane_of(&call->operand[AT].shape);
     ipu_interval mine   = ipu__op_part(planes_of(call), 1, part, n_parts);
@@ -487,7 +496,7 @@ static ipu_status gather_run(const ipu_kernel_call *call, void *prepared, void *
         const float   *x  = ipu__floats_get(type, operand[FROM], i * from, from, floats);
         float         *to = type == IPU_FLOAT ? (float *)operand[TO] + i * n : y;
         for (int64_t k = 0; k < n; k++) {
-            if (at[k] < -1 || at[k] >= from) return fail_index(call, at[k], from);
+            if (at[k] < -1 || at[k] >= from) return ipu__pool_fail_index(call, at[k], from);
             to[k] = at[k] >= 0 ? x[at[k]] : 0;
         }
         if (type != IPU_FLOAT) ipu__floats_store(type, to, operand[TO], i * n, n);
@@ -498,7 +507,7 @@ static ipu_status gather_run(const ipu_kernel_call *call, void *prepared, void *
 static ipu_status scatter_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
-    (void)prepared;
+    if (ipu__pool_is_turned(call)) return ipu__pool_lanes_scatter(call, prepared, operand, part, n_parts);
     ipu_type     type = call->operand[FROM].type;
     int64_t      n = plane_of(&call->operand[FROM].shape), size = plane_of(&call->operand[TO].shape);
     ipu_interval mine   = ipu__op_part(planes_of(call), 1, part, n_parts);
@@ -509,7 +518,7 @@ static ipu_status scatter_run(const ipu_kernel_call *call, void *prepared, void 
         float         *to = type == IPU_FLOAT ? (float *)operand[TO] + i * size : x;
         memset(to, 0, (size_t)size * sizeof *to);
         for (int64_t k = 0; k < n; k++) {
-            if (at[k] < -1 || at[k] >= size) return fail_index(call, at[k], size);
+            if (at[k] < -1 || at[k] >= size) return ipu__pool_fail_index(call, at[k], size);
             if (at[k] >= 0) to[at[k]] += y[k];
         }
         if (type != IPU_FLOAT) ipu__floats_store(type, to, operand[TO], i * size, size);
@@ -627,6 +636,11 @@ static const char *const max_samples[] = {
     "float[2,0,4,4]; kernel=[2,2]",
     "float[4,16,32,32]; kernel=[2,2]",
     "float[2,8,33,31]; kernel=[3,3] strides=[2,2] pads=[1,1,1,1]",
+    "float[16,5,7,6]; kernel=[2,2]",
+    "float[16,16,7,7]; kernel=[3,3] strides=[2,2] pads=[1,1,1,1] ceil_mode=1",
+    "float[16,2,9,9]; kernel=[2,3] strides=[3,1] dilations=[2,2] pads=[0,1,1,2]",
+    "float[32,1,4,5,4]; kernel=[2,2,2] strides=[1,2,2]",
+    "float[1,32,7]; kernel=[2]",
     NULL};
 static const char *const average_samples[] = {
     "float[2,3,7]; kernel=[2]",
@@ -635,6 +649,8 @@ static const char *const average_samples[] = {
     "float[2,1,7,8]; kernel=[3,2] strides=[2,3] pads=[1,1,0,1] ceil_mode=1 count_include_pad=0",
     "float[1,2,4,5,4]; kernel=[2,2,2] strides=[1,2,2]",
     "float[4,16,32,32]; kernel=[2,2]",
+    "float[16,3,7,8]; kernel=[3,2] strides=[2,3] pads=[1,1,0,1] ceil_mode=1 count_include_pad=0",
+    "float[2,16,4,5,4]; kernel=[2,2,2] strides=[1,2,2]",
     NULL};
 static const char *const average_grad_samples[] = {
     "float[2,3,3]; kernel=[2] size=[7]",
@@ -642,25 +658,32 @@ static const char *const average_grad_samples[] = {
     "float[2,1,3,3]; kernel=[3,3] strides=[2,2] pads=[0,1,1,1] count_include_pad=0 size=[6,5]",
     "float[1,2,3,2,2]; kernel=[2,2,2] strides=[1,2,2] size=[4,5,4]",
     "float[4,8,16,16]; kernel=[2,2] size=[32,32]",
+    "float[16,1,4,4]; kernel=[3,3] strides=[2,2] pads=[1,1,1,1] ceil_mode=1 size=[7,7]",
+    "float[1,32,3,2,2]; kernel=[2,2,2] strides=[1,2,2] size=[4,5,4]",
     NULL};
-static const char *const gather_samples[]  = {"float[2,2,5,2], int32[2,2,3,2]",
-                                              "float[4,16,16,16], int32[4,16,8,8]",
-                                              "float[4,64,32,32], int32[4,64,16,16]", NULL};
-static const char *const scatter_samples[] = {"float[2,2,3,2], int32[2,2,3,2]; size=[5,2]",
-                                              "float[4,64,8,8], int32[4,64,8,8]; size=[16,16]", NULL};
+static const char *const gather_samples[] = {
+    "float[2,2,5,2], int32[2,2,3,2]",       "float[4,16,16,16], int32[4,16,8,8]",
+    "float[4,64,32,32], int32[4,64,16,16]", "float[16,3,5,2], int32[16,3,3,2]",
+    "float[2,16,4,3,2], int32[2,16,1,3,2]", NULL};
+static const char *const scatter_samples[] = {
+    "float[2,2,3,2], int32[2,2,3,2]; size=[5,2]",   "float[4,64,8,8], int32[4,64,8,8]; size=[16,16]",
+    "float[16,5,3,2], int32[16,5,3,2]; size=[7,4]", "float[2,16,1,3,2], int32[2,16,1,3,2]; size=[3,2,6]",
+    "float[16,3,7], int32[16,3,7]; size=[10]",      NULL};
 
-#define IMPLEMENTATION(name_, bytes, run_, prepare_, release_)             \
-    static const ipu_kernel_impl name_[] = {{.name          = "planes",    \
-                                             .fits          = fits_floats, \
-                                             .scratch_bytes = bytes,       \
-                                             .prepare       = prepare_,    \
-                                             .release       = release_,    \
+#define IMPLEMENTATION(name_, bytes, run_, prepare_, release_)                   \
+    static const ipu_kernel_impl name_[] = {{.name          = "planes",          \
+                                             .fits          = fits_floats,       \
+                                             .layouts       = ipu__pool_layouts, \
+                                             .scratch_bytes = bytes,             \
+                                             .prepare       = prepare_,          \
+                                             .release       = release_,          \
                                              .run           = run_}}
 IMPLEMENTATION(max_implementations, plane_bytes, max_run, max_prepare, release);
 IMPLEMENTATION(average_implementations, plane_bytes, average_run, average_prepare, release);
 IMPLEMENTATION(average_grad_implementations, plane_bytes, average_grad_run, average_grad_prepare, release);
 IMPLEMENTATION(gather_implementations, index_bytes, gather_run, NULL, NULL);
-IMPLEMENTATION(scatter_implementations, index_bytes, scatter_run, NULL, NULL);
+IMPLEMENTATION(scatter_implementations, index_bytes, scatter_run, ipu__pool_scatter_prepare,
+               ipu__pool_scatter_release);
 
 #define RECORD(op, operands_, ins, prefix, attributes_, n_attributes_, work_, plan_, flags_, text, ...) \
     const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,                         \

@@ -52,6 +52,9 @@ typedef struct ipu__xsmm_loops {
     void (*dots)(const float *x, const float *w, int64_t w_step, int64_t n, float out[IPU__DOT_ROWS]);
     void (*from_bfloat16)(const ipu_bfloat16 *from, float *to, int64_t n);
     void (*to_bfloat16)(const float *from, ipu_bfloat16 *to, int64_t n);
+    /* to[j][i] = from[i][j]. */
+    void (*transpose)(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t rows,
+                      int64_t columns);
 } ipu__xsmm_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__xsmm_loops, ipu__xsmm_loops_at)

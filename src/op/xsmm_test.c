@@ -23,11 +23,11 @@ static void blocks_are_even_and_whole_grains(void **unused)
     assert_int_equal(ipu__xsmm_block(784, 256, 8), 200);
 }
 
-/* Every size around the 8 x 8 blocks, between buffers that are wider, with nothing written beside it. */
+/* Every size around tiles of 8 x 8 and 16 x 16, between buffers that are wider, with nothing written beside it. */
 static void transposing_moves_every_element(void **unused)
 {
     (void)unused;
-    enum { MOST = 19, LD = 23 };
+    enum { MOST = 35, LD = 37 };
     float from[MOST * LD], to[MOST * LD];
     for (int i = 0; i < MOST * LD; i++) from[i] = (float)i;
     for (int rows = 0; rows <= MOST; rows++)

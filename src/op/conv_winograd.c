@@ -1,0 +1,284 @@
+/* Winograd's convolution: what fits, what it costs, and what each part does.
+ *
+ * Parts have rows of tiles, or channels of the result where transforming the weights costs more than transforming
+ * the images: each part transforms what it needs itself. Gradients of weights, which are sums over all tiles, are
+ * shared out by channels only.
+ */
+#include "op/conv_winograd.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef ipu__wino_shape shape;
+typedef ipu__wino_part  part;
+
+enum {
+    WIDTH      = IPU__WINO_WIDTH,
+    BLOCK      = 64,       /* channels of the result at a time: what libxsmm keeps in registers */
+    LEAST      = 16,       /* tiles at a time */
+    MOST       = 48,       /* more gain nothing */
+    INPUT_ROOM = 384 << 10 /* bytes of inputs at a time, so that they stay in the second-level cache */
+};
+
+/* Cycles for sixteen channels: transforms of a tile and of one input's weights, measured on Zen 4; products are one
+ * multiplication and addition of sixteen floats a cycle. */
+#define TILE_CYCLES 140.0
+#define WEIGHT_CYCLES 130.0
+/* What direct convolution reaches of that. */
+#define DIRECT_SHARE 0.8
+/* It has to be this much better, as it is less precise. */
+#define LEAST_GAIN 1.2
+
+/* ---- the call ---- */
+
+static shape shape_of(const ipu__conv *c)
+{
+    shape s = {.kind = c->kind, .n = c->n, .in = c->in, .out = c->out};
+    for (int d = 0; d < 2; d++) {
+        s.x[d]   = c->x[1 + d];
+        s.y[d]   = c->y[1 + d];
+        s.pad[d] = c->pad[1 + d];
+    }
+    if (c->kind == IPU__CONV_INPUT_GRAD) {
+        s.in = c->out, s.out = c->in;
+        for (int d = 0; d < 2; d++) {
+            s.x[d]   = c->y[1 + d];
+            s.y[d]   = c->x[1 + d];
+            s.pad[d] = 2 - c->pad[1 + d];
+        }
+    }
+    for (int d = 0; d < 2; d++) s.tiles[d] = ipu__op_ceil_div(s.y[d], IPU__WINO_TILE);
+    return s;
+}
+
+static bool is_3x3(const ipu__conv *c)
+{
+    if (c->groups != 1 || c->k[0] != 1 || c->x[0] != 1 || c->y[0] != 1 || c->pad[0] != 0) return false;
+    for (int d = 1; d < 3; d++)
+        if (c->k[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1) return false;
+    return true;
+}
+
+/* ---- costs ---- */
+
+static double work_of(double n_tiles, double in, double out)
+{
+    double products = IPU__WINO_POINTS * n_tiles * in * out / WIDTH;
+    return products + ((in + out) * n_tiles * TILE_CYCLES + in * out * WEIGHT_CYCLES) / WIDTH;
+}
+
+/* Of the part that has most, if parts have channels of y, channels of x, or rows. */
+typedef enum share { BY_ROWS, BY_OUT, BY_IN } share;
+
+static double most(int64_t n, int64_t grain, int n_parts)
+{
+    ipu_interval i = ipu__op_part(n, grain, 0, n_parts);
+    return (double)(i.end - i.begin);
+}
+
+static double cost_of(const shape *s, share by, int n_parts)
+{
+    double rows = by == BY_ROWS ? most(s->n * s->tiles[0], 1, n_parts) : (double)(s->n * s->tiles[0]);
+    double in   = by == BY_IN ? most(s->in, WIDTH, n_parts) : (double)s->in;
+    double out  = by == BY_OUT ? most(s->out, WIDTH, n_parts) : (double)s->out;
+    return work_of(rows * (double)s->tiles[1], in, out);
+}
+
+static share share_of(const shape *s, int n_parts)
+{
+    share other = s->kind == IPU__CONV_WEIGHT_GRAD ? BY_IN : BY_ROWS;
+    return cost_of(s, BY_OUT, n_parts) < cost_of(s, other, n_parts) ? BY_OUT : other;
+}
+
+bool ipu__conv_winograd_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+{
+    ipu__conv c = ipu__conv_get(call);
+    if (call->operand[0].type != IPU_FLOAT || !is_3x3(&c) || !ipu__xsmm_works(cpu_features)) return false;
+    if ((cpu_features & IPU__SIMD_AVX2) != IPU__SIMD_AVX2 || !IPU__SIMD_PICK(ipu__wino_loops_at).input)
+        return false;
+    if (c.n < 1 || c.in < 1 || c.out < 1 || c.in % WIDTH != 0 || c.out % WIDTH != 0) return false;
+    if (ipu__conv_volume(c.x) < 1 || ipu__conv_volume(c.y) < 1) return false;
+    shape  s      = shape_of(&c);
+    double direct = 9.0 * (double)c.n * (double)(c.y[1] * c.y[2]) * (double)c.in * (double)c.out / WIDTH;
+    return cost_of(&s, share_of(&s, n_parts), n_parts) * LEAST_GAIN < direct / DIRECT_SHARE / n_parts;
+}
+
+/* ---- shares ---- */
+
+static int64_t length(ipu_interval i) { return i.end - i.begin; }
+
+/* Of values at one point. */
+static int64_t n_kept(const shape *s, const part *p)
+{
+    return (p->is_kept ? length(p->row) : p->rows_at_once) * s->tiles[1];
+}
+
+static part describe(const shape *s, int index, int n_parts)
+{
+    part p = {.row = {0, s->n * s->tiles[0]}, .in = {0, s->in}, .out = {0, s->out}};
+    switch (share_of(s, n_parts)) {
+    case BY_ROWS: p.row = ipu__op_part(p.row.end, 1, index, n_parts); break;
+    case BY_OUT: p.out = ipu__op_part(s->out, WIDTH, index, n_parts); break;
+    case BY_IN: p.in = ipu__op_part(s->in, WIDTH, index, n_parts); break;
+    }
+    int64_t rows = length(p.row), in = length(p.in), out = length(p.out);
+    if (rows == 0 || in == 0 || out == 0) return (part){.block = 0};
+    int64_t tiles  = INPUT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / in;
+    tiles          = tiles < LEAST ? LEAST : tiles > MOST ? MOST : tiles;
+    p.rows_at_once = ipu__xsmm_block(rows, tiles < s->tiles[1] ? 1 : tiles / s->tiles[1], 1);
+    p.block        = ipu__xsmm_block(out, BLOCK, WIDTH);
+    int64_t some = p.rows_at_once * s->tiles[1], all = rows * s->tiles[1];
+    /* What is kept of values at points beside what both ways have. */
+    if (s->kind == IPU__CONV_WEIGHT_GRAD) {
+        p.is_kept = all * in + (some + in) * p.block < some * in + (some + in) * out;
+        if (!p.is_kept) p.block = out;
+    } else {
+        p.is_kept = all + p.block < some + out;
+    }
+    return p;
+}
+
+ipu__wino_room ipu__wino_make_room(const shape *s, const part *p)
+{
+    ipu__wino_room r = {0};
+    if (p->block == 0) return r;
+    int64_t in = length(p->in), rows = p->rows_at_once, blocks = 1, buffer = IPU__WINO_POINTS;
+    if (!p->is_kept) blocks = ipu__op_ceil_div(length(p->out), p->block);
+    /* One line more, so that points do not all lie in the same set of the cache. */
+    r.input_step   = n_kept(s, p) * in + WIDTH;
+    r.weights_step = in * p->block + WIDTH;
+    r.output_step  = rows * s->tiles[1] * p->block + WIDTH;
+    r.weights      = buffer * r.input_step;
+    r.output       = r.weights + buffer * r.weights_step * blocks;
+    r.turned       = r.output + buffer * r.output_step;
+    int64_t x_rows = rows * IPU__WINO_TILE + 2 < s->x[0] ? rows * IPU__WINO_TILE + 2 : s->x[0];
+    int64_t turned = x_rows * s->x[1], y = IPU__WINO_TILE * s->y[1];
+    r.small = r.turned + (turned > y ? turned : y) * WIDTH;
+    r.n     = r.small + 9 * WIDTH * WIDTH;
+    return r;
+}
+
+/* ---- layouts ---- */
+
+/* What the epilogue is, if it can be done on registers. */
+static bool is_add(const char *text)
+{
+    return strcmp(text, "add a0 a1; out t0") == 0 || strcmp(text, "add a1 a0; out t0") == 0
+        || strcmp(text, "add a0 a1; relu t0; out t1") == 0 || strcmp(text, "add a1 a0; relu t0; out t1") == 0;
+}
+
+static bool is_relu(const char *text) { return strcmp(text, "relu a0; out t0") == 0; }
+
+static const char *epilogue_of(const ipu_kernel_call *call)
+{
+    return ipu__epilogue_has(call) ? ipu__op_text(call, "epilogue") : "";
+}
+
+static bool is_like_result(const ipu_kernel_call *call, int operand)
+{
+    const ipu_kernel_value *v = &call->operand[operand], *out = &call->operand[IPU__CONV_OUT];
+    return v->type == out->type && ipu__shape_equal(&v->shape, &out->shape);
+}
+
+/* conv's result, with what its epilogue reads: plain if that can only be done so. */
+static bool may_block_result(const ipu_kernel_call *call)
+{
+    const char *text = epilogue_of(call);
+    return *text == 0 || is_relu(text) || (is_add(text) && is_like_result(call, IPU__CONV_BIAS + 1));
+}
+
+ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+{
+    const unsigned           plain   = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    const unsigned           blocked = IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
+    const ipu_kernel_layouts only    = {.takes = plain, .native = plain};
+    const ipu_kernel_layouts either  = {.takes = plain | blocked, .native = blocked};
+    (void)n_parts;
+    ipu__conv_kind kind = ipu__conv_get(call).kind;
+    if (operand == 0) return either;
+    if (kind == IPU__CONV_WEIGHT_GRAD) return operand == IPU__CONV_WEIGHT_GRAD_DY ? either : only;
+    if (kind == IPU__CONV_INPUT_GRAD) return operand == IPU__CONV_INPUT_GRAD_OUT ? either : only;
+    if (operand <= IPU__CONV_BIAS || !may_block_result(call)) return only;
+    if (operand != IPU__CONV_OUT && !is_like_result(call, operand)) return only;
+    return (ipu_kernel_layouts){either.takes, either.native, .tied = true};
+}
+
+/* ---- at load ---- */
+
+static bool is_fused(const ipu_kernel_call *call)
+{
+    const char *text = epilogue_of(call);
+    return is_relu(text) || (is_add(text) && call->layout[IPU__CONV_OUT] == IPU_LAYOUT_BLOCKED);
+}
+
+size_t ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+{
+    ipu__conv c    = ipu__conv_get(call);
+    shape     s    = shape_of(&c);
+    int64_t   n    = 0;
+    size_t    more = c.kind == IPU__CONV_FORWARD && !is_fused(call) ? ipu__epilogue_scratch_bytes(call) : 0;
+    for (int i = 0; i < n_parts; i++) {
+        part           p = describe(&s, i, n_parts);
+        ipu__wino_room r = ipu__wino_make_room(&s, &p);
+        if (r.n > n) n = r.n;
+    }
+    return more == SIZE_MAX ? more : (size_t)n * sizeof(float) + more;
+}
+
+/* The product of `rows` rows of tiles and `channels` of the result. */
+static ipu__xsmm_fn get_product(const shape *s, const part *p, int64_t rows, int64_t channels, bool add)
+{
+    int64_t tiles = rows * s->tiles[1], in = length(p->in);
+    if (s->kind == IPU__CONV_WEIGHT_GRAD)
+        return ipu__xsmm_get(in, channels, tiles, in, p->block, p->block, true, add);
+    return ipu__xsmm_get(tiles, channels, in, in, p->block, p->block, false, add);
+}
+
+static ipu_status make_part(const shape *s, part *p)
+{
+    if (p->block == 0) return IPU_OK;
+    const int64_t rows[]     = {p->rows_at_once, length(p->row) % p->rows_at_once};
+    const int64_t channels[] = {p->block, length(p->out) % p->block};
+    for (int bits = 0; bits < 8; bits++) {
+        int  i = bits & 1, j = bits >> 1 & 1, add = bits >> 2;
+        bool is_used = rows[i] > 0 && channels[j] > 0 && (!add || s->kind == IPU__CONV_WEIGHT_GRAD);
+        if (!is_used) continue;
+        p->product[i][j][add] = get_product(s, p, rows[i], channels[j], add);
+        if (!p->product[i][j][add])
+            return ipu__fail(IPU_UNSUPPORTED, "libxsmm has no kernel for %lld x %lld x %lld",
+                             (long long)(rows[i] * s->tiles[1]), (long long)channels[j],
+                             (long long)length(p->in));
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__conv_winograd_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+{
+    ipu__conv  c = ipu__conv_get(call);
+    ipu__wino *w = *out = ipu__alloc_zeroed(sizeof *w + (size_t)n_parts * sizeof *w->parts);
+    ipu_status status   = IPU_OK;
+    if (!w) return ipu__fail_memory();
+    w->s = shape_of(&c);
+    if (c.kind == IPU__CONV_FORWARD && is_fused(call)) {
+        w->adds     = is_add(epilogue_of(call));
+        w->has_relu = strstr(epilogue_of(call), "relu") != NULL;
+    } else if (c.kind == IPU__CONV_FORWARD) {
+        status = ipu__epilogue_init(&w->epilogue, call);
+    }
+    for (int i = 0; i < n_parts && status == IPU_OK; i++) {
+        w->parts[i] = describe(&w->s, i, n_parts);
+        status      = make_part(&w->s, &w->parts[i]);
+    }
+    if (status == IPU_OK) return IPU_OK;
+    ipu__conv_winograd_release(w);
+    *out = NULL;
+    return status;
+}
+
+void ipu__conv_winograd_release(void *prepared)
+{
+    ipu__wino *w = prepared;
+    ipu__epilogue_fini(&w->epilogue);
+    ipu__free(w);
+}

@@ -1,0 +1,91 @@
+/* Convolutions with kernels of 3 x 3 by Winograd's F(4x4, 3x3): 36 products for 16 outputs, not 144.
+ *
+ * Tiles of 4 x 4 outputs, which read 6 x 6 inputs, are taken to values at the points 0, +-sqrt(1/2), +-sqrt(2) and
+ * infinity in both directions, where a convolution is a product of each pair of channels: 36 products of matrices
+ * [tiles x channels] [channels x channels]. These points lose a bit of precision against direct sums, where the usual
+ * 0, +-1, +-2 lose two or three: docs/performance.md has the measurements.
+ *
+ * Vectors hold sixteen channels (IPU_LAYOUT_BLOCKED); plain operands are turned a few rows at a time.
+ */
+#ifndef IPU_OP_CONV_WINOGRAD_H
+#define IPU_OP_CONV_WINOGRAD_H
+
+#include "base/simd.h"
+#include "op/conv.h"
+#include "op/xsmm.h"
+
+enum { IPU__WINO_WIDTH = 16, IPU__WINO_TILE = 4, IPU__WINO_POINTS = 36 };
+
+/* A row of tiles of sixteen channels, whose plane [n_rows][n_columns][16] is at hand. */
+typedef struct ipu__wino_row {
+    int64_t n_rows, n_columns;
+    int64_t row, column;           /* where the first tile begins; what is not in the plane is 0 */
+    int64_t n_tiles;               /* side by side */
+    int64_t point_step, tile_step; /* of the values at points, in floats */
+} ipu__wino_row;
+
+/* What comes after the sums. */
+typedef struct ipu__wino_end {
+    const float *bias; /* of the sixteen channels; NULL: none */
+    const float *add;  /* a plane like that of the result; NULL: none */
+    bool         relu;
+} ipu__wino_end;
+
+/* NULL where a level has no instructions for it (conv_winograd_simd.c). */
+typedef struct ipu__wino_loops {
+    /* Tiles of 6 x 6, 4 apart, to their points. */
+    void (*input)(const ipu__wino_row *r, const float *x, float *points);
+    /* Points to tiles of 4 x 4. The plane begins where the tiles do: row and column are 0. */
+    void (*output)(const ipu__wino_row *r, const ipu__wino_end *end, const float *points, float *y);
+    /* The transposes of these two, for gradients of weights: tiles of 4 x 4 to points. */
+    void (*gradient)(const ipu__wino_row *r, const float *dy, float *points);
+    /* Nine weights of sixteen channels, `tap_step` floats apart, to points, and what sums at points are for them. */
+    void (*weights)(const float *w, int64_t tap_step, float *points, int64_t point_step);
+    void (*weight_grad)(const float *points, int64_t point_step, float *w);
+} ipu__wino_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__wino_loops, ipu__wino_loops_at)
+
+/* ---- what a call is, and how it is shared out: conv_winograd.c ---- */
+
+/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. */
+typedef struct ipu__wino_shape {
+    ipu__conv_kind kind;
+    int64_t        n, in, out, x[2], y[2], pad[2];
+    int64_t        tiles[2]; /* of y */
+} ipu__wino_shape;
+
+/* Rows of tiles of all images are counted through: `row` of them. Kept: values at points are kept for all of the part's
+ * tiles, while weights, or their gradients, are done `block` channels of y at a time; else the other way round. */
+typedef struct ipu__wino_part {
+    ipu_interval row, in, out;
+    bool         is_kept;
+    int64_t      rows_at_once, block; /* channels of y at a time */
+    ipu__xsmm_fn product[2][2][2];    /* [last rows][last channels][add] */
+} ipu__wino_part;
+
+typedef struct ipu__wino {
+    ipu__wino_shape s;
+    ipu__epilogue   epilogue; /* empty but for conv, and where `end` has all of it */
+    bool            adds, has_relu;
+    ipu__wino_part  parts[];
+} ipu__wino;
+
+/* Scratch of a part, in floats: each begins at a line. Sums are of gradients of weights in place of weights. */
+typedef struct ipu__wino_room {
+    int64_t input_step, weights_step, output_step; /* between points */
+    int64_t weights, output, turned, small, n;     /* inputs come first */
+} ipu__wino_room;
+
+ipu__wino_room ipu__wino_make_room(const ipu__wino_shape *s, const ipu__wino_part *p);
+
+/* An implementation of each of the three ops. */
+bool               ipu__conv_winograd_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+size_t             ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status         ipu__conv_winograd_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void               ipu__conv_winograd_release(void *prepared);
+ipu_status         ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                          void *scratch, int part, int n_parts);
+
+#endif

@@ -1,0 +1,296 @@
+/* Winograd's convolution, run: transforms of what is at hand, products, and transforms back. */
+#include "op/conv_winograd.h"
+
+enum { WIDTH = IPU__WINO_WIDTH, TILE = IPU__WINO_TILE };
+
+/* Channels of images, of which sixteen are taken at a time. */
+typedef struct images {
+    float  *data;
+    bool    is_blocked;
+    int64_t channels, rows, columns;
+} images;
+
+typedef struct job {
+    const ipu__wino       *w;
+    const ipu__wino_part  *p;
+    const ipu__wino_loops *loops;
+    ipu__wino_room         room;
+    images                 x, y;
+    const float           *bias, *add;
+    float                 *weights; /* of the call: w or its gradient */
+    float                 *scratch;
+    void *const           *operand;
+} job;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t length(ipu_interval i) { return i.end - i.begin; }
+
+/* ---- images ---- */
+
+/* Element of row `row` where sixteen channels from `channel` on begin. */
+static int64_t at(const images *m, int64_t image, int64_t channel, int64_t row)
+{
+    int64_t plane = image * m->channels + channel;
+    return m->is_blocked ? (plane * m->rows + row * WIDTH) * m->columns
+                         : (plane * m->rows + row) * m->columns;
+}
+
+/* Rows [begin, end) as [row][column][16], in `turned` if they are not so already. */
+static const float *take_rows(const images *m, int64_t image, int64_t channel, int64_t begin, int64_t end,
+                              float *turned)
+{
+    const float *from = m->data + at(m, image, channel, begin);
+    if (m->is_blocked) return from;
+    ipu__transpose_floats(from, m->rows * m->columns, turned, WIDTH, WIDTH, (end - begin) * m->columns);
+    return turned;
+}
+
+/* Rows of tiles that are of one image, from `row` on. */
+typedef struct strip {
+    int64_t image, first, n;
+} strip;
+
+static strip strip_at(const job *j, int64_t row, int64_t end)
+{
+    int64_t n = j->w->s.tiles[0], first = row % n;
+    return (strip){row / n, first, least(end - row, n - first)};
+}
+
+/* Values at points of rows [begin, end) of tiles of x. */
+static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
+{
+    const ipu__wino_shape *s     = &j->w->s;
+    const ipu_interval    *in    = &j->p->in;
+    ipu__wino_row          r     = {.n_columns  = s->x[1],
+                                    .column     = -s->pad[1],
+                                    .n_tiles    = s->tiles[1],
+                                    .point_step = j->room.input_step,
+                                    .tile_step  = length(*in)};
+    int64_t                width = r.n_tiles * r.tile_step;
+    for (int64_t row = begin; row < end;) {
+        strip   t     = strip_at(j, row, end);
+        int64_t first = t.first * TILE - s->pad[0], last = first + t.n * TILE + 2;
+        first    = first < 0 ? 0 : least(first, s->x[0]);
+        last     = last < first ? first : least(last, s->x[0]);
+        r.n_rows = last - first;
+        for (int64_t c = in->begin; c < in->end; c += WIDTH) {
+            const float *x = take_rows(&j->x, t.image, c, first, last, j->scratch + j->room.turned);
+            for (int64_t i = 0; i < t.n; i++) {
+                r.row = (t.first + i) * TILE - s->pad[0] - first;
+                j->loops->input(&r, x, to + (row - begin + i) * width + c - in->begin);
+            }
+        }
+        row += t.n;
+    }
+}
+
+/* So of d_y, for `n` channels from `channel` on. */
+static void transform_dy(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n, float *to)
+{
+    const ipu__wino_shape *s     = &j->w->s;
+    ipu__wino_row          r     = {.n_columns  = s->y[1],
+                                    .n_tiles    = s->tiles[1],
+                                    .point_step = j->room.output_step,
+                                    .tile_step  = j->p->block};
+    int64_t                width = r.n_tiles * r.tile_step;
+    for (int64_t row = begin; row < end; row++) {
+        strip   t     = strip_at(j, row, row + 1);
+        int64_t first = t.first * TILE, last = least(first + TILE, s->y[0]);
+        r.n_rows = last - first;
+        for (int64_t c = 0; c < n; c += WIDTH) {
+            const float *dy = take_rows(&j->y, t.image, channel + c, first, last,
+                                        j->scratch + j->room.turned);
+            j->loops->gradient(&r, dy, to + (row - begin) * width + c);
+        }
+    }
+}
+
+/* ---- results ---- */
+
+static void finish(const job *j, int64_t begin, int64_t n, int64_t n_rows)
+{
+    int64_t plane = j->y.rows * j->y.columns;
+    if (j->w->epilogue.chain)
+        ipu__epilogue_run(&j->w->epilogue, j->operand, begin, n, plane, n_rows, j->scratch + j->room.n);
+}
+
+/* Rows [begin, end) of tiles of y, of `n` channels from `channel` on. */
+static void transform_back(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n,
+                           const float *from)
+{
+    const ipu__wino_shape *s      = &j->w->s;
+    ipu__wino_row          r      = {.n_columns  = s->y[1],
+                                     .n_tiles    = s->tiles[1],
+                                     .point_step = j->room.output_step,
+                                     .tile_step  = j->p->block};
+    float                 *turned = j->scratch + j->room.turned;
+    int64_t                width  = r.n_tiles * r.tile_step;
+    for (int64_t row = begin; row < end; row++) {
+        strip t  = strip_at(j, row, row + 1);
+        r.n_rows = least(TILE, s->y[0] - t.first * TILE);
+        for (int64_t c = 0; c < n; c += WIDTH) {
+            int64_t       to  = at(&j->y, t.image, channel + c, t.first * TILE);
+            ipu__wino_end how = {.bias = j->bias ? j->bias + channel + c : NULL,
+                                 .add  = j->w->adds ? j->add + to : NULL,
+                                 .relu = j->w->has_relu};
+            float        *y   = j->y.is_blocked ? j->y.data + to : turned;
+            j->loops->output(&r, &how, from + (row - begin) * width + c, y);
+            if (j->y.is_blocked) continue;
+            ipu__transpose_floats(turned, WIDTH, j->y.data + to, s->y[0] * s->y[1], r.n_rows * s->y[1],
+                                  WIDTH);
+            finish(j, to, r.n_rows * s->y[1], WIDTH);
+        }
+    }
+}
+
+/* ---- weights ---- */
+
+/* To values at points, of `n` channels of the result from `channel` on. */
+static void transform_weights(const job *j, int64_t channel, int64_t n, float *to)
+{
+    const ipu__wino_shape *s    = &j->w->s;
+    float                 *taps = j->scratch + j->room.small;
+    int64_t                step = j->room.weights_step, block = j->p->block;
+    bool                   flip = s->kind == IPU__CONV_INPUT_GRAD; /* [in][out], and backwards */
+    for (int64_t o = 0; o < n; o += WIDTH)
+        for (int64_t i = 0; i < s->in; i += WIDTH) {
+            const float *w = j->weights + ((channel + o) * s->in + i) * 9;
+            if (!flip) ipu__transpose_floats(w, s->in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
+            for (int64_t k = 0; k < WIDTH; k++) {
+                float *points = to + (i + k) * block + o;
+                if (flip) {
+                    w = j->weights + ((i + k) * s->out + channel + o) * 9;
+                    ipu__transpose_floats(w, 9, taps, WIDTH, WIDTH, 9);
+                    j->loops->weights(taps + 8 * WIDTH, -WIDTH, points, step);
+                } else {
+                    j->loops->weights(taps + k * 9 * WIDTH, WIDTH, points, step);
+                }
+            }
+        }
+}
+
+/* Sums at points to gradients. */
+static void store_gradients(const job *j, int64_t channel, int64_t n, const float *from)
+{
+    const ipu__wino_shape *s    = &j->w->s;
+    const ipu_interval    *in   = &j->p->in;
+    float                 *taps = j->scratch + j->room.small;
+    for (int64_t o = 0; o < n; o += WIDTH)
+        for (int64_t i = in->begin; i < in->end; i += WIDTH) {
+            for (int64_t k = 0; k < WIDTH; k++)
+                j->loops->weight_grad(from + (i - in->begin + k) * j->p->block + o, j->room.weights_step,
+                                      taps + k * 9 * WIDTH);
+            ipu__transpose_floats(taps, WIDTH, j->weights + ((channel + o) * s->in + i) * 9, s->in * 9,
+                                  9 * WIDTH, WIDTH);
+        }
+}
+
+/* ---- products ---- */
+
+typedef struct product {
+    const float *a, *b;
+    float       *c;
+    int64_t      a_step, b_step, c_step;
+} product;
+
+static void multiply(const job *j, const product *m, int64_t rows, int64_t channels, bool add)
+{
+    const ipu__wino_part *p = j->p;
+    ipu__xsmm_fn          f = p->product[rows != p->rows_at_once][channels != p->block][add];
+    for (int64_t i = 0; i < IPU__WINO_POINTS; i++)
+        f(m->b + i * m->b_step, m->a + i * m->a_step, m->c + i * m->c_step);
+}
+
+/* One block of channels of rows [begin, end). */
+static void run_block(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n, const float *x,
+                      const float *weights)
+{
+    const ipu__wino_room *r   = &j->room;
+    float                *out = j->scratch + r->output;
+    const product         m   = {x, weights, out, r->input_step, r->weights_step, r->output_step};
+    multiply(j, &m, end - begin, n, false);
+    transform_back(j, begin, end, channel, n, out);
+}
+
+/* Images are transformed once, weights block by block. */
+static void run_kept(const job *j)
+{
+    const ipu__wino_part *p       = j->p;
+    int64_t               width   = j->w->s.tiles[1] * j->w->s.in;
+    float                *weights = j->scratch + j->room.weights;
+    for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once)
+        transform_x(j, row, least(row + p->rows_at_once, p->row.end),
+                    j->scratch + (row - p->row.begin) * width);
+    for (int64_t c = p->out.begin; c < p->out.end; c += p->block) {
+        int64_t n = least(p->out.end - c, p->block);
+        transform_weights(j, c, n, weights);
+        for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once)
+            run_block(j, row, least(row + p->rows_at_once, p->row.end), c, n,
+                      j->scratch + (row - p->row.begin) * width, weights);
+    }
+}
+
+/* Weights are transformed once, images a few rows at a time. */
+static void run_rows(const job *j)
+{
+    const ipu__wino_part *p       = j->p;
+    int64_t               step    = IPU__WINO_POINTS * j->room.weights_step;
+    float                *weights = j->scratch + j->room.weights;
+    for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++)
+        transform_weights(j, c, least(p->out.end - c, p->block), weights + i * step);
+    for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once) {
+        int64_t end = least(row + p->rows_at_once, p->row.end);
+        transform_x(j, row, end, j->scratch);
+        for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++)
+            run_block(j, row, end, c, least(p->out.end - c, p->block), j->scratch, weights + i * step);
+    }
+}
+
+static void run_weight_grad(const job *j)
+{
+    const ipu__wino_part *p    = j->p;
+    const ipu__wino_room *r    = &j->room;
+    float                *sums = j->scratch + r->weights, *dy = j->scratch + r->output;
+    for (int64_t c = p->out.begin; c < p->out.end; c += p->block) {
+        int64_t n = least(p->out.end - c, p->block);
+        for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once) {
+            int64_t end  = least(row + p->rows_at_once, p->row.end);
+            int64_t at_x = p->is_kept ? (row - p->row.begin) * j->w->s.tiles[1] * length(p->in) : 0;
+            product m    = {j->scratch + at_x, dy, sums, r->input_step, r->output_step, r->weights_step};
+            if (c == p->out.begin || !p->is_kept) transform_x(j, row, end, j->scratch + at_x);
+            transform_dy(j, row, end, c, n, dy);
+            multiply(j, &m, end - row, n, row > p->row.begin);
+        }
+        store_gradients(j, c, n, sums);
+    }
+}
+
+ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                  void *scratch, int part, int n_parts)
+{
+    const ipu__wino       *w = prepared;
+    const ipu__wino_shape *s = &w->s;
+    const ipu__wino_part  *p = &w->parts[part];
+    (void)n_parts;
+    if (p->block == 0) return IPU_OK;
+    bool is_forward = s->kind == IPU__CONV_FORWARD, is_weights = s->kind == IPU__CONV_WEIGHT_GRAD;
+    int  y = is_forward ? IPU__CONV_OUT : is_weights ? IPU__CONV_WEIGHT_GRAD_DY : IPU__CONV_INPUT_GRAD_OUT;
+    job  j = {.w       = w,
+              .p       = p,
+              .loops   = &IPU__SIMD_PICK(ipu__wino_loops_at),
+              .room    = ipu__wino_make_room(s, p),
+              .x       = {operand[0], call->layout[0] == IPU_LAYOUT_BLOCKED, s->in, s->x[0], s->x[1]},
+              .y       = {operand[y], call->layout[y] == IPU_LAYOUT_BLOCKED, s->out, s->y[0], s->y[1]},
+              .weights = operand[is_weights ? IPU__CONV_WEIGHT_GRAD_OUT : 1],
+              .scratch = scratch,
+              .operand = operand};
+    if (is_forward && ipu__kernel_has(call, IPU__CONV_BIAS)) j.bias = operand[IPU__CONV_BIAS];
+    if (is_forward && w->adds) j.add = operand[IPU__CONV_BIAS + 1];
+    if (is_weights)
+        run_weight_grad(&j);
+    else if (p->is_kept)
+        run_kept(&j);
+    else
+        run_rows(&j);
+    return IPU_OK;
+}

@@ -1,0 +1,177 @@
+/* Pooling where sixteen planes lie side by side: images in lanes or channels in blocks, which are the same to it.
+ *
+ * Parts have whole planes of vectors, or, if these do not divide evenly, rows of each. A scatter cannot know the windows
+ * its indices come from: it takes them to lie side by side, as they mostly do, so that a part writes rows of its own; what
+ * is found elsewhere is added by whoever comes last.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "op/lanes.h"
+#include "op/pool.h"
+
+enum { FROM, AT, TO }; /* of gather and scatter */
+
+ipu_kernel_layouts ipu__pool_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+{
+    (void)n_parts, (void)operand;
+    unsigned bits = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    if (call->operand[0].type != IPU_FLOAT) return (ipu_kernel_layouts){bits, bits, true};
+    bits |= IPU_LAYOUT_BIT(IPU_LAYOUT_LANES) | IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
+    return (ipu_kernel_layouts){bits, bits, true};
+}
+
+typedef struct share {
+    ipu_interval plane, row;
+} share;
+
+/* `n_rows` of the smaller side. */
+static share share_of(int64_t n_planes, int64_t n_rows, int part, int n_parts)
+{
+    if (n_planes % n_parts == 0 || n_planes > 16 * (int64_t)n_parts)
+        return (share){ipu__op_part(n_planes, 1, part, n_parts), {0, n_rows}};
+    return (share){{0, n_planes}, ipu__op_part(n_rows, 1, part, n_parts)};
+}
+
+static share share_of_windows(const ipu__pool *p, int part, int n_parts)
+{
+    return share_of(p->planes / IPU__LANES, p->axis[0].out * p->axis[1].out, part, n_parts);
+}
+
+void ipu__pool_lanes_max(const ipu__pool *p, void *const *operand, int part, int n_parts)
+{
+    const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
+    share                       mine  = share_of_windows(p, part, n_parts);
+    int64_t                     from = p->in_plane * IPU__LANES, to = p->out_plane * IPU__LANES;
+    for (int64_t i = mine.plane.begin; i < mine.plane.end; i++)
+        loops->max(p, (const float *)operand[0] + i * from, mine.row.begin, mine.row.end,
+                   (float *)operand[1] + i * to, (int32_t *)operand[2] + i * to);
+}
+
+void ipu__pool_lanes_average(const ipu__pool *p, void *const *operand, int part, int n_parts)
+{
+    const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
+    share                       mine  = share_of_windows(p, part, n_parts);
+    for (int64_t i = mine.plane.begin; i < mine.plane.end; i++)
+        loops->average(p, (const float *)operand[0] + i * p->in_plane * IPU__LANES, mine.row.begin,
+                       mine.row.end, (float *)operand[1] + i * p->out_plane * IPU__LANES);
+}
+
+void ipu__pool_lanes_average_grad(const ipu__pool *p, void *const *operand, int part, int n_parts)
+{
+    const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
+    ipu_interval                mine  = ipu__op_part(p->planes / IPU__LANES, 1, part, n_parts);
+    for (int64_t i = mine.begin; i < mine.end; i++)
+        loops->average_grad(p, (const float *)operand[0] + i * p->out_plane * IPU__LANES,
+                            (float *)operand[1] + i * p->in_plane * IPU__LANES);
+}
+
+/* ---- by indices ---- */
+
+typedef struct scatter {
+    ipu__pool   p;         /* windows as they are taken to be; planes of vectors */
+    bool        has_guess; /* there are as many elements as windows, at least */
+    atomic_bool misses;    /* indices in other windows, found by any part */
+    atomic_int  n_left;    /* parts that have not finished */
+} scatter;
+
+static int64_t plane_of(const ipu_shape *shape)
+{
+    int64_t n = 1;
+    for (int d = 2; d < shape->rank; d++) n *= shape->dim[d];
+    return n;
+}
+
+ipu_status ipu__pool_scatter_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+{
+    const ipu_shape *small = &call->operand[FROM].shape, *large = &call->operand[TO].shape;
+    scatter         *s = ipu__alloc_zeroed(sizeof *s);
+    if (!s) return ipu__fail_memory();
+    s->p         = (ipu__pool){.planes    = small->dim[0] * small->dim[1] / IPU__LANES,
+                               .in_plane  = plane_of(large),
+                               .out_plane = plane_of(small)};
+    s->has_guess = true;
+    for (int i = 0; i < IPU__POOL_DIMS; i++) {
+        int     d  = small->rank - IPU__POOL_DIMS + i;
+        int64_t in = d < 2 ? 1 : large->dim[d], out = d < 2 ? 1 : small->dim[d];
+        s->p.axis[i] = (ipu__pool_axis){
+            .in = in, .out = out, .stride = out > 0 ? in / out : 0, .dilation = 1};
+        s->has_guess = s->has_guess && s->p.axis[i].stride > 0;
+    }
+    atomic_init(&s->n_left, n_parts);
+    atomic_init(&s->misses, false);
+    *state = s;
+    return IPU_OK;
+}
+
+void ipu__pool_scatter_release(void *state) { ipu__free(state); }
+
+/* Whether the element is in the window that it is taken to be in. */
+static bool is_inside(const ipu__pool *p, int64_t window, int64_t at)
+{
+    for (int d = IPU__POOL_DIMS - 1; d >= 0; d--) {
+        const ipu__pool_axis *a = &p->axis[d];
+        int64_t               i = at % a->in / a->stride;
+        if ((i < a->out ? i : a->out - 1) != window % a->out) return false;
+        at /= a->in;
+        window /= a->out;
+    }
+    return true;
+}
+
+static ipu_status add_misses(const ipu_kernel_call *call, const scatter *s, void *const *operand)
+{
+    const ipu__pool *p = &s->p;
+    for (int64_t i = 0; i < p->planes; i++) {
+        const float   *dy = (const float *)operand[FROM] + i * p->out_plane * IPU__LANES;
+        const int32_t *at = (const int32_t *)operand[AT] + i * p->out_plane * IPU__LANES;
+        float         *dx = (float *)operand[TO] + i * p->in_plane * IPU__LANES;
+        for (int64_t k = 0; k < p->out_plane * IPU__LANES; k++) {
+            if (at[k] == -1) continue;
+            if (at[k] < -1 || at[k] >= p->in_plane) return ipu__pool_fail_index(call, at[k], p->in_plane);
+            if (s->has_guess && is_inside(p, k / IPU__LANES, at[k])) continue;
+            dx[at[k] * IPU__LANES + k % IPU__LANES] += dy[k];
+        }
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, void *const *operand, int part,
+                                   int n_parts)
+{
+    scatter                    *s      = state;
+    const ipu__pool            *p      = &s->p;
+    const ipu__pool_lane_loops *loops  = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
+    share                       mine   = share_of(p->planes, p->axis[0].out * p->axis[1].out, part, n_parts);
+    bool                        misses = false;
+    for (int64_t i = mine.plane.begin; i < mine.plane.end && s->has_guess; i++)
+        misses |= loops->scatter(p, (const float *)operand[FROM] + i * p->out_plane * IPU__LANES,
+                                 (const int32_t *)operand[AT] + i * p->out_plane * IPU__LANES, mine.row.begin,
+                                 mine.row.end, (float *)operand[TO] + i * p->in_plane * IPU__LANES);
+    if (misses) atomic_store_explicit(&s->misses, true, memory_order_relaxed);
+    if (atomic_fetch_sub_explicit(&s->n_left, 1, memory_order_acq_rel) != 1) return IPU_OK;
+    atomic_store_explicit(&s->n_left, n_parts, memory_order_relaxed);
+    if (!s->has_guess)
+        memset(operand[TO], 0, (size_t)(p->planes * p->in_plane * IPU__LANES) * sizeof(float));
+    else if (!atomic_exchange_explicit(&s->misses, false, memory_order_relaxed))
+        return IPU_OK;
+    return add_misses(call, s, operand);
+}
+
+ipu_status ipu__pool_lanes_gather(const ipu_kernel_call *call, void *const *operand, int part, int n_parts)
+{
+    int64_t      from = plane_of(&call->operand[FROM].shape), n = plane_of(&call->operand[AT].shape);
+    int64_t      n_planes = call->operand[AT].shape.dim[0] * call->operand[AT].shape.dim[1] / IPU__LANES;
+    ipu_interval mine     = ipu__op_part(n_planes, 1, part, n_parts);
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+        const float   *x  = (const float *)operand[FROM] + i * from * IPU__LANES;
+        const int32_t *at = (const int32_t *)operand[AT] + i * n * IPU__LANES;
+        float         *y  = (float *)operand[TO] + i * n * IPU__LANES;
+        for (int64_t k = 0; k < n * IPU__LANES; k++) {
+            if (at[k] < -1 || at[k] >= from) return ipu__pool_fail_index(call, at[k], from);
+            y[k] = at[k] >= 0 ? x[at[k] * IPU__LANES + k % IPU__LANES] : 0;
+        }
+    }
+    return IPU_OK;
+}
