@@ -180,9 +180,10 @@ ipu__wino_room ipu__wino_make_room(const shape *s, const part *p)
     int64_t x_rows = rows * IPU__WINO_TILE + 2 < s->x[0] ? rows * IPU__WINO_TILE + 2 : s->x[0];
     int64_t turned = x_rows * s->x[1],
             y      = 2 * IPU__WINO_TILE * s->y[1]; /* of the result, and what is added */
-    r.small        = r.turned + (turned > y ? turned : y) * WIDTH;
-    r.affine       = r.small + 9 * WIDTH * WIDTH;
-    r.n            = r.affine + (s->kind == IPU__CONV_FORWARD ? 2 * length(p->out) : 0);
+    if (s->is_spread && s->y[0] * s->y[1] > y) y = s->y[0] * s->y[1];
+    r.small  = r.turned + (turned > y ? turned : y) * WIDTH;
+    r.affine = r.small + 9 * WIDTH * WIDTH;
+    r.n      = r.affine + (s->kind == IPU__CONV_FORWARD ? 2 * length(p->out) : 0);
     return r;
 }
 
