@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "ipu/tensor.h"
 
@@ -34,8 +37,10 @@ void *ipu__realloc(void *ptr, size_t old_bytes, size_t new_bytes)
 
 void *ipu__alloc(size_t bytes) { return ipu__realloc(NULL, 0, bytes); }
 
+/* The C library's zeros are pages that nobody has touched, where there are many: they cost nothing until used. */
 void *ipu__alloc_zeroed(size_t bytes)
 {
+    if (hook == libc_alloc) return calloc(bytes ? bytes : 1, 1);
     void *p = ipu__alloc(bytes);
     if (p) memset(p, 0, bytes);
     return p;
@@ -54,6 +59,13 @@ char *ipu__strdup(const char *text)
     char  *copy  = ipu__alloc(bytes);
     if (copy) memcpy(copy, text, bytes);
     return copy;
+}
+
+void ipu__alloc_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
