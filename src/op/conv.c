@@ -8,6 +8,7 @@
 #include "ipu/reduce.h"
 #include "op/builder.h"
 #include "op/conv.h"
+#include "op/conv_blocked.h"
 #include "op/conv_columns.h"
 #include "op/conv_depthwise.h"
 #include "op/conv_dots.h"
@@ -350,6 +351,15 @@ static const char *const conv_samples[] = {
     "float[1,24,25,25], float[130,24,1,1], float[130]; stride=[2,2] padding=[1,1]",
     "float[3,3,20,20], float[20,3,5,5], float[20]; stride=[2,2] padding=[2,2]",
     "float[3,1,20,20], float[5,1,3,3], float[5]",
+    "float[2,3,17,19], float[48,3,5,3], float[48]; stride=[1,2] padding=[2,1,0,2] epilogue=\"relu a0; out t0\"",
+    "float[1,2,30,33], float[32,2,3,3], none; dilation=[2,1]",
+    "float[3,32,13,9], float[48,32,3,3], float[48]; stride=[2,2] padding=[1,1]",
+    "float[1,16,40,40]{0,1}, float[80,16,1,1]{0,1}, none, float[1,80,40,40]{0.1,1}; epilogue=\"add a0 a1; relu t0; out t1\"",
+    "float[2,32,6,5]{0,1}, float[32,32,3,3]{0,1}, none, float[2,32,6,5]{0.1,1}; padding=[1,1] epilogue=\"add a1 a0; out t0\"",
+    "float[2,16,7,9]{0,0.1}, float[16,16,1,3]{0,1}, float[16], float[2,16,7,7]{0.1,1}; epilogue=\"mul a0 a1; tanh t0; out t1\"",
+    "float[2,16,9,9]{0,1}, float[32,16,1,1]{0,1}, float[32]{0,1}, float[32,1,1]{-1,0}, float[1,32,1,1]{1,2}, float[1], float[2,32,9,9]{0.1,1}; epilogue=\"sub a0 a1; mul a2 t0; add t1 a3; add t2 a4; relu t3; out t4\"",
+    "float[1,16,5,6], float[16,16,3,3], none, float[16,1,1], float[16,1,1], float[16,1,1]; epilogue=\"sub a0 a1; mul t0 a2; add t1 a3; relu t2; out t3\"",
+    "float[2,32,20], float[16,32,4], float[16]; stride=[2] padding=[1,2]",
     "float[3,32,9,9], float[32,1,3,3], none; padding=[1,1] groups=32",
     /* positive, so that rounding before the epilogue is not blown up by cancellation */
     "float[2,4,20,20]{0,1}, float[4,1,3,3]{0,1}, none, float[2,4,18,18]{0.1,1}; groups=4 epilogue=\"add a0 a1; relu t0; out t1\"",
@@ -372,6 +382,9 @@ static const char *const input_grad_samples[] = {
     "float[3,16,12,12], float[16,16,3,3]; padding=[1,1] size=[12,12]",
     "float[3,20,10,10], float[20,3,5,5]; stride=[2,2] padding=[2,2] size=[20,20]",
     "float[3,48,8,8], float[48,32,1,1]; size=[8,8]",
+    "float[2,32,7,5], float[32,48,3,3]; stride=[2,2] padding=[1,1] size=[13,10]",
+    "float[1,16,6,9], float[16,16,2,5]; stride=[2,1] padding=[0,2] dilation=[1,2] size=[12,13]",
+    "float[2,16,4,4], float[16,32,1,1]; stride=[2,2] size=[8,7]",
     "float[1,48,12,11], float[48,32,1,1]; stride=[2,3] padding=[0,1] size=[24,30]",
     "float[3,32,9,9], float[32,1,3,3]; padding=[1,1] groups=32 size=[9,9]",
     NULL,
@@ -393,6 +406,11 @@ static const char *const weight_grad_samples[] = {
     "float[3,32,8,8], float[3,48,8,8]; kernel=[1,1]",
     "float[1,32,24,30], float[1,48,12,11]; stride=[2,3] padding=[0,1] kernel=[1,1]",
     "float[3,1,20,20], float[3,5,18,18]; kernel=[3,3]",
+    "float[2,3,17,19], float[2,48,15,10]; stride=[1,2] padding=[2,1,0,2] kernel=[5,3]",
+    "float[3,1,12,9], float[3,32,10,7]; kernel=[3,3]",
+    "float[2,32,13,9], float[2,48,7,5]; stride=[2,2] padding=[1,1] kernel=[3,3]",
+    "float[1,16,12,13], float[1,16,6,9]; stride=[2,1] padding=[0,2] dilation=[1,2] kernel=[2,5]",
+    "float[2,272,4,5], float[2,32,4,5]; kernel=[1,1]",
     "float[3,32,9,9], float[3,32,9,9]; padding=[1,1] groups=32 kernel=[3,3]",
     NULL,
 };
@@ -424,6 +442,13 @@ static const char *const weight_grad_samples[] = {
         .layouts = ipu__conv_lanes_layouts,                                                                 \
     }
 
+#define BLOCKED                                                                                  \
+    {                                                                                            \
+        .name = "blocked", .fits = ipu__conv_blocked_fits, .layouts = ipu__conv_blocked_layouts, \
+        .scratch_bytes = ipu__conv_blocked_scratch_bytes, .prepare = ipu__conv_blocked_prepare,  \
+        .release = ipu__conv_blocked_release, .run = ipu__conv_blocked_run,                      \
+    }
+
 #define WINOGRAD                                                                                    \
     {                                                                                               \
         .name = "winograd", .fits = ipu__conv_winograd_fits, .layouts = ipu__conv_winograd_layouts, \
@@ -431,14 +456,23 @@ static const char *const weight_grad_samples[] = {
         .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
     }
 
-static const ipu_kernel_impl forward_implementations[]     = {WINOGRAD, LANES, DEPTHWISE(forward), GEMM(forward),
-                                                              ONEDNN};
-static const ipu_kernel_impl input_grad_implementations[]  = {WINOGRAD, LANES, DEPTHWISE(input_grad),
-                                                              GEMM(input_grad), ONEDNN};
+static const ipu_kernel_impl forward_implementations[]    = {WINOGRAD, LANES,         DEPTHWISE(forward),
+                                                             BLOCKED,  GEMM(forward), ONEDNN};
+static const ipu_kernel_impl input_grad_implementations[] = {
+    WINOGRAD, LANES, DEPTHWISE(input_grad), BLOCKED, GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
     WINOGRAD,
     LANES,
     DEPTHWISE(weight_grad),
+    {
+        .name          = "blocked",
+        .fits          = ipu__conv_blocked_weights_fits,
+        .layouts       = ipu__conv_blocked_weights_layouts,
+        .scratch_bytes = ipu__conv_blocked_weights_scratch_bytes,
+        .prepare       = ipu__conv_blocked_weights_prepare,
+        .release       = ipu__conv_blocked_weights_release,
+        .run           = ipu__conv_blocked_weights_run,
+    },
 #if defined(__x86_64__)
     {
         .name          = "dots",
