@@ -134,11 +134,12 @@ void ipu_model_end(ipu_model *m, ipu_value *results, size_t n);
 /* ---- optimising, lowering, compiling ---- */
 
 enum {
-    IPU_PASS_FOLD  = 1, /* ops on constants become constants; reshapes of reshapes, x + 0, ... simplify */
-    IPU_PASS_MERGE = 2, /* equal ops on equal values become one */
-    IPU_PASS_DEAD  = 4, /* what no output or update needs is dropped */
-    IPU_PASS_FUSE  = 8, /* elementwise chains; epilogues of matmul and convolution */
-    IPU_PASS_ALL   = 15
+    IPU_PASS_FOLD   = 1,  /* ops on constants become constants; reshapes of reshapes, x + 0, ... simplify */
+    IPU_PASS_MERGE  = 2,  /* equal ops on equal values become one */
+    IPU_PASS_DEAD   = 4,  /* what no output or update needs is dropped */
+    IPU_PASS_FUSE   = 8,  /* elementwise chains; epilogues of matmul and convolution */
+    IPU_PASS_NARROW = 16, /* of what is used in a region only, or 0 outside it, the region is computed */
+    IPU_PASS_ALL    = 31
 };
 /* In place; values that outputs, updates and the user's handles of inputs and parameters name stay. */
 ipu_status ipu_model_optimise(ipu_model *m, unsigned passes);

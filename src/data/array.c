@@ -32,22 +32,25 @@ ipu_status ipu__array_size(ipu_type type, const ipu_shape *shape, size_t *bytes)
     return IPU_OK;
 }
 
-ipu_status ipu__array_create_unset(ipu_type type, const ipu_shape *shape, ipu_array *out)
+static ipu_status create(ipu_type type, const ipu_shape *shape, void *(*alloc)(size_t), ipu_array *out)
 {
     size_t bytes;
     *out = (ipu_array){0};
     IPU_TRY(ipu__array_size(type, shape, &bytes));
-    void *data = ipu__alloc(bytes);
+    void *data = alloc(bytes);
     if (!data) return ipu__fail_memory();
     *out = (ipu_array){type, *shape, data};
     return IPU_OK;
 }
 
+ipu_status ipu__array_create_unset(ipu_type type, const ipu_shape *shape, ipu_array *out)
+{
+    return create(type, shape, ipu__alloc, out);
+}
+
 ipu_status ipu_array_create(ipu_type type, ipu_shape shape, ipu_array *out)
 {
-    IPU_TRY(ipu__array_create_unset(type, &shape, out));
-    memset(out->data, 0, ipu_array_bytes(out));
-    return IPU_OK;
+    return create(type, &shape, ipu__alloc_zeroed, out);
 }
 
 void ipu_array_free(ipu_array *a)

@@ -132,6 +132,11 @@ void ipu__buffers_find(ipu__compiler *c);
 void       ipu__buffers_note(ipu__compiler *c, uint32_t view, bool in_place, uint32_t *variable);
 ipu_status ipu__buffers_number(ipu__compiler *c);
 
+/* ---- rows.c: kernels that may run depth first, some rows of the batch through all of them at a time ---- */
+
+/* How many of the steps from the first on make such a run; 0: it is none. */
+uint32_t ipu__rows_run(const ipu__compiler *c, const ipu__step *steps, uint32_t n);
+
 /* ---- vertices.c ---- */
 ipu_status ipu__lower_set(ipu__compiler *c, uint32_t compute_set, uint32_t *out);
 

@@ -169,30 +169,30 @@ typedef struct ipu__exe_print {
 } ipu__exe_print;
 
 /* X(name): a, b, n */
-#define IPU__INSTRUCTION_LIST(X)                                              \
-    X(EXECUTE)      /* a: set */                                              \
-    X(KERNEL)       /* a: kernel */                                           \
-    X(MOVE)         /* a: batch */                                            \
-    X(READ)         /* a: transfer */                                         \
-    X(WRITE)        /* a: transfer */                                         \
-    X(REMOTE_READ)  /* a: transfer */                                         \
-    X(REMOTE_WRITE) /* a: transfer */                                         \
-    X(REPEAT)       /* a: counter = n */                                      \
-    X(AGAIN)        /* a: counter - 1; if not 0 go to b */                    \
-    X(JUMP)         /* to b */                                                \
-    X(JUMP_IF)      /* the predicate of type a at place n is true: to b */    \
-    X(JUMP_UNLESS)  /* it is false: to b */                                   \
-    X(SWITCH)       /* a: switch */                                           \
-    X(CALL)         /* b, and come back here */                               \
-    X(PARALLEL)     /* bodies [a, a + n), which are functions [b, b + n) */   \
-    X(RETURN)                                                                 \
-    X(PRINT)         /* a: print */                                           \
-    X(ABORT_IF)      /* the predicate of type a at place n is true: text b */ \
-    X(ERROR)         /* a: print */                                           \
-    X(CROSS_REPLICA) /* a: cross */                                           \
-    X(ALL_REDUCE)    /* a: reduce */                                          \
-    X(ALL_REDUCE_WAIT)                                                        \
-    X(UNDEFINE) /* a: tensor; only with checking */                           \
+#define IPU__INSTRUCTION_LIST(X)                                                             \
+    X(EXECUTE)      /* a: set */                                                             \
+    X(KERNEL)       /* a: kernel; n > 1: the first of n that may run depth first (rows.c) */ \
+    X(MOVE)         /* a: batch */                                                           \
+    X(READ)         /* a: transfer */                                                        \
+    X(WRITE)        /* a: transfer */                                                        \
+    X(REMOTE_READ)  /* a: transfer */                                                        \
+    X(REMOTE_WRITE) /* a: transfer */                                                        \
+    X(REPEAT)       /* a: counter = n */                                                     \
+    X(AGAIN)        /* a: counter - 1; if not 0 go to b */                                   \
+    X(JUMP)         /* to b */                                                               \
+    X(JUMP_IF)      /* the predicate of type a at place n is true: to b */                   \
+    X(JUMP_UNLESS)  /* it is false: to b */                                                  \
+    X(SWITCH)       /* a: switch */                                                          \
+    X(CALL)         /* b, and come back here */                                              \
+    X(PARALLEL)     /* bodies [a, a + n), which are functions [b, b + n) */                  \
+    X(RETURN)                                                                                \
+    X(PRINT)         /* a: print */                                                          \
+    X(ABORT_IF)      /* the predicate of type a at place n is true: text b */                \
+    X(ERROR)         /* a: print */                                                          \
+    X(CROSS_REPLICA) /* a: cross */                                                          \
+    X(ALL_REDUCE)    /* a: reduce */                                                         \
+    X(ALL_REDUCE_WAIT)                                                                       \
+    X(UNDEFINE) /* a: tensor; only with checking */                                          \
     X(END)
 
 typedef enum ipu__opcode {

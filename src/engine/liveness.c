@@ -34,6 +34,7 @@ typedef struct reuse {
 typedef struct unit {
     size_t  first, n;              /* in `entries` */
     size_t  first_reuse, n_reuses; /* in `reuses` */
+    size_t  first_span, n_spans;   /* in `spans` */
     int64_t bytes, base;
 } unit;
 
@@ -43,6 +44,11 @@ typedef struct state {
     uint32_t extended; /* number of the loop that its interval will cover */
     int64_t  first, last, killed;
 } state;
+
+/* Moments of kernels that may run depth first: what they touch is needed from the first to the last. */
+typedef struct span {
+    int64_t first, last;
+} span;
 
 typedef struct loop {
     uint32_t number;
@@ -79,6 +85,7 @@ typedef struct liveness {
     IPU_ARRAY(entry) entries;
     IPU_ARRAY(unit) units;
     IPU_ARRAY(reuse) reuses;
+    IPU_ARRAY(span) spans;
     IPU_ARRAY(ipu__tenant) tenants;
     uint32_t *tenant_of;         /* by id, in the unit being placed: index + 1; 0: none */
     IPU_ARRAY(uint32_t) leaders; /* by tenant: the one whose memory it has */
@@ -348,7 +355,13 @@ static ipu_status walk_step(liveness *l, const ipu__step *step)
 static ipu_status walk(liveness *l, const ipu__body *body)
 {
     const ipu__step *steps = ipu__body_steps(l->c->g, body);
-    for (uint32_t i = 0; steps && i < body->n_steps; i++) IPU_TRY(walk_step(l, &steps[i]));
+    for (uint32_t i = 0; steps && i < body->n_steps;) {
+        uint32_t n = ipu__rows_run(l->c, &steps[i], body->n_steps - i), end = i + (n > 1 ? n : 1);
+        span     over = {l->moment + 1, 0};
+        for (; i < end; i++) IPU_TRY(walk_step(l, &steps[i]));
+        over.last = l->moment;
+        if (n > 1 && !ipu__push(&l->spans, over)) return ipu__fail_memory();
+    }
     return IPU_OK;
 }
 
@@ -356,12 +369,14 @@ static ipu_status walk_unit(liveness *l, const ipu__body *body)
 {
     l->unit_number     = (uint32_t)l->units.n;
     l->moment          = 0;
-    size_t first_reuse = l->reuses.n;
+    size_t first_reuse = l->reuses.n, first_span = l->spans.n;
     IPU_TRY(walk_body(l, body));
     unit u = {.first       = l->entries.n,
               .n           = l->seen.n,
               .first_reuse = first_reuse,
-              .n_reuses    = l->reuses.n - first_reuse};
+              .n_reuses    = l->reuses.n - first_reuse,
+              .first_span  = first_span,
+              .n_spans     = l->spans.n - first_span};
     for (size_t i = 0; i < l->seen.n; i++) {
         uint32_t     id = l->seen.at[i];
         const state *s  = &l->states[id];
@@ -487,6 +502,17 @@ static void reuse_memory(liveness *l, const unit *u)
     }
 }
 
+static void cover_spans(liveness *l, const unit *u)
+{
+    for (size_t i = 0; i < l->tenants.n; i++)
+        for (size_t k = u->first_span; k < u->first_span + u->n_spans; k++) {
+            const span  *s = &l->spans.at[k];
+            ipu__tenant *t = &l->tenants.at[i];
+            if (t->first > s->first && t->first <= s->last) t->first = s->first;
+            if (t->last >= s->first && t->last < s->last) t->last = s->last;
+        }
+}
+
 /* Leaders to the front, planned; the others take their offsets. */
 static bool plan_tenants(liveness *l, int64_t *offsets, int64_t *bytes)
 {
@@ -511,6 +537,7 @@ static ipu_status plan_units(liveness *l, const uint32_t *home, int64_t *offsets
         unit *planned = &l->units.at[u];
         if (!collect_tenants(l, planned, (uint32_t)u + 1, home)) return ipu__fail_memory();
         reuse_memory(l, planned);
+        cover_spans(l, planned);
         if (!plan_tenants(l, offsets, &planned->bytes)) return ipu__fail_memory();
         if (u < l->c->functions.n)
             l->bytes[l->c->g->variables.n + u] = planned->bytes;
@@ -585,6 +612,7 @@ ipu_status ipu__liveness_plan(ipu__compiler *c)
     ipu__free(l.bytes);
     ipu__free(l.tenant_of);
     ipu__array_fini(&l.reuses);
+    ipu__array_fini(&l.spans);
     ipu__array_fini(&l.leaders);
     ipu__array_fini(&l.seen);
     ipu__array_fini(&l.loops);

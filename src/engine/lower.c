@@ -17,6 +17,7 @@ typedef struct lowering {
     bool            has_moves; /* of copies, not yet in a batch */
     size_t          first_move;
     uint32_t        location;
+    uint32_t        n_in_run;         /* kernels from the next step on that may run depth first */
     ipu__exe_step   step, first_copy; /* being lowered; the first of the copies not yet in a batch */
 } lowering;
 
@@ -164,7 +165,7 @@ static ipu_status lower_kernel(lowering *l, const ipu__step *step)
 {
     uint32_t kernel;
     IPU_TRY(ipu__lower_kernel(l->c, step->object, &kernel));
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_KERNEL, .a = kernel});
+    return emit(l, step, (ipu__instruction){.op = IPU__OP_KERNEL, .a = kernel, .n = l->n_in_run});
 }
 
 static ipu_status lower_transfer(lowering *l, const ipu__step *step)
@@ -289,9 +290,12 @@ static ipu_status lower_steps(lowering *l, const ipu__body *body)
 {
     const ipu__step *steps  = ipu__body_steps(l->c->g, body);
     ipu__exe_step    around = l->step;
+    uint32_t         end    = 0; /* of a run of kernels that may go depth first */
     for (uint32_t i = 0; steps && i < body->n_steps; i++) {
         l->step = (ipu__exe_step){body->program, i};
         if (!kinds[steps[i].kind].joins) IPU_TRY(flush(l));
+        if (i >= end) end = i + ipu__rows_run(l->c, &steps[i], body->n_steps - i);
+        l->n_in_run = end > i ? end - i : 0;
         IPU_TRY(kinds[steps[i].kind].lower(l, &steps[i]));
     }
     l->step = around;

@@ -138,12 +138,22 @@ static bool valid_parallel(ipu__validator *v, const ipu__instruction *i)
     return memcmp(exe->bodies.at + i->a, v->functions + i->b, (size_t)i->n * sizeof *v->functions) == 0;
 }
 
+/* Kernels that may run depth first follow each other. */
+static bool valid_run(const ipu_executable *exe, const ipu__instruction *i, const unit *u)
+{
+    uint32_t pc = (uint32_t)(i - exe->code.at);
+    if (i->n > u->end - pc) return false;
+    for (uint64_t k = 0; k < i->n; k++)
+        if (i[k].op != IPU__OP_KERNEL || i[k].a >= exe->kernels.n) return false;
+    return true;
+}
+
 static bool valid_instruction(ipu__validator *v, const ipu__instruction *i, const unit *u)
 {
     const ipu_executable *exe = v->exe;
     switch (i->op) {
     case IPU__OP_EXECUTE: return i->a < exe->sets.n;
-    case IPU__OP_KERNEL: return i->a < exe->kernels.n;
+    case IPU__OP_KERNEL: return i->a < exe->kernels.n && valid_run(exe, i, u);
     case IPU__OP_MOVE: return ipu__valid_batch(v, i->a);
     case IPU__OP_READ:
     case IPU__OP_WRITE:

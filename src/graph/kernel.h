@@ -145,6 +145,10 @@ extern const ipu_kernel_def *const ipu__kernels[];
 
 const ipu_kernel_def *ipu__kernel_find(const char *name); /* NULL: none */
 
+/* Operands, by bits, whose dimension 0 is one and the same number of rows that do not depend on each other; others are
+ * the same for all rows. 0: there are none such. Defined by op. */
+uint32_t ipu__kernel_rows(const ipu_kernel_call *call);
+
 /* The attribute of that name; NULL: the call has none. */
 const ipu_attribute *ipu__attribute_find(const ipu_kernel_call *call, const char *name);
 /* "an int", "a list of ints"; for messages. */

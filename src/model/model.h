@@ -177,6 +177,7 @@ ipu_status ipu__model_fold(ipu_model *m, bool *changed);
 ipu_status ipu__model_merge(ipu_model *m, bool *changed);
 ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed);
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed);
+ipu_status ipu__model_narrow(ipu_model *m, bool *changed);
 
 /* Whether passes may make one of two ops: in a model with stages, if they are of the same. */
 static inline bool ipu__model_same_stage(const ipu_model *m, ipu__stage a, ipu__stage b)

@@ -407,6 +407,11 @@ static const char *const weight_grad_samples[] = {
     "float[3,32,8,8], float[3,48,8,8]; kernel=[1,1]",
     "float[1,32,24,30], float[1,48,12,11]; stride=[2,3] padding=[0,1] kernel=[1,1]",
     "float[3,1,20,20], float[3,5,18,18]; kernel=[3,3]",
+    "float[2,3,17,19], float[2,48,15,10]; stride=[1,2] padding=[2,1,0,2] kernel=[5,3]",
+    "float[3,1,12,9], float[3,32,10,7]; kernel=[3,3]",
+    "float[2,32,13,9], float[2,48,7,5]; stride=[2,2] padding=[1,1] kernel=[3,3]",
+    "float[1,16,12,13], float[1,16,6,9]; stride=[2,1] padding=[0,2] dilation=[1,2] kernel=[2,5]",
+    "float[2,272,4,5], float[2,32,4,5]; kernel=[1,1]",
     "float[3,32,9,9], float[3,32,9,9]; padding=[1,1] groups=32 kernel=[3,3]",
     NULL,
 };
@@ -467,6 +472,15 @@ static const ipu_kernel_impl weight_grad_implementations[] = {
     WINOGRAD,
     LANES,
     DEPTHWISE(weight_grad),
+    {
+        .name          = "blocked",
+        .fits          = ipu__conv_blocked_weights_fits,
+        .layouts       = ipu__conv_blocked_weights_layouts,
+        .scratch_bytes = ipu__conv_blocked_weights_scratch_bytes,
+        .prepare       = ipu__conv_blocked_weights_prepare,
+        .release       = ipu__conv_blocked_weights_release,
+        .run           = ipu__conv_blocked_weights_run,
+    },
 #if defined(__x86_64__)
     {
         .name          = "dots",

@@ -47,6 +47,26 @@ typedef struct ipu__blocked_loops {
 
 IPU__SIMD_DECLARE(extern const ipu__blocked_loops, ipu__blocked_loops_at)
 
+/* A part of the gradient of weights, summed over pixels of some rows: vectors of d_y times numbers of x. */
+enum { IPU__WEIGHTS_WIDE = 9 };
+
+typedef struct ipu__weights_tile {
+    const int64_t *tap;            /* of x, where it is read a number at a time; else sixteen of a vector */
+    int64_t        rows, columns;  /* of d_y */
+    int64_t        x_step, x_row;  /* floats to the next pixel and row of x */
+    int64_t        y_row, y_block; /* and of d_y to the next row and 16 channels */
+    int64_t sum_step, sum_block;   /* floats to the next tap or channel of x, and to 16 channels of d_y */
+} ipu__weights_tile;
+
+typedef void (*ipu__weights_fn)(const ipu__weights_tile *t, const float *x, const float *dy, float *sums);
+
+typedef struct ipu__weights_loops {
+    ipu__weights_fn vectors[IPU__TILE_DEEP];                 /* 16 channels of x */
+    ipu__weights_fn taps[IPU__TILE_DEEP][IPU__WEIGHTS_WIDE]; /* less 1: vectors of d_y, taps */
+} ipu__weights_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__weights_loops, ipu__weights_loops_at)
+
 /* An implementation of conv and conv_input_grad. */
 bool               ipu__conv_blocked_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 ipu_kernel_layouts ipu__conv_blocked_layouts(const ipu_kernel_call *call, int n_parts, int operand);
@@ -54,6 +74,15 @@ size_t             ipu__conv_blocked_scratch_bytes(const ipu_kernel_call *call, 
 ipu_status         ipu__conv_blocked_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void               ipu__conv_blocked_release(void *prepared);
 ipu_status         ipu__conv_blocked_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                         void *scratch, int part, int n_parts);
+
+/* And of conv_weight_grad. */
+bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+ipu_kernel_layouts ipu__conv_blocked_weights_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+size_t             ipu__conv_blocked_weights_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status         ipu__conv_blocked_weights_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void               ipu__conv_blocked_weights_release(void *prepared);
+ipu_status ipu__conv_blocked_weights_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                          void *scratch, int part, int n_parts);
 
 #endif

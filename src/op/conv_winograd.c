@@ -6,19 +6,18 @@
  */
 #include "op/conv_winograd.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 
 typedef ipu__wino_shape shape;
 typedef ipu__wino_part  part;
 
 enum {
-    WIDTH      = IPU__WINO_WIDTH,
-    BLOCK      = 64,       /* channels of the result at a time: what libxsmm keeps in registers */
-    LEAST      = 16,       /* tiles at a time */
-    MOST       = 48,       /* more gain nothing */
-    INPUT_ROOM = 384 << 10 /* bytes of inputs at a time, so that they stay in the second-level cache */
+    WIDTH       = IPU__WINO_WIDTH,
+    BLOCK       = 64,        /* channels of the result at a time: what libxsmm keeps in registers */
+    LEAST       = 16,        /* tiles at a time */
+    MOST        = 32,        /* more gain nothing */
+    INPUT_ROOM  = 384 << 10, /* bytes of inputs at a time, so that they stay in the second-level cache */
+    WEIGHT_ROOM = 320 << 10, /* so of weights that are used once */
 };
 
 /* Cycles for sixteen channels: transforms of a tile and of one input's weights, measured on Zen 4; products are one
@@ -40,16 +39,23 @@ static shape shape_of(const ipu__conv *c)
         s.y[d]   = c->y[1 + d];
         s.pad[d] = c->pad[1 + d];
     }
-    if (c->kind == IPU__CONV_INPUT_GRAD) {
-        s.in = c->out, s.out = c->in;
-        for (int d = 0; d < 2; d++) {
-            s.x[d]   = c->y[1 + d];
-            s.y[d]   = c->x[1 + d];
-            s.pad[d] = 2 - c->pad[1 + d];
-        }
-    }
     for (int d = 0; d < 2; d++) s.tiles[d] = ipu__op_ceil_div(s.y[d], IPU__WINO_TILE);
-    return s;
+    if (c->kind != IPU__CONV_INPUT_GRAD) return s;
+    shape t = s;
+    t.in = s.out, t.out = s.in;
+    for (int d = 0; d < 2; d++) {
+        t.x[d]     = s.y[d];
+        t.y[d]     = s.x[d];
+        t.pad[d]   = 2 - s.pad[d];
+        t.tiles[d] = ipu__op_ceil_div(t.y[d], IPU__WINO_TILE);
+    }
+    int64_t spread = s.tiles[0] * s.tiles[1], gathered = t.tiles[0] * t.tiles[1];
+    t.is_spread = spread < gathered && spread <= MOST;
+    for (int d = 0; d < 2 && t.is_spread; d++) {
+        t.tiles[d] = s.tiles[d];
+        t.pad[d]   = s.pad[d];
+    }
+    return t;
 }
 
 static bool is_3x3(const ipu__conv *c)
@@ -71,6 +77,9 @@ static double work_of(double n_tiles, double in, double out)
 /* Of the part that has most, if parts have channels of y, channels of x, or rows. */
 typedef enum share { BY_ROWS, BY_OUT, BY_IN } share;
 
+/* Parts have whole images if tiles overlap. */
+static int64_t row_grain(const shape *s) { return s->is_spread ? s->tiles[0] : 1; }
+
 static double most(int64_t n, int64_t grain, int n_parts)
 {
     ipu_interval i = ipu__op_part(n, grain, 0, n_parts);
@@ -79,9 +88,10 @@ static double most(int64_t n, int64_t grain, int n_parts)
 
 static double cost_of(const shape *s, share by, int n_parts)
 {
-    double rows = by == BY_ROWS ? most(s->n * s->tiles[0], 1, n_parts) : (double)(s->n * s->tiles[0]);
-    double in   = by == BY_IN ? most(s->in, WIDTH, n_parts) : (double)s->in;
-    double out  = by == BY_OUT ? most(s->out, WIDTH, n_parts) : (double)s->out;
+    int64_t all  = s->n * s->tiles[0];
+    double  rows = by == BY_ROWS ? most(all, row_grain(s), n_parts) : (double)all;
+    double  in   = by == BY_IN ? most(s->in, WIDTH, n_parts) : (double)s->in;
+    double  out  = by == BY_OUT ? most(s->out, WIDTH, n_parts) : (double)s->out;
     return work_of(rows * (double)s->tiles[1], in, out);
 }
 
@@ -114,19 +124,29 @@ static int64_t n_kept(const shape *s, const part *p)
     return (p->is_kept ? length(p->row) : p->rows_at_once) * s->tiles[1];
 }
 
+/* Channels of x, which they divide, so that weights of as many fit the cache. */
+static int64_t depth_of(int64_t in, int64_t block)
+{
+    int64_t most = WEIGHT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / block / WIDTH * WIDTH;
+    for (int64_t depth = most; depth > WIDTH; depth -= WIDTH)
+        if (in % depth == 0) return depth;
+    return WIDTH;
+}
+
 static part describe(const shape *s, int index, int n_parts)
 {
     part p = {.row = {0, s->n * s->tiles[0]}, .in = {0, s->in}, .out = {0, s->out}};
     switch (share_of(s, n_parts)) {
-    case BY_ROWS: p.row = ipu__op_part(p.row.end, 1, index, n_parts); break;
+    case BY_ROWS: p.row = ipu__op_part(p.row.end, row_grain(s), index, n_parts); break;
     case BY_OUT: p.out = ipu__op_part(s->out, WIDTH, index, n_parts); break;
     case BY_IN: p.in = ipu__op_part(s->in, WIDTH, index, n_parts); break;
     }
     int64_t rows = length(p.row), in = length(p.in), out = length(p.out);
     if (rows == 0 || in == 0 || out == 0) return (part){.block = 0};
-    int64_t tiles  = INPUT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / in;
-    tiles          = tiles < LEAST ? LEAST : tiles > MOST ? MOST : tiles;
-    p.rows_at_once = ipu__xsmm_block(rows, tiles < s->tiles[1] ? 1 : tiles / s->tiles[1], 1);
+    int64_t tiles = INPUT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / in;
+    tiles         = tiles < LEAST ? LEAST : tiles > MOST ? MOST : tiles;
+    int64_t grain = row_grain(s), at_once = tiles / s->tiles[1] / grain * grain;
+    p.rows_at_once = ipu__xsmm_block(rows, at_once < grain ? grain : at_once, grain);
     p.block        = ipu__xsmm_block(out, BLOCK, WIDTH);
     int64_t some = p.rows_at_once * s->tiles[1], all = rows * s->tiles[1];
     /* What is kept of values at points beside what both ways have. */
@@ -136,6 +156,11 @@ static part describe(const shape *s, int index, int n_parts)
     } else {
         p.is_kept = all + p.block < some + out;
     }
+    p.depth = in;
+    if (!p.is_kept || s->kind == IPU__CONV_WEIGHT_GRAD) return p;
+    at_once        = MOST / s->tiles[1] / grain * grain;
+    p.rows_at_once = ipu__xsmm_block(rows, at_once < grain ? grain : at_once, grain);
+    if (p.rows_at_once == rows) p.depth = depth_of(in, p.block);
     return p;
 }
 
@@ -147,46 +172,21 @@ ipu__wino_room ipu__wino_make_room(const shape *s, const part *p)
     if (!p->is_kept) blocks = ipu__op_ceil_div(length(p->out), p->block);
     /* One line more, so that points do not all lie in the same set of the cache. */
     r.input_step   = n_kept(s, p) * in + WIDTH;
-    r.weights_step = in * p->block + WIDTH;
+    r.weights_step = p->depth * p->block + WIDTH;
     r.output_step  = rows * s->tiles[1] * p->block + WIDTH;
     r.weights      = buffer * r.input_step;
     r.output       = r.weights + buffer * r.weights_step * blocks;
     r.turned       = r.output + buffer * r.output_step;
     int64_t x_rows = rows * IPU__WINO_TILE + 2 < s->x[0] ? rows * IPU__WINO_TILE + 2 : s->x[0];
-    int64_t turned = x_rows * s->x[1], y = IPU__WINO_TILE * s->y[1];
-    r.small = r.turned + (turned > y ? turned : y) * WIDTH;
-    r.n     = r.small + 9 * WIDTH * WIDTH;
+    int64_t turned = x_rows * s->x[1],
+            y      = 2 * IPU__WINO_TILE * s->y[1]; /* of the result, and what is added */
+    r.small        = r.turned + (turned > y ? turned : y) * WIDTH;
+    r.affine       = r.small + 9 * WIDTH * WIDTH;
+    r.n            = r.affine + (s->kind == IPU__CONV_FORWARD ? 2 * length(p->out) : 0);
     return r;
 }
 
 /* ---- layouts ---- */
-
-/* What the epilogue is, if it can be done on registers. */
-static bool is_add(const char *text)
-{
-    return strcmp(text, "add a0 a1; out t0") == 0 || strcmp(text, "add a1 a0; out t0") == 0
-        || strcmp(text, "add a0 a1; relu t0; out t1") == 0 || strcmp(text, "add a1 a0; relu t0; out t1") == 0;
-}
-
-static bool is_relu(const char *text) { return strcmp(text, "relu a0; out t0") == 0; }
-
-static const char *epilogue_of(const ipu_kernel_call *call)
-{
-    return ipu__epilogue_has(call) ? ipu__op_text(call, "epilogue") : "";
-}
-
-static bool is_like_result(const ipu_kernel_call *call, int operand)
-{
-    const ipu_kernel_value *v = &call->operand[operand], *out = &call->operand[IPU__CONV_OUT];
-    return v->type == out->type && ipu__shape_equal(&v->shape, &out->shape);
-}
-
-/* conv's result, with what its epilogue reads: plain if that can only be done so. */
-static bool may_block_result(const ipu_kernel_call *call)
-{
-    const char *text = epilogue_of(call);
-    return *text == 0 || is_relu(text) || (is_add(text) && is_like_result(call, IPU__CONV_BIAS + 1));
-}
 
 ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand)
 {
@@ -199,25 +199,22 @@ ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n
     if (operand == 0) return either;
     if (kind == IPU__CONV_WEIGHT_GRAD) return operand == IPU__CONV_WEIGHT_GRAD_DY ? either : only;
     if (kind == IPU__CONV_INPUT_GRAD) return operand == IPU__CONV_INPUT_GRAD_OUT ? either : only;
-    if (operand <= IPU__CONV_BIAS || !may_block_result(call)) return only;
-    if (operand != IPU__CONV_OUT && !is_like_result(call, operand)) return only;
-    return (ipu_kernel_layouts){either.takes, either.native, .tied = true};
+    if (operand <= IPU__CONV_BIAS) return only;
+    ipu__affine        unused;
+    bool               may_block = ipu__affine_of(call, &unused) || ipu__epilogue_is_flat(call);
+    ipu_kernel_layouts tied      = ipu__affine_layouts(call, operand, may_block ? blocked : 0);
+    if (may_block && tied.tied) tied.native = blocked;
+    return tied;
 }
 
 /* ---- at load ---- */
-
-static bool is_fused(const ipu_kernel_call *call)
-{
-    const char *text = epilogue_of(call);
-    return is_relu(text) || (is_add(text) && call->layout[IPU__CONV_OUT] == IPU_LAYOUT_BLOCKED);
-}
 
 size_t ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 {
     ipu__conv c    = ipu__conv_get(call);
     shape     s    = shape_of(&c);
     int64_t   n    = 0;
-    size_t    more = c.kind == IPU__CONV_FORWARD && !is_fused(call) ? ipu__epilogue_scratch_bytes(call) : 0;
+    size_t    more = c.kind == IPU__CONV_FORWARD ? ipu__epilogue_scratch_bytes(call) : 0;
     for (int i = 0; i < n_parts; i++) {
         part           p = describe(&s, i, n_parts);
         ipu__wino_room r = ipu__wino_make_room(&s, &p);
@@ -232,7 +229,7 @@ static ipu__xsmm_fn get_product(const shape *s, const part *p, int64_t rows, int
     int64_t tiles = rows * s->tiles[1], in = length(p->in);
     if (s->kind == IPU__CONV_WEIGHT_GRAD)
         return ipu__xsmm_get(in, channels, tiles, in, p->block, p->block, true, add);
-    return ipu__xsmm_get(tiles, channels, in, in, p->block, p->block, false, add);
+    return ipu__xsmm_get(tiles, channels, p->depth, in, p->block, p->block, false, add);
 }
 
 static ipu_status make_part(const shape *s, part *p)
@@ -242,7 +239,8 @@ static ipu_status make_part(const shape *s, part *p)
     const int64_t channels[] = {p->block, length(p->out) % p->block};
     for (int bits = 0; bits < 8; bits++) {
         int  i = bits & 1, j = bits >> 1 & 1, add = bits >> 2;
-        bool is_used = rows[i] > 0 && channels[j] > 0 && (!add || s->kind == IPU__CONV_WEIGHT_GRAD);
+        bool adds    = s->kind == IPU__CONV_WEIGHT_GRAD || p->depth < length(p->in);
+        bool is_used = rows[i] > 0 && channels[j] > 0 && (!add || adds);
         if (!is_used) continue;
         p->product[i][j][add] = get_product(s, p, rows[i], channels[j], add);
         if (!p->product[i][j][add])
@@ -260,11 +258,9 @@ ipu_status ipu__conv_winograd_prepare(const ipu_kernel_call *call, int n_parts, 
     ipu_status status   = IPU_OK;
     if (!w) return ipu__fail_memory();
     w->s = shape_of(&c);
-    if (c.kind == IPU__CONV_FORWARD && is_fused(call)) {
-        w->adds     = is_add(epilogue_of(call));
-        w->has_relu = strstr(epilogue_of(call), "relu") != NULL;
-    } else if (c.kind == IPU__CONV_FORWARD) {
-        status = ipu__epilogue_init(&w->epilogue, call);
+    if (c.kind == IPU__CONV_FORWARD && !ipu__affine_of(call, &w->affine)) {
+        w->affine = (ipu__affine){0};
+        status    = ipu__epilogue_init(&w->epilogue, call);
     }
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
         w->parts[i] = describe(&w->s, i, n_parts);

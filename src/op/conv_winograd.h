@@ -12,6 +12,7 @@
 
 #include "base/simd.h"
 #include "op/conv.h"
+#include "op/epilogue_affine.h"
 #include "op/xsmm.h"
 
 enum { IPU__WINO_WIDTH = 16, IPU__WINO_TILE = 4, IPU__WINO_POINTS = 36 };
@@ -26,8 +27,8 @@ typedef struct ipu__wino_row {
 
 /* What comes after the sums. */
 typedef struct ipu__wino_end {
-    const float *bias; /* of the sixteen channels; NULL: none */
-    const float *add;  /* a plane like that of the result; NULL: none */
+    const float *scale, *shift; /* of the sixteen channels; NULL: none */
+    const float *add;           /* a plane like that of the result; NULL: none */
     bool         relu;
 } ipu__wino_end;
 
@@ -37,8 +38,9 @@ typedef struct ipu__wino_loops {
     void (*input)(const ipu__wino_row *r, const float *x, float *points);
     /* Points to tiles of 4 x 4. The plane begins where the tiles do: row and column are 0. */
     void (*output)(const ipu__wino_row *r, const ipu__wino_end *end, const float *points, float *y);
-    /* The transposes of these two, for gradients of weights: tiles of 4 x 4 to points. */
+    /* The transposes of these two: tiles of 4 x 4 to points, and points to tiles of 6 x 6, which are added. */
     void (*gradient)(const ipu__wino_row *r, const float *dy, float *points);
+    void (*spread)(const ipu__wino_row *r, const float *points, float *x);
     /* Nine weights of sixteen channels, `tap_step` floats apart, to points, and what sums at points are for them. */
     void (*weights)(const float *w, int64_t tap_step, float *points, int64_t point_step);
     void (*weight_grad)(const float *points, int64_t point_step, float *w);
@@ -48,11 +50,13 @@ IPU__SIMD_DECLARE(extern const ipu__wino_loops, ipu__wino_loops_at)
 
 /* ---- what a call is, and how it is shared out: conv_winograd.c ---- */
 
-/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. */
+/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. Spread: an input
+ * gradient as the transpose of conv, whose tiles are those of d_y, which are fewer where there is no padding. */
 typedef struct ipu__wino_shape {
     ipu__conv_kind kind;
+    bool           is_spread;
     int64_t        n, in, out, x[2], y[2], pad[2];
-    int64_t        tiles[2]; /* of y */
+    int64_t        tiles[2]; /* of y; spread: of x */
 } ipu__wino_shape;
 
 /* Rows of tiles of all images are counted through: `row` of them. Kept: values at points are kept for all of the part's
@@ -61,20 +65,21 @@ typedef struct ipu__wino_part {
     ipu_interval row, in, out;
     bool         is_kept;
     int64_t      rows_at_once, block; /* channels of y at a time */
+    int64_t      depth;               /* channels of x whose weights are transformed at a time */
     ipu__xsmm_fn product[2][2][2];    /* [last rows][last channels][add] */
 } ipu__wino_part;
 
 typedef struct ipu__wino {
     ipu__wino_shape s;
-    ipu__epilogue   epilogue; /* empty but for conv, and where `end` has all of it */
-    bool            adds, has_relu;
+    ipu__affine     affine;   /* the epilogue of conv, or */
+    ipu__epilogue   epilogue; /* what it is if it is not that */
     ipu__wino_part  parts[];
 } ipu__wino;
 
 /* Scratch of a part, in floats: each begins at a line. Sums are of gradients of weights in place of weights. */
 typedef struct ipu__wino_room {
-    int64_t input_step, weights_step, output_step; /* between points */
-    int64_t weights, output, turned, small, n;     /* inputs come first */
+    int64_t input_step, weights_step, output_step;     /* between points */
+    int64_t weights, output, turned, small, affine, n; /* inputs come first */
 } ipu__wino_room;
 
 ipu__wino_room ipu__wino_make_room(const ipu__wino_shape *s, const ipu__wino_part *p);

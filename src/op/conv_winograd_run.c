@@ -1,4 +1,6 @@
 /* Winograd's convolution, run: transforms of what is at hand, products, and transforms back. */
+#include <string.h>
+
 #include "op/conv_winograd.h"
 
 enum { WIDTH = IPU__WINO_WIDTH, TILE = IPU__WINO_TILE };
@@ -16,8 +18,8 @@ typedef struct job {
     const ipu__wino_loops *loops;
     ipu__wino_room         room;
     images                 x, y;
-    const float           *bias, *add;
-    float                 *weights; /* of the call: w or its gradient */
+    const float           *scale, *shift, *add; /* of conv: NULL: none */
+    float                 *weights;             /* of the call: w or its gradient */
     float                 *scratch;
     void *const           *operand;
 } job;
@@ -56,7 +58,23 @@ static strip strip_at(const job *j, int64_t row, int64_t end)
     return (strip){row / n, first, least(end - row, n - first)};
 }
 
-/* Values at points of rows [begin, end) of tiles of x. */
+/* Values at points of rows [begin, end) of tiles of 4 x 4, for `n` channels from `channel` on. */
+static void transform_tiles(const job *j, const images *m, int64_t begin, int64_t end, int64_t channel,
+                            int64_t n, ipu__wino_row r, float *to)
+{
+    int64_t width = r.n_tiles * r.tile_step;
+    for (int64_t row = begin; row < end; row++) {
+        strip   t     = strip_at(j, row, row + 1);
+        int64_t first = t.first * TILE, last = least(first + TILE, m->rows);
+        r.n_rows = last - first;
+        for (int64_t c = 0; c < n; c += WIDTH) {
+            const float *from = take_rows(m, t.image, channel + c, first, last, j->scratch + j->room.turned);
+            j->loops->gradient(&r, from, to + (row - begin) * width + c);
+        }
+    }
+}
+
+/* So of tiles of x. */
 static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
 {
     const ipu__wino_shape *s     = &j->w->s;
@@ -67,6 +85,10 @@ static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
                                     .point_step = j->room.input_step,
                                     .tile_step  = length(*in)};
     int64_t                width = r.n_tiles * r.tile_step;
+    if (s->is_spread) {
+        transform_tiles(j, &j->x, begin, end, in->begin, length(*in), r, to);
+        return;
+    }
     for (int64_t row = begin; row < end;) {
         strip   t     = strip_at(j, row, end);
         int64_t first = t.first * TILE - s->pad[0], last = first + t.n * TILE + 2;
@@ -84,8 +106,78 @@ static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
     }
 }
 
-/* So of d_y, for `n` channels from `channel` on. */
 static void transform_dy(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n, float *to)
+{
+    const ipu__wino_row r = {.n_columns  = j->y.columns,
+                             .n_tiles    = j->w->s.tiles[1],
+                             .point_step = j->room.output_step,
+                             .tile_step  = j->p->block};
+    transform_tiles(j, &j->y, begin, end, channel, n, r, to);
+}
+
+/* ---- results ---- */
+
+/* Elements [begin, begin + n) of each of `n_planes`, or of all in memory order. */
+static void finish(const job *j, int64_t begin, int64_t n, int64_t n_planes)
+{
+    int64_t plane = n_planes > 1 ? j->y.rows * j->y.columns : n;
+    if (j->w->epilogue.chain)
+        ipu__epilogue_run(&j->w->epilogue, j->operand, begin, n, plane, n_planes, j->scratch + j->room.n);
+}
+
+static void store_row(const job *j, const ipu__wino_row *r, const strip *t, int64_t channel,
+                      const float *from)
+{
+    int64_t       to = at(&j->y, t->image, channel, t->first * TILE), n = r->n_rows * r->n_columns;
+    int64_t       own    = channel - j->p->out.begin;
+    float        *turned = j->scratch + j->room.turned, *more = turned + TILE * r->n_columns * WIDTH;
+    ipu__wino_end end = {.scale = j->scale ? j->scale + own : NULL,
+                         .shift = j->shift ? j->shift + own : NULL,
+                         .add   = j->add ? j->add + to : NULL,
+                         .relu  = j->w->affine.relu};
+    if (j->y.is_blocked) {
+        j->loops->output(r, &end, from, j->y.data + to);
+        finish(j, to, n * WIDTH, 1);
+        return;
+    }
+    int64_t plane = j->y.rows * j->y.columns;
+    if (j->add) {
+        ipu__transpose_floats(j->add + to, plane, more, WIDTH, WIDTH, n);
+        end.add = more;
+    }
+    j->loops->output(r, &end, from, turned);
+    ipu__transpose_floats(turned, WIDTH, j->y.data + to, plane, n, WIDTH);
+    finish(j, to, n, WIDTH);
+}
+
+/* Whole images, whose tiles overlap. */
+static void spread_images(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n,
+                          const float *from)
+{
+    const ipu__wino_shape *s     = &j->w->s;
+    ipu__wino_row          r     = {.n_rows     = s->y[0],
+                                    .n_columns  = s->y[1],
+                                    .column     = -s->pad[1],
+                                    .n_tiles    = s->tiles[1],
+                                    .point_step = j->room.output_step,
+                                    .tile_step  = j->p->block};
+    int64_t                plane = s->y[0] * s->y[1];
+    for (int64_t row = begin; row < end; row += s->tiles[0])
+        for (int64_t c = 0; c < n; c += WIDTH) {
+            float *to = j->y.data + at(&j->y, row / s->tiles[0], channel + c, 0);
+            float *y  = j->y.is_blocked ? to : j->scratch + j->room.turned;
+            memset(y, 0, (size_t)(plane * WIDTH) * sizeof *y);
+            for (int64_t i = 0; i < s->tiles[0]; i++) {
+                r.row = i * TILE - s->pad[0];
+                j->loops->spread(&r, from + (row - begin + i) * r.n_tiles * r.tile_step + c, y);
+            }
+            if (!j->y.is_blocked) ipu__transpose_floats(y, WIDTH, to, plane, plane, WIDTH);
+        }
+}
+
+/* Rows [begin, end) of tiles of y, of `n` channels from `channel` on. */
+static void transform_back(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n,
+                           const float *from)
 {
     const ipu__wino_shape *s     = &j->w->s;
     ipu__wino_row          r     = {.n_columns  = s->y[1],
@@ -94,79 +186,53 @@ static void transform_dy(const job *j, int64_t begin, int64_t end, int64_t chann
                                     .tile_step  = j->p->block};
     int64_t                width = r.n_tiles * r.tile_step;
     for (int64_t row = begin; row < end; row++) {
-        strip   t     = strip_at(j, row, row + 1);
-        int64_t first = t.first * TILE, last = least(first + TILE, s->y[0]);
-        r.n_rows = last - first;
-        for (int64_t c = 0; c < n; c += WIDTH) {
-            const float *dy = take_rows(&j->y, t.image, channel + c, first, last,
-                                        j->scratch + j->room.turned);
-            j->loops->gradient(&r, dy, to + (row - begin) * width + c);
-        }
-    }
-}
-
-/* ---- results ---- */
-
-static void finish(const job *j, int64_t begin, int64_t n, int64_t n_rows)
-{
-    int64_t plane = j->y.rows * j->y.columns;
-    if (j->w->epilogue.chain)
-        ipu__epilogue_run(&j->w->epilogue, j->operand, begin, n, plane, n_rows, j->scratch + j->room.n);
-}
-
-/* Rows [begin, end) of tiles of y, of `n` channels from `channel` on. */
-static void transform_back(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n,
-                           const float *from)
-{
-    const ipu__wino_shape *s      = &j->w->s;
-    ipu__wino_row          r      = {.n_columns  = s->y[1],
-                                     .n_tiles    = s->tiles[1],
-                                     .point_step = j->room.output_step,
-                                     .tile_step  = j->p->block};
-    float                 *turned = j->scratch + j->room.turned;
-    int64_t                width  = r.n_tiles * r.tile_step;
-    for (int64_t row = begin; row < end; row++) {
         strip t  = strip_at(j, row, row + 1);
         r.n_rows = least(TILE, s->y[0] - t.first * TILE);
-        for (int64_t c = 0; c < n; c += WIDTH) {
-            int64_t       to  = at(&j->y, t.image, channel + c, t.first * TILE);
-            ipu__wino_end how = {.bias = j->bias ? j->bias + channel + c : NULL,
-                                 .add  = j->w->adds ? j->add + to : NULL,
-                                 .relu = j->w->has_relu};
-            float        *y   = j->y.is_blocked ? j->y.data + to : turned;
-            j->loops->output(&r, &how, from + (row - begin) * width + c, y);
-            if (j->y.is_blocked) continue;
-            ipu__transpose_floats(turned, WIDTH, j->y.data + to, s->y[0] * s->y[1], r.n_rows * s->y[1],
-                                  WIDTH);
-            finish(j, to, r.n_rows * s->y[1], WIDTH);
-        }
+        for (int64_t c = 0; c < n; c += WIDTH)
+            store_row(j, &r, &t, channel + c, from + (row - begin) * width + c);
     }
 }
 
 /* ---- weights ---- */
 
-/* To values at points, of `n` channels of the result from `channel` on. */
-static void transform_weights(const job *j, int64_t channel, int64_t n, float *to)
+/* To values at points, of `n` channels of the result from `channel` on and `depth` of x from `first` on. */
+static void transform_weights(const job *j, int64_t channel, int64_t n, int64_t first, float *to)
 {
-    const ipu__wino_shape *s    = &j->w->s;
-    float                 *taps = j->scratch + j->room.small;
-    int64_t                step = j->room.weights_step, block = j->p->block;
-    bool                   flip = s->kind == IPU__CONV_INPUT_GRAD; /* [in][out], and backwards */
+    int64_t in = j->w->s.in, end = first + j->p->depth;
+    float  *taps = j->scratch + j->room.small;
     for (int64_t o = 0; o < n; o += WIDTH)
-        for (int64_t i = 0; i < s->in; i += WIDTH) {
-            const float *w = j->weights + ((channel + o) * s->in + i) * 9;
-            if (!flip) ipu__transpose_floats(w, s->in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
-            for (int64_t k = 0; k < WIDTH; k++) {
-                float *points = to + (i + k) * block + o;
-                if (flip) {
-                    w = j->weights + ((i + k) * s->out + channel + o) * 9;
-                    ipu__transpose_floats(w, 9, taps, WIDTH, WIDTH, 9);
-                    j->loops->weights(taps + 8 * WIDTH, -WIDTH, points, step);
-                } else {
-                    j->loops->weights(taps + k * 9 * WIDTH, WIDTH, points, step);
-                }
-            }
+        for (int64_t i = first; i < end; i += WIDTH) {
+            const float *w = j->weights + ((channel + o) * in + i) * 9;
+            ipu__transpose_floats(w, in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
+            for (int64_t k = 0; k < WIDTH; k++)
+                j->loops->weights(taps + k * 9 * WIDTH, WIDTH, to + (i - first + k) * j->p->block + o,
+                                  j->room.weights_step);
         }
+}
+
+/* So for gradients of inputs, for which they lie as [in][out], and are taken backwards but in the transpose of conv. */
+static void transform_swapped(const job *j, int64_t channel, int64_t n, int64_t first, float *to)
+{
+    int64_t      out = j->w->s.out, end = first + j->p->depth;
+    float       *taps = j->scratch + j->room.small;
+    const float *from = j->w->s.is_spread ? taps : taps + 8 * WIDTH;
+    int64_t      step = j->w->s.is_spread ? WIDTH : -WIDTH;
+    for (int64_t i = first; i < end; i++)
+        for (int64_t o = 0; o < n; o += WIDTH) {
+            int64_t at_w = (i * out + channel + o) * 9;
+            /* Whole tiles are fast: seven columns are of the channel after, but for the last one. */
+            bool is_last = at_w + 9 * WIDTH == j->w->s.in * out * 9;
+            ipu__transpose_floats(j->weights + at_w, 9, taps, WIDTH, WIDTH, is_last ? 9 : WIDTH);
+            j->loops->weights(from, step, to + (i - first) * j->p->block + o, j->room.weights_step);
+        }
+}
+
+static void take_weights(const job *j, int64_t channel, int64_t n, int64_t first, float *to)
+{
+    if (j->w->s.kind == IPU__CONV_INPUT_GRAD)
+        transform_swapped(j, channel, n, first, to);
+    else
+        transform_weights(j, channel, n, first, to);
 }
 
 /* Sums at points to gradients. */
@@ -201,18 +267,27 @@ static void multiply(const job *j, const product *m, int64_t rows, int64_t chann
         f(m->b + i * m->b_step, m->a + i * m->a_step, m->c + i * m->c_step);
 }
 
-/* One block of channels of rows [begin, end). */
-static void run_block(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n, const float *x,
-                      const float *weights)
+/* One block of channels of rows [begin, end), of as many channels of x as there are weights. */
+static void multiply_block(const job *j, int64_t begin, int64_t end, int64_t n, const float *x,
+                           const float *weights, bool add)
 {
     const ipu__wino_room *r   = &j->room;
     float                *out = j->scratch + r->output;
     const product         m   = {x, weights, out, r->input_step, r->weights_step, r->output_step};
-    multiply(j, &m, end - begin, n, false);
-    transform_back(j, begin, end, channel, n, out);
+    multiply(j, &m, end - begin, n, add);
 }
 
-/* Images are transformed once, weights block by block. */
+static void store_block(const job *j, int64_t begin, int64_t end, int64_t channel, int64_t n)
+{
+    const float *out = j->scratch + j->room.output;
+    if (j->w->s.is_spread)
+        spread_images(j, begin, end, channel, n, out);
+    else
+        transform_back(j, begin, end, channel, n, out);
+}
+
+/* Images are transformed once, weights block by block, of which there are several in depth only if all rows are done
+ * at once. */
 static void run_kept(const job *j)
 {
     const ipu__wino_part *p       = j->p;
@@ -223,10 +298,14 @@ static void run_kept(const job *j)
                     j->scratch + (row - p->row.begin) * width);
     for (int64_t c = p->out.begin; c < p->out.end; c += p->block) {
         int64_t n = least(p->out.end - c, p->block);
-        transform_weights(j, c, n, weights);
-        for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once)
-            run_block(j, row, least(row + p->rows_at_once, p->row.end), c, n,
-                      j->scratch + (row - p->row.begin) * width, weights);
+        for (int64_t k = 0; k < j->w->s.in; k += p->depth) {
+            take_weights(j, c, n, k, weights);
+            for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once) {
+                int64_t end = least(row + p->rows_at_once, p->row.end);
+                multiply_block(j, row, end, n, j->scratch + (row - p->row.begin) * width + k, weights, k > 0);
+                if (k + p->depth == j->w->s.in) store_block(j, row, end, c, n);
+            }
+        }
     }
 }
 
@@ -237,12 +316,15 @@ static void run_rows(const job *j)
     int64_t               step    = IPU__WINO_POINTS * j->room.weights_step;
     float                *weights = j->scratch + j->room.weights;
     for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++)
-        transform_weights(j, c, least(p->out.end - c, p->block), weights + i * step);
+        take_weights(j, c, least(p->out.end - c, p->block), 0, weights + i * step);
     for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once) {
         int64_t end = least(row + p->rows_at_once, p->row.end);
         transform_x(j, row, end, j->scratch);
-        for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++)
-            run_block(j, row, end, c, least(p->out.end - c, p->block), j->scratch, weights + i * step);
+        for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++) {
+            int64_t n = least(p->out.end - c, p->block);
+            multiply_block(j, row, end, n, j->scratch, weights + i * step, false);
+            store_block(j, row, end, c, n);
+        }
     }
 }
 
@@ -265,6 +347,17 @@ static void run_weight_grad(const job *j)
     }
 }
 
+static void take_affine(job *j, const float *bias)
+{
+    const ipu__affine *a     = &j->w->affine;
+    int64_t            n     = length(j->p->out);
+    float             *scale = j->scratch + j->room.affine, *shift = scale + n;
+    if (a->add) j->add = j->operand[a->add];
+    if (!bias && a->n_steps == 0) return;
+    if (ipu__affine_get(a, j->operand, bias, j->p->out.begin, n, scale, shift)) j->scale = scale;
+    j->shift = shift;
+}
+
 ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                   void *scratch, int part, int n_parts)
 {
@@ -284,8 +377,7 @@ ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, v
               .weights = operand[is_weights ? IPU__CONV_WEIGHT_GRAD_OUT : 1],
               .scratch = scratch,
               .operand = operand};
-    if (is_forward && ipu__kernel_has(call, IPU__CONV_BIAS)) j.bias = operand[IPU__CONV_BIAS];
-    if (is_forward && w->adds) j.add = operand[IPU__CONV_BIAS + 1];
+    if (is_forward) take_affine(&j, ipu__kernel_has(call, IPU__CONV_BIAS) ? operand[IPU__CONV_BIAS] : NULL);
     if (is_weights)
         run_weight_grad(&j);
     else if (p->is_kept)

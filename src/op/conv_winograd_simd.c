@@ -23,6 +23,7 @@ INLINE vec     mul(float c, vec x) { return _mm512_mul_ps(_mm512_set1_ps(c), x);
 /* y + c x, and y - c x */
 INLINE vec more(float c, vec x, vec y) { return _mm512_fmadd_ps(_mm512_set1_ps(c), x, y); }
 INLINE vec less(float c, vec x, vec y) { return _mm512_fnmadd_ps(_mm512_set1_ps(c), x, y); }
+INLINE vec times(vec x, vec y, vec z) { return _mm512_fmadd_ps(x, y, z); }
 INLINE vec relu(vec x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* a NaN stays one */
 #else
 typedef struct vec {
@@ -51,6 +52,10 @@ INLINE vec less(float c, vec x, vec y)
 {
     __m256 by = _mm256_set1_ps(c);
     return (vec){_mm256_fnmadd_ps(by, x.lo, y.lo), _mm256_fnmadd_ps(by, x.hi, y.hi)};
+}
+INLINE vec times(vec x, vec y, vec z)
+{
+    return (vec){_mm256_fmadd_ps(x.lo, y.lo, z.lo), _mm256_fmadd_ps(x.hi, y.hi, z.hi)};
 }
 INLINE vec relu(vec x)
 {
@@ -98,6 +103,19 @@ INLINE void gradient_1d(const vec y[4], vec t[6])
     t[3] = more(B, odd_b, even_b);
     t[4] = less(B, odd_b, even_b);
     t[5] = y[3];
+}
+
+/* The transpose of input_1d. */
+INLINE void spread_1d(const vec t[6], vec e[6])
+{
+    vec even_a = add(t[1], t[2]), odd_a = sub(t[1], t[2]);
+    vec even_b = add(t[3], t[4]), odd_b = sub(t[3], t[4]);
+    e[0] = t[0];
+    e[1] = less(A, odd_b, less(B, odd_a, t[5]));
+    e[2] = less(2.5f, t[0], less(2.0f, even_a, mul(-0.5f, even_b)));
+    e[3] = more(B, odd_b, more(A, odd_a, mul(-2.5f, t[5])));
+    e[4] = add(t[0], add(even_a, even_b));
+    e[5] = t[5];
 }
 
 INLINE void weights_1d(const vec g[3], vec t[6])
@@ -225,7 +243,7 @@ INLINE void tile_out(const ipu__wino_row *r, const ipu__wino_end *end, const flo
         UNROLLED for (int i = 0; i < 6; i++) m[i] = load(from + (i * 6 + k) * r->point_step);
         output_1d(m, z[k]);
     }
-    vec bias = end->bias ? load(end->bias) : zero();
+    vec scale = end->scale ? load(end->scale) : zero(), shift = end->shift ? load(end->shift) : zero();
     UNROLLED for (int i = 0; i < 4; i++)
     {
         vec row[6], y[4];
@@ -236,7 +254,7 @@ INLINE void tile_out(const ipu__wino_row *r, const ipu__wino_end *end, const flo
         UNROLLED for (int k = 0; k < 4; k++)
         {
             if (k >= n_columns) break;
-            vec v = add(y[k], bias);
+            vec v = end->scale ? times(y[k], scale, shift) : add(y[k], shift);
             if (adds) v = add(v, load(adds + at + k * WIDTH));
             if (end->relu) v = relu(v);
             store(to + at + k * WIDTH, v);
@@ -296,6 +314,55 @@ static void gradient(const ipu__wino_row *r, const float *dy, float *points)
     }
 }
 
+/* Row `i` of a tile that is added, of points in one direction. */
+INLINE void row_spread(const ipu__wino_row *r, const vec t[6], int64_t row, int64_t column, float *y,
+                       const bool is_whole)
+{
+    vec    e[6];
+    float *to = y + (row * r->n_columns + column) * WIDTH;
+    if (!is_whole && (row < 0 || row >= r->n_rows)) return;
+    spread_1d(t, e);
+    UNROLLED for (int k = 0; k < 6; k++) if (is_whole || (column + k >= 0 && column + k < r->n_columns))
+        store(to + k * WIDTH, add(load(to + k * WIDTH), e[k]));
+}
+
+/* Even rows of the tile are made of other sums than odd ones: half of them fit the registers. */
+INLINE void tile_spread(const ipu__wino_row *r, const float *from, int64_t column, float *y,
+                        const bool is_whole)
+{
+    vec z[3][6];
+#define P(i) load(from + ((i)*6 + k) * r->point_step)
+    UNROLLED for (int k = 0; k < 6; k++)
+    {
+        vec first = P(0), even_a = add(P(1), P(2)), even_b = add(P(3), P(4));
+        z[0][k] = first;
+        z[1][k] = less(2.5f, first, less(2.0f, even_a, mul(-0.5f, even_b)));
+        z[2][k] = add(first, add(even_a, even_b));
+    }
+    UNROLLED for (int i = 0; i < 3; i++) row_spread(r, z[i], r->row + 2 * i, column, y, is_whole);
+    UNROLLED for (int k = 0; k < 6; k++)
+    {
+        vec last = P(5), odd_a = sub(P(1), P(2)), odd_b = sub(P(3), P(4));
+        z[0][k] = less(A, odd_b, less(B, odd_a, last));
+        z[1][k] = more(B, odd_b, more(A, odd_a, mul(-2.5f, last)));
+        z[2][k] = last;
+    }
+    UNROLLED for (int i = 0; i < 3; i++) row_spread(r, z[i], r->row + 2 * i + 1, column, y, is_whole);
+#undef P
+}
+
+static void spread(const ipu__wino_row *r, const float *points, float *y)
+{
+    bool is_in = r->row >= 0 && r->row + 6 <= r->n_rows;
+    for (int64_t tile = 0; tile < r->n_tiles; tile++) {
+        int64_t column = r->column + tile * 4;
+        if (is_in && column >= 0 && column + 6 <= r->n_columns)
+            tile_spread(r, points + tile * r->tile_step, column, y, true);
+        else
+            tile_spread(r, points + tile * r->tile_step, column, y, false);
+    }
+}
+
 /* ---- weights ---- */
 
 static void weights(const float *w, int64_t tap_step, float *points, int64_t point_step)
@@ -334,7 +401,7 @@ static void weight_grad(const float *points, int64_t point_step, float *w)
     }
 }
 
-const ipu__wino_loops IPU__SIMD(ipu__wino_loops_at) = {input, output, gradient, weights, weight_grad};
+const ipu__wino_loops IPU__SIMD(ipu__wino_loops_at) = {input, output, gradient, spread, weights, weight_grad};
 #else
 const ipu__wino_loops IPU__SIMD(ipu__wino_loops_at) = {0};
 #endif

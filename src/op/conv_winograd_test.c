@@ -70,6 +70,7 @@ static void make_call(bench *b, const conv_case *c, ipu__conv_kind kind)
     if (!c->epilogue) return;
     b->with[b->call.n_attributes++] = IPU_TEXT_ATTRIBUTE("epilogue", c->epilogue);
     if (strstr(c->epilogue, "a1")) b->call.operand[IPU__CONV_BIAS + 1].shape = y;
+    if (strstr(c->epilogue, "a2")) b->call.operand[IPU__CONV_BIAS + 2].shape = IPU_SHAPE(c->out, 1, 1);
 }
 
 /* Numbers to work on, and by `ref`, in double, what is to come of them. */
@@ -224,8 +225,13 @@ static void all_layouts_give_the_same_in_any_number_of_parts(void **unused)
         {2, 32, 48, {7, 7}, {2, 2, 2, 2}, 0, "add a1 a0; out t0"},
         {1, 80, 144, {5, 70}, {0, 1, 2, 0}, 1, "abs a0; out t0"},
         {1, 160, 208, {3, 3}, {1, 1, 1, 1}, 0, NULL},
+        {2, 16, 48, {6, 6}, {1, 1, 1, 1}, 1, "mul a0 a2; add t0 a1; relu t1; out t2"},
+        {2, 16, 32, {6, 6}, {1, 1, 1, 1}, 0, "div a0 a2; sub t0 a1; out t1"},
         {20, 16, 96, {3, 6}, {1, 3, 4, 0}, 1, NULL},
         {5, 48, 16, {1, 1}, {1, 1, 1, 1}, 0, NULL},
+        {3, 32, 64, {13, 13}, {0, 0, 0, 0}, 0, NULL}, /* from here on d_y has fewer tiles than d_x */
+        {2, 16, 48, {9, 6}, {0, 0, 1, 0}, 0, NULL},
+        {7, 16, 16, {5, 9}, {1, 0, 0, 0}, 0, NULL},
     };
     if (!is_here()) skip();
     for (size_t i = 0; i < IPU__COUNT(cases); i++)

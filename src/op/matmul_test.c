@@ -166,6 +166,44 @@ static void rows_that_meet_in_the_cache_make_the_same_product(void **unused)
     }
 }
 
+/* Several panels and groups of them, a depth that is not packed at once, rests in every direction; b in every way. */
+static void panels_make_the_same_product(void **unused)
+{
+    (void)unused;
+    enum { MOST = 40 * 8000, MOST_OUT = 300 * 700 };
+    static float    a[MOST], b[MOST], out[MOST_OUT], expected[MOST_OUT];
+    static ipu_half ha[MOST], hb[MOST], h_out[MOST_OUT], h_expected[MOST_OUT];
+    const int64_t   sizes[][3] = {
+          {135, 700, 300}, {300, 300, 70}, {40, 35, 8000}, {35, 40, 8000}, {270, 2, 40}};
+    for (int i = 0; i < MOST; i++) { /* sums are exact, in any order */
+        a[i]  = (float)(i % 5 - 2);
+        b[i]  = (float)(i % 7 - 3);
+        ha[i] = ipu_half_from_float(a[i]);
+        hb[i] = ipu_half_from_float(b[i]);
+    }
+    for (size_t i = 0; i < 4 * sizeof sizes / sizeof *sizes; i++) {
+        const int64_t *s  = sizes[i / 4];
+        int            ta = i & 1, tb = i >> 1 & 1;
+        ipu_shape      x = ta ? IPU_SHAPE(s[2], s[0]) : IPU_SHAPE(s[0], s[2]);
+        ipu_shape      y = tb ? IPU_SHAPE(s[1], s[2]) : IPU_SHAPE(s[2], s[1]);
+        for (int is_half = 0; is_half < 2; is_half++) {
+            ipu_type type   = is_half ? IPU_HALF : IPU_FLOAT;
+            void    *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
+            void    *fast_half[] = OPERANDS(ha, hb, h_out), *slow_half[] = OPERANDS(ha, hb, h_expected);
+            ipu_kernel_call call = transposed(call_of(type, x, y, IPU_SHAPE(s[0], s[1])), ta, tb);
+            if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_features(), 1)) skip();
+            call.def->ref(&call, is_half ? slow_half : slow);
+            for (int n_parts = 1; n_parts <= 2; n_parts++) {
+                memset(out, 0xff, sizeof out);
+                memset(h_out, 0xff, sizeof h_out);
+                run_xsmm(&call, n_parts, is_half ? fast_half : fast);
+                assert_memory_equal(is_half ? (void *)h_out : out, is_half ? (void *)h_expected : expected,
+                                    (size_t)(s[0] * s[1]) * ipu_type_size(type));
+            }
+        }
+    }
+}
+
 static void refuse(ipu_kernel_call call, const char *message)
 {
     assert_int_equal(call.def->check(&call), IPU_INVALID);
@@ -302,6 +340,7 @@ int main(void)
         cmocka_unit_test(half_sums_in_float_and_rounds_once),
         cmocka_unit_test(int32_wraps_and_float_sums_in_order),
         cmocka_unit_test(rows_that_meet_in_the_cache_make_the_same_product),
+        cmocka_unit_test(panels_make_the_same_product),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
         cmocka_unit_test(types_attributes_and_counts_that_do_not_fit_are_refused),
         cmocka_unit_test(the_amp_estimate_gives_its_test_vectors),

@@ -1,15 +1,23 @@
 /* matmul of float, half and bfloat16 in blocks, each by a kernel of libxsmm.
  *
  * Blocks that lie otherwise than kernels want them, and those of b if many rows use them, are packed into
- * scratch, where they stay in the second-level cache. In which order a sum is added depends on the sizes of blocks.
+ * scratch, where they stay in the second-level cache: panels of few columns that have all of the depth, so that each
+ * is packed once and sums are complete at once. In which order a sum is added depends on the sizes of blocks.
  */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "op/matmul.h"
 #include "op/xsmm.h"
 
 enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 
-/* Rows, columns and depth of a block: each operand's takes a third of a second-level cache of 1 MB. */
+/* Blocks for a second-level cache of 1 MB. Columns of a panel, rows that go with it, and depth of one kernel, by what
+ * was fastest on Zen 4: products of 512 x 256 x 1024 reach 113 to 114 of 117 GFLOP/s where blocks of 256 reached 104
+ * to 110. Panels packed at once share what was read of a; all of them, or one alone if it is so deep, have a limit. */
+enum { PANEL = 64, ROWS = 132, DEPTH = 1024, PACKED_FLOATS = 1 << 17, DEEPEST_FLOATS = 1 << 18 };
+
+/* The same where b is not packed, or a is: what is read of b from far, or packed of a, should serve for more. */
 enum { BLOCK = 256 };
 
 /* Rows from which a packed block of b pays for the packing. */
@@ -37,13 +45,18 @@ typedef struct part {
     int64_t          a_m, a_k, b_k, b_n;
     way              way;
     bool             is_swapped, pack_a, pack_b;
+    int64_t          group, chunk; /* columns and depth that are packed at once */
     ipu__xsmm_blocks blocks;
 } part;
+
+/* Epilogues that need no chain. */
+typedef enum end { CHAIN, BIAS, BIAS_RELU } end;
 
 typedef struct state {
     ipu__matmul   mm;
     ipu_type      type;
     ipu__epilogue epilogue;
+    end           end;
     part          parts[];
 } state;
 
@@ -56,6 +69,8 @@ bool ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, i
     return type == IPU_FLOAT || type == IPU_HALF || type == IPU_BFLOAT16;
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* ---- at load ---- */
 
 static way choose(const ipu__matmul *mm, ipu_type type)
@@ -66,17 +81,24 @@ static way choose(const ipu__matmul *mm, ipu_type type)
     return type == IPU_FLOAT ? DIRECT : SUMS;
 }
 
-/* Rows and depth of blocks; rows of a are `step` floats apart where kernels read them. Blocks of few rows have all
- * of the depth, so that b is packed once. */
-static void set_blocks(ipu__xsmm_blocks *x, int64_t step)
+/* Sizes of blocks; rows of a are `step` floats apart where kernels read them. Blocks of few rows have all of the
+ * depth, so that b is packed once. */
+static void set_blocks(part *p, int64_t step)
 {
-    int64_t same = step * (int64_t)sizeof(float);
+    ipu__xsmm_blocks *x    = &p->blocks;
+    int64_t           same = step * (int64_t)sizeof(float);
     same &= -same; /* the largest power of two that divides it */
-    int64_t most = same >= WAY_BYTES ? WAYS : 2 * WAYS;
-    bool    meet = same >= WAY_BYTES / 2 && x->n <= COLUMNS_THAT_ARE_FEW && x->n * x->k <= 2 * BLOCK * BLOCK;
-    x->mb        = !meet ? ipu__xsmm_block(x->m, BLOCK, 6) : x->m < most ? x->m : most;
-    x->nb        = ipu__xsmm_block(x->n, BLOCK, 64);
-    x->kb        = meet ? x->k : ipu__xsmm_block(x->k, BLOCK, 8);
+    int64_t most  = same >= WAY_BYTES ? WAYS : 2 * WAYS;
+    bool    meet  = same >= WAY_BYTES / 2 && x->n <= COLUMNS_THAT_ARE_FEW && x->n * x->k <= PACKED_FLOATS;
+    bool    panel = p->pack_b && !p->pack_a;
+    x->mb         = meet ? (x->m < most ? x->m : most) : ipu__xsmm_block(x->m, panel ? ROWS : BLOCK, 6);
+    x->nb         = panel ? ipu__xsmm_block(x->n, PANEL, 16) : ipu__xsmm_block(x->n, BLOCK, 64);
+    x->kb         = meet ? x->k : ipu__xsmm_block(x->k, panel ? DEPTH : BLOCK, 8);
+    p->chunk      = x->nb * x->k <= DEEPEST_FLOATS ? x->k : x->kb;
+    p->group      = x->nb;
+    if (!panel) return;
+    int64_t panels = PACKED_FLOATS / (x->nb * p->chunk);
+    p->group       = x->nb * (panels > 1 ? panels : 1);
 }
 
 static void describe(const ipu__matmul *mm, ipu_type type, int index, int n_parts, part *out)
@@ -96,8 +118,8 @@ static void describe(const ipu__matmul *mm, ipu_type type, int index, int n_part
     out->b_k        = swap ? mm->a_k : mm->b_k;
     out->b_n        = swap ? mm->a_m : mm->b_n;
     out->pack_a     = type != IPU_FLOAT;
-    set_blocks(&out->blocks, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
-    out->pack_b = type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING;
+    out->pack_b     = type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING;
+    set_blocks(out, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
 }
 
 static bool is_empty(const part *p)
@@ -117,7 +139,7 @@ static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 static room get_room(const part *p, ipu_type type)
 {
     const ipu__xsmm_blocks *x       = &p->blocks;
-    int64_t                 longest = x->kb > x->mb ? x->kb : x->mb;
+    int64_t                 longest = p->chunk > x->mb ? p->chunk : x->mb;
     room                    r       = {0};
     if (is_empty(p)) return r;
     if (p->way == DOTS) {
@@ -126,9 +148,10 @@ static room get_room(const part *p, ipu_type type)
         r.n    = r.sums + line_up(IPU__DOT_ROWS);
         return r;
     }
+    int64_t whole = (x->n + x->nb - 1) / x->nb * x->nb; /* panels */
     if (x->nb > longest) longest = x->nb;
     r.b     = p->pack_a ? line_up(x->mb * x->kb) : 0;
-    r.sums  = r.b + (p->pack_b ? line_up(x->kb * x->nb) : 0);
+    r.sums  = r.b + (p->pack_b ? line_up(p->chunk * least(p->group, whole)) : 0);
     r.lines = r.sums + (p->way == DIRECT ? 0 : line_up(x->mb * x->nb));
     r.n     = r.lines + (type == IPU_FLOAT ? 0 : LINES * line_up(longest));
     return r;
@@ -162,6 +185,17 @@ static ipu_status make_part(const ipu__matmul *mm, part *p)
                                  false);
 }
 
+static end find_end(const ipu_kernel_call *call, const ipu__matmul *mm)
+{
+    const ipu_kernel_value *e0   = &call->operand[IPU__MATMUL_B + 1];
+    const char             *text = ipu__epilogue_has(call) ? ipu__op_text(call, "epilogue") : "";
+    if (call->operand[OUT].type != IPU_FLOAT || e0->type != IPU_FLOAT || e0->shape.rank != 1
+        || e0->shape.dim[0] != mm->n)
+        return CHAIN;
+    if (strcmp(text, "add a0 a1; out t0") == 0) return BIAS;
+    return strcmp(text, "add a0 a1; relu t0; out t1") == 0 ? BIAS_RELU : CHAIN;
+}
+
 ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
@@ -169,6 +203,7 @@ ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, vo
     if (!s) return ipu__fail_memory();
     s->mm             = ipu__matmul_get(call);
     s->type           = call->operand[OUT].type;
+    s->end            = find_end(call, &s->mm);
     ipu_status status = ipu__epilogue_init(&s->epilogue, call);
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
         describe(&s->mm, s->type, i, n_parts, &s->parts[i]);
@@ -207,11 +242,16 @@ typedef struct job {
 /* The epilogue on rows and columns that are complete, in terms of `out`. */
 static void finish(const job *j, int64_t row, int64_t rows, int64_t column, int64_t columns)
 {
-    ipu__matmul_finish(&j->s->mm, &j->s->epilogue, j->operand, j->matrix, row, rows, column, columns,
-                       j->chain_scratch);
+    const state *s = j->s;
+    int64_t      n = s->mm.n;
+    if (s->end == CHAIN)
+        ipu__matmul_finish(&s->mm, &s->epilogue, j->operand, j->matrix, row, rows, column, columns,
+                           j->chain_scratch);
+    else
+        IPU__SIMD_PICK(ipu__xsmm_loops_at)
+            .bias((const float *)j->operand[B + 1] + column, (float *)j->out + row * n + column, n, rows,
+                  columns, s->end == BIAS_RELU);
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* to[i][j] = from[i][j], or to[j][i]; rows of `from` are `step` elements apart. */
 static void pack(const job *j, const char *from, int64_t step, int64_t rows, int64_t columns, float *to,
@@ -235,16 +275,19 @@ static void pack(const job *j, const char *from, int64_t step, int64_t rows, int
     }
 }
 
-static const float *get_b(const job *j, int64_t k, int64_t depth, int64_t column, int64_t columns)
+/* Columns of b and a part of its depth, panel after panel: [panel][k][column]. */
+static void pack_group(const job *j, int64_t k, int64_t depth, int64_t column, int64_t columns)
 {
-    const part *p    = j->p;
-    const char *from = j->b + (k * p->b_k + column * p->b_n) * j->bytes;
-    if (!p->pack_b) return (const float *)from;
-    if (p->b_n != 1)
-        pack(j, from, p->b_n, columns, depth, j->packed_b, p->blocks.nb, true);
-    else
-        pack(j, from, p->b_k, depth, columns, j->packed_b, p->blocks.nb, false);
-    return j->packed_b;
+    const part *p  = j->p;
+    int64_t     nb = p->blocks.nb;
+    for (int64_t c = 0; c < columns; c += nb) {
+        const char *from = j->b + (k * p->b_k + (column + c) * p->b_n) * j->bytes;
+        float      *to   = j->packed_b + c * p->chunk;
+        if (p->b_n != 1)
+            pack(j, from, p->b_n, least(columns - c, nb), depth, to, nb, true);
+        else
+            pack(j, from, p->b_k, depth, least(columns - c, nb), to, nb, false);
+    }
 }
 
 static const float *get_a(const job *j, int64_t row, int64_t rows, int64_t k, int64_t depth)
@@ -257,22 +300,6 @@ static const float *get_a(const job *j, int64_t row, int64_t rows, int64_t k, in
     else
         pack(j, from, p->a_m, rows, depth, j->packed_a, p->blocks.kb, false);
     return j->packed_a;
-}
-
-/* Sums go to `out` itself: a block of b is packed once for all rows. */
-static void multiply_direct(const job *j, int64_t column, int64_t columns)
-{
-    const ipu__xsmm_blocks *x = &j->p->blocks;
-    for (int64_t k = 0; k < x->k; k += x->kb) {
-        int64_t      depth = least(x->k - k, x->kb);
-        const float *b     = get_b(j, k, depth, column, columns);
-        for (int64_t i = 0; i < x->m; i += x->mb) {
-            int64_t row = j->p->row + i, rows = least(x->m - i, x->mb);
-            float  *out = (float *)j->out + row * j->s->mm.n + column;
-            ipu__xsmm_run(x, get_a(j, row, rows, k, depth), b, out, rows, columns, depth, k > 0);
-            if (k + depth == x->k) finish(j, row, rows, column, columns);
-        }
-    }
 }
 
 static void store_sums(const job *j, int64_t row, int64_t rows, int64_t column, int64_t columns)
@@ -297,24 +324,56 @@ static void store_sums(const job *j, int64_t row, int64_t rows, int64_t column, 
     }
 }
 
-/* Sums stay in scratch until they are complete, and are rounded or transposed then. */
-static void multiply_sums(const job *j, int64_t column, int64_t columns)
+/* Rows of a with a part of their depth and a group of columns; `is_last`: their sums are complete then. */
+typedef struct span {
+    int64_t row, rows, k, depth, column, columns;
+    bool    is_last;
+} span;
+
+/* One panel: all of the depth that is at hand. Columns `c` and on of the group. */
+static void multiply_panel(const job *j, const span *s, int64_t c)
 {
-    const ipu__xsmm_blocks *x = &j->p->blocks;
-    const float            *b = NULL;
-    for (int64_t i = 0; i < x->m; i += x->mb) {
-        int64_t row = j->p->row + i, rows = least(x->m - i, x->mb);
-        for (int64_t k = 0; k < x->k; k += x->kb) {
-            int64_t depth = least(x->k - k, x->kb);
-            if (!b || x->k > x->kb) b = get_b(j, k, depth, column, columns);
-            ipu__xsmm_run(x, get_a(j, row, rows, k, depth), b, j->sums, rows, columns, depth, k > 0);
-        }
-        store_sums(j, row, rows, column, columns);
-        if (j->p->is_swapped)
-            finish(j, column, columns, row, rows);
-        else
-            finish(j, row, rows, column, columns);
+    const part             *p       = j->p;
+    const ipu__xsmm_blocks *x       = &p->blocks;
+    int64_t                 columns = least(s->columns - c, x->nb), column = s->column + c;
+    const float *b   = p->pack_b ? j->packed_b + c * p->chunk : (const float *)j->b + s->k * p->b_k + column;
+    int64_t      b_k = p->pack_b ? x->nb : p->b_k;
+    float       *out = p->way == DIRECT ? (float *)j->out + s->row * j->s->mm.n + column : j->sums;
+    for (int64_t k = 0; k < s->depth; k += x->kb) {
+        int64_t depth = least(s->depth - k, x->kb);
+        ipu__xsmm_run(x, get_a(j, s->row, s->rows, s->k + k, depth), b + k * b_k, out, s->rows, columns,
+                      depth, s->k + k > 0);
     }
+    if (!s->is_last || p->way == DIRECT) return;
+    store_sums(j, s->row, s->rows, column, columns);
+    if (p->is_swapped)
+        finish(j, column, columns, s->row, s->rows);
+    else
+        finish(j, s->row, s->rows, column, columns);
+}
+
+/* Sums in scratch stay there until they are complete: if all of the depth is not packed at once, b is packed again for
+ * each block of rows. */
+static void multiply_group(const job *j, int64_t column, int64_t columns)
+{
+    const part             *p = j->p;
+    const ipu__xsmm_blocks *x = &p->blocks;
+    int64_t                 n = p->way == DIRECT || p->chunk == x->k ? x->m : x->mb; /* rows at a time */
+    for (int64_t top = 0; top < x->m; top += n)
+        for (int64_t k = 0; k < x->k; k += p->chunk) {
+            span s = {.k       = k,
+                      .depth   = least(x->k - k, p->chunk),
+                      .column  = column,
+                      .columns = columns,
+                      .is_last = k + p->chunk >= x->k};
+            if (p->pack_b) pack_group(j, k, s.depth, column, columns);
+            for (int64_t i = top; i < least(top + n, x->m); i += x->mb) {
+                s.row  = p->row + i;
+                s.rows = least(x->m - i, x->mb);
+                for (int64_t c = 0; c < columns; c += x->nb) multiply_panel(j, &s, c);
+                if (s.is_last && p->way == DIRECT) finish(j, s.row, s.rows, column, columns);
+            }
+        }
 }
 
 /* Rows of a against columns of b, of which there are few: those are kept as floats. */
@@ -361,9 +420,8 @@ static void multiply(const job *j)
             finish(j, p->row, p->blocks.m, p->column, p->blocks.n);
         return;
     }
-    for (int64_t c = 0; c < p->blocks.n; c += p->blocks.nb)
-        (p->way == DIRECT ? multiply_direct : multiply_sums)(j, p->column + c,
-                                                             least(p->blocks.n - c, p->blocks.nb));
+    for (int64_t c = 0; c < p->blocks.n; c += p->group)
+        multiply_group(j, p->column + c, least(p->blocks.n - c, p->group));
 }
 
 ipu_status ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,

@@ -392,6 +392,8 @@ static const char *const batch_samples[] = {"float[3,4,2], float[4], float[4]",
                                             "float[50,130], float[130]",
                                             "float[3,0], none",
                                             "float[4,3,70,70], float[3], float[3]",
+                                            "float[3,48,5,7], float[48], float[48]",
+                                            "float[2,16,20,31]; epsilon=0.01",
                                             NULL};
 
 static const char *const layer_grad_samples[] = {
@@ -417,6 +419,8 @@ static const char *const batch_grad_samples[] = {
     "float[50,130], float[50,130], float[130], float[130]{0.5,2}",
     "float[7,100,3,3], float[7,100,3,3], float[100], float[100]{0.5,2}, float[100]",
     "float[4,3,70,70], float[4,3,70,70], float[3], float[3]{0.5,2}, float[3]",
+    "float[3,48,5,7], float[3,48,5,7], float[48], float[48]{0.5,2}, float[48]",
+    "float[2,16,20,31], float[2,16,20,31], float[16], float[16]{0.5,2}",
     NULL};
 
 #define KERNEL(name_, operands_, ref_, implementations_)                                                    \
@@ -449,5 +453,5 @@ RECORDS(rms_norm, rms_, row, rms, 2, 4, "* - : * *", "* * * - : * +",
         "mean square 1 over the last dimensions", NULL);
 RECORDS(group_norm, norm_, group, group, 3, 5, "0 - - : 0 0 0", "0 0 0 0 - : 0 + +",
         "mean 0, variance 1 over groups of channels", "GroupNormalization:18,21");
-RECORDS(batch_norm, norm_, plane, batch, 3, 5, NULL, NULL, "mean 0, variance 1 over each channel of a batch",
+RECORDS(batch_norm, norm_, batch, batch, 3, 5, NULL, NULL, "mean 0, variance 1 over each channel of a batch",
         NULL);

@@ -96,6 +96,8 @@ typedef struct ipu__norm_lane_loops {
     /* y = (x - mean) * scale + shift */
     void (*normalise)(const float *x, const float *mean, const float *scale, float shift, int64_t n,
                       float *y);
+    void (*normalise_by)(const float *x, const float *mean, const float *scale, const float *shift, int64_t n,
+                         float *y); /* sixteen shifts */
     void (*products)(const float *dy, const float *x, const float *mean, int64_t n, double *total,
                      double *product);
     void (*grad)(const float *dy, const float *x, const float *mean, const ipu__norm_mixture *m, int64_t n,
@@ -113,5 +115,6 @@ ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target,
 extern const ipu_kernel_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
 extern const ipu_kernel_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];
 extern const ipu_kernel_impl ipu__norm_group_implementations[1], ipu__norm_group_grad_implementations[1];
+extern const ipu_kernel_impl ipu__norm_batch_implementations[1], ipu__norm_batch_grad_implementations[1];
 
 #endif

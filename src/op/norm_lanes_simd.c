@@ -44,6 +44,13 @@ static void normalise(const float *x, const float *mean, const float *scale, flo
     for (int64_t i = 0; i < n; i++) *(lanes *)(y + i * IPU__LANES) = (AT(x, i) - middle) * factor + shift;
 }
 
+static void normalise_by(const float *x, const float *mean, const float *scale, const float *shift, int64_t n,
+                         float *y)
+{
+    const lanes middle = AT(mean, 0), factor = AT(scale, 0), more = AT(shift, 0);
+    for (int64_t i = 0; i < n; i++) *(lanes *)(y + i * IPU__LANES) = (AT(x, i) - middle) * factor + more;
+}
+
 static void products(const float *dy, const float *x, const float *mean, int64_t n, double *total,
                      double *product)
 {
@@ -75,4 +82,5 @@ static void grad(const float *dy, const float *x, const float *mean, const ipu__
         *(lanes *)(dx + i * IPU__LANES) = a * AT(dy, i) + b * (AT(x, i) - middle) + c;
 }
 
-const ipu__norm_lane_loops IPU__SIMD(ipu__norm_lane_loops_of) = {sum, squares, normalise, products, grad};
+const ipu__norm_lane_loops IPU__SIMD(ipu__norm_lane_loops_of) = {sum,          squares,  normalise,
+                                                                 normalise_by, products, grad};

@@ -104,4 +104,10 @@ ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64
 
 extern const ipu_kernel_impl ipu__reduce_implementations[1];
 
+/* ---- planes (reduce_planes.c) ---- */
+
+ipu_kernel_layouts ipu__reduce_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+/* False: it is no sum or mean of planes, and plain. */
+bool ipu__reduce_planes_run(const ipu_kernel_call *call, void *const *operand, int part, int n_parts);
+
 #endif

@@ -387,7 +387,7 @@ static void run_blocks(state *s, void *const *operand, char *acc, char *scratch,
 static ipu_status tree_run(const ipu_kernel_call *call, void *data, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
-    (void)call;
+    if (ipu__reduce_planes_run(call, operand, part, n_parts)) return IPU_OK;
     state *s   = data;
     char  *acc = scratch, *rest = acc + results_bytes(s);
     if (s->partials) {
@@ -428,6 +428,7 @@ const ipu_kernel_impl ipu__reduce_implementations[1] = {
     {
         .name          = "tree",
         .fits          = ipu__op_fits_always,
+        .layouts       = ipu__reduce_layouts,
         .scratch_bytes = tree_scratch_bytes,
         .prepare       = tree_prepare,
         .release       = tree_release,

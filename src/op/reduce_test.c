@@ -204,7 +204,11 @@ static void check_refused(const char *op, const ipu_attribute *attribute, ipu_ty
                           const char *words)
 {
     const ipu_op_def *def  = ipu__op_find(op);
-    ipu_kernel_call   call = {&def->kernel, attribute, attribute != NULL, 1, {{type, shape}}, {0}};
+    ipu_kernel_call   call = {.def          = &def->kernel,
+                              .attributes   = attribute,
+                              .n_attributes = attribute != NULL,
+                              .n_operands   = 1,
+                              .operand      = {{type, shape}}};
     ipu_kernel_value  out;
     assert_int_equal(def->infer(&call, &out), IPU_INVALID);
     if (!strstr(ipu_message(), words)) fail_msg("\"%s\" is not in \"%s\"", words, ipu_message());

@@ -52,6 +52,8 @@ typedef struct ipu__xsmm_loops {
     void (*dots)(const float *x, const float *w, int64_t w_step, int64_t n, float out[IPU__DOT_ROWS]);
     void (*from_bfloat16)(const ipu_bfloat16 *from, float *to, int64_t n);
     void (*to_bfloat16)(const float *from, ipu_bfloat16 *to, int64_t n);
+    /* Adds to rows of `out`, `step` apart, and keeps what is below 0 from it if `relu`. */
+    void (*bias)(const float *bias, float *out, int64_t step, int64_t rows, int64_t n, bool relu);
     /* to[j][i] = from[i][j]. */
     void (*transpose)(const float *from, int64_t from_ld, float *to, int64_t to_ld, int64_t rows,
                       int64_t columns);

@@ -47,6 +47,20 @@ static void to_bfloat16(const float *restrict from, ipu_bfloat16 *restrict to, i
     }
 }
 
+static void bias(const float *restrict b, float *restrict out, int64_t step, int64_t rows, int64_t n,
+                 bool relu)
+{
+    for (int64_t r = 0; r < rows; r++, out += step) {
+        if (relu)
+            for (int64_t i = 0; i < n; i++) {
+                float v = out[i] + b[i];
+                out[i]  = v < 0 ? 0 : v; /* NaN and -0 stay */
+            }
+        else
+            for (int64_t i = 0; i < n; i++) out[i] += b[i];
+    }
+}
+
 /* ---- transposing: tiles of one vector squared ---- */
 
 #if defined(__AVX512F__)
@@ -131,4 +145,4 @@ static void transpose(const float *from, int64_t from_ld, float *to, int64_t to_
     transpose_any(from + whole_rows * from_ld, from_ld, to + whole_rows, to_ld, rows - whole_rows, columns);
 }
 
-const ipu__xsmm_loops IPU__SIMD(ipu__xsmm_loops_at) = {dots, from_bfloat16, to_bfloat16, transpose};
+const ipu__xsmm_loops IPU__SIMD(ipu__xsmm_loops_at) = {dots, from_bfloat16, to_bfloat16, bias, transpose};

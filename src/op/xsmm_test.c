@@ -81,6 +81,25 @@ static void dots_are_sums_of_products(void **unused)
     }
 }
 
+static void a_bias_is_added_to_rows_and_relu_keeps_nan(void **unused)
+{
+    (void)unused;
+    enum { N = 21, STEP = 25 };
+    float b[N], out[2 * STEP];
+    for (int relu = 0; relu < 2; relu++) {
+        for (int i = 0; i < N; i++) b[i] = (float)(i % 5 - 2);
+        for (int i = 0; i < 2 * STEP; i++) out[i] = i == 3 ? NAN : (float)(i % 7 - 3);
+        IPU__SIMD_PICK(ipu__xsmm_loops_at).bias(b, out, STEP, 2, N, relu);
+        for (int i = 0; i < 2 * STEP; i++) {
+            float v = (float)(i % 7 - 3) + (i % STEP < N ? b[i % STEP] : 0);
+            if (i == 3)
+                assert_true(isnan(out[i]));
+            else
+                assert_true(out[i] == (relu && v < 0 && i % STEP < N ? 0 : v));
+        }
+    }
+}
+
 /* 5 x 7 x 6 in blocks of 4 x 4 x 4: what is left in every direction, with and without sums to begin with. */
 static void kernels_of_blocks_make_the_product(void **unused)
 {
@@ -171,6 +190,7 @@ int main(void)
         cmocka_unit_test(transposing_moves_every_element),
         cmocka_unit_test(conversions_are_those_of_single_values),
         cmocka_unit_test(dots_are_sums_of_products),
+        cmocka_unit_test(a_bias_is_added_to_rows_and_relu_keeps_nan),
         cmocka_unit_test(kernels_of_blocks_make_the_product),
         cmocka_unit_test(a_kernel_is_made_once),
         cmocka_unit_test(kernels_that_cannot_be_had_are_null),

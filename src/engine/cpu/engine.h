@@ -45,7 +45,9 @@ typedef struct ipu__kernel {
     void                 **operands;      /* n_operands per replica */
     size_t                 scratch_bytes; /* of a part */
     int                    n_parts, n_states;
-    bool                   is_idle; /* it writes nothing: its inputs are examined, no more */
+    int64_t                n_chunks;    /* it runs chunk by chunk of its rows (rows.c); 0: as a whole */
+    size_t                *chunk_bytes; /* by operand: from one chunk to the next */
+    bool                   is_idle;     /* it writes nothing: its inputs are examined, no more */
 } ipu__kernel;
 
 typedef struct ipu__connection {
@@ -189,12 +191,19 @@ ipu_status ipu__engine_execute(ipu__lane *l, const ipu__instruction *i);
 /* For kernels whose implementations are chosen. */
 ipu_status ipu__engine_choose_layouts(ipu_engine *e);
 
+/* ---- rows.c ---- */
+/* Which kernels run depth first, and by which implementations then. */
+ipu_status ipu__engine_choose_rows(ipu_engine *e);
+/* From a kernel that has chunks on; *n: how many instructions that was. */
+ipu_status ipu__engine_run_rows(ipu__lane *l, const ipu__instruction *i, uint32_t *n);
+
 /* ---- kernel.c ---- */
 ipu_status ipu__engine_prepare_kernels(ipu_engine *e);
 /* Run the program that engines begin with, if there is one. Counts nothing. */
 ipu_status ipu__engine_start(ipu_engine *e);
 void       ipu__engine_release_kernels(ipu_engine *e);
-ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i);
+/* *n: instructions that this was. */
+ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *n);
 /* One OpenMP thread per engine thread while kernels run; what to give back to the caller's. */
 int  ipu__openmp_enter(ipu_engine *e);
 void ipu__openmp_leave(ipu_engine *e, int before);
@@ -213,7 +222,9 @@ void       ipu__engine_leave(ipu_engine *e);
 /* ---- times.c: one look at the clock when an instruction begins, which is when the last one ends ---- */
 ipu_status ipu__times_init(ipu_engine *e, bool profile);
 void       ipu__times_begin(ipu__lane *l, uint32_t pc);
-void       ipu__times_end(ipu__lane *l); /* of a run, however it ended */
+/* The same, for an instruction that this run has counted already. */
+void ipu__times_go_on(ipu__lane *l, uint32_t pc);
+void ipu__times_end(ipu__lane *l); /* of a run, however it ended */
 
 /* ---- print.c ---- */
 ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i);

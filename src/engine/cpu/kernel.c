@@ -127,6 +127,7 @@ ipu_status ipu__engine_prepare_kernels(ipu_engine *e)
     ipu_status status = IPU_OK;
     int        before = ipu__openmp_enter(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++) status = begin(e, i);
+    if (status == IPU_OK) status = ipu__engine_choose_rows(e);
     if (status == IPU_OK) status = ipu__engine_choose_layouts(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++) status = prepare(e, i, scratch_bytes);
     ipu__openmp_leave(e, before);
@@ -142,6 +143,7 @@ void ipu__engine_release_kernels(ipu_engine *e)
         ipu__free(kernel->states);
         ipu__free(kernel->operands);
         ipu__free(kernel->own_call);
+        ipu__free(kernel->chunk_bytes);
     }
     ipu__free(e->kernels);
 }
@@ -236,12 +238,14 @@ static ipu_status run_calls(call *c)
     return IPU_OK;
 }
 
-ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *n)
 {
     const ipu_engine      *e      = l->e;
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i->a];
     const ipu__kernel     *kernel = &e->kernels[i->a];
     call                   c      = {l, kernel, kernel->call, kernel->operands};
+    *n                            = 1;
+    if (kernel->n_chunks > 0) return ipu__engine_run_rows(l, i, n);
     ipu__engine_move(l, from->gather, 0, e->replication, NULL);
     IPU_TRY(run_calls(&c));
     ipu__engine_move(l, from->scatter, 0, e->replication, NULL);

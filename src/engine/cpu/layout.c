@@ -52,13 +52,16 @@ static unsigned shape_layouts(const buffer *b, const ipu_shape *shape)
     return bits;
 }
 
-static ipu_kernel_layouts layouts_of(const ipu__kernel *kernel, const ipu_kernel_call *call, int operand)
+static ipu_kernel_layouts layouts_of(const ipu__kernel *kernel, int operand)
 {
     unsigned           plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
     ipu_kernel_layouts found = {plain, plain, false};
     if (!kernel->impl || !kernel->impl->layouts) return found;
-    found = kernel->impl->layouts(call, kernel->n_parts, operand);
+    found = kernel->impl->layouts(kernel->call, kernel->n_parts, operand);
     found.takes |= plain;
+    for (int l = 0; l < IPU__N_LAYOUTS; l++) /* the shape is that of a chunk, perhaps */
+        if (!ipu__layout_fits((ipu_layout)l, &kernel->call->operand[operand].shape))
+            found.takes &= ~IPU_LAYOUT_BIT(l);
     return found;
 }
 
@@ -100,7 +103,7 @@ static void note_kernel(buffer *buffers, const ipu__kernel *kernel, const ipu__e
     int                n = from->call.n_operands, first_tied = -1;
     ipu_kernel_layouts layouts[IPU__MAX_OPERANDS];
     for (int i = 0; i < n; i++) {
-        layouts[i] = layouts_of(kernel, &from->call, i);
+        layouts[i] = layouts_of(kernel, i);
         if (from->buffer[i] != IPU__NONE) note_use(buffers, from, &layouts[i], i);
     }
     for (int i = 0; i < n; i++) {
@@ -134,16 +137,18 @@ static ipu_status set_layouts(const ipu_engine *e, buffer *buffers, size_t i)
         uint32_t b = from->buffer[k];
         layout[k]  = b == IPU__NONE ? IPU_LAYOUT_PLAIN : cheapest(&buffers[group_of(buffers, b)]);
         any |= layout[k] != IPU_LAYOUT_PLAIN;
-        ipu_kernel_layouts offered = layouts_of(to, &from->call, k);
+        ipu_kernel_layouts offered = layouts_of(to, k);
         if (from->buffer[k] != IPU__NONE && !(offered.native & IPU_LAYOUT_BIT(layout[k])))
             to->turned_bytes += bytes_of(&from->call.operand[k]);
     }
     if (!any) return IPU_OK;
-    ipu_kernel_call *call = ipu__alloc(sizeof *call);
-    if (!call) return ipu__fail_memory();
-    *call = from->call;
-    memcpy(call->layout, layout, (size_t)call->n_operands);
-    to->call = to->own_call = call;
+    if (!to->own_call) {
+        to->own_call = ipu__alloc(sizeof *to->own_call);
+        if (!to->own_call) return ipu__fail_memory();
+        *to->own_call = from->call;
+        to->call      = to->own_call;
+    }
+    memcpy(to->own_call->layout, layout, (size_t)from->call.n_operands);
     return IPU_OK;
 }
 

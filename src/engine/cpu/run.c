@@ -129,6 +129,7 @@ ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth)
     const ipu__instruction *code   = e->exe->code.at;
     ipu_status              status = IPU_OK;
     const uint32_t          bottom = depth;
+    uint32_t                n;
     while (status == IPU_OK) {
         const ipu__instruction *i = &code[pc++];
         if (is_stopped(l)) return interrupted();
@@ -136,7 +137,10 @@ ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth)
         if (e->check) IPU_TRY(ipu__checking_step(e, i));
         switch (i->op) {
         case IPU__OP_EXECUTE: status = ipu__engine_execute(l, i); break;
-        case IPU__OP_KERNEL: status = ipu__engine_run_kernel(l, i); break;
+        case IPU__OP_KERNEL:
+            status = ipu__engine_run_kernel(l, i, &n);
+            pc += n - 1;
+            break;
         case IPU__OP_MOVE: move(l, i); break;
         case IPU__OP_READ: status = ipu__engine_read_stream(l, i); break;
         case IPU__OP_WRITE: status = ipu__engine_write_stream(l, i); break;

@@ -42,6 +42,12 @@ void ipu__times_begin(ipu__lane *l, uint32_t pc)
     l->e->times[pc].runs++;
 }
 
+void ipu__times_go_on(ipu__lane *l, uint32_t pc)
+{
+    l->last_ns = close_last(l, now());
+    l->last_pc = pc;
+}
+
 void ipu__times_end(ipu__lane *l)
 {
     l->last_ns = close_last(l, now());
