@@ -1,6 +1,6 @@
 /* How fast networks train and run, beside PyTorch on the same cores in the same run.
  *
- *     speed [--rounds N] [--patience S] [--json] [--profile] [--help] [ROW...]
+ *     speed [--rounds N] [--patience S] [--avx2] [--json] [--profile [--half]] [--help] [ROW...]
  *
  * A ROW is a letter (a to f), or names, batches, modes and threads with slashes between them, all of which must
  * fit: a/16/train, resnet50/infer, lstm/1t. None: all rows. Ours and PyTorch's, eager and as TorchScript, are processes
@@ -81,7 +81,7 @@ typedef struct speed_result {
 typedef struct speed_options {
     int         rounds;
     double      patience; /* seconds */
-    bool        json, profile;
+    bool        json, profile, half, avx2;
     char      **wanted;
     int         n_wanted;
     const char *self;
@@ -392,9 +392,10 @@ static double geometric_mean(const speed_result *results, size_t n, int threads)
     return k ? exp(sum / k) : 0;
 }
 
-static void print_end(const speed_result *results, size_t n)
+static void print_end(const speed_result *results, size_t n, const speed_options *o)
 {
-    int reached = 0, low = 0, of = 0;
+    const char *how     = o->avx2 ? ", AVX2" : "";
+    int         reached = 0, low = 0, of = 0;
     for (size_t i = 0; i < n; i++) {
         if (results[i].c.target <= 0 || !results[i].better) continue;
         of++;
@@ -404,9 +405,9 @@ static void print_end(const speed_result *results, size_t n)
     printf("peak: %.1f GFLOP/s with 1 thread, %.1f with 2\n", peaks[1] * 1e-9, peaks[2] * 1e-9);
     printf("targets reached: %d of %d; rows below %.2f: %d\n", reached, of, LEAST_RATIO, low);
     double one = geometric_mean(results, n, 1), two = geometric_mean(results, n, 2);
-    if (one > 0) printf("geometric mean, 1 thread: %.2f\n", one);
+    if (one > 0) printf("geometric mean, 1 thread%s: %.2f\n", how, one);
     if (two > 0)
-        printf("geometric mean: %.2f\n", two);
+        printf("geometric mean%s: %.2f\n", how, two);
     else if (one == 0)
         printf("geometric mean: there is no PyTorch to compare with\n");
 }
@@ -415,8 +416,9 @@ static int print_json(const speed_result *results, size_t n)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(list, to_json(&results[i]));
-    json_t *all = json_pack("{s:o, s:{s:f, s:f}, s:f}", "rows", list, "peak_gflops", "1", peaks[1] * 1e-9,
-                            "2", peaks[2] * 1e-9, "geometric_mean", geometric_mean(results, n, 2));
+    json_t *all = json_pack("{s:o, s:b, s:{s:f, s:f}, s:f}", "rows", list, "avx2", peak_is_narrow,
+                            "peak_gflops", "1", peaks[1] * 1e-9, "2", peaks[2] * 1e-9, "geometric_mean",
+                            geometric_mean(results, n, 2));
     int     bad = json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(all);
@@ -465,14 +467,16 @@ static size_t choose(speed_case *out, const speed_options *o)
 }
 
 static const char help[] =
-    "usage: speed [--rounds N] [--patience S] [--json] [--profile] [ROW...]\n"
+    "usage: speed [--rounds N] [--patience S] [--avx2] [--json] [--profile [--half]] [ROW...]\n"
     "Speed of networks beside PyTorch's, eager and as TorchScript, in the same run.\n"
     "  ROW        a letter, network, batch, train or infer, 1t or 2t, or several of them with slashes:\n"
     "             a   seed-cnn/16/train   resnet50/2t      (none: all rows)\n"
     "  --rounds N quiet rounds that each side is timed for, of 0.1 s or one call (7)\n"
     "  --patience S  seconds to wait, before each slice, for other processes to be quiet (0.5)\n"
+    "  --avx2     both sides without AVX-512: IPU_CPU, ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA, OPENBLAS_CORETYPE\n"
     "  --json     one object with all that was measured\n"
     "  --profile  ours only: host times of the steps of each row, the largest first\n"
+    "  --half     with it: activations and weights of half\n"
     "per s: samples. ratio: of medians; by best: of the best rounds. target: times PyTorch's speed; + is\n"
     "reached. of peak: share of the multiply-adds that the machine was seen to do in this run. MiB: resident\n"
     "while it runs, less that of the process before and one copy of the weights. quiet: share of the CPUs it\n"
@@ -489,6 +493,10 @@ static speed_options parse(int argc, char **argv)
             o.json = true;
         else if (strcmp(argv[at], "--profile") == 0)
             o.profile = true;
+        else if (strcmp(argv[at], "--half") == 0)
+            o.half = true;
+        else if (strcmp(argv[at], "--avx2") == 0)
+            o.avx2 = true;
         else if (strcmp(argv[at], "--rounds") == 0 && at + 1 < argc)
             o.rounds = (int)strtol(argv[++at], NULL, 10);
         else if (strcmp(argv[at], "--patience") == 0 && at + 1 < argc)
@@ -499,6 +507,10 @@ static speed_options parse(int argc, char **argv)
             exit(is_asked ? 0 : 2);
         }
     }
+    if (o.half && !o.profile) {
+        fputs("--half goes with --profile; bench/costs.c compares half with float\n", stderr);
+        exit(2);
+    }
     if (o.rounds < 1 || 4 * o.rounds > MOST_ROUNDS) {
         fprintf(stderr, "--rounds: expected 1 to %d\n", MOST_ROUNDS / 4);
         exit(2);
@@ -508,12 +520,22 @@ static speed_options parse(int argc, char **argv)
     return o;
 }
 
-static void profile(const speed_case *cases, size_t n)
+/* For the processes of both sides, and --profile's own. */
+static void cap_at_avx2(void)
+{
+    setenv("IPU_CPU", "avx2", 1);
+    setenv("ATEN_CPU_CAPABILITY", "avx2", 1);
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+    peak_is_narrow = true;
+}
+
+static void profile(const speed_case *cases, size_t n, ipu_precision precision)
 {
     for (size_t i = 0; i < n; i++) {
         char threads[16];
         snprintf(threads, sizeof threads, "%d", cases[i].threads);
-        speed_profile(cases[i].row->network, cases[i].row->batch, cases[i].trains, threads);
+        speed_profile(cases[i].row->network, cases[i].row->batch, cases[i].trains, threads, precision);
     }
 }
 
@@ -533,8 +555,9 @@ int main(int argc, char **argv)
     self[length] = 0;
     o.self       = self;
     signal(SIGPIPE, SIG_IGN);
+    if (o.avx2) cap_at_avx2();
     if (o.profile) {
-        profile(cases, n);
+        profile(cases, n, o.half ? IPU_PRECISION_HALF : IPU_PRECISION_FLOAT);
         return 0;
     }
     for (int threads = 1; threads <= PEAK_THREADS; threads++) note_peak(threads);
@@ -546,6 +569,6 @@ int main(int argc, char **argv)
         if (!o.json) print_result(&results[i]);
     }
     if (o.json) return print_json(results, n);
-    print_end(results, n);
+    print_end(results, n, &o);
     return 0;
 }

@@ -8,85 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench.h"
-#include "../tests/support/networks.h"
-
-typedef struct speed_ours {
-    const network *net;
-    bool           trains;
-    ipu_options   *options;
-    ipu_module    *module;
-    ipu_executor  *executor;
-    ipu_array      in[2];
-} speed_ours;
-
-static const network *speed_network(const char *name)
-{
-    for (size_t i = 0; i < N_NETWORKS; i++)
-        if (strcmp(networks[i].name, name) == 0) return &networks[i];
-    fprintf(stderr, "there is no network %s\n", name);
-    exit(1);
-}
-
-static void speed_forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
-{
-    const network *net    = user;
-    ipu_value      scores = net->forward(m, in[0]);
-    if (ipu_nn_is_training(m) && n > 1)
-        ipu_nn_loss(m, ipu_nll_loss(ipu_model_builder(m), scores, in[1]), "loss");
-    else
-        ipu_model_output(m, scores, "scores");
-}
-
-static void speed_fill(speed_ours *s, int64_t batch)
-{
-    ipu_shape shape = {.rank = s->net->input.rank + 1, .dim = {batch}};
-    memcpy(shape.dim + 1, s->net->input.dim, (size_t)s->net->input.rank * sizeof *shape.dim);
-    BENCH_CHECK(ipu_array_create(IPU_FLOAT, shape, &s->in[0]));
-    BENCH_CHECK(ipu_array_create(IPU_INT32, IPU_SHAPE(batch), &s->in[1]));
-    float   *x      = s->in[0].data;
-    int32_t *labels = s->in[1].data;
-    uint32_t state  = 1;
-    for (int64_t i = 0; i < ipu_array_n_elements(&s->in[0]); i++) {
-        state = state * 1664525 + 1013904223; /* Knuth's; as spread out as normal numbers of variance 1 */
-        x[i]  = ((float)(state >> 8) / 8388608.0f - 1) * 1.732f;
-    }
-    for (int64_t i = 0; i < batch; i++) labels[i] = (int32_t)(i * 7 % 10);
-}
-
-static void speed_make(speed_ours *s, const char *name, int64_t batch, bool trains, const char *threads,
-                       bool measured)
-{
-    *s = (speed_ours){.net = speed_network(name), .trains = trains};
-    speed_fill(s, batch);
-    BENCH_CHECK(ipu_options_create(&s->options));
-    BENCH_CHECK(ipu_options_set(s->options, "threads", threads));
-    if (measured) BENCH_CHECK(ipu_options_set(s->options, "profile", "true"));
-    ipu_executor_options how      = {.engine = s->options, .cache_folder = ""};
-    ipu_nn_training      training = {.optimizer = {.rate = 1e-3, .momentum = 0.9}};
-    BENCH_CHECK(ipu_module_create(speed_forward, (void *)(uintptr_t)s->net, &s->module));
-    if (trains)
-        BENCH_CHECK(ipu_training_model(s->module, &how, &training, &s->executor));
-    else
-        BENCH_CHECK(ipu_inference_model(s->module, &how, &s->executor));
-    BENCH_CHECK(ipu_executor_compile(s->executor, s->in, trains ? 2 : 1));
-}
-
-static void speed_end(speed_ours *s)
-{
-    ipu_executor_destroy(s->executor);
-    ipu_module_destroy(s->module);
-    ipu_options_destroy(s->options);
-    for (int i = 0; i < 2; i++) ipu_array_free(&s->in[i]);
-}
-
-/* Seconds per call. */
-static double speed_time(speed_ours *s, int calls)
-{
-    double begin = bench_now();
-    for (int i = 0; i < calls; i++) BENCH_CHECK(ipu_executor_run(s->executor, s->in, s->trains ? 2 : 1));
-    return (bench_now() - begin) / calls;
-}
+#include "speed_network.h"
 
 /* ---- a process of its own ---- */
 
@@ -127,7 +49,8 @@ static int speed_work(const char *name, const char *batch, const char *mode, con
     char       line[256];
     speed_ours s;
     double     empty = speed_memory("VmRSS:");
-    speed_make(&s, name, strtoll(batch, NULL, 10), strcmp(mode, "train") == 0, threads, false);
+    speed_make(&s, name, strtoll(batch, NULL, 10), strcmp(mode, "train") == 0, threads, false,
+               IPU_PRECISION_FLOAT);
     speed_time(&s, 3);
     printf("ready %.9g\n", ipu_executor_compile_seconds(s.executor, NULL));
     fflush(stdout);
@@ -242,26 +165,27 @@ static size_t speed_measure_steps(speed_ours *s, int windows, int calls, speed_s
 }
 
 /* Host times of the steps of one call, the largest first. */
-static void speed_profile(const char *name, int64_t batch, bool trains, const char *threads)
+static void speed_profile(const char *name, int64_t batch, bool trains, const char *threads,
+                          ipu_precision precision)
 {
     speed_ours  s;
     speed_step *steps;
     double      plain = 1e9, sum = 0;
-    speed_make(&s, name, batch, trains, threads, false);
+    speed_make(&s, name, batch, trains, threads, false, precision);
     speed_time(&s, 2);
     double once    = speed_time(&s, 1);
     int    calls   = 1 + (int)(0.01 / once);
     int    windows = 6 + (int)fmin(30, 1 / (once * calls));
     for (int i = 0; i < windows; i++) plain = fmin(plain, speed_time(&s, calls));
     speed_end(&s);
-    speed_make(&s, name, batch, trains, threads, true);
+    speed_make(&s, name, batch, trains, threads, true, precision);
     size_t      n     = speed_measure_steps(&s, windows, calls, &steps);
     speed_step *kinds = calloc(n + 1, sizeof *kinds);
     if (!kinds) exit(1);
     for (size_t i = 0; i < n; i++) sum += steps[i].seconds;
-    printf("\n%s, batch %lld, %s, %s thread%s: %.1f us; %zu steps measured one by one: %.1f us\n", name,
-           (long long)batch, trains ? "train" : "infer", threads, strcmp(threads, "1") == 0 ? "" : "s",
-           1e6 * plain, n, 1e6 * sum);
+    printf("\n%s%s, batch %lld, %s, %s thread%s: %.1f us; %zu steps measured one by one: %.1f us\n", name,
+           precision == IPU_PRECISION_FLOAT ? "" : " in half", (long long)batch, trains ? "train" : "infer",
+           threads, strcmp(threads, "1") == 0 ? "" : "s", 1e6 * plain, n, 1e6 * sum);
     printf("%10s %6s %5s %9s %8s  %s\n", "us", "share", "steps", "MFLOP", "GFLOP/s", "kind");
     speed_print_steps(kinds, speed_kinds(steps, n, false, kinds), 0.003);
     printf("%10s %6s %5s %9s %8s  %s\n", "", "", "", "", "", "of one size and place");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs the tests: the tiny ones first, then the rest of the unit tests, tests/*.c,
-# the examples, tests/*.sh. Argument "tiny": only those. SUITE_NAME: what the results are called.
+# Builds and runs the tests: the tiny ones first, then the rest of the unit tests, tests/*.c, tests of kernels
+# with narrower vectors, the examples, tests/*.sh. Argument "tiny": only those. SUITE_NAME: what the results are called.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build test
 only=${1:-}
@@ -23,6 +23,21 @@ unit_lines()
             *) group=rest ;;
         esac
         if [ $group = "$1" ]; then say "${path//\//.} $BUILD/src/${path//\//_}"; fi
+    done
+}
+
+# Kernels once more with less than this CPU has: IPU_CPU (docs/performance.md).
+capped_lines()
+{
+    local level path
+    for level in generic avx2; do
+        scripts/sources.sh unit | sed -n 's:^src/\(op/.*\|base/cpu_test\|base/type_test\)\.c$:\1:p' |
+            while read -r path; do
+                say "$level.${path//\//.} env IPU_CPU=$level $BUILD/src/${path//\//_}"
+            done
+        for path in ops_test networks_test; do
+            say "$level.$path env IPU_CPU=$level $BUILD/tests/$path"
+        done
     done
 }
 
@@ -81,6 +96,7 @@ rm -rf "${LOGS:?}/$SUITE"
 if [ "$only" != tiny ]; then
     unit_lines rest | run_lines
     cross_lines | run_lines
+    [ "$SUITE" != test ] || [ "$(uname -m)" != x86_64 ] || capped_lines | run_lines
     example_lines rest | run_lines
     script_lines | run_lines
 fi

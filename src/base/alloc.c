@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "ipu/tensor.h"
 
@@ -56,6 +59,13 @@ char *ipu__strdup(const char *text)
     char  *copy  = ipu__alloc(bytes);
     if (copy) memcpy(copy, text, bytes);
     return copy;
+}
+
+void ipu__alloc_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };

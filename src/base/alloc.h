@@ -16,6 +16,8 @@ void *ipu__alloc_zeroed(size_t bytes);
 void *ipu__realloc(void *ptr, size_t old_bytes, size_t new_bytes);
 void  ipu__free(void *ptr);
 char *ipu__strdup(const char *text);
+/* What was freed goes back to the system, where the C library can do that. For when much was: it looks at all of the heap. */
+void ipu__alloc_trim(void);
 
 /* Memory for tensors: zeroed, aligned to 64 bytes, huge pages where they help. Passes the hook first. */
 void *ipu__alloc_pages(size_t bytes);

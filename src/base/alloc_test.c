@@ -98,6 +98,24 @@ static void pages_are_zeroed_aligned_and_writable_to_the_last_byte(void **state)
     ipu__free_pages(NULL, 0);
 }
 
+static void trimming_keeps_what_is_in_use(void **state)
+{
+    (void)state;
+    enum { N = 1000, BYTES = 6000 };
+    char *block[N];
+    for (int i = 0; i < N; i++) {
+        assert_non_null(block[i] = ipu__alloc(BYTES));
+        memset(block[i], i, BYTES);
+    }
+    for (int i = 0; i < N; i++)
+        if (i % 10) ipu__free(block[i]);
+    ipu__alloc_trim();
+    for (int i = 0; i < N; i += 10) {
+        for (int k = 0; k < BYTES; k++) assert_int_equal(block[i][k], (char)i);
+        ipu__free(block[i]);
+    }
+}
+
 static void pages_beyond_the_address_space_are_refused(void **state)
 {
     (void)state;
@@ -113,6 +131,7 @@ int main(void)
         cmocka_unit_test_teardown(size_0_is_memory_and_free_of_null_is_nothing, reset),
         cmocka_unit_test_teardown(refusal_is_null_everywhere, reset),
         cmocka_unit_test(pages_are_zeroed_aligned_and_writable_to_the_last_byte),
+        cmocka_unit_test(trimming_keeps_what_is_in_use),
         cmocka_unit_test(pages_beyond_the_address_space_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

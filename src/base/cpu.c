@@ -1,7 +1,11 @@
-/* CPU features, asked once: what the processor has and the operating system saves. */
+/* CPU features, asked once: what the processor has and the operating system saves, and IPU_CPU allows. */
 #include "base/cpu.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -34,6 +38,23 @@ static unsigned detect(void) { return IPU__CPU_NEON; }
 static unsigned detect(void) { return 0; }
 #endif
 
+unsigned ipu__cpu_limit(const char *level)
+{
+    static const struct {
+        const char *name;
+        unsigned    features;
+    } levels[] = {{"generic", 0},
+                  {"avx2", IPU__CPU_AVX2 | IPU__CPU_FMA | IPU__CPU_F16C},
+                  {"avx512", ~0u},
+                  {"native", ~0u},
+                  {"", ~0u}};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (strcmp(level, levels[i].name) == 0) return levels[i].features;
+    ipu__log(IPU_LOG_WARN, "engine", "IPU_CPU: expected generic, avx2, avx512 or native, found \"%s\"",
+             level);
+    return ~0u;
+}
+
 unsigned ipu__cpu_features(void)
 {
     enum { KNOWN = 1 << 30 };
@@ -42,7 +63,8 @@ unsigned ipu__cpu_features(void)
 
     unsigned f = atomic_load_explicit(&cache, memory_order_relaxed);
     if (!(f & KNOWN)) {
-        f = detect() | KNOWN;
+        const char *level = getenv("IPU_CPU");
+        f                 = (detect() & ipu__cpu_limit(level ? level : "")) | KNOWN;
         atomic_store_explicit(&cache, f, memory_order_relaxed);
     }
     return f & ~(unsigned)KNOWN;

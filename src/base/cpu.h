@@ -16,4 +16,7 @@ enum {
 
 unsigned ipu__cpu_features(void);
 
+/* The features that a value of IPU_CPU leaves: "generic", "avx2"; all of them for anything else. */
+unsigned ipu__cpu_limit(const char *level);
+
 #endif

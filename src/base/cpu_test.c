@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -63,11 +64,31 @@ static void x86_features_agree_with_the_kernel(void **state)
         {IPU__CPU_AVX512VL, "avx512vl"},
         {IPU__CPU_AVX512_BF16, "avx512_bf16"},
     };
-    if (kernel_says("fpu") != 1) skip(); /* not x86, or no /proc */
+    if (kernel_says("fpu") != 1 || getenv("IPU_CPU"))
+        skip(); /* not x86, or no /proc, or not all that there is */
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         int found = (ipu__cpu_features() & pairs[i].feature) != 0;
         if (found != kernel_says(pairs[i].word)) fail_msg("%s: found %d", pairs[i].word, found);
     }
+}
+
+static void levels_leave_less(void **state)
+{
+    (void)state;
+    assert_int_equal(ipu__cpu_limit("generic"), 0);
+    assert_int_equal(ipu__cpu_limit("avx2"), IPU__CPU_AVX2 | IPU__CPU_FMA | IPU__CPU_F16C);
+    assert_int_equal(ipu__cpu_limit("avx512"), ~0u);
+    assert_int_equal(ipu__cpu_limit("native"), ~0u);
+    assert_int_equal(ipu__cpu_limit("no such level"), ~0u);
+}
+
+/* With IPU_CPU as this process has it: scripts/test.sh runs tests under each. */
+static void features_are_within_the_level(void **state)
+{
+    (void)state;
+    const char *level = getenv("IPU_CPU");
+    if (!level) skip();
+    assert_int_equal(ipu__cpu_features() & ~ipu__cpu_limit(level), 0);
 }
 
 int main(void)
@@ -76,6 +97,8 @@ int main(void)
         cmocka_unit_test(features_are_the_same_each_time),
         cmocka_unit_test(no_feature_but_those_of_the_list),
         cmocka_unit_test(x86_features_agree_with_the_kernel),
+        cmocka_unit_test(levels_leave_less),
+        cmocka_unit_test(features_are_within_the_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

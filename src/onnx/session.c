@@ -142,7 +142,9 @@ static ipu_status compile(ipu_onnx_session *s, const ipu_onnx_value *in, compile
     }
     ipu_status status = ipu_model_compile(c->imported.m, &s->target, s->options.options, &c->exe);
     if (status != IPU_OK) return ipu__fail(status, "%s: %s", s->file->name, ipu_message());
-    return ipu_engine_create(c->exe, s->options.options, &c->engine);
+    IPU_TRY(ipu_engine_create(c->exe, s->options.options, &c->engine));
+    ipu__alloc_trim();
+    return IPU_OK;
 }
 
 static void drop_oldest(ipu_onnx_session *s)

@@ -15,6 +15,7 @@
 #include "op/conv_gemm.h"
 #include "op/conv_lanes.h"
 #include "op/conv_onednn.h"
+#include "op/conv_wide.h"
 #include "op/conv_winograd.h"
 #include "op/matmul.h"
 
@@ -456,11 +457,18 @@ static const char *const weight_grad_samples[] = {
         .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
     }
 
-static const ipu_kernel_impl forward_implementations[]    = {WINOGRAD, LANES,         DEPTHWISE(forward),
-                                                             BLOCKED,  GEMM(forward), ONEDNN};
+#define WIDE                                                                                             \
+    {                                                                                                    \
+        .name = "wide", .fits = ipu__conv_wide_fits, .scratch_bytes = ipu__conv_wide_scratch_bytes,      \
+        .prepare = ipu__conv_wide_prepare, .release = ipu__conv_wide_release, .run = ipu__conv_wide_run, \
+    }
+
+static const ipu_kernel_impl forward_implementations[] = {WIDE,    WINOGRAD,      LANES, DEPTHWISE(forward),
+                                                          BLOCKED, GEMM(forward), ONEDNN};
 static const ipu_kernel_impl input_grad_implementations[] = {
-    WINOGRAD, LANES, DEPTHWISE(input_grad), BLOCKED, GEMM(input_grad), ONEDNN};
+    WIDE, WINOGRAD, LANES, DEPTHWISE(input_grad), BLOCKED, GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
+    WIDE,
     WINOGRAD,
     LANES,
     DEPTHWISE(weight_grad),

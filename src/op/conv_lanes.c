@@ -1,8 +1,8 @@
 /* Convolutions of few channels with sixteen images at a time in the lanes of vectors.
  *
- * Parts have whole groups of sixteen images, or, if these do not divide evenly, rows or channels of each group. Gradients
- * of weights are sums over all images: parts of them are added up by whoever comes last, or, of one group, parts have
- * weights of their own.
+ * Parts have stretches of memory of whole rows (lanes.h): of what is written, or, for gradients of weights, of d_y. These
+ * gradients are sums over all images: those of parts are added up by whoever comes last, unless parts have weights of their
+ * own.
  */
 #include "op/conv_lanes.h"
 
@@ -24,7 +24,6 @@ enum {
     MOST_IN    = 16, /* channels above which products of matrices are as fast */
     MOST_OUT   = 32,
     MOST_BYTES = 512 << 10, /* of what is turned: it is to stay in the second-level cache */
-    MANY_TASKS = 8,         /* of a part, so that they are even */
 };
 
 /* ---- what fits ---- */
@@ -128,220 +127,183 @@ void ipu__conv_lanes_release(void *prepared)
 
 /* ---- rows of sixteen images ---- */
 
-/* Rows [begin, begin + n) of all channels of a group of images, in an operand or in scratch. */
-typedef struct rows {
-    int64_t n_channels, height, width, begin, n;
+/* An operand, of images [channels, height, width]. */
+typedef struct images {
+    float  *data;
+    int64_t n_channels, height, width;
     bool    in_lanes;
-    float  *scratch; /* the rows, if the operand is not in lanes */
-} rows;
+    float  *scratch; /* one group in lanes, if the operand is not */
+} images;
 
-static int64_t image_floats(const rows *r) { return r->n_channels * r->height * r->width; }
+static int64_t image_floats(const images *m) { return m->n_channels * m->height * m->width; }
 
-/* Vectors from channel to channel of what `lanes_of` gives. */
-static int64_t plane_of(const rows *r) { return (r->in_lanes ? r->height : r->n) * r->width; }
-
-/* Group `group` in lanes: in place, or where it is to be turned to. */
-static float *lanes_of(const rows *r, void *operand, int64_t group)
+/* x and y, with their place in scratch; what comes after them. */
+static float *get_images(const ipu_kernel_call *call, const ipu__conv *c, void *const *operand,
+                         float *scratch, images *x, images *y)
 {
-    if (!r->in_lanes) return r->scratch;
-    return (float *)operand + (group * image_floats(r) + r->begin * r->width) * IPU__LANES;
+    int at_x = operand_of_x(c->kind), at_y = operand_of_y(c->kind);
+    *x = (images){operand[at_x], c->in, c->x[1], c->x[2], is_turned(call, at_x), scratch};
+    if (!x->in_lanes) scratch += x_floats(c);
+    *y = (images){operand[at_y], c->out, c->y[1], c->y[2], is_turned(call, at_y), scratch};
+    return y->in_lanes ? scratch : scratch + y_floats(c);
 }
 
-static void turn(const rows *r, const void *operand, int64_t group)
+/* A group in lanes: in place, or where it is turned to. */
+static float *lanes_of(const images *m, int64_t group)
 {
-    const float *images = (const float *)operand + group * IPU__LANES * image_floats(r);
-    bool         all    = r->n == r->height;
-    int64_t      n      = r->n * r->width * (all ? r->n_channels : 1);
-    for (int64_t c = 0; c < (all ? 1 : r->n_channels) && !r->in_lanes; c++)
+    return m->in_lanes ? m->data + group * image_floats(m) * IPU__LANES : m->scratch;
+}
+
+static float *row_of(const images *m, int64_t group, int64_t channel, int64_t row)
+{
+    return lanes_of(m, group) + (channel * m->height + row) * m->width * IPU__LANES;
+}
+
+static void turn(const images *m, int64_t group)
+{
+    if (!m->in_lanes)
         IPU__SIMD_PICK(ipu__lane_turns_at)
-            .turn(images + (c * r->height + r->begin) * r->width, image_floats(r), n,
-                  r->scratch + c * n * IPU__LANES);
+            .turn(m->data + group * IPU__LANES * image_floats(m), image_floats(m), image_floats(m),
+                  m->scratch);
 }
 
-/* Channels [first, first + n_channels), which are all of `r->scratch`. */
-static void turn_back(const rows *r, int64_t first, int64_t n_channels, void *operand, int64_t group)
+static void turn_back(const images *m, const ipu__lanes_piece *piece)
 {
-    float  *images = (float *)operand + group * IPU__LANES * image_floats(r);
-    bool    all    = r->n == r->height;
-    int64_t n      = r->n * r->width * (all ? n_channels : 1);
-    for (int64_t c = 0; c < (all ? 1 : n_channels) && !r->in_lanes; c++)
+    int64_t channel = piece->channel.begin, row = piece->row.begin;
+    int64_t at = (channel * m->height + row) * m->width;
+    int64_t n  = (piece->channel.end - channel) * (piece->row.end - row) * m->width;
+    if (!m->in_lanes)
         IPU__SIMD_PICK(ipu__lane_turns_at)
-            .turn_back(r->scratch + c * n * IPU__LANES, n,
-                       images + ((first + c) * r->height + r->begin) * r->width, image_floats(r));
+            .turn_back(row_of(m, piece->group, channel, row), n,
+                       m->data + piece->group * IPU__LANES * image_floats(m) + at, image_floats(m));
 }
 
-/* What a part has: of these, all but one are whole. */
-typedef struct share {
-    ipu_interval group, row, channel;
-} share;
-
-enum { CHANNELS = 3, ROWS = 2 }; /* of a tile; of a window of pooling, which mostly comes next */
-
-/* The most that a part has, in shares of `n` that are even. */
-static double unevenness(int64_t n, int64_t grain, int n_parts)
+static ipu__lanes_shape shape_of(const ipu__conv *c)
 {
-    ipu_interval first = ipu__op_part(n, grain, 0, n_parts);
-    return (double)(first.end - first.begin) * n_parts / (double)n;
+    return (ipu__lanes_shape){.in        = c->in,
+                              .out       = c->out,
+                              .x_rows    = c->x[1],
+                              .x_columns = c->x[2],
+                              .y_rows    = c->y[1],
+                              .y_columns = c->y[2],
+                              .x_plane   = c->x[1] * c->x[2],
+                              .y_plane   = c->y[1] * c->y[2],
+                              .k_rows    = c->k[1],
+                              .k_columns = c->k[2]};
 }
 
-/* `n_channels` 0: channels are not shared out. */
-static share share_of(const ipu__conv *c, int64_t n_rows, int64_t grain, int64_t n_channels, int part,
-                      int n_parts)
+static ipu_interval rows_of(const images *m, const ipu__conv *c, int part, int n_parts)
 {
-    int64_t n_groups = c->n / IPU__LANES;
-    share   s        = {{0, n_groups}, {0, n_rows}, {0, n_channels}};
-    if (n_groups % n_parts == 0)
-        s.group = ipu__op_part(n_groups, 1, part, n_parts);
-    else if (n_channels > 0 && unevenness(n_channels, CHANNELS, n_parts) < unevenness(n_rows, grain, n_parts))
-        s.channel = ipu__op_part(n_channels, CHANNELS, part, n_parts);
-    else
-        s.row = ipu__op_part(n_rows, grain, part, n_parts);
-    return s;
-}
-
-static rows rows_of_x(const ipu_kernel_call *call, const ipu__conv *c, int64_t begin, int64_t end)
-{
-    return (rows){c->in, c->x[1], c->x[2], begin, end - begin, is_turned(call, operand_of_x(c->kind)), NULL};
-}
-
-static rows rows_of_y(const ipu_kernel_call *call, const ipu__conv *c, int64_t begin, int64_t end)
-{
-    return (rows){c->out, c->y[1], c->y[2], begin, end - begin, is_turned(call, operand_of_y(c->kind)), NULL};
-}
-
-/* Gives both their place in scratch; what comes after them. */
-static float *set_scratch(rows *x, rows *y, float *scratch)
-{
-    x->scratch = scratch;
-    if (!x->in_lanes) scratch += image_floats(x) * IPU__LANES;
-    y->scratch = scratch;
-    return y->in_lanes ? scratch : scratch + image_floats(y) * IPU__LANES;
-}
-
-static ipu__lanes_shape shape_of(const ipu__conv *c, const rows *x, const rows *y)
-{
-    return (ipu__lanes_shape){c->in,       c->out,      x->n,    c->x[2], y->n, c->y[2],
-                              plane_of(x), plane_of(y), c->k[1], c->k[2], false};
+    return ipu__op_part(c->n / IPU__LANES * m->n_channels * m->height, 1, part, n_parts);
 }
 
 /* ---- the three ops ---- */
 
-/* Of channels [first, first + n), rows `y` of group g. */
-static void run_epilogue(const state *s, void *const *operand, const rows *y, int64_t first, int64_t n,
-                         int64_t g, void *scratch)
+static void run_epilogue(const state *s, void *const *operand, const images *y, const ipu__lanes_piece *piece,
+                         void *scratch)
 {
     const ipu__epilogue *e     = &s->epilogue;
-    int64_t              plane = y->height * y->width, begin = first * plane + y->begin * y->width;
+    int64_t              begin = (piece->channel.begin * y->height + piece->row.begin) * y->width;
+    int64_t n = (piece->channel.end - piece->channel.begin) * (piece->row.end - piece->row.begin) * y->width;
+    int64_t first = piece->group * IPU__LANES * image_floats(y);
     if (y->in_lanes)
-        ipu__epilogue_run(e, operand, (g * image_floats(y) + begin) * IPU__LANES,
-                          y->n * y->width * IPU__LANES, plane * IPU__LANES, n, scratch);
-    for (int64_t i = 0; i < IPU__LANES && !y->in_lanes && e->chain; i++)
-        ipu__epilogue_run(e, operand, (g * IPU__LANES + i) * image_floats(y) + begin, y->n * y->width, plane,
-                          n, scratch);
+        ipu__epilogue_run(e, operand, first + begin * IPU__LANES, n * IPU__LANES, n * IPU__LANES, 1, scratch);
+    else
+        ipu__epilogue_run(e, operand, first + begin, n, image_floats(y), IPU__LANES, scratch);
 }
 
 static void forward(const ipu_kernel_call *call, const state *s, void *const *operand, float *scratch,
-                    share part)
+                    int part, int n_parts)
 {
-    const ipu__conv *c     = &s->c;
-    rows             x     = rows_of_x(call, c, part.row.begin, part.row.end + c->k[1] - 1),
-         y                 = rows_of_y(call, c, part.row.begin, part.row.end);
-    float           *after = set_scratch(&x, &y, scratch);
-    ipu__lanes_shape shape = shape_of(c, &x, &y);
-    int64_t          first = part.channel.begin;
-    const float *w = (const float *)operand[IPU__CONV_W] + first * c->in * c->k[1] * c->k[2], *bias = NULL;
-    if (ipu__kernel_has(call, IPU__CONV_BIAS)) bias = (const float *)operand[IPU__CONV_BIAS] + first;
+    const ipu__conv *c = &s->c;
+    images           x, y;
+    void            *after = get_images(call, c, operand, scratch, &x, &y);
+    ipu__lanes_shape shape = shape_of(c);
+    ipu__lanes_piece piece;
+    ipu_interval     left = rows_of(&y, c, part, n_parts);
+    const float     *w = operand[IPU__CONV_W], *bias = operand[IPU__CONV_BIAS];
+    bool             has_bias = ipu__kernel_has(call, IPU__CONV_BIAS);
+    int64_t          turned = -1, per_channel = c->in * c->k[1] * c->k[2];
     shape.relu = s->relu;
-    shape.out  = part.channel.end - first;
-    if (shape.out <= 0 || y.n <= 0) return;
-    for (int64_t g = part.group.begin; g < part.group.end; g++) {
-        float *to = lanes_of(&y, operand[IPU__CONV_OUT], g);
-        if (y.in_lanes) to += first * plane_of(&y) * IPU__LANES;
-        turn(&x, operand[IPU__CONV_X], g);
+    while (ipu__lanes_next(&left, c->out, c->y[1], &piece)) {
+        int64_t channel = piece.channel.begin;
+        if (piece.group != turned) turn(&x, piece.group);
+        turned       = piece.group;
+        shape.out    = piece.channel.end - channel;
+        shape.y_rows = piece.row.end - piece.row.begin;
         IPU__SIMD_PICK(ipu__lanes_loops_at)
-            .forward(&shape, lanes_of(&x, operand[IPU__CONV_X], g), w, bias, to);
-        turn_back(&y, first, shape.out, operand[IPU__CONV_OUT], g);
-        run_epilogue(s, operand, &y, first, shape.out, g, after);
+            .forward(&shape, row_of(&x, piece.group, 0, piece.row.begin), w + channel * per_channel,
+                     has_bias ? bias + channel : NULL, row_of(&y, piece.group, channel, piece.row.begin));
+        turn_back(&y, &piece);
+        run_epilogue(s, operand, &y, &piece, after);
     }
 }
 
 static void input_grad(const ipu_kernel_call *call, const state *s, void *const *operand, float *scratch,
-                       share part)
-{
-    const ipu__conv *c     = &s->c;
-    int64_t          begin = part.row.begin - c->k[1] + 1;
-    rows             x     = rows_of_x(call, c, part.row.begin, part.row.end),
-         y = rows_of_y(call, c, begin > 0 ? begin : 0, part.row.end < c->y[1] ? part.row.end : c->y[1]);
-    set_scratch(&x, &y, scratch);
-    ipu__lanes_shape shape = shape_of(c, &x, &y);
-    for (int64_t g = part.group.begin; g < part.group.end && x.n > 0; g++) {
-        turn(&y, operand[IPU__CONV_INPUT_GRAD_DY], g);
-        IPU__SIMD_PICK(ipu__lanes_loops_at)
-            .input_grad(&shape, lanes_of(&y, operand[IPU__CONV_INPUT_GRAD_DY], g),
-                        operand[IPU__CONV_INPUT_GRAD_W], x.begin, y.begin, c->y[1],
-                        lanes_of(&x, operand[IPU__CONV_INPUT_GRAD_OUT], g));
-        turn_back(&x, 0, c->in, operand[IPU__CONV_INPUT_GRAD_OUT], g);
-    }
-}
-
-static void zero_tasks(const ipu__lanes_shape *s, ipu_interval tasks, float *dw)
-{
-    int64_t block = ipu__lanes_block(s->out), n = s->in * s->k_rows;
-    for (int64_t task = tasks.begin; task < tasks.end; task++)
-        for (int64_t c = task / n * block; c < (task / n + 1) * block && c < s->out; c++)
-            memset(dw + (c * n + task % n) * s->k_columns, 0, (size_t)s->k_columns * sizeof *dw);
-}
-
-static void add_tasks(const ipu_kernel_call *call, const state *s, void *const *operand, float *scratch,
-                      share part, ipu_interval tasks, float *dw)
+                       int part, int n_parts)
 {
     const ipu__conv *c = &s->c;
-    rows             x = rows_of_x(call, c, part.row.begin, part.row.end + c->k[1] - 1),
-         y             = rows_of_y(call, c, part.row.begin, part.row.end);
-    set_scratch(&x, &y, scratch);
-    ipu__lanes_shape shape = shape_of(c, &x, &y);
-    zero_tasks(&shape, tasks, dw);
-    for (int64_t g = part.group.begin; g < part.group.end && tasks.begin < tasks.end && y.n > 0; g++) {
-        turn(&x, operand[IPU__CONV_WEIGHT_GRAD_X], g);
-        turn(&y, operand[IPU__CONV_WEIGHT_GRAD_DY], g);
+    images           x, y;
+    get_images(call, c, operand, scratch, &x, &y);
+    ipu__lanes_shape shape = shape_of(c);
+    ipu__lanes_piece piece;
+    ipu_interval     left   = rows_of(&x, c, part, n_parts);
+    int64_t          turned = -1;
+    while (ipu__lanes_next(&left, c->in, c->x[1], &piece)) {
+        if (piece.group != turned) turn(&y, piece.group);
+        turned       = piece.group;
+        shape.x_rows = piece.row.end - piece.row.begin;
         IPU__SIMD_PICK(ipu__lanes_loops_at)
-            .weight_grad(&shape, lanes_of(&x, operand[IPU__CONV_WEIGHT_GRAD_X], g),
-                         lanes_of(&y, operand[IPU__CONV_WEIGHT_GRAD_DY], g), tasks.begin, tasks.end, dw);
+            .input_grad(&shape, lanes_of(&y, piece.group), operand[IPU__CONV_INPUT_GRAD_W],
+                        piece.channel.begin, piece.channel.end, piece.row.begin,
+                        row_of(&x, piece.group, 0, piece.row.begin));
+        turn_back(&x, &piece);
     }
 }
 
 static void weight_grad(const ipu_kernel_call *call, state *s, void *const *operand, float *scratch, int part,
                         int n_parts)
 {
-    const ipu__conv *c       = &s->c;
-    int64_t          n_tasks = (c->out + 4) / 5 * c->in * c->k[1], n_groups = c->n / IPU__LANES;
-    float           *dw = operand[IPU__CONV_WEIGHT_GRAD_OUT];
-    if (n_parts == 1 || (n_groups % n_parts != 0 && n_tasks >= MANY_TASKS * n_parts)) {
-        const share all = {{0, n_groups}, {0, c->y[1]}, {0, 0}};
-        add_tasks(call, s, operand, scratch, all, ipu__op_part(n_tasks, 1, part, n_parts), dw);
-        return;
+    const ipu__conv *c = &s->c;
+    images           x, y;
+    get_images(call, c, operand, scratch, &x, &y);
+    ipu__lanes_shape shape = shape_of(c);
+    ipu__lanes_piece piece;
+    ipu_interval     left = rows_of(&y, c, part, n_parts), own = {0, n_weights(c)};
+    int64_t          turned = -1, n = n_weights(c), per_channel = n / c->out;
+    /* Parts have channels of their own: those of each part are all it adds to. */
+    bool   is_own = n_parts == 1 || (c->n == IPU__LANES && c->out % n_parts == 0);
+    float *dw     = is_own ? operand[IPU__CONV_WEIGHT_GRAD_OUT] : s->sums + part * n;
+    if (is_own) own = ipu__op_part(n, per_channel, part, n_parts);
+    memset(dw + own.begin, 0, (size_t)(own.end - own.begin) * sizeof *dw);
+    while (ipu__lanes_next(&left, c->out, c->y[1], &piece)) {
+        int64_t channel = piece.channel.begin, row = piece.row.begin;
+        if (piece.group != turned) {
+            turn(&x, piece.group);
+            turn(&y, piece.group);
+        }
+        turned       = piece.group;
+        shape.out    = piece.channel.end - channel;
+        shape.y_rows = piece.row.end - row;
+        IPU__SIMD_PICK(ipu__lanes_loops_at)
+            .weight_grad(&shape, row_of(&x, piece.group, 0, row), row_of(&y, piece.group, channel, row),
+                         dw + channel * per_channel);
     }
-    int64_t n = n_weights(c);
-    add_tasks(call, s, operand, scratch, share_of(c, c->y[1], ROWS, 0, part, n_parts),
-              (ipu_interval){0, n_tasks}, s->sums + part * n);
-    if (atomic_fetch_sub_explicit(&s->n_left, 1, memory_order_acq_rel) != 1) return;
+    if (is_own || atomic_fetch_sub_explicit(&s->n_left, 1, memory_order_acq_rel) != 1) return;
     atomic_store_explicit(&s->n_left, n_parts, memory_order_relaxed);
+    dw = operand[IPU__CONV_WEIGHT_GRAD_OUT];
     memcpy(dw, s->sums, (size_t)n * sizeof *dw);
-    for (int64_t i = n; i < n_parts * n; i++) dw[i % n] += s->sums[i];
+    for (int k = 1; k < n_parts; k++)
+        for (int64_t i = 0; i < n; i++) dw[i] += s->sums[k * n + i];
 }
 
 ipu_status ipu__conv_lanes_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                void *scratch, int part, int n_parts)
 {
-    state           *s = prepared;
-    const ipu__conv *c = &s->c;
-    switch (c->kind) {
-    case IPU__CONV_FORWARD:
-        forward(call, s, operand, scratch, share_of(c, c->y[1], ROWS, c->out, part, n_parts));
-        break;
-    case IPU__CONV_INPUT_GRAD:
-        input_grad(call, s, operand, scratch, share_of(c, c->x[1], 1, 0, part, n_parts));
-        break;
+    state *s = prepared;
+    switch (s->c.kind) {
+    case IPU__CONV_FORWARD: forward(call, s, operand, scratch, part, n_parts); break;
+    case IPU__CONV_INPUT_GRAD: input_grad(call, s, operand, scratch, part, n_parts); break;
     case IPU__CONV_WEIGHT_GRAD: weight_grad(call, s, operand, scratch, part, n_parts); break;
     }
     return IPU_OK;

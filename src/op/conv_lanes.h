@@ -24,29 +24,15 @@ typedef struct ipu__lanes_shape {
 typedef struct ipu__lanes_loops {
     /* All of y, from rows of x that begin where those of y do. `bias` NULL: none. */
     void (*forward)(const ipu__lanes_shape *s, const float *x, const float *w, const float *bias, float *y);
-    /* All of d_x, whose first row is row `first` of the image; the first of d_y is `y_first`. The image has
-     * `n_y_rows` rows of d_y, of which those are at hand that these rows of d_x read. */
-    void (*input_grad)(const ipu__lanes_shape *s, const float *dy, const float *w, int64_t first,
-                       int64_t y_first, int64_t n_y_rows, float *dx);
-    /* Adds to rows [begin, end) of the weights' (channel of y blocks, channel of x, row) in the order of tasks. */
-    void (*weight_grad)(const ipu__lanes_shape *s, const float *x, const float *dy, int64_t begin,
-                        int64_t end, float *dw);
+    /* Channels [begin, end) of rows [first, first + x_rows) of d_x, the first of which is at `dx` for channel 0;
+     * from all of d_y, whose y_rows are those of the image. */
+    void (*input_grad)(const ipu__lanes_shape *s, const float *dy, const float *w, int64_t begin, int64_t end,
+                       int64_t first, float *dx);
+    /* Adds to all weights. */
+    void (*weight_grad)(const ipu__lanes_shape *s, const float *x, const float *dy, float *dw);
 } ipu__lanes_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__lanes_loops, ipu__lanes_loops_at)
-
-/* Channels of y that one task of weight_grad has. */
-static inline int64_t ipu__lanes_block(int64_t out)
-{
-    int64_t n = (out + 4) / 5;
-    return (out + n - 1) / n;
-}
-
-/* Tasks of weight_grad. */
-static inline int64_t ipu__lanes_n_tasks(const ipu__lanes_shape *s)
-{
-    return (s->out + 4) / 5 * s->in * s->k_rows;
-}
 
 /* An implementation of each of the three ops. */
 bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);

@@ -19,7 +19,15 @@
 #define HOLD(vector) __asm__("" : "+v"(vector))
 #define HIDE(pointer) __asm__("" : "+r"(pointer))
 
-enum { WIDE = 9, CHANNELS = 3, GRAD_CHANNELS = 2, MOST_KERNEL = 5, WEIGHT_CHANNELS = 5 };
+enum {
+    WIDE            = 9,
+    CHANNELS        = 3,
+    GRAD_CHANNELS   = 2,
+    MOST_KERNEL     = 5,
+    WEIGHT_CHANNELS = 5,
+    WEIGHT_ROWS     = 3,
+    SQUARE_CHANNELS = 3
+};
 
 typedef ipu__lanes_shape shape;
 
@@ -80,13 +88,58 @@ static const forward_fn forward_tiles[CHANNELS][WIDE] = {
 #undef NAME
 /* clang-format on */
 
+/* The same of one channel, for kernels of a known width: a row of weights is in registers, so that a value is loaded once
+ * for all of them. */
+INLINE void single_tile(const shape *s, const float *x, const float *w, const float *bias, int64_t c,
+                        int64_t i, int64_t j, float *y, const int wide, const int kernel)
+{
+    __m512 sum[WIDE];
+    UNROLLED for (int k = 0; k < wide; k++) sum[k] = _mm512_set1_ps(bias ? bias[c] : 0);
+    w += c * s->in * s->k_rows * kernel;
+    for (int64_t in = 0; in < s->in; in++)
+        for (int64_t row = 0; row < s->k_rows; row++, w += kernel) {
+            const float *from = x + (in * s->x_plane + (i + row) * s->x_columns + j) * IPU__LANES;
+            __m512       weight[MOST_KERNEL];
+            HIDE(from);
+            UNROLLED for (int column = 0; column < kernel; column++)
+                weight[column] = _mm512_set1_ps(w[column]);
+            UNROLLED for (int k = 0; k < wide + kernel - 1; k++)
+            {
+                __m512 value = _mm512_loadu_ps(from + k * IPU__LANES);
+                HOLD(value);
+                UNROLLED for (int column = 0; column < kernel; column++) if (k >= column && k - column < wide)
+                    sum[k - column] = _mm512_fmadd_ps(value, weight[column], sum[k - column]);
+            }
+        }
+    float *to = y + (c * s->y_plane + i * s->y_columns + j) * IPU__LANES;
+    UNROLLED for (int k = 0; k < wide; k++)
+        _mm512_storeu_ps(to + k * IPU__LANES, s->relu ? _mm512_max_ps(_mm512_setzero_ps(), sum[k]) : sum[k]);
+}
+
+#define SINGLE(kernel, wide)                                                                                \
+    static void single_##kernel##_##wide(const shape *s, const float *x, const float *w, const float *bias, \
+                                         int64_t c, int64_t i, int64_t j, float *y)                         \
+    {                                                                                                       \
+        single_tile(s, x, w, bias, c, i, j, y, wide, kernel);                                               \
+    }
+/* clang-format off */
+EACH_WIDTH(SINGLE, 3)
+EACH_WIDTH(SINGLE, 5)
+#define NAME(kernel, wide) single_##kernel##_##wide,
+static const forward_fn single_tiles[2][WIDE] = {{EACH_WIDTH(NAME, 3)}, {EACH_WIDTH(NAME, 5)}};
+#undef NAME
+/* clang-format on */
+
 /* The last tile of a row begins earlier rather than being narrower. */
 static void forward(const shape *s, const float *x, const float *w, const float *bias, float *y)
 {
-    int64_t n = (s->y_columns + WIDE - 1) / WIDE, wide = (s->y_columns + n - 1) / n;
-    for (int64_t c = 0; c < s->out; c += CHANNELS) {
-        int64_t    channels = s->out - c < CHANNELS ? s->out - c : CHANNELS;
-        forward_fn tile     = forward_tiles[channels - 1][wide - 1];
+    int64_t n = (s->y_columns + WIDE - 1) / WIDE, wide = (s->y_columns + n - 1) / n, channels;
+    bool    has_single = s->k_columns == 3 || s->k_columns == 5;
+    for (int64_t c = 0; c < s->out; c += channels) {
+        channels = s->out - c < CHANNELS ? s->out - c : CHANNELS;
+        if (has_single && s->in == 1) channels = 1;
+        forward_fn tile = channels == 1 && has_single ? single_tiles[s->k_columns == 5][wide - 1]
+                                                      : forward_tiles[channels - 1][wide - 1];
         for (int64_t i = 0; i < s->y_rows; i++)
             for (int64_t j = 0; j < s->y_columns; j += wide)
                 tile(s, x, w, bias, c, i, j + wide > s->y_columns ? s->y_columns - wide : j, y);
@@ -98,7 +151,7 @@ static void forward(const shape *s, const float *x, const float *w, const float 
 typedef struct grad_place {
     int64_t c, i, j;        /* i: of the rows at hand */
     int64_t first_k, end_k; /* rows of the kernel */
-    int64_t y_row;          /* at hand, for row 0 of the kernel */
+    int64_t y_row;          /* for row 0 of the kernel */
 } grad_place;
 
 INLINE void grad_tile(const shape *s, const float *dy, const float *w, grad_place p, float *dx,
@@ -114,6 +167,20 @@ INLINE void grad_tile(const shape *s, const float *dy, const float *w, grad_plac
         for (int64_t row = p.first_k; row < p.end_k; row++) {
             const float *weights = w + ((out * s->in + p.c) * s->k_rows + row) * s->k_columns;
             const float *from = dy + (out * s->y_plane + (p.y_row - row) * s->y_columns + p.j) * IPU__LANES;
+            if (channels == 1) { /* there are registers for a row of weights: values are loaded once */
+                __m512 weight[MOST_KERNEL];
+                HIDE(from);
+                UNROLLED for (int column = 0; column < kernel; column++)
+                    weight[column] = _mm512_set1_ps(weights[column]);
+                UNROLLED for (int k = wide - 1; k >= 0; k--) /* columns in the order they have below */
+                {
+                    __m512 value = _mm512_loadu_ps(from + k * IPU__LANES);
+                    HOLD(value);
+                    UNROLLED for (int column = 0; column < kernel; column++)
+                        sum[0][k + column] = _mm512_fmadd_ps(value, weight[column], sum[0][k + column]);
+                }
+                continue;
+            }
             UNROLLED for (int column = 0; column < kernel; column++)
             {
                 __m512 weight[GRAD_CHANNELS];
@@ -150,20 +217,20 @@ static const grad_fn grad_tiles[2][GRAD_CHANNELS][WIDE] = {
     {{EACH_WIDTH(NAME3, 1)}, {EACH_WIDTH(NAME3, 2)}}, {{EACH_WIDTH(NAME5, 1)}, {EACH_WIDTH(NAME5, 2)}}};
 /* clang-format on */
 
-static void input_grad(const shape *s, const float *dy, const float *w, int64_t first, int64_t y_first,
-                       int64_t n_y_rows, float *dx)
+static void input_grad(const shape *s, const float *dy, const float *w, int64_t begin, int64_t end,
+                       int64_t first, float *dx)
 {
     const grad_fn(*tiles)[WIDE] = grad_tiles[s->k_columns == 5];
     /* What the first tile of a row does not begin. */
-    for (int64_t c = 0; c < s->in && s->y_columns > WIDE; c++)
+    for (int64_t c = begin; c < end && s->y_columns > WIDE; c++)
         memset(dx + c * s->x_plane * IPU__LANES, 0,
                (size_t)(s->x_rows * s->x_columns * IPU__LANES) * sizeof *dx);
-    for (int64_t c = 0; c < s->in; c += GRAD_CHANNELS) {
-        int64_t channels = s->in - c < GRAD_CHANNELS ? s->in - c : GRAD_CHANNELS;
+    for (int64_t c = begin; c < end; c += GRAD_CHANNELS) {
+        int64_t channels = end - c < GRAD_CHANNELS ? end - c : GRAD_CHANNELS;
         for (int64_t i = 0; i < s->x_rows; i++) {
             int64_t    row = first + i;
-            grad_place p   = {.c = c, .i = i, .y_row = row - y_first};
-            p.first_k      = row >= n_y_rows ? row - n_y_rows + 1 : 0;
+            grad_place p   = {.c = c, .i = i, .y_row = row};
+            p.first_k      = row >= s->y_rows ? row - s->y_rows + 1 : 0;
             p.end_k        = row + 1 < s->k_rows ? row + 1 : s->k_rows;
             for (p.j = 0; p.j < s->y_columns; p.j += WIDE) {
                 int64_t wide = s->y_columns - p.j < WIDE ? s->y_columns - p.j : WIDE;
@@ -173,13 +240,13 @@ static void input_grad(const shape *s, const float *dy, const float *w, int64_t 
     }
 }
 
-/* Row `row` of the kernels from channel `in` of x to `channels` of y, from c on. */
+/* Rows [row, row + rows) of the kernels from channel `in` of x to `channels` of y, from c on. */
 INLINE void weight_tile(const shape *s, const float *x, const float *dy, int64_t c, int64_t in, int64_t row,
-                        float *dw, const int channels, const int kernel)
+                        float *dw, const int channels, const int kernel, const int rows)
 {
-    __m512        sum[WEIGHT_CHANNELS][MOST_KERNEL];
+    __m512        sum[WEIGHT_CHANNELS][MOST_KERNEL * WEIGHT_ROWS];
     const int64_t plane = s->y_plane * IPU__LANES;
-    UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < kernel; k++)
+    UNROLLED for (int o = 0; o < channels; o++) UNROLLED for (int k = 0; k < kernel * rows; k++)
         sum[o][k] = _mm512_setzero_ps();
     for (int64_t i = 0; i < s->y_rows; i++) {
         const float *from = x + (in * s->x_plane + (i + row) * s->x_columns) * IPU__LANES;
@@ -188,47 +255,52 @@ INLINE void weight_tile(const shape *s, const float *x, const float *dy, int64_t
             __m512 gradient[WEIGHT_CHANNELS];
             HIDE(from);
             UNROLLED for (int o = 0; o < channels; o++) gradient[o] = _mm512_loadu_ps(by + o * plane);
-            UNROLLED for (int k = 0; k < kernel; k++)
+            UNROLLED for (int r = 0; r < rows; r++) UNROLLED for (int k = 0; k < kernel; k++)
             {
-                __m512 value = _mm512_loadu_ps(from + k * IPU__LANES);
+                __m512 value = _mm512_loadu_ps(from + (r * s->x_columns + k) * IPU__LANES);
                 HOLD(value);
                 UNROLLED for (int o = 0; o < channels; o++)
-                    sum[o][k] = _mm512_fmadd_ps(value, gradient[o], sum[o][k]);
+                    sum[o][r * kernel + k] = _mm512_fmadd_ps(value, gradient[o], sum[o][r * kernel + k]);
             }
         }
     }
     UNROLLED for (int o = 0; o < channels; o++)
     {
         float *to = dw + (((c + o) * s->in + in) * s->k_rows + row) * s->k_columns;
-        UNROLLED for (int k = 0; k < kernel; k++) to[k] += _mm512_reduce_add_ps(sum[o][k]);
+        UNROLLED for (int k = 0; k < kernel * rows; k++) to[k] += _mm512_reduce_add_ps(sum[o][k]);
     }
 }
 
 typedef void (*weight_fn)(const shape *s, const float *x, const float *dy, int64_t c, int64_t in, int64_t row,
                           float *dw);
-#define WEIGHT(channels, kernel)                                                                         \
-    static void weight_##channels##_##kernel(const shape *s, const float *x, const float *dy, int64_t c, \
-                                             int64_t in, int64_t row, float *dw)                         \
-    {                                                                                                    \
-        weight_tile(s, x, dy, c, in, row, dw, channels, kernel);                                         \
+#define WEIGHT(channels, kernel, rows)                                                                 \
+    static void weight_##channels##_##kernel##_##rows(const shape *s, const float *x, const float *dy, \
+                                                      int64_t c, int64_t in, int64_t row, float *dw)   \
+    {                                                                                                  \
+        weight_tile(s, x, dy, c, in, row, dw, channels, kernel, rows);                                 \
     }
 /* clang-format off */
-WEIGHT(1, 3) WEIGHT(2, 3) WEIGHT(3, 3) WEIGHT(4, 3) WEIGHT(5, 3)
-WEIGHT(1, 5) WEIGHT(2, 5) WEIGHT(3, 5) WEIGHT(4, 5) WEIGHT(5, 5)
+WEIGHT(1, 3, 1) WEIGHT(2, 3, 1) WEIGHT(3, 3, 1) WEIGHT(4, 3, 1) WEIGHT(5, 3, 1)
+WEIGHT(1, 5, 1) WEIGHT(2, 5, 1) WEIGHT(3, 5, 1) WEIGHT(4, 5, 1) WEIGHT(5, 5, 1)
+WEIGHT(1, 3, 3) WEIGHT(2, 3, 3) WEIGHT(3, 3, 3)
 static const weight_fn weight_tiles[2][WEIGHT_CHANNELS] = {
-    {weight_1_3, weight_2_3, weight_3_3, weight_4_3, weight_5_3},
-    {weight_1_5, weight_2_5, weight_3_5, weight_4_5, weight_5_5}};
+    {weight_1_3_1, weight_2_3_1, weight_3_3_1, weight_4_3_1, weight_5_3_1},
+    {weight_1_5_1, weight_2_5_1, weight_3_5_1, weight_4_5_1, weight_5_5_1}};
+static const weight_fn square_tiles[SQUARE_CHANNELS] = {weight_1_3_3, weight_2_3_3, weight_3_3_3};
 /* clang-format on */
 
-static void weight_grad(const shape *s, const float *x, const float *dy, int64_t begin, int64_t end,
-                        float *dw)
+/* Channels are shared out to as few tiles as can be, evenly. Those of 3 x 3 have all rows of the kernel. */
+static void weight_grad(const shape *s, const float *x, const float *dy, float *dw)
 {
-    int64_t block = ipu__lanes_block(s->out), rows = s->in * s->k_rows;
-    for (int64_t task = begin; task < end; task++) {
-        int64_t c = task / rows * block, channels = s->out - c < block ? s->out - c : block;
-        if (channels > 0)
-            weight_tiles[s->k_columns == 5][channels - 1](s, x, dy, c, task % rows / s->k_rows,
-                                                          task % s->k_rows, dw);
+    bool    is_square = s->k_columns == 3 && s->k_rows == WEIGHT_ROWS;
+    int64_t most = is_square ? SQUARE_CHANNELS : WEIGHT_CHANNELS, n_blocks = (s->out + most - 1) / most;
+    int64_t block = (s->out + n_blocks - 1) / n_blocks, rows = is_square ? WEIGHT_ROWS : 1;
+    for (int64_t c = 0; c < s->out; c += block) {
+        int64_t   channels = s->out - c < block ? s->out - c : block;
+        weight_fn tile     = is_square ? square_tiles[channels - 1]
+                                       : weight_tiles[s->k_columns == 5][channels - 1];
+        for (int64_t in = 0; in < s->in; in++)
+            for (int64_t row = 0; row < s->k_rows; row += rows) tile(s, x, dy, c, in, row, dw);
     }
 }
 

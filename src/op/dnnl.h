@@ -5,6 +5,7 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "base/simd.h"
 #include "base/status.h"
 
 static inline ipu_status ipu__fail_dnnl(dnnl_status_t status, const char *op, const char *what)
@@ -19,9 +20,12 @@ static inline ipu_status ipu__fail_dnnl(dnnl_status_t status, const char *op, co
         if (status_ != dnnl_success) return ipu__fail_dnnl(status_, (op), (what)); \
     } while (0)
 
-/* The caller's setting, for ipu__dnnl_leave. */
+/* The caller's setting, for ipu__dnnl_leave. oneDNN writes code for no more than we were told the CPU has; it heeds that
+ * if it has not been asked for anything before. */
 static inline int ipu__dnnl_enter(void)
 {
+    if (!ipu__simd_has(IPU__SIMD_AVX512))
+        dnnl_set_max_cpu_isa(ipu__simd_has(IPU__SIMD_AVX2) ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
     return threads;

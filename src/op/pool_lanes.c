@@ -1,8 +1,8 @@
 /* Pooling where sixteen planes lie side by side: images in lanes or channels in blocks, which are the same to it.
  *
- * Parts have whole planes of vectors, or, if these do not divide evenly, rows of each. A scatter cannot know the windows
- * its indices come from: it takes them to lie side by side, as they mostly do, so that a part writes rows of its own; what
- * is found elsewhere is added by whoever comes last.
+ * Parts have stretches of memory of whole rows. A scatter cannot know the windows its indices come from: it takes them to
+ * lie side by side, as they mostly do, so that a part writes rows of its own; what is found elsewhere is added by whoever
+ * comes last.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -22,40 +22,37 @@ ipu_kernel_layouts ipu__pool_layouts(const ipu_kernel_call *call, int n_parts, i
     return (ipu_kernel_layouts){bits, bits, true};
 }
 
-typedef struct share {
-    ipu_interval plane, row;
-} share;
+static int64_t n_rows(const ipu__pool *p) { return p->axis[0].out * p->axis[1].out; }
 
-/* `n_rows` of the smaller side. */
-static share share_of(int64_t n_planes, int64_t n_rows, int part, int n_parts)
+/* Takes the first plane, or rows of it, off `left`, which counts rows of the smaller side; false: nothing is left. */
+static bool next_plane(const ipu__pool *p, ipu_interval *left, int64_t *plane, ipu_interval *row)
 {
-    if (n_planes % n_parts == 0 || n_planes > 16 * (int64_t)n_parts)
-        return (share){ipu__op_part(n_planes, 1, part, n_parts), {0, n_rows}};
-    return (share){{0, n_planes}, ipu__op_part(n_rows, 1, part, n_parts)};
-}
-
-static share share_of_windows(const ipu__pool *p, int part, int n_parts)
-{
-    return share_of(p->planes / IPU__LANES, p->axis[0].out * p->axis[1].out, part, n_parts);
+    if (left->begin >= left->end) return false;
+    *plane       = left->begin / n_rows(p);
+    int64_t base = *plane * n_rows(p), end = base + n_rows(p) < left->end ? base + n_rows(p) : left->end;
+    *row        = (ipu_interval){left->begin - base, end - base};
+    left->begin = end;
+    return true;
 }
 
 void ipu__pool_lanes_max(const ipu__pool *p, void *const *operand, int part, int n_parts)
 {
     const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
-    share                       mine  = share_of_windows(p, part, n_parts);
-    int64_t                     from = p->in_plane * IPU__LANES, to = p->out_plane * IPU__LANES;
-    for (int64_t i = mine.plane.begin; i < mine.plane.end; i++)
-        loops->max(p, (const float *)operand[0] + i * from, mine.row.begin, mine.row.end,
-                   (float *)operand[1] + i * to, (int32_t *)operand[2] + i * to);
+    ipu_interval mine = ipu__op_part(p->planes / IPU__LANES * n_rows(p), 1, part, n_parts), row;
+    int64_t      from = p->in_plane * IPU__LANES, to = p->out_plane * IPU__LANES, i;
+    while (next_plane(p, &mine, &i, &row))
+        loops->max(p, (const float *)operand[0] + i * from, row.begin, row.end, (float *)operand[1] + i * to,
+                   (int32_t *)operand[2] + i * to);
 }
 
 void ipu__pool_lanes_average(const ipu__pool *p, void *const *operand, int part, int n_parts)
 {
     const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
-    share                       mine  = share_of_windows(p, part, n_parts);
-    for (int64_t i = mine.plane.begin; i < mine.plane.end; i++)
-        loops->average(p, (const float *)operand[0] + i * p->in_plane * IPU__LANES, mine.row.begin,
-                       mine.row.end, (float *)operand[1] + i * p->out_plane * IPU__LANES);
+    ipu_interval mine = ipu__op_part(p->planes / IPU__LANES * n_rows(p), 1, part, n_parts), row;
+    int64_t      i;
+    while (next_plane(p, &mine, &i, &row))
+        loops->average(p, (const float *)operand[0] + i * p->in_plane * IPU__LANES, row.begin, row.end,
+                       (float *)operand[1] + i * p->out_plane * IPU__LANES);
 }
 
 void ipu__pool_lanes_average_grad(const ipu__pool *p, void *const *operand, int part, int n_parts)
@@ -143,12 +140,13 @@ ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, voi
     scatter                    *s      = state;
     const ipu__pool            *p      = &s->p;
     const ipu__pool_lane_loops *loops  = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
-    share                       mine   = share_of(p->planes, p->axis[0].out * p->axis[1].out, part, n_parts);
+    ipu_interval                mine   = ipu__op_part(p->planes * n_rows(p), 1, part, n_parts), row;
     bool                        misses = false;
-    for (int64_t i = mine.plane.begin; i < mine.plane.end && s->has_guess; i++)
+    int64_t                     i;
+    while (s->has_guess && next_plane(p, &mine, &i, &row))
         misses |= loops->scatter(p, (const float *)operand[FROM] + i * p->out_plane * IPU__LANES,
-                                 (const int32_t *)operand[AT] + i * p->out_plane * IPU__LANES, mine.row.begin,
-                                 mine.row.end, (float *)operand[TO] + i * p->in_plane * IPU__LANES);
+                                 (const int32_t *)operand[AT] + i * p->out_plane * IPU__LANES, row.begin,
+                                 row.end, (float *)operand[TO] + i * p->in_plane * IPU__LANES);
     if (misses) atomic_store_explicit(&s->misses, true, memory_order_relaxed);
     if (atomic_fetch_sub_explicit(&s->n_left, 1, memory_order_acq_rel) != 1) return IPU_OK;
     atomic_store_explicit(&s->n_left, n_parts, memory_order_relaxed);

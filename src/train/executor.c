@@ -231,7 +231,9 @@ static ipu_status create_engine(ipu_executor *x)
     IPU_TRY(ipu__executor_begin_seed(x));
     IPU_TRY(ipu__executor_write_rates(x));
     IPU_TRY(ipu__executor_sync(x));
-    return ipu__executor_set_pending(x);
+    IPU_TRY(ipu__executor_set_pending(x));
+    ipu__alloc_trim(); /* the models it was made from are gone */
+    return IPU_OK;
 }
 
 static double seconds_now(void)
