@@ -132,20 +132,50 @@ static bool wants_epilogue(const ipu__model_op *op)
     return op->n_in == (uint32_t)op->def->n_in;
 }
 
+/* Ops that only `next`, which is to be taken in, uses, beside `value`: a mask, the slope of an activation. They are
+ * computed along with it. Returns how many. */
+static int side_ops(epilogues *e, const ipu__model_op *next, uint32_t value, uint32_t out[IPU__MAX_OPERANDS])
+{
+    int n = 0;
+    for (uint32_t i = 0; i < next->n_in; i++) {
+        const ipu__model_value *v = &e->m->values.at[next->in[i]];
+        if (next->in[i] == value || v->kind != IPU__VALUE_OP) continue;
+        ipu__model_op *side = &e->m->ops.at[v->of];
+        if (next_op(e, side, next->in[i]) != next || !ipu__is_chainable(e->m, side)) continue;
+        if (side->dead || e->moved[v->of] || (n && out[n - 1] == v->of)) continue;
+        ipu__rename_inputs(&e->renames, side);
+        out[n++] = v->of;
+    }
+    return n;
+}
+
+/* *n: one more op, with those beside it if they go in too; as it was: none. */
+static ipu_status take_next(epilogues *e, const ipu__model_op *op, uint32_t *taken, int *n)
+{
+    uint32_t       value = *n ? e->m->ops.at[taken[*n - 1]].first_out : op->first_out;
+    uint32_t       side[IPU__MAX_OPERANDS];
+    ipu__model_op *next = next_op(e, op, value);
+    bool           ok   = false;
+    if (!next) return IPU_OK;
+    ipu__rename_inputs(&e->renames, next);
+    for (int n_side = side_ops(e, next, value, side); n_side >= 0 && !ok; n_side = n_side > 0 ? 0 : -1) {
+        if (*n + n_side >= IPU__CHAIN_MAX_STEPS) continue;
+        memcpy(taken + *n, side, (size_t)n_side * sizeof *side);
+        taken[*n + n_side] = (uint32_t)(next - e->m->ops.at);
+        IPU_TRY(takes(e, op, taken, *n + n_side + 1, &ok));
+        if (ok) *n += n_side + 1;
+    }
+    return IPU_OK;
+}
+
 static ipu_status fuse_op(epilogues *e, uint32_t id)
 {
-    uint32_t       taken[IPU__CHAIN_MAX_STEPS];
-    int            n  = 0;
-    ipu__model_op *op = &e->m->ops.at[id];
-    while (n < IPU__CHAIN_MAX_STEPS) {
-        ipu__model_op *next = next_op(e, op, n ? e->m->ops.at[taken[n - 1]].first_out : op->first_out);
-        if (!next) break;
-        ipu__rename_inputs(&e->renames, next);
-        taken[n] = (uint32_t)(next - e->m->ops.at);
-        bool ok;
-        IPU_TRY(takes(e, op, taken, n + 1, &ok));
-        if (!ok) break;
-        n++;
+    uint32_t             taken[IPU__CHAIN_MAX_STEPS];
+    int                  n = 0, before = -1;
+    const ipu__model_op *op = &e->m->ops.at[id];
+    while (n > before) {
+        before = n;
+        IPU_TRY(take_next(e, op, taken, &n));
     }
     return n ? set_epilogue(e, id, taken, n) : IPU_OK;
 }

@@ -187,6 +187,35 @@ static void test_what_follows_a_product_becomes_its_epilogue(void **state)
            "  output t2 = t;\n");
 }
 
+static void test_what_only_an_epilogue_uses_is_computed_in_it(void **state)
+{
+    (void)state;
+    expect(
+        IPU_PASS_FUSE,
+        "  input x float[4,4];\n"
+        "  input u float[4,4];\n"
+        "  input v float[4,4];\n"
+        "  parameter zero float;\n"
+        "  s = gelu_slope(u);\n"
+        "  k = greater(v, zero);\n"
+        "  t = tanh(u);\n"
+        "  y = matmul(x, x);\n"
+        "  z = mul(y, s);\n"
+        "  a = where(k, z, zero);\n"
+        "  b = mul(a, t);\n"
+        "  output b2 = b;\n"
+        "  output t2 = t;\n",
+        "  input x float[4,4];\n"
+        "  input u float[4,4];\n"
+        "  input v float[4,4];\n"
+        "  parameter zero float;\n"
+        "  t = tanh(u);\n"
+        "  b = matmul(x, x, u, v, zero, t) epilogue=\"gelu_slope a1; mul a0 t0; greater a2 a3; where t2 t1 a3; "
+        "mul t3 a4; out t4\";\n"
+        "  output b2 = b;\n"
+        "  output t2 = t;\n");
+}
+
 static void test_an_epilogue_ends_where_somebody_else_looks(void **state)
 {
     (void)state;
@@ -312,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_what_follows_a_product_becomes_its_epilogue),
         cmocka_unit_test(test_an_epilogue_ends_where_somebody_else_looks),
         cmocka_unit_test(test_of_two_products_one_takes_the_other),
+        cmocka_unit_test(test_what_only_an_epilogue_uses_is_computed_in_it),
         cmocka_unit_test(test_epilogues_take_four_operands),
         cmocka_unit_test(test_long_chains_are_cut),
         cmocka_unit_test(test_chains_of_many_inputs_are_cut),

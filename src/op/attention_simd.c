@@ -1,48 +1,75 @@
 /* The loops of attention in float: rows of scores become probabilities, forwards and backwards.
  *
- * Sums and maxima go to 32 lanes, which are then taken together in order.
+ * Sums and maxima go to 32 lanes, which are then taken together in pairs. Products, which are before all of this,
+ * have other bits where there is no fma; so may these.
  */
 #include <math.h>
 
 #include "op/attention.h"
+#if defined(__FMA__)
+#define IPU__EXP_MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
+#endif
 #include "op/exp.h"
 
 enum { LANES = 32 };
 
-static float most_of(const float *x, int64_t n)
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float scaled(const float *s, const float *mask, float scale, int64_t i)
+{
+    return mask ? s[i] * scale + mask[i] : s[i] * scale;
+}
+
+INLINE float most_of(const float *s, const float *mask, float scale, int64_t n)
 {
     float lanes[LANES], most = -INFINITY;
     for (int l = 0; l < LANES; l++) lanes[l] = -INFINITY;
     int64_t i = 0;
     for (; n - i >= LANES; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
-    for (; i < n; i++) most = x[i] > most ? x[i] : most;
-    for (int l = 0; l < LANES; l++) most = lanes[l] > most ? lanes[l] : most;
-    return most;
+        for (int l = 0; l < LANES; l++) {
+            float x  = scaled(s, mask, scale, i + l);
+            lanes[l] = x > lanes[l] ? x : lanes[l];
+        }
+    for (; i < n; i++) {
+        float x = scaled(s, mask, scale, i);
+        most    = x > most ? x : most;
+    }
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) lanes[l] = lanes[l + width] > lanes[l] ? lanes[l + width] : lanes[l];
+    return lanes[0] > most ? lanes[0] : most;
 }
 
-static float sum_of(const float *x, int64_t n)
+/* s = e^(scale s + mask - top); the sum of them. */
+INLINE float exp_of(float *s, const float *mask, float scale, float top, int64_t n)
 {
     float   lanes[LANES] = {0}, sum = 0;
     int64_t i = 0;
     for (; n - i >= LANES; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += x[i + l];
-    for (int l = 0; l < LANES; l++) sum += lanes[l];
-    for (; i < n; i++) sum += x[i];
+        for (int l = 0; l < LANES; l++) {
+            float x  = ipu__exp_below(scaled(s, mask, scale, i + l) - top);
+            s[i + l] = x;
+            lanes[l] += x;
+        }
+    for (; i < n; i++) {
+        s[i] = ipu__exp_below(scaled(s, mask, scale, i) - top);
+        sum += s[i];
+    }
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
+    return sum + lanes[0];
+}
+
+INLINE float row_with(float *s, const float *mask, float scale, int64_t seen, int64_t n, float *most)
+{
+    *most     = most_of(s, mask, scale, seen);
+    float sum = exp_of(s, mask, scale, *most, seen);
+    for (int64_t i = seen; i < n; i++) s[i] = 0;
     return sum;
 }
 
 static float row(float *s, const float *mask, float scale, int64_t seen, int64_t n, float *most)
 {
-    if (mask)
-        for (int64_t i = 0; i < seen; i++) s[i] = s[i] * scale + mask[i];
-    else
-        for (int64_t i = 0; i < seen; i++) s[i] = s[i] * scale;
-    float top = most_of(s, seen);
-    for (int64_t i = 0; i < seen; i++) s[i] = ipu__exp_below(s[i] - top);
-    for (int64_t i = seen; i < n; i++) s[i] = 0;
-    *most = top;
-    return sum_of(s, seen);
+    return mask ? row_with(s, mask, scale, seen, n, most) : row_with(s, NULL, scale, seen, n, most);
 }
 
 static void row_back(float *restrict s, float *restrict d, const float *restrict mask, float scale, float lse,
@@ -67,9 +94,10 @@ static float dot(const float *x, const float *y, int64_t n)
     int64_t i = 0;
     for (; n - i >= LANES; i += LANES)
         for (int l = 0; l < LANES; l++) lanes[l] += x[i + l] * y[i + l];
-    for (int l = 0; l < LANES; l++) sum += lanes[l];
     for (; i < n; i++) sum += x[i] * y[i];
-    return sum;
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
+    return sum + lanes[0];
 }
 
 const ipu__attention_loops IPU__SIMD(ipu__attention_loops) = {
