@@ -1,11 +1,22 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks: every bench/*.c, one after the other. Arguments: names; none: all.
+# Builds and runs the benchmarks: every bench/*.c, one after the other. Arguments: names; none: all, and last the speed
+# of networks beside PyTorch's, of which the last line is the mean, first without AVX-512.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build test
-[ $# -gt 0 ] || set -- $(scripts/sources.sh bench | sed 's:.*/::; s:\.c$::')
+all=
+if [ $# = 0 ]; then
+    set -- $(scripts/sources.sh bench | sed 's:.*/::; s:\.c$::' | grep -vx speed)
+    all=yes
+fi
 [ $# -gt 0 ] || { say "there are no benchmarks in bench/ yet"; exit 0; }
-scripts/build.sh benches
+scripts/build.sh benches tools/ipu
 for name in "$@"; do
     say "== $name"
     "$BUILD/bench/$name"
 done
+if [ -n "$all" ]; then
+    say "== speed, AVX2"
+    "$BUILD/bench/speed" --avx2 --rounds 3 2t
+    say "== speed"
+    "$BUILD/bench/speed"
+fi

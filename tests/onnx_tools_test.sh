@@ -40,6 +40,8 @@ check "show: JSON of work" json 'd["work"]["operations"] == 24 and d["work"]["pl
 
 # ---- run ----
 
+check "run: kernels" exits 0 '^matmul +[a-z]+ +1 +1 +48 +0 B +a:plain b:plain out:plain$' run --kernels linear.onnx
+check "run: kernels as JSON" exits 0 '"implementation": "[a-z]+"' run --kernels --json linear.onnx
 check "run: random inputs are said to be" exits 0 '^input +x  float\[2,4\]  random$' run linear.onnx
 check "run: outputs in summary" exits 0 '^ +least [0-9.]+, most [0-9.]+, mean [0-9.]+$' run linear.onnx
 check "run: time of a run" exits 0 '^host .* per run, [0-9]+ threads?; compilation and first run' run linear.onnx

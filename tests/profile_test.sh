@@ -46,6 +46,19 @@ check "cycles of the text are used" exits 0 '^  compute +131 cycles' "$box/cycle
 check "a file that is missing" exits 1 'nowhere.ipu' "$box/nowhere.ipu"
 check "a count that is none" exits 2 'while-count' --while-count 0 tests/text/adder.ipu
 check "tiles without JSON" exits 2 'needs --json' --tiles tests/text/adder.ipu
+cat > "$box/product.ipu" << 'END'
+model {
+  input x float[32,16];
+  parameter w float[16,8];
+  y = matmul(x, w);
+  output z = y;
+}
+END
+check "kernels as the host runs them" exits 0 '^matmul +[a-z]+ +[12] +1 +[0-9]+ +0 B +a:plain b:plain out:plain$' --host "$box/product.ipu"
+check "their sum" exits 0 '^[12] kernels, 0 B turned$' --host "$box/product.ipu"
+check "kernels as JSON" exits 0 '"layout": "plain"' --host --json "$box/product.ipu"
+check "those of a graph" exits 0 '^2 kernels' --host tests/text/control.ipu
+check "the host has no tiles" exits 2 'prices nothing' --host --json --tiles "$box/product.ipu"
 check "a file to write to" "$ipu" profile tests/text/adder.ipu -o "$box/report"
 check "which has the report" grep -q '^Memory' "$box/report"
 

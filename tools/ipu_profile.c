@@ -1,5 +1,6 @@
 /* `ipu profile`: what the programs of a graph, or one run of a model, would cost on its target. */
 #include "ipu/profile.h"
+#include "kernels.h"
 #include "output.h"
 #include "source.h"
 
@@ -34,12 +35,50 @@ static tool_exit profile(const tool_arguments *args, const ipu_parsed *p, const 
     return written == TOOL_OK ? code : written;
 }
 
+/* ---- how this host would run it ---- */
+
+static ipu_status make_engine(const ipu_parsed *p, ipu_engine **out)
+{
+    ipu_options    *options = NULL;
+    ipu_executable *exe     = NULL;
+    ipu_status      status  = ipu_options_create(&options);
+    if (status == IPU_OK) status = ipu_options_set(options, "device.attach", "never");
+    if (status == IPU_OK)
+        status = ipu_executable_compile(p->graph, p->programs, p->n_programs, options, &exe);
+    if (status == IPU_OK) status = ipu_engine_create(exe, options, out);
+    if (exe) ipu_executable_release(exe);
+    ipu_options_destroy(options);
+    return status;
+}
+
+static tool_exit write_kernels(const tool_arguments *args, const ipu_parsed *p)
+{
+    ipu_engine *e = NULL;
+    tool_output out;
+    if (make_engine(p, &e) != IPU_OK) return tool_fail("%s", ipu_message());
+    tool_exit code = tool_open(&out, args->values[PROFILE_OUTPUT]);
+    if (code == TOOL_OK) {
+        if (args->values[PROFILE_JSON])
+            code = tool_print_json(out.file, kernels_json(e));
+        else
+            kernels_print(out.file, e);
+        code = tool_close(&out, code);
+    }
+    ipu_engine_destroy(e);
+    return code;
+}
+
 tool_exit run_profile(const tool_arguments *args)
 {
     const char      *path = args->operands[0], *count = args->values[PROFILE_WHILE_COUNT];
     ipu_cost_options options = {.strict = args->values[PROFILE_STRICT] != NULL};
     const char      *target  = args->values[PROFILE_TARGET];
     if (count && !tool_integer("while-count", count, 1, INT64_MAX, &options.while_count)) return TOOL_USAGE;
+    if (args->values[PROFILE_HOST]
+        && (args->values[PROFILE_TILES] || args->values[PROFILE_STEPS] || args->values[PROFILE_STRICT]
+            || count))
+        return tool_usage("profile",
+                          "--host prices nothing: without --steps, --tiles, --strict and --while-count");
     if (args->values[PROFILE_TILES] && !args->values[PROFILE_JSON])
         return tool_usage("profile", "--tiles needs --json");
     tool_source source;
@@ -49,7 +88,10 @@ tool_exit run_profile(const tool_arguments *args)
         code = tool_source_lower(&source, target ? target : "gc200");
     else if (target)
         code = tool_fail("%s holds a graph, which names its target: --target is for models", path);
-    if (code == TOOL_OK) code = profile(args, &source.parsed, &options);
+    if (code == TOOL_OK && args->values[PROFILE_HOST])
+        code = write_kernels(args, &source.parsed);
+    else if (code == TOOL_OK)
+        code = profile(args, &source.parsed, &options);
     tool_source_free(&source);
     return code;
 }

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "folder.h"
+#include "kernels.h"
 #include "output.h"
 #include "run_outputs.h"
 #include "run_report.h"
@@ -115,8 +116,10 @@ static tool_exit run_model(job *j)
     r.cost    = j->cost;
     code      = run_outputs_write(&j->file, j->args, j->out);
     if (code != TOOL_OK) return code;
+    r.engine = j->args->values[RUN_KERNELS] ? ipu_onnx_session_engine(j->session) : NULL;
     if (j->args->values[RUN_JSON]) return tool_print_json(stdout, run_json(&r));
     run_print(&r);
+    if (r.engine) kernels_print(stdout, r.engine);
     return TOOL_OK;
 }
 
@@ -133,10 +136,12 @@ static tool_exit start(job *j)
 tool_exit run_run(const tool_arguments *args)
 {
     const char *const *v = args->values;
-    if (v[RUN_TEST] && (v[RUN_INPUT] || v[RUN_OUTPUT] || v[RUN_SEED] || v[RUN_REPEAT] || v[RUN_PROFILE]))
+    if (v[RUN_TEST]
+        && (v[RUN_INPUT] || v[RUN_OUTPUT] || v[RUN_SEED] || v[RUN_REPEAT] || v[RUN_PROFILE]
+            || v[RUN_KERNELS]))
         return tool_usage("run",
                           "--test has inputs and outputs of its own: without --input, --output, --seed, "
-                          "--repeat and --profile");
+                          "--repeat, --profile and --kernels");
     if (!v[RUN_TEST] && (v[RUN_RTOL] || v[RUN_ATOL]))
         return tool_usage("run", "--rtol and --atol are for --test");
     job       j    = {.args = args};

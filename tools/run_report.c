@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels.h"
 #include "output.h"
 
 enum { N_SHOWN = 8, COLUMN = 10 };
@@ -252,7 +253,12 @@ json_t *run_json(const run_result *r)
 {
     json_t *host = json_pack("{s:f, s:f, s:f, s:I, s:i}", "median", r->median, "least", r->least, "first",
                              r->first, "runs", (json_int_t)r->n_timed, "threads", r->threads);
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "model", tool_json_text(r->file->path), "inputs",
-                     json_inputs(r), "outputs", json_outputs(r), "seconds", host, "modelled",
-                     json_cost(r->cost));
+    json_t *all  = json_pack("{s:o, s:o, s:o, s:o, s:o}", "model", tool_json_text(r->file->path), "inputs",
+                             json_inputs(r), "outputs", json_outputs(r), "seconds", host, "modelled",
+                             json_cost(r->cost));
+    if (all && r->engine && json_object_set_new(all, "host", kernels_json(r->engine)) != 0) {
+        json_decref(all);
+        return NULL;
+    }
+    return all;
 }

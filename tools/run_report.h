@@ -16,6 +16,7 @@ typedef struct run_result {
     int64_t               n_timed;
     int                   threads;
     const ipu_cost       *cost;
+    const ipu_engine     *engine; /* whose kernels are told; NULL: they are not */
 } run_result;
 
 void    run_print(const run_result *r);

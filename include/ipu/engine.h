@@ -145,6 +145,32 @@ typedef struct ipu_engine_counters {
 } ipu_engine_counters;
 void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out);
 
+/* ---- how it runs kernels on this host ---- */
+
+/* Texts are static. Numbers are of one replica and one run of the kernel. */
+typedef struct ipu_engine_kernel {
+    const char *name; /* of the op: "conv" */
+    const char *
+        implementation; /* that was chosen: "winograd"; "reference": none fits; "nothing": it has no result */
+    int n_operands, n_parts;
+    int64_t
+        n_chunks; /* it runs with its neighbours, so many parts of the batch one after the other; 1: as a whole */
+    double operations;
+    double turned_bytes; /* of operands between kernels that do not lie as the implementation works on them */
+} ipu_engine_kernel;
+
+typedef struct ipu_engine_operand {
+    const char *name;   /* "x" */
+    const char *layout; /* "plain" (row-major), "lanes" or "blocked": docs/performance.md */
+    ipu_type    type;
+    ipu_shape   shape;
+    bool        is_output, is_absent; /* absent: it has no elements, or is optional and was not given */
+} ipu_engine_operand;
+
+/* In the order of the executable. False: there is no such one. */
+bool ipu_engine_kernel_at(const ipu_engine *e, size_t i, ipu_engine_kernel *out);
+bool ipu_engine_operand_at(const ipu_engine *e, size_t i, int operand, ipu_engine_operand *out);
+
 #ifdef __cplusplus
 }
 #endif

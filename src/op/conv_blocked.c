@@ -21,6 +21,7 @@ enum {
     READ_BYTES  = 128 << 10,  /* of what a block of results reads, which is used again for each channel */
     PANEL_BYTES = 384 << 10,  /* of packed weights */
     MOST_BYTES  = 2048 << 10, /* of either, where it cannot be less */
+    LARGE_BYTES = 16 << 20,   /* of results that caches would not keep, but fetch first */
     GROUP       = IPU__TILE_DEEP * IPU__BLOCK
 };
 
@@ -56,6 +57,7 @@ typedef struct state {
     int64_t        groups_at_once;
     int64_t        read_size, result_size; /* floats of scratch */
     ipu__epilogue  epilogue;
+    bool           stream;       /* results past the caches */
     bool           on_registers; /* the epilogue is `affine` */
     ipu__affine    affine;
     int            n_passes;
@@ -187,6 +189,8 @@ static state shape_of(const ipu_kernel_call *call)
     } else {
         add_pass(&s, forward_axis(&s.c, 1), forward_axis(&s.c, 2));
     }
+    int64_t pixels   = s.c.n * s.y[0] * s.y[1];
+    s.stream         = !s.y_plain && pixels * s.channels * (int64_t)sizeof(float) >= LARGE_BYTES;
     s.groups_at_once = PANEL_BYTES / ((int64_t)sizeof(float) * s.group_size + 1);
     if (s.groups_at_once < 1) s.groups_at_once = 1;
     s.groups_at_once = least(s.groups_at_once, s.n_groups);
@@ -265,8 +269,8 @@ ipu_status ipu__conv_blocked_prepare(const ipu_kernel_call *call, int n_parts, v
         *out = NULL;
         return status;
     }
-    /* Turned back to plain, it is done there. */
-    s->on_registers = !s->is_grad && !s->y_plain && ipu__affine_of(call, &s->affine);
+    /* An addition to what is turned back to plain is done there. */
+    s->on_registers = !s->is_grad && ipu__affine_of(call, &s->affine) && !(s->y_plain && s->affine.add);
     if (!s->on_registers) s->affine = (ipu__affine){0};
     return IPU_OK;
 }
@@ -418,32 +422,37 @@ static float *result_of(const job *j)
     return j->operand[j->s->is_grad ? IPU__CONV_INPUT_GRAD_OUT : IPU__CONV_OUT];
 }
 
-/* Results in scratch, [vector of channels][row][column][16], to rows of planes. */
-static void turn_results(const job *j, int64_t image, const block *b, int64_t group)
+/* `n` pixels of sixteen channels to planes, the first at element `first`, `step` apart. */
+static void turn_run(const job *j, const float *from, int64_t first, int64_t n, int64_t step)
 {
     const state           *s     = j->s;
     const ipu__lane_turns *loops = &IPU__SIMD_PICK(ipu__lane_turns_at);
-    const axis            *r = &b->p->row, *c = &b->p->column;
     int64_t                plane = s->y[0] * s->y[1];
-    float                 *rows  = j->result + line_up(s->result_size);
-    for (int64_t o = 0; o < deep_of(s, group); o++)
-        for (int64_t i = 0; i < b->n_rows; i++) {
-            int64_t channel = image * s->channels + group * GROUP + o * IPU__BLOCK;
-            int64_t row = r->y_begin + (b->row + i) * r->y_step, column = c->y_begin + b->column * c->y_step;
-            float  *to        = result_of(j) + channel * plane + row * s->y[1] + column;
-            const float *from = j->result + (o * b->n_rows + i) * b->n_columns * IPU__BLOCK;
-            if (c->y_step == 1) {
-                loops->turn_back(from, b->n_columns, to, plane);
-                if (!s->is_grad)
-                    ipu__epilogue_run(&s->epilogue, j->operand, to - result_of(j), b->n_columns, plane,
-                                      IPU__BLOCK, j->after);
-                continue;
-            }
-            loops->turn_back(from, b->n_columns, rows, b->n_columns);
-            for (int64_t l = 0; l < IPU__BLOCK; l++)
-                for (int64_t k = 0; k < b->n_columns; k++)
-                    to[l * plane + k * c->y_step] = rows[l * b->n_columns + k];
-        }
+    float                 *to = result_of(j) + first, *rows = j->result + line_up(s->result_size);
+    if (step == 1) {
+        loops->turn_back(from, n, to, plane);
+        if (!s->on_registers)
+            ipu__epilogue_run(&s->epilogue, j->operand, first, n, plane, IPU__BLOCK, j->after);
+        return;
+    }
+    loops->turn_back(from, n, rows, n);
+    for (int64_t l = 0; l < IPU__BLOCK; l++)
+        for (int64_t k = 0; k < n; k++) to[l * plane + k * step] = rows[l * n + k];
+}
+
+/* Results in scratch, [vector of channels][row][column][16], to rows of planes. */
+static void turn_results(const job *j, int64_t image, const block *b, int64_t group)
+{
+    const state *s = j->s;
+    const axis  *r = &b->p->row, *c = &b->p->column;
+    bool         all  = r->y_step == 1 && c->y_step == 1 && b->n_columns == s->y[1]; /* rows are one run */
+    int64_t      runs = all ? 1 : b->n_rows, n = b->n_rows * b->n_columns / runs;
+    for (int64_t i = 0; i < deep_of(s, group) * runs; i++) {
+        int64_t channel = image * s->channels + group * GROUP + i / runs * IPU__BLOCK;
+        int64_t row     = r->y_begin + (b->row + i % runs) * r->y_step;
+        int64_t first   = (channel * s->y[0] + row) * s->y[1] + c->y_begin + b->column * c->y_step;
+        turn_run(j, j->result + i * n * IPU__BLOCK, first, n, c->y_step);
+    }
 }
 
 /* The epilogue that tiles do not do, on results that lie in blocks. */
@@ -491,7 +500,8 @@ static void do_group(const job *j, int64_t image, const block *b, int64_t group,
                           .w      = w + b->p->weights / GROUP * deep * IPU__BLOCK,
                           .scale  = j->scale ? j->scale + group * GROUP : NULL,
                           .shift  = j->shift + group * GROUP,
-                          .relu   = s->affine.relu};
+                          .relu   = s->affine.relu,
+                          .stream = s->stream};
     if (s->y_plain) {
         t.y_step  = IPU__BLOCK;
         t.y_block = b->n_rows * b->n_columns * IPU__BLOCK;
@@ -577,5 +587,6 @@ ipu_status ipu__conv_blocked_run(const ipu_kernel_call *call, void *prepared, vo
         for (int64_t i = mine.image.begin; i < mine.image.end; i++)
             for (int k = 0; k < s->n_passes; k++) do_pass(&j, &mine, i, &s->passes[k], groups);
     }
+    if (s->stream) IPU__SIMD_PICK(ipu__blocked_loops_at).fence();
     return IPU_OK;
 }

@@ -23,11 +23,11 @@ enum {
 typedef struct ipu__tile {
     const int64_t *tap;
     int64_t        n_taps;
-    const float   *w;     /* [tap][channel of x][16 or 32 channels of the result] */
-    const float   *scale; /* NULL: 1 */
-    const float   *shift; /* of channels */
-    const float   *add;   /* NULL: none; as y */
-    bool           relu;
+    const float   *w;               /* [tap][channel of x][16 or 32 channels of the result] */
+    const float   *scale;           /* NULL: 1 */
+    const float   *shift;           /* of channels */
+    const float   *add;             /* NULL: none; as y */
+    bool           relu, stream;    /* stream: past the caches, `fence` must follow */
     int64_t        y_step, y_block; /* floats to the next pixel, and to the next 16 channels */
 } ipu__tile;
 
@@ -43,6 +43,8 @@ typedef struct ipu__blocked_loops {
      * to[tap_at[tap] + channel * to_step + r]. */
     void (*pack)(const float *w, int64_t step, int64_t n, int64_t n_taps, const int64_t *tap_at,
                  int64_t to_step, float *to);
+    /* What was stored past the caches is there for other threads. */
+    void (*fence)(void);
 } ipu__blocked_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__blocked_loops, ipu__blocked_loops_at)

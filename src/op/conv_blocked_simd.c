@@ -12,8 +12,6 @@ enum { WIDE = IPU__TILE_WIDE, DEEP = IPU__TILE_DEEP, BLOCK = IPU__BLOCK };
 
 INLINE void store(const ipu__tile *t, __m512 sum[DEEP][WIDE], float *y, const int deep, const int wide)
 {
-    const int64_t step = t->y_step, block = t->y_block;
-    const float  *add = t->add;
     if (t->scale) {
         UNROLLED for (int o = 0; o < deep; o++)
         {
@@ -22,16 +20,40 @@ INLINE void store(const ipu__tile *t, __m512 sum[DEEP][WIDE], float *y, const in
             UNROLLED for (int k = 0; k < wide; k++) sum[o][k] = _mm512_fmadd_ps(sum[o][k], scale, shift);
         }
     }
-    if (add) {
-        UNROLLED for (int o = 0; o < deep; o++) UNROLLED for (int k = 0; k < wide; k++)
-            sum[o][k] = _mm512_add_ps(sum[o][k], _mm512_loadu_ps(add + o * block + k * step));
+    if (t->add) {
+        UNROLLED for (int o = 0; o < deep; o++)
+        {
+            const float *add = t->add + o * t->y_block;
+            UNROLLED for (int k = 0; k < wide; k++, add += t->y_step)
+            {
+                HIDE(add);
+                sum[o][k] = _mm512_add_ps(sum[o][k], _mm512_loadu_ps(add));
+            }
+        }
     }
     if (t->relu) { /* in this order: what is not a number stays */
         UNROLLED for (int o = 0; o < deep; o++) UNROLLED for (int k = 0; k < wide; k++)
             sum[o][k] = _mm512_max_ps(_mm512_setzero_ps(), sum[o][k]);
     }
-    UNROLLED for (int o = 0; o < deep; o++) UNROLLED for (int k = 0; k < wide; k++)
-        _mm512_storeu_ps(y + o * block + k * step, sum[o][k]);
+    const int64_t step = t->y_step, block = t->y_block;
+    const bool    past = t->stream;
+    UNROLLED for (int o = 0; o < deep; o++)
+    {
+        float *to = y + o * block;
+        if (past) {
+            UNROLLED for (int k = 0; k < wide; k++, to += step)
+            {
+                HIDE(to);
+                _mm512_stream_ps(to, sum[o][k]);
+            }
+        } else {
+            UNROLLED for (int k = 0; k < wide; k++, to += step)
+            {
+                HIDE(to);
+                _mm512_storeu_ps(to, sum[o][k]);
+            }
+        }
+    }
 }
 
 /* `step`: numbers from a pixel to the next; `depth`: numbers at a tap. */
@@ -61,12 +83,13 @@ INLINE void tile(const ipu__tile *t, const float *x, float *y, const int deep, c
     store(t, sum, y, deep, wide);
 }
 
-#define EACH_WIDTH(F, a, b)                                                                               \
-    F(a, b, 1)                                                                                            \
-    F(a, b, 2)                                                                                            \
-    F(a, b, 3)                                                                                            \
-    F(a, b, 4) F(a, b, 5) F(a, b, 6) F(a, b, 7) F(a, b, 8) F(a, b, 9) F(a, b, 10) F(a, b, 11) F(a, b, 12) \
-        F(a, b, 13) F(a, b, 14)
+#define EACH_WIDTH(F, a, b) \
+    F(a, b, 1)              \
+    F(a, b, 2)              \
+    F(a, b, 3)              \
+    F(a, b, 4)              \
+    F(a, b, 5)              \
+    F(a, b, 6) F(a, b, 7) F(a, b, 8) F(a, b, 9) F(a, b, 10) F(a, b, 11) F(a, b, 12) F(a, b, 13) F(a, b, 14)
 #define STEP_0 16, 16
 #define STEP_1 32, 16
 #define STEP_2 1, 1
@@ -109,7 +132,10 @@ static void pack(const float *w, int64_t step, int64_t n, int64_t n_taps, const 
     }
 }
 
-const ipu__blocked_loops IPU__SIMD(ipu__blocked_loops_at) = {{NAMES(0), NAMES(1), NAMES(2), NAMES(3)}, pack};
+static void fence(void) { _mm_sfence(); }
+
+const ipu__blocked_loops IPU__SIMD(ipu__blocked_loops_at) = {
+    {NAMES(0), NAMES(1), NAMES(2), NAMES(3)}, pack, fence};
 #else
 const ipu__blocked_loops IPU__SIMD(ipu__blocked_loops_at) = {0};
 #endif

@@ -17,7 +17,8 @@ enum {
     ROOM       = 1 << 20, /* bytes of floats of the images at a time; */
     LANES_ROOM = 4 << 20, /* or of sixteen, which implementations need that have images in lanes */
     LANES      = IPU__LAYOUT_WIDTH,
-    MOST_WITH  = 12 /* attributes */
+    LEAST_USES = 128, /* of a weight, by a part */
+    MOST_WITH  = 12   /* attributes */
 };
 
 /* What one part does at a time. */
@@ -125,7 +126,10 @@ bool ipu__conv_wide_fits(const ipu_kernel_call *call, unsigned cpu_features, int
     ipu__conv c    = ipu__conv_get(call);
     if ((type != IPU_HALF && type != IPU_BFLOAT16) || c.n < 1 || c.groups < 1 || c.in < 1 || c.out < 1)
         return false;
-    if (ipu__conv_volume(c.y) < 1 || ipu__conv_volume(c.x) < 1 || ipu__conv_volume(c.k) < 1) return false;
+    if (ipu__conv_volume(c.y) < 1 || ipu__conv_volume(c.x) < 1) return false;
+    /* Every part has an image; a weight that is used little, or at one place only, is not worth converting. */
+    if (c.n < n_parts || c.n * ipu__conv_volume(c.y) < LEAST_USES * n_parts || ipu__conv_volume(c.k) <= 1)
+        return false;
     bool any = false;
     for (int i = 0; i < n_parts; i++) {
         wide p;

@@ -12,12 +12,14 @@ typedef ipu__wino_shape shape;
 typedef ipu__wino_part  part;
 
 enum {
-    WIDTH       = IPU__WINO_WIDTH,
-    BLOCK       = 64,        /* channels of the result at a time: what libxsmm keeps in registers */
-    LEAST       = 16,        /* tiles at a time */
-    MOST        = 32,        /* more gain nothing */
-    INPUT_ROOM  = 384 << 10, /* bytes of inputs at a time, so that they stay in the second-level cache */
-    WEIGHT_ROOM = 320 << 10, /* so of weights that are used once */
+    WIDTH          = IPU__WINO_WIDTH,
+    STRIDED_VALUES = 81,        /* at all points of a tile */
+    BLOCK          = 64,        /* channels of the result at a time: what libxsmm keeps in registers */
+    LEAST          = 16,        /* tiles at a time */
+    MOST           = 32,        /* more gain nothing */
+    INPUT_ROOM     = 384 << 10, /* bytes of inputs at a time, so that they stay in the second-level cache */
+    STRIDED_ROOM   = 3 << 20,   /* bytes of weights at a time where they are used for several rows */
+    WEIGHT_ROOM    = 320 << 10, /* so of weights that are used once */
 };
 
 /* Cycles for sixteen channels: transforms of a tile and of one input's weights, measured on Zen 4; products are one
@@ -28,12 +30,14 @@ enum {
 #define DIRECT_SHARE 0.8
 /* It has to be this much better, as it is less precise. */
 #define LEAST_GAIN 1.2
+/* With strides of 2, where values at points take more room than caches have. */
+#define LEAST_STRIDED_GAIN 1.45
 
 /* ---- the call ---- */
 
 static shape shape_of(const ipu__conv *c)
 {
-    shape s = {.kind = c->kind, .n = c->n, .in = c->in, .out = c->out};
+    shape s = {.kind = c->kind, .is_strided = c->stride[1] == 2, .n = c->n, .in = c->in, .out = c->out};
     for (int d = 0; d < 2; d++) {
         s.x[d]   = c->x[1 + d];
         s.y[d]   = c->y[1 + d];
@@ -62,16 +66,18 @@ static bool is_3x3(const ipu__conv *c)
 {
     if (c->groups != 1 || c->k[0] != 1 || c->x[0] != 1 || c->y[0] != 1 || c->pad[0] != 0) return false;
     for (int d = 1; d < 3; d++)
-        if (c->k[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1) return false;
-    return true;
+        if (c->k[d] != 3 || c->dilation[d] != 1) return false;
+    bool by_2 = c->stride[1] == 2 && c->stride[2] == 2 && c->kind == IPU__CONV_FORWARD;
+    return by_2 || (c->stride[1] == 1 && c->stride[2] == 1);
 }
 
 /* ---- costs ---- */
 
-static double work_of(double n_tiles, double in, double out)
+static double work_of(const shape *s, double n_tiles, double in, double out)
 {
-    double products = IPU__WINO_POINTS * n_tiles * in * out / WIDTH;
-    return products + ((in + out) * n_tiles * TILE_CYCLES + in * out * WEIGHT_CYCLES) / WIDTH;
+    double values = s->is_strided ? STRIDED_VALUES : IPU__WINO_POINTS, more = values / IPU__WINO_POINTS;
+    double products = values * n_tiles * in * out / WIDTH;
+    return products + ((more * in + out) * n_tiles * TILE_CYCLES + more * in * out * WEIGHT_CYCLES) / WIDTH;
 }
 
 /* Of the part that has most, if parts have channels of y, channels of x, or rows. */
@@ -92,7 +98,7 @@ static double cost_of(const shape *s, share by, int n_parts)
     double  rows = by == BY_ROWS ? most(all, row_grain(s), n_parts) : (double)all;
     double  in   = by == BY_IN ? most(s->in, WIDTH, n_parts) : (double)s->in;
     double  out  = by == BY_OUT ? most(s->out, WIDTH, n_parts) : (double)s->out;
-    return work_of(rows * (double)s->tiles[1], in, out);
+    return work_of(s, rows * (double)s->tiles[1], in, out);
 }
 
 static share share_of(const shape *s, int n_parts)
@@ -111,7 +117,8 @@ bool ipu__conv_winograd_fits(const ipu_kernel_call *call, unsigned cpu_features,
     if (ipu__conv_volume(c.x) < 1 || ipu__conv_volume(c.y) < 1) return false;
     shape  s      = shape_of(&c);
     double direct = 9.0 * (double)c.n * (double)(c.y[1] * c.y[2]) * (double)c.in * (double)c.out / WIDTH;
-    return cost_of(&s, share_of(&s, n_parts), n_parts) * LEAST_GAIN < direct / DIRECT_SHARE / n_parts;
+    double least  = s.is_strided ? LEAST_STRIDED_GAIN : LEAST_GAIN;
+    return cost_of(&s, share_of(&s, n_parts), n_parts) * least < direct / DIRECT_SHARE / n_parts;
 }
 
 /* ---- shares ---- */
@@ -133,6 +140,13 @@ static int64_t depth_of(int64_t in, int64_t block)
     return WIDTH;
 }
 
+/* Channels of y at a time with strides of 2, whose weights are larger. */
+static int64_t strided_block(int64_t in, int64_t out)
+{
+    int64_t most = STRIDED_ROOM / (int64_t)sizeof(float) / STRIDED_VALUES / in / WIDTH * WIDTH;
+    return ipu__xsmm_block(out, most < WIDTH ? WIDTH : most > BLOCK ? BLOCK : most, WIDTH);
+}
+
 static part describe(const shape *s, int index, int n_parts)
 {
     part p = {.row = {0, s->n * s->tiles[0]}, .in = {0, s->in}, .out = {0, s->out}};
@@ -143,7 +157,7 @@ static part describe(const shape *s, int index, int n_parts)
     }
     int64_t rows = length(p.row), in = length(p.in), out = length(p.out);
     if (rows == 0 || in == 0 || out == 0) return (part){.block = 0};
-    int64_t tiles = INPUT_ROOM / (int64_t)sizeof(float) / IPU__WINO_POINTS / in;
+    int64_t tiles = INPUT_ROOM / (int64_t)sizeof(float) / ipu__wino_n_points(s) / ipu__wino_wide(s, in);
     tiles         = tiles < LEAST ? LEAST : tiles > MOST ? MOST : tiles;
     int64_t grain = row_grain(s), at_once = tiles / s->tiles[1] / grain * grain;
     p.rows_at_once = ipu__xsmm_block(rows, at_once < grain ? grain : at_once, grain);
@@ -160,7 +174,10 @@ static part describe(const shape *s, int index, int n_parts)
     if (!p.is_kept || s->kind == IPU__CONV_WEIGHT_GRAD) return p;
     at_once        = MOST / s->tiles[1] / grain * grain;
     p.rows_at_once = ipu__xsmm_block(rows, at_once < grain ? grain : at_once, grain);
-    if (p.rows_at_once == rows) p.depth = depth_of(in, p.block);
+    if (s->is_strided)
+        p.block = strided_block(in, out);
+    else if (p.rows_at_once == rows)
+        p.depth = depth_of(in, p.block);
     return p;
 }
 
@@ -168,21 +185,24 @@ ipu__wino_room ipu__wino_make_room(const shape *s, const part *p)
 {
     ipu__wino_room r = {0};
     if (p->block == 0) return r;
-    int64_t in = length(p->in), rows = p->rows_at_once, blocks = 1, buffer = IPU__WINO_POINTS;
+    int64_t pitch = ipu__wino_pitch(s, length(p->in)), deep = ipu__wino_wide(s, p->depth);
+    int64_t rows = p->rows_at_once, blocks = 1, buffer = ipu__wino_n_points(s);
     if (!p->is_kept) blocks = ipu__op_ceil_div(length(p->out), p->block);
     /* One line more, so that points do not all lie in the same set of the cache. */
-    r.input_step   = n_kept(s, p) * in + WIDTH;
-    r.weights_step = p->depth * p->block + WIDTH;
+    r.input_step   = n_kept(s, p) * pitch + WIDTH;
+    r.weights_step = deep * p->block + WIDTH;
     r.output_step  = rows * s->tiles[1] * p->block + WIDTH;
     r.weights      = buffer * r.input_step;
     r.output       = r.weights + buffer * r.weights_step * blocks;
     r.turned       = r.output + buffer * r.output_step;
-    int64_t x_rows = rows * IPU__WINO_TILE + 2 < s->x[0] ? rows * IPU__WINO_TILE + 2 : s->x[0];
+    int64_t x_rows = rows * IPU__WINO_TILE * (s->is_strided ? 2 : 1) + 2;
+    if (x_rows > s->x[0]) x_rows = s->x[0];
     int64_t turned = x_rows * s->x[1],
             y      = 2 * IPU__WINO_TILE * s->y[1]; /* of the result, and what is added */
-    r.small        = r.turned + (turned > y ? turned : y) * WIDTH;
-    r.affine       = r.small + 9 * WIDTH * WIDTH;
-    r.n            = r.affine + (s->kind == IPU__CONV_FORWARD ? 2 * length(p->out) : 0);
+    if (s->is_spread && s->y[0] * s->y[1] > y) y = s->y[0] * s->y[1];
+    r.small  = r.turned + (turned > y ? turned : y) * WIDTH;
+    r.affine = r.small + 9 * WIDTH * WIDTH;
+    r.n      = r.affine + (s->kind == IPU__CONV_FORWARD ? 2 * length(p->out) : 0);
     return r;
 }
 
@@ -226,10 +246,22 @@ size_t ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts
 /* The product of `rows` rows of tiles and `channels` of the result. */
 static ipu__xsmm_fn get_product(const shape *s, const part *p, int64_t rows, int64_t channels, bool add)
 {
-    int64_t tiles = rows * s->tiles[1], in = length(p->in);
+    int64_t tiles = rows * s->tiles[1], in = length(p->in), pitch = ipu__wino_pitch(s, in);
     if (s->kind == IPU__CONV_WEIGHT_GRAD)
-        return ipu__xsmm_get(in, channels, tiles, in, p->block, p->block, true, add);
-    return ipu__xsmm_get(tiles, channels, p->depth, in, p->block, p->block, false, add);
+        return ipu__xsmm_get(in, channels, tiles, pitch, p->block, p->block, true, add);
+    return ipu__xsmm_get(tiles, channels, p->depth, pitch, p->block, p->block, false, add);
+}
+
+static bool make_strided(const shape *s, const part *p, int64_t rows, int64_t channels, ipu__xsmm_fn out[3])
+{
+    bool    is_made = true;
+    int64_t wide = ipu__wino_wide(s, s->in), pitch = ipu__wino_pitch(s, s->in);
+    for (int i = 0; i < 3; i++) {
+        out[i] = ipu__xsmm_get(rows * s->tiles[1], channels, wide >> i, pitch, p->block, p->block, false,
+                               false);
+        is_made &= out[i] != NULL;
+    }
+    return is_made;
 }
 
 static ipu_status make_part(const shape *s, part *p)
@@ -242,8 +274,10 @@ static ipu_status make_part(const shape *s, part *p)
         bool adds    = s->kind == IPU__CONV_WEIGHT_GRAD || p->depth < length(p->in);
         bool is_used = rows[i] > 0 && channels[j] > 0 && (!add || adds);
         if (!is_used) continue;
-        p->product[i][j][add] = get_product(s, p, rows[i], channels[j], add);
-        if (!p->product[i][j][add])
+        bool is_made = s->is_strided
+                         ? make_strided(s, p, rows[i], channels[j], p->strided[i][j])
+                         : (p->product[i][j][add] = get_product(s, p, rows[i], channels[j], add)) != NULL;
+        if (!is_made)
             return ipu__fail(IPU_UNSUPPORTED, "libxsmm has no kernel for %lld x %lld x %lld",
                              (long long)(rows[i] * s->tiles[1]), (long long)channels[j],
                              (long long)length(p->in));

@@ -16,6 +16,8 @@
 #include "op/xsmm.h"
 
 enum { IPU__WINO_WIDTH = 16, IPU__WINO_TILE = 4, IPU__WINO_POINTS = 36 };
+/* With strides of 2: conv_winograd_strided_simd.c. */
+enum { IPU__WINO_STRIDED_POINTS = 25, IPU__WINO_SLOTS = 4 };
 
 /* A row of tiles of sixteen channels, whose plane [n_rows][n_columns][16] is at hand. */
 typedef struct ipu__wino_row {
@@ -23,6 +25,7 @@ typedef struct ipu__wino_row {
     int64_t row, column;           /* where the first tile begins; what is not in the plane is 0 */
     int64_t n_tiles;               /* side by side */
     int64_t point_step, tile_step; /* of the values at points, in floats */
+    int64_t slot_step;             /* strided: of even and odd rows and columns */
 } ipu__wino_row;
 
 /* What comes after the sums. */
@@ -48,6 +51,20 @@ typedef struct ipu__wino_loops {
 
 IPU__SIMD_DECLARE(extern const ipu__wino_loops, ipu__wino_loops_at)
 
+/* Only of conv. Points are those of rows and columns, of which the last is infinity: there are 4 slots of channels, at
+ * infinity in one direction 2, in both 1. */
+typedef struct ipu__wino_strided_loops {
+    /* Tiles of 9 x 9, 8 apart. */
+    void (*input)(const ipu__wino_row *r, const float *x, float *points);
+    void (*output)(const ipu__wino_row *r, const ipu__wino_end *end, const float *points, float *y);
+    void (*weights)(const float *w, float *points, int64_t point_step, int64_t slot_step);
+} ipu__wino_strided_loops;
+
+IPU__SIMD_DECLARE(extern const ipu__wino_strided_loops, ipu__wino_strided_loops_at)
+
+static inline int ipu__wino_strided_point(int row, int column) { return row * 5 + column; }
+static inline int ipu__wino_strided_halvings(int point) { return (point / 5 == 4) + (point % 5 == 4); }
+
 /* ---- what a call is, and how it is shared out: conv_winograd.c ---- */
 
 /* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. Spread: an input
@@ -55,6 +72,7 @@ IPU__SIMD_DECLARE(extern const ipu__wino_loops, ipu__wino_loops_at)
 typedef struct ipu__wino_shape {
     ipu__conv_kind kind;
     bool           is_spread;
+    bool           is_strided; /* by 2 */
     int64_t        n, in, out, x[2], y[2], pad[2];
     int64_t        tiles[2]; /* of y; spread: of x */
 } ipu__wino_shape;
@@ -67,6 +85,7 @@ typedef struct ipu__wino_part {
     int64_t      rows_at_once, block; /* channels of y at a time */
     int64_t      depth;               /* channels of x whose weights are transformed at a time */
     ipu__xsmm_fn product[2][2][2];    /* [last rows][last channels][add] */
+    ipu__xsmm_fn strided[2][2][3];    /* [last rows][last channels][halvings] */
 } ipu__wino_part;
 
 typedef struct ipu__wino {
@@ -81,6 +100,22 @@ typedef struct ipu__wino_room {
     int64_t input_step, weights_step, output_step;     /* between points */
     int64_t weights, output, turned, small, affine, n; /* inputs come first */
 } ipu__wino_room;
+
+/* Channels at a point, of all slots, and points. */
+static inline int64_t ipu__wino_wide(const ipu__wino_shape *s, int64_t in)
+{
+    return s->is_strided ? in * IPU__WINO_SLOTS : in;
+}
+/* From tile to tile: rows of a product that are whole pages apart would all lie in the same set of the cache. */
+static inline int64_t ipu__wino_pitch(const ipu__wino_shape *s, int64_t in)
+{
+    int64_t wide = ipu__wino_wide(s, in);
+    return wide % 1024 == 0 ? wide + IPU__WINO_WIDTH : wide;
+}
+static inline int64_t ipu__wino_n_points(const ipu__wino_shape *s)
+{
+    return s->is_strided ? IPU__WINO_STRIDED_POINTS : IPU__WINO_POINTS;
+}
 
 ipu__wino_room ipu__wino_make_room(const ipu__wino_shape *s, const ipu__wino_part *p);
 

@@ -13,15 +13,16 @@ typedef struct images {
 } images;
 
 typedef struct job {
-    const ipu__wino       *w;
-    const ipu__wino_part  *p;
-    const ipu__wino_loops *loops;
-    ipu__wino_room         room;
-    images                 x, y;
-    const float           *scale, *shift, *add; /* of conv: NULL: none */
-    float                 *weights;             /* of the call: w or its gradient */
-    float                 *scratch;
-    void *const           *operand;
+    const ipu__wino               *w;
+    const ipu__wino_part          *p;
+    const ipu__wino_loops         *loops;
+    const ipu__wino_strided_loops *strided; /* NULL: strides are 1 */
+    ipu__wino_room                 room;
+    images                         x, y;
+    const float                   *scale, *shift, *add; /* of conv: NULL: none */
+    float                         *weights;             /* of the call: w or its gradient */
+    float                         *scratch;
+    void *const                   *operand;
 } job;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -83,23 +84,26 @@ static void transform_x(const job *j, int64_t begin, int64_t end, float *to)
                                     .column     = -s->pad[1],
                                     .n_tiles    = s->tiles[1],
                                     .point_step = j->room.input_step,
-                                    .tile_step  = length(*in)};
+                                    .tile_step  = ipu__wino_pitch(s, length(*in)),
+                                    .slot_step  = length(*in)};
     int64_t                width = r.n_tiles * r.tile_step;
+    int64_t                step  = j->strided ? 2 * TILE : TILE;
     if (s->is_spread) {
         transform_tiles(j, &j->x, begin, end, in->begin, length(*in), r, to);
         return;
     }
     for (int64_t row = begin; row < end;) {
         strip   t     = strip_at(j, row, end);
-        int64_t first = t.first * TILE - s->pad[0], last = first + t.n * TILE + 2;
+        int64_t first = t.first * step - s->pad[0], last = first + t.n * step + 2;
         first    = first < 0 ? 0 : least(first, s->x[0]);
         last     = last < first ? first : least(last, s->x[0]);
         r.n_rows = last - first;
         for (int64_t c = in->begin; c < in->end; c += WIDTH) {
             const float *x = take_rows(&j->x, t.image, c, first, last, j->scratch + j->room.turned);
             for (int64_t i = 0; i < t.n; i++) {
-                r.row = (t.first + i) * TILE - s->pad[0] - first;
-                j->loops->input(&r, x, to + (row - begin + i) * width + c - in->begin);
+                float *points = to + (row - begin + i) * width + c - in->begin;
+                r.row         = (t.first + i) * step - s->pad[0] - first;
+                (j->strided ? j->strided->input : j->loops->input)(&r, x, points);
             }
         }
         row += t.n;
@@ -131,12 +135,14 @@ static void store_row(const job *j, const ipu__wino_row *r, const strip *t, int6
     int64_t       to = at(&j->y, t->image, channel, t->first * TILE), n = r->n_rows * r->n_columns;
     int64_t       own    = channel - j->p->out.begin;
     float        *turned = j->scratch + j->room.turned, *more = turned + TILE * r->n_columns * WIDTH;
-    ipu__wino_end end = {.scale = j->scale ? j->scale + own : NULL,
-                         .shift = j->shift ? j->shift + own : NULL,
-                         .add   = j->add ? j->add + to : NULL,
-                         .relu  = j->w->affine.relu};
+    ipu__wino_end end       = {.scale = j->scale ? j->scale + own : NULL,
+                               .shift = j->shift ? j->shift + own : NULL,
+                               .add   = j->add ? j->add + to : NULL,
+                               .relu  = j->w->affine.relu};
+    void (*output)(const ipu__wino_row *, const ipu__wino_end *, const float *,
+                   float *) = j->strided ? j->strided->output : j->loops->output;
     if (j->y.is_blocked) {
-        j->loops->output(r, &end, from, j->y.data + to);
+        output(r, &end, from, j->y.data + to);
         finish(j, to, n * WIDTH, 1);
         return;
     }
@@ -145,7 +151,7 @@ static void store_row(const job *j, const ipu__wino_row *r, const strip *t, int6
         ipu__transpose_floats(j->add + to, plane, more, WIDTH, WIDTH, n);
         end.add = more;
     }
-    j->loops->output(r, &end, from, turned);
+    output(r, &end, from, turned);
     ipu__transpose_floats(turned, WIDTH, j->y.data + to, plane, n, WIDTH);
     finish(j, to, n, WIDTH);
 }
@@ -204,9 +210,14 @@ static void transform_weights(const job *j, int64_t channel, int64_t n, int64_t 
         for (int64_t i = first; i < end; i += WIDTH) {
             const float *w = j->weights + ((channel + o) * in + i) * 9;
             ipu__transpose_floats(w, in * 9, taps, WIDTH, WIDTH, 9 * WIDTH);
-            for (int64_t k = 0; k < WIDTH; k++)
-                j->loops->weights(taps + k * 9 * WIDTH, WIDTH, to + (i - first + k) * j->p->block + o,
-                                  j->room.weights_step);
+            for (int64_t k = 0; k < WIDTH; k++) {
+                const float *from   = taps + k * 9 * WIDTH;
+                float       *points = to + (i - first + k) * j->p->block + o;
+                if (j->strided)
+                    j->strided->weights(from, points, j->room.weights_step, in * j->p->block);
+                else
+                    j->loops->weights(from, WIDTH, points, j->room.weights_step);
+            }
         }
 }
 
@@ -263,8 +274,11 @@ static void multiply(const job *j, const product *m, int64_t rows, int64_t chann
 {
     const ipu__wino_part *p = j->p;
     ipu__xsmm_fn          f = p->product[rows != p->rows_at_once][channels != p->block][add];
-    for (int64_t i = 0; i < IPU__WINO_POINTS; i++)
+    const ipu__xsmm_fn   *g = p->strided[rows != p->rows_at_once][channels != p->block];
+    for (int i = 0; i < ipu__wino_n_points(&j->w->s); i++) {
+        if (j->strided) f = g[ipu__wino_strided_halvings(i)];
         f(m->b + i * m->b_step, m->a + i * m->a_step, m->c + i * m->c_step);
+    }
 }
 
 /* One block of channels of rows [begin, end), of as many channels of x as there are weights. */
@@ -291,7 +305,7 @@ static void store_block(const job *j, int64_t begin, int64_t end, int64_t channe
 static void run_kept(const job *j)
 {
     const ipu__wino_part *p       = j->p;
-    int64_t               width   = j->w->s.tiles[1] * j->w->s.in;
+    int64_t               width   = j->w->s.tiles[1] * ipu__wino_pitch(&j->w->s, j->w->s.in);
     float                *weights = j->scratch + j->room.weights;
     for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once)
         transform_x(j, row, least(row + p->rows_at_once, p->row.end),
@@ -313,7 +327,7 @@ static void run_kept(const job *j)
 static void run_rows(const job *j)
 {
     const ipu__wino_part *p       = j->p;
-    int64_t               step    = IPU__WINO_POINTS * j->room.weights_step;
+    int64_t               step    = ipu__wino_n_points(&j->w->s) * j->room.weights_step;
     float                *weights = j->scratch + j->room.weights;
     for (int64_t c = p->out.begin, i = 0; c < p->out.end; c += p->block, i++)
         take_weights(j, c, least(p->out.end - c, p->block), 0, weights + i * step);
@@ -333,11 +347,12 @@ static void run_weight_grad(const job *j)
     const ipu__wino_part *p    = j->p;
     const ipu__wino_room *r    = &j->room;
     float                *sums = j->scratch + r->weights, *dy = j->scratch + r->output;
+    int64_t               pitch = ipu__wino_pitch(&j->w->s, length(p->in));
     for (int64_t c = p->out.begin; c < p->out.end; c += p->block) {
         int64_t n = least(p->out.end - c, p->block);
         for (int64_t row = p->row.begin; row < p->row.end; row += p->rows_at_once) {
             int64_t end  = least(row + p->rows_at_once, p->row.end);
-            int64_t at_x = p->is_kept ? (row - p->row.begin) * j->w->s.tiles[1] * length(p->in) : 0;
+            int64_t at_x = p->is_kept ? (row - p->row.begin) * j->w->s.tiles[1] * pitch : 0;
             product m    = {j->scratch + at_x, dy, sums, r->input_step, r->output_step, r->weights_step};
             if (c == p->out.begin || !p->is_kept) transform_x(j, row, end, j->scratch + at_x);
             transform_dy(j, row, end, c, n, dy);
@@ -371,6 +386,7 @@ ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, v
     job  j = {.w       = w,
               .p       = p,
               .loops   = &IPU__SIMD_PICK(ipu__wino_loops_at),
+              .strided = s->is_strided ? &IPU__SIMD_PICK(ipu__wino_strided_loops_at) : NULL,
               .room    = ipu__wino_make_room(s, p),
               .x       = {operand[0], call->layout[0] == IPU_LAYOUT_BLOCKED, s->in, s->x[0], s->x[1]},
               .y       = {operand[y], call->layout[y] == IPU_LAYOUT_BLOCKED, s->out, s->y[0], s->y[1]},

@@ -18,20 +18,21 @@
 
 /* ---- sgd ---- */
 
-INLINE void sgd(const ipu__optimizer *o, const ipu__optimizer_block *x, bool momentum, bool nesterov)
+INLINE void sgd(const ipu__optimizer *o, const ipu__optimizer_block *x, bool momentum, bool nesterov,
+                bool is_common)
 {
     ARRAYS(x);
     float decay = (float)o->weight_decay, rate = (float)o->rate, keep = (float)o->momentum;
     float take = (float)(1 - o->dampening);
     IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
-        float d = g[i] + decay * p[i];
+        float old = p[i], d = is_common ? g[i] : g[i] + decay * old;
         if (momentum) {
-            float m = keep * a[i] + take * d;
+            float m = keep * a[i] + (is_common ? d : take * d);
             to_a[i] = m;
             d       = nesterov ? d + keep * m : m;
         }
-        to_p[i] = p[i] - rate * d;
+        to_p[i] = old - rate * d;
     }
 }
 
@@ -51,14 +52,17 @@ static void sgd_first(const ipu__optimizer *o, const ipu__optimizer_block *x)
 
 static void sgd_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 {
+    bool is_common = o->weight_decay == 0 && o->dampening == 0;
     if (!o->has[0])
-        sgd(o, x, false, false);
+        sgd(o, x, false, false, false);
     else if (o->first)
         sgd_first(o, x);
     else if (o->nesterov)
-        sgd(o, x, true, true);
+        sgd(o, x, true, true, false);
+    else if (is_common)
+        sgd(o, x, true, false, true);
     else
-        sgd(o, x, true, false);
+        sgd(o, x, true, false, false);
 }
 
 /* ---- adam, adamw ---- */

@@ -6,8 +6,9 @@
 #include "engine/cpu/engine.h"
 #include "engine/memory.h"
 
-/* 20 us at some 5 operations per ns: below that a second thread costs more than it gives. */
-#define WORTH_OPERATIONS 1e5
+/* 4 us at some 5 operations per ns. Below that a second thread costs more than it gives; above, lines that the other thread
+ * has in its cache cost more than meeting it. */
+#define WORTH_OPERATIONS 2e4
 
 /* OpenMP, if something that uses it (oneDNN) is loaded. */
 extern void omp_set_num_threads(int n) __attribute__((weak));
