@@ -45,6 +45,7 @@ typedef struct part {
     int64_t          a_m, a_k, b_k, b_n;
     way              way;
     bool             is_swapped, pack_a, pack_b;
+    bool             whole_a;      /* a is packed once for all columns */
     int64_t          group, chunk; /* columns and depth that are packed at once */
     ipu__xsmm_blocks blocks;
 } part;
@@ -90,7 +91,7 @@ static void set_blocks(part *p, int64_t step)
     same &= -same; /* the largest power of two that divides it */
     int64_t most  = same >= WAY_BYTES ? WAYS : 2 * WAYS;
     bool    meet  = same >= WAY_BYTES / 2 && x->n <= COLUMNS_THAT_ARE_FEW && x->n * x->k <= PACKED_FLOATS;
-    bool    panel = p->pack_b && !p->pack_a;
+    bool    panel = p->pack_b && (!p->pack_a || p->whole_a);
     x->mb         = meet ? (x->m < most ? x->m : most) : ipu__xsmm_block(x->m, panel ? ROWS : BLOCK, 6);
     x->nb         = panel ? ipu__xsmm_block(x->n, PANEL, 16) : ipu__xsmm_block(x->n, BLOCK, 64);
     x->kb         = meet ? x->k : ipu__xsmm_block(x->k, panel ? DEPTH : BLOCK, 8);
@@ -118,6 +119,7 @@ static void describe(const ipu__matmul *mm, ipu_type type, int index, int n_part
     out->b_k        = swap ? mm->a_k : mm->b_k;
     out->b_n        = swap ? mm->a_m : mm->b_n;
     out->pack_a     = type != IPU_FLOAT;
+    out->whole_a    = out->pack_a && out->blocks.n > BLOCK && out->blocks.m * mm->k <= PACKED_FLOATS;
     out->pack_b     = type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING;
     set_blocks(out, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
 }
@@ -150,7 +152,8 @@ static room get_room(const part *p, ipu_type type)
     }
     int64_t whole = (x->n + x->nb - 1) / x->nb * x->nb; /* panels */
     if (x->nb > longest) longest = x->nb;
-    r.b     = p->pack_a ? line_up(x->mb * x->kb) : 0;
+    if (p->whole_a && x->m > longest) longest = x->m;
+    r.b     = p->whole_a ? line_up(x->m * x->k) : p->pack_a ? line_up(x->mb * x->kb) : 0;
     r.sums  = r.b + (p->pack_b ? line_up(p->chunk * least(p->group, whole)) : 0);
     r.lines = r.sums + (p->way == DIRECT ? 0 : line_up(x->mb * x->nb));
     r.n     = r.lines + (type == IPU_FLOAT ? 0 : LINES * line_up(longest));
@@ -176,7 +179,8 @@ static ipu_status make_part(const ipu__matmul *mm, part *p)
 {
     if (is_empty(p) || p->way == DOTS) return IPU_OK;
     bool    transposed = p->a_k != 1 && !p->pack_a;
-    int64_t lda        = p->pack_a ? p->blocks.kb : transposed ? p->a_k : p->a_m;
+    int64_t packed     = p->whole_a ? p->blocks.k : p->blocks.kb;
+    int64_t lda        = p->pack_a ? packed : transposed ? p->a_k : p->a_m;
     int64_t ldb        = p->pack_b ? p->blocks.nb : p->b_k;
     /* The stride of a single row is never used, but it must be possible. */
     if (p->blocks.m == 1 && !transposed && lda < p->blocks.kb) lda = p->blocks.kb;
@@ -290,15 +294,23 @@ static void pack_group(const job *j, int64_t k, int64_t depth, int64_t column, i
     }
 }
 
-static const float *get_a(const job *j, int64_t row, int64_t rows, int64_t k, int64_t depth)
+/* Rows and depth of a, as floats. */
+static void pack_a(const job *j, int64_t row, int64_t rows, int64_t k, int64_t depth, int64_t ld)
 {
     const part *p    = j->p;
     const char *from = j->a + (row * p->a_m + k * p->a_k) * j->bytes;
-    if (!p->pack_a) return (const float *)from;
     if (p->a_k != 1)
-        pack(j, from, p->a_k, depth, rows, j->packed_a, p->blocks.kb, true);
+        pack(j, from, p->a_k, depth, rows, j->packed_a, ld, true);
     else
-        pack(j, from, p->a_m, rows, depth, j->packed_a, p->blocks.kb, false);
+        pack(j, from, p->a_m, rows, depth, j->packed_a, ld, false);
+}
+
+static const float *get_a(const job *j, int64_t row, int64_t rows, int64_t k, int64_t depth)
+{
+    const part *p = j->p;
+    if (p->whole_a) return j->packed_a + (row - p->row) * p->blocks.k + k;
+    if (!p->pack_a) return (const float *)j->a + row * p->a_m + k * p->a_k;
+    pack_a(j, row, rows, k, depth, p->blocks.kb);
     return j->packed_a;
 }
 
@@ -420,6 +432,7 @@ static void multiply(const job *j)
             finish(j, p->row, p->blocks.m, p->column, p->blocks.n);
         return;
     }
+    if (p->whole_a) pack_a(j, p->row, p->blocks.m, 0, p->blocks.k, p->blocks.k);
     for (int64_t c = 0; c < p->blocks.n; c += p->group)
         multiply_group(j, p->column + c, least(p->blocks.n - c, p->group));
 }
