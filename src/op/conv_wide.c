@@ -2,7 +2,8 @@
  *
  * A part has images, or for gradients of weights, which are sums over images, channels of the result. It converts a few
  * images, lets an implementation for floats work on them alone, and converts what comes out: all of it stays in
- * the second-level cache. The epilogue then works on the rounded result, as it does everywhere.
+ * the second-level cache. The epilogue then works on the rounded result, as it does everywhere; relu comes before
+ * rounding, which is the same but for the sign of zeros.
  */
 #include "op/conv_wide.h"
 
@@ -70,6 +71,11 @@ static int64_t choose_at_once(int64_t n, int64_t image_bytes)
     return most < n ? most : n;
 }
 
+static bool is_relu(const ipu_kernel_call *call)
+{
+    return call->def->n_operands > IPU__CONV_OUT && ipu__epilogue_kind_of(call) == IPU__EPILOGUE_RELU;
+}
+
 /* The call for `at_once` images and the channels. */
 static bool describe_call(wide *p, const ipu_kernel_call *from)
 {
@@ -78,7 +84,7 @@ static bool describe_call(wide *p, const ipu_kernel_call *from)
     int              n   = 0;
     p->call              = *from;
     for (size_t i = 0; i < from->n_attributes; i++) {
-        if (strcmp(from->attributes[i].name, "epilogue") == 0) continue;
+        if (strcmp(from->attributes[i].name, "epilogue") == 0 && !is_relu(from)) continue;
         if (n == MOST_WITH) return false;
         p->with[n++] = from->attributes[i];
     }
@@ -104,7 +110,7 @@ static bool describe(wide *p, const ipu_kernel_call *call, unsigned cpu_features
     *p          = (wide){.c = c, .image = {0, c.n}, .channel = {0, c.groups * c.out}};
     if (c.kind == IPU__CONV_WEIGHT_GRAD) {
         if (c.groups != 1 && n_parts > 1) return false;
-        p->channel = ipu__op_part(c.groups * c.out, c.out % LANES == 0 ? LANES : 4, part, n_parts);
+        p->channel = ipu__op_part(c.groups * c.out, c.out % LANES == 0 ? LANES : 1, part, n_parts);
     } else {
         p->image = ipu__op_part(c.n, c.n % LANES == 0 && c.n >= LANES * n_parts ? LANES : 1, part, n_parts);
     }
@@ -168,7 +174,8 @@ ipu_status ipu__conv_wide_prepare(const ipu_kernel_call *call, int n_parts, void
     if (!s) return ipu__fail_memory();
     s->n_parts        = n_parts;
     ipu_status status = IPU_OK;
-    if (call->def->n_operands > IPU__CONV_OUT) status = ipu__epilogue_init(&s->epilogue, call);
+    if (call->def->n_operands > IPU__CONV_OUT && !is_relu(call))
+        status = ipu__epilogue_init(&s->epilogue, call);
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
         wide *p = &s->parts[i];
         if (!describe(p, call, ipu__cpu_features(), i, n_parts))
