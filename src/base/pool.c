@@ -55,7 +55,8 @@ struct ipu__pool {
     alignas(LINE) atomic_uint sleepers;
 
     alignas(LINE) int n_threads;
-    int    spin_ns; /* 0: more threads than CPUs, where spinning keeps others from working */
+    bool   is_alone; /* the caller runs all parts, unless each is to have its own thread */
+    int    spin_ns;  /* 0: more threads than CPUs, where spinning keeps others from working */
     pid_t  owner;
     worker workers[]; /* of parts 1.. */
 };
@@ -197,6 +198,10 @@ static void run_the_rest(ipu__pool *pool)
 
 static void run(ipu__pool *pool, ipu__job_fn job, void *work, bool each)
 {
+    if (pool->is_alone && !each) {
+        for (int part = 0; part < pool->n_threads; part++) job(work, part, pool->n_threads);
+        return;
+    }
     if (pool->n_threads > 1) {
         pool->job  = job;
         pool->work = work;
@@ -211,6 +216,8 @@ static void run(ipu__pool *pool, ipu__job_fn job, void *work, bool each)
 }
 
 void ipu__pool_run(ipu__pool *pool, ipu__job_fn job, void *work) { run(pool, job, work, false); }
+
+void ipu__pool_set_alone(ipu__pool *pool, bool alone) { pool->is_alone = alone; }
 
 void ipu__pool_run_each(ipu__pool *pool, ipu__job_fn job, void *work) { run(pool, job, work, true); }
 

@@ -8,6 +8,8 @@
 #ifndef IPU_BASE_POOL_H
 #define IPU_BASE_POOL_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
 
 typedef struct ipu__pool ipu__pool;
@@ -24,6 +26,9 @@ int  ipu__pool_n_threads(const ipu__pool *pool);
 void ipu__pool_run(ipu__pool *pool, ipu__job_fn job, void *work);
 /* The same, each part on its own thread in any case. */
 void ipu__pool_run_each(ipu__pool *pool, ipu__job_fn job, void *work);
+
+/* From now on ipu__pool_run has the caller run all parts, in their order; the threads sleep. */
+void ipu__pool_set_alone(ipu__pool *pool, bool alone);
 
 /* Threads this process may use (affinity and cgroup quota respected), at least 1. */
 int ipu__pool_default_threads(void);

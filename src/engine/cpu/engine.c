@@ -74,9 +74,11 @@ static bool alloc_memory(ipu_engine *e)
     e->sets                   = ipu__alloc(exe->sets.n * sizeof *e->sets);
     e->connections            = ipu__alloc_zeroed(exe->streams.n * n * sizeof *e->connections);
     e->counters               = ipu__alloc_zeroed(exe->n_counters * sizeof *e->counters);
+    e->paces                  = ipu__alloc((exe->programs.n + 1) * sizeof *e->paces);
     if (!e->variables || !e->gather || !e->records || !e->spans || !e->groups || !e->sets || !e->connections
-        || !e->counters)
+        || !e->counters || !e->paces)
         return false;
+    for (size_t i = 0; i < exe->programs.n; i++) ipu__pace_init(&e->paces[i]);
     return alloc_remotes(e);
 }
 
@@ -172,7 +174,8 @@ void ipu_engine_destroy(ipu_engine *e)
     ipu__free_pages(e->variables, e->variables_stride * n);
     ipu__free_pages(e->gather, e->gather_stride * n);
     ipu__free_pages(e->records, e->records_stride * n);
-    void *const owned[] = {e->remotes, e->spans, e->groups, e->sets, e->connections, e->counters, e->in_body};
+    void *const owned[] = {e->remotes,     e->spans,    e->groups, e->sets,
+                           e->connections, e->counters, e->paces,  e->in_body};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
     ipu__free(e->times);
     ipu_device_close(e->device);

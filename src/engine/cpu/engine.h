@@ -78,6 +78,14 @@ typedef struct ipu__time {
     int64_t runs, nanoseconds;
 } ipu__time;
 
+/* How a program is run (pace.c). */
+typedef struct ipu__pace {
+    int64_t best[2]; /* nanoseconds of late, shared and alone */
+    int64_t runs;    /* until the next trial if negative */
+    int     trial;   /* runs that are left of one */
+    bool    alone;
+} ipu__pace;
+
 /* A sum over replicas that may be going on. */
 typedef struct ipu__sum {
     ipu__comm_job job;
@@ -136,6 +144,7 @@ struct ipu_engine {
     ipu__kernel     *kernels;
     ipu__connection *connections; /* stream * replication + replica */
     int64_t         *counters;
+    ipu__pace       *paces; /* by program */
 
     ipu__time *times; /* by instruction; NULL: nothing is measured */
 
@@ -182,6 +191,12 @@ void ipu__parallel_run(ipu__work *work, int64_t n);
 void ipu__engine_move(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica);
 /* The same with `host` as the packed buffer. */
 void ipu__engine_move_host(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, void *host);
+
+/* ---- pace.c ---- */
+void ipu__pace_init(ipu__pace *p);
+/* Around a run. 0: there is nothing to choose. */
+int64_t ipu__pace_begin(const ipu_engine *e, const ipu__pace *p);
+void    ipu__pace_end(ipu__pace *p, int64_t begin);
 
 /* ---- execute.c ---- */
 void       ipu__engine_prepare_sets(ipu_engine *e);

@@ -214,7 +214,10 @@ static ipu_status run_program(ipu_engine *e, const ipu__exe_program *program)
     int before = ipu__openmp_enter(e);
     e->running = true;
     e->lanes->counts.runs++;
+    ipu__pace *pace   = &e->paces[program - e->exe->programs.at];
+    int64_t    begin  = ipu__pace_begin(e, pace);
     ipu_status status = ipu__lane_run(e->lanes, program->begin, 0);
+    ipu__pace_end(pace, begin);
     if (status != IPU_OK) finish_sums(e);
     if (status == IPU_INTERRUPTED) atomic_store(&e->interrupted, 0);
     if (e->times) ipu__times_end(e->lanes);

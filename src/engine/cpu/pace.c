@@ -1,0 +1,62 @@
+/* Pace: whether the threads of an engine share the parts of kernels, or the caller runs all of them one after another.
+ *
+ * For programs of some hundred microseconds a second thread can cost more than it gives: where cache lines take 200 ns
+ * from core to core, or other programs want the CPUs. The guest of a virtual machine cannot know. So short programs try
+ * the other way now and then, and stay with what took less. Parts are the same either way, and with them the bits.
+ */
+#include <time.h>
+
+#include "engine/cpu/engine.h"
+
+enum {
+    FIRST_TRIAL  = 32,      /* runs before the first trial: memory is warm then */
+    PERIOD       = 512,     /* runs between trials */
+    TRIAL        = 6,       /* runs of a trial; the first of them move data from cache to cache */
+    LONGEST_NS   = 2000000, /* longer runs gain from threads in any case */
+    WORTH_CHANGE = 16,      /* a change must save one part in so many */
+};
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t ipu__pace_begin(const ipu_engine *e, const ipu__pace *p)
+{
+    if (!e->lanes->pool || e->n_lanes > 0) return 0;
+    ipu__pool_set_alone(e->lanes->pool, p->alone);
+    return now();
+}
+
+static void begin_trial(ipu__pace *p)
+{
+    p->alone          = !p->alone;
+    p->best[p->alone] = INT64_MAX;
+    p->trial          = TRIAL;
+    p->runs           = 0;
+}
+
+static void end_trial(ipu__pace *p)
+{
+    int64_t other = p->best[!p->alone], own = p->best[p->alone];
+    if (own > other - other / WORTH_CHANGE) p->alone = !p->alone;
+    p->best[p->alone] = INT64_MAX; /* what is compared with next time is of that time */
+    p->runs           = -PERIOD;
+}
+
+void ipu__pace_init(ipu__pace *p) { *p = (ipu__pace){.best = {INT64_MAX, INT64_MAX}, .runs = -FIRST_TRIAL}; }
+
+void ipu__pace_end(ipu__pace *p, int64_t begin)
+{
+    if (begin == 0) return;
+    int64_t took = now() - begin, *best = &p->best[p->alone];
+    bool    is_warm = p->trial == 0 || p->trial <= TRIAL / 2;
+    if (is_warm && p->runs >= -TRIAL && took < *best) *best = took;
+    p->runs++;
+    if (p->trial > 0 && --p->trial == 0)
+        end_trial(p);
+    else if (p->trial == 0 && p->runs >= 0 && *best < LONGEST_NS)
+        begin_trial(p);
+}
