@@ -232,7 +232,8 @@ static ipu_value gelu_of(ipu_builder *b, ipu_value x)
 static ipu_value gelu_slope_of(ipu_builder *b, ipu_value x)
 {
     ipu_value both    = ipu_add(b, ipu_erf(b, ipu_mul(b, x, K(0.70710678118654752440))), K(1));
-    ipu_value density = ipu_mul(b, ipu_exp(b, ipu_mul(b, ipu_mul(b, x, x), K(-0.5))), K(0.39894228040143267794));
+    ipu_value density = ipu_mul(b, ipu_exp(b, ipu_mul(b, ipu_mul(b, x, x), K(-0.5))),
+                                K(0.39894228040143267794));
     return ipu_add(b, ipu_mul(b, both, K(0.5)), ipu_mul(b, x, density));
 }
 

@@ -1,14 +1,10 @@
 /* The loops of attention in float: rows of scores become probabilities, forwards and backwards.
  *
- * Sums and maxima go to 32 lanes, which are then taken together in pairs. Products, which are before all of this,
- * have other bits where there is no fma; so may these.
+ * Sums and maxima go to 32 lanes, which are then taken together in pairs.
  */
 #include <math.h>
 
 #include "op/attention.h"
-#if defined(__FMA__)
-#define IPU__EXP_MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
-#endif
 #include "op/exp.h"
 
 enum { LANES = 32 };

@@ -88,8 +88,8 @@ static const forward_fn forward_tiles[CHANNELS][WIDE] = {
 #undef NAME
 /* clang-format on */
 
-/* The same of one channel, for kernels of a known width: a row of weights is in registers, so that a value is loaded once
- * for all of them. */
+/* The same of one channel, for kernels of a known width: a row of weights is in registers, so that a value is loaded
+ * once for all of them. */
 INLINE void single_tile(const shape *s, const float *x, const float *w, const float *bias, int64_t c,
                         int64_t i, int64_t j, float *y, const int wide, const int kernel)
 {

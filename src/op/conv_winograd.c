@@ -1,8 +1,8 @@
 /* Winograd's convolution: what fits, what it costs, and what each part does.
  *
- * Parts have rows of tiles, or channels of the result where transforming the weights costs more than transforming
- * the images: each part transforms what it needs itself. Gradients of weights, which are sums over all tiles, are
- * shared out by channels only.
+ * * Parts have rows of tiles, or channels of the result where transforming the weights costs more than
+ * transforming the images: each part transforms what it needs itself. Gradients of weights, which are sums
+ * over all tiles, are shared out by channels only.
  */
 #include "op/conv_winograd.h"
 
@@ -22,8 +22,8 @@ enum {
     WEIGHT_ROOM    = 320 << 10, /* so of weights that are used once */
 };
 
-/* Cycles for sixteen channels: transforms of a tile and of one input's weights, measured on Zen 4; products are one
- * multiplication and addition of sixteen floats a cycle. */
+/* Cycles for sixteen channels: transforms of a tile and of one input's weights, measured on Zen 4; products
+ * are one multiplication and addition of sixteen floats a cycle. */
 #define TILE_CYCLES 140.0
 #define WEIGHT_CYCLES 130.0
 /* What direct convolution reaches of that. */

@@ -1,11 +1,12 @@
 /* Convolutions with kernels of 3 x 3 by Winograd's F(4x4, 3x3): 36 products for 16 outputs, not 144.
  *
- * Tiles of 4 x 4 outputs, which read 6 x 6 inputs, are taken to values at the points 0, +-sqrt(1/2), +-sqrt(2) and
- * infinity in both directions, where a convolution is a product of each pair of channels: 36 products of matrices
- * [tiles x channels] [channels x channels]. These points lose a bit of precision against direct sums, where the usual
- * 0, +-1, +-2 lose two or three: docs/performance.md has the measurements.
+ * * Tiles of 4 x 4 outputs, which read 6 x 6 inputs, are taken to values at the points 0, +-sqrt(1/2),
+ * +-sqrt(2) and infinity in both directions, where a convolution is a product of each pair of channels: 36
+ * products of matrices [tiles x channels] [channels x channels]. These points lose a bit of precision
+ * against direct sums, where the usual 0, +-1, +-2 lose two or three: docs/performance.md has the
+ * measurements.
  *
- * Vectors hold sixteen channels (IPU_LAYOUT_BLOCKED); plain operands are turned a few rows at a time.
+ * * Vectors hold sixteen channels (IPU_LAYOUT_BLOCKED); plain operands are turned a few rows at a time.
  */
 #ifndef IPU_OP_CONV_WINOGRAD_H
 #define IPU_OP_CONV_WINOGRAD_H
@@ -41,18 +42,19 @@ typedef struct ipu__wino_loops {
     void (*input)(const ipu__wino_row *r, const float *x, float *points);
     /* Points to tiles of 4 x 4. The plane begins where the tiles do: row and column are 0. */
     void (*output)(const ipu__wino_row *r, const ipu__wino_end *end, const float *points, float *y);
-    /* The transposes of these two: tiles of 4 x 4 to points, and points to tiles of 6 x 6, which are added. */
+    /* Their transposes: tiles of 4 x 4 to points, and points to tiles of 6 x 6, which are added. */
     void (*gradient)(const ipu__wino_row *r, const float *dy, float *points);
     void (*spread)(const ipu__wino_row *r, const float *points, float *x);
-    /* Nine weights of sixteen channels, `tap_step` floats apart, to points, and what sums at points are for them. */
+    /* Nine weights of sixteen channels, `tap_step` floats apart, to points, and what sums at points are for
+     * them. */
     void (*weights)(const float *w, int64_t tap_step, float *points, int64_t point_step);
     void (*weight_grad)(const float *points, int64_t point_step, float *w);
 } ipu__wino_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__wino_loops, ipu__wino_loops_at)
 
-/* Only of conv. Points are those of rows and columns, of which the last is infinity: there are 4 slots of channels, at
- * infinity in one direction 2, in both 1. */
+/* Only of conv. Points are those of rows and columns, of which the last is infinity: there are 4 slots of
+ * channels, at infinity in one direction 2, in both 1. */
 typedef struct ipu__wino_strided_loops {
     /* Tiles of 9 x 9, 8 apart. */
     void (*input)(const ipu__wino_row *r, const float *x, float *points);
@@ -67,8 +69,9 @@ static inline int ipu__wino_strided_halvings(int point) { return (point / 5 == 4
 
 /* ---- what a call is, and how it is shared out: conv_winograd.c ---- */
 
-/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. Spread: an input
- * gradient as the transpose of conv, whose tiles are those of d_y, which are fewer where there is no padding. */
+/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. Spread:
+ * an input gradient as the transpose of conv, whose tiles are those of d_y, which are fewer where there is
+ * no padding. */
 typedef struct ipu__wino_shape {
     ipu__conv_kind kind;
     bool           is_spread;
@@ -77,8 +80,9 @@ typedef struct ipu__wino_shape {
     int64_t        tiles[2]; /* of y; spread: of x */
 } ipu__wino_shape;
 
-/* Rows of tiles of all images are counted through: `row` of them. Kept: values at points are kept for all of the part's
- * tiles, while weights, or their gradients, are done `block` channels of y at a time; else the other way round. */
+/* Rows of tiles of all images are counted through: `row` of them. Kept: values at points are kept for all of
+ * the part's tiles, while weights, or their gradients, are done `block` channels of y at a time; else the
+ * other way round. */
 typedef struct ipu__wino_part {
     ipu_interval row, in, out;
     bool         is_kept;
@@ -95,7 +99,7 @@ typedef struct ipu__wino {
     ipu__wino_part  parts[];
 } ipu__wino;
 
-/* Scratch of a part, in floats: each begins at a line. Sums are of gradients of weights in place of weights. */
+/* Scratch of a part, in floats: each begins at a line. Gradients of weights have sums in place of weights. */
 typedef struct ipu__wino_room {
     int64_t input_step, weights_step, output_step;     /* between points */
     int64_t weights, output, turned, small, affine, n; /* inputs come first */
@@ -106,7 +110,8 @@ static inline int64_t ipu__wino_wide(const ipu__wino_shape *s, int64_t in)
 {
     return s->is_strided ? in * IPU__WINO_SLOTS : in;
 }
-/* From tile to tile: rows of a product that are whole pages apart would all lie in the same set of the cache. */
+/* From tile to tile: rows of a product that are whole pages apart would all lie in the same set of the
+ * cache. */
 static inline int64_t ipu__wino_pitch(const ipu__wino_shape *s, int64_t in)
 {
     int64_t wide = ipu__wino_wide(s, in);

@@ -221,7 +221,8 @@ static void transform_weights(const job *j, int64_t channel, int64_t n, int64_t 
         }
 }
 
-/* So for gradients of inputs, for which they lie as [in][out], and are taken backwards but in the transpose of conv. */
+/* So for gradients of inputs, for which they lie as [in][out], and are taken backwards but in the transpose
+ * of conv. */
 static void transform_swapped(const job *j, int64_t channel, int64_t n, int64_t first, float *to)
 {
     int64_t      out = j->w->s.out, end = first + j->p->depth;
@@ -300,8 +301,8 @@ static void store_block(const job *j, int64_t begin, int64_t end, int64_t channe
         transform_back(j, begin, end, channel, n, out);
 }
 
-/* Images are transformed once, weights block by block, of which there are several in depth only if all rows are done
- * at once. */
+/* Images are transformed once, weights block by block, of which there are several in depth only if all rows
+ * are done at once. */
 static void run_kept(const job *j)
 {
     const ipu__wino_part *p       = j->p;

@@ -1,5 +1,5 @@
-/* Transforms of F(4x4, 3x3) at the points 0, +-a, +-b and infinity, a = sqrt(1/2), b = sqrt(2): a b = 1, so that half of
- * the factors are 1, and squares are exact. Sixteen channels at a time. */
+/* Transforms of F(4x4, 3x3) at the points 0, +-a, +-b and infinity, a = sqrt(1/2), b = sqrt(2): a b = 1, so
+ * that half of the factors are 1, and squares are exact. Sixteen channels at a time. */
 #include "op/conv_winograd.h"
 
 #if defined(__AVX512F__) || defined(__AVX2__)
@@ -79,7 +79,7 @@ INLINE void weight_grad_1d(const vec s[6], vec g[3])
 
 /* ---- tiles ---- */
 
-/* Six rows of sixteen channels each; those that are not in the plane are one vector of zeros, over and over. */
+/* Six rows of sixteen channels; those that are not in the plane are one vector of zeros, over and over. */
 typedef struct rows {
     const float *row[6];
     int64_t      step[6];

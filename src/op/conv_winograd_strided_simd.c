@@ -1,8 +1,9 @@
 /* Transforms for strides of 2: F(4x4, 2x2) at the points +-a, +-b and infinity, a = sqrt(1/2), b = sqrt(2).
  *
- * Even and odd rows and columns of the image are four images, each convolved with the taps that meet it: two in a
- * direction if it is even, one if it is odd. Values at a point are those of the four images that are not 0 there, side
- * by side: at infinity one tap is nothing, so that 81 products, not 100, make 16 outputs.
+ * * Even and odd rows and columns of the image are four images, each convolved with the taps that meet it:
+ * two in a direction if it is even, one if it is odd. Values at a point are those of the four images that
+ * are not 0 there, side by side: at infinity one tap is nothing, so that 81 products, not 100, make 16
+ * outputs.
  */
 #include "op/conv_winograd.h"
 
@@ -23,7 +24,8 @@ INLINE void odd_1d(const vec d[4], vec t[4])
     t[3] = less(B, even_b, odd_b);
 }
 
-/* Nine values: five at even places to points 0 to 4, four at odd ones to points 5 to 8, which have no infinity. */
+/* Nine values: five at even places to points 0 to 4, four at odd ones to points 5 to 8, which have no
+ * infinity. */
 INLINE void both_1d(const vec d[READ], vec t[READ])
 {
     const vec even[4] = {d[0], d[2], d[4], d[6]}, odd[4] = {d[1], d[3], d[5], d[7]};

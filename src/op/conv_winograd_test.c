@@ -1,4 +1,5 @@
-/* Winograd's convolution against double sums: every layout, parts, paddings, edges of tiles, epilogues; how near. */
+/* Winograd's convolution against double sums: every layout, parts, paddings, edges of tiles, epilogues; how
+ * near. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -177,7 +178,8 @@ static double error_of(const bench *b, const float *found)
 
 /* ---- tests ---- */
 
-/* Each of the operands that may be blocked is so or not, by the bits of `blocked`; those that are tied together. */
+/* Each of the operands that may be blocked is so or not, by the bits of `blocked`; those that are tied
+ * together. */
 static ipu_kernel_call with_layouts(const bench *b, unsigned blocked)
 {
     const ipu_kernel_impl *impl = winograd(&b->call);

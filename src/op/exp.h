@@ -5,24 +5,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* a b + c, rounded twice; a file that does not need the same bits defines another one first. */
-#ifndef IPU__EXP_MULTIPLY_ADD
-#define IPU__EXP_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
-
 /* For |x| <= 87.3, to 2 ulp: Cody and Waite's reduction, the series up to x^7 / 7!. */
 static inline __attribute__((always_inline)) float ipu__exp_within(float x)
 {
     const float shift = 0x1.8p23f;
-    float       t = IPU__EXP_MULTIPLY_ADD(x, 0x1.715476p0f, shift), n = t - shift;
-    float       r = IPU__EXP_MULTIPLY_ADD(n, -0x1.62ep-1f, x);
-    r             = IPU__EXP_MULTIPLY_ADD(n, -0x1.0bfbe8p-15f, r);
-    float p       = IPU__EXP_MULTIPLY_ADD(1.f / 5040, r, 1.f / 720);
-    p             = IPU__EXP_MULTIPLY_ADD(p, r, 1.f / 120);
-    p             = IPU__EXP_MULTIPLY_ADD(p, r, 1.f / 24);
-    p             = IPU__EXP_MULTIPLY_ADD(p, r, 1.f / 6);
-    p             = IPU__EXP_MULTIPLY_ADD(p, r, 0.5f);
-    p             = IPU__EXP_MULTIPLY_ADD(p * r, r, r) + 1;
+    float       t = x * 0x1.715476p0f + shift, n = t - shift;
+    float       r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
+    float       p = 1.f / 5040;
+    p             = p * r + 1.f / 720;
+    p             = p * r + 1.f / 120;
+    p             = p * r + 1.f / 24;
+    p             = p * r + 1.f / 6;
+    p             = p * r + 0.5f;
+    p             = p * r * r + r + 1;
     uint32_t bits;
     memcpy(&bits, &t, sizeof bits);
     bits = (bits << 23) + (127u << 23); /* the low bits of t are n: 2^n */

@@ -70,8 +70,9 @@ static ipu_status scatter(const int32_t *indices, int n_parts, float *dx)
     void                 *state, *operand[] = {dy, at, dx};
     ipu_status            status = IPU_OK;
     for (int i = 0; i < SMALL * IPU__LANES; i++) {
-        dy[i] = (float)(1 + i / IPU__LANES);
-        at[i] = indices[i / IPU__LANES];
+        int window = i / IPU__LANES;
+        dy[i]      = (float)(1 + window);
+        at[i]      = indices[window];
     }
     assert_int_equal(def->implementations[0].prepare(&call, n_parts, &state), IPU_OK);
     for (int round = 0; round < 2; round++) { /* what a round leaves behind must not reach the next */

@@ -105,13 +105,13 @@ void ipu__matmul_at(const ipu__matmul *mm, int64_t i, int64_t *a, int64_t *b)
     }
 }
 
-/* Rows and columns of the result are those of weights where a is transposed (their gradient) or b is (their product), so
- * that optimizers, which divide elements, and products divide weights alike: lines stay with a thread. */
+/* Where a is transposed (the gradient of weights) rows of the result are rows of weights, where b is (a product
+ * with them) columns are. Dividing both alike, as optimizers divide elements, leaves lines with the thread that
+ * wrote them. */
 ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts)
 {
-    const int64_t    few  = mm->transpose_a
-                              ? 16
-                              : 96; /* rows of a part: with fewer, reading all of b costs too much */
+    /* Rows of a part: with fewer, reading all of b for them costs too much. */
+    const int64_t    few  = mm->transpose_a ? 16 : 96;
     const int64_t    line = mm->transpose_b ? 1 : 16;
     ipu__matmul_part all  = {{0, mm->batch}, {0, mm->m}, {0, mm->n}};
     if (mm->batch >= 2 * n_parts || (mm->batch == n_parts && mm->batch > 1))

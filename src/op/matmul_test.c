@@ -166,7 +166,7 @@ static void rows_that_meet_in_the_cache_make_the_same_product(void **unused)
     }
 }
 
-/* Several panels and groups of them, a depth that is not packed at once, rests in every direction; b in every way. */
+/* Several panels and groups, a depth that is not packed at once, rests in every direction, all transpositions. */
 static void panels_make_the_same_product(void **unused)
 {
     (void)unused;

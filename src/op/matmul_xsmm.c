@@ -1,8 +1,8 @@
 /* matmul of float, half and bfloat16 in blocks, each by a kernel of libxsmm.
  *
  * Blocks that lie otherwise than kernels want them, and those of b if many rows use them, are packed into
- * scratch, where they stay in the second-level cache: panels of few columns that have all of the depth, so that each
- * is packed once and sums are complete at once. In which order a sum is added depends on the sizes of blocks.
+ * scratch, where they stay in the second-level cache: panels of few columns that have all of the depth, so that
+ * each is packed once and sums are complete at once. In which order a sum is added depends on the sizes of blocks.
  */
 #include <string.h>
 
@@ -12,12 +12,13 @@
 
 enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 
-/* Blocks for a second-level cache of 1 MB. Columns of a panel, rows that go with it, and depth of one kernel, by what
- * was fastest on Zen 4: products of 512 x 256 x 1024 reach 113 to 114 of 117 GFLOP/s where blocks of 256 reached 104
- * to 110. Panels packed at once share what was read of a; all of them, or one alone if it is so deep, have a limit. */
+/* Blocks for a second-level cache of 1 MB. Columns of a panel, rows that go with it, and depth of one kernel, by
+ * what was fastest on Zen 4: products of 512 x 256 x 1024 reach 113 to 114 of 117 GFLOP/s where blocks of 256
+ * reached 104 to 110. Panels packed at once share what was read of a; all of them, or one alone if it is so deep,
+ * have a limit. */
 enum { PANEL = 64, ROWS = 132, DEPTH = 1024, PACKED_FLOATS = 1 << 17, DEEPEST_FLOATS = 1 << 18 };
 
-/* The same where b is not packed, or a is: what is read of b from far, or packed of a, should serve for more. */
+/* The same where b is not packed, or a is: what is read of b from far, or packed of a, should serve more. */
 enum { BLOCK = 256 };
 
 /* Rows from which a packed block of b pays for the packing. */
@@ -82,8 +83,8 @@ static way choose(const ipu__matmul *mm, ipu_type type)
     return type == IPU_FLOAT ? DIRECT : SUMS;
 }
 
-/* Sizes of blocks; rows of a are `step` floats apart where kernels read them. Blocks of few rows have all of the
- * depth, so that b is packed once. */
+/* Sizes of blocks; rows of a are `step` floats apart where kernels read them. Blocks of few rows have all of
+ * the depth, so that b is packed once. */
 static void set_blocks(part *p, int64_t step)
 {
     ipu__xsmm_blocks *x    = &p->blocks;
@@ -364,8 +365,8 @@ static void multiply_panel(const job *j, const span *s, int64_t c)
         finish(j, s->row, s->rows, column, columns);
 }
 
-/* Sums in scratch stay there until they are complete: if all of the depth is not packed at once, b is packed again for
- * each block of rows. */
+/* Sums in scratch stay there until they are complete: if all of the depth is not packed at once, b is packed
+ * again for each block of rows. */
 static void multiply_group(const job *j, int64_t column, int64_t columns)
 {
     const part             *p = j->p;

@@ -1,8 +1,9 @@
 /* Group norm where sixteen images lie side by side (IPU_LAYOUT_LANES), in float; plain ones are norm_planes.c's.
  *
- * Of one group of images a part has channels, of several whole ones, where these divide evenly. A mean is over whole
- * groups of channels: where parts meet within one, both find it. Operands may each lie in lanes or not: what does not is
- * turned a stretch at a time. What a channel adds up over the batch is kept in the state, and put together by whoever comes last.
+ * Of one group of images a part has channels, of several whole ones, where these divide evenly. A mean is over
+ * whole groups of channels: where parts meet within one, both find it. Operands may each lie in lanes or not: what
+ * does not is turned a stretch at a time. What a channel adds up over the batch is kept in the state, and put
+ * together by whoever comes last.
  */
 #include <math.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* Pooling where sixteen planes lie side by side: images in lanes or channels in blocks, which are the same to it.
  *
- * Parts have stretches of memory of whole rows. A scatter cannot know the windows its indices come from: it takes them to
- * lie side by side, as they mostly do, so that a part writes rows of its own; what is found elsewhere is added by whoever
- * comes last.
+ * Parts have stretches of memory of whole rows. A scatter cannot know the windows its indices come from: it takes
+ * them to lie side by side, as they mostly do, so that a part writes rows of its own; what is found elsewhere is
+ * added by whoever comes last.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -24,7 +24,7 @@ ipu_kernel_layouts ipu__pool_layouts(const ipu_kernel_call *call, int n_parts, i
 
 static int64_t n_rows(const ipu__pool *p) { return p->axis[0].out * p->axis[1].out; }
 
-/* Takes the first plane, or rows of it, off `left`, which counts rows of the smaller side; false: nothing is left. */
+/* Takes the first plane, or rows of it, off `left`, which counts rows of the smaller side; false: none is left. */
 static bool next_plane(const ipu__pool *p, ipu_interval *left, int64_t *plane, ipu_interval *row)
 {
     if (left->begin >= left->end) return false;

@@ -11,27 +11,19 @@
 
 /* ---- activations ---- */
 
-/* Where there is none, bits differ: products, which are before all of this, differ too. */
-#if defined(__FMA__)
-#define MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
-
 /* x P(x^2) / Q(x^2), fitted for the least relative error up to 9, where it is 1: 2^-25.5, with roundings 3 ulp. */
 INLINE float tanh_of(float x)
 {
     float a = fabsf(x), y = a > 9 ? 9 : a, u = y * y; /* NaN stays */
-    float p = MULTIPLY_ADD(0x1.cadd64p-27f, u, 0x1.59c3d2p-16f);
-    float q = MULTIPLY_ADD(0x1.a180d2p-21f, u, 0x1.58867ap-12f);
-    p       = MULTIPLY_ADD(MULTIPLY_ADD(p, u, 0x1.ca2cd4p-9f), u, 0x1.120b2ap-3f);
-    q       = MULTIPLY_ADD(MULTIPLY_ADD(q, u, 0x1.a7f81ep-6f), u, 0x1.de5adep-2f);
-    float t = y * MULTIPLY_ADD(p, u, 1) / MULTIPLY_ADD(q, u, 1);
+    float p = 0x1.cadd64p-27f * u + 0x1.59c3d2p-16f, q = 0x1.a180d2p-21f * u + 0x1.58867ap-12f;
+    p       = (p * u + 0x1.ca2cd4p-9f) * u + 0x1.120b2ap-3f;
+    q       = (q * u + 0x1.a7f81ep-6f) * u + 0x1.de5adep-2f;
+    float t = y * (p * u + 1) / (q * u + 1);
     return copysignf(t > 1 ? 1 : t, x);
 }
 
 /* To 2^-23, not relative: 0 below -18. */
-INLINE float sigmoid(float x) { return MULTIPLY_ADD(0.5f, tanh_of(0.5f * x), 0.5f); }
+INLINE float sigmoid(float x) { return 0.5f * tanh_of(0.5f * x) + 0.5f; }
 
 /* ---- forwards ---- */
 

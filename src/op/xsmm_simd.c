@@ -66,8 +66,8 @@ static void bias(const float *restrict b, float *restrict out, int64_t step, int
 #if defined(__AVX512F__)
 enum { TILE = 16 };
 
-/* Neighbouring rows are interleaved by elements, then by pairs: t[4g+j] has in lane l column 4l+j of rows 4g to 4g+3.
- * Then lanes of four such are gathered. */
+/* Neighbouring rows are interleaved by elements, then by pairs: t[4g+j] has in lane l column 4l+j of rows 4g to
+ * 4g+3. Then lanes of four such are gathered. */
 static inline void transpose_tile(const float *from, int64_t from_ld, float *to, int64_t to_ld)
 {
     __m512 r[16], t[16];

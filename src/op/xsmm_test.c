@@ -23,7 +23,7 @@ static void blocks_are_even_and_whole_grains(void **unused)
     assert_int_equal(ipu__xsmm_block(784, 256, 8), 200);
 }
 
-/* Every size around tiles of 8 x 8 and 16 x 16, between buffers that are wider, with nothing written beside it. */
+/* Every size around tiles of 8 x 8 and 16 x 16, between wider buffers, with nothing written beside it. */
 static void transposing_moves_every_element(void **unused)
 {
     (void)unused;

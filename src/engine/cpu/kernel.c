@@ -6,8 +6,8 @@
 #include "engine/cpu/engine.h"
 #include "engine/memory.h"
 
-/* 4 us at some 5 operations per ns. Below that a second thread costs more than it gives; above, lines that the other thread
- * has in its cache cost more than meeting it. */
+/* 4 us at some 5 operations per ns. Below that a second thread costs more than it gives; above, lines that the
+ * other thread has in its cache cost more than meeting it. */
 #define WORTH_OPERATIONS 2e4
 
 /* OpenMP, if something that uses it (oneDNN) is loaded. */
