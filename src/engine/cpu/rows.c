@@ -21,6 +21,7 @@ typedef struct run {
     ipu__lane              *lane;
     const ipu__instruction *code;
     uint32_t                n;
+    size_t scratch_bytes; /* of a thread: the most that a kernel needs, as threads are not at the same one */
 } run;
 
 static int64_t row_bytes(const ipu_kernel_value *value)
@@ -160,7 +161,7 @@ static ipu_status run_chunk(const run *r, uint32_t k, int64_t chunk, int part)
     for (int i = 0; i < kernel->call->n_operands; i++)
         operand[i] = (char *)kernel->operands[i] + (size_t)chunk * kernel->chunk_bytes[i];
     return kernel->impl->run(kernel->call, kernel->states[part], operand,
-                             r->lane->scratch + (size_t)part * kernel->scratch_bytes, 0, 1);
+                             r->lane->scratch + (size_t)part * r->scratch_bytes, 0, 1);
 }
 
 static void run_chunks(void *data, int part, int n_parts)
@@ -189,6 +190,9 @@ ipu_status ipu__engine_run_rows(ipu__lane *l, const ipu__instruction *i, uint32_
     while (r.n < i->n && e->kernels[i[r.n].a].n_chunks == e->kernels[i->a].n_chunks) r.n++;
     for (uint32_t k = 1; e->times && k < r.n; k++) e->times[(size_t)(i - e->exe->code.at) + k].runs++;
     *n = r.n;
+    for (uint32_t k = 0; k < r.n; k++)
+        if (kernel_at(e, &r, k)->scratch_bytes > r.scratch_bytes)
+            r.scratch_bytes = kernel_at(e, &r, k)->scratch_bytes;
     if (l->pool)
         ipu__pool_run(l->pool, run_chunks, &r);
     else
