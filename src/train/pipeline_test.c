@@ -385,7 +385,7 @@ static void chosen_stages_give_the_same_numbers(void **state)
 }
 
 /* Weights of a network of the tools after two steps on noise. */
-static void train_named(const char *name, ipu_executor_options options, ipu_npz *out)
+static void train_named(const char *name, const char *layouts, ipu_executor_options options, ipu_npz *out)
 {
     enum { N = 4 };
     ipu_module   *module;
@@ -394,6 +394,7 @@ static void train_named(const char *name, ipu_executor_options options, ipu_npz 
     ipu_options  *own             = threads("1");
     options.engine                = own;
     options.gradient_accumulation = 8;
+    OK(ipu_options_set(own, "memory.layouts", layouts));
     OK(ipu_module_named(name, &module));
     OK(ipu_training_model(module, &options, &(ipu_nn_training){.optimizer = {.rate = 0.1, .momentum = 0.9}},
                           &x));
@@ -410,16 +411,18 @@ static void train_named(const char *name, ipu_executor_options options, ipu_npz 
     ipu_options_destroy(own);
 }
 
+/* Values between stages lie plain, and kernels that find others so may add in another order. */
 static void convolutions_pass_stages(void **state)
 {
     (void)state;
-    const char *const names[] = {"seed-cnn", "mnist-cnn"};
-    for (int i = 0; i < 2; i++) {
+    const char *const names[] = {"seed-cnn", "mnist-cnn"}, *const layouts[] = {"false", "true"};
+    for (int i = 0; i < 4; i++) {
         result one = {0}, other = {0};
-        train_named(names[i], (ipu_executor_options){0}, &one.state);
+        train_named(names[i % 2], layouts[i / 2], (ipu_executor_options){0}, &one.state);
         for (int64_t n = 2; n <= 4; n *= 2) {
-            train_named(names[i], (ipu_executor_options){.stages = n, .recompute = n == 4}, &other.state);
-            expect_equal(&one, &other, 0);
+            train_named(names[i % 2], layouts[i / 2],
+                        (ipu_executor_options){.stages = n, .recompute = n == 4}, &other.state);
+            expect_equal(&one, &other, i < 2 ? 0 : 1e-4);
             free_result(&other);
         }
         free_result(&one);
