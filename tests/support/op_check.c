@@ -364,6 +364,36 @@ static int check_layouts(const sample *s, const ipu_kernel_impl *impl, const ope
     return bad;
 }
 
+/* ---- rows ---- */
+
+/* Rows that the op says are independent (graph/kernel.h) give one by one what they give together. */
+static int check_rows(const sample *s, const operands *expected)
+{
+    ipu_kernel_call one  = s->call;
+    uint32_t        rows = ipu__kernel_rows(&s->call);
+    int64_t         n    = 0;
+    int             bad  = 0;
+    for (int k = 0; k < s->call.n_operands; k++) {
+        if (!(rows & (uint32_t)1 << k)) continue;
+        if (n > 0 && n != s->call.operand[k].shape.dim[0]) bad += finding(s, "rows", "differ in number");
+        n                           = s->call.operand[k].shape.dim[0];
+        one.operand[k].shape.dim[0] = 1;
+    }
+    if (n < 2 || bad || one.def->check(&one) != IPU_OK) return bad;
+    operands o = operands_make(s, 1);
+    for (int64_t row = 0; row < n; row++) {
+        void *pointer[IPU__MAX_OPERANDS];
+        for (int k = 0; k < o.n; k++) {
+            size_t bytes = rows & (uint32_t)1 << k ? o.at[k].bytes / (size_t)n : 0;
+            pointer[k]   = (char *)o.pointer[k] + (size_t)row * bytes;
+        }
+        one.def->ref(&one, pointer);
+    }
+    bad += compare_outputs(s, "row by row", expected, &o);
+    operands_free(&o);
+    return bad;
+}
+
 /* `ref` in the sample's type against `ref` in double, on the same numbers. */
 static int check_precision(const sample *s, const operands *expected)
 {
@@ -403,7 +433,7 @@ int check_implementations(const sample *s)
         if (i < s->op->n_in && memcmp(before.pointer[i], expected.pointer[i], before.at[i].bytes) != 0)
             bad += finding(s, "ref", "input \"%s\" was changed", def->operands[i].name);
     }
-    bad += check_precision(s, &expected) + check_sharing(s, NULL, &expected);
+    bad += check_precision(s, &expected) + check_sharing(s, NULL, &expected) + check_rows(s, &expected);
     for (int i = 0; i < def->n_implementations; i++)
         for (int n_parts = 1; n_parts <= (is_large(s) ? 2 : 3); n_parts++) {
             const ipu_kernel_impl *impl = &def->implementations[i];
