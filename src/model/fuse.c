@@ -405,16 +405,17 @@ static ipu_status drop_stops(ipu_model *m)
 
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed)
 {
-    bool chains = false, epilogues = false;
+    bool chains = false, epilogues = false, masks = false;
     /* Chains hold numbers as text, which have a point whatever language the program around us speaks. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return ipu__fail_memory();
     locale_t   before = uselocale(c);
     ipu_status status = drop_stops(m);
+    if (status == IPU_OK) status = ipu__fuse_masks(m, &masks);
     if (status == IPU_OK) status = ipu__fuse_epilogues(m, &epilogues);
     if (status == IPU_OK) status = fuse(m, &chains);
     uselocale(before);
     freelocale(c);
-    *changed = chains || epilogues;
+    *changed = chains || epilogues || masks;
     return status;
 }

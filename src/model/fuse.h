@@ -25,6 +25,8 @@ void ipu__chain_text_fini(ipu__chain_text *c);
 /* Whether the op may be an instruction. */
 bool ipu__is_chainable(const ipu_model *m, const ipu__model_op *op);
 
+/* Masks of what max pooling gives back are taken before it is scattered. */
+ipu_status ipu__fuse_masks(ipu_model *m, bool *changed);
 /* Elementwise ops that are the only user of a matmul or convolution become its epilogue. */
 ipu_status ipu__fuse_epilogues(ipu_model *m, bool *changed);
 

@@ -29,6 +29,72 @@ static void test_a_chain_becomes_one_op(void **state)
         "  output d2 = d;\n");
 }
 
+static void test_a_mask_goes_before_the_scatter_of_a_pool(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           "  input x float[1,2,4,4];\n"
+           "  input d float[1,2,2,2];\n"
+           "  constant zero float = {0};\n"
+           "  y = relu(x);\n"
+           "  p, at = max_pool(y) kernel=[2,2] strides=[2,2];\n"
+           "  s = pool_scatter(d, at) size=[4,4];\n"
+           "  c = greater(y, zero);\n"
+           "  g = where(c, s, zero);\n"
+           "  output p2 = p;\n"
+           "  output g2 = g;\n",
+           "  input x float[1,2,4,4];\n"
+           "  input d float[1,2,2,2];\n"
+           "  constant zero float = {0};\n"
+           "  y = relu(x);\n"
+           "  p, at = max_pool(y) kernel=[2,2] strides=[2,2];\n"
+           "  g = chain(p, zero, d) program=\"greater a0 a1; where t0 a2 a1; out t1\";\n"
+           "  s = pool_scatter(g, at) size=[4,4];\n"
+           "  output p2 = p;\n"
+           "  output g2 = s;\n");
+}
+
+/* After fusion the text still holds `part`. */
+static void expect_kept(const char *inside, const char *part)
+{
+    ipu__text  text = {0};
+    ipu_model *m;
+    char      *printed;
+    ipu__text_add(&text, "model {\n%s}\n", inside);
+    if (ipu_model_parse(text.at, text.n, "before", NULL, &m) != IPU_OK) fail_msg("%s", ipu_message());
+    if (ipu_model_optimise(m, IPU_PASS_FUSE) != IPU_OK) fail_msg("%s", ipu_message());
+    if (ipu_model_print(m, 0, NULL, &printed) != IPU_OK) fail_msg("%s", ipu_message());
+    if (!strstr(printed, part)) fail_msg("\"%s\" is not in\n%s", part, printed);
+    ipu__text_fini(&text);
+    ipu_free(printed);
+    ipu_model_destroy(m);
+}
+
+/* Another pool's indices, a mask that is used again, what is not 0 outside. */
+static void test_other_masks_stay_where_they_are(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {
+        "  c = greater(x, zero);\n  g = where(c, s, zero);\n  output c2 = p;\n",
+        "  c = greater(y, zero);\n  g = where(c, s, one);\n  output c2 = p;\n",
+        "  c = greater(y, zero);\n  g = where(c, s, zero);\n  output c2 = c;\n"};
+    for (int i = 0; i < 3; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "  input x float[1,2,4,4];\n"
+                 "  input d float[1,2,2,2];\n"
+                 "  constant zero float = {0};\n"
+                 "  constant one float = {1};\n"
+                 "  y = relu(x);\n"
+                 "  p, at = max_pool(y) kernel=[2,2] strides=[2,2];\n"
+                 "  s = pool_scatter(d, at) size=[4,4];\n"
+                 "%s"
+                 "  output g2 = g;\n",
+                 ends[i]);
+        expect_kept(text, "= pool_scatter(d, at)");
+    }
+}
+
 static void test_what_others_need_is_a_result_too(void **state)
 {
     (void)state;
@@ -330,6 +396,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_chain_becomes_one_op),
+        cmocka_unit_test(test_a_mask_goes_before_the_scatter_of_a_pool),
+        cmocka_unit_test(test_other_masks_stay_where_they_are),
         cmocka_unit_test(test_what_others_need_is_a_result_too),
         cmocka_unit_test(test_a_way_that_leads_out_and_back_is_not_closed),
         cmocka_unit_test(test_an_op_joins_late_if_all_it_needs_is_there),
