@@ -1,7 +1,8 @@
 /* Updates as early as they can be: who waits for them need not wait for the rest.
  *
  * The order of ops is that of their making, in which sums of gradients come after all gradients. Here those that update
- * given parameters and states move up to what they need last, with casts and views that are only there for them.
+ * given parameters and states move up to what they need last, with casts and views that are only there for them; and
+ * no further than what reads the values before, so that they can still be updated in place.
  */
 #include <string.h>
 
@@ -9,9 +10,10 @@
 
 typedef struct mover {
     ipu_model *m;
-    uint8_t   *moves;            /* by op */
-    uint8_t   *feeds;            /* by op: something that moves needs it */
-    uint8_t   *is_done;          /* by op: it is in the new order */
+    uint8_t   *moves;    /* by op */
+    uint8_t   *feeds;    /* by op: something that moves needs it */
+    uint8_t   *is_done;  /* by op: it is in the new order */
+    uint32_t  *last_use; /* by value: position + 1 after which nothing that stays reads it; 0: none does */
     IPU_ARRAY(uint32_t) waiting; /* ops that move, in their order */
     IPU_ARRAY(uint32_t) order;
 } mover;
@@ -42,12 +44,43 @@ static void mark(mover *v, uint32_t op, const uint32_t *uses)
     }
 }
 
+/* Whether the op gives the next value of `kept`. */
+static bool is_overwritten(const ipu_model *m, const ipu__model_op *op, uint32_t kept)
+{
+    const ipu__model_value *v       = &m->values.at[kept];
+    bool                    is_kept = v->kind == IPU__VALUE_PARAMETER || v->kind == IPU__VALUE_STATE;
+    return is_kept && v->update >= op->first_out && v->update < op->first_out + op->n_out;
+}
+
+/* Views pass the uses of their results on. What branches and loops read is not looked at: they stand for readers of
+ * everything. */
+static void find_last_uses(mover *v)
+{
+    const ipu__block *b          = &v->m->blocks.at[0];
+    bool              has_bodies = false;
+    for (size_t i = b->order.n; i-- > 0;) {
+        uint32_t             id = b->order.at[i];
+        const ipu__model_op *op = &v->m->ops.at[id];
+        has_bodies |= op->kind != IPU__MODEL_OP;
+        if (v->moves[id]) continue;
+        uint32_t own = (uint32_t)i + 1;
+        if (op->kind == IPU__MODEL_OP && op->def->view && v->last_use[op->first_out] > own)
+            own = v->last_use[op->first_out];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (v->last_use[op->in[k]] < own) v->last_use[op->in[k]] = own;
+    }
+    for (size_t i = 0; has_bodies && i < v->m->values.n; i++) v->last_use[i] = (uint32_t)b->order.n;
+}
+
 static bool is_ready(const mover *v, uint32_t op)
 {
     const ipu__model_op *o = &v->m->ops.at[op];
     for (uint32_t i = 0; i < o->n_in; i++) {
         uint32_t from = producer(v->m, o->in[i]);
         if (from != UINT32_MAX && !v->is_done[from]) return false;
+        if (o->in[i] && is_overwritten(v->m, o, o->in[i]) && v->last_use[o->in[i]]
+            && !v->is_done[v->m->blocks.at[0].order.at[v->last_use[o->in[i]] - 1]])
+            return false;
     }
     return true;
 }
@@ -86,6 +119,10 @@ static bool move_all(mover *v)
         if (v->moves[op]) continue;
         ok = put(v, op) && (!v->feeds[op] || put_ready(v));
     }
+    while (ok && v->waiting.n > 0) { /* what something reads that comes after all: in its own order */
+        ok = put(v, v->waiting.at[0]);
+        memmove(v->waiting.at, v->waiting.at + 1, --v->waiting.n * sizeof *v->waiting.at);
+    }
     if (!ok) return false;
     IPU_ASSERT(v->waiting.n == 0 && v->order.n == b->order.n);
     for (size_t i = 0; i < b->order.n; i++) b->order.at[i] = v->order.at[i];
@@ -99,16 +136,21 @@ ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n)
     v.moves        = ipu__alloc_zeroed(m->ops.n + 1);
     v.feeds        = ipu__alloc_zeroed(m->ops.n + 1);
     v.is_done      = ipu__alloc_zeroed(m->ops.n + 1);
-    bool ok        = uses && v.moves && v.feeds && v.is_done;
+    v.last_use     = ipu__alloc_zeroed((m->values.n + 1) * sizeof *v.last_use);
+    bool ok        = uses && v.moves && v.feeds && v.is_done && v.last_use;
     for (size_t i = 0; ok && i < n; i++) {
         uint32_t op = producer(m, m->values.at[kept[i]].update);
         if (op != UINT32_MAX && m->ops.at[op].kind == IPU__MODEL_OP) mark(&v, op, uses);
     }
+    if (ok) find_last_uses(&v);
+    for (size_t i = 0; ok && i < n; i++)
+        if (v.last_use[kept[i]]) v.feeds[m->blocks.at[0].order.at[v.last_use[kept[i]] - 1]] = 1;
     ok = ok && move_all(&v);
     ipu__free(uses);
     ipu__free(v.moves);
     ipu__free(v.feeds);
     ipu__free(v.is_done);
+    ipu__free(v.last_use);
     ipu__array_fini(&v.waiting);
     ipu__array_fini(&v.order);
     return ok ? IPU_OK : ipu__fail_memory();

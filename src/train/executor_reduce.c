@@ -102,11 +102,27 @@ static ipu_status update_early(ipu_model *m)
     return status;
 }
 
+/* A weight is updated where its gradient is made and still in a cache. */
+static ipu_status update_soon(ipu_model *m)
+{
+    uint32_t *kept = ipu__alloc((m->parameters.n + m->states.n + 1) * sizeof *kept);
+    size_t    n    = 0;
+    if (!kept) return ipu__fail_memory();
+    for (size_t i = 0; i < m->parameters.n; i++) kept[n++] = m->parameters.at[i];
+    for (size_t i = 0; i < m->states.n; i++) kept[n++] = m->states.at[i];
+    ipu_status status = ipu__model_update_early(m, kept, n);
+    ipu__free(kept);
+    return status;
+}
+
 ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered *l, ipu_program *net,
                                    ipu_program *last)
 {
     *last = (ipu_program){l->g, 0};
-    if (!x->training || ipu_comm_size(x->options.comm) == 1) return ipu_model_lower(l->models.net, l->g, net);
+    if (!x->training || ipu_comm_size(x->options.comm) == 1) {
+        if (x->training) IPU_TRY(update_soon(l->models.net));
+        return ipu_model_lower(l->models.net, l->g, net);
+    }
     splitter s = {.l = l};
     IPU_TRY(update_early(l->models.net));
     ipu_status status = ipu__model_lower_with(l->models.net, l->g, settled, &s, net);
