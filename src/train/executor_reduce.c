@@ -102,15 +102,22 @@ static ipu_status update_early(ipu_model *m)
     return status;
 }
 
-/* A weight is updated where its gradient is made and still in a cache. */
+/* Gradients need not all be there at once: where they are many, each weight is updated when its gradient is there, and
+ * the next gradient has its memory. Small ones are better updated together, when no product reads them any more. */
 static ipu_status update_soon(ipu_model *m)
 {
-    uint32_t *kept = ipu__alloc((m->parameters.n + m->states.n + 1) * sizeof *kept);
-    size_t    n    = 0;
+    enum { MANY_BYTES = 8 << 20 };
+    int64_t   bytes = 0;
+    uint32_t *kept  = ipu__alloc((m->parameters.n + m->states.n + 1) * sizeof *kept);
+    size_t    n     = 0;
     if (!kept) return ipu__fail_memory();
-    for (size_t i = 0; i < m->parameters.n; i++) kept[n++] = m->parameters.at[i];
+    for (size_t i = 0; i < m->parameters.n; i++) {
+        const ipu__builder_value *v = &m->base.values.at[m->parameters.at[i]];
+        bytes += ipu__op_n_elements(&v->shape) * (int64_t)ipu_type_size(v->type);
+        kept[n++] = m->parameters.at[i];
+    }
     for (size_t i = 0; i < m->states.n; i++) kept[n++] = m->states.at[i];
-    ipu_status status = ipu__model_update_early(m, kept, n);
+    ipu_status status = bytes < MANY_BYTES ? IPU_OK : ipu__model_update_early(m, kept, n);
     ipu__free(kept);
     return status;
 }
