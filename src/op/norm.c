@@ -412,7 +412,8 @@ static const char *const group_grad_samples[] = {
     "float[2,4], float[2,4], float[2,1], float[2,1]{0.5,2}; groups=1",
     "float[3,6,70,71], float[3,6,70,71], float[3,3], float[3,3]{0.5,2}, float[6]; groups=3",
     "float[16,12,9,9], float[16,12,9,9], float[16,3], float[16,3]{0.5,2}, float[12]; groups=3",
-    "float[32,4,30,21], float[32,4,30,21], float[32,2], float[32,2]{0.5,2}; groups=2", NULL};
+    "float[32,4,30,21], float[32,4,30,21], float[32,2], float[32,2]{0.5,2}; groups=2",
+    NULL};
 static const char *const batch_grad_samples[] = {
     "float[3,4,2], float[3,4,2], float[4], float[4]{0.5,2}, float[4]",
     "float[5,4], float[5,4], float[4], float[4]{0.5,2}",

@@ -52,7 +52,7 @@ void ipu__pace_end(ipu__pace *p, int64_t begin)
 {
     if (begin == 0) return;
     int64_t took = now() - begin, *best = &p->best[p->alone];
-    bool    is_warm = p->trial == 0 || p->trial <= TRIAL / 2;
+    bool    is_warm = p->trial <= TRIAL / 2; /* 0: it is no trial */
     if (is_warm && p->runs >= -TRIAL && took < *best) *best = took;
     p->runs++;
     if (p->trial > 0 && --p->trial == 0)
