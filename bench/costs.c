@@ -1,12 +1,4 @@
-/* What must stay cheap: training in half, engines that share a machine, and the first answer of a program.
- *
- *     costs [half] [crowd] [start]         none: all three
- *
- * half: time of a step of training with activations (mixed), and weights as well (half), of half, over that in float; no
- * stochastic rounding. crowd: 4 engines with 2 threads each train at once, over the same steps one engine after the other.
- * start: from before exec to after exit of `ipu infer` with one picture. Medians of rounds that take turns. To be run from
- * the top of the source tree; `ipu` is the one of this build.
- */
+/* What must stay cheap: training in half, engines that share a machine, and the first answer of a program. */
 #include <fcntl.h>
 #include <libgen.h>
 #include <pthread.h>
@@ -17,7 +9,7 @@
 #include "bench.h"
 #include "speed_network.h"
 
-enum { ROUNDS = 9, ENGINES = 4, STARTS = 21 };
+enum { ROUNDS = 9, FEW_ROUNDS = 3, ENGINES = 4, STARTS = 21 };
 static const double SLICE = 0.04, MOST_HALF = 1.5, MOST_LOST = 1.15, MOST_START = 0.040;
 
 static const char *verdict(double found, double most) { return found <= most ? "" : "  above its bound"; }
@@ -30,36 +22,48 @@ static int calls_of(speed_ours *s)
 
 /* ---- half ---- */
 
-static void measure_half(const char *name, int64_t batch)
+static void measure_half(const char *name, int64_t batch, bool trains)
 {
     static const ipu_precision precisions[] = {IPU_PRECISION_FLOAT, IPU_PRECISION_MIXED, IPU_PRECISION_HALF};
     speed_ours                 s[3];
     double                     times[3][ROUNDS], median[3];
-    int                        calls = 0;
+    int                        calls = 0, rounds = ROUNDS;
     for (int i = 0; i < 3; i++) {
-        speed_make(&s[i], name, batch, true, "2", false, precisions[i]);
+        speed_make(&s[i], name, batch, trains, "2", false, precisions[i]);
         calls = i == 0 ? calls_of(&s[i]) : calls;
         speed_time(&s[i], 2);
     }
-    for (int r = 0; r < ROUNDS; r++)
+    if (calls < 3) rounds = FEW_ROUNDS;
+    for (int r = 0; r < rounds; r++)
         for (int i = 0; i < 3; i++) times[i][r] = speed_time(&s[i], calls);
     for (int i = 0; i < 3; i++) {
-        median[i] = bench_median(times[i], ROUNDS);
+        median[i] = bench_median(times[i], rounds);
         speed_end(&s[i]);
     }
-    printf("%-12s %4lld %10.1f us %10.1f us %6.2f %10.1f us %6.2f%s\n", name, (long long)batch,
-           1e6 * median[0], 1e6 * median[1], median[1] / median[0], 1e6 * median[2], median[2] / median[0],
+    printf("%-10s %4lld %s %10.1f us %10.1f us %6.2f %10.1f us %6.2f%s\n", name, (long long)batch,
+           trains ? "train" : "infer", 1e6 * median[0], 1e6 * median[1], median[1] / median[0],
+           1e6 * median[2], median[2] / median[0],
            verdict(fmax(median[1], median[2]) / median[0], MOST_HALF));
     fflush(stdout);
 }
 
+/* The rows of bench/speed. */
 static void bench_half(void)
 {
-    printf("training, 2 threads         float         mixed                half\n");
-    measure_half("seed-cnn", 64);
-    measure_half("mnist-cnn", 64);
-    measure_half("mlp", 64);
-    measure_half("lstm", 64);
+    static const struct {
+        const char *name;
+        int64_t     batch;
+        bool        trains;
+    } rows[] = {{"seed-cnn", 16, true},  {"seed-cnn", 64, true},  {"seed-cnn", 256, true},
+                {"mnist-cnn", 16, true}, {"mnist-cnn", 64, true}, {"mnist-cnn", 256, true},
+                {"mlp", 16, true},       {"mlp", 64, true},       {"mlp", 256, true},
+                {"lstm", 64, true},      {"resnet18", 32, true},  {"resnet50", 1, false},
+                {"resnet50", 8, false},  {"bert-mini", 8, true},  {"bert-base", 1, false}};
+    printf("2 threads                     float         mixed                half\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].trains) measure_half(rows[i].name, rows[i].batch, true);
+        measure_half(rows[i].name, rows[i].batch, false);
+    }
 }
 
 /* ---- crowd ---- */
@@ -170,16 +174,42 @@ static void bench_start_up(void)
            1e3 * times[STARTS - 1], verdict(median, MOST_START));
 }
 
+static const struct {
+    const char *name;
+    void (*run)(void);
+} parts[] = {{"half", bench_half}, {"crowd", bench_crowd}, {"start", bench_start_up}};
+enum { N_PARTS = sizeof parts / sizeof *parts };
+
+static const char usage[] =
+    "usage: costs [half] [crowd] [start]\n"
+    "What must stay cheap; without a word, all of it. Medians of rounds that take turns.\n"
+    "  half   a step of the rows of bench/speed with activations (mixed), and weights as well (half), of\n"
+    "         half, over one in float; no stochastic rounding\n"
+    "  crowd  4 engines with 2 threads each train at once, over the same steps one engine after another\n"
+    "  start  `ipu infer` with one picture, from before exec to after exit; run from the top of the\n"
+    "         source tree, with the `ipu` of this build\n";
+
+static int find_part(const char *name)
+{
+    for (int i = 0; i < N_PARTS; i++)
+        if (strcmp(name, parts[i].name) == 0) return i;
+    return -1;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } parts[] = {{"half", bench_half}, {"crowd", bench_crowd}, {"start", bench_start_up}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        bool wanted = argc == 1;
-        for (int k = 1; k < argc; k++) wanted |= strcmp(argv[k], parts[i].name) == 0;
-        if (wanted) parts[i].run();
+    bool wanted[N_PARTS] = {false};
+    for (int k = 1; k < argc; k++) {
+        int i = find_part(argv[k]);
+        if (i < 0) {
+            bool is_help = strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0;
+            if (!is_help) fprintf(stderr, "costs: expected half, crowd or start, found \"%s\"\n", argv[k]);
+            fputs(usage, is_help ? stdout : stderr);
+            return is_help ? 0 : 2;
+        }
+        wanted[i] = true;
     }
+    for (int i = 0; i < N_PARTS; i++)
+        if (argc == 1 || wanted[i]) parts[i].run();
     return 0;
 }

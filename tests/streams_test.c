@@ -1,6 +1,8 @@
 /* Streams, remote buffers, printing, options and the progress of a compile, as a user meets them. */
 #include "support/machine.h"
 
+#include <stdalign.h>
+
 /* A program that reads the stream "in" of 3 floats to "x", doubles it, and writes the stream "out". */
 static ipu_program echo_program(int64_t n_replicas, ipu_stream_mode mode)
 {
@@ -125,6 +127,141 @@ static void memory_that_is_lent_is_read_where_it_lies(void **state)
     assert_status(ipu_engine_connect_lender_replica(e, "out", 0, lend_twice, &l), IPU_INVALID);
     assert_says("to the host");
     assert_status(ipu_engine_connect_lender_replica(e, "in", 0, NULL, NULL), IPU_INVALID);
+    ipu_engine_destroy(e);
+}
+
+/* Data that change after they were lent: what was copied before does not. */
+typedef struct changing {
+    float *data;
+    int    first; /* element that is lent first */
+} changing;
+
+static const void *lend_some(void *user, size_t bytes)
+{
+    const changing *c = user;
+    assert_int_equal(bytes, 4 * sizeof(float));
+    return c->data + c->first;
+}
+
+static ipu_status change(void *user, void *data, size_t bytes)
+{
+    changing *c = user;
+    memset(data, 0, bytes);
+    for (int i = 0; i < 8; i++) c->data[i] += 100;
+    return IPU_OK;
+}
+
+static ipu_status give_fives(void *user, void *data, size_t bytes)
+{
+    (void)user;
+    for (size_t i = 0; i < bytes / sizeof(float); i++) ((float *)data)[i] = 5;
+    return IPU_OK;
+}
+
+/* Reads "in" to x, lets "tick" change what lies there, and negates x: in the same program, or in a second one. */
+static ipu_engine *start_changing(int n_programs, bool is_seen)
+{
+    ipu_graph *g = machine_graph(1);
+    ipu_tensor x = is_seen ? machine_variable(g, IPU_FLOAT, IPU_SHAPE(4), "x")
+                           : ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(4), "x"),
+               t = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(1), "t"),
+               y = machine_variable(g, IPU_FLOAT, IPU_SHAPE(4), "y");
+    ipu_graph_set_tile_mapping(g, x, 0);
+    ipu_graph_set_tile_mapping(g, t, 0);
+    ipu_program p[2] = {ipu_program_sequence(g), ipu_program_sequence(g)};
+    ipu_program_add_read(p[0], ipu_graph_add_host_to_device(g, "in", IPU_FLOAT, 4, IPU_STREAM_REPLICATE), x);
+    ipu_program_add_read(p[0], ipu_graph_add_host_to_device(g, "tick", IPU_FLOAT, 1, IPU_STREAM_REPLICATE),
+                         t);
+    ipu_program_add_kernel(p[n_programs - 1], "neg", NULL, 0, (ipu_tensor[]){x, y}, 2);
+    ipu_executable *exe = machine_compile(g, p, (size_t)n_programs);
+    ipu_engine     *e   = machine_engine(exe, "2");
+    ipu_executable_release(exe);
+    ipu_graph_destroy(g);
+    return e;
+}
+
+static void expect_first(ipu_engine *e, int n_programs, float first)
+{
+    float y[4];
+    for (int i = 0; i < n_programs; i++) assert_ok(ipu_engine_run(e, (size_t)i));
+    assert_ok(ipu_engine_read(e, "y", y, sizeof y));
+    for (int i = 0; i < 4; i++) assert_true(y[i] == -(first + (float)i));
+}
+
+static void kernels_read_lent_memory_in_place(void **state)
+{
+    (void)state;
+    alignas(64) float data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    float             fives[4];
+    changing          c = {data, 0};
+    ipu_engine       *e = start_changing(1, false);
+    assert_ok(ipu_engine_connect_lender_replica(e, "in", 0, lend_some, &c));
+    assert_ok(ipu_engine_connect_callback(e, "tick", change, &c));
+    expect_first(e, 1, 100); /* as it was when the kernel ran */
+    c.first = 4;
+    expect_first(e, 1, 204);
+    c.first = 1; /* no place for a kernel to read from: copied, and changed later */
+    expect_first(e, 1, 201);
+    c.first = 0;
+    expect_first(e, 1, 400);
+    assert_ok(ipu_engine_connect_callback(e, "in", give_fives, NULL));
+    assert_ok(ipu_engine_run(e, 0));
+    assert_ok(ipu_engine_read(e, "y", fives, sizeof fives));
+    for (int i = 0; i < 4; i++) assert_true(fives[i] == -5);
+    ipu_engine_destroy(e);
+}
+
+/* The host may look at it later, or another program needs it, when nothing is lent any more. */
+static void what_is_needed_after_a_run_is_copied(void **state)
+{
+    (void)state;
+    for (int n_programs = 1; n_programs <= 2; n_programs++) {
+        alignas(64) float data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+        changing          c       = {data, 0};
+        ipu_engine       *e       = start_changing(n_programs, n_programs == 1);
+        assert_ok(ipu_engine_connect_lender_replica(e, "in", 0, lend_some, &c));
+        assert_ok(ipu_engine_connect_callback(e, "tick", change, &c));
+        expect_first(e, n_programs, 0);
+        expect_first(e, n_programs, 100);
+        ipu_engine_destroy(e);
+    }
+}
+
+static const void *lend_in_turn(void *user, size_t bytes)
+{
+    changing *c = user;
+    c->first += 4;
+    assert_int_equal(bytes, 4 * sizeof(float));
+    return c->data + c->first - 4;
+}
+
+/* A program that is part of another in two places has its READ twice: each brings what comes after it its own. */
+static void a_read_in_two_places_serves_both(void **state)
+{
+    (void)state;
+    alignas(64) float data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    float             found[4];
+    changing          c = {data, 0};
+    ipu_graph        *g = machine_graph(1);
+    ipu_tensor        x = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(4), "x"),
+               y[2]     = {machine_variable(g, IPU_FLOAT, IPU_SHAPE(4), "y0"),
+                           machine_variable(g, IPU_FLOAT, IPU_SHAPE(4), "y1")};
+    ipu_program read = ipu_program_sequence(g), p = ipu_program_sequence(g);
+    ipu_graph_set_tile_mapping(g, x, 0);
+    ipu_program_add_read(read, ipu_graph_add_host_to_device(g, "in", IPU_FLOAT, 4, IPU_STREAM_REPLICATE), x);
+    for (int i = 0; i < 2; i++) {
+        ipu_program_add(p, read);
+        ipu_program_add_kernel(p, "neg", NULL, 0, (ipu_tensor[]){x, y[i]}, 2);
+    }
+    ipu_engine *e = machine_start(p);
+    assert_ok(ipu_engine_connect_lender_replica(e, "in", 0, lend_in_turn, &c));
+    assert_ok(ipu_engine_run(e, 0));
+    c.first = 0;
+    assert_ok(ipu_engine_run(e, 0));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ipu_engine_read(e, i == 0 ? "y0" : "y1", found, sizeof found));
+        for (int k = 0; k < 4; k++) assert_true(found[k] == -(float)(4 * i + k));
+    }
     ipu_engine_destroy(e);
 }
 
@@ -390,6 +527,9 @@ int main(void)
         cmocka_unit_test(a_broadcast_gives_all_replicas_one_transfer),
         cmocka_unit_test(a_callback_that_fails_stops_the_run_with_its_status),
         cmocka_unit_test(memory_that_is_lent_is_read_where_it_lies),
+        cmocka_unit_test(kernels_read_lent_memory_in_place),
+        cmocka_unit_test(a_read_in_two_places_serves_both),
+        cmocka_unit_test(what_is_needed_after_a_run_is_copied),
         cmocka_unit_test(a_callback_may_interrupt_its_engine),
         cmocka_unit_test(streams_are_checked_before_anything_runs),
         cmocka_unit_test(rows_go_where_the_row_numbers_say),

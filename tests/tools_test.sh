@@ -224,6 +224,24 @@ that "summary as JSON" json 'd["target"] == "tiny" and d["ipus"] == 1 and d["til
     and d["bytes"] == 24 and d["tiles_used"] == 2 and d["fullest_tile"] == 0 and d["fullest_tile_bytes"] == 12' \
     dump --json "$box/good.ipu"
 bad "summary does not go with locations" 2 'not its summary' dump --summary --locations "$box/good.ipu"
+cat > "$box/convolutions.ipu" << 'END'
+model {
+  input x float[16,3,12,12];
+  parameter w1 float[5,3,3,3];
+  parameter w2 float[7,5,3,3];
+  a = conv(x, w1);
+  b = relu(a);
+  c = conv(b, w2);
+  output z = c;
+}
+END
+good "layouts of a model" '^conv .* x:plain w:plain .*out:(plain|lanes|blocked)$' dump --layouts "$box/convolutions.ipu"
+good "what they take" '^4 kernels, .*B turned$' dump -L "$box/convolutions.ipu"
+that "layouts as JSON" json '[k["name"] for k in d["kernels"]][:2] == ["conv", "conv"] and d["turned_bytes"] >= 0
+    and d["kernels"][0]["operands"][-1]["layout"] == d["kernels"][1]["operands"][0]["layout"]' \
+    dump --layouts --json "$box/convolutions.ipu"
+bad "layouts stand alone" 2 'in place of the text' dump --layouts --summary "$box/good.ipu"
+bad "layouts of a graph need its codelets" 1 'Add' dump --layouts "$box/good.ipu"
 
 that "output to a file" "$ipu" dump "$box/good.ipu" -o "$box/new.ipu"
 that "holds the same" same "$box/canonical" "$box/new.ipu"

@@ -4,6 +4,7 @@
 
 #include "dump_model.h"
 #include "ipu/engine.h"
+#include "kernels.h"
 #include "output.h"
 
 typedef struct summary {
@@ -123,19 +124,32 @@ static tool_exit dump(const tool_arguments *args, const ipu_parsed *p)
     return tool_close(&out, write_result(args, p, out.file));
 }
 
+/* Of a model as a compilation leaves it: layouts are of what is run. */
+static tool_exit dump_layouts(const tool_arguments *args, tool_source *source)
+{
+    tool_exit code = source->model ? tool_source_lower(source, "gc200") : TOOL_OK;
+    if (code != TOOL_OK) return code;
+    return kernels_write(&source->parsed, args->values[DUMP_OUTPUT], args->values[DUMP_JSON] != NULL);
+}
+
 tool_exit run_dump(const tool_arguments *args)
 {
     const char *path = args->operands[0];
     bool        sums = args->values[DUMP_SUMMARY] || args->values[DUMP_JSON];
     if (sums && (args->values[DUMP_LOCATIONS] || args->values[DUMP_SIDE_OUT]))
         return tool_usage("dump", "--locations and --side-out need the text printed, not its summary");
+    if (args->values[DUMP_LAYOUTS]
+        && (args->values[DUMP_SUMMARY] || args->values[DUMP_LOCATIONS] || args->values[DUMP_SIDE_OUT]))
+        return tool_usage("dump", "--layouts stands in place of the text and of its summary");
     tool_source source;
     tool_exit   code = tool_source_read(&source, path, args->values[DUMP_SIDE]);
     if (code != TOOL_OK) return code;
-    if (source.model)
-        code = dump_model(args, source.model);
-    else if (args->values[DUMP_OPTIMISE])
+    if (!source.model && args->values[DUMP_OPTIMISE])
         code = tool_fail("%s holds a graph: --optimise is for models", path);
+    else if (args->values[DUMP_LAYOUTS])
+        code = dump_layouts(args, &source);
+    else if (source.model)
+        code = dump_model(args, source.model);
     else
         code = dump(args, &source.parsed);
     tool_source_free(&source);

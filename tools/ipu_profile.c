@@ -37,37 +37,6 @@ static tool_exit profile(const tool_arguments *args, const ipu_parsed *p, const 
 
 /* ---- how this host would run it ---- */
 
-static ipu_status make_engine(const ipu_parsed *p, ipu_engine **out)
-{
-    ipu_options    *options = NULL;
-    ipu_executable *exe     = NULL;
-    ipu_status      status  = ipu_options_create(&options);
-    if (status == IPU_OK) status = ipu_options_set(options, "device.attach", "never");
-    if (status == IPU_OK)
-        status = ipu_executable_compile(p->graph, p->programs, p->n_programs, options, &exe);
-    if (status == IPU_OK) status = ipu_engine_create(exe, options, out);
-    if (exe) ipu_executable_release(exe);
-    ipu_options_destroy(options);
-    return status;
-}
-
-static tool_exit write_kernels(const tool_arguments *args, const ipu_parsed *p)
-{
-    ipu_engine *e = NULL;
-    tool_output out;
-    if (make_engine(p, &e) != IPU_OK) return tool_fail("%s", ipu_message());
-    tool_exit code = tool_open(&out, args->values[PROFILE_OUTPUT]);
-    if (code == TOOL_OK) {
-        if (args->values[PROFILE_JSON])
-            code = tool_print_json(out.file, kernels_json(e));
-        else
-            kernels_print(out.file, e);
-        code = tool_close(&out, code);
-    }
-    ipu_engine_destroy(e);
-    return code;
-}
-
 tool_exit run_profile(const tool_arguments *args)
 {
     const char      *path = args->operands[0], *count = args->values[PROFILE_WHILE_COUNT];
@@ -89,7 +58,8 @@ tool_exit run_profile(const tool_arguments *args)
     else if (target)
         code = tool_fail("%s holds a graph, which names its target: --target is for models", path);
     if (code == TOOL_OK && args->values[PROFILE_HOST])
-        code = write_kernels(args, &source.parsed);
+        code = kernels_write(&source.parsed, args->values[PROFILE_OUTPUT],
+                             args->values[PROFILE_JSON] != NULL);
     else if (code == TOOL_OK)
         code = profile(args, &source.parsed, &options);
     tool_source_free(&source);

@@ -35,17 +35,6 @@ void kernels_print(FILE *out, const ipu_engine *e)
 
 /* ---- JSON ---- */
 
-static json_t *json_shape(const ipu_shape *shape)
-{
-    json_t *list   = json_array();
-    bool    failed = !list;
-    for (int d = 0; d < shape->rank; d++)
-        failed |= json_array_append_new(list, json_integer((json_int_t)shape->dim[d])) != 0;
-    if (!failed) return list;
-    json_decref(list);
-    return NULL;
-}
-
 static json_t *json_operands(const ipu_engine *e, size_t i, int n)
 {
     ipu_engine_operand o;
@@ -53,10 +42,10 @@ static json_t *json_operands(const ipu_engine *e, size_t i, int n)
     bool               failed = !list;
     for (int k = 0; k < n && ipu_engine_operand_at(e, i, k, &o); k++)
         if (!o.is_absent)
-            failed |= json_array_append_new(list,
-                                            json_pack("{s:s, s:s, s:o, s:s, s:b}", "name", o.name, "type",
-                                                      ipu_type_name(o.type), "shape", json_shape(&o.shape),
-                                                      "layout", o.layout, "output", (int)o.is_output))
+            failed |= json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:s, s:b}", "name", o.name,
+                                                            "type", ipu_type_name(o.type), "shape",
+                                                            tool_json_shape(&o.shape), "layout", o.layout,
+                                                            "output", (int)o.is_output))
                    != 0;
     if (!failed) return list;
     json_decref(list);
@@ -82,4 +71,37 @@ json_t *kernels_json(const ipu_engine *e)
     if (!failed) return json_pack("{s:o, s:o}", "kernels", list, "turned_bytes", tool_json_number(turned));
     json_decref(list);
     return NULL;
+}
+
+/* ---- of programs ---- */
+
+static ipu_status make_engine(const ipu_parsed *p, ipu_engine **out)
+{
+    ipu_options    *options = NULL;
+    ipu_executable *exe     = NULL;
+    ipu_status      status  = ipu_options_create(&options);
+    if (status == IPU_OK) status = ipu_options_set(options, "device.attach", "never");
+    if (status == IPU_OK)
+        status = ipu_executable_compile(p->graph, p->programs, p->n_programs, options, &exe);
+    if (status == IPU_OK) status = ipu_engine_create(exe, options, out);
+    if (exe) ipu_executable_release(exe);
+    ipu_options_destroy(options);
+    return status;
+}
+
+tool_exit kernels_write(const ipu_parsed *p, const char *output, bool json)
+{
+    ipu_engine *e = NULL;
+    tool_output out;
+    if (make_engine(p, &e) != IPU_OK) return tool_fail("%s", ipu_message());
+    tool_exit code = tool_open(&out, output);
+    if (code == TOOL_OK) {
+        if (json)
+            code = tool_print_json(out.file, kernels_json(e));
+        else
+            kernels_print(out.file, e);
+        code = tool_close(&out, code);
+    }
+    ipu_engine_destroy(e);
+    return code;
 }

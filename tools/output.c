@@ -120,6 +120,17 @@ json_t *tool_json_number(double value)
 
 json_t *tool_json_finite(double value) { return isfinite(value) ? tool_json_number(value) : json_null(); }
 
+json_t *tool_json_shape(const ipu_shape *shape)
+{
+    json_t *list   = json_array();
+    bool    failed = !list;
+    for (int d = 0; d < shape->rank; d++)
+        failed |= json_array_append_new(list, json_integer((json_int_t)shape->dim[d])) != 0;
+    if (!failed) return list;
+    json_decref(list);
+    return NULL;
+}
+
 json_t *tool_json_text(const char *text)
 {
     json_t *value = json_string(text);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "command.h"
+#include "ipu/tensor.h"
 
 /* From now on messages are those of this name, a link to `ipu`, not of `ipu COMMAND`. */
 void tool_called_as(const char *link);
@@ -29,6 +30,8 @@ void tool_format(double value, const char *unit, char *out, size_t size);
 json_t *tool_json_number(double value);
 /* The same, but null for what JSON has no number for. */
 json_t *tool_json_finite(double value);
+/* Its dimensions. NULL: out of memory */
+json_t *tool_json_shape(const ipu_shape *shape);
 /* A JSON string; bytes of a text that is no UTF-8 become question marks. */
 json_t *tool_json_text(const char *text);
 /* Writes a value and a newline, and releases it. NULL means that memory ran out making it. */

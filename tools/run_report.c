@@ -155,17 +155,6 @@ static json_t *json_element(const ipu_array *a, int64_t i)
     return tool_json_finite(ipu_array_value(a, i));
 }
 
-static json_t *json_shape(const ipu_shape *shape)
-{
-    json_t *list   = json_array();
-    bool    failed = !list;
-    for (int d = 0; d < shape->rank; d++)
-        failed |= json_array_append_new(list, json_integer((json_int_t)shape->dim[d])) != 0;
-    if (!failed) return list;
-    json_decref(list);
-    return NULL;
-}
-
 static json_t *json_array_value(const ipu_array *a)
 {
     statistics s      = summarise(a);
@@ -175,7 +164,7 @@ static json_t *json_array_value(const ipu_array *a)
         failed |= json_array_append_new(first, json_element(a, i)) != 0;
     if (!failed)
         return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:o}", "type", ipu_type_name(a->type), "shape",
-                         json_shape(&a->shape), "least", tool_json_finite(s.least), "most",
+                         tool_json_shape(&a->shape), "least", tool_json_finite(s.least), "most",
                          tool_json_finite(s.most), "mean", tool_json_finite(s.mean), "not_finite",
                          (json_int_t)s.n_strange, "first", first);
     json_decref(first);

@@ -116,8 +116,9 @@ ipu_status ipu_engine_connect_callback_replica(ipu_engine *e, const char *handle
                                                ipu_stream_fn fn, void *user);
 
 /* For a stream to the device whose data lie in memory already: called for every transfer like a callback, says where
- * the next `bytes` are. They stay there until the next call or the end of the run, and all threads of the engine take
- * them together. NULL stops the run with ABORTED. */
+ * the next `bytes` are. They stay there as they are until the next call or the end of the run: kernels read them in
+ * place where they can (aligned to 16 bytes; nothing else needs them), or all threads of the engine copy them
+ * together. NULL stops the run with ABORTED. */
 typedef const void *(*ipu_stream_lend_fn)(void *user, size_t bytes);
 ipu_status ipu_engine_connect_lender_replica(ipu_engine *e, const char *handle, int64_t replica,
                                              ipu_stream_lend_fn lend, void *user);

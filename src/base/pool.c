@@ -21,10 +21,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 enum {
     MAX_THREADS = 4096,
@@ -84,13 +84,6 @@ static void pause_cpu(void)
 #endif
 }
 
-static long long now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
 /* Spins until the word is (`equal`) or is not `value`; false if that took too long. After a microsecond or
  * two it yields between looks: on a busy machine the thread waited for is often on this very CPU (a run
  * then took 10 us instead of twice SPIN_NS). */
@@ -104,10 +97,10 @@ static bool spin(atomic_uint *word, unsigned value, bool equal, int spin_ns)
             pause_cpu();
         }
         if (end == 0)
-            end = now_ns() + spin_ns;
+            end = ipu__clock_ns() + spin_ns;
         else
             sched_yield();
-    } while (now_ns() < end);
+    } while (ipu__clock_ns() < end);
     return false;
 }
 
@@ -135,7 +128,7 @@ static void finish_part(ipu__pool *pool)
 static void leave_cpu(int cpu, long long *last_left)
 {
     cpu_set_t before, others;
-    long long now = now_ns();
+    long long now = ipu__clock_ns();
     if (now - *last_left < LEAVE_NS || sched_getaffinity(0, sizeof before, &before) != 0) return;
     *last_left = now;
     others     = before;

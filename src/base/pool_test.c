@@ -93,6 +93,37 @@ static void more_threads_than_cpus_work_too(void **state)
     check_runs(MOST, 2000);
 }
 
+/* Parts append their numbers without an atomic: only one thread may be at it. */
+typedef struct roll {
+    pthread_t caller;
+    int       parts[MOST], n, others;
+} roll;
+
+static void call_roll(void *work, int part, int n_parts)
+{
+    roll *r = work;
+    (void)n_parts;
+    r->others += !pthread_equal(pthread_self(), r->caller);
+    r->parts[r->n++] = part;
+}
+
+static void a_pool_that_is_alone_has_the_caller_run_all_parts_in_order(void **state)
+{
+    (void)state;
+    ipu__pool *pool = make(4);
+    roll       r    = {.caller = pthread_self()};
+    ipu__pool_set_alone(pool, true);
+    ipu__pool_run(pool, call_roll, &r);
+    assert_int_equal(r.n, 4);
+    assert_int_equal(r.others, 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(r.parts[i], i);
+    ipu__pool_set_alone(pool, false);
+    tally t = {.input = 7};
+    ipu__pool_run(pool, count, &t);
+    for (int i = 0; i < 4; i++) assert_int_equal(t.output[i], 7 + i);
+    ipu__pool_destroy(pool);
+}
+
 static void threads_that_went_to_sleep_wake_up(void **state)
 {
     (void)state;
@@ -480,6 +511,7 @@ int main(void)
         cmocka_unit_test(every_part_runs_once_per_run),
         cmocka_unit_test(a_hundred_thousand_runs_are_all_whole),
         cmocka_unit_test(more_threads_than_cpus_work_too),
+        cmocka_unit_test(a_pool_that_is_alone_has_the_caller_run_all_parts_in_order),
         cmocka_unit_test(threads_that_went_to_sleep_wake_up),
         cmocka_unit_test(a_caller_that_went_to_sleep_wakes_up),
         cmocka_unit_test(part_0_is_the_caller_and_the_others_take_no_signals),

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 struct ipu_comm {
     const ipu__transport *transport; /* NULL: alone */
@@ -25,13 +25,6 @@ struct ipu_comm {
     ipu__comm_job  *first, *last;
     int64_t         bytes_sent;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the thread ---- */
 
@@ -117,11 +110,11 @@ void ipu__comm_begin(ipu_comm *comm, ipu__comm_job *job)
 ipu_status ipu__comm_wait(ipu_comm *comm, ipu__comm_job *job, double *waited)
 {
     if (comm->has_thread) {
-        double begin = now();
+        double begin = ipu__clock_seconds();
         pthread_mutex_lock(&comm->lock);
         while (!job->done) pthread_cond_wait(&comm->done, &comm->lock);
         pthread_mutex_unlock(&comm->lock);
-        if (waited) *waited += now() - begin;
+        if (waited) *waited += ipu__clock_seconds() - begin;
     }
     return job->status == IPU_OK ? IPU_OK : ipu__fail(job->status, "%s", job->message);
 }

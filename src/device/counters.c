@@ -1,16 +1,9 @@
 /* Utilisation out of two clocks: how long programs ran, and how long ago that began. */
 #include "device/counters.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 enum { WINDOW_NS = 1000000000, MILLION = 1000000, NO_SHARE = -1 };
-
-int64_t ipu__monotonic_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static int64_t get(const atomic_llong *counter)
 {
@@ -27,7 +20,7 @@ void ipu__counters_clear(ipu__counters *c)
     set(&c->cycles, -1);
     set(&c->tile_bytes, -1);
     set(&c->last_share, NO_SHARE);
-    set(&c->window_began_ns, ipu__monotonic_ns());
+    set(&c->window_began_ns, ipu__clock_ns());
 }
 
 void ipu__counters_begin(ipu__counters *c, int64_t now_ns)
@@ -56,7 +49,7 @@ void ipu__counters_end(ipu__counters *c, int64_t now_ns)
 
 void ipu__counters_read(const ipu__counters *c, bool measures, int64_t attached_ns, ipu_device_counters *out)
 {
-    int64_t now = ipu__monotonic_ns(), busy = get(&c->busy_ns);
+    int64_t now = ipu__clock_ns(), busy = get(&c->busy_ns);
     *out = (ipu_device_counters){.runs                = get(&c->runs),
                                  .supersteps          = get(&c->supersteps),
                                  .cycles              = get(&c->cycles),

@@ -4,9 +4,6 @@
 
 #include "device/state.h"
 
-/* Nanoseconds of the monotonic clock, which all processes share. */
-int64_t ipu__monotonic_ns(void);
-
 static inline void ipu__count(atomic_llong *counter, int64_t n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);

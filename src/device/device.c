@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "device/config.h"
@@ -142,7 +143,7 @@ static void become_attached(attempt *a, int slot, int n_slots, int id)
     d->state       = a->state;
     a->state       = NULL;
     d->gcda        = a->gcda;
-    d->attached_ns = ipu__monotonic_ns();
+    d->attached_ns = ipu__clock_ns();
     d->slot        = slot;
     d->n_slots     = n_slots;
     d->id          = id;
@@ -314,7 +315,7 @@ static ipu_status acquire(attempt *a)
         IPU_TRY(try_once(a, &is_first, &done));
         if (done) return IPU_OK;
         if (!ipu__state_is_current(a->state)) continue;
-        int64_t left = a->deadline_ns - ipu__monotonic_ns();
+        int64_t left = a->deadline_ns - ipu__clock_ns();
         if (a->wait_seconds >= 0 && left <= 0) return fail_busy(a);
         if (!a->in_line) ipu__state_line_enter(a->state, &a->place);
         a->in_line    = true;
@@ -343,7 +344,7 @@ static attempt attempt_of(ipu_device *d, double wait_seconds)
     double       wait    = wait_seconds < longest ? wait_seconds : longest;
     return (attempt){.d            = d,
                      .wait_seconds = wait,
-                     .deadline_ns  = ipu__monotonic_ns() + (wait > 0 ? (int64_t)(wait * 1e9) : 0)};
+                     .deadline_ns  = ipu__clock_ns() + (wait > 0 ? (int64_t)(wait * 1e9) : 0)};
 }
 
 ipu_status ipu_device_attach(ipu_device *device, double wait_seconds)

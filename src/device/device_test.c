@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "device/sandbox_test.h"
 
 #define HARD_4 "{\"partition\": \"p1\", \"system\": \"m2000\"}"
@@ -226,18 +227,16 @@ static void a_forked_child_does_not_keep_the_device(void **state)
     close(told[1]);
 }
 
-static double seconds(void) { return (double)ipu__monotonic_ns() * 1e-9; }
-
 static void a_wait_ends_when_its_time_is_up(void **state)
 {
     (void)state;
     put_config("p1.conf", HARD_4);
     holder      h     = start_holder(0);
     ipu_device *d     = opened(0);
-    double      began = seconds();
+    double      began = ipu__clock_seconds();
     assert_status(ipu_device_attach(d, 0.05), IPU_BUSY);
     assert_message("after a wait of 0.05 s");
-    assert_true(seconds() - began >= 0.05 && seconds() - began < 5);
+    assert_true(ipu__clock_seconds() - began >= 0.05 && ipu__clock_seconds() - began < 5);
     end_holder(h);
     ipu_device_close(d);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "device/config.h"
@@ -62,7 +63,7 @@ ipu_status ipu__device_begin_run(ipu_device *device, double wait_seconds)
             return status;
         }
     }
-    if (device->gcda.measures) ipu__counters_begin(device->counters, ipu__monotonic_ns());
+    if (device->gcda.measures) ipu__counters_begin(device->counters, ipu__clock_ns());
     return IPU_OK;
 }
 
@@ -70,7 +71,7 @@ void ipu__device_end_run(ipu_device *device, const ipu__run_counts *counts)
 {
     ipu__counters *c = device->counters;
     if (device->generation != ipu__state_generation()) return; /* a child forked during the run has none */
-    if (device->gcda.measures) ipu__counters_end(c, ipu__monotonic_ns());
+    if (device->gcda.measures) ipu__counters_end(c, ipu__clock_ns());
     ipu__count(&c->runs, 1);
     ipu__count(&c->supersteps, counts->supersteps);
     ipu__count(&c->host_bytes, counts->host_bytes);

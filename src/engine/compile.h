@@ -39,6 +39,10 @@ typedef struct ipu__copy_group {
     bool          open;
 } ipu__copy_group;
 
+/* What touches a variable beside kernels: the host writes to it between runs; and one READ brings all of it; anything
+ * more. */
+enum { IPU__PLAIN_HOST = 1, IPU__PLAIN_READ, IPU__PLAIN_OTHER };
+
 typedef struct ipu__compiler {
     ipu_graph         *g;
     ipu_executable    *exe;
@@ -56,7 +60,9 @@ typedef struct ipu__compiler {
     uint32_t           stamp;
     uint8_t           *is_gathered; /* by vertex: may have a field that is not contiguous */
     uint8_t           *is_used;     /* by variable; of constants only */
-    uint8_t           *is_plain; /* by variable: something else than whole kernels touches it (buffers.c) */
+    uint8_t           *is_plain;    /* by variable: what beside whole kernels touches it, IPU__PLAIN_* */
+    uint8_t           *is_kept;     /* by variable: programs need a value from before they ran (liveness.c) */
+    uint32_t          *read_by; /* by variable: the transfer that brings all of it; IPU__NONE: none such */
     IPU_ARRAY(ipu__body) functions; /* those called, and the bodies of parallel steps: callees first */
     uint32_t *parallel_of; /* by parallel step: its first body in `functions`; IPU__NONE: not reached */
 
@@ -120,7 +126,7 @@ void ipu__group_close(ipu__copy_group *group);
  * for it. */
 bool ipu__group_join(ipu__copy_group *group, const ipu__view_pool *pool, uint32_t from, uint32_t to);
 
-/* ---- liveness.c: sets `places`, and the sizes in the executable ---- */
+/* ---- liveness.c: sets `places`, `is_kept` and the sizes in the executable ---- */
 ipu_status ipu__liveness_plan(ipu__compiler *c);
 
 /* ---- buffers.c: what may have another layout than the plain one ---- */
@@ -129,7 +135,10 @@ ipu_status ipu__liveness_plan(ipu__compiler *c);
 void ipu__buffers_find(ipu__compiler *c);
 /* An operand of a kernel: *variable is the variable that it is the whole of; IPU__NONE, and marked: there is none, or
  * the operand is not used `in_place`. */
-void       ipu__buffers_note(ipu__compiler *c, uint32_t view, bool in_place, uint32_t *variable);
+void ipu__buffers_note(ipu__compiler *c, uint32_t view, bool in_place, bool is_read, uint32_t *variable);
+/* A READ brings the view, by that transfer. */
+void ipu__buffers_read(ipu__compiler *c, uint32_t view, uint32_t transfer);
+/* Numbers of buffers, and which kernels may read what the host lends. */
 ipu_status ipu__buffers_number(ipu__compiler *c);
 
 /* ---- rows.c: kernels that may run depth first, some rows of the batch through all of them at a time ---- */

@@ -112,6 +112,8 @@ static bool compiler_init(ipu__compiler *c)
     c->is_gathered     = ipu__alloc_zeroed(g->vertices.n);
     c->is_used         = ipu__alloc_zeroed(g->variables.n);
     c->is_plain        = ipu__alloc_zeroed(g->variables.n);
+    c->is_kept         = ipu__alloc_zeroed(g->variables.n);
+    c->read_by         = alloc_none(g->variables.n);
     c->group.touched   = ipu__alloc_zeroed(g->variables.n * sizeof *c->group.touched);
     c->places          = ipu__alloc_zeroed(g->variables.n * sizeof *c->places);
     c->set_of          = alloc_none(g->compute_sets.n);
@@ -124,15 +126,16 @@ static bool compiler_init(ipu__compiler *c)
     c->layout          = (ipu__layout){&g->views, c->places};
     c->work_total      = 2 * (int64_t)g->vertices.n;
     return c->set_access && c->var_stamp && c->var_slot && c->is_gathered && c->is_used && c->is_plain
-        && c->group.touched && c->places && c->set_of && c->codelet_of && c->kernel_of && c->location_of
-        && c->function_of && c->group_of && c->parallel_of;
+        && c->is_kept && c->read_by && c->group.touched && c->places && c->set_of && c->codelet_of
+        && c->kernel_of && c->location_of && c->function_of && c->group_of && c->parallel_of;
 }
 
 static void compiler_fini(ipu__compiler *c)
 {
-    void *const owned[] = {c->set_access, c->var_stamp,     c->var_slot,    c->is_gathered, c->is_used,
-                           c->is_plain,   c->group.touched, c->places,      c->set_of,      c->codelet_of,
-                           c->kernel_of,  c->location_of,   c->function_of, c->group_of,    c->parallel_of};
+    void *const owned[] = {c->is_kept,     c->read_by,    c->set_access, c->var_stamp,     c->var_slot,
+                           c->is_gathered, c->is_used,    c->is_plain,   c->group.touched, c->places,
+                           c->set_of,      c->codelet_of, c->kernel_of,  c->location_of,   c->function_of,
+                           c->group_of,    c->parallel_of};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
     ipu__array_fini(&c->accesses);
     ipu__array_fini(&c->functions);
@@ -324,6 +327,7 @@ static void destroy(ipu_executable *exe)
     ipu__array_fini(&exe->streams);
     ipu__array_fini(&exe->remotes);
     ipu__array_fini(&exe->transfers);
+    ipu__array_fini(&exe->lendings);
     ipu__array_fini(&exe->handles);
     ipu__array_fini(&exe->switches);
     ipu__array_fini(&exe->cases);

@@ -127,6 +127,12 @@ typedef struct ipu__exe_transfer {
     uint32_t tensor, rows; /* in `tensors`; rows IPU__NONE: 0, 1, 2 ... */
 } ipu__exe_transfer;
 
+/* An input of a kernel that is what a READ brings, all of it, and nothing else is done with that: where the host lends the
+ * data, the kernel may read them there. */
+typedef struct ipu__exe_lending {
+    uint32_t transfer, kernel, operand;
+} ipu__exe_lending;
+
 typedef struct ipu__exe_handle {
     uint32_t handle, tensor;
     bool     is_write;
@@ -256,6 +262,7 @@ struct ipu_executable {
     IPU_ARRAY(ipu__exe_stream) streams; /* by id of the graph, 0 unused */
     IPU_ARRAY(ipu__exe_remote) remotes; /* by id of the graph, 0 unused */
     IPU_ARRAY(ipu__exe_transfer) transfers;
+    IPU_ARRAY(ipu__exe_lending) lendings;
     IPU_ARRAY(ipu__exe_handle) handles;
     IPU_ARRAY(ipu__exe_switch) switches;
     IPU_ARRAY(ipu__exe_case) cases;

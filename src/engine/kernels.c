@@ -112,7 +112,8 @@ ipu_status ipu__lower_kernel(ipu__compiler *c, uint32_t kernel_step, uint32_t *o
     IPU_TRY(scatter(c, operands, n, &kernel.scatter));
     for (int i = 0; i < n; i++) {
         kernel.place[i] = operands[i].place;
-        ipu__buffers_note(c, operands[i].view, operands[i].direct, &kernel.buffer[i]);
+        ipu__buffers_note(c, operands[i].view, operands[i].direct,
+                          step->call.def->operands[i].access == IPU_ACCESS_READ, &kernel.buffer[i]);
     }
     *out                      = (uint32_t)exe->kernels.n;
     c->kernel_of[kernel_step] = *out;

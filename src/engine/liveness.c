@@ -10,7 +10,7 @@
  * A variable belongs to the only unit that accesses it; a function's variables form its frame, which its
  * caller sees as one more variable. So do those of a body of a parallel step, whose frames are all needed at the
  * moment of the step. What several units access is placed as its accesses through calls say.
- * requires: access. Leaves `places` and the sizes of variable memory.
+ * requires: access. Leaves `places`, `is_kept` and the sizes of variable memory.
  */
 #include "engine/compile.h"
 #include "engine/memory.h"
@@ -439,6 +439,7 @@ static void find_homes(const liveness *l, uint32_t *home)
                 home[e->id] = home[e->id] || e->is_exposed ? SEVERAL : (uint32_t)u + 1;
         }
     }
+    for (uint32_t id = 1; id < g->variables.n; id++) l->c->is_kept[id] = home[id] == SEVERAL;
     for (uint32_t id = 0; id < l->n_ids; id++)
         if ((home[id] || l->c->check) && !l->c->share && id < g->variables.n) home[id] = SEVERAL;
     for (size_t i = 0; i < g->host_handles.n; i++) keep_view(l, home, g->host_handles.at[i].view);

@@ -36,10 +36,11 @@ static void tenants_of_the_same_moment_do_not_overlap(void **state)
         test_random r = {test_seed(1) + (uint64_t)trial};
         ipu__tenant t[MOST];
         size_t      n       = (size_t)random_in(&r, 0, MOST);
-        int64_t     moments = random_in(&r, 1, 100), bytes, most = 0;
+        int64_t     moments = random_in(&r, 1, 100), unit = random_in(&r, 0, 1) ? 1 : 4096, bytes, most = 0;
         for (size_t i = 0; i < n; i++) {
             int64_t first = random_in(&r, 0, moments), last = random_in(&r, first, moments);
-            t[i] = (ipu__tenant){(uint32_t)i, first, last, random_in(&r, 0, 3) * random_in(&r, 0, 1000), -1};
+            int64_t size = unit * random_in(&r, 0, 3) * random_in(&r, 0, 1000);
+            t[i]         = (ipu__tenant){(uint32_t)i, first, last, size, -1};
             most += ipu__memory_round(t[i].bytes);
         }
         assert_true(ipu__memory_plan(t, n, &bytes));
@@ -60,6 +61,26 @@ static void a_chain_needs_two_at_a_time(void **state)
     assert_int_equal(bytes, 2 * 4096);
 }
 
+/* A chain of five, each of `each` bytes: what it takes. */
+static int64_t chain_of_five(int64_t each)
+{
+    ipu__tenant t[5];
+    int64_t     bytes;
+    for (uint32_t i = 0; i < 5; i++) t[i] = (ipu__tenant){i, i, i + 1, each, 0};
+    assert_true(ipu__memory_plan(t, 5, &bytes));
+    assert_true(bytes >= check_plan(t, 5));
+    return bytes;
+}
+
+static void what_caches_hold_is_not_shared(void **state)
+{
+    (void)state;
+    int64_t small = 64 << 10, middle = 200 << 10, large = 1 << 20;
+    assert_int_equal(chain_of_five(small), 2 * ipu__memory_round(small));
+    assert_int_equal(chain_of_five(middle), 5 * ipu__memory_round(middle));
+    assert_int_equal(chain_of_five(large), 2 * ipu__memory_round(large));
+}
+
 static void the_best_fitting_hole_is_taken(void **state)
 {
     (void)state;
@@ -71,6 +92,18 @@ static void the_best_fitting_hole_is_taken(void **state)
     for (size_t i = 0; i < 5; i++) offsets[t[i].id] = t[i].offset;
     assert_int_equal(offsets[4], offsets[2]);
     assert_int_equal(bytes, 512 + 256 + 128 + 64);
+}
+
+/* By first moments 1 would move in above 0 and have no room for 2 below it. */
+static void small_ones_are_not_in_the_way_of_large_ones(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20 };
+    ipu__tenant t[] = {{0, 0, 1, 4 * MIB, 0}, {1, 1, 9, 1 * MIB, 0}, {2, 2, 9, 6 * MIB, 0}};
+    int64_t     bytes;
+    assert_true(ipu__memory_plan(t, 3, &bytes));
+    check_plan(t, 3);
+    assert_int_equal(bytes, ipu__memory_round(1 * MIB) + ipu__memory_round(6 * MIB));
 }
 
 /* 100,000 at once, all replaced by 100,000 others: a list of holes that does not close makes this minutes. */
@@ -100,14 +133,19 @@ static void *refuse(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
 static void refused_memory_is_reported(void **state)
 {
     (void)state;
+    enum { MIB = 1 << 20 };
     ipu__tenant t[] = {{0, 0, 0, 64, 0}, {1, 0, 9, 64, 0}, {2, 1, 9, 64, 0}};
     int64_t     bytes;
     int         left = 0, needed = 0;
     ipu__alloc_set(refuse, &left);
     while (left = needed, !ipu__memory_plan(t, 3, &bytes)) needed++;
-    ipu__alloc_set(NULL, NULL);
     assert_int_equal(needed, 2);
     assert_int_equal(bytes, 128);
+    ipu__tenant large[] = {{0, 0, 1, 4 * MIB, 0}, {1, 1, 9, 1 * MIB, 0}, {2, 2, 9, 6 * MIB, 0}};
+    for (needed = 0; left = needed, !ipu__memory_plan(large, 3, &bytes);) needed++;
+    ipu__alloc_set(NULL, NULL);
+    assert_int_equal(needed, 3);
+    check_plan(large, 3);
 }
 
 int main(void)
@@ -115,7 +153,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tenants_of_the_same_moment_do_not_overlap),
         cmocka_unit_test(a_chain_needs_two_at_a_time),
+        cmocka_unit_test(what_caches_hold_is_not_shared),
         cmocka_unit_test(the_best_fitting_hole_is_taken),
+        cmocka_unit_test(small_ones_are_not_in_the_way_of_large_ones),
         cmocka_unit_test(many_tenants_take_no_time),
         cmocka_unit_test(refused_memory_is_reported),
     };

@@ -9,10 +9,11 @@
 #include "engine/compile.h"
 
 enum {
-    CHUNK = 16, /* rows: what layouts have side by side */
-    MOST_ROW_BYTES =
-        128 << 10, /* of one operand: a chunk of larger ones has no place in a cache of the second level */
-    MOST_SAME_BYTES = 512 << 10, /* of operands that are the same for all rows */
+    CHUNK = IPU__LAYOUT_WIDTH,
+    /* Of one operand: a chunk of larger ones has no place in a cache of the second level. */
+    MOST_ROW_BYTES = 128 << 10,
+    /* Of operands that are the same for all rows. */
+    MOST_SAME_BYTES = 512 << 10,
     MOST_VARIABLES  = 256,
 };
 

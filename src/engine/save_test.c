@@ -224,7 +224,7 @@ static void other_formats_are_refused(void **state)
     char             *data = serialise(false, &bytes);
     ipu__file_header *h = (void *)data, right = *h;
     h->format++;
-    check_refused(data, bytes, "found format 6 (OpenIPU");
+    check_refused(data, bytes, "found format 7 (OpenIPU");
     *h       = right;
     h->order = __builtin_bswap32(h->order);
     check_refused(data, bytes, "machines of another kind");

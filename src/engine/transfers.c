@@ -127,6 +127,7 @@ ipu_status ipu__lower_transfer(ipu__compiler *c, const ipu__step *step, uint32_t
     if (step->rows) staging += exe->tensors.at[transfer.rows].bytes; /* rows come after the data */
     need_staging(exe, staging);
     *out = (uint32_t)exe->transfers.n;
+    if (is_read) ipu__buffers_read(c, step->to, *out);
     return ipu__or_memory(ipu__push(&exe->transfers, transfer));
 }
 

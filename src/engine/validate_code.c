@@ -101,6 +101,24 @@ static bool valid_transfer(const ipu__validator *v, const ipu__instruction *i)
     return i->op == IPU__OP_READ || i->op == IPU__OP_WRITE ? valid_stream(v, t, is_read) : valid_rows(v, t);
 }
 
+static ipu_status check_lending(const ipu_executable *exe, size_t i)
+{
+    const ipu__exe_lending *l = &exe->lendings.at[i];
+    REQUIRE(l->transfer < exe->transfers.n && exe->transfers.at[l->transfer].tensor < exe->tensors.n
+                && l->kernel < exe->kernels.n
+                && l->operand < (uint32_t)exe->kernels.at[l->kernel].call.n_operands,
+            "lending", i, "out of range");
+    const ipu__exe_tensor  *tensor = &exe->tensors.at[exe->transfers.at[l->transfer].tensor];
+    const ipu__exe_kernel  *kernel = &exe->kernels.at[l->kernel];
+    const ipu_kernel_value *value  = &kernel->call.operand[l->operand];
+    int64_t                 bytes;
+    REQUIRE(tensor->direct && tensor->place == kernel->place[l->operand]
+                && ipu__valid_value(value->type, &value->shape, &bytes) && bytes == tensor->bytes
+                && kernel->call.def->operands[l->operand].access == IPU_ACCESS_READ,
+            "lending", i, "the kernel does not read what is lent");
+    return IPU_OK;
+}
+
 /* ---- instructions ---- */
 
 typedef struct unit {
@@ -218,6 +236,7 @@ ipu_status ipu__validate_code(ipu__validator *v)
     const ipu_executable *exe = v->exe;
     unit                  u   = {0};
     for (size_t i = 0; i < exe->kernels.n; i++) IPU_TRY(check_kernel(v, i));
+    for (size_t i = 0; i < exe->lendings.n; i++) IPU_TRY(check_lending(exe, i));
     REQUIRE(exe->code.n < IPU__NONE, "code", exe->code.n, "too many instructions");
     REQUIRE(exe->steps.n == 0 || exe->steps.n == exe->code.n, "step list", exe->steps.n,
             "not one for each instruction");

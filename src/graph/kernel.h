@@ -30,6 +30,9 @@ typedef enum ipu_access {
 /* For `shares`: with any operand of the same shape and type. */
 enum { IPU_SHARES_NONE = -1, IPU_SHARES_ANY = -2 };
 
+/* An output that shares the memory of an input lies as that does, plain or in another layout. Parts run at once and in
+ * any order: none may write an element that another part still has to read. tests/support/op_check.c runs every
+ * implementation so. */
 typedef struct ipu_kernel_operand {
     const char *name;
     ipu_access  access;
@@ -114,10 +117,14 @@ typedef struct ipu_kernel_impl {
     ipu_status (*prepare)(const ipu_kernel_call *call, int n_parts, void **state);
     void (*release)(void *state);
     /* Part `part` of `n_parts`, which together do all and do not overlap in what they write. No
-     * allocation, no threads of its own. `operand[i]` and `scratch` are aligned to 64 bytes. The
-     * same part of the same state never runs twice at once: it may keep things in `state`. */
+     * allocation, no threads of its own. `operand[i]` and `scratch` are aligned to 64 bytes, an input that the
+     * host lends to 16. The same part of the same state never runs twice at once: it may keep things in
+     * `state`. */
     ipu_status (*run)(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
                       int n_parts);
+    /* The stretch of an output with rows that the part writes, all of it: elements as they lie in memory. For others
+     * that wrap this one; asked where images are in lanes only. NULL: it does not say. */
+    ipu_interval (*writes)(const ipu_kernel_call *call, int operand, int part, int n_parts);
 } ipu_kernel_impl;
 
 typedef struct ipu_kernel_def {

@@ -2,11 +2,13 @@
 #ifndef IPU_MODEL_EXPECT_TEST_H
 #define IPU_MODEL_EXPECT_TEST_H
 
+#include <string.h>
+
 #include "ipu/text.h"
 #include "model/model.h"
 
-/* `inside` is what stands between the braces of the model. */
-static void expect(unsigned passes, const char *inside, const char *after)
+/* What is printed of a model after the passes; `inside` is what stands between its braces. Owned: ipu_free. */
+static inline char *optimised_text(unsigned passes, const char *inside)
 {
     ipu__text  text = {0};
     ipu_model *m;
@@ -16,12 +18,29 @@ static void expect(unsigned passes, const char *inside, const char *after)
     if (ipu_model_optimise(m, passes) != IPU_OK) fail_msg("%s", ipu_message());
     if (ipu__model_verify(m) != IPU_OK) fail_msg("%s", ipu_message());
     if (ipu_model_print(m, 0, NULL, &printed) != IPU_OK) fail_msg("%s", ipu_message());
-    text.n = 0;
+    ipu__text_fini(&text);
+    ipu_model_destroy(m);
+    return printed;
+}
+
+/* It is `after`, between the braces. */
+static inline void expect(unsigned passes, const char *inside, const char *after)
+{
+    ipu__text text    = {0};
+    char     *printed = optimised_text(passes, inside);
     ipu__text_add(&text, "model {\n%s}\n", after);
     assert_string_equal(printed, text.at);
     ipu__text_fini(&text);
     ipu_free(printed);
-    ipu_model_destroy(m);
+}
+
+/* It holds `part`, or does not. */
+static inline void expect_part(unsigned passes, const char *inside, const char *part, bool is_there)
+{
+    char *printed = optimised_text(passes, inside);
+    if ((strstr(printed, part) != NULL) != is_there)
+        fail_msg("\"%s\" %s in\n%s", part, is_there ? "is not" : "is", printed);
+    ipu_free(printed);
 }
 
 #endif

@@ -9,6 +9,29 @@
 #include <locale.h>
 #include <string.h>
 
+/* ---- what others ask ---- */
+
+bool ipu__is_op(const ipu__model_op *op, const char *name)
+{
+    return op && !op->dead && op->kind == IPU__MODEL_OP && strcmp(op->def->kernel.name, name) == 0;
+}
+
+bool ipu__is_zero(const ipu_model *m, uint32_t id)
+{
+    static const char zeros[sizeof(double)] = {0};
+    return m->values.at[id].kind == IPU__VALUE_CONSTANT
+        && ipu__op_n_elements(&m->base.values.at[id].shape) == 1
+        && memcmp(m->values.at[id].data, zeros, ipu_type_size(m->base.values.at[id].type)) == 0;
+}
+
+bool ipu__is_together(const ipu_model *m, const ipu__model_op *a, const ipu__model_op *b)
+{
+    return a->block == b->block && a->recompute == b->recompute
+        && ipu__model_same_stage(m, a->stage, b->stage);
+}
+
+/* ---- chains ---- */
+
 enum { WINDOW = 64 }; /* ops between two that are joined: values should not have to live much longer */
 
 typedef struct group {
@@ -145,6 +168,7 @@ static int find_groups(const fusing *f, const ipu__model_op *op, bool sealed,
                        uint32_t list[IPU__MAX_OPERANDS])
 {
     int n = 0;
+    if (!f->groups.at) return 0; /* none was made yet */
     for (uint32_t i = 0; i < op->n_in; i++) {
         uint32_t at = group_of(f, op->in[i]);
         int      k  = 0;
@@ -405,17 +429,20 @@ static ipu_status drop_stops(ipu_model *m)
 
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed)
 {
-    bool chains = false, epilogues = false, masks = false;
+    static ipu_status (*const kinds[])(ipu_model *, bool *) = {
+        ipu__fuse_masks, ipu__fuse_conv_pools, ipu__fuse_updates, ipu__fuse_norms, ipu__fuse_epilogues, fuse,
+    };
     /* Chains hold numbers as text, which have a point whatever language the program around us speaks. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return ipu__fail_memory();
     locale_t   before = uselocale(c);
     ipu_status status = drop_stops(m);
-    if (status == IPU_OK) status = ipu__fuse_masks(m, &masks);
-    if (status == IPU_OK) status = ipu__fuse_epilogues(m, &epilogues);
-    if (status == IPU_OK) status = fuse(m, &chains);
+    for (size_t i = 0; status == IPU_OK && i < sizeof kinds / sizeof *kinds; i++) {
+        bool did = false;
+        status   = kinds[i](m, &did);
+        *changed |= did;
+    }
     uselocale(before);
     freelocale(c);
-    *changed = chains || epilogues || masks;
     return status;
 }

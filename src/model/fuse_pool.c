@@ -14,11 +14,6 @@ typedef struct masked {
     uint32_t pooled;                  /* value */
 } masked;
 
-static bool is_op(const ipu__model_op *op, const char *name)
-{
-    return op && !op->dead && strcmp(op->def->kernel.name, name) == 0;
-}
-
 static uint32_t number_of(const ipu_model *m, const ipu__model_op *op) { return (uint32_t)(op - m->ops.at); }
 
 static bool is_scalar(const ipu_model *m, uint32_t id)
@@ -27,30 +22,18 @@ static bool is_scalar(const ipu_model *m, uint32_t id)
         && ipu__op_n_elements(&m->base.values.at[id].shape) == 1;
 }
 
-static bool is_zero(const ipu_model *m, uint32_t id)
-{
-    static const char zeros[sizeof(double)] = {0};
-    return is_scalar(m, id)
-        && memcmp(m->values.at[id].data, zeros, ipu_type_size(m->base.values.at[id].type)) == 0;
-}
-
-static bool is_together(const ipu_model *m, const ipu__model_op *a, const ipu__model_op *b)
-{
-    return a->block == b->block && a->recompute == b->recompute
-        && ipu__model_same_stage(m, a->stage, b->stage);
-}
-
 static bool find(ipu_model *m, const ipu__model_op *where, const uint32_t *uses, masked *out)
 {
-    if (!is_op(where, "where") || !is_zero(m, where->in[2])) return false;
+    if (!ipu__is_op(where, "where") || !ipu__is_zero(m, where->in[2])) return false;
     ipu__model_op *greater = ipu__pass_definer(m, where->in[0]),
                   *scatter = ipu__pass_definer(m, where->in[1]);
-    if (!is_op(greater, "greater") || !is_op(scatter, "pool_scatter") || !is_scalar(m, greater->in[1])
-        || uses[where->in[0]] != 1 || uses[where->in[1]] != 1)
+    if (!ipu__is_op(greater, "greater") || !ipu__is_op(scatter, "pool_scatter")
+        || !is_scalar(m, greater->in[1]) || uses[where->in[0]] != 1 || uses[where->in[1]] != 1)
         return false;
     const ipu__model_op *pool = ipu__pass_definer(m, scatter->in[1]);
-    if (!is_op(pool, "max_pool") || pool->in[0] != greater->in[0] || scatter->in[1] != pool->first_out + 1
-        || !is_together(m, where, greater) || !is_together(m, where, scatter))
+    if (!ipu__is_op(pool, "max_pool") || pool->in[0] != greater->in[0]
+        || scatter->in[1] != pool->first_out + 1 || !ipu__is_together(m, where, greater)
+        || !ipu__is_together(m, where, scatter))
         return false;
     *out = (masked){number_of(m, where), number_of(m, greater), number_of(m, scatter), pool->first_out};
     return true;

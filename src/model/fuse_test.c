@@ -54,22 +54,6 @@ static void test_a_mask_goes_before_the_scatter_of_a_pool(void **state)
            "  output g2 = s;\n");
 }
 
-/* After fusion the text still holds `part`. */
-static void expect_kept(const char *inside, const char *part)
-{
-    ipu__text  text = {0};
-    ipu_model *m;
-    char      *printed;
-    ipu__text_add(&text, "model {\n%s}\n", inside);
-    if (ipu_model_parse(text.at, text.n, "before", NULL, &m) != IPU_OK) fail_msg("%s", ipu_message());
-    if (ipu_model_optimise(m, IPU_PASS_FUSE) != IPU_OK) fail_msg("%s", ipu_message());
-    if (ipu_model_print(m, 0, NULL, &printed) != IPU_OK) fail_msg("%s", ipu_message());
-    if (!strstr(printed, part)) fail_msg("\"%s\" is not in\n%s", part, printed);
-    ipu__text_fini(&text);
-    ipu_free(printed);
-    ipu_model_destroy(m);
-}
-
 /* Another pool's indices, a mask that is used again, what is not 0 outside. */
 static void test_other_masks_stay_where_they_are(void **state)
 {
@@ -91,8 +75,68 @@ static void test_other_masks_stay_where_they_are(void **state)
                  "%s"
                  "  output g2 = g;\n",
                  ends[i]);
-        expect_kept(text, "= pool_scatter(d, at)");
+        expect_part(IPU_PASS_FUSE, text, "= pool_scatter(d, at)", true);
     }
+}
+
+#define NORM_INPUTS              \
+    "  input x float[2,4,3];\n"  \
+    "  input dy float[2,4,3];\n" \
+    "  input mean float[2,2];\n" \
+    "  input var float[2,2];\n"  \
+    "  input other float[2,4,3];\n"
+#define NORM_GRAD "  dx, dw, db, ds = group_norm_grad(dy, x, mean, var) groups=2"
+#define NORM NORM_INPUTS "  constant zero float = {0};\n  constant one float = {1};\n" NORM_GRAD
+
+static void test_a_mask_of_what_was_normalised_goes_into_the_gradient(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           NORM ";\n"
+                "  c = greater(x, zero);\n"
+                "  g = where(c, dx, zero);\n"
+                "  e = neg(other);\n"
+                "  output g2 = g;\n"
+                "  output e2 = e;\n",
+           NORM_INPUTS NORM_GRAD " relu=1;\n"
+                                 "  e = neg(other);\n"
+                                 "  output g2 = dx;\n"
+                                 "  output e2 = e;\n");
+}
+
+static void test_the_sum_of_a_masked_gradient_comes_with_it(void **state)
+{
+    (void)state;
+    expect(IPU_PASS_FUSE,
+           NORM ";\n"
+                "  c = greater(x, zero);\n"
+                "  g = where(c, dx, zero);\n"
+                "  s = reduce_sum(g) axes=[0,2];\n"
+                "  t = reduce_sum(g) axes=[0,1];\n"
+                "  output g2 = g;\n"
+                "  output s2 = s;\n"
+                "  output t2 = t;\n",
+           NORM_INPUTS NORM_GRAD " relu=1;\n"
+                                 "  t = reduce_sum(dx) axes=[0,1];\n"
+                                 "  output g2 = dx;\n"
+                                 "  output s2 = ds;\n"
+                                 "  output t2 = t;\n");
+}
+
+static void test_other_masks_of_that_gradient_stay(void **state)
+{
+    (void)state;
+    expect_kept(NORM ";\n  c = greater(other, zero);\n  g = where(c, dx, zero);\n  output g2 = g;\n",
+                "where t0");
+    expect_part(IPU_PASS_FUSE,
+                NORM ";\n  c = greater(x, one);\n  g = where(c, dx, zero);\n  output g2 = g;\n", "where t0",
+                true);
+    expect_part(IPU_PASS_FUSE,
+                NORM ";\n  c = greater(x, zero);\n  g = where(c, dx, one);\n  output g2 = g;\n", "where t0",
+                true);
+    expect_kept(
+        NORM ";\n  c = greater(x, zero);\n  g = where(c, dx, zero);\n  output g2 = g;\n  output d2 = dx;\n",
+        "where t0");
 }
 
 static void test_what_others_need_is_a_result_too(void **state)
@@ -398,6 +442,9 @@ int main(void)
         cmocka_unit_test(test_a_chain_becomes_one_op),
         cmocka_unit_test(test_a_mask_goes_before_the_scatter_of_a_pool),
         cmocka_unit_test(test_other_masks_stay_where_they_are),
+        cmocka_unit_test(test_a_mask_of_what_was_normalised_goes_into_the_gradient),
+        cmocka_unit_test(test_the_sum_of_a_masked_gradient_comes_with_it),
+        cmocka_unit_test(test_other_masks_of_that_gradient_stay),
         cmocka_unit_test(test_what_others_need_is_a_result_too),
         cmocka_unit_test(test_a_way_that_leads_out_and_back_is_not_closed),
         cmocka_unit_test(test_an_op_joins_late_if_all_it_needs_is_there),

@@ -154,6 +154,10 @@ ipu_value ipu__model_sum_shards(ipu_model *m, ipu_value shard, ipu_value v);
 /* Move the ops by which these parameters and states get their new values up to where they can be first (early.c). */
 ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n);
 
+/* Ops that are cheap are copied to where their results are needed much later, if that saves memory and `worth` bytes or
+ * more are needed at once (again.c). */
+ipu_status ipu__model_compute_again(ipu_model *m, int64_t worth);
+
 /* ipu_model_lower, which calls `settled` behind each op that gave a parameter or state its new value, where no op reads
  * the one before or this one any more. It may have what follows added to another program: `out` is the last one. */
 typedef ipu_status (*ipu__model_settled_fn)(void *user, uint32_t kept, ipu_program *program);
@@ -174,6 +178,7 @@ bool ipu__model_carries_in_place(const ipu_model *m, uint32_t block, uint32_t i,
 
 /* Passes, each over the whole model: true if it changed anything. */
 ipu_status ipu__model_fold(ipu_model *m, bool *changed);
+ipu_status ipu__model_join(ipu_model *m, bool *changed);
 ipu_status ipu__model_merge(ipu_model *m, bool *changed);
 ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed);
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed);

@@ -109,7 +109,7 @@ static bool sums_over(const ipu_kernel_call *call, int axis)
 static int output_axis(const ipu_kernel_call *call, uint32_t n_in, uint32_t input, int axis)
 {
     const ipu_shape *in = &call->operand[input].shape, *out = &call->operand[n_in].shape;
-    if (is(call, "mul") || is(call, "add") || is(call, "sub") || is(call, "neg"))
+    if (is(call, "mul") || is(call, "add") || is(call, "sub") || is(call, "neg") || is(call, "cast"))
         return axis + out->rank - in->rank;
     if (is(call, "matmul") && input == 0) return axis;
     if (is(call, "reshape")) return ipu__narrow_same_axis(out, in, axis);

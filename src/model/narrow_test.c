@@ -150,6 +150,22 @@ static void test_zeros_are_left_out_of_products_and_sums(void **state)
            "  output i = i;\n");
 }
 
+/* As gradients in half have them. */
+static void test_zeros_stay_zeros_in_another_type(void **state)
+{
+    (void)state;
+    expect(PASSES,
+           "  input d float[2,1,4];\n"
+           "  a = pad(d) before=[0,3,0] after=[0,4,0];\n"
+           "  b = cast(a) to=\"half\";\n"
+           "  s = reduce_sum(b) axes=[0,1];\n"
+           "  output s = s;\n",
+           "  input d float[2,1,4];\n"
+           "  ~2 = cast(d) to=\"half\";\n"
+           "  s = reduce_sum(~2) axes=[0,1];\n"
+           "  output s = s;\n");
+}
+
 static void test_gradients_of_norms_and_attention(void **state)
 {
     (void)state;
@@ -212,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_rows_of_a_norm_with_what_it_keeps),
         cmocka_unit_test(test_what_stays_whole),
         cmocka_unit_test(test_zeros_are_left_out_of_products_and_sums),
+        cmocka_unit_test(test_zeros_stay_zeros_in_another_type),
         cmocka_unit_test(test_gradients_of_norms_and_attention),
         cmocka_unit_test(test_in_the_body_of_a_loop),
     };

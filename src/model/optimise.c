@@ -21,6 +21,7 @@ static ipu_status simplify(ipu_model *m, unsigned passes)
         changed = false;
         IPU_TRY(run(m, passes, IPU_PASS_DEAD, ipu__model_drop_dead, &changed));
         IPU_TRY(run(m, passes, IPU_PASS_FOLD, ipu__model_fold, &changed));
+        IPU_TRY(run(m, passes, IPU_PASS_FOLD, ipu__model_join, &changed));
         IPU_TRY(run(m, passes, IPU_PASS_MERGE, ipu__model_merge, &changed));
     }
     return IPU_OK;

@@ -268,6 +268,29 @@ static void test_fused_models_run_to_the_same_bits(void **state)
     assert_true(n_fused > N_RUN); /* or nothing was tried */
 }
 
+static void test_computing_again_changes_no_result(void **state)
+{
+    (void)state;
+    size_t n_copies = 0;
+    for (unsigned seed = 0; seed < N_MODELS; seed++) {
+        maker k;
+        make(&k, seed, true);
+        ipu_model *plain = ipu__model_copy(k.m), *changed = ipu__model_copy(k.m);
+        assert_non_null(plain);
+        assert_non_null(changed);
+        assert_int_equal(ipu__model_compute_again(changed, 0), IPU_OK);
+        if (ipu__model_verify(changed) != IPU_OK) fail_msg("model %u: %s", seed, ipu_message());
+        n_copies += ipu_model_n_ops(changed) - ipu_model_n_ops(plain);
+        compute(plain);
+        compute(changed);
+        compare(plain, changed, seed, 0);
+        ipu_model_destroy(plain);
+        ipu_model_destroy(changed);
+        ipu_model_destroy(k.m);
+    }
+    assert_true(n_copies > N_MODELS / 2); /* or nothing was tried */
+}
+
 static void test_folding_changes_no_result(void **state) { (void)state, check_passes(IPU_PASS_FOLD); }
 static void test_merging_changes_no_result(void **state) { (void)state, check_passes(IPU_PASS_MERGE); }
 static void test_dropping_changes_no_result(void **state) { (void)state, check_passes(IPU_PASS_DEAD); }
@@ -284,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_fusing_changes_no_result),
         cmocka_unit_test(test_narrowing_changes_no_result),
         cmocka_unit_test(test_all_passes_change_no_result),
+        cmocka_unit_test(test_computing_again_changes_no_result),
         cmocka_unit_test(test_fused_models_run_to_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

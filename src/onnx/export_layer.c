@@ -226,8 +226,21 @@ static void put_places(ipu__wop *o, const char *places)
              ipu__give_as(o, 1, IPU_INT64));
 }
 
+/* Indices that are not wanted are a tensor of no elements, if somebody wants that. */
+void ipu__rewrite_max_pool(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    ipu_attribute with[8];
+    ipu_value     pooled[2] = {{b, 0}, {b, 0}};
+    size_t        n         = 0;
+    for (size_t i = 0; i < call->n_attributes && n < 8; i++)
+        if (strcmp(call->attributes[i].name, "indices") != 0) with[n++] = call->attributes[i];
+    ipu_emit(b, "max_pool", with, n, in, 1, pooled, 2);
+    out[0] = pooled[0];
+}
+
 bool ipu__write_max_pool(ipu__wop *o)
 {
+    if (ipu__gives(o, 1) && !ipu__kernel_has(&o->call, 2)) return false;
     window          w    = window_of(&o->call);
     ipu_type        type = ipu__carrier(o->w, "MaxPool", o->call.operand[0].type);
     Ipu__NodeProto *node = ipu__put(o->w, "MaxPool", IPU__NAMES(ipu__take_as(o, 0, type)),

@@ -6,10 +6,9 @@
 
 #include "op/attention.h"
 #include "op/exp.h"
+#include "op/unroll.h"
 
 enum { LANES = 32 };
-
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE float scaled(const float *s, const float *mask, float scale, int64_t i)
 {

@@ -35,6 +35,7 @@ typedef struct step {
     int           reg;   /* NONE: computed where `out` lies */
     int           out;   /* written there at once; NONE: nowhere, or at the end of the block */
     bool          is_read;
+    bool          is_rounding; /* it does nothing else: a cast of floats */
 } step;
 
 typedef struct late_store {
@@ -198,6 +199,7 @@ static void set_steps(ipu__chain *chain, const ipu__chain_code *code, const ipu_
         if (from->element == IPU__ELEMENT_cast) {
             s->run = ipu__cast_block(type, from->to);
             ipu__integer_range(from->to, s->parameters);
+            s->is_rounding = lane == IPU__LANE_F32 && ipu__lane_of[from->to] == IPU__LANE_F32;
         }
         chain->work += from->element < IPU__N_ELEMENTS ? ipu__element_operations(from->element) : 1;
     }
@@ -375,6 +377,10 @@ static void run_block(const ipu__chain *chain, const void *const *in, void *cons
         for (int i = 0; i < s->n_in; i++) from[i] = value[s->in[i]];
         void *direct = s->out == NONE ? NULL : (char *)out[s->out] + (size_t)begin * s->bytes;
         void *to     = s->reg == NONE ? direct : reg_at(scratch, s->reg);
+        if (s->is_rounding && s->narrow && direct && !s->is_read) {
+            s->narrow(from, direct, n, NULL);
+            continue;
+        }
         s->run(from, to, n, s->parameters);
         if (s->narrow) round_result(chain, s, direct, n, scratch);
         value[IPU__CHAIN_MAX_IN + k] = to;

@@ -18,6 +18,7 @@
 #include "op/conv_wide.h"
 #include "op/conv_winograd.h"
 #include "op/matmul.h"
+#include "op/wide.h"
 
 /* ---- reading a call ---- */
 
@@ -303,26 +304,16 @@ static void weight_grad_grad(ipu__gradient *g)
 
 /* ---- the records of the three ---- */
 
-#define CONV_ATTRIBUTES                                                                                      \
-    {.name = "stride", .kind = IPU_ATTRIBUTE_INTS, .meaning = "one per convolved dimension; none: 1"},       \
-        {.name    = "padding",                                                                               \
-         .kind    = IPU_ATTRIBUTE_INTS,                                                                      \
-         .meaning = "zeros around: one per convolved dimension, or all begins, then all ends"},              \
-        {.name = "dilation", .kind = IPU_ATTRIBUTE_INTS, .meaning = "distance of taps; none: 1"},            \
-    {                                                                                                        \
-        .name = "groups", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "channels in so many groups" \
-    }
-
-static const ipu_op_attribute conv_attributes[]        = {CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
+static const ipu_op_attribute conv_attributes[]        = {IPU__CONV_ATTRIBUTES, IPU__PARTIALS_ATTRIBUTE,
                                                           IPU__EPILOGUE_ATTRIBUTE};
-static const ipu_op_attribute input_grad_attributes[]  = {CONV_ATTRIBUTES,
+static const ipu_op_attribute input_grad_attributes[]  = {IPU__CONV_ATTRIBUTES,
                                                           IPU__PARTIALS_ATTRIBUTE,
                                                           {.name     = "size",
                                                            .kind     = IPU_ATTRIBUTE_INTS,
                                                            .required = true,
                                                            .meaning  = "convolved extents of the input"}};
 static const ipu_op_attribute weight_grad_attributes[] = {
-    CONV_ATTRIBUTES,
+    IPU__CONV_ATTRIBUTES,
     IPU__PARTIALS_ATTRIBUTE,
     {.name = "kernel", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "extents of the kernel"}};
 
@@ -334,6 +325,8 @@ static const ipu_kernel_operand weight_grad_operands[] = {IPU__INPUT("x"), IPU__
                                                           IPU__OUTPUT("out")};
 
 static const char *const conv_samples[] = {
+    "float[32,5,13,13], float[12,5,5,5], float[12]; epilogue=\"relu a0; out t0\"",
+    "float[16,6,9,12], float[8,6,5,5], none",
     "float[16,2,7,12], float[4,2,3,3], float[4]",
     "float[32,1,9,24], float[5,1,3,5], none",
     "float[48,3,6,7], float[7,3,5,3], float[7]; epilogue=\"relu a0; out t0\"",
@@ -372,6 +365,8 @@ static const char *const conv_samples[] = {
 };
 
 static const char *const input_grad_samples[] = {
+    "float[32,12,9,9], float[12,5,5,5]; size=[13,13]",
+    "float[16,8,5,8], float[8,6,5,5]; size=[9,12]",
     "float[16,4,5,10], float[4,2,3,3]; size=[7,12]",
     "float[32,5,7,20], float[5,3,3,5]; size=[9,24]",
     "float[48,7,2,5], float[7,1,5,3]; size=[6,7]",
@@ -394,6 +389,8 @@ static const char *const input_grad_samples[] = {
 };
 
 static const char *const weight_grad_samples[] = {
+    "float[48,5,13,13], float[48,12,9,9]; kernel=[5,5]",
+    "float[16,6,9,12], float[16,8,5,8]; kernel=[5,5]",
     "float[16,2,7,12], float[16,4,5,10]; kernel=[3,3]",
     "float[32,1,9,24], float[32,12,7,20]; kernel=[3,5]",
     "float[48,3,6,7], float[48,7,2,5]; kernel=[5,3]",
@@ -438,12 +435,14 @@ static const char *const weight_grad_samples[] = {
         .run = ipu__conv_onednn_run,                                                                      \
     }
 
-#define LANES                                                                                               \
+/* The same but for the loops that it goes by. */
+#define LANES(way, find)                                                                                    \
     {                                                                                                       \
-        .name = "lanes", .fits = ipu__conv_lanes_fits, .scratch_bytes = ipu__conv_lanes_scratch_bytes,      \
+        .name = (way), .fits = (find), .scratch_bytes = ipu__conv_lanes_scratch_bytes,                      \
         .prepare = ipu__conv_lanes_prepare, .release = ipu__conv_lanes_release, .run = ipu__conv_lanes_run, \
-        .layouts = ipu__conv_lanes_layouts,                                                                 \
+        .layouts = ipu__conv_lanes_layouts, .writes = ipu__conv_lanes_writes,                               \
     }
+#define BOTH_LANES LANES("toom", ipu__conv_lanes_toom_fits), LANES("lanes", ipu__conv_lanes_fits)
 
 #define BLOCKED                                                                                  \
     {                                                                                            \
@@ -459,20 +458,22 @@ static const char *const weight_grad_samples[] = {
         .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
     }
 
-#define WIDE                                                                                             \
-    {                                                                                                    \
-        .name = "wide", .fits = ipu__conv_wide_fits, .scratch_bytes = ipu__conv_wide_scratch_bytes,      \
-        .prepare = ipu__conv_wide_prepare, .release = ipu__conv_wide_release, .run = ipu__conv_wide_run, \
+#define WIDE                                                                              \
+    {                                                                                     \
+        .name = "wide", .fits = ipu__conv_wide_fits, .layouts = ipu__conv_wide_layouts,   \
+        .scratch_bytes = ipu__conv_wide_scratch_bytes, .prepare = ipu__conv_wide_prepare, \
+        .release = ipu__conv_wide_release, .run = ipu__conv_wide_run,                     \
     }
 
-static const ipu_kernel_impl forward_implementations[] = {WIDE,    WINOGRAD,      LANES, DEPTHWISE(forward),
-                                                          BLOCKED, GEMM(forward), ONEDNN};
+static const ipu_kernel_impl forward_implementations[] = {
+    IPU__WIDE, WIDE, WINOGRAD, BOTH_LANES, DEPTHWISE(forward), BLOCKED, GEMM(forward), ONEDNN};
 static const ipu_kernel_impl input_grad_implementations[] = {
-    WIDE, WINOGRAD, LANES, DEPTHWISE(input_grad), BLOCKED, GEMM(input_grad), ONEDNN};
+    IPU__WIDE, WIDE, WINOGRAD, BOTH_LANES, DEPTHWISE(input_grad), BLOCKED, GEMM(input_grad), ONEDNN};
 static const ipu_kernel_impl weight_grad_implementations[] = {
+    IPU__WIDE,
     WIDE,
     WINOGRAD,
-    LANES,
+    BOTH_LANES,
     DEPTHWISE(weight_grad),
     {
         .name          = "blocked",

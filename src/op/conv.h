@@ -28,6 +28,17 @@ double ipu__conv_work(const ipu_kernel_call *call);
 
 static inline int64_t ipu__conv_volume(const int64_t dim[3]) { return dim[0] * dim[1] * dim[2]; }
 
+/* Of all three records. */
+#define IPU__CONV_ATTRIBUTES                                                                                 \
+    {.name = "stride", .kind = IPU_ATTRIBUTE_INTS, .meaning = "one per convolved dimension; none: 1"},       \
+        {.name    = "padding",                                                                               \
+         .kind    = IPU_ATTRIBUTE_INTS,                                                                      \
+         .meaning = "zeros around: one per convolved dimension, or all begins, then all ends"},              \
+        {.name = "dilation", .kind = IPU_ATTRIBUTE_INTS, .meaning = "distance of taps; none: 1"},            \
+    {                                                                                                        \
+        .name = "groups", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "channels in so many groups" \
+    }
+
 /* ---- conv_ref.c ---- */
 
 void ipu__conv_ref(const ipu_kernel_call *call, void *const *operand);

@@ -257,11 +257,7 @@ void ipu__outputs_gather(ipu_type type, const void *y, int64_t channel_step, int
         int64_t image = (column + j) / n_outputs, at = (column + j) % n_outputs, n = n_outputs - at;
         if (n > n_columns - j) n = n_columns - j;
         const char *from = (const char *)y + (image * image_step + at) * bytes;
-        for (int64_t i = 0; i < n_rows; i++)
-            if (type == IPU_FLOAT)
-                memcpy(to + i * to_ld + j, (const float *)from + i * channel_step, (size_t)n * sizeof *to);
-            else
-                ipu__to_floats(type, from + i * channel_step * bytes, to + i * to_ld + j, n);
+        ipu__rows_to_floats(type, from, channel_step, to + j, to_ld, n_rows, n);
         j += n;
     }
 }
@@ -275,11 +271,7 @@ void ipu__outputs_scatter(ipu_type type, void *y, int64_t channel_step, int64_t 
         int64_t image = (column + j) / n_outputs, at = (column + j) % n_outputs, n = n_outputs - at;
         if (n > n_columns - j) n = n_columns - j;
         char *to = (char *)y + (image * image_step + at) * bytes;
-        for (int64_t i = 0; i < n_rows; i++)
-            if (type == IPU_FLOAT)
-                memcpy((float *)to + i * channel_step, from + i * from_ld + j, (size_t)n * sizeof *from);
-            else
-                ipu__from_floats(type, from + i * from_ld + j, to + i * channel_step * bytes, n);
+        ipu__rows_from_floats(type, from + j, from_ld, to, channel_step, n_rows, n);
         j += n;
     }
 }

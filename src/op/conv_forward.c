@@ -103,9 +103,7 @@ static const float *get_weights(const job *j, int64_t row, int64_t rows, int64_t
 {
     const char *from = j->w + (row * j->x->k + k) * j->bytes;
     if (j->s->base.columns.type == IPU_FLOAT) return (const float *)from;
-    for (int64_t i = 0; i < rows; i++)
-        ipu__to_floats(j->s->base.columns.type, from + i * j->x->k * j->bytes, j->weights + i * j->x->kb,
-                       depth);
+    ipu__rows_to_floats(j->s->base.columns.type, from, j->x->k, j->weights, j->x->kb, rows, depth);
     return j->weights;
 }
 

@@ -71,8 +71,7 @@ static const float *get_weights(const job *j, int64_t row, int64_t rows, int64_t
     int64_t             all  = s->c.in * s->n_taps;
     const char         *from = j->w + (k * all + j->p->channel.begin * s->n_taps + row) * j->bytes;
     if (s->type == IPU_FLOAT) return (const float *)from;
-    for (int64_t i = 0; i < depth; i++)
-        ipu__to_floats(s->type, from + i * all * j->bytes, j->weights + i * j->x->mb, rows);
+    ipu__rows_to_floats(s->type, from, all, j->weights, j->x->mb, depth, rows);
     return j->weights;
 }
 

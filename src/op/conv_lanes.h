@@ -34,12 +34,14 @@ typedef struct ipu__lanes_loops {
 
 IPU__SIMD_DECLARE(extern const ipu__lanes_loops, ipu__lanes_loops_at)
 
-/* An implementation of each of the three ops. */
+/* An implementation of each of the three ops, and what conv_lanes_toom.h does of them. */
 bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
 ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void               ipu__conv_lanes_release(void *prepared);
+ipu_interval       ipu__conv_lanes_writes(const ipu_kernel_call *call, int operand, int part, int n_parts);
 ipu_status         ipu__conv_lanes_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                        void *scratch, int part, int n_parts);
 

@@ -7,17 +7,7 @@
 #include <string.h>
 
 #include "op/lanes.h"
-
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-/* Compilers would load a value again for each use of it, or keep those of the turn before until registers run out. */
-#define HOLD(vector) __asm__("" : "+v"(vector))
-#define HIDE(pointer) __asm__("" : "+r"(pointer))
+#include "op/unroll.h"
 
 enum {
     WIDE            = 9,

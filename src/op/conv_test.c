@@ -186,6 +186,7 @@ static void implementations_go_by_shape_and_cpu(void **unused)
     const conv_case few  = {IPU_SHAPE(64, 1, 28, 28), IPU_SHAPE(32, 1, 3, 3), {1, 1}, {0}, {1, 1}, 1};
     const conv_case many = {IPU_SHAPE(2, 64, 8, 8), IPU_SHAPE(64, 64, 3, 3), {1, 1}, {1, 1, 1, 1}, {1, 1}, 1};
     const conv_case depth = {IPU_SHAPE(2, 8, 8, 8), IPU_SHAPE(8, 1, 3, 3), {1, 1}, {0}, {1, 1}, 8};
+    const conv_case first = {IPU_SHAPE(16, 1, 28, 28), IPU_SHAPE(5, 1, 3, 3), {1, 1}, {0}, {1, 1}, 1};
     const conv_case seed  = {IPU_SHAPE(16, 5, 13, 13), IPU_SHAPE(12, 5, 5, 5), {1, 1}, {0}, {1, 1}, 1};
     const unsigned  avx2  = IPU__CPU_AVX2 | IPU__CPU_FMA;
     bench           b;
@@ -208,8 +209,10 @@ static void implementations_go_by_shape_and_cpu(void **unused)
     assert_string_equal(chosen(&b.forward, avx2), "ref");
     if (!ipu__simd_has(IPU__SIMD_AVX512)) return;
     make_bench(&seed, IPU_FLOAT, &b);
-    assert_string_equal(chosen(&b.forward, IPU__SIMD_AVX512), "lanes");
+    assert_string_equal(chosen(&b.forward, IPU__SIMD_AVX512), "toom");
     assert_string_equal(chosen(&b.forward, avx2), "gemm");
+    make_bench(&first, IPU_FLOAT, &b);
+    assert_string_equal(chosen(&b.forward, IPU__SIMD_AVX512), "lanes");
 }
 
 static void run_parts(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand,

@@ -9,7 +9,7 @@
 
 enum { X = IPU__CONV_WEIGHT_GRAD_X, DY = IPU__CONV_WEIGHT_GRAD_DY, OUT = IPU__CONV_WEIGHT_GRAD_OUT };
 
-enum { LINES = 8 }; /* rows of d_w made at a time from the product: a block of the transposition */
+enum { LINES = 16 }; /* rows of d_w made at a time from the product: a tile of the transposition, or two */
 
 /* ---- at load ---- */
 

@@ -98,50 +98,9 @@ static void input(const ipu__wino_row *r, const float *x, float *points)
     }
 }
 
-INLINE void tile_out(const ipu__wino_row *r, const ipu__wino_end *end, const float *from, float *to,
-                     const float *adds, const int64_t n_rows, const int64_t n_columns)
-{
-    vec z[5][4];
-    UNROLLED for (int k = 0; k < 5; k++)
-    {
-        vec m[5];
-        UNROLLED for (int i = 0; i < 5; i++)
-            m[i] = load(from + ipu__wino_strided_point(i, k) * r->point_step);
-        output_1d(m, z[k]);
-    }
-    vec scale = end->scale ? load(end->scale) : zero(), shift = end->shift ? load(end->shift) : zero();
-    UNROLLED for (int i = 0; i < 4; i++)
-    {
-        vec row[5], y[4];
-        if (i >= n_rows) break;
-        UNROLLED for (int k = 0; k < 5; k++) row[k] = z[k][i];
-        output_1d(row, y);
-        int64_t at = i * r->n_columns * WIDTH;
-        UNROLLED for (int k = 0; k < 4; k++)
-        {
-            if (k >= n_columns) break;
-            vec v = end->scale ? times(y[k], scale, shift) : add(y[k], shift);
-            if (adds) v = add(v, load(adds + at + k * WIDTH));
-            if (end->relu) v = relu(v);
-            store(to + at + k * WIDTH, v);
-        }
-    }
-}
-
-static void output(const ipu__wino_row *r, const ipu__wino_end *end, const float *points, float *y)
-{
-    int64_t n_rows = r->n_rows < 4 ? r->n_rows : 4;
-    for (int64_t tile = 0; tile < r->n_tiles; tile++) {
-        const float *from      = points + tile * r->tile_step;
-        const float *adds      = end->add ? end->add + tile * 4 * WIDTH : NULL;
-        float       *to        = y + tile * 4 * WIDTH;
-        int64_t      n_columns = r->n_columns - tile * 4;
-        if (n_rows == 4 && n_columns >= 4)
-            tile_out(r, end, from, to, adds, 4, 4);
-        else
-            tile_out(r, end, from, to, adds, n_rows, n_columns);
-    }
-}
+enum { POINTS = 5 };
+INLINE int64_t point_of(int i, int k) { return ipu__wino_strided_point(i, k); }
+#include "op/conv_winograd_out.h"
 
 static void weights(const float *w, float *points, int64_t point_step, int64_t slot_step)
 {

@@ -4,14 +4,7 @@
 
 #include <immintrin.h>
 
-#if defined(__clang__)
-/* What it does not unroll, where loops lie within loops, is slower and not wrong. */
-#pragma clang diagnostic ignored "-Wpass-failed"
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
+#include "op/unroll.h"
 
 #if defined(__AVX512F__)
 typedef __m512 vec;

@@ -8,6 +8,7 @@
 
 #include "op/block.h"
 #include "op/elementwise.h"
+#include "op/half.h"
 
 static inline float float_of(uint32_t bits)
 {
@@ -121,13 +122,13 @@ CONVERT(narrow_uint32, int64_t, uint32_t, (uint32_t)x)
 static void widen_half(const void *const *in, void *out, int64_t n, const double *parameters)
 {
     (void)parameters;
-    ipu_half_to_floats(in[0], out, (size_t)n);
+    IPU__SIMD(ipu__half_loops_at).widen(in[0], n, out, n, 1, n);
 }
 
 static void narrow_half(const void *const *in, void *out, int64_t n, const double *parameters)
 {
     (void)parameters;
-    ipu_half_from_floats(in[0], out, (size_t)n);
+    IPU__SIMD(ipu__half_loops_at).narrow(in[0], n, out, n, 1, n);
 }
 
 /* As ipu_bfloat16_from_float, without its branches. */

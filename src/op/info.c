@@ -15,7 +15,7 @@ enum {
 #undef OP
     N_OPS,
     NAME_BYTES           = 32, /* of an optional input with its '?' */
-    MOST_IMPLEMENTATIONS = 8   /* that are listed */
+    MOST_IMPLEMENTATIONS = 12  /* that are listed */
 };
 
 typedef struct lists {

@@ -309,6 +309,7 @@ static const ipu_kernel_impl implementations[] = {
     {
         .name          = "xsmm",
         .fits          = ipu__matmul_xsmm_fits,
+        .layouts       = ipu__matmul_xsmm_layouts,
         .scratch_bytes = ipu__matmul_xsmm_scratch_bytes,
         .prepare       = ipu__matmul_xsmm_prepare,
         .release       = ipu__matmul_xsmm_release,

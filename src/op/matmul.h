@@ -51,12 +51,13 @@ ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void 
 
 /* ---- matmul_xsmm.c: float, half, bfloat16 ---- */
 
-bool       ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
-size_t     ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void       ipu__matmul_xsmm_release(void *prepared);
-ipu_status ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
-                                void *scratch, int index, int n_parts);
+bool               ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+size_t             ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status         ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void               ipu__matmul_xsmm_release(void *prepared);
+ipu_status         ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                        void *scratch, int index, int n_parts);
 
 /* ---- matmul_onednn.c: float ---- */
 

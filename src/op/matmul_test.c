@@ -1,15 +1,5 @@
 /* matmul: products worked out by hand, what is refused, and the price of PopLibs' test vectors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/cpu.h"
+#include "op/call_test.h"
 #include "op/matmul.h"
 
 static const ipu_attribute flags[2][2][2] = {
@@ -331,6 +321,69 @@ static void tiles_receive_what_they_do_not_hold(void **unused)
     assert_int_equal(plan.tile_bytes, 4 * (32 * 8 + 16 * 8 + 32 * 16));
 }
 
+/* Sixteen rows of a innermost. */
+static void turn(const float *a, int64_t m, int64_t k, float *to)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < k; j++) to[(i / 16 * k + j) * 16 + i % 16] = a[i * k + j];
+}
+
+static void check_lanes(int64_t m, int64_t n, int64_t k, int n_parts)
+{
+    const call_input       in[] = {{IPU_FLOAT, {2, {m, k}}, NULL}, {IPU_FLOAT, {2, {n, k}}, NULL}};
+    ipu_attribute          flag = IPU_INT_ATTRIBUTE("transpose_b", 1);
+    call_made              made = call_make("matmul", &flag, 1, in, 2, IPU_FLOAT);
+    const ipu_kernel_impl *impl = &made.call.def->implementations[0];
+    void                  *operand[IPU__MAX_OPERANDS];
+    float                 *turned = aligned_alloc(64, (made.bytes[0] + 63) / 64 * 64);
+    float                 *found  = aligned_alloc(64, (made.bytes[IPU__MATMUL_OUT] + 63) / 64 * 64);
+    assert_non_null(turned);
+    assert_non_null(found);
+    if (impl->fits(&made.call, ipu__cpu_features(), n_parts)) {
+        assert_true(impl->layouts(&made.call, n_parts, 0).native == IPU_LAYOUT_BIT(IPU_LAYOUT_LANES));
+        call_run(&made.call, impl, made.data, n_parts);
+        turn(made.data[0], m, k, turned);
+        memcpy(operand, made.data, sizeof operand);
+        operand[0]               = turned;
+        operand[IPU__MATMUL_OUT] = found;
+        made.call.layout[0]      = IPU_LAYOUT_LANES;
+        call_run(&made.call, impl, operand, n_parts);
+        for (int64_t i = 0; i < m * n; i++)
+            assert_true(fabsf(found[i] - ((float *)made.data[IPU__MATMUL_OUT])[i]) <= 1e-5f * (float)k);
+    }
+    free(turned);
+    free(found);
+    call_free(&made);
+}
+
+static void rows_in_lanes_make_the_same_product(void **unused)
+{
+    (void)unused;
+    for (int n_parts = 1; n_parts <= 3; n_parts++) {
+        check_lanes(16, 100, 972, n_parts);
+        check_lanes(48, 131, 33, n_parts);
+        check_lanes(32, 512, 1024, n_parts); /* whose rows meet in the cache */
+        check_lanes(16, 60, 2100, n_parts);
+    }
+    check_lanes(256, 300, 50, 2);
+}
+
+/* 104 rows for a part, and sums of products of half. */
+static void parts_of_lanes_are_refused(void **unused)
+{
+    (void)unused;
+    ipu_attribute   flag = IPU_INT_ATTRIBUTE("transpose_b", 1);
+    ipu_kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(208, 50), IPU_SHAPE(300, 50), IPU_SHAPE(208, 300));
+    call.attributes      = &flag;
+    call.n_attributes    = 1;
+    const unsigned plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    assert_int_equal(call.def->implementations[0].layouts(&call, 2, 0).takes, plain);
+    assert_int_not_equal(call.def->implementations[0].layouts(&call, 1, 0).takes, plain);
+    assert_int_equal(call.def->implementations[0].layouts(&call, 1, 1).takes, plain);
+    for (int i = 0; i < call.n_operands; i++) call.operand[i].type = IPU_HALF;
+    assert_int_equal(call.def->implementations[0].layouts(&call, 1, 0).takes, plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +394,8 @@ int main(void)
         cmocka_unit_test(int32_wraps_and_float_sums_in_order),
         cmocka_unit_test(rows_that_meet_in_the_cache_make_the_same_product),
         cmocka_unit_test(panels_make_the_same_product),
+        cmocka_unit_test(rows_in_lanes_make_the_same_product),
+        cmocka_unit_test(parts_of_lanes_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
         cmocka_unit_test(types_attributes_and_counts_that_do_not_fit_are_refused),
         cmocka_unit_test(the_amp_estimate_gives_its_test_vectors),

@@ -21,6 +21,9 @@ enum { PANEL = 64, ROWS = 132, DEPTH = 1024, PACKED_FLOATS = 1 << 17, DEEPEST_FL
 /* The same where b is not packed, or a is: what is read of b from far, or packed of a, should serve more. */
 enum { BLOCK = 256 };
 
+/* And where what is packed of a serves few columns: it is still in the first-level cache then. */
+enum { FEW_ROWS = 48, FEW_DEEP = 128 };
+
 /* Rows from which a packed block of b pays for the packing. */
 enum { ROWS_WORTH_PACKING = 32 };
 
@@ -47,6 +50,7 @@ typedef struct part {
     way              way;
     bool             is_swapped, pack_a, pack_b;
     bool             whole_a;      /* a is packed once for all columns */
+    bool             lanes;        /* b is packed as it comes: in panels of sixteen columns */
     int64_t          group, chunk; /* columns and depth that are packed at once */
     ipu__xsmm_blocks blocks;
 } part;
@@ -91,19 +95,24 @@ static void set_blocks(part *p, int64_t step)
     int64_t           same = step * (int64_t)sizeof(float);
     same &= -same; /* the largest power of two that divides it */
     int64_t most  = same >= WAY_BYTES ? WAYS : 2 * WAYS;
-    bool    meet  = same >= WAY_BYTES / 2 && x->n <= COLUMNS_THAT_ARE_FEW && x->n * x->k <= PACKED_FLOATS;
-    bool    panel = p->pack_b && (!p->pack_a || p->whole_a);
+    int64_t wide  = p->lanes ? IPU__LAYOUT_WIDTH : x->n;
+    bool    meet  = same >= WAY_BYTES / 2 && wide <= COLUMNS_THAT_ARE_FEW && wide * x->k <= PACKED_FLOATS;
+    bool    panel = p->lanes || (p->pack_b && (!p->pack_a || p->whole_a));
     x->mb         = meet ? (x->m < most ? x->m : most) : ipu__xsmm_block(x->m, panel ? ROWS : BLOCK, 6);
-    x->nb         = panel ? ipu__xsmm_block(x->n, PANEL, 16) : ipu__xsmm_block(x->n, BLOCK, 64);
+    x->nb         = panel ? ipu__xsmm_block(wide, PANEL, 16) : ipu__xsmm_block(x->n, BLOCK, 64);
     x->kb         = meet ? x->k : ipu__xsmm_block(x->k, panel ? DEPTH : BLOCK, 8);
-    p->chunk      = x->nb * x->k <= DEEPEST_FLOATS ? x->k : x->kb;
-    p->group      = x->nb;
+    if (p->pack_a && !p->whole_a && x->n <= COLUMNS_THAT_ARE_FEW) {
+        x->mb = ipu__xsmm_block(x->m, FEW_ROWS, 6);
+        x->kb = ipu__xsmm_block(x->k, FEW_DEEP, 8);
+    }
+    p->chunk = x->nb * x->k <= DEEPEST_FLOATS ? x->k : x->kb;
+    p->group = x->nb;
     if (!panel) return;
     int64_t panels = PACKED_FLOATS / (x->nb * p->chunk);
-    p->group       = x->nb * (panels > 1 ? panels : 1);
+    p->group       = p->lanes ? x->n : x->nb * (panels > 1 ? panels : 1);
 }
 
-static void describe(const ipu__matmul *mm, ipu_type type, int index, int n_parts, part *out)
+static void describe(const ipu__matmul *mm, ipu_type type, bool lanes, int index, int n_parts, part *out)
 {
     ipu__matmul_part r    = ipu__matmul_part_get(mm, index, n_parts);
     int64_t          rows = r.row.end - r.row.begin, columns = r.column.end - r.column.begin;
@@ -121,8 +130,29 @@ static void describe(const ipu__matmul *mm, ipu_type type, int index, int n_part
     out->b_n        = swap ? mm->a_m : mm->b_n;
     out->pack_a     = type != IPU_FLOAT;
     out->whole_a    = out->pack_a && out->blocks.n > BLOCK && out->blocks.m * mm->k <= PACKED_FLOATS;
-    out->pack_b     = type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING;
+    out->lanes      = lanes;
+    if (lanes) out->b_k = IPU__LAYOUT_WIDTH, out->b_n = 1;
+    out->pack_b = !lanes && (type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING);
     set_blocks(out, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
+}
+
+static bool is_in_lanes(const ipu_kernel_call *call) { return call->layout[A] == IPU_LAYOUT_LANES; }
+
+/* Rows in lanes are the panels that a swapped product packs of them, if parts have whole ones. */
+ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+{
+    ipu_kernel_layouts plain = {IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), false};
+    ipu__matmul        mm    = ipu__matmul_get(call);
+    ipu_type           type  = call->operand[OUT].type;
+    if (operand != A || type != IPU_FLOAT || mm.batch != 1 || mm.transpose_a
+        || call->operand[A].shape.rank != 2 || choose(&mm, type) != SWAPPED)
+        return plain;
+    for (int i = 0; i < n_parts; i++) {
+        ipu__matmul_part r = ipu__matmul_part_get(&mm, i, n_parts);
+        if (r.row.begin % IPU__LAYOUT_WIDTH != 0 || r.row.end % IPU__LAYOUT_WIDTH != 0) return plain;
+    }
+    unsigned lanes = IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
+    return (ipu_kernel_layouts){plain.takes | lanes, lanes, false};
 }
 
 static bool is_empty(const part *p)
@@ -135,7 +165,9 @@ typedef struct room {
     int64_t a, b, sums, lines, n;
 } room;
 
-enum { LINES = 8 }; /* rows that are converted before they are transposed: a block of the transposition */
+enum {
+    LINES = 16
+}; /* rows that are converted before they are transposed: a tile of the transposition, or two */
 
 static int64_t line_up(int64_t n) { return (n + 15) / 16 * 16; }
 
@@ -168,7 +200,7 @@ size_t ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     int64_t     most = 0;
     for (int i = 0; i < n_parts; i++) {
         part p;
-        describe(&mm, type, i, n_parts, &p);
+        describe(&mm, type, is_in_lanes(call), i, n_parts, &p);
         int64_t n = get_room(&p, type).n;
         if (n > most) most = n;
     }
@@ -211,7 +243,7 @@ ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, vo
     s->end            = find_end(call, &s->mm);
     ipu_status status = ipu__epilogue_init(&s->epilogue, call);
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
-        describe(&s->mm, s->type, i, n_parts, &s->parts[i]);
+        describe(&s->mm, s->type, is_in_lanes(call), i, n_parts, &s->parts[i]);
         status = make_part(&s->mm, &s->parts[i]);
     }
     if (status == IPU_OK)
@@ -264,8 +296,7 @@ static void pack(const job *j, const char *from, int64_t step, int64_t rows, int
 {
     ipu_type type = j->s->type;
     if (!transpose) {
-        for (int64_t i = 0; i < rows; i++)
-            ipu__to_floats(type, from + i * step * j->bytes, to + i * to_ld, columns);
+        ipu__rows_to_floats(type, from, step, to, to_ld, rows, columns);
         return;
     }
     if (type == IPU_FLOAT) {
@@ -274,8 +305,7 @@ static void pack(const job *j, const char *from, int64_t step, int64_t rows, int
     }
     for (int64_t i = 0; i < rows; i += LINES) {
         int64_t n = least(rows - i, LINES), line = line_up(columns);
-        for (int64_t l = 0; l < n; l++)
-            ipu__to_floats(type, from + (i + l) * step * j->bytes, j->lines + l * line, columns);
+        ipu__rows_to_floats(type, from + i * step * j->bytes, step, j->lines, line, n, columns);
         ipu__transpose_floats(j->lines, line, to + i, to_ld, n, columns);
     }
 }
@@ -319,9 +349,8 @@ static void store_sums(const job *j, int64_t row, int64_t rows, int64_t column, 
 {
     int64_t n = j->s->mm.n, ld = j->p->blocks.nb;
     if (j->p->way != SWAPPED) {
-        for (int64_t i = 0; i < rows; i++)
-            ipu__from_floats(j->s->type, j->sums + i * ld, j->out + ((row + i) * n + column) * j->bytes,
-                             columns);
+        ipu__rows_from_floats(j->s->type, j->sums, ld, j->out + (row * n + column) * j->bytes, n, rows,
+                              columns);
         return;
     }
     if (j->s->type == IPU_FLOAT) {
@@ -331,9 +360,8 @@ static void store_sums(const job *j, int64_t row, int64_t rows, int64_t column, 
     for (int64_t i = 0; i < columns; i += LINES) {
         int64_t m = least(columns - i, LINES), line = line_up(rows);
         ipu__transpose_floats(j->sums + i, ld, j->lines, line, rows, m);
-        for (int64_t l = 0; l < m; l++)
-            ipu__from_floats(j->s->type, j->lines + l * line,
-                             j->out + ((column + i + l) * n + row) * j->bytes, rows);
+        ipu__rows_from_floats(j->s->type, j->lines, line, j->out + ((column + i) * n + row) * j->bytes, n, m,
+                              rows);
     }
 }
 
@@ -349,9 +377,11 @@ static void multiply_panel(const job *j, const span *s, int64_t c)
     const part             *p       = j->p;
     const ipu__xsmm_blocks *x       = &p->blocks;
     int64_t                 columns = least(s->columns - c, x->nb), column = s->column + c;
-    const float *b   = p->pack_b ? j->packed_b + c * p->chunk : (const float *)j->b + s->k * p->b_k + column;
-    int64_t      b_k = p->pack_b ? x->nb : p->b_k;
-    float       *out = p->way == DIRECT ? (float *)j->out + s->row * j->s->mm.n + column : j->sums;
+    const float            *b   = p->pack_b ? j->packed_b + c * p->chunk
+                                : p->lanes  ? (const float *)j->b + column * x->k + s->k * p->b_k
+                                            : (const float *)j->b + s->k * p->b_k + column;
+    int64_t                 b_k = p->pack_b ? x->nb : p->b_k;
+    float                  *out = p->way == DIRECT ? (float *)j->out + s->row * j->s->mm.n + column : j->sums;
     for (int64_t k = 0; k < s->depth; k += x->kb) {
         int64_t depth = least(s->depth - k, x->kb);
         ipu__xsmm_run(x, get_a(j, s->row, s->rows, s->k + k, depth), b + k * b_k, out, s->rows, columns,

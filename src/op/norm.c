@@ -41,6 +41,7 @@ static const ipu__norm_operands backward     = {.dy       = 0,
                                                 .dx       = 5,
                                                 .d_weight = 6,
                                                 .d_bias   = 7,
+                                                .d_sum    = 8,
                                                 .bias     = -1,
                                                 .y        = -1};
 static const ipu__norm_operands rms_forward  = {.x        = 0,
@@ -103,6 +104,7 @@ ipu__norm ipu__norm_of(const ipu_kernel_call *call)
     s.stat_type  = stat_type_of(s.type);
     s.has_weight = ipu__kernel_has(call, s.at.weight);
     s.has_bias   = s.at.bias >= 0 && ipu__kernel_has(call, s.at.bias);
+    s.relu       = call->def == &ipu__op_group_norm_grad.kernel && ipu__op_int(call, "relu") != 0;
     set_extents(&s, call, &call->operand[s.at.x].shape);
     return s;
 }
@@ -192,6 +194,8 @@ static ipu_status norm_grad_infer(const ipu_kernel_call *call, ipu_kernel_value 
     out[0] = call->operand[s.at.x];
     out[1] = (ipu_kernel_value){s.type, weight_shape(&s, call)};
     if (s.at.d_bias >= 0) out[2] = out[1];
+    if (kind == IPU__NORM_GROUP)
+        out[3] = (ipu_kernel_value){s.type, s.relu ? IPU_SHAPE(s.channels) : IPU_SHAPE(0)};
     return IPU_OK;
 }
 
@@ -282,6 +286,11 @@ static void norm_grad_compose(ipu_builder *b, const ipu_kernel_call *call, const
     ipu_value dx      = ipu_sub(b, g, ipu_mul(b, normal, product));
     if (ipu__has(mean)) dx = ipu_sub(b, dx, ipu_reduce_mean(b, g, v.axes, v.n_axes, true));
     out[0] = unseen(b, ipu_mul(b, dx, scale), s.type, &call->operand[s.at.x].shape);
+    if (s.relu) {
+        ipu_value zero = ipu_scalar_like(b, in[s.at.x], 0);
+        out[0]         = ipu_where(b, ipu_greater(b, in[s.at.x], zero), out[0], zero);
+        out[3]         = ipu_reshape(b, ipu__sum_to(b, ipu_reshape(b, out[0], v.x), &v.weight), own);
+    }
     out[1] = unseen(b, ipu__sum_to(b, ipu_mul(b, dy, normal), &v.weight), s.type, &own);
     if (s.at.d_bias >= 0) out[2] = unseen(b, ipu__sum_to(b, dy, &v.weight), s.type, &own);
 }
@@ -316,7 +325,7 @@ static void norm_grad(ipu__gradient *g)
     ipu__norm         s    = ipu__norm_of(g->call);
     const ipu_op_def *grad = by_kind[s.kind].grad;
     int               n_in = ipu__op_of(g->call->def)->n_in, n = 0;
-    ipu_value         d[3] = {{g->b, 0}, {g->b, 0}, {g->b, 0}}, in[5];
+    ipu_value         d[4] = {{g->b, 0}, {g->b, 0}, {g->b, 0}, {g->b, 0}}, in[5];
     if (ipu__has(g->d_out[0])) {
         in[n++] = g->d_out[0];
         in[n++] = g->in[s.at.x];
@@ -333,13 +342,23 @@ static void norm_grad(ipu__gradient *g)
 
 /* ---- the records ---- */
 
-static const ipu_kernel_operand norm_operands[]      = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
-                                                        IPU__OPTIONAL("bias"), IPU__OUTPUT("y"),
-                                                        IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
-static const ipu_kernel_operand norm_grad_operands[] = {IPU__INPUT("dy"),        IPU__INPUT("x"),
-                                                        IPU__INPUT("mean"),      IPU__INPUT("var"),
-                                                        IPU__OPTIONAL("weight"), IPU__OUTPUT("dx"),
-                                                        IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias")};
+/* Of group norm parts may read channels that another part writes; of others they have units of their own, which are
+ * read before they are written. */
+static const ipu_kernel_operand norm_operands[]       = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
+                                                         IPU__OPTIONAL("bias"), IPU__OUTPUT_OVER("y", 0),
+                                                         IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
+static const ipu_kernel_operand norm_grad_operands[]  = {IPU__INPUT("dy"),        IPU__INPUT("x"),
+                                                         IPU__INPUT("mean"),      IPU__INPUT("var"),
+                                                         IPU__OPTIONAL("weight"), IPU__OUTPUT_OVER("dx", 0),
+                                                         IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias")};
+static const ipu_kernel_operand group_operands[]      = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
+                                                         IPU__OPTIONAL("bias"), IPU__OUTPUT("y"),
+                                                         IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
+static const ipu_kernel_operand group_grad_operands[] = {IPU__INPUT("dy"),        IPU__INPUT("x"),
+                                                         IPU__INPUT("mean"),      IPU__INPUT("var"),
+                                                         IPU__OPTIONAL("weight"), IPU__OUTPUT("dx"),
+                                                         IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias"),
+                                                         IPU__OUTPUT("d_sum")};
 static const ipu_kernel_operand rms_operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("weight"), IPU__OUTPUT("y"),
                                                   IPU__OUTPUT("square")};
 static const ipu_kernel_operand rms_grad_operands[] = {IPU__INPUT("dy"),     IPU__INPUT("x"),
@@ -358,12 +377,19 @@ static const ipu_op_attribute layer_attributes[] = {
      .otherwise = 1,
      .meaning   = "how many of the last dimensions"},
 };
-static const ipu_op_attribute group_attributes[] = {
+#define GROUPS                                                         \
+    {                                                                  \
+        .name = "groups", .kind = IPU_ATTRIBUTE_INT, .required = true, \
+        .meaning = "divides the number of channels"                    \
+    }
+static const ipu_op_attribute group_attributes[]      = {EPSILON, GROUPS};
+static const ipu_op_attribute group_grad_attributes[] = {
     EPSILON,
-    {.name     = "groups",
-     .kind     = IPU_ATTRIBUTE_INT,
-     .required = true,
-     .meaning  = "divides the number of channels"},
+    GROUPS,
+    {.name = "relu",
+     .kind = IPU_ATTRIBUTE_INT,
+     .meaning =
+         "1: x came out of a relu, dx is the gradient of what went into it, d_sum its sum over channels"},
 };
 static const ipu_op_attribute batch_attributes[] = {EPSILON};
 
@@ -413,6 +439,8 @@ static const char *const group_grad_samples[] = {
     "float[3,6,70,71], float[3,6,70,71], float[3,3], float[3,3]{0.5,2}, float[6]; groups=3",
     "float[16,12,9,9], float[16,12,9,9], float[16,3], float[16,3]{0.5,2}, float[12]; groups=3",
     "float[32,4,30,21], float[32,4,30,21], float[32,2], float[32,2]{0.5,2}; groups=2",
+    "float[2,4,3], float[2,4,3], float[2,2], float[2,2]{0.5,2}, float[4]; groups=2 relu=1",
+    "float[16,12,9,9], float[16,12,9,9], float[16,3], float[16,3]{0.5,2}, float[12]; groups=3 relu=1",
     NULL};
 static const char *const batch_grad_samples[] = {
     "float[3,4,2], float[3,4,2], float[4], float[4]{0.5,2}, float[4]",
@@ -428,7 +456,7 @@ static const char *const batch_grad_samples[] = {
     {                                                                                                       \
         .name = #name_, .operands = operands_, .n_operands = IPU__COUNT(operands_), .check = ipu__op_check, \
         .ref = ref_, .work = ipu__norm_work, .plan = ipu__norm_plan, .implementations = implementations_,   \
-        .n_implementations = 1                                                                              \
+        .n_implementations = IPU__COUNT(implementations_)                                                   \
     }
 /* The op and its gradient. */
 /* clang-format off */
@@ -442,17 +470,21 @@ static const char *const batch_grad_samples[] = {
         .kernel = KERNEL(name_##_grad, which##grad_operands, ipu__norm_grad_ref,                             \
                          ipu__norm_##rows##_grad_implementations),                                           \
         .n_in = grad_n_in, .family = "norm", .summary = "the gradient of " #name_,                           \
-        .attributes = attributes_##_attributes, .n_attributes = IPU__COUNT(attributes_##_attributes),        \
-        .infer = norm_grad_infer, .compose = norm_grad_compose, .batch = grad_batch,                         \
+        .attributes = attributes_##_grad_attributes,                                                         \
+        .n_attributes = IPU__COUNT(attributes_##_grad_attributes), .infer = norm_grad_infer,               \
+        .compose = norm_grad_compose, .batch = grad_batch,                                                   \
         .samples = attributes_##_grad_samples}
 /* clang-format on */
 
 #define rms_attributes layer_attributes
+#define layer_grad_attributes layer_attributes
+#define rms_grad_attributes layer_attributes
+#define batch_grad_attributes batch_attributes
 RECORDS(layer_norm, norm_, row, layer, 3, 5, "* - - : * * *", "* * * * - : * + +",
         "mean 0, variance 1 over the last dimensions", "LayerNormalization:17");
 RECORDS(rms_norm, rms_, row, rms, 2, 4, "* - : * *", "* * * - : * +",
         "mean square 1 over the last dimensions", NULL);
-RECORDS(group_norm, norm_, group, group, 3, 5, "0 - - : 0 0 0", "0 0 0 0 - : 0 + +",
+RECORDS(group_norm, group_, group, group, 3, 5, "0 - - : 0 0 0", "0 0 0 0 - : 0 + + +",
         "mean 0, variance 1 over groups of channels", "GroupNormalization:18,21");
 RECORDS(batch_norm, norm_, batch, batch, 3, 5, NULL, NULL, "mean 0, variance 1 over each channel of a batch",
         NULL);

@@ -22,6 +22,7 @@ typedef enum ipu__norm_kind {
 typedef struct ipu__norm_operands {
     int x, weight, bias, y, mean, var; /* -1: there is none */
     int dy, dx, d_weight, d_bias;      /* of gradients */
+    int d_sum;                         /* of group norm's, with `relu`: sums of dx */
 } ipu__norm_operands;
 
 typedef struct ipu__norm {
@@ -30,6 +31,7 @@ typedef struct ipu__norm {
     ipu__norm_operands at;
     ipu_type           type, stat_type;
     bool               has_weight, has_bias;
+    bool               relu; /* of group norm's gradient: x came out of a relu, dx is for what went in */
     double             epsilon;
     int64_t            n_units, n_each, n_weights;
     /* Units as planes of `inner` elements that lie together: n_planes of them each. Rows are one plane. */
@@ -67,6 +69,8 @@ typedef struct ipu__norm_loops {
     /* dx = a * dy + b * (x - mean) + c */
     void (*grad_plane)(const float *dy, const float *x, float mean, float a, float b, float c, float *dx,
                        int64_t n);
+    /* dx = 0 where x is not above 0. Gives the sum of dx then. */
+    double (*mask_plane)(const float *x, float *dx, int64_t n);
     /* Columns of [n, columns] in rows `step` apart: sums; sums of squared deviations; sums of dy and of
      * dy * (x - mean). */
     void (*column_sums)(const float *x, int64_t n, int64_t step, int64_t columns, double *sum);
@@ -102,6 +106,20 @@ typedef struct ipu__norm_lane_loops {
                      double *product);
     void (*grad)(const float *dy, const float *x, const float *mean, const ipu__norm_mixture *m, int64_t n,
                  float *dx);
+    /* 0 where x is not above 0. Gives the sum of all. */
+    double (*grad_relu)(const float *dy, const float *x, const float *mean, const ipu__norm_mixture *m,
+                        int64_t n, float *dx);
+    /* What is found of sixteen units of `n` elements: sums to means, squared deviations to variances, and those to
+     * 1 / sqrt(var + epsilon). */
+    void (*means)(const double *sum, double n, float *mean);
+    void (*variances)(const double *squares, double n, float *var);
+    void (*scales)(const float *var, double epsilon, float *scale);
+    /* Of one channel, sum(dy) and sum(dy * (x - mean)) of each unit: times weight added to those of units; the first and
+     * the second times scale added up over units. */
+    void (*add_channel)(const double *own, const double *mixed, double weight, const float *scale,
+                        double *sum, double *product, double all[2]);
+    /* b and c. */
+    void (*mix)(const float *scale, const double *sum, const double *product, double n, ipu__norm_mixture *m);
 } ipu__norm_lane_loops;
 IPU__SIMD_DECLARE(extern const ipu__norm_lane_loops, ipu__norm_lane_loops_of)
 
@@ -114,7 +132,7 @@ ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target,
 
 extern const ipu_kernel_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
 extern const ipu_kernel_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];
-extern const ipu_kernel_impl ipu__norm_group_implementations[1], ipu__norm_group_grad_implementations[1];
+extern const ipu_kernel_impl ipu__norm_group_implementations[2], ipu__norm_group_grad_implementations[2];
 extern const ipu_kernel_impl ipu__norm_batch_implementations[1], ipu__norm_batch_grad_implementations[1];
 
 #endif

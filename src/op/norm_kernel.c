@@ -92,7 +92,9 @@ static void ref_grad_unit(const ipu__norm *s, void *const *operand, int64_t unit
         int64_t i      = element(s, unit, j, &w);
         double  g      = number(s->type, operand, s->at.dy, i) * weight_of(s, operand, w);
         double  normal = (number(s->type, operand, s->at.x, i) - mean) * scale, n = (double)s->n_each;
-        ipu__number_store(s->type, operand[s->at.dx], i, scale * (g - sum / n - normal * product / n));
+        bool    is_on = !s->relu || number(s->type, operand, s->at.x, i) > 0;
+        ipu__number_store(s->type, operand[s->at.dx], i,
+                          is_on ? scale * (g - sum / n - normal * product / n) : 0);
     }
 }
 
@@ -115,11 +117,24 @@ static void ref_grad_weight(const ipu__norm *s, void *const *operand, int64_t w)
     if (s->at.d_bias >= 0) ipu__number_store(s->type, operand[s->at.d_bias], w, d_bias);
 }
 
+static void ref_grad_sum(const ipu__norm *s, void *const *operand, int64_t w)
+{
+    double  sum = 0;
+    int64_t own;
+    for (int64_t unit = 0; unit < s->n_units; unit++)
+        for (int64_t j = 0; j < s->n_each; j++) {
+            int64_t i = element(s, unit, j, &own);
+            if (own == w) sum += number(s->type, operand, s->at.dx, i);
+        }
+    ipu__number_store(s->type, operand[s->at.d_sum], w, sum);
+}
+
 void ipu__norm_grad_ref(const ipu_kernel_call *call, void *const *operand)
 {
     ipu__norm s = ipu__norm_of(call);
+    for (int64_t w = 0; w < s.n_weights; w++) ref_grad_weight(&s, operand, w); /* dx may be where dy is */
     for (int64_t unit = 0; unit < s.n_units; unit++) ref_grad_unit(&s, operand, unit);
-    for (int64_t w = 0; w < s.n_weights; w++) ref_grad_weight(&s, operand, w);
+    for (int64_t w = 0; s.relu && w < s.n_weights; w++) ref_grad_sum(&s, operand, w);
 }
 
 /* ---- rows ---- */
@@ -278,11 +293,12 @@ double ipu__norm_work(const ipu_kernel_call *call)
     return (s.is_grad ? 12.0 : 8.0) * (double)s.n_units * (double)s.n_each;
 }
 
-/* Sum, deviations and result, three passes of a binary operation each; the gradient has five. */
+/* Sum, deviations and result, three passes of a binary operation each; the gradient has five, and three for a mask
+ * and what it leaves. */
 ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
 {
     ipu__norm    s      = ipu__norm_of(call);
-    double       passes = s.is_grad ? 5 : 3;
+    double       passes = s.is_grad ? s.relu ? 8 : 5 : 3;
     ipu__op_loop loop   = {passes * 29, s.type == IPU_HALF ? 4 : 2, passes * 3};
     IPU_TRY(ipu__reduce_plan_rows(&loop, s.n_units, s.n_each, 2, target, out));
     out->basis = "our estimate: PopLibs' figure for binary operations, one pass after another";

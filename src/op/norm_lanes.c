@@ -5,14 +5,17 @@
  * does not is turned a stretch at a time. What a channel adds up over the batch is kept in the state, and put
  * together by whoever comes last.
  */
-#include <math.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "op/lanes.h"
 #include "op/norm.h"
+#include "op/wide.h"
 
-enum { STRETCH = 512 }; /* vectors: of three operands, at most 96 K */
+enum {
+    STRETCH = 512, /* vectors: of three operands, at most 96 K */
+    SUMS    = 3,   /* of a channel */
+};
 
 typedef struct lanes {
     ipu__norm                   s;
@@ -20,7 +23,8 @@ typedef struct lanes {
     void                       *state; /* of `plain` */
     const ipu__norm_lane_loops *loops;
     int64_t                     n_images;
-    double    *sums;   /* gradient: of each group of images and channel, sum(dy) and its product with x */
+    double
+        *sums; /* gradient: of each group of images and channel, sum(dy), its product with x, and sum(dx) */
     atomic_int n_left; /* parts that have not finished */
 } lanes;
 
@@ -80,7 +84,7 @@ static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
         p->plain = plain_of(&p->s);
         status   = p->plain->prepare(call, n_parts, &p->state);
     } else if (p->s.is_grad) {
-        p->sums = ipu__alloc((size_t)(p->n_images / IPU__LANES * p->s.channels) * 2 * sizeof *p->sums);
+        p->sums = ipu__alloc((size_t)(p->n_images / IPU__LANES * p->s.channels) * SUMS * sizeof *p->sums);
         if (!p->sums) status = ipu__fail_memory();
     }
     if (status == IPU_OK) {
@@ -164,21 +168,21 @@ static void find_unit(const job *j, int64_t group, bool is_owner, unit *u)
     const ipu__norm *s     = &j->p->s;
     int64_t          begin = group * s->n_each, end = begin + s->n_each;
     double           sum[IPU__LANES] = {0}, squares[IPU__LANES] = {0};
+    float            var[IPU__LANES];
     for (int64_t i = begin; i < end; i += STRETCH) {
         int64_t n = stretch_at(i, end);
         j->p->loops->sum(get(j, s->at.x, i, n, j->scratch), n, sum);
     }
-    for (int l = 0; l < IPU__LANES; l++) u->mean[l] = (float)(sum[l] / (double)s->n_each);
+    j->p->loops->means(sum, (double)s->n_each, u->mean);
     for (int64_t i = begin; i < end; i += STRETCH) {
         int64_t n = stretch_at(i, end);
         j->p->loops->squares(get(j, s->at.x, i, n, j->scratch), u->mean, n, squares);
     }
-    for (int l = 0; l < IPU__LANES; l++) {
-        double var  = squares[l] / (double)s->n_each;
-        u->scale[l] = (float)(1 / sqrt(var + s->epsilon));
-        if (!is_owner) continue;
+    j->p->loops->variances(squares, (double)s->n_each, var);
+    j->p->loops->scales(var, s->epsilon, u->scale);
+    for (int l = 0; is_owner && l < IPU__LANES; l++) {
         *stat_at(j, s->at.mean, group, l) = u->mean[l];
-        *stat_at(j, s->at.var, group, l)  = (float)var;
+        *stat_at(j, s->at.var, group, l)  = var[l];
     }
 }
 
@@ -221,6 +225,11 @@ static void forward(job *j, int64_t begin, int64_t end)
 
 /* ---- gradients ---- */
 
+static double *sums_of(const job *j, int64_t channel)
+{
+    return j->p->sums + (j->images * j->p->s.channels + channel) * SUMS;
+}
+
 /* Of the group's channels: sum(dy) and sum(dy * (x - mean)) for each image, weighted; and of those channels that are
  * in [begin, end), over images, to be kept. */
 static void find_sums(const job *j, int64_t group, const unit *u, int64_t begin, int64_t end, double *sum,
@@ -237,16 +246,12 @@ static void find_sums(const job *j, int64_t group, const unit *u, int64_t begin,
                                   u->mean, n, own, mixed);
         }
         double all[2] = {0};
-        for (int l = 0; l < IPU__LANES; l++) {
-            sum[l] += weight * own[l];
-            product[l] += weight * mixed[l];
-            all[0] += own[l];
-            all[1] += mixed[l] * (double)u->scale[l];
-        }
+        j->p->loops->add_channel(own, mixed, weight, u->scale, sum, product, all);
         if (c < begin || c >= end) continue;
-        double *keep = j->p->sums + (j->images * s->channels + c) * 2;
+        double *keep = sums_of(j, c);
         keep[0]      = all[0];
         keep[1]      = all[1];
+        keep[2]      = 0;
     }
 }
 
@@ -254,15 +259,10 @@ static void find_sums(const job *j, int64_t group, const unit *u, int64_t begin,
 static void grad(const job *j, const unit *u, const double *sum, const double *product, int64_t first,
                  int64_t end)
 {
-    const ipu__norm  *s      = &j->p->s;
-    const ptrdiff_t   room   = (ptrdiff_t)STRETCH * IPU__LANES;
-    double            n_each = (double)s->n_each;
+    const ipu__norm  *s    = &j->p->s;
+    const ptrdiff_t   room = (ptrdiff_t)STRETCH * IPU__LANES;
     ipu__norm_mixture m;
-    for (int l = 0; l < IPU__LANES; l++) {
-        double scale = (double)u->scale[l];
-        m.b[l]       = (float)(-scale * scale * scale * product[l] / n_each);
-        m.c[l]       = (float)(-scale * sum[l] / n_each);
-    }
+    j->p->loops->mix(u->scale, sum, product, (double)s->n_each, &m);
     for (int64_t i = first * s->inner, n; i < end * s->inner; i += n) {
         n               = stretch_at(i, end * s->inner);
         const float *dy = get(j, s->at.dy, i, n, j->scratch), *x = get(j, s->at.x, i, n, j->scratch + room);
@@ -272,7 +272,10 @@ static void grad(const job *j, const unit *u, const double *sum, const double *p
             float   weight = weight_of(j, s->has_weight, s->at.weight, channel, 1);
             part           = (next < i + n ? next : i + n) - k;
             for (int l = 0; l < IPU__LANES; l++) m.a[l] = u->scale[l] * weight;
-            j->p->loops->grad(dy + at, x + at, u->mean, &m, part, dx + at);
+            if (s->relu)
+                sums_of(j, channel)[2] += j->p->loops->grad_relu(dy + at, x + at, u->mean, &m, part, dx + at);
+            else
+                j->p->loops->grad(dy + at, x + at, u->mean, &m, part, dx + at);
         }
         put(j, s->at.dx, i, n, dx);
     }
@@ -282,14 +285,16 @@ static void backward(job *j, int64_t begin, int64_t end)
 {
     const ipu__norm *s = &j->p->s;
     unit             u;
+    float            var[IPU__LANES];
     for (int64_t c = begin; c < end;) {
         int64_t group = c / s->n_planes, next = (group + 1) * s->n_planes;
         double  sum[IPU__LANES] = {0}, product[IPU__LANES] = {0};
         if (next > end) next = end;
         for (int l = 0; l < IPU__LANES; l++) {
-            u.mean[l]  = *stat_at(j, s->at.mean, group, l);
-            u.scale[l] = (float)(1 / sqrt((double)*stat_at(j, s->at.var, group, l) + s->epsilon));
+            u.mean[l] = *stat_at(j, s->at.mean, group, l);
+            var[l]    = *stat_at(j, s->at.var, group, l);
         }
+        j->p->loops->scales(var, s->epsilon, u.scale);
         hold(j, s->at.dy, group);
         find_sums(j, group, &u, begin, end, sum, product);
         grad(j, &u, sum, product, c, next);
@@ -301,17 +306,38 @@ static void add_up_channels(const lanes *p, void *const *operand)
 {
     const ipu__norm *s = &p->s;
     for (int64_t c = 0; c < s->channels; c++) {
-        double sum = 0, product = 0;
-        for (int64_t i = 0; i < p->n_images / IPU__LANES; i++) {
-            sum += p->sums[(i * s->channels + c) * 2];
-            product += p->sums[(i * s->channels + c) * 2 + 1];
-        }
-        ((float *)operand[s->at.d_weight])[c] = (float)product;
-        ((float *)operand[s->at.d_bias])[c]   = (float)sum;
+        double sum[SUMS] = {0};
+        for (int64_t i = 0; i < p->n_images / IPU__LANES; i++)
+            for (int k = 0; k < SUMS; k++) sum[k] += p->sums[(i * s->channels + c) * SUMS + k];
+        ((float *)operand[s->at.d_bias])[c]   = (float)sum[0];
+        ((float *)operand[s->at.d_weight])[c] = (float)sum[1];
+        if (s->relu) ((float *)operand[s->at.d_sum])[c] = (float)sum[2];
     }
 }
 
 /* ---- parts ---- */
+
+typedef struct share {
+    ipu_interval images, channels; /* images: sixteens */
+} share;
+
+static share share_of(const ipu__norm *s, int part, int n_parts)
+{
+    int64_t n_groups = s->n_units / s->groups / IPU__LANES;
+    if (n_groups % n_parts == 0) return (share){ipu__op_part(n_groups, 1, part, n_parts), {0, s->channels}};
+    return (share){{0, n_groups}, ipu__op_part(s->channels, 1, part, n_parts)};
+}
+
+static ipu_interval writes(const ipu_kernel_call *call, int operand, int part, int n_parts)
+{
+    ipu__norm s     = ipu__norm_of(call);
+    share     mine  = share_of(&s, part, n_parts);
+    int64_t   plane = s.inner * IPU__LANES;
+    (void)operand;
+    if (mine.images.end - mine.images.begin == 1)
+        return (ipu_interval){mine.channels.begin * plane, mine.channels.end * plane};
+    return (ipu_interval){mine.images.begin * s.channels * plane, mine.images.end * s.channels * plane};
+}
 
 static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
                       int n_parts)
@@ -319,14 +345,10 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
     lanes           *p = state;
     const ipu__norm *s = &p->s;
     if (p->plain) return p->plain->run(call, p->state, operand, scratch, part, n_parts);
-    int64_t      n_groups = p->n_images / IPU__LANES;
-    bool         is_even  = n_groups % n_parts == 0;
-    ipu_interval images   = is_even ? ipu__op_part(n_groups, 1, part, n_parts) : (ipu_interval){0, n_groups};
-    ipu_interval channels = is_even ? (ipu_interval){0, s->channels}
-                                    : ipu__op_part(s->channels, 1, part, n_parts);
-    for (int64_t i = images.begin; i < images.end; i++) {
+    share mine = share_of(s, part, n_parts);
+    for (int64_t i = mine.images.begin; i < mine.images.end; i++) {
         job j = {p, call, operand, scratch, i, -1, 0};
-        (s->is_grad ? backward : forward)(&j, channels.begin, channels.end);
+        (s->is_grad ? backward : forward)(&j, mine.channels.begin, mine.channels.end);
     }
     if (!s->is_grad) return IPU_OK;
     if (atomic_fetch_sub_explicit(&p->n_left, 1, memory_order_acq_rel) != 1) return IPU_OK;
@@ -337,10 +359,11 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 
 #define LANES                                                                                   \
     {                                                                                           \
+        IPU__WIDE,                                                                              \
         {                                                                                       \
             .name = "planes", .fits = fits, .layouts = layouts, .scratch_bytes = scratch_bytes, \
-            .prepare = prepare, .release = release, .run = run                                  \
+            .prepare = prepare, .release = release, .run = run, .writes = writes                \
         }                                                                                       \
     }
-const ipu_kernel_impl ipu__norm_group_implementations[1]      = LANES;
-const ipu_kernel_impl ipu__norm_group_grad_implementations[1] = LANES;
+const ipu_kernel_impl ipu__norm_group_implementations[2]      = LANES;
+const ipu_kernel_impl ipu__norm_group_grad_implementations[2] = LANES;

@@ -2,10 +2,13 @@
  *
  * Sums go to four vectors; what calls these makes stretches short and adds those up in double.
  */
+#include <math.h>
+
 #include "op/lanes.h"
 #include "op/norm.h"
 
-typedef float lanes __attribute__((vector_size(sizeof(float) * IPU__LANES), aligned(4), may_alias));
+typedef float   lanes __attribute__((vector_size(sizeof(float) * IPU__LANES), aligned(4), may_alias));
+typedef int32_t bits __attribute__((vector_size(sizeof(float) * IPU__LANES)));
 
 enum { CHAINS = 4 };
 
@@ -82,5 +85,83 @@ static void grad(const float *dy, const float *x, const float *mean, const ipu__
         *(lanes *)(dx + i * IPU__LANES) = a * AT(dy, i) + b * (AT(x, i) - middle) + c;
 }
 
-const ipu__norm_lane_loops IPU__SIMD(ipu__norm_lane_loops_of) = {sum,          squares,  normalise,
-                                                                 normalise_by, products, grad};
+/* In pairs. */
+static double add_lanes(double *x)
+{
+    for (int width = IPU__LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) x[l] += x[l + width];
+    return x[0];
+}
+
+static double grad_relu(const float *dy, const float *x, const float *mean, const ipu__norm_mixture *m,
+                        int64_t n, float *dx)
+{
+    const lanes middle = AT(mean, 0), a = AT(m->a, 0), b = AT(m->b, 0), c = AT(m->c, 0), zero = {0};
+    double      all[IPU__LANES] = {0};
+    lanes       sum             = zero;
+    for (int64_t i = 0; i < n; i++) {
+        lanes at = AT(x, i), d = a * AT(dy, i) + b * (at - middle) + c;
+        d = (lanes)((bits)d & (at > zero));
+        sum += d;
+        *(lanes *)(dx + i * IPU__LANES) = d;
+    }
+    for (int l = 0; l < IPU__LANES; l++) all[l] = (double)sum[l];
+    return add_lanes(all);
+}
+
+/* ---- once for a unit or a channel ---- */
+
+static void means(const double *restrict sum, double n, float *restrict mean)
+{
+    for (int l = 0; l < IPU__LANES; l++) mean[l] = (float)(sum[l] / n);
+}
+
+static void variances(const double *restrict squares, double n, float *restrict var)
+{
+    for (int l = 0; l < IPU__LANES; l++) var[l] = (float)(squares[l] / n);
+}
+
+static void scales(const float *restrict var, double epsilon, float *restrict scale)
+{
+    for (int l = 0; l < IPU__LANES; l++) scale[l] = (float)(1 / sqrt((double)var[l] + epsilon));
+}
+
+static void add_channel(const double *restrict own, const double *restrict mixed, double weight,
+                        const float *restrict scale, double *restrict sum, double *restrict product,
+                        double all[2])
+{
+    double first[IPU__LANES], second[IPU__LANES];
+    for (int l = 0; l < IPU__LANES; l++) {
+        sum[l] += weight * own[l];
+        product[l] += weight * mixed[l];
+        first[l]  = own[l];
+        second[l] = mixed[l] * (double)scale[l];
+    }
+    all[0] += add_lanes(first);
+    all[1] += add_lanes(second);
+}
+
+static void mix(const float *restrict scale, const double *restrict sum, const double *restrict product,
+                double n, ipu__norm_mixture *restrict m)
+{
+    for (int l = 0; l < IPU__LANES; l++) {
+        double factor = (double)scale[l];
+        m->b[l]       = (float)(-factor * factor * factor * product[l] / n);
+        m->c[l]       = (float)(-factor * sum[l] / n);
+    }
+}
+
+const ipu__norm_lane_loops IPU__SIMD(ipu__norm_lane_loops_of) = {
+    .sum          = sum,
+    .squares      = squares,
+    .normalise    = normalise,
+    .normalise_by = normalise_by,
+    .products     = products,
+    .grad         = grad,
+    .grad_relu    = grad_relu,
+    .means        = means,
+    .variances    = variances,
+    .scales       = scales,
+    .add_channel  = add_channel,
+    .mix          = mix,
+};

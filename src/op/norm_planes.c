@@ -12,15 +12,15 @@
 #include "op/norm.h"
 #include "op/number.h"
 
-enum { CHUNK = 4096, COLUMNS = 256, SMALL_PLANE = 64 };
+enum { CHUNK = 4096, COLUMNS = 256, SMALL_PLANE = 64, SUMS = 3 };
 
 typedef struct planes {
     ipu__norm              s;
     const ipu__norm_loops *loops;
     bool                   by_columns;
-    double                *sums; /* gradient of group norm: sum(dy) and its product with x of each plane */
-    int64_t                n_all_planes;
-    atomic_int             n_left; /* parts that have not yet finished */
+    double    *sums; /* gradient of group norm: sum(dy), its product with x, and sum(dx) of each plane */
+    int64_t    n_all_planes;
+    atomic_int n_left; /* parts that have not yet finished */
 } planes;
 
 static void planes_release(void *state)
@@ -44,7 +44,7 @@ static ipu_status planes_prepare(const ipu_kernel_call *call, int n_parts, void 
     p->by_columns   = is_by_columns(&p->s);
     p->n_all_planes = p->s.n_units * p->s.n_planes;
     atomic_init(&p->n_left, n_parts);
-    if (p->s.is_grad && !(p->sums = ipu__alloc((size_t)p->n_all_planes * 2 * sizeof *p->sums + 1))) {
+    if (p->s.is_grad && !(p->sums = ipu__alloc((size_t)p->n_all_planes * SUMS * sizeof *p->sums + 1))) {
         planes_release(p);
         return ipu__fail_memory();
     }
@@ -253,6 +253,7 @@ static void plane_grad(const planes *p, void *const *operand, int64_t plane, flo
         const float *dy = ipu__floats_get(s->type, operand[s->at.dy], at, n, scratch + CHUNK);
         float       *dx = s->type == IPU_FLOAT ? (float *)operand[s->at.dx] + at : result;
         p->loops->grad_plane(dy, x, mean, (float)m->a, (float)m->b, (float)m->c, dx, n);
+        if (s->relu) p->sums[SUMS * plane + 2] += p->loops->mask_plane(x, dx, n);
         if (dx == result) ipu__floats_store(s->type, dx, operand[s->at.dx], at, n);
     }
 }
@@ -264,7 +265,7 @@ static void do_unit_grad(const planes *p, void *const *operand, int64_t unit, fl
     double           scale = scale_of(s, operand, unit), sum = 0, product = 0, all = 0, all_products = 0;
     for (int64_t k = 0; k < s->n_planes; k++) {
         int64_t plane = ipu__norm_plane(s, unit, k);
-        double *sums  = p->sums + 2 * plane;
+        double *sums  = p->sums + SUMS * plane;
         double  w     = weight_of(s, operand, s->has_weight, s->at.weight, ipu__norm_channel(s, unit, k), 1);
         plane_sums(p, operand, plane, mean, scratch, sums);
         sum += w * sums[0];
@@ -272,6 +273,7 @@ static void do_unit_grad(const planes *p, void *const *operand, int64_t unit, fl
         all += sums[0];
         all_products += sums[1];
         sums[1] *= scale;
+        sums[2] = 0;
     }
     for (int64_t k = 0; k < s->n_planes; k++) {
         double  w = weight_of(s, operand, s->has_weight, s->at.weight, ipu__norm_channel(s, unit, k), 1);
@@ -288,13 +290,12 @@ static void add_up_channels(const planes *p, void *const *operand)
 {
     const ipu__norm *s = &p->s;
     for (int64_t c = 0; c < s->channels; c++) {
-        double sum = 0, product = 0;
-        for (int64_t plane = c; plane < p->n_all_planes; plane += s->channels) {
-            sum += p->sums[2 * plane];
-            product += p->sums[2 * plane + 1];
-        }
-        ipu__number_store(s->type, operand[s->at.d_weight], c, product);
-        ipu__number_store(s->type, operand[s->at.d_bias], c, sum);
+        double sum[SUMS] = {0};
+        for (int64_t plane = c; plane < p->n_all_planes; plane += s->channels)
+            for (int k = 0; k < SUMS; k++) sum[k] += p->sums[SUMS * plane + k];
+        ipu__number_store(s->type, operand[s->at.d_bias], c, sum[0]);
+        ipu__number_store(s->type, operand[s->at.d_weight], c, sum[1]);
+        if (s->relu) ipu__number_store(s->type, operand[s->at.d_sum], c, sum[2]);
     }
 }
 

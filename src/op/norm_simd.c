@@ -104,6 +104,14 @@ static void grad_plane(const float *restrict dy, const float *restrict x, float 
     for (int64_t i = 0; i < n; i++) dx[i] = a * dy[i] + b * (x[i] - mean) + c;
 }
 
+static double mask_plane(const float *restrict x, float *restrict dx, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) dx[i] = x[i] > 0 ? dx[i] : 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)dx[i];
+    return sum;
+}
+
 static void column_sums(const float *restrict x, int64_t n, int64_t step, int64_t columns,
                         double *restrict sum)
 {
@@ -156,6 +164,7 @@ const ipu__norm_loops IPU__SIMD(ipu__norm_loops) = {
     .plane           = plane,
     .grad_sums       = grad_sums,
     .grad_plane      = grad_plane,
+    .mask_plane      = mask_plane,
     .column_sums     = column_sums,
     .column_squares  = column_squares,
     .column_products = column_products,

@@ -357,6 +357,15 @@ double ipu__op_loop_cycles(const ipu__op_loop *loop, double n, double launch_cyc
     return launch_cycles + n_workers * (loop->start + loops * loop->loop_cycles);
 }
 
+void ipu__op_add_plan(const ipu_kernel_plan *more, ipu_kernel_plan *out)
+{
+    out->cycles += more->cycles;
+    out->bytes_received += more->bytes_received;
+    out->bytes_sent += more->bytes_sent;
+    out->tile_bytes += more->tile_bytes;
+    if (more->n_tiles > out->n_tiles) out->n_tiles = more->n_tiles;
+}
+
 ipu_status ipu__op_plan_loop(const ipu__op_loop *loop, int64_t n, int64_t grain, const ipu_target *target,
                              ipu_kernel_plan *out)
 {

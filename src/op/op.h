@@ -210,6 +210,9 @@ double ipu__op_loop_cycles(const ipu__op_loop *loop, double n, double launch_cyc
 ipu_status ipu__op_plan_loop(const ipu__op_loop *loop, int64_t n, int64_t grain, const ipu_target *target,
                              ipu_kernel_plan *out);
 
+/* `more` after what `out` is so far: for ops that are several, one after the other. */
+void ipu__op_add_plan(const ipu_kernel_plan *more, ipu_kernel_plan *out);
+
 /* Counts that were computed in double because products may pass 2^63; those end there. */
 int64_t ipu__op_count(double value);
 

@@ -11,13 +11,14 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "op/floats.h"
 #include "op/number.h"
 
 enum { P, G, MAX_STATES = IPU__OPTIMIZER_MAX_STATES };
 
 /* ---- the meaning: one element; p and s[] are old values and become the new ---- */
 
-static void sgd_one(const ipu__optimizer *o, double *p, double g, double *s)
+void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s)
 {
     g += o->weight_decay * *p;
     if (o->has[0]) {
@@ -104,7 +105,7 @@ typedef struct rule {
 static const rule rules[] = {
     /*                           ref          fast                rate step state n needed direction work
      * cycles */
-    {&ipu__op_sgd,            sgd_one,     LOOP(sgd),      2,   3,   4,  1, 0,     false,     8,   24},
+    {&ipu__op_sgd,            ipu__sgd_one, LOOP(sgd),     2,   3,   4,  1, 0,     false,     8,   24},
     {&ipu__op_adam,           adam_one,    LOOP(adam),     2,   3,   4,  3, 2,     false,    16,   69},
     {&ipu__op_adamw,          adamw_one,   LOOP(adamw),    2,   3,   4,  3, 2,     false,    16,   69},
     {&ipu__op_adamax,         adamax_one,  LOOP(adamax),   2,   3,   4,  2, 2,     false,    12,   43},
@@ -203,7 +204,7 @@ static double attribute(const ipu_kernel_call *call, const char *name)
     return 0;
 }
 
-static ipu__optimizer parse(const ipu_kernel_call *call)
+ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call)
 {
     const rule    *r = rule_of(call);
     ipu__optimizer o = {.momentum     = attribute(call, "momentum"),
@@ -222,7 +223,7 @@ static ipu__optimizer parse(const ipu_kernel_call *call)
     return o;
 }
 
-/* What follows from the scalars of this step. */
+/* And what follows from the scalars of a step. */
 static void set_step(const ipu_kernel_call *call, void *const *operand, ipu__optimizer *o)
 {
     const rule *r = rule_of(call);
@@ -239,7 +240,7 @@ static void optimizer_ref(const ipu_kernel_call *call, void *const *operand)
     const rule    *r      = rule_of(call);
     int            out    = r->op->n_in;
     ipu_type       p_type = call->operand[P].type, type = state_type(p_type);
-    ipu__optimizer o = parse(call);
+    ipu__optimizer o = ipu__optimizer_get(call);
     set_step(call, operand, &o);
     int64_t n = ipu__op_n_elements(&call->operand[P].shape);
     for (int64_t i = 0; i < n; i++) {
@@ -265,32 +266,12 @@ static ipu_status fast_prepare(const ipu_kernel_call *call, int n_parts, void **
     (void)n_parts;
     ipu__optimizer *o = ipu__alloc(sizeof *o);
     if (!o) return ipu__fail_memory();
-    *o     = parse(call);
+    *o     = ipu__optimizer_get(call);
     *state = o;
     return IPU_OK;
 }
 
 enum { BLOCK = 1024 };
-
-/* Parameter and gradient of a block as floats: where they are, or converted into `buffer`. */
-static const float *to_floats(ipu_type type, const void *from, int64_t begin, int64_t n, float *buffer)
-{
-    if (type == IPU_FLOAT) return (const float *)from + begin;
-    if (type == IPU_HALF)
-        ipu_half_to_floats((const ipu_half *)from + begin, buffer, (size_t)n);
-    else
-        for (int64_t i = 0; i < n; i++)
-            buffer[i] = ipu_bfloat16_to_float(((const ipu_bfloat16 *)from)[begin + i]);
-    return buffer;
-}
-
-static void from_floats(ipu_type type, const float *from, void *to, int64_t begin, int64_t n)
-{
-    if (type == IPU_HALF)
-        ipu_half_from_floats(from, (ipu_half *)to + begin, (size_t)n);
-    else if (type == IPU_BFLOAT16)
-        for (int64_t i = 0; i < n; i++) ((ipu_bfloat16 *)to)[begin + i] = ipu_bfloat16_from_float(from[i]);
-}
 
 /* What is given a state but does not use it (a momentum of 0) hands it on. */
 static void pass_on(const ipu_kernel_call *call, const rule *r, const ipu__optimizer *o, void *const *operand,
@@ -339,9 +320,10 @@ static ipu_status fast_run(const ipu_kernel_call *call, void *state, void *const
     float p[BLOCK], g[BLOCK];
     for (int64_t i = mine.begin; i < mine.end; i += BLOCK) {
         int64_t              n = mine.end - i < BLOCK ? mine.end - i : BLOCK;
-        ipu__optimizer_block x = {
-            .n = n, .p = to_floats(p_type, operand[P], i, n, p), .g = to_floats(g_type, operand[G], i, n, g)};
-        x.new_p = out_type == IPU_FLOAT ? (float *)operand[out] + i : p;
+        ipu__optimizer_block x = {.n = n,
+                                  .p = ipu__floats_get(p_type, operand[P], i, n, p),
+                                  .g = ipu__floats_get(g_type, operand[G], i, n, g)};
+        x.new_p                = out_type == IPU_FLOAT ? (float *)operand[out] + i : p;
         for (int j = 0; j < r->n_states; j++)
             if (o.has[j]) {
                 x.s[j]     = (const float *)operand[r->state + j] + i;
@@ -350,7 +332,7 @@ static ipu_status fast_run(const ipu_kernel_call *call, void *state, void *const
         int64_t rest = mine.end - i - n;
         if (out_type == IPU_FLOAT) claim_block(&x, n, rest < BLOCK ? rest : BLOCK);
         loop(&o, &x);
-        from_floats(out_type, p, operand[out], i, n);
+        if (out_type != IPU_FLOAT) ipu__floats_store(out_type, p, operand[out], i, n);
     }
     pass_on(call, r, &o, operand, mine);
     return IPU_OK;
@@ -410,23 +392,18 @@ static const ipu_kernel_operand sgd_operands[]   = {IPU__INPUT("parameter"),
                                                     IPU__OPTIONAL("momentum"),
                                                     IPU__OUTPUT_OVER("new_parameter", 0),
                                                     IPU__OUTPUT_OVER("new_momentum", 4)};
-static const ipu_op_attribute   sgd_attributes[] = {
-      FLOAT("momentum", 0, "what the momentum keeps of itself"),
-      FLOAT("dampening", 0, "what of the gradient does not enter the momentum, but in step 1"),
-      DECAY,
-      {.name = "nesterov", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: look ahead along the momentum"},
-};
-static const char *const sgd_samples[] = {
-    "float[3,5], float[3,5], float[]{0.1,1}",
-    "float[7], float[7], float[]{0.1,1}; weight_decay=0.1",
-    "float[3,5], float[3,5], float[]{0.1,1}, none, float[3,5]; momentum=0.9",
-    "float[20], float[20], float[]{0.1,1}, float[]{2,3}, float[20]; momentum=0.9 dampening=0.5",
-    "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 dampening=0.5",
-    "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 nesterov=1",
-    "half[1100], half[1100], float[]{0.1,1}, none, float[1100]; momentum=0.9 nesterov=1 weight_decay=0.01",
-    "bfloat16[33], float[33], float[]{0.1,1}, none, float[33]; momentum=0",
-    "float[300,100], float[300,100], float[]{0.1,1}, none, float[300,100]; momentum=0.9",
-    NULL};
+static const ipu_op_attribute   sgd_attributes[] = {IPU__SGD_ATTRIBUTES};
+static const char *const        sgd_samples[]    = {
+              "float[3,5], float[3,5], float[]{0.1,1}",
+              "float[7], float[7], float[]{0.1,1}; weight_decay=0.1",
+              "float[3,5], float[3,5], float[]{0.1,1}, none, float[3,5]; momentum=0.9",
+              "float[20], float[20], float[]{0.1,1}, float[]{2,3}, float[20]; momentum=0.9 dampening=0.5",
+              "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 dampening=0.5",
+              "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 nesterov=1",
+              "half[1100], half[1100], float[]{0.1,1}, none, float[1100]; momentum=0.9 nesterov=1 weight_decay=0.01",
+              "bfloat16[33], float[33], float[]{0.1,1}, none, float[33]; momentum=0",
+              "float[300,100], float[300,100], float[]{0.1,1}, none, float[300,100]; momentum=0.9",
+              NULL};
 const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradient descent with momentum");
 
 #define ADAM_OPERANDS                                                                        \

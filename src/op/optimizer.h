@@ -42,6 +42,25 @@ IPU__SIMD_DECLARE(extern const ipu__optimizer_loops, ipu__optimizer_loops)
 
 ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
 
+/* Attributes of the call. */
+ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call);
+
+/* What sgd means for one element: *p and s[0] are old values and become the new. */
+void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s);
+
+/* Attributes of sgd, for records. */
+#define IPU__SGD_FLOAT(n, text)                                     \
+    {                                                               \
+        .name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .meaning = (text) \
+    }
+#define IPU__SGD_ATTRIBUTES                                                                             \
+    IPU__SGD_FLOAT("momentum", "what the momentum keeps of itself"),                                    \
+        IPU__SGD_FLOAT("dampening", "what of the gradient does not enter the momentum, but in step 1"), \
+        IPU__SGD_FLOAT("weight_decay", "times the parameter, added to the gradient"),                   \
+    {                                                                                                   \
+        .name = "nesterov", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: look ahead along the momentum"    \
+    }
+
 /* ---- optimizer_step.c ---- */
 
 /* ipu_lamb_step where each replica has a part of the parameter: norms are of all parts. */

@@ -130,8 +130,12 @@ static ipu_status max_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     out[0].type = call->operand[X].type;
     out[1].type = IPU_INT32;
     IPU_TRY(infer_windows(call, &call->operand[X].shape, true, &out[0].shape));
-    out[1].shape = out[0].shape;
-    return IPU_OK;
+    out[1].shape   = out[0].shape;
+    int64_t wanted = ipu__op_int(call, "indices");
+    if (wanted == 0) out[1].shape = IPU_SHAPE(0);
+    if (wanted == 0 || wanted == 1) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "max_pool: attribute \"indices\" must be 0 or 1, found %lld",
+                     (long long)wanted);
 }
 
 /* Calls fn for each tap of window (d, h, w) that is inside, in order. */
@@ -160,19 +164,19 @@ static void max_ref(const ipu_kernel_call *call, void *const *operand)
 {
     ipu_type  type    = call->operand[X].type;
     ipu__pool p       = ipu__pool_of(call, &call->operand[X].shape, true);
-    int32_t  *indices = operand[INDICES];
+    int32_t  *indices = ipu__kernel_has(call, INDICES) ? operand[INDICES] : NULL;
     for (int64_t i = 0; i < p.planes * p.out_plane; i++) {
-        int64_t first = i / p.out_plane * p.in_plane;
-        double  most  = -HUGE_VAL;
-        indices[i]    = -1;
+        int64_t first = i / p.out_plane * p.in_plane, where = -1;
+        double  most = -HUGE_VAL;
         EACH_TAP(&p, i % p.out_plane, at, {
             double v = ipu__number_load(type, operand[X], first + at);
             if (v > most || isnan(v)) {
-                most       = v;
-                indices[i] = (int32_t)at;
+                most  = v;
+                where = at;
             }
         })
         ipu__number_store(type, operand[Y], i, most);
+        if (indices) indices[i] = (int32_t)where;
     }
 }
 
@@ -219,6 +223,7 @@ static size_t plane_bytes(const ipu_kernel_call *call, int n_parts)
         for (int d = 2; d < call->operand[i].shape.rank; d++) plane *= call->operand[i].shape.dim[d];
         n += plane;
     }
+    if (ipu__pool_is_turned(call)) n *= IPU__LAYOUT_WIDTH;
     return (size_t)n * sizeof(float);
 }
 
@@ -233,30 +238,58 @@ static void plane_done(const state *s, const float *plane, void *to, int64_t i, 
     if (s->type != IPU_FLOAT) ipu__floats_store(s->type, plane, to, i * n, n);
 }
 
+/* Indices that are not wanted go to scratch: those of a row of vectors, or of a plane. */
+static int64_t n_spare(const ipu_kernel_call *call, const ipu__pool *p)
+{
+    const int64_t line = IPU__LAYOUT_WIDTH;
+    if (ipu__kernel_has(call, INDICES)) return 0;
+    return ipu__pool_is_turned(call) ? p->axis[2].out * line : (p->out_plane + line - 1) / line * line;
+}
+
+static size_t max_bytes(const ipu_kernel_call *call, int n_parts)
+{
+    ipu__pool p = ipu__pool_of(call, &call->operand[X].shape, true);
+    return (size_t)n_spare(call, &p) * sizeof(int32_t) + plane_bytes(call, n_parts);
+}
+
 static ipu_status max_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
-    const state *s    = prepared;
-    ipu_interval mine = ipu__op_part(s->p.planes, 1, part, n_parts);
+    const state *s      = prepared;
+    ipu_interval mine   = ipu__op_part(s->p.planes, 1, part, n_parts);
+    bool         wants  = ipu__kernel_has(call, INDICES);
+    float       *floats = (float *)scratch + n_spare(call, &s->p);
     if (ipu__pool_is_turned(call)) {
-        ipu__pool_lanes_max(&s->p, operand, part, n_parts);
+        ipu__pool_lanes_max(&s->p, s->type, operand, wants ? NULL : scratch, floats, part, n_parts);
         return IPU_OK;
     }
     for (int64_t i = mine.begin; i < mine.end; i++) {
-        float       *floats = scratch;
-        const float *x      = ipu__floats_get(s->type, operand[X], i * s->p.in_plane, s->p.in_plane, floats);
-        float       *y      = plane_out(s, operand[Y], i, s->p.out_plane, floats + s->p.in_plane);
-        s->loops->max(&s->p, x, y, (int32_t *)operand[INDICES] + i * s->p.out_plane);
+        const float *x = ipu__floats_get(s->type, operand[X], i * s->p.in_plane, s->p.in_plane, floats);
+        float       *y = plane_out(s, operand[Y], i, s->p.out_plane, floats + s->p.in_plane);
+        s->loops->max(&s->p, x, y, wants ? (int32_t *)operand[INDICES] + i * s->p.out_plane : scratch);
         plane_done(s, y, operand[Y], i, s->p.out_plane);
     }
     return IPU_OK;
 }
 
+/* Indices that were not wanted are, after all. */
+static ipu_value emit_indices(const ipu__gradient *g)
+{
+    ipu_attribute list[8];
+    ipu_value     out[2] = {{g->b, 0}, {g->b, 0}};
+    size_t        n      = 0;
+    for (size_t i = 0; i < g->call->n_attributes && n < IPU__COUNT(list); i++)
+        if (strcmp(g->call->attributes[i].name, "indices") != 0) list[n++] = g->call->attributes[i];
+    ipu_emit(g->b, "max_pool", list, n, g->in, 1, out, 2);
+    return out[1];
+}
+
 static void max_grad(ipu__gradient *g)
 {
-    const ipu_shape *x = &g->call->operand[X].shape;
+    const ipu_shape *x       = &g->call->operand[X].shape;
+    ipu_value        indices = ipu__kernel_has(g->call, INDICES) ? g->out[1] : emit_indices(g);
     g->d_in[0] = ipu__emit1(g->b, "pool_scatter", IPU__WITH(IPU__INTS("size", x->dim + 2, x->rank - 2)),
-                            IPU__IN(g->d_out[0], g->out[1]));
+                            IPU__IN(g->d_out[0], indices));
 }
 
 /* ---- average_pool ---- */
@@ -317,7 +350,7 @@ static ipu_status average_run(const ipu_kernel_call *call, void *prepared, void 
 {
     const state *s = prepared;
     if (ipu__pool_is_turned(call)) {
-        ipu__pool_lanes_average(&s->p, operand, part, n_parts);
+        ipu__pool_lanes_average(&s->p, s->type, operand, scratch, part, n_parts);
         return IPU_OK;
     }
     return run_planes(s, operand, scratch, ipu__op_part(s->p.planes, 1, part, n_parts), s->p.in_plane,
@@ -397,7 +430,7 @@ static ipu_status average_grad_run(const ipu_kernel_call *call, void *prepared, 
 {
     const state *s = prepared;
     if (ipu__pool_is_turned(call)) {
-        ipu__pool_lanes_average_grad(&s->p, operand, part, n_parts);
+        ipu__pool_lanes_average_grad(&s->p, s->type, operand, scratch, part, n_parts);
         return IPU_OK;
     }
     return run_planes(s, operand, scratch, ipu__op_part(s->p.planes, 1, part, n_parts), s->p.out_plane,
@@ -486,7 +519,7 @@ static ipu_status gather_run(const ipu_kernel_call *call, void *prepared, void *
                              int part, int n_parts)
 {
     (void)prepared;
-    if (ipu__pool_is_turned(call)) return ipu__pool_lanes_gather(call, operand, part, n_parts);
+    if (ipu__pool_is_turned(call)) return ipu__pool_lanes_gather(call, operand, scratch, part, n_parts);
     ipu_type     type = call->operand[FROM].type;
     int64_t      from = plane_of(&call->operand[FROM].shape), n = plane_of(&call->operand[AT].shape);
     ipu_interval mine   = ipu__op_part(planes_of(call), 1, part, n_parts);
@@ -507,7 +540,8 @@ static ipu_status gather_run(const ipu_kernel_call *call, void *prepared, void *
 static ipu_status scatter_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
-    if (ipu__pool_is_turned(call)) return ipu__pool_lanes_scatter(call, prepared, operand, part, n_parts);
+    if (ipu__pool_is_turned(call))
+        return ipu__pool_lanes_scatter(call, prepared, operand, scratch, part, n_parts);
     ipu_type     type = call->operand[FROM].type;
     int64_t      n = plane_of(&call->operand[FROM].shape), size = plane_of(&call->operand[TO].shape);
     ipu_interval mine   = ipu__op_part(planes_of(call), 1, part, n_parts);
@@ -531,7 +565,7 @@ static size_t index_bytes(const ipu_kernel_call *call, int n_parts)
     (void)n_parts;
     if (call->operand[FROM].type == IPU_FLOAT) return 0;
     return (size_t)(plane_of(&call->operand[FROM].shape) + plane_of(&call->operand[TO].shape))
-         * sizeof(float);
+         * (ipu__pool_is_turned(call) ? IPU__LAYOUT_WIDTH : 1) * sizeof(float);
 }
 
 static void gather_grad(ipu__gradient *g)
@@ -617,7 +651,11 @@ static ipu_status index_plan(const ipu_kernel_call *call, const ipu_target *targ
     }
 
 static const ipu_op_attribute max_attributes[]          = {WINDOW_ATTRIBUTES,
-                                                           LIST("dilations", "between taps; none: 1")};
+                                                           LIST("dilations", "between taps; none: 1"),
+                                                           {.name      = "indices",
+                                                            .kind      = IPU_ATTRIBUTE_INT,
+                                                            .otherwise = 1,
+                                                            .meaning = "0: not wanted, so that they have shape [0]"}};
 static const ipu_op_attribute average_attributes[]      = {WINDOW_ATTRIBUTES, PADDING_ATTRIBUTE};
 static const ipu_op_attribute average_grad_attributes[] = {WINDOW_ATTRIBUTES, PADDING_ATTRIBUTE,
                                                            SIZE_ATTRIBUTE};
@@ -641,6 +679,8 @@ static const char *const max_samples[] = {
     "float[16,2,9,9]; kernel=[2,3] strides=[3,1] dilations=[2,2] pads=[0,1,1,2]",
     "float[32,1,4,5,4]; kernel=[2,2,2] strides=[1,2,2]",
     "float[1,32,7]; kernel=[2]",
+    "float[16,5,7,6]; kernel=[2,2] indices=0",
+    "float[2,16,7,7]; kernel=[3,3] strides=[2,2] pads=[1,1,1,1] indices=0",
     NULL};
 static const char *const average_samples[] = {
     "float[2,3,7]; kernel=[2]",
@@ -678,7 +718,7 @@ static const char *const scatter_samples[] = {
                                              .prepare       = prepare_,          \
                                              .release       = release_,          \
                                              .run           = run_}}
-IMPLEMENTATION(max_implementations, plane_bytes, max_run, max_prepare, release);
+IMPLEMENTATION(max_implementations, max_bytes, max_run, max_prepare, release);
 IMPLEMENTATION(average_implementations, plane_bytes, average_run, average_prepare, release);
 IMPLEMENTATION(average_grad_implementations, plane_bytes, average_grad_run, average_grad_prepare, release);
 IMPLEMENTATION(gather_implementations, index_bytes, gather_run, NULL, NULL);

@@ -62,7 +62,9 @@ IPU__SIMD_DECLARE(extern const ipu__pool_loops, ipu__pool_loops_of)
 
 /* Rows [begin, end) of the smaller side, of one plane; a row is (depth, height). */
 typedef struct ipu__pool_lane_loops {
-    void (*max)(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices);
+    /* `indices` are those of all rows or, if `of_row`, of one row, over and over. */
+    void (*max)(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices,
+                bool of_row);
     void (*average)(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y);
     /* All rows. */
     void (*average_grad)(const ipu__pool *p, const float *dy, float *dx);
@@ -81,15 +83,21 @@ static inline bool ipu__pool_is_turned(const ipu_kernel_call *call)
     return call->layout[0] != IPU_LAYOUT_PLAIN;
 }
 
-void ipu__pool_lanes_max(const ipu__pool *p, void *const *operand, int part, int n_parts);
-void ipu__pool_lanes_average(const ipu__pool *p, void *const *operand, int part, int n_parts);
-void ipu__pool_lanes_average_grad(const ipu__pool *p, void *const *operand, int part, int n_parts);
+/* `scratch`, of other types than float: sixteen planes of the first operand and of the result. `spare`: room for as many
+ * indices as a row of vectors has, if they are not wanted; else NULL. */
+void ipu__pool_lanes_max(const ipu__pool *p, ipu_type type, void *const *operand, int32_t *spare,
+                         float *scratch, int part, int n_parts);
+void ipu__pool_lanes_average(const ipu__pool *p, ipu_type type, void *const *operand, float *scratch,
+                             int part, int n_parts);
+void ipu__pool_lanes_average_grad(const ipu__pool *p, ipu_type type, void *const *operand, float *scratch,
+                                  int part, int n_parts);
 
 ipu_status ipu__pool_scatter_prepare(const ipu_kernel_call *call, int n_parts, void **state);
 void       ipu__pool_scatter_release(void *state);
-ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, void *const *operand, int part,
-                                   int n_parts);
-ipu_status ipu__pool_lanes_gather(const ipu_kernel_call *call, void *const *operand, int part, int n_parts);
+ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, void *const *operand,
+                                   float *scratch, int part, int n_parts);
+ipu_status ipu__pool_lanes_gather(const ipu_kernel_call *call, void *const *operand, float *scratch, int part,
+                                  int n_parts);
 ipu_status ipu__pool_fail_index(const ipu_kernel_call *call, int32_t at, int64_t n);
 
 #endif

@@ -116,22 +116,24 @@ static bool are_pairs(const ipu__pool_axis *a)
     return a->kernel == 2 && a->stride == 2 && a->dilation == 1 && a->begin == 0 && 2 * a->out <= a->in;
 }
 
-static void max(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices)
+static void max(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices,
+                bool of_row)
 {
     int64_t n = p->axis[2].out, width = p->axis[2].in;
     bool    has_pairs = p->axis[0].in == 1 && p->axis[0].out == 1 && p->axis[0].begin == 0
                   && are_pairs(&p->axis[1]) && are_pairs(&p->axis[2]);
     for (int64_t row = begin; row < end; row++) {
-        int64_t to = row * n * IPU__LANES;
-        window  w;
+        int64_t  to    = row * n * IPU__LANES;
+        int32_t *where = of_row ? indices : indices + to;
+        window   w;
         if (has_pairs) {
-            max_pairs(x, 2 * row * width, width, n, y + to, indices + to);
+            max_pairs(x, 2 * row * width, width, n, y + to, where);
             continue;
         }
         set_row(p, row, &w);
         for (int64_t o = 0; o < n; o++) {
             set_axis(p, 2, o, &w);
-            max_window(p, x, &w, y + to + o * IPU__LANES, indices + to + o * IPU__LANES);
+            max_window(p, x, &w, y + to + o * IPU__LANES, where + o * IPU__LANES);
         }
     }
 }

@@ -6,8 +6,7 @@
 #include <math.h>
 
 #include "op/recurrent.h"
-
-#define INLINE static inline __attribute__((always_inline))
+#include "op/unroll.h"
 
 /* ---- activations ---- */
 

@@ -365,6 +365,7 @@ static const char *const samples[]         = {"float[3,4]",
                                               "float[5000,30]; axes=[0]",
                                               "float[12,7,1500]; axes=[0,2]",
                                               "float[16,32,3,5]; axes=[0,2,3]",
+                                              "float[70,3,5,7]; axes=[0,2,3]",
                                               "float[32,16,30,31]; axes=[2,3]",
                                               NULL};
 static const char *const extreme_samples[] = {"float[3,4]",

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "op/floats.h"
 #include "op/number.h"
 
 enum { X, OUT };
@@ -204,15 +205,7 @@ static size_t tree_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 
 static const void *as_floats(ipu_type type, const char *x, int64_t n, float *floats)
 {
-    if (type == IPU_HALF) {
-        ipu_half_to_floats((const ipu_half *)x, floats, (size_t)n);
-        return floats;
-    }
-    if (type == IPU_BFLOAT16) {
-        for (int64_t i = 0; i < n; i++) floats[i] = ipu_bfloat16_to_float(((const ipu_bfloat16 *)x)[i]);
-        return floats;
-    }
-    return x;
+    return needs_floats(type) ? ipu__floats_get(type, x, 0, n, floats) : (const void *)x;
 }
 
 static void fold_rows(const state *s, const char *x, ipu_interval rows, int64_t n_columns, void *acc,
@@ -357,10 +350,8 @@ static void store(const state *s, void *acc, void *to, ipu_interval outputs)
         for (int64_t i = 0; i < n; i++) d[i] /= (double)s->r.n_each;
     else if (s->kind == IPU__REDUCE_MEAN)
         for (int64_t i = 0; i < n; i++) f[i] /= (float)s->r.n_each;
-    if (s->type == IPU_HALF)
-        ipu_half_from_floats(f, (ipu_half *)out, (size_t)n);
-    else if (s->type == IPU_BFLOAT16)
-        for (int64_t i = 0; i < n; i++) ((ipu_bfloat16 *)out)[i] = ipu_bfloat16_from_float(f[i]);
+    if (needs_floats(s->type))
+        ipu__floats_store(s->type, f, out, 0, n);
     else
         memcpy(out, acc, (size_t)n * s->bytes);
 }

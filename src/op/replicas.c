@@ -238,6 +238,9 @@ static ipu_value input_for(const ipu__replicas *r, int i, char letter, int rank)
 static ipu__folded output_for(const ipu__replicas *r, int i, char letter, ipu_value v)
 {
     const ipu_kernel_value *one = &r->call->operand[ipu__op_of(r->call->def)->n_in + i];
+    if (!ipu__has(v)) /* left out by a composition, as it has no elements */
+        v = ipu_constant_value(r->b, letter == '+' ? ipu__replicas_sum_type(one->type) : one->type,
+                               one->shape, 0);
     if (letter == '+') return (ipu__folded){v, IPU__FOLDED_SUM, 0};
     if (ipu_value_type(v) != one->type) v = ipu_cast(r->b, v, one->type);
     if (letter == '*') return ipu__replicas_joined(r, v);

@@ -15,6 +15,7 @@
 #include "ipu/shape.h"
 #include "ipu/softmax.h"
 #include "op/floats.h"
+#include "op/lanes.h"
 #include "op/number.h"
 #include "op/reduce.h"
 #include "op/replicas.h"
@@ -38,6 +39,10 @@ typedef struct rows {
 
 /* A block of columns as floats, at most 64 KiB: it stays in the second cache. */
 enum { BLOCK_FLOATS = 16384, MOST_COLUMNS = 64 };
+
+/* Rows shorter than this would be done element by element for the most part: sixteen of them are turned, and are
+ * columns then. */
+enum { LEAST_ROW = 32 };
 
 static rows rows_of(const ipu_kernel_call *call)
 {
@@ -103,6 +108,8 @@ static void softmax_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- in float ---- */
 
+static bool is_short(const rows *r) { return r->inner == 1 && r->type == IPU_FLOAT && r->n < LEAST_ROW; }
+
 static bool rows_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
 {
     (void)cpu_features, (void)n_parts;
@@ -115,6 +122,7 @@ static size_t rows_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     (void)n_parts;
     rows   r     = rows_of(call);
     size_t block = (size_t)(r.n * r.columns) * sizeof(float);
+    if (is_short(&r)) return (size_t)(3 * r.n + 3) * IPU__LANES * sizeof(float);
     return r.inner == 1 && r.type == IPU_FLOAT ? 0 : 3 * block + 3 * MOST_COLUMNS * sizeof(float);
 }
 
@@ -150,6 +158,39 @@ static void do_block(const rows *r, void *const *operand, int64_t at, int64_t co
                           columns == r->inner ? r->n * columns : columns);
 }
 
+/* `n_rows` <= 16 rows of r->n as columns of [r->n][n_rows]. */
+static void turn(const rows *r, const float *x, int64_t n_rows, float *columns)
+{
+    if (n_rows == IPU__LANES) {
+        IPU__SIMD_PICK(ipu__lane_turns_at).turn(x, r->n, r->n, columns);
+        return;
+    }
+    for (int64_t k = 0; k < n_rows; k++)
+        for (int64_t i = 0; i < r->n; i++) columns[i * n_rows + k] = x[k * r->n + i];
+}
+
+static void turn_back(const rows *r, const float *columns, int64_t n_rows, float *x)
+{
+    if (n_rows == IPU__LANES) {
+        IPU__SIMD_PICK(ipu__lane_turns_at).turn_back(columns, r->n, x, r->n);
+        return;
+    }
+    for (int64_t k = 0; k < n_rows; k++)
+        for (int64_t i = 0; i < r->n; i++) x[k * r->n + i] = columns[i * n_rows + k];
+}
+
+static void do_short_rows(const rows *r, void *const *operand, ipu_interval which, float *scratch)
+{
+    float *x = scratch, *dy = x + r->n * IPU__LANES, *out = dy + r->n * IPU__LANES;
+    for (int64_t k = which.begin; k < which.end; k += IPU__LANES) {
+        int64_t at = k * r->n, n_rows = which.end - k < IPU__LANES ? which.end - k : IPU__LANES;
+        turn(r, (const float *)operand[X] + at, n_rows, x);
+        if (has_dy(r)) turn(r, (const float *)operand[DY] + at, n_rows, dy);
+        r->loops->columns(x, dy, out, r->n, n_rows, out + r->n * IPU__LANES);
+        turn_back(r, out, n_rows, (float *)operand[has_dy(r) ? 2 : 1] + at);
+    }
+}
+
 static ipu_status rows_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
@@ -157,6 +198,10 @@ static ipu_status rows_run(const ipu_kernel_call *call, void *state, void *const
     const rows  *r      = state;
     int64_t      blocks = ipu__op_ceil_div(r->inner, r->columns > 0 ? r->columns : 1);
     ipu_interval mine   = ipu__op_part(r->outer * blocks, 1, part, n_parts);
+    if (is_short(r)) {
+        if (r->n > 0) do_short_rows(r, operand, mine, scratch);
+        return IPU_OK;
+    }
     for (int64_t k = mine.begin; k < mine.end && r->n > 0; k++) {
         int64_t column = k % blocks * r->columns, at = k / blocks * r->n * r->inner + column;
         int64_t columns = r->inner - column < r->columns ? r->inner - column : r->columns;
@@ -262,6 +307,7 @@ static const ipu_op_attribute attributes[] = {
 
 /* A row and columns; more columns than a block; more than a block of a row; empty ones; enough to share. */
 static const char *const samples[]         = {"float[3,4]",
+                                              "float[37,10]",
                                               "float[7]; axis=0",
                                               "float[3,4]; axis=0",
                                               "float[2,5,3]; axis=1",
@@ -274,6 +320,7 @@ static const char *const samples[]         = {"float[3,4]",
                                               "float[4,1500,20]; axis=1",
                                               NULL};
 static const char *const grad_samples[]    = {"float[3,4], float[3,4]",
+                                              "float[37,10], float[37,10]",
                                               "float[7], float[7]; axis=0",
                                               "float[3,4], float[3,4]; axis=0",
                                               "float[2,5,3], float[2,5,3]; axis=1",

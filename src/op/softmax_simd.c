@@ -140,6 +140,16 @@ static inline void add_part(float *restrict sums, float *restrict part, int64_t 
         }                                                                          \
     } while (0)
 
+/* As ADD_UP does with the elements of a row, in place. Where one exponential is 1 and all others are next to nothing, their
+ * sum is then what is added to it, which the logarithm is all about. */
+static void add_in_pairs(float *restrict e, int64_t n, int64_t columns, float *restrict sums)
+{
+    for (int64_t width = LANES / 2; width > 0; width /= 2)
+        for (int64_t i = 0; i < width && i + width < n; i++)
+            for (int64_t c = 0; c < columns; c++) e[i * columns + c] += e[(i + width) * columns + c];
+    for (int64_t c = 0; c < columns; c++) sums[c] = e[c];
+}
+
 /* The largest of each column, and e^(x - that), in `out`. */
 static void exp_columns(const float *restrict x, float *restrict out, int64_t n, int64_t columns,
                         float *restrict most)
@@ -171,7 +181,10 @@ static void log_softmax_columns(const float *restrict x, const float *dy, float 
     (void)dy;
     float *restrict part = sums + columns, *restrict most = part + columns;
     exp_columns(x, out, n, columns, most);
-    ADD_UP_COLUMNS(out[at]);
+    if (n <= LANES)
+        add_in_pairs(out, n, columns, sums);
+    else
+        ADD_UP_COLUMNS(out[at]);
     for (int64_t c = 0; c < columns; c++) sums[c] = logf(sums[c]);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++) out[i * columns + c] = x[i * columns + c] - most[c] - sums[c];

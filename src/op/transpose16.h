@@ -1,20 +1,11 @@
-/* For loops with vectors of AVX-512: sixteen by sixteen floats turned in registers, and words for the compiler. */
+/* Sixteen by sixteen floats turned in registers of AVX-512. */
 #ifndef IPU_OP_TRANSPOSE16_H
 #define IPU_OP_TRANSPOSE16_H
 
 #include <immintrin.h>
 #include <stdint.h>
 
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-/* Compilers would load a value again for each use of it, or keep those of the turn before until registers run out. */
-#define HOLD(vector) __asm__("" : "+v"(vector))
-#define HIDE(pointer) __asm__("" : "+r"(pointer))
+#include "op/unroll.h"
 
 INLINE void transpose(__m512 r[16])
 {

@@ -69,5 +69,10 @@ void ipu__transpose_floats(const float *from, int64_t from_ld, float *to, int64_
 /* to[i] = from[i], from half, bfloat16 or float; and back. */
 void ipu__to_floats(ipu_type type, const void *from, float *to, int64_t n);
 void ipu__from_floats(ipu_type type, const float *from, void *to, int64_t n);
+/* The same for rows that are `step` and `to_step` elements apart. */
+void ipu__rows_to_floats(ipu_type type, const void *from, int64_t step, float *to, int64_t to_step,
+                         int64_t rows, int64_t n);
+void ipu__rows_from_floats(ipu_type type, const float *from, int64_t step, void *to, int64_t to_step,
+                           int64_t rows, int64_t n);
 
 #endif

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -236,17 +236,10 @@ static ipu_status create_engine(ipu_executor *x)
     return IPU_OK;
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 ipu_status ipu_executor_compile(ipu_executor *x, const ipu_array *in, size_t n)
 {
     if (x->exe && !x->must_compile) return IPU_OK;
-    double begin = seconds_now();
+    double begin = ipu__clock_seconds();
     if (x->must_compile && x->engine) IPU_TRY(ipu_executor_get_state(x, &x->carried));
     forget(x);
     ipu_status status = compile(x, in, n);
@@ -259,7 +252,7 @@ ipu_status ipu_executor_compile(ipu_executor *x, const ipu_array *in, size_t n)
     }
     ipu_npz_free(&x->carried);
     x->must_compile    = false;
-    x->compile_seconds = seconds_now() - begin;
+    x->compile_seconds = ipu__clock_seconds() - begin;
     return IPU_OK;
 }
 

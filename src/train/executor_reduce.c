@@ -10,7 +10,10 @@
 #include "op/op.h"
 #include "train/executor.h"
 
-enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: more than what a message costs */
+enum {
+    BUNDLE_BYTES = 256 << 10, /* of several parameters: more than what a message costs */
+    LARGE_BYTES  = 24 << 20 /* of activations: more than caches hold, so that computing again costs little */
+};
 
 /* Whether the step wants the sum of that name and size: one that is divided among the replicas of a single process is
  * added up otherwise (executor_shard.c). */
@@ -128,10 +131,12 @@ ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered 
     *last = (ipu_program){l->g, 0};
     if (!x->training || ipu_comm_size(x->options.comm) == 1) {
         if (x->training) IPU_TRY(update_soon(l->models.net));
+        if (x->training) IPU_TRY(ipu__model_compute_again(l->models.net, LARGE_BYTES));
         return ipu_model_lower(l->models.net, l->g, net);
     }
     splitter s = {.l = l};
     IPU_TRY(update_early(l->models.net));
+    IPU_TRY(ipu__model_compute_again(l->models.net, LARGE_BYTES));
     ipu_status status = ipu__model_lower_with(l->models.net, l->g, settled, &s, net);
     if (status == IPU_OK && !close_segment(&s, net, l->begun.n)) status = ipu__fail_memory();
     if (status == IPU_OK) add_segments(&s, false, *net); /* which is a new one now */

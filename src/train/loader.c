@@ -7,11 +7,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "data/array.h"
 #include "data/dataset.h"
 #include "ipu/comm.h"
@@ -80,13 +80,6 @@ struct ipu_loader {
     int       n_workers;
     pthread_t workers[];
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- making a batch ---- */
 
@@ -189,10 +182,10 @@ static void make(ipu_loader *l)
     if (!l->is_iterable) advance(l, s);
     wake(l);
     pthread_mutex_unlock(&l->lock);
-    double     begin  = now();
+    double     begin  = ipu__clock_seconds();
     ipu_status status = l->is_iterable ? fill_iterable(l, s) : fill_mapped(l, s);
     if (status != IPU_OK) keep_error(s, status);
-    double seconds = now() - begin;
+    double seconds = ipu__clock_seconds() - begin;
     pthread_mutex_lock(&l->lock);
     if (s->n) l->cost += (seconds - l->cost) / 8;
     if (l->is_iterable) {
@@ -247,7 +240,7 @@ static void empty(ipu_loader *l, slot *s)
 static slot *take(ipu_loader *l)
 {
     slot  *s     = slot_of(l, l->taken++);
-    double begin = s->state == READY ? 0 : now();
+    double begin = s->state == READY ? 0 : ipu__clock_seconds();
     /* For half a ring of work, not for each batch, while there is one to go on with. */
     if (s->state != READY || 2 * l->n_empty >= l->n_slots) wake(l);
     while (s->state != READY) {
@@ -256,7 +249,7 @@ static slot *take(ipu_loader *l)
         else
             pthread_cond_wait(&l->done, &l->lock);
     }
-    if (begin != 0) l->waited += now() - begin;
+    if (begin != 0) l->waited += ipu__clock_seconds() - begin;
     s->state = USED;
     return s;
 }

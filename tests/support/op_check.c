@@ -228,37 +228,6 @@ static int check_implementation(const sample *s, const ipu_kernel_impl *impl, co
     return bad;
 }
 
-static bool may_share(const sample *s, int out, int in)
-{
-    const ipu_kernel_operand *o = s->op->kernel.operands;
-    const ipu_kernel_value   *v = s->call.operand;
-    bool allowed = o[out].shares == in || o[in].shares == out || o[out].shares == IPU_SHARES_ANY;
-    return allowed && v[out].type == v[in].type && ipu__shape_equal(&v[out].shape, &v[in].shape);
-}
-
-/* `impl` NULL: by `ref`, which is an implementation too where no other fits. */
-static int check_sharing(const sample *s, const ipu_kernel_impl *impl, const operands *expected)
-{
-    int bad = 0;
-    for (int out = s->op->n_in; out < s->call.n_operands; out++)
-        for (int in = 0; in < s->op->n_in; in++) {
-            if (!may_share(s, out, in)) continue;
-            char     what[160];
-            operands o     = operands_make(s, 1);
-            o.pointer[out] = o.pointer[in];
-            snprintf(what, sizeof what, "%s with \"%s\" in the place of \"%s\"", impl ? impl->name : "ref",
-                     s->op->kernel.operands[out].name, s->op->kernel.operands[in].name);
-            if (impl)
-                bad += run_parts(s, impl, o.pointer, 2, false, what);
-            else
-                s->op->kernel.ref(&s->call, o.pointer);
-            for (int i = s->op->n_in; i < s->call.n_operands; i++)
-                bad += compare(s, what, i, expected->pointer[i], s->call.operand[i].type, o.pointer[i], 1);
-            operands_free(&o);
-        }
-    return bad;
-}
-
 /* ---- layouts ---- */
 
 /* Element `i` of the plain order in a layout. */
@@ -287,6 +256,47 @@ static void turn(const sample *s, int k, void *data, bool back)
     }
     free(copy);
 }
+
+/* ---- sharing ---- */
+
+static bool may_share(const sample *s, int out, int in)
+{
+    const ipu_kernel_operand *o = s->op->kernel.operands;
+    const ipu_kernel_value   *v = s->call.operand;
+    bool allowed = o[out].shares == in || o[in].shares == out || o[out].shares == IPU_SHARES_ANY;
+    return allowed && s->call.layout[out] == s->call.layout[in] && v[out].type == v[in].type
+        && ipu__shape_equal(&v[out].shape, &v[in].shape);
+}
+
+/* `impl` NULL: by `ref`, which is an implementation too where no other fits. */
+static int check_sharing(const sample *s, const ipu_kernel_impl *impl, const operands *expected)
+{
+    int bad = 0;
+    for (int out = s->op->n_in; out < s->call.n_operands; out++)
+        for (int in = 0; in < s->op->n_in; in++) {
+            if (!may_share(s, out, in)) continue;
+            char     what[192];
+            operands o     = operands_make(s, 1);
+            o.pointer[out] = o.pointer[in];
+            snprintf(what, sizeof what, "%s with \"%s\" in the place of \"%s\", both %s",
+                     impl ? impl->name : "ref", s->op->kernel.operands[out].name,
+                     s->op->kernel.operands[in].name, ipu__layout_name((ipu_layout)s->call.layout[in]));
+            for (int k = 0; k < o.n; k++)
+                if (k != out) turn(s, k, o.pointer[k], false);
+            if (impl)
+                bad += run_parts(s, impl, o.pointer, 2, false, what);
+            else
+                s->op->kernel.ref(&s->call, o.pointer);
+            for (int k = 0; k < o.n; k++)
+                if (k != in) turn(s, k, o.pointer[k], true);
+            for (int i = s->op->n_in; i < s->call.n_operands; i++)
+                bad += compare(s, what, i, expected->pointer[i], s->call.operand[i].type, o.pointer[i], 1);
+            operands_free(&o);
+        }
+    return bad;
+}
+
+/* ---- every choice of layouts ---- */
 
 /* The next choice of layouts, like a number whose digits are layouts; false: that was the last. Tied operands have
  * one digit, that of the first of them. */
@@ -359,6 +369,7 @@ static int check_layouts(const sample *s, const ipu_kernel_impl *impl, const ope
         sample tied = with;
         if (!follow(&tied, impl, n_parts)) continue;
         bad += check_layout(&tied, impl, expected, n_parts);
+        if (n_parts == 2) bad += check_sharing(&tied, impl, expected);
         n++;
     }
     return bad;

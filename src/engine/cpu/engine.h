@@ -197,6 +197,8 @@ void ipu__pace_init(ipu__pace *p);
 /* Around a run. 0: there is nothing to choose. */
 int64_t ipu__pace_begin(const ipu_engine *e, const ipu__pace *p);
 void    ipu__pace_end(ipu__pace *p, int64_t begin);
+/* What it decides by: a run, as p->alone says, took so many nanoseconds. */
+void ipu__pace_note(ipu__pace *p, int64_t took);
 
 /* ---- execute.c ---- */
 void       ipu__engine_prepare_sets(ipu_engine *e);
@@ -213,7 +215,9 @@ ipu_status ipu__engine_choose_rows(ipu_engine *e);
 ipu_status ipu__engine_run_rows(ipu__lane *l, const ipu__instruction *i, uint32_t *n);
 
 /* ---- kernel.c ---- */
-ipu_status ipu__engine_prepare_kernels(ipu_engine *e);
+/* The first that takes the call in so many parts; NULL: none. */
+const ipu_kernel_impl *ipu__kernel_find_impl(const ipu_kernel_call *call, int n_parts);
+ipu_status             ipu__engine_prepare_kernels(ipu_engine *e);
 /* Run the program that engines begin with, if there is one. Counts nothing. */
 ipu_status ipu__engine_start(ipu_engine *e);
 void       ipu__engine_release_kernels(ipu_engine *e);

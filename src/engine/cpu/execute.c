@@ -5,8 +5,8 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "engine/cpu/checking.h"
 #include "engine/cpu/engine.h"
 
@@ -101,20 +101,13 @@ static void run_set(ipu__lane *l, const ipu__set *set)
         for (int64_t r = 0; r < replication; r++) run_vertices(l, set, r, 0, set->n_vertices);
 }
 
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Now and then the time decides how the next runs go: on one thread if that takes too little to be worth
  * sharing, or less than sharing took. What is computed is the same either way. */
 static void run_timed(ipu__lane *l, ipu__set *set)
 {
-    int64_t begin = now();
+    int64_t begin = ipu__clock_ns();
     run_set(l, set);
-    int64_t took = now() - begin;
+    int64_t took = ipu__clock_ns() - begin;
     if (set->parallel) {
         set->parallel = set->alone_ns == 0 || took < set->alone_ns;
     } else {

@@ -32,23 +32,16 @@ static void join(buffer *buffers, uint32_t a, uint32_t b)
     for (int l = 0; l < IPU__N_LAYOUTS; l++) buffers[a].turned[l] += buffers[b].turned[l];
 }
 
-/* A buffer may be used under several shapes: layouts whose dimensions they do not have in common are out. */
-static unsigned common_layouts(const ipu_shape *a, const ipu_shape *b)
+/* A buffer may be used under several shapes: a layout needs the dimensions that it cuts up to be the same in all. */
+static unsigned shape_layouts(const ipu_shape *first, const ipu_shape *shape)
 {
-    unsigned bits = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    if (!ipu__layout_fits(IPU_LAYOUT_LANES, a) || b->rank < 1 || a->dim[0] != b->dim[0]) return bits;
-    return bits | IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
-}
-
-static unsigned shape_layouts(const buffer *b, const ipu_shape *shape)
-{
-    unsigned bits = 0;
-    for (int l = 0; l < IPU__N_LAYOUTS; l++)
-        if (ipu__layout_fits((ipu_layout)l, shape)) bits |= IPU_LAYOUT_BIT(l);
-    const ipu_shape *first = b->shape;
-    bool             same  = first->rank > 1 && shape->rank > 1 && first->dim[0] == shape->dim[0];
-    if (!same) bits &= common_layouts(first, shape);
-    if (!same || first->dim[1] != shape->dim[1]) bits &= ~IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
+    static const int n_cut[IPU__N_LAYOUTS] = {[IPU_LAYOUT_LANES] = 1, [IPU_LAYOUT_BLOCKED] = 2};
+    unsigned         bits                  = 0;
+    for (int l = 0; l < IPU__N_LAYOUTS; l++) {
+        bool fits = ipu__layout_fits((ipu_layout)l, first) && ipu__layout_fits((ipu_layout)l, shape);
+        for (int d = 0; fits && d < n_cut[l]; d++) fits = first->dim[d] == shape->dim[d];
+        if (fits) bits |= IPU_LAYOUT_BIT(l);
+    }
     return bits;
 }
 
@@ -77,7 +70,7 @@ static void note_use(buffer *buffers, const ipu__exe_kernel *from, const ipu_ker
     const ipu_kernel_value *value = &from->call.operand[i];
     uint32_t                own   = from->buffer[i];
     if (!buffers[own].shape) buffers[own].shape = &value->shape;
-    unsigned takes = layouts->takes & shape_layouts(&buffers[own], &value->shape);
+    unsigned takes = layouts->takes & shape_layouts(buffers[own].shape, &value->shape);
     buffer  *b     = &buffers[group_of(buffers, own)];
     b->takes &= takes;
     for (int l = 0; l < IPU__N_LAYOUTS; l++)

@@ -4,31 +4,30 @@
  * from core to core, or other programs want the CPUs. The guest of a virtual machine cannot know. So short programs try
  * the other way now and then, and stay with what took less. Parts are the same either way, and with them the bits.
  */
-#include <time.h>
-
+#include "base/clock.h"
 #include "engine/cpu/engine.h"
 
 enum {
     FIRST_TRIAL  = 32,      /* runs before the first trial: memory is warm then */
     PERIOD       = 512,     /* runs between trials */
     TRIAL        = 6,       /* runs of a trial; the first of them move data from cache to cache */
-    LONGEST_NS   = 2000000, /* longer runs gain from threads in any case */
+    LONGEST_NS   = 2000000, /* longer runs that threads share gain from them in any case */
     WORTH_CHANGE = 16,      /* a change must save one part in so many */
 };
-
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 int64_t ipu__pace_begin(const ipu_engine *e, const ipu__pace *p)
 {
     if (!e->lanes->pool || e->n_lanes > 0) return 0;
     ipu__pool_set_alone(e->lanes->pool, p->alone);
-    return now();
+    return ipu__clock_ns();
 }
+
+void ipu__pace_end(ipu__pace *p, int64_t begin)
+{
+    if (begin != 0) ipu__pace_note(p, ipu__clock_ns() - begin);
+}
+
+/* ---- what is chosen ---- */
 
 static void begin_trial(ipu__pace *p)
 {
@@ -48,15 +47,14 @@ static void end_trial(ipu__pace *p)
 
 void ipu__pace_init(ipu__pace *p) { *p = (ipu__pace){.best = {INT64_MAX, INT64_MAX}, .runs = -FIRST_TRIAL}; }
 
-void ipu__pace_end(ipu__pace *p, int64_t begin)
+void ipu__pace_note(ipu__pace *p, int64_t took)
 {
-    if (begin == 0) return;
-    int64_t took = now() - begin, *best = &p->best[p->alone];
-    bool    is_warm = p->trial <= TRIAL / 2; /* 0: it is no trial */
+    int64_t *best    = &p->best[p->alone];
+    bool     is_warm = p->trial <= TRIAL / 2; /* 0: it is no trial */
     if (is_warm && p->runs >= -TRIAL && took < *best) *best = took;
     p->runs++;
     if (p->trial > 0 && --p->trial == 0)
         end_trial(p);
-    else if (p->trial == 0 && p->runs >= 0 && *best < LONGEST_NS)
+    else if (p->trial == 0 && p->runs >= 0 && (p->alone || *best < LONGEST_NS))
         begin_trial(p);
 }

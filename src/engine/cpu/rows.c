@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "engine/cpu/engine.h"
 
 enum {
-    MOST_CHUNK  = 16, /* rows: what layouts have side by side */
+    MOST_CHUNK  = IPU__LAYOUT_WIDTH,
     LEAST_CHUNK = 4,
-    CACHE_BYTES =
-        768 << 10, /* what one kernel reads and writes of a chunk: most of a cache of the second level */
+    /* What one kernel reads and writes of a chunk: most of a cache of the second level. */
+    CACHE_BYTES = 768 << 10,
 };
-#define WORTH_OPERATIONS 1e5 /* as in kernel.c */
+/* 20 us at some 5 operations per ns: shorter runs have little to gain. */
+#define WORTH_OPERATIONS 1e5
 
 typedef struct run {
     ipu__lane              *lane;
@@ -90,14 +90,6 @@ static int64_t choose_chunk(const ipu_engine *e, const run *r)
     return n_rows % chunk == 0 && n > 1 && is_even && work >= WORTH_OPERATIONS ? chunk : 0;
 }
 
-static const ipu_kernel_impl *find_impl(const ipu_kernel_call *call)
-{
-    for (int i = 0; i < call->def->n_implementations; i++)
-        if (call->def->implementations[i].fits(call, ipu__cpu_features(), 1))
-            return &call->def->implementations[i];
-    return NULL;
-}
-
 static ipu_kernel_call call_of_chunk(const ipu_kernel_call *call, int64_t chunk)
 {
     ipu_kernel_call small = *call;
@@ -111,7 +103,7 @@ static bool all_have_implementations(const ipu_engine *e, const run *r, int64_t 
 {
     for (uint32_t k = 0; k < r->n; k++) {
         ipu_kernel_call call = call_of_chunk(&from_at(e, r, k)->call, chunk);
-        if (call.def->check(&call) != IPU_OK || !find_impl(&call)) return false;
+        if (call.def->check(&call) != IPU_OK || !ipu__kernel_find_impl(&call, 1)) return false;
     }
     return true;
 }
@@ -126,7 +118,7 @@ static ipu_status set_chunk(const ipu_engine *e, ipu__kernel *kernel, const ipu_
     if (!kernel->own_call || !kernel->chunk_bytes) return ipu__fail_memory();
     *kernel->own_call = call_of_chunk(call, chunk);
     kernel->call      = kernel->own_call;
-    kernel->impl      = find_impl(kernel->call);
+    kernel->impl      = ipu__kernel_find_impl(kernel->call, 1);
     kernel->n_parts   = 1;
     kernel->n_states  = e->n_threads;
     kernel->n_chunks  = n_rows_of(call, rows) / chunk;

@@ -4,8 +4,8 @@
  * with all its replicas, on however many threads. That of a parallel step holds those of its bodies.
  */
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "engine/cpu/engine.h"
 #include "ipu/profile.h"
 
@@ -21,13 +21,6 @@ ipu_status ipu__times_init(ipu_engine *e, bool profile)
     return ipu__or_memory(e->times != NULL);
 }
 
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* The instruction that ends at `t`, which is returned. */
 static int64_t close_last(const ipu__lane *l, int64_t t)
 {
@@ -37,20 +30,20 @@ static int64_t close_last(const ipu__lane *l, int64_t t)
 
 void ipu__times_begin(ipu__lane *l, uint32_t pc)
 {
-    l->last_ns = close_last(l, now());
+    l->last_ns = close_last(l, ipu__clock_ns());
     l->last_pc = pc;
     l->e->times[pc].runs++;
 }
 
 void ipu__times_go_on(ipu__lane *l, uint32_t pc)
 {
-    l->last_ns = close_last(l, now());
+    l->last_ns = close_last(l, ipu__clock_ns());
     l->last_pc = pc;
 }
 
 void ipu__times_end(ipu__lane *l)
 {
-    l->last_ns = close_last(l, now());
+    l->last_ns = close_last(l, ipu__clock_ns());
     l->last_pc = IPU__NONE;
 }
 

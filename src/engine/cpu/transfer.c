@@ -31,6 +31,24 @@ static ipu_status check_connected(const ipu_engine *e, const ipu__exe_transfer *
                      ipu__exe_text(e->exe, e->exe->streams.at[t->object].handle));
 }
 
+enum { LENT_ALIGN = 16 }; /* of memory that kernels read: see graph/kernel.h */
+
+/* Kernels that take what this READ brings look for it there. False: there are none such. */
+static bool point_kernels(const ipu_engine *e, const ipu__exe_transfer *t, void *data)
+{
+    bool any = false;
+    for (size_t i = 0; i < e->exe->lendings.n; i++) {
+        const ipu__exe_lending *l = &e->exe->lendings.at[i];
+        if (&e->exe->transfers.at[l->transfer] != t) continue;
+        e->kernels[l->kernel].operands[l->operand] = data;
+        any                                        = true;
+    }
+    return any;
+}
+
+/* Whether kernels may read what is lent where it lies: bodies of parallel steps, replicas and checking have copies. */
+static bool may_lend(const ipu_engine *e) { return e->replication == 1 && e->n_lanes == 0 && !e->check; }
+
 static ipu_status read_lent(ipu__lane *l, const ipu__exe_transfer *t, const ipu__connection *c, int64_t first,
                             int64_t end)
 {
@@ -41,7 +59,9 @@ static ipu_status read_lent(ipu__lane *l, const ipu__exe_transfer *t, const ipu_
     if (!from)
         return ipu__fail(IPU_ABORTED, "stream \"%s\": its callback lent nothing",
                          ipu__exe_text(exe, exe->streams.at[t->object].handle));
-    ipu__engine_move_host(l, tensor->batch, first, end, (void *)(uintptr_t)from); /* moves only read there */
+    void *data = (void *)(uintptr_t)from; /* moves and kernels only read there */
+    if (may_lend(l->e) && (uintptr_t)from % LENT_ALIGN == 0 && point_kernels(l->e, t, data)) return IPU_OK;
+    ipu__engine_move_host(l, tensor->batch, first, end, data);
     return IPU_OK;
 }
 
@@ -53,6 +73,7 @@ static ipu_status read_one(ipu__lane *l, const ipu__exe_transfer *transfer, int6
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + first];
     IPU_TRY(check_connected(e, transfer, c));
     l->counts.streamed_bytes += tensor->bytes;
+    if (may_lend(e)) point_kernels(e, transfer, ipu__engine_pointer(e, 0, tensor->place));
     if (c->lend) return read_lent(l, transfer, c, first, end);
     if (!c->fn) {
         ipu__engine_move_host(l, tensor->batch, first, end, next_part(c, (size_t)tensor->bytes));
