@@ -20,7 +20,7 @@ enum { LEAST_PRODUCTS = 1 << 15 };
 
 bool ipu__int8_gemm_fits(unsigned cpu_features, const ipu__int8_dims *d)
 {
-    return (cpu_features & IPU__CPU_AVX512_VNNI) && d->m > 0 && d->n > 0 && d->k > 0
+    return (cpu_features & IPU__CPU_AVX512_VNNI) && !ipu__dnnl_uses_amx() && d->m > 0 && d->n > 0 && d->k > 0
         && (double)d->m * (double)d->n * (double)d->k >= LEAST_PRODUCTS;
 }
 
