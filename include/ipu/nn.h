@@ -95,13 +95,17 @@ typedef enum ipu_nn_optimizer_kind {
     IPU_NN_LAMB
 } ipu_nn_optimizer_kind;
 
-/* What is 0 has the default of ipu/optimizer.h. */
+/* What is 0 has the default of ipu/optimizer.h; a negative momentum, beta, epsilon or alpha is exactly 0. */
 typedef struct ipu_nn_optimizer {
     ipu_nn_optimizer_kind kind;
     double                rate; /* the state "learning_rate", which the host may write */
     double                weight_decay, momentum, dampening; /* SGD, RMSprop */
     bool                  nesterov, centered, amsgrad;       /* SGD; RMSprop; Adam */
     double                beta1, beta2, epsilon, alpha, rate_decay;
+    double                max_weight_norm;    /* LAMB */
+    bool                  no_bias_correction; /* Adam, AdamW, LAMB */
+    bool                  tensorflow; /* RMSprop: TensorFlow's, whose mean of squares begins as ones */
+    bool                  maximize;   /* losses are made larger: gradients count with the other sign */
 } ipu_nn_optimizer;
 
 /* A group of parameters with an optimizer of its own, or none. */

@@ -35,9 +35,11 @@ typedef struct ipu_sgd_options {
 ipu_optimized ipu_sgd_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                            ipu_value step, ipu_value momentum, ipu_sgd_options options);
 
-/* Zero: torch's default (0.9, 0.999, 1e-8; for LAMB epsilon 1e-6). Weight decay has none: 0 is 0. */
+/* Zero: torch's default (0.9, 0.999, 1e-8; for LAMB epsilon 1e-6); negative: exactly 0. Weight decay has none: 0 is 0. */
 typedef struct ipu_adam_options {
     double beta1, beta2, epsilon, weight_decay;
+    double max_weight_norm;    /* LAMB: the norm of a parameter counts as at most this; 0: as it is */
+    bool   no_bias_correction; /* means that began as zeros are used as they are; not Adamax */
 } ipu_adam_options;
 
 /* `max_square` null: plain; else AMSGrad, which divides by the largest `square` there was. */
@@ -52,8 +54,10 @@ ipu_optimized ipu_adamax_step(ipu_builder *b, ipu_value parameter, ipu_value gra
                               ipu_value step, ipu_value mean, ipu_value largest, ipu_adam_options options);
 
 typedef struct ipu_rmsprop_options {
-    double alpha, epsilon; /* 0: 0.99, 1e-8 */
+    double alpha, epsilon; /* 0: 0.99, 1e-8; negative: exactly 0 */
     double weight_decay, momentum;
+    /* As TensorFlow has it: epsilon is under the root, and the rate enters the momentum. Its `square` begins as ones. */
+    bool tensorflow;
 } ipu_rmsprop_options;
 
 /* `mean` null: not centered. `momentum` may be null if options.momentum is 0. */

@@ -21,21 +21,33 @@ typedef struct trainer {
     ipu_value               now;        /* of the parameter: itself, or it as floats */
 } trainer;
 
-static ipu_value state_of(const trainer *t, ipu_value parameter, const char *what)
+static ipu_value state_from(const trainer *t, ipu_value parameter, const char *what, double initial)
 {
     ipu_type type = ipu_value_type(parameter) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
     /* The name of a parameter is the whole of it: scopes are in it already. */
     ipu__text scope  = t->m->base.scope;
     t->m->base.scope = (ipu__text){0};
     ipu_value state  = ipu__nn_state(t->m, ipu_value_name(parameter), what, type, ipu_value_shape(parameter),
-                                     0);
+                                     initial);
     t->m->base.scope = scope;
     return state;
 }
 
+static ipu_value state_of(const trainer *t, ipu_value parameter, const char *what)
+{
+    return state_from(t, parameter, what, 0);
+}
+
+static double momentum_of(const ipu_nn_optimizer *how) { return how->momentum > 0 ? how->momentum : 0; }
+
 static ipu_adam_options adam_options(const ipu_nn_optimizer *how)
 {
-    return (ipu_adam_options){how->beta1, how->beta2, how->epsilon, how->weight_decay};
+    return (ipu_adam_options){.beta1              = how->beta1,
+                              .beta2              = how->beta2,
+                              .epsilon            = how->epsilon,
+                              .weight_decay       = how->weight_decay,
+                              .max_weight_norm    = how->max_weight_norm,
+                              .no_bias_correction = how->no_bias_correction};
 }
 
 typedef struct stepped {
@@ -46,9 +58,9 @@ typedef struct stepped {
 static stepped step_sgd(const trainer *t, ipu_value w, ipu_value dw)
 {
     const ipu_nn_optimizer *how     = t->how;
-    ipu_sgd_options         options = {how->momentum, how->dampening, how->weight_decay, how->nesterov};
+    ipu_sgd_options         options = {momentum_of(how), how->dampening, how->weight_decay, how->nesterov};
     stepped                 s       = {0};
-    if (how->momentum != 0) s.state[0] = state_of(t, w, "momentum");
+    if (options.momentum != 0) s.state[0] = state_of(t, w, "momentum");
     s.next = ipu_sgd_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], options);
     return s;
 }
@@ -95,10 +107,14 @@ static stepped step_lamb(const trainer *t, ipu_value w, ipu_value dw)
 static stepped step_rmsprop(const trainer *t, ipu_value w, ipu_value dw)
 {
     const ipu_nn_optimizer *how     = t->how;
-    ipu_rmsprop_options     options = {how->alpha, how->epsilon, how->weight_decay, how->momentum};
-    stepped                 s       = {.state = {state_of(t, w, "square")}};
+    ipu_rmsprop_options     options = {.alpha        = how->alpha,
+                                       .epsilon      = how->epsilon,
+                                       .weight_decay = how->weight_decay,
+                                       .momentum     = momentum_of(how),
+                                       .tensorflow   = how->tensorflow};
+    stepped                 s       = {.state = {state_from(t, w, "square", how->tensorflow ? 1 : 0)}};
     if (how->centered) s.state[1] = state_of(t, w, "mean");
-    if (how->momentum != 0) s.state[2] = state_of(t, w, "momentum");
+    if (options.momentum != 0) s.state[2] = state_of(t, w, "momentum");
     s.next = ipu_rmsprop_step(&t->m->base, t->now, dw, t->rate, s.state[0], s.state[1], s.state[2], options);
     return s;
 }
@@ -401,6 +417,7 @@ static void step_one(trainer t, ipu_value w, ipu_value dw)
     bool         at_random = t.m->rounds_at_random && ipu_value_type(w) == IPU_HALF;
     t.now                  = at_random ? ipu_cast(b, w, IPU_FLOAT) : w;
     if (at_random) dw = ipu_cast(b, dw, IPU_FLOAT);
+    if (t.how->maximize) dw = ipu_neg(b, dw);
     stepped   s    = kinds[t.how->kind].step(&t, w, dw);
     ipu_value next = s.next.parameter;
     if (at_random) next = ipu_cast_stochastic(b, next, rounding_seed(t.m));

@@ -102,6 +102,85 @@ static void gradients_are_clipped(void **state)
     ASSERT_NEAR(b, -2);
 }
 
+/* One step of one optimizer: gradients are {2, 2} and {5}. */
+static void step_by(ipu_nn_optimizer how, float a[2], float *b)
+{
+    step(two_losses(2), &(ipu_nn_training){.optimizer = how}, a, b);
+}
+
+static void losses_can_be_made_larger(void **state)
+{
+    (void)state;
+    float a[2], b;
+    step_by((ipu_nn_optimizer){.rate = 0.1, .weight_decay = 0.5, .maximize = true}, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.1 * (-2 + 1.5));
+    ASSERT_NEAR(b, 1 - 0.1 * (-5 + 0.5));
+}
+
+static void negative_betas_are_zero(void **state)
+{
+    (void)state;
+    float            a[2], b;
+    ipu_nn_optimizer how = {.kind = IPU_NN_ADAM, .rate = 0.1, .beta1 = -1, .beta2 = -1, .epsilon = 1};
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.1 * 2 / (2 + 1));
+    ASSERT_NEAR(b, 1 - 0.1 * 5 / (5 + 1));
+    how.epsilon = -1;
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[1], 4 - 0.1);
+    step_by((ipu_nn_optimizer){.rate = 0.1, .momentum = -1}, a, &b);
+    ASSERT_NEAR(b, 1 - 0.5);
+}
+
+static void means_can_stay_uncorrected(void **state)
+{
+    (void)state;
+    float            a[2], b;
+    ipu_nn_optimizer how = {
+        .kind = IPU_NN_ADAMW, .rate = 0.1, .beta1 = 0.9, .beta2 = 0.75, .no_bias_correction = true};
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.1 * (0.1 * 2) / sqrt(0.25 * 4));
+    ASSERT_NEAR(b, 1 - 0.1 * (0.1 * 5) / sqrt(0.25 * 25));
+}
+
+/* The direction of LAMB's first step is {1, 1} and {1}; uncorrected, with these betas, 0.1 / 0.5 of it. */
+static void lamb_takes_norms_up_to_the_largest(void **state)
+{
+    (void)state;
+    float            a[2], b;
+    ipu_nn_optimizer how = {.kind = IPU_NN_LAMB, .rate = 0.1, .epsilon = -1};
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.1 * 5 / sqrt(2));
+    ASSERT_NEAR(b, 1 - 0.1);
+    how.max_weight_norm = 2;
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.1 * 2 / sqrt(2));
+    ASSERT_NEAR(b, 1 - 0.1);
+    how.beta2              = 0.75;
+    how.weight_decay       = 0.1;
+    how.no_bias_correction = true;
+    double d[2] = {0.2 + 0.3, 0.2 + 0.4}, size = sqrt(d[0] * d[0] + d[1] * d[1]);
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.1 * 2 / size * d[0]);
+    ASSERT_NEAR(a[1], 4 - 0.1 * 2 / size * d[1]);
+}
+
+/* Its mean of squares begins as ones. */
+static void rmsprop_can_be_that_of_tensorflow(void **state)
+{
+    (void)state;
+    float            a[2], b;
+    ipu_nn_optimizer how = {
+        .kind = IPU_NN_RMSPROP, .rate = 0.1, .alpha = 0.75, .epsilon = 0.5, .tensorflow = true};
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[0], 3 - 0.1 * 2 / sqrt(0.75 + 0.25 * 4 + 0.5));
+    ASSERT_NEAR(b, 1 - 0.1 * 5 / sqrt(0.75 + 0.25 * 25 + 0.5));
+    how.momentum = 0.9;
+    how.centered = true;
+    step_by(how, a, &b);
+    ASSERT_NEAR(b, 1 - 0.1 * 5 / sqrt(0.75 + 0.25 * 25 - 1.25 * 1.25 + 0.5));
+}
+
 static void expect_refused(ipu_model *m, const ipu_nn_training *how, const char *says)
 {
     ipu_nn_train_with(m, how);
@@ -139,6 +218,11 @@ int main(void)
         cmocka_unit_test(groups_have_optimizers_of_their_own),
         cmocka_unit_test(frozen_parameters_keep_their_values),
         cmocka_unit_test(gradients_are_clipped),
+        cmocka_unit_test(losses_can_be_made_larger),
+        cmocka_unit_test(negative_betas_are_zero),
+        cmocka_unit_test(means_can_stay_uncorrected),
+        cmocka_unit_test(lamb_takes_norms_up_to_the_largest),
+        cmocka_unit_test(rmsprop_can_be_that_of_tensorflow),
         cmocka_unit_test(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,9 +65,10 @@ static void rmsprop_one(const ipu__optimizer *o, double *p, double g, double *s)
         s[1] = o->alpha * s[1] + (1 - o->alpha) * g;
         size -= s[1] * s[1];
     }
-    double d = g / (sqrt(size) + o->epsilon);
+    double d = g / (o->tensorflow ? sqrt(size + o->epsilon) : sqrt(size) + o->epsilon);
+    if (o->tensorflow) d *= o->rate;
     if (o->has[2]) d = s[2] = o->momentum * s[2] + d;
-    *p -= o->rate * d;
+    *p -= o->tensorflow ? d : o->rate * d;
 }
 
 static void adagrad_one(const ipu__optimizer *o, double *p, double g, double *s)
@@ -215,7 +216,9 @@ ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call)
                         .epsilon      = attribute(call, "epsilon"),
                         .alpha        = attribute(call, "alpha"),
                         .rate_decay   = attribute(call, "rate_decay"),
-                        .nesterov     = attribute(call, "nesterov") != 0};
+                        .nesterov     = attribute(call, "nesterov") != 0,
+                        .uncorrected  = attribute(call, "uncorrected") != 0,
+                        .tensorflow   = attribute(call, "tensorflow") != 0};
     for (int i = 0; i < r->n_states; i++) o.has[i] = i < r->n_needed || ipu__kernel_has(call, r->state + i);
     /* Torch keeps no momentum where its factor is 0. */
     if (r->op == &ipu__op_sgd && o.momentum == 0) o.has[0] = false;
@@ -231,8 +234,8 @@ static void set_step(const ipu_kernel_call *call, void *const *operand, ipu__opt
     if (r->step < 0 || !ipu__kernel_has(call, r->step)) return;
     o->step  = ipu__number_load(call->operand[r->step].type, operand[r->step], 0);
     o->first = o->step == 1;
-    o->bias1 = 1 - pow(o->beta1, o->step);
-    o->bias2 = 1 - pow(o->beta2, o->step);
+    o->bias1 = o->uncorrected ? 1 : 1 - pow(o->beta1, o->step);
+    o->bias2 = o->uncorrected ? 1 : 1 - pow(o->beta2, o->step);
 }
 
 static void optimizer_ref(const ipu_kernel_call *call, void *const *operand)
@@ -369,6 +372,12 @@ static const ipu_kernel_impl implementations[] = {
         FLOAT("beta2", 0.999, "what the mean of squares keeps of itself"), \
         FLOAT("epsilon", epsilon, "added to what is divided by")
 
+#define UNCORRECTED                                                    \
+    {                                                                  \
+        .name = "uncorrected", .kind = IPU_ATTRIBUTE_INT,              \
+        .meaning = "1: means that began as zeros are used as they are" \
+    }
+
 #define RECORD(op, inputs, infer_fn, taken_apart, text)                                            \
     {                                                                                              \
         .kernel = {.name              = #op,                                                       \
@@ -414,16 +423,17 @@ const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradie
 #define ADAM_SAMPLES                                                                                           \
     "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",     \
         "float[9], float[9], float[]{0.1,1}, int32[]{1,9}, float[9], float[9]{0,2}, float[9]{0,2}; beta1=0.8", \
+        "float[9], float[9], float[]{0.1,1}, int32[]{1,9}, float[9], float[9]{0,2}; uncorrected=1",            \
         "half[1100], half[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; epsilon=0.1",    \
         "float[200,100], float[200,100], float[]{0.1,1}, float[]{1,9}, float[200,100], float[200,100]{0,2}"
 
 static const ipu_kernel_operand adam_operands[]   = {ADAM_OPERANDS};
-static const ipu_op_attribute   adam_attributes[] = {BETAS(1e-8), DECAY};
+static const ipu_op_attribute   adam_attributes[] = {BETAS(1e-8), DECAY, UNCORRECTED};
 static const char *const        adam_samples[]    = {ADAM_SAMPLES, NULL};
 const ipu_op_def ipu__op_adam = RECORD(adam, 7, ipu__optimizer_infer, NULL, "a step of Adam, or of AMSGrad");
 
 static const ipu_kernel_operand adamw_operands[]   = {ADAM_OPERANDS};
-static const ipu_op_attribute   adamw_attributes[] = {BETAS(1e-8), PURE_DECAY};
+static const ipu_op_attribute   adamw_attributes[] = {BETAS(1e-8), PURE_DECAY, UNCORRECTED};
 static const char *const        adamw_samples[]    = {ADAM_SAMPLES, NULL};
 const ipu_op_def                ipu__op_adamw      = RECORD(adamw, 7, ipu__optimizer_infer, NULL,
                                                             "a step of Adam, decaying past the gradient");
@@ -459,6 +469,9 @@ static const ipu_op_attribute   rmsprop_attributes[] = {
       FLOAT("epsilon", 1e-8, "added to what is divided by"),
       FLOAT("momentum", 0, "what the momentum keeps of itself"),
       DECAY,
+      {.name    = "tensorflow",
+       .kind    = IPU_ATTRIBUTE_INT,
+       .meaning = "1: epsilon is under the root, the rate enters the momentum"},
 };
 /* Squares over the squares of means: what is under the root stays positive. */
 static const char *const rmsprop_samples[] = {
@@ -467,6 +480,8 @@ static const char *const rmsprop_samples[] = {
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, float[40]{-0.5,0.5}; epsilon=0.001",
     "half[99], half[99], float[]{0.1,1}, float[99]{1,2}, float[99]{-0.5,0.5}, float[99]; momentum=0.5",
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, none, float[40]; momentum=0",
+    "float[40], float[40], float[]{0.1,1}, float[40]{1,2}; tensorflow=1 epsilon=0.1",
+    "half[99], half[99], float[]{0.1,1}, float[99]{1,2}, float[99]{-0.5,0.5}, float[99]; tensorflow=1 momentum=0.5",
     NULL};
 const ipu_op_def ipu__op_rmsprop = RECORD(rmsprop, 6, rmsprop_infer, NULL,
                                           "a step of RMSprop, centered if a mean is given");
@@ -497,10 +512,11 @@ static const ipu_kernel_operand lamb_direction_operands[]   = {IPU__INPUT("param
                                                                IPU__OUTPUT_OVER("new_mean", 3),
                                                                IPU__OUTPUT_OVER("new_square", 4)};
 static const ipu_op_attribute   lamb_direction_attributes[] = {
-      BETAS(1e-6), FLOAT("weight_decay", 0, "times the parameter, added to the direction")};
+      BETAS(1e-6), FLOAT("weight_decay", 0, "times the parameter, added to the direction"), UNCORRECTED};
 static const char *const lamb_direction_samples[] = {
     "float[3,5], float[3,5], float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
-    "half[1100], half[1100], int32[]{1,9}, float[1100], float[1100]{0,2}", NULL};
+    "half[1100], half[1100], int32[]{1,9}, float[1100], float[1100]{0,2}",
+    "float[9], float[9], int32[]{1,9}, float[9], float[9]{0,2}; uncorrected=1", NULL};
 const ipu_op_def ipu__op_lamb_direction = RECORD(lamb_direction, 5, ipu__optimizer_infer,
                                                  ipu__lamb_direction_compose,
                                                  "where LAMB goes, before it is scaled");

@@ -16,7 +16,8 @@ enum { IPU__OPTIMIZER_MAX_STATES = 3 };
 typedef struct ipu__optimizer {
     double rate, step;
     double momentum, dampening, weight_decay, beta1, beta2, epsilon, alpha, rate_decay;
-    double bias1, bias2; /* 1 - beta^step */
+    double bias1, bias2; /* 1 - beta^step; uncorrected: 1 */
+    bool   uncorrected, tensorflow;
     bool   nesterov, first, has[IPU__OPTIMIZER_MAX_STATES];
 } ipu__optimizer;
 

@@ -15,8 +15,10 @@ static ipu_value blend(ipu_builder *b, double keep, ipu_value old, ipu_value fre
 }
 
 /* A mean that began as zero, over what it lacks for that: 1 - keep^step. */
-static ipu_value corrected(ipu_builder *b, double keep, ipu_value mean, ipu_value step)
+static ipu_value corrected(ipu_builder *b, const ipu_kernel_call *call, double keep, ipu_value mean,
+                           ipu_value step)
 {
+    if (ipu__op_int(call, "uncorrected")) return mean;
     ipu_value lost = ipu_pow(b, ipu_scalar_like(b, mean, keep), step);
     return ipu_div(b, mean, ipu_sub(b, ipu_scalar_like(b, mean, 1), lost));
 }
@@ -32,9 +34,9 @@ void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, co
     ipu_value mean    = blend(b, beta1, in[AT_MEAN], g);
     ipu_value square  = blend(b, beta2, in[AT_SQUARE], ipu_square(b, g));
     ipu_value epsilon = ipu_scalar_like(b, p, ipu__op_float(call, "epsilon"));
-    ipu_value root    = ipu_add(b, ipu_sqrt(b, corrected(b, beta2, square, step)), epsilon);
+    ipu_value root    = ipu_add(b, ipu_sqrt(b, corrected(b, call, beta2, square, step)), epsilon);
     ipu_value decay   = ipu_mul(b, ipu_scalar_like(b, p, ipu__op_float(call, "weight_decay")), p);
-    out[0]            = ipu_add(b, ipu_div(b, corrected(b, beta1, mean, step), root), decay);
+    out[0]            = ipu_add(b, ipu_div(b, corrected(b, call, beta1, mean, step), root), decay);
     out[1]            = mean;
     out[2]            = square;
 }
@@ -56,12 +58,15 @@ static void lamb_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
         IPU_FLOAT_ATTRIBUTE("beta2", ipu__op_float(call, "beta2")),
         IPU_FLOAT_ATTRIBUTE("epsilon", ipu__op_float(call, "epsilon")),
         IPU_FLOAT_ATTRIBUTE("weight_decay", ipu__op_float(call, "weight_decay")),
+        IPU_INT_ATTRIBUTE("uncorrected", ipu__op_int(call, "uncorrected")),
     };
     ipu_emit(b, "lamb_direction", attributes_of_step, IPU__COUNT(attributes_of_step),
              IPU__IN(in[P], in[G], in[STEP], in[MEAN], in[SQUARE]), step, 3);
     ipu_value p = ipu_cast(b, in[P], type), size_of_p = size_of(b, call, p);
     ipu_value size_of_step = size_of(b, call, step[0]), zero = ipu_scalar_like(b, p, 0);
     ipu_value usual = ipu_logical_and(b, ipu_greater(b, size_of_p, zero), ipu_greater(b, size_of_step, zero));
+    double    most  = ipu__op_float(call, "max_weight_norm");
+    if (most > 0) size_of_p = ipu_minimum(b, size_of_p, ipu_scalar_like(b, p, most));
     ipu_value ratio = ipu_where(b, usual, ipu_div(b, size_of_p, size_of_step), ipu_scalar_like(b, p, 1));
     ipu_value rate  = ipu_reshape(b, ipu_cast(b, in[RATE], type), IPU_SCALAR);
     ipu_value next  = ipu_sub(b, p, ipu_mul(b, ipu_mul(b, rate, ratio), step[0]));
@@ -85,6 +90,10 @@ static const ipu_op_attribute attributes[] = {
     FLOAT("beta2", 0.999, "what the mean of squares keeps of itself"),
     FLOAT("epsilon", 1e-6, "added to what is divided by"),
     FLOAT("weight_decay", 0, "times the parameter, added to the direction"),
+    FLOAT("max_weight_norm", 0, "the parameter's norm counts as at most this; 0: as it is"),
+    {.name    = "uncorrected",
+     .kind    = IPU_ATTRIBUTE_INT,
+     .meaning = "1: means that began as zeros are used as they are"},
     {.name    = "parts",
      .kind    = IPU_ATTRIBUTE_INT,
      .meaning = "1: each replica has a part of the parameter, and norms are of all parts"},
@@ -93,7 +102,9 @@ static const ipu_op_attribute attributes[] = {
 static const char *const samples[] = {
     "float[3,5], float[3,5], float[]{0.1,0.2}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
     "half[40], half[40], float[]{0.1,0.2}, int32[]{1,9}, float[40], float[40]{0,2}",
-    "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; parts=1", NULL};
+    "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; parts=1",
+    "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; max_weight_norm=0.5 uncorrected=1",
+    NULL};
 
 const ipu_op_def ipu__op_lamb = {
     .kernel       = {.name       = "lamb",

@@ -127,7 +127,8 @@ static void adamax_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 
 /* ---- rmsprop ---- */
 
-INLINE void rmsprop(const ipu__optimizer *o, const ipu__optimizer_block *x, bool centered, bool momentum)
+INLINE void rmsprop(const ipu__optimizer *o, const ipu__optimizer_block *x, bool centered, bool momentum,
+                    bool tensorflow)
 {
     ARRAYS(x);
     float alpha = (float)o->alpha, take = (float)(1 - o->alpha), decay = (float)o->weight_decay;
@@ -141,26 +142,36 @@ INLINE void rmsprop(const ipu__optimizer *o, const ipu__optimizer_block *x, bool
             w       = v - m * m;
             to_b[i] = m;
         }
-        float s = d / (sqrtf(w) + epsilon);
+        float s = d / (tensorflow ? sqrtf(w + epsilon) : sqrtf(w) + epsilon);
+        if (tensorflow) s *= rate;
         if (momentum) {
             s += keep * c[i];
             to_c[i] = s;
         }
         to_a[i] = v;
-        to_p[i] = p[i] - rate * s;
+        to_p[i] = p[i] - (tensorflow ? s : rate * s);
     }
+}
+
+INLINE void rmsprop_either(const ipu__optimizer *o, const ipu__optimizer_block *x, bool centered,
+                           bool momentum)
+{
+    if (o->tensorflow)
+        rmsprop(o, x, centered, momentum, true);
+    else
+        rmsprop(o, x, centered, momentum, false);
 }
 
 static void rmsprop_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 {
     if (o->has[1] && o->has[2])
-        rmsprop(o, x, true, true);
+        rmsprop_either(o, x, true, true);
     else if (o->has[1])
-        rmsprop(o, x, true, false);
+        rmsprop_either(o, x, true, false);
     else if (o->has[2])
-        rmsprop(o, x, false, true);
+        rmsprop_either(o, x, false, true);
     else
-        rmsprop(o, x, false, false);
+        rmsprop_either(o, x, false, false);
 }
 
 /* ---- adagrad ---- */

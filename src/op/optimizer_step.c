@@ -3,7 +3,11 @@
 
 #include "op/optimizer.h"
 
-static double either(double given, double otherwise) { return given != 0 ? given : otherwise; }
+static double either(double given, double otherwise)
+{
+    if (given == 0) return otherwise;
+    return given < 0 ? 0 : given;
+}
 
 /* States that were not given have no new value. */
 static ipu_optimized emit(ipu_builder *b, const char *op, const ipu_attribute *attributes,
@@ -29,17 +33,18 @@ ipu_optimized ipu_sgd_step(ipu_builder *b, ipu_value parameter, ipu_value gradie
                 IPU__IN(parameter, gradient, rate, step, momentum), 1);
 }
 
-#define ADAM_ATTRIBUTES(epsilon_otherwise)                                                \
-    IPU__WITH(IPU_FLOAT_ATTRIBUTE("beta1", either(options.beta1, 0.9)),                   \
-              IPU_FLOAT_ATTRIBUTE("beta2", either(options.beta2, 0.999)),                 \
-              IPU_FLOAT_ATTRIBUTE("epsilon", either(options.epsilon, epsilon_otherwise)), \
-              IPU_FLOAT_ATTRIBUTE("weight_decay", options.weight_decay))
+#define MOMENTS(epsilon_otherwise)                                                  \
+    IPU_FLOAT_ATTRIBUTE("beta1", either(options.beta1, 0.9)),                       \
+        IPU_FLOAT_ATTRIBUTE("beta2", either(options.beta2, 0.999)),                 \
+        IPU_FLOAT_ATTRIBUTE("epsilon", either(options.epsilon, epsilon_otherwise)), \
+        IPU_FLOAT_ATTRIBUTE("weight_decay", options.weight_decay)
+#define UNCORRECTED IPU_INT_ATTRIBUTE("uncorrected", options.no_bias_correction)
 
 ipu_optimized ipu_adam_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                             ipu_value step, ipu_value mean, ipu_value square, ipu_value max_square,
                             ipu_adam_options options)
 {
-    return emit(b, "adam", ADAM_ATTRIBUTES(1e-8),
+    return emit(b, "adam", IPU__WITH(MOMENTS(1e-8), UNCORRECTED),
                 IPU__IN(parameter, gradient, rate, step, mean, square, max_square), 3);
 }
 
@@ -47,15 +52,15 @@ ipu_optimized ipu_adamw_step(ipu_builder *b, ipu_value parameter, ipu_value grad
                              ipu_value step, ipu_value mean, ipu_value square, ipu_value max_square,
                              ipu_adam_options options)
 {
-    return emit(b, "adamw", ADAM_ATTRIBUTES(1e-8),
+    return emit(b, "adamw", IPU__WITH(MOMENTS(1e-8), UNCORRECTED),
                 IPU__IN(parameter, gradient, rate, step, mean, square, max_square), 3);
 }
 
 ipu_optimized ipu_adamax_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                               ipu_value step, ipu_value mean, ipu_value largest, ipu_adam_options options)
 {
-    return emit(b, "adamax", ADAM_ATTRIBUTES(1e-8), IPU__IN(parameter, gradient, rate, step, mean, largest),
-                2);
+    return emit(b, "adamax", IPU__WITH(MOMENTS(1e-8)),
+                IPU__IN(parameter, gradient, rate, step, mean, largest), 2);
 }
 
 ipu_optimized ipu_rmsprop_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
@@ -66,7 +71,8 @@ ipu_optimized ipu_rmsprop_step(ipu_builder *b, ipu_value parameter, ipu_value gr
                 IPU__WITH(IPU_FLOAT_ATTRIBUTE("alpha", either(options.alpha, 0.99)),
                           IPU_FLOAT_ATTRIBUTE("epsilon", either(options.epsilon, 1e-8)),
                           IPU_FLOAT_ATTRIBUTE("momentum", options.momentum),
-                          IPU_FLOAT_ATTRIBUTE("weight_decay", options.weight_decay)),
+                          IPU_FLOAT_ATTRIBUTE("weight_decay", options.weight_decay),
+                          IPU_INT_ATTRIBUTE("tensorflow", options.tensorflow)),
                 IPU__IN(parameter, gradient, rate, square, mean, momentum), 3);
 }
 
@@ -80,21 +86,25 @@ ipu_optimized ipu_adagrad_step(ipu_builder *b, ipu_value parameter, ipu_value gr
                 IPU__IN(parameter, gradient, rate, step, sum), 1);
 }
 
+static ipu_optimized lamb(ipu_builder *b, const ipu_value *in, size_t n_in, ipu_adam_options options,
+                          bool parts)
+{
+    return emit(b, "lamb",
+                IPU__WITH(MOMENTS(1e-6), UNCORRECTED,
+                          IPU_FLOAT_ATTRIBUTE("max_weight_norm", options.max_weight_norm),
+                          IPU_INT_ATTRIBUTE("parts", parts)),
+                in, n_in, 2);
+}
+
 ipu_optimized ipu_lamb_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                             ipu_value step, ipu_value mean, ipu_value square, ipu_adam_options options)
 {
-    return emit(b, "lamb", ADAM_ATTRIBUTES(1e-6), IPU__IN(parameter, gradient, rate, step, mean, square), 2);
+    return lamb(b, IPU__IN(parameter, gradient, rate, step, mean, square), options, false);
 }
 
 ipu_optimized ipu__lamb_step_of_part(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                                      ipu_value step, ipu_value mean, ipu_value square,
                                      ipu_adam_options options)
 {
-    return emit(b, "lamb",
-                IPU__WITH(IPU_FLOAT_ATTRIBUTE("beta1", either(options.beta1, 0.9)),
-                          IPU_FLOAT_ATTRIBUTE("beta2", either(options.beta2, 0.999)),
-                          IPU_FLOAT_ATTRIBUTE("epsilon", either(options.epsilon, 1e-6)),
-                          IPU_FLOAT_ATTRIBUTE("weight_decay", options.weight_decay),
-                          IPU_INT_ATTRIBUTE("parts", 1)),
-                IPU__IN(parameter, gradient, rate, step, mean, square), 2);
+    return lamb(b, IPU__IN(parameter, gradient, rate, step, mean, square), options, true);
 }

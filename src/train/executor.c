@@ -363,7 +363,9 @@ static bool is_same_optimizer(ipu_nn_optimizer a, ipu_nn_optimizer b)
     return a.kind == b.kind && a.weight_decay == b.weight_decay && a.momentum == b.momentum
         && a.dampening == b.dampening && a.nesterov == b.nesterov && a.centered == b.centered
         && a.amsgrad == b.amsgrad && a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.epsilon == b.epsilon
-        && a.alpha == b.alpha && a.rate_decay == b.rate_decay;
+        && a.alpha == b.alpha && a.rate_decay == b.rate_decay && a.max_weight_norm == b.max_weight_norm
+        && a.no_bias_correction == b.no_bias_correction && a.tensorflow == b.tensorflow
+        && a.maximize == b.maximize;
 }
 
 static bool is_same_training(const ipu_nn_training *a, const ipu_nn_training *b)
