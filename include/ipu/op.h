@@ -14,6 +14,7 @@
 #include "ipu/conv.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
+#include "ipu/host.h"
 #include "ipu/linalg.h"
 #include "ipu/loss.h"
 #include "ipu/matmul.h"

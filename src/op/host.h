@@ -1,0 +1,11 @@
+/* Functions of the host by their names. Public half: ipu/host.h. */
+#ifndef IPU_OP_HOST_H
+#define IPU_OP_HOST_H
+
+#include "ipu/host.h"
+
+/* IPU_OK, or NOT_FOUND: what to do is in the message. */
+ipu_status ipu__host_find(const char *name);
+ipu_status ipu__host_run(const char *name, const ipu_array *in, size_t n_in, ipu_array *out, size_t n_out);
+
+#endif
