@@ -77,7 +77,8 @@ typedef struct ipu_executor_options {
     const char *cache_folder;  /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
     const ipu_options *engine; /* threads, ...; borrowed. NULL: the defaults */
 
-    /* ---- a network over several IPUs: IPUs of the stages x replicas are 1 or a power of two ---- */
+    /* ---- a network over several IPUs: IPUs of the stages x replicas are 1 or a power of two
+     *      (round_ipus) ---- */
     int64_t        stages;     /* cut it into so many, of about equal modelled time; 0: as it names them */
     const int64_t *stage_ipus; /* IPU of each stage within a replica, from 0; NULL: one for each, in order */
     size_t         n_stage_ipus;
@@ -101,6 +102,14 @@ typedef struct ipu_executor_options {
     /* Products and convolutions of half are priced with sums in half, which double the rate of a Mk2 chip. Results do
      * not change: the host adds up in float either way. */
     bool half_partials;
+
+    /* IPUs of a replica that are no power of two are rounded up to one: some are asked for and not used. Otherwise that
+     * is an error. */
+    bool round_ipus;
+    /* Floating-point exceptions: an op that makes an infinity or a NaN of other numbers, or is given a NaN, ends the run
+     * with ABORTED and a message that names it. Ops are not fused, so that each is seen. What had been trained in that
+     * run stays. Slow. */
+    bool check_floats;
 } ipu_executor_options;
 
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */

@@ -93,7 +93,7 @@ static ipu_status ignore(ipu_options *options, const char *key, const char *valu
     return ipu__fail_memory();
 }
 
-static ipu_status copy(const ipu_options *from, ipu_options **out)
+ipu_status ipu__options_copy(const ipu_options *from, ipu_options **out)
 {
     IPU_TRY(ipu_options_create(out));
     if (!from) return IPU_OK;
@@ -230,7 +230,7 @@ ipu_status ipu_options_set_json(ipu_options *options, const char *json)
 {
     ipu_options *changed;
     if (!json) return ipu__fail(IPU_INVALID, "ipu_options_set_json: the text is NULL");
-    IPU_TRY(copy(options, &changed));
+    IPU_TRY(ipu__options_copy(options, &changed));
     ipu_status status = apply_json(changed, "ipu_options_set_json", json);
     if (status == IPU_OK) {
         ipu_options swapped = *options;
@@ -274,7 +274,7 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
     static const char *const variables[] = {"POPLAR_ENGINE_OPTIONS", "IPU_ENGINE_OPTIONS"};
     ipu_options             *settled;
     ipu_status               status = IPU_OK;
-    IPU_TRY(copy(options, &settled));
+    IPU_TRY(ipu__options_copy(options, &settled));
     for (size_t i = 0; status == IPU_OK && i < sizeof variables / sizeof *variables; i++) {
         const char *json = getenv(variables[i]);
         if (json && *json) status = apply_json(settled, variables[i], json);
@@ -289,6 +289,7 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
         out->share        = strcmp(ipu_options_get(settled, "memory.share"), "true") == 0;
         out->check        = strcmp(ipu_options_get(settled, "check"), "true") == 0;
         out->share        = out->share && !out->check;
+        out->check_floats = strcmp(ipu_options_get(settled, "check.floats"), "true") == 0;
         out->estimate     = strcmp(ipu_options_get(settled, "estimate"), "true") == 0;
         out->attach       = (ipu__attach_when)find_when(ipu_options_get(settled, "device.attach"));
         out->wait_seconds = atoi(ipu_options_get(settled, "device.wait"));

@@ -17,12 +17,16 @@ typedef struct ipu__settings {
     bool             share;
     bool             layouts; /* of buffers between kernels may be chosen */
     bool             profile;
-    bool             check; /* then nothing is shared */
-    bool             trust; /* source code in executables */
+    bool             check;        /* then nothing is shared */
+    bool             check_floats; /* what kernels read and write */
+    bool             trust;        /* source code in executables */
     bool             estimate;
     ipu__attach_when attach;
     int              wait_seconds;
 } ipu__settings;
+
+/* A copy; of NULL: the defaults. Owned: ipu_options_destroy. */
+ipu_status ipu__options_copy(const ipu_options *from, ipu_options **out);
 
 /* What holds: the options (NULL: the defaults) overridden by the environment. */
 ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out);

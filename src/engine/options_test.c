@@ -42,13 +42,14 @@ static void defaults_are_those_listed(void **state)
         assert_string_equal(ipu_options_get(*state, key), value);
         assert_true(strlen(help) > 10);
     }
-    assert_int_equal(n, 9);
+    assert_int_equal(n, 10);
     assert_null(ipu_options_key_at(-1, NULL, NULL));
     assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);
     assert_int_equal(settings.threads, ipu__pool_default_threads());
     assert_true(settings.share);
     assert_false(settings.profile);
     assert_false(settings.check);
+    assert_false(settings.check_floats);
     assert_false(settings.trust);
     assert_false(settings.estimate);
     assert_int_equal(settings.attach, IPU__ATTACH_ALWAYS);

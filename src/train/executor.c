@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/options.h"
 #include "ipu/comm.h"
 #include "ipu/version.h"
 #include "train/cache.h"
@@ -65,6 +66,14 @@ static ipu_status take_training(ipu_executor *x, const ipu_nn_training *how)
 
 /* ---- life ---- */
 
+static ipu_status take_engine_options(ipu_executor *x)
+{
+    if (!x->options.check_floats) return IPU_OK;
+    IPU_TRY(ipu__options_copy(x->options.engine, &x->own_engine));
+    x->options.engine = x->own_engine;
+    return ipu_options_set(x->own_engine, "check.floats", "true");
+}
+
 static ipu_status create(ipu_module *module, const ipu_executor_options *options, const ipu_nn_training *how,
                          ipu_executor **out)
 {
@@ -76,8 +85,9 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
     ipu_status status = ipu__executor_options_settle(options, &x->options);
     if (status == IPU_OK && !how) status = ipu__executor_options_check_inference(&x->options);
     if (status == IPU_OK && how) status = take_training(x, how);
+    if (status == IPU_OK) status = take_engine_options(x);
     if (status != IPU_OK) {
-        ipu__free(x);
+        ipu_executor_destroy(x);
         return status;
     }
     const ipu_executor_options *o = &x->options;
@@ -122,6 +132,7 @@ void ipu_executor_destroy(ipu_executor *x)
     ipu_npz_free(&x->pending);
     ipu_npz_free(&x->carried);
     free_training(&x->how);
+    ipu_options_destroy(x->own_engine);
     ipu__free(x->rates);
     ipu__free(x);
 }

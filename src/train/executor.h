@@ -71,6 +71,7 @@ struct ipu_executor {
     ipu_npz         carried;  /* of the executable before, until another one has taken it over */
     int64_t         n_folded; /* replicas that run as one: all of them, or 1 */
     char            fold_reason[IPU__FOLD_REASON];
+    ipu_options    *own_engine; /* options.engine with what executors add; NULL: nothing is */
     bool            was_cached, must_compile;
     double          compile_seconds;
 };
@@ -113,6 +114,9 @@ ipu_status ipu__executor_finish_precision(const ipu_executor *x, ipu_model *net)
 /* A weight of the module from and to the device, which has it as `type`. */
 ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type);
 ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type);
+
+/* Passes over its models. */
+unsigned ipu__executor_passes(const ipu_executor *x);
 
 /* ---- the program (executor_lower.c, executor_reduce.c) ---- */
 

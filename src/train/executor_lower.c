@@ -11,10 +11,15 @@ ipu_status ipu__executor_graph_status(ipu_graph *g)
                                          : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
 }
 
-static ipu_status optimised(const ipu_model *m, ipu_model **out)
+unsigned ipu__executor_passes(const ipu_executor *x)
+{
+    return x->options.check_floats ? IPU_PASS_ALL & ~(unsigned)IPU_PASS_FUSE : IPU_PASS_ALL;
+}
+
+static ipu_status optimised(const ipu_executor *x, const ipu_model *m, ipu_model **out)
 {
     *out = ipu__model_copy(m);
-    return *out ? ipu_model_optimise(*out, IPU_PASS_ALL) : ipu__fail_memory();
+    return *out ? ipu_model_optimise(*out, ipu__executor_passes(x)) : ipu__fail_memory();
 }
 
 uint32_t ipu__executor_find_kept(const ipu_model *m, const char *name)
@@ -111,7 +116,7 @@ static ipu_status lower_batches(const ipu_executor *x, const ipu_model *net, ipu
                                 ipu_program begin, ipu_program *out)
 {
     ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
-    IPU_TRY(optimised(net, &l->models.net));
+    IPU_TRY(optimised(x, net, &l->models.net));
     IPU_TRY(ipu__executor_lower_net(x, l, &run, &last));
     const ipu_model *m = l->models.net;
     for (size_t i = 0; i < x->inputs.n; i++)
@@ -138,7 +143,7 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
         IPU_TRY(lower_batches(x, models->net, l, begin, &iteration));
     if (n_stages > 1 && !x->training) iterations = 1; /* they are the batches of the pipeline */
     if (models->step) {
-        IPU_TRY(optimised(models->step, &l->models.step));
+        IPU_TRY(optimised(x, models->step, &l->models.step));
         share_kept(l->models.step, l->models.net);
         IPU_TRY(ipu__executor_reduce(x, l, iteration));
         IPU_TRY(ipu__executor_lower_step(x, l, iteration));

@@ -98,7 +98,9 @@ int64_t ipu__executor_ipus_per_replica(const ipu_executor_options *o, int64_t n_
     int64_t n = 0;
     for (size_t i = 0; i < o->n_stage_ipus; i++)
         if (o->stage_ipus[i] >= n) n = o->stage_ipus[i] + 1;
-    return n > 0 ? n : n_stages;
+    if (n == 0) n = n_stages;
+    while (o->round_ipus && !is_power_of_two(n)) n += n & -n;
+    return n;
 }
 
 static ipu_status check_number(const ipu_executor_options *o, int64_t n_stages)
@@ -114,7 +116,7 @@ static ipu_status check_number(const ipu_executor_options *o, int64_t n_stages)
         return ipu__fail(IPU_INVALID,
                          "option replicas/stage_ipus: %" PRId64 " stages on %" PRId64 " IPUs x %" PRId64
                          " replicas are %" PRId64 " IPUs: expected 1 or a power of two: put stages on "
-                         "the same IPU (stage_ipus), or make another",
+                         "the same IPU (stage_ipus), make another, or ask for more IPUs (round_ipus)",
                          n_stages, each, o->replicas, n);
     return ipu_target_find(o->target, n, &target);
 }

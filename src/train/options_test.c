@@ -49,6 +49,12 @@ static void ipus_are_one_or_a_power_of_two(void **state)
     assert_int_equal(ipu__executor_ipus_per_replica(&settled, 4), 4);
     assert_status(ipu__executor_check_ipus(&settled, 3), IPU_INVALID); /* stages that the network names */
     assert_message("are 6 IPUs");
+    settled.round_ipus = true;
+    assert_status(ipu__executor_check_ipus(&settled, 3), IPU_OK);
+    for (int64_t n = 1; n <= 64; n++) {
+        int64_t each = ipu__executor_ipus_per_replica(&settled, n);
+        assert_true(each >= n && each / 2 < n && (each & (each - 1)) == 0);
+    }
     settled.target = "pod256";
     assert_status(ipu__executor_check_ipus(&settled, 128), IPU_INVALID);
     assert_message("128 stages are on 128 IPUs: expected at most 64 for a replica");

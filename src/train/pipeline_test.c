@@ -245,6 +245,14 @@ static void several_stages_share_an_ipu(void **state)
     compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
 }
 
+static void ipus_of_three_stages_are_rounded_up(void **state)
+{
+    (void)state;
+    ipu_executor_options o = {
+        .gradient_accumulation = 7, .round_ipus = true, .output_mode = IPU_OUTPUT_ALL, .replicas = 2};
+    compare((network){.n_layers = 5, .n_stages = 3, .skip = true}, o, true, "1", 0);
+}
+
 static unsigned below(unsigned *seed, unsigned n)
 {
     *seed = *seed * 1664525u + 1013904223u;
@@ -603,6 +611,7 @@ int main(void)
         cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
         cmocka_unit_test(stages_one_after_another_need_no_second_batch),
         cmocka_unit_test(several_stages_share_an_ipu),
+        cmocka_unit_test(ipus_of_three_stages_are_rounded_up),
         cmocka_unit_test(any_arrangement_gives_the_same_numbers),
         cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),
         cmocka_unit_test(loops_and_late_inputs_pass_stages),

@@ -145,6 +145,7 @@ ipu_status ipu_engine_create_on(ipu_executable *exe, const ipu_options *options,
     e->replication     = exe->replication;
     e->n_threads       = settings.threads;
     e->layouts         = settings.layouts;
+    e->check_floats    = settings.check_floats;
     e->fork_generation = atomic_load(&fork_generation);
     atomic_init(&e->interrupted, 0);
     atomic_init(&e->failed_body, IPU__NO_FAILURE);

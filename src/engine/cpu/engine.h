@@ -124,6 +124,7 @@ struct ipu_engine {
     ipu_executable *exe;
     int             n_threads;
     bool            layouts; /* of buffers may be chosen */
+    bool            check_floats;
     unsigned        fork_generation;
     bool            running;
     atomic_int      interrupted;
@@ -191,6 +192,13 @@ void ipu__parallel_run(ipu__work *work, int64_t n);
 void ipu__engine_move(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica);
 /* The same with `host` as the packed buffer. */
 void ipu__engine_move_host(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, void *host);
+
+/* ---- floats.c ---- */
+
+/* Before a kernel runs, for all replicas: ABORTED if an input holds a NaN; *has_inf: one holds an infinity. */
+ipu_status ipu__floats_check_inputs(const ipu_engine *e, const ipu__instruction *i, bool *has_inf);
+/* After it: ABORTED if an output holds a NaN, or an infinity that does not come from an input or an attribute. */
+ipu_status ipu__floats_check_outputs(const ipu_engine *e, const ipu__instruction *i, bool has_inf);
 
 /* ---- pace.c ---- */
 void ipu__pace_init(ipu__pace *p);

@@ -270,8 +270,11 @@ ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i, uint3
     call                   c      = {l, kernel, kernel->call, kernel->operands};
     *n                            = 1;
     if (kernel->n_chunks > 0) return ipu__engine_run_rows(l, i, n);
+    bool has_inf = false;
     ipu__engine_move(l, from->gather, 0, e->replication, NULL);
+    if (e->check_floats) IPU_TRY(ipu__floats_check_inputs(e, i, &has_inf));
     IPU_TRY(run_calls(&c));
+    if (e->check_floats) IPU_TRY(ipu__floats_check_outputs(e, i, has_inf));
     ipu__engine_move(l, from->scatter, 0, e->replication, NULL);
     l->counts.supersteps++;
     return IPU_OK;

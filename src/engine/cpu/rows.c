@@ -130,7 +130,7 @@ static ipu_status set_chunk(const ipu_engine *e, ipu__kernel *kernel, const ipu_
 ipu_status ipu__engine_choose_rows(ipu_engine *e)
 {
     const ipu_executable *exe = e->exe;
-    if (!e->layouts || e->check || e->replication > 1) return IPU_OK;
+    if (!e->layouts || e->check || e->check_floats || e->replication > 1) return IPU_OK;
     for (size_t pc = 0; pc < exe->code.n; pc++) {
         run r = {.code = &exe->code.at[pc], .n = (uint32_t)exe->code.at[pc].n};
         if (r.code->op != IPU__OP_KERNEL || r.n < 2) continue;
