@@ -87,6 +87,23 @@ typedef struct ipu_ctc_options {
 ipu_value ipu_ctc_loss(ipu_builder *b, ipu_value log_probs, ipu_value targets, ipu_value input_lengths,
                        ipu_value target_lengths, ipu_ctc_options options);
 
+typedef struct ipu_ctc_decode_options {
+    int64_t blank;      /* the class that stands for none */
+    int64_t beam_width; /* prefixes kept after each step; 0: 100 */
+    int64_t top_paths;  /* 0: 1; at most beam_width */
+} ipu_ctc_decode_options;
+
+typedef struct ipu_ctc_decoded {
+    ipu_value scores;  /* [n, top]: log probabilities, the largest first; -inf where there are fewer paths */
+    ipu_value lengths; /* int32 [n, top] */
+    ipu_value paths;   /* int32 [n, top, steps]: labels, then `blank` */
+} ipu_ctc_decoded;
+
+/* The label sequences that log_probs [steps, n, classes] most likely spell in the first `lengths` [n] (int32 or int64)
+ * steps, by beam search: exact while there are no more prefixes than beam_width. No gradient. */
+ipu_ctc_decoded ipu_ctc_decode(ipu_builder *b, ipu_value log_probs, ipu_value lengths,
+                               ipu_ctc_decode_options options);
+
 #ifdef __cplusplus
 }
 #endif
@@ -107,5 +124,7 @@ ipu_value ipu_ctc_loss(ipu_builder *b, ipu_value log_probs, ipu_value targets, i
 #define ipu_margin_ranking_loss(...) IPU_AT(ipu_margin_ranking_loss(__VA_ARGS__))
 #define ipu_cosine_embedding_loss(...) IPU_AT(ipu_cosine_embedding_loss(__VA_ARGS__))
 #define ipu_ctc_loss(...) IPU_AT(ipu_ctc_loss(__VA_ARGS__))
+IPU_LEFT(ipu_ctc_decoded, ipu_ctc_decoded)
+#define ipu_ctc_decode(...) ipu_ctc_decoded_left((IPU_ENTER, ipu_ctc_decode(__VA_ARGS__)))
 #endif
 #endif

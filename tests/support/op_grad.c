@@ -233,13 +233,13 @@ static bool claims_gradient(const ipu_op_def *op)
     return op->grad || op->compose || op->flags & IPU__OP_NO_GRADIENT;
 }
 
-/* Ops that are the last of their kind: steps of optimizers, functions of the host, and gradients whose op has a composition to be
+/* Ops that are the last of their kind: steps of optimizers, functions of the host, decoders, and gradients whose op has a composition to be
  * differentiated twice. */
 static bool may_lack_gradient(const ipu_op_def *op)
 {
     size_t n = strlen(op->kernel.name);
     return strcmp(op->family, "optimizer") == 0 || strcmp(op->family, "host") == 0
-        || (n > 5 && strcmp(op->kernel.name + n - 5, "_grad") == 0);
+        || op == &ipu__op_ctc_decode || (n > 5 && strcmp(op->kernel.name + n - 5, "_grad") == 0);
 }
 
 static bool is_small(const sample *s)
