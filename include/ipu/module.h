@@ -63,6 +63,12 @@ ipu_status ipu_module_weight(ipu_module *module, const char *name, const ipu_arr
 /* Copies. Executors have it at their next run. INVALID: type or shape differ. */
 ipu_status ipu_module_set_weight(ipu_module *module, const char *name, const ipu_array *a);
 
+/* The same, but the module's copy is the caller's memory itself from now on: what is fetched is written there, what is
+ * sent is read from there; what was trained since is fetched first. It stays valid, and where it is, until the module is destroyed, another is lent, or `a` is NULL:
+ * then the module has memory of its own again, with what this held. What the caller changes in it reaches devices by
+ * ipu_executor_copy_weights_to_device, or when it is lent again. */
+ipu_status ipu_module_lend_weight(ipu_module *module, const char *name, const ipu_array *a);
+
 /* torch.save(model.state_dict()): an .npz of all weights. Loading into a module that has none yet keeps them until it
  * compiles; then, and in one that has, names, types and shapes must be equal (INVALID: the message lists what is
  * missing, left over or different; nothing is changed). */

@@ -206,6 +206,7 @@ static ipu_status remember_ports(ipu_executor *x)
     m->ports.n    = 0;
     if (!ipu__reserve(&m->ports, x->inputs.n)) return ipu__fail_memory();
     for (size_t i = 0; i < x->inputs.n; i++) m->ports.at[m->ports.n++] = x->inputs.at[i].port;
+    m->is_compiled = true;
     return IPU_OK;
 }
 

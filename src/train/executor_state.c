@@ -118,12 +118,21 @@ ipu_status ipu_executor_copy_weights_to_host(ipu_executor *x)
     return IPU_OK;
 }
 
+/* What is lent may have been changed by its owner: other executors have to look. */
+static bool has_lent(const ipu_module *m)
+{
+    for (size_t i = 0; i < m->weights.n; i++)
+        if (m->weights.at[i].is_lent) return true;
+    return false;
+}
+
 ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
 {
     bool has_all;
     if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     IPU_TRY(ipu__module_fetch(x->module));
     IPU_TRY(upload(x, &has_all));
+    if (has_lent(x->module)) ipu__module_changed(x->module);
     x->version = x->module->version;
     return IPU_OK;
 }

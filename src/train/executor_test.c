@@ -545,6 +545,58 @@ static void rates_change_without_compiling_and_optimizers_with_it(void **state)
     free_set(&s);
 }
 
+static float run_linear(ipu_executor *x, set *s)
+{
+    OK(ipu_executor_run(x, s->arrays, 1));
+    return *(const float *)ipu_executor_output(x, "scores")->data;
+}
+
+static void lent_weights_are_the_callers_memory(void **state)
+{
+    (void)state;
+    ipu_module     *module = module_of(forward);
+    ipu_executor   *train, *other;
+    float           w[CLASSES] = {0.5F, 0, 0, 0}, elsewhere[CLASSES] = {0};
+    const ipu_array lent = {IPU_FLOAT, IPU_SHAPE(CLASSES), w},
+                    more = {IPU_FLOAT, IPU_SHAPE(CLASSES), elsewhere};
+    const ipu_array *found;
+    set              s = samples(8, 1);
+    assert_int_equal(ipu_module_lend_weight(module, "out.bias", &lent), IPU_NOT_FOUND);
+    OK(ipu_training_model(module, NULL, NULL, &train));
+    OK(ipu_inference_model(module, NULL, &other));
+    OK(ipu_executor_compile(train, s.arrays, 2));
+    OK(ipu_module_lend_weight(module, "out.bias", &lent));
+    OK(ipu_module_weight(module, "out.bias", &found));
+    assert_ptr_equal(found->data, w);
+    assert_true(w[0] == 0.5F);
+    OK(ipu_executor_run(train, s.arrays, 2));
+    assert_true(w[0] == 0.5F); /* not before it is asked for */
+    OK(ipu_executor_copy_weights_to_host(train));
+    assert_true(w[0] != 0.5F && w[1] != 0);
+    /* What is changed there reaches all executors once one is told. */
+    float before = run_linear(other, &s);
+    w[0] += 1;
+    assert_true(run_linear(other, &s) == before);
+    OK(ipu_executor_copy_weights_to_device(train));
+    assert_true(run_linear(other, &s) > before);
+    /* Taken back, it is nobody's business any more. */
+    OK(ipu_module_lend_weight(module, "out.bias", NULL));
+    OK(ipu_executor_run(train, s.arrays, 2));
+    float kept[CLASSES];
+    memcpy(kept, w, sizeof kept);
+    OK(ipu_module_weight(module, "out.bias", &found));
+    assert_ptr_not_equal(found->data, w);
+    assert_memory_equal(kept, w, sizeof kept);
+    assert_true(((const float *)found->data)[1] != w[1]);
+    OK(ipu_module_lend_weight(module, "out.bias", &lent));
+    OK(ipu_module_lend_weight(module, "out.bias", &more));
+    assert_int_equal(ipu_module_lend_weight(module, "hidden.bias", &lent), IPU_INVALID);
+    ipu_executor_destroy(other);
+    ipu_executor_destroy(train);
+    ipu_module_destroy(module);
+    free_set(&s);
+}
+
 /* ---- mistakes ---- */
 
 static void mistakes_are_told(void **state)
@@ -608,6 +660,7 @@ int main(void)
         cmocka_unit_test(a_stopped_run_leaves_no_gradients_behind),
         cmocka_unit_test(states_survive_an_optimizer_that_is_refused),
         cmocka_unit_test(rates_change_without_compiling_and_optimizers_with_it),
+        cmocka_unit_test(lent_weights_are_the_callers_memory),
         cmocka_unit_test(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

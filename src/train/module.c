@@ -55,7 +55,7 @@ ipu_status ipu_module_create(ipu_forward_fn forward, void *user, ipu_module **ou
 static void free_weight(ipu__weight *w)
 {
     ipu__free(w->name);
-    ipu_array_free(&w->array);
+    if (!w->is_lent) ipu_array_free(&w->array);
 }
 
 void ipu_module_destroy(ipu_module *module)
@@ -276,12 +276,11 @@ static void set(ipu_module *module, size_t i, const ipu_array *a)
 {
     ipu__weight *w     = &module->weights.at[i];
     size_t       bytes = ipu_array_bytes(a);
-    if (bytes) memcpy(w->array.data, a->data, bytes);
+    if (bytes && w->array.data != a->data) memcpy(w->array.data, a->data, bytes);
     w->is_set = true;
 }
 
-/* The host has the newest from now on. */
-static void changed_here(ipu_module *module)
+void ipu__module_changed(ipu_module *module)
 {
     module->host_version = ++module->version;
     module->holder       = NULL;
@@ -295,7 +294,35 @@ ipu_status ipu_module_set_weight(ipu_module *module, const char *name, const ipu
         return fail_alike(name, &module->weights.at[i].array, a->type, &a->shape);
     IPU_TRY(ipu__module_fetch(module));
     set(module, i, a);
-    changed_here(module);
+    ipu__module_changed(module);
+    return IPU_OK;
+}
+
+static ipu_status take_back(ipu__weight *w)
+{
+    ipu_array own;
+    if (!w->is_lent) return IPU_OK;
+    IPU_TRY(ipu_array_create(w->array.type, w->array.shape, &own));
+    if (ipu_array_bytes(&own)) memcpy(own.data, w->array.data, ipu_array_bytes(&own));
+    w->array   = own;
+    w->is_lent = false;
+    return IPU_OK;
+}
+
+ipu_status ipu_module_lend_weight(ipu_module *module, const char *name, const ipu_array *a)
+{
+    size_t i = ipu__module_find(module, name);
+    if (i == SIZE_MAX) return fail_name(module, name);
+    ipu__weight *w = &module->weights.at[i];
+    if (a && !is_alike(&w->array, a->type, &a->shape)) return fail_alike(name, &w->array, a->type, &a->shape);
+    if (a && !a->data && ipu_array_n_elements(&w->array) > 0)
+        return ipu__fail(IPU_INVALID, "weight \"%s\": expected memory to lend, found none", name);
+    if (!a) return take_back(w);
+    IPU_TRY(ipu__module_fetch(module));
+    if (!w->is_lent) ipu_array_free(&w->array);
+    w->array   = *a;
+    w->is_lent = w->is_set = true;
+    ipu__module_changed(module);
     return IPU_OK;
 }
 
@@ -361,7 +388,7 @@ ipu_status ipu_module_load(ipu_module *module, const char *path)
     }
     for (size_t i = 0; status == IPU_OK && i < z.n; i++)
         set(module, ipu__module_find(module, z.arrays[i].name), &z.arrays[i].array);
-    if (status == IPU_OK) changed_here(module);
+    if (status == IPU_OK) ipu__module_changed(module);
     ipu_npz_free(&z);
     return status;
 }

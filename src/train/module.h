@@ -20,6 +20,7 @@ typedef struct ipu__port {
 typedef struct ipu__weight {
     char     *name;
     ipu_array array;
+    bool      is_lent;   /* the array is in the caller's memory */
     bool      is_set;    /* the array has a value: it was given, or fetched */
     bool      is_in_use; /* an executor has compiled it; else it was loaded and waits for one */
 } ipu__weight;
@@ -35,7 +36,8 @@ struct ipu_module {
     IPU_ARRAY(ipu__weight) weights;
     int64_t       version, host_version;
     ipu_executor *holder;       /* NULL: the host has the newest */
-    IPU_ARRAY(ipu__port) ports; /* of the executor that compiled last */
+    bool          is_compiled;  /* by an executor */
+    IPU_ARRAY(ipu__port) ports; /* of the one that compiled last */
 };
 
 /* The network for one batch, not yet trained. Inputs are those of the model, in order. Owned: ipu_model_destroy. */
@@ -46,6 +48,9 @@ ipu_status ipu__module_build(ipu_module *module, const ipu__port *in, size_t n, 
  * of each. INVALID: they differ from those that are there in type or shape. */
 typedef IPU_ARRAY(size_t) ipu__numbers;
 ipu_status ipu__module_register(ipu_module *module, ipu_model *m, ipu__numbers *numbers);
+
+/* The host has the newest from now on. */
+void ipu__module_changed(ipu_module *module);
 
 /* Bring the host's copy up to date. */
 ipu_status ipu__module_fetch(ipu_module *module);

@@ -220,7 +220,7 @@ ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_opti
                                  const char *path)
 {
     const ipu_module_write_options o = options ? *options : (ipu_module_write_options){0};
-    if (module->ports.n == 0 || module->weights.n == 0)
+    if (!module->is_compiled)
         return ipu__fail(IPU_INVALID, "the module has not been compiled: an executor must run it first");
     if (o.batch < 0)
         return ipu__fail(IPU_INVALID, "expected a batch of 1 or more, found %lld", (long long)o.batch);

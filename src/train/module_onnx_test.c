@@ -166,6 +166,34 @@ static void mistakes_are_told(void **state)
     free_pictures(in);
 }
 
+static void add(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)n, (void)user;
+    ipu_model_output(m, ipu_add(ipu_model_builder(m), in[0], in[1]), "sum");
+}
+
+static void a_network_without_weights_is_written(void **state)
+{
+    (void)state;
+    char            to[80];
+    ipu_module     *module;
+    ipu_executor   *x;
+    ipu_onnx       *file;
+    float           numbers[] = {1, 2};
+    const ipu_array one = {IPU_FLOAT, IPU_SHAPE(2), numbers}, in[] = {one, one};
+    snprintf(to, sizeof to, "%s/sum.onnx", folder);
+    OK(ipu_module_create(add, NULL, &module));
+    assert_int_equal(ipu_module_write_onnx(module, NULL, to), IPU_INVALID);
+    OK(ipu_inference_model(module, NULL, &x));
+    OK(ipu_executor_compile(x, in, 2));
+    OK(ipu_module_write_onnx(module, &(ipu_module_write_options){.batch = 2}, to));
+    OK(ipu_onnx_open(to, &file));
+    assert_int_equal(ipu_onnx_n_inputs(file), 2);
+    ipu_onnx_close(file);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+}
+
 static void what_was_compiled_before_is_taken_from_the_cache(void **state)
 {
     (void)state;
@@ -198,6 +226,7 @@ int main(void)
         cmocka_unit_test(a_trained_network_is_written_and_says_the_same),
         cmocka_unit_test(a_file_is_trained_on_with_a_loss_and_saved),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(a_network_without_weights_is_written),
         cmocka_unit_test(what_was_compiled_before_is_taken_from_the_cache),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
