@@ -100,6 +100,16 @@ void ipu_model_gradients(ipu_model *m, ipu_value y, const ipu_value *x, size_t n
 /* The same value, through which no gradient passes. */
 ipu_value ipu_stop_gradient(ipu_builder *b, ipu_value x);
 
+/* Emits what d_x[i], null at first, is to be: of the type and shape of x[i], or null: none. d_y[i] is null where nothing
+ * depends on y[i]. */
+typedef void (*ipu_custom_gradient_fn)(ipu_model *m, const ipu_value *d_y, size_t n_y, ipu_value *d_x,
+                                       size_t n, void *user);
+/* out[i] is y[i], whose gradients are the user's own (torch.autograd.Function): where they are taken, `fn` is called and
+ * says what they are for x; none goes into what y was computed from. It is called while gradients are, not in runs; `user`
+ * is borrowed until then. Outside of branches and loops only, and not with executors that change the precision. */
+void ipu_model_custom_gradient(ipu_model *m, const ipu_value *x, size_t n, const ipu_value *y, size_t n_y,
+                               ipu_custom_gradient_fn fn, void *user, ipu_value *out);
+
 /* ---- stages: a network cut over several IPUs ---- */
 
 /* Ops emitted from now on are of the stage of that name; stages are numbered as they are first named, and what
@@ -181,6 +191,7 @@ ipu_status ipu_model_parse(const char *text, size_t bytes, const char *name, con
 #define ipu_model_seed(...) IPU_AT(ipu_model_seed(__VA_ARGS__))
 #define ipu_model_gradients(...) (IPU_ENTER, ipu_model_gradients(__VA_ARGS__), ipu_leave())
 #define ipu_stop_gradient(...) IPU_AT(ipu_stop_gradient(__VA_ARGS__))
+#define ipu_model_custom_gradient(...) (IPU_ENTER, ipu_model_custom_gradient(__VA_ARGS__), ipu_leave())
 #define ipu_model_stage(...) (IPU_ENTER, ipu_model_stage(__VA_ARGS__), ipu_leave())
 #define ipu_model_if(...) (IPU_ENTER, ipu_model_if(__VA_ARGS__), ipu_leave())
 #define ipu_model_else(...) (IPU_ENTER, ipu_model_else(__VA_ARGS__), ipu_leave())

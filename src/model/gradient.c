@@ -97,7 +97,9 @@ static void sweep_op(ipu__diff *p, const ipu__model_op *op)
         sweep_loop(p, op);
         return;
     }
-    if ((op->def->flags & IPU__OP_NO_GRADIENT) || !any_active(p, op)) return;
+    const ipu__custom *custom = ipu__diff_custom(p->m, op);
+    bool               active = custom ? ipu__diff_custom_is_active(p, custom) : any_active(p, op);
+    if ((op->def->flags & IPU__OP_NO_GRADIENT) || !active) return;
     for (uint32_t i = 0; i < op->n_out; i++)
         if (carries_gradient(p, op->first_out + i)) p->values.at[op->first_out + i].is_active = true;
 }
@@ -237,13 +239,18 @@ static void step(ipu__diff *p, uint32_t id)
     const ipu__model_op *op = &p->m->ops.at[id];
     const ipu__location *at = &p->m->locations.at[op->location];
     if (p->again) ipu__recompute_step(p, op);
-    if (!has_gradient(p, op)) return;
-    if (op->kind == IPU__MODEL_OP && ((op->def->flags & IPU__OP_NO_GRADIENT) || !any_active(p, op))) return;
+    const ipu__custom *custom = ipu__diff_custom(p->m, op);
+    if (!has_gradient(p, op) && !custom) return;
+    if (op->kind == IPU__MODEL_OP && !custom
+        && ((op->def->flags & IPU__OP_NO_GRADIENT) || !any_active(p, op)))
+        return;
     if (at->file) ipu_enter(at->file, at->line);
     bool       entered = at->file;
     ipu__stage stage   = p->m->stage;
     p->m->stage        = (ipu__stage){op->stage.number, op->stage.number != IPU__STAGE_ANY};
-    if (op->kind == IPU__MODEL_OP)
+    if (custom)
+        ipu__diff_step_custom(p, op, custom);
+    else if (op->kind == IPU__MODEL_OP)
         step_op(p, op);
     else if (op->kind == IPU__MODEL_IF)
         ipu__diff_if(p, id);

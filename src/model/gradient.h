@@ -49,6 +49,14 @@ ipu_value ipu__diff_of(const ipu__diff *p, uint32_t id);
 /* The error that y has no gradient for x, and where the path from x to y ends. */
 void ipu__diff_fail_cut(ipu__diff *p, ipu_value y, ipu_value x);
 
+/* ---- gradient_custom.c ---- */
+
+/* What the op is of; NULL: an op like others. */
+const ipu__custom *ipu__diff_custom(const ipu_model *m, const ipu__model_op *op);
+bool               ipu__diff_custom_is_active(const ipu__diff *p, const ipu__custom *c);
+/* Asks for its gradients, if `op` is its first. */
+void ipu__diff_step_custom(ipu__diff *p, const ipu__model_op *op, const ipu__custom *c);
+
 /* ---- gradient_control.c ---- */
 
 void ipu__diff_if(ipu__diff *p, uint32_t op);

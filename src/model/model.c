@@ -47,6 +47,7 @@ void ipu_model_destroy(ipu_model *m)
     ipu__array_fini(&m->states);
     ipu__array_fini(&m->outputs);
     ipu__array_fini(&m->losses);
+    ipu__array_fini(&m->customs);
     ipu__array_fini(&m->shards);
     ipu__array_fini(&m->stages);
     ipu__array_fini(&m->locations);

@@ -82,6 +82,14 @@ typedef struct ipu__model_output {
     uint32_t    location;
 } ipu__model_output;
 
+/* Outputs whose gradient the user gives: those of identity ops that stand one after another. */
+typedef struct ipu__custom {
+    uint32_t               first, n_out; /* ids */
+    uint32_t              *in, n_in;     /* ids */
+    ipu_custom_gradient_fn fn;
+    void                  *user;
+} ipu__custom;
+
 struct ipu_model {
     ipu_builder base;                   /* first: a model's builder is the model */
     IPU_ARRAY(ipu__model_value) values; /* parallel to base.values */
@@ -89,8 +97,9 @@ struct ipu_model {
     IPU_ARRAY(ipu__block) blocks;
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
-    IPU_ARRAY(uint32_t) losses; /* ids of what is trained for (nn_train.c) */
-    IPU_ARRAY(uint32_t) shards; /* ids of parameters that are a replica's part of a whole one (shard.c) */
+    IPU_ARRAY(uint32_t) losses;     /* ids of what is trained for (nn_train.c) */
+    IPU_ARRAY(ipu__custom) customs; /* in the order of their ids (gradient_custom.c) */
+    IPU_ARRAY(uint32_t) shards;     /* ids of parameters that are a replica's part of a whole one (shard.c) */
     IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
     ipu__map files;                     /* names of source files, to locations */
     ipu__map names;                     /* of inputs, parameters, states (ids) and outputs (index | 2^31) */

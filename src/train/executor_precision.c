@@ -9,6 +9,11 @@ ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net)
 {
     const ipu_executor_options *o = &x->options;
     net->rounds_at_random         = o->stochastic_rounding;
+    if (o->precision != IPU_PRECISION_FLOAT && net->customs.n > 0)
+        return ipu__fail(
+            IPU_INVALID,
+            "option precision: the network has gradients of its own (ipu_model_custom_gradient), which "
+            "know nothing of other types: make its values half where they are built");
     if (o->precision != IPU_PRECISION_FLOAT)
         IPU_TRY(ipu__model_to_half(net, o->precision == IPU_PRECISION_HALF));
     return o->stochastic_rounding ? ipu__model_round_at_random(net) : IPU_OK;
