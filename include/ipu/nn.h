@@ -138,7 +138,7 @@ void ipu_nn_loss(ipu_model *m, ipu_value loss, const char *name);
 
 /* Every run makes one step: gradients of the losses by all parameters they depend on, states of the optimizers
  * ("NAME.momentum", ...), updates. The rate of group i is the state "learning_rate" for group 0, "learning_rate.i" for
- * others, which the host may write. */
+ * others, which the host may write. Of a parameter that the network updates itself, the step begins with that value. */
 void ipu_nn_train_with(ipu_model *m, const ipu_nn_training *how);
 /* The same with one loss and one optimizer for all parameters. */
 void ipu_nn_train(ipu_model *m, ipu_value loss, ipu_nn_optimizer optimizer);

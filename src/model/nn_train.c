@@ -411,17 +411,26 @@ static ipu_value rounding_seed(ipu_model *m)
     return seed;
 }
 
+/* The parameter, or what the network itself makes of it: the step begins there, and its result is what stays. */
+static ipu_value take_update(ipu_model *m, ipu_value w)
+{
+    uint32_t *update = &m->values.at[w.id].update, own = *update;
+    *update = 0;
+    return own ? ipu__model_handle(m, own) : w;
+}
+
 static void step_one(trainer t, ipu_value w, ipu_value dw)
 {
     ipu_builder *b         = &t.m->base;
     bool         at_random = t.m->rounds_at_random && ipu_value_type(w) == IPU_HALF;
-    t.now                  = at_random ? ipu_cast(b, w, IPU_FLOAT) : w;
+    ipu_value    now       = take_update(t.m, w);
+    t.now                  = at_random ? ipu_cast(b, now, IPU_FLOAT) : now;
     if (at_random) dw = ipu_cast(b, dw, IPU_FLOAT);
     if (t.how->maximize) dw = ipu_neg(b, dw);
     stepped   s    = kinds[t.how->kind].step(&t, w, dw);
     ipu_value next = s.next.parameter;
     if (at_random) next = ipu_cast_stochastic(b, next, rounding_seed(t.m));
-    ipu_model_update(t.m, w, chosen(t.m, t.finite, next, w));
+    ipu_model_update(t.m, w, chosen(t.m, t.finite, next, now));
     for (int k = 0; k < 3; k++)
         if (s.state[k].id)
             ipu_model_update(t.m, s.state[k], chosen(t.m, t.finite, s.next.state[k], s.state[k]));

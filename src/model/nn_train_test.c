@@ -102,6 +102,21 @@ static void gradients_are_clipped(void **state)
     ASSERT_NEAR(b, -2);
 }
 
+/* a = {3, 4} is cut off at 3.5, as weights are that the network keeps in bounds: then the step. */
+static void steps_begin_where_the_network_put_a_parameter(void **state)
+{
+    (void)state;
+    float        a[2], q;
+    ipu_model   *m = two_losses(2);
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_value    p = ipu_model_parameter_at(m, 0);
+    ipu_model_update(m, p, ipu_clip(b, p, 0, 3.5));
+    step(m, &(ipu_nn_training){.optimizer = {.rate = 0.1, .momentum = 0.9}}, a, &q);
+    ASSERT_NEAR(a[0], 3 - 0.2);
+    ASSERT_NEAR(a[1], 3.5 - 0.2);
+    ASSERT_NEAR(q, 0.5);
+}
+
 /* One step of one optimizer: gradients are {2, 2} and {5}. */
 static void step_by(ipu_nn_optimizer how, float a[2], float *b)
 {
@@ -218,6 +233,7 @@ int main(void)
         cmocka_unit_test(groups_have_optimizers_of_their_own),
         cmocka_unit_test(frozen_parameters_keep_their_values),
         cmocka_unit_test(gradients_are_clipped),
+        cmocka_unit_test(steps_begin_where_the_network_put_a_parameter),
         cmocka_unit_test(losses_can_be_made_larger),
         cmocka_unit_test(negative_betas_are_zero),
         cmocka_unit_test(means_can_stay_uncorrected),
