@@ -142,6 +142,19 @@ const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name); /
 /* The mean of an output's elements, such as the loss; NaN: there is none. */
 double ipu_executor_scalar(const ipu_executor *x, const char *name);
 
+/* ---- when batches went in and came out: poptorch's getPerfCounters ---- */
+
+typedef struct ipu_executor_time {
+    double begin, end; /* seconds of a clock that does not go back: it was asked for, and was there */
+} ipu_executor_time;
+
+/* Whether times are noted, from the next run on. They are not, at first. */
+void ipu_executor_keep_times(ipu_executor *x, bool keep);
+/* Of the last run: of input `i`, one for each batch of its array, in that order; of output `i`, one for each batch that is
+ * given. NULL: none were noted, or there is no such. Borrowed until the next run. */
+const ipu_executor_time *ipu_executor_input_times(const ipu_executor *x, size_t i, size_t *n);
+const ipu_executor_time *ipu_executor_output_times(const ipu_executor *x, size_t i, size_t *n);
+
 /* ---- optimizer ---- */
 
 /* Another rate for group `group` (0: the first), from the next run on: nothing is compiled. */

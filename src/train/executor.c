@@ -304,6 +304,7 @@ ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n)
     IPU_TRY(create_engine(x));
     IPU_TRY(ipu__executor_take_inputs(x, in, n));
     IPU_TRY(ipu__executor_sync(x));
+    IPU_TRY(ipu__executor_begin_times(x));
     for (size_t i = 0; i < x->in_wires.n; i++) x->in_wires.at[i].n_done = 0;
     for (size_t i = 0; i < x->out_wires.n; i++) x->out_wires.at[i].n_done = 0;
     ipu_status status = ipu_engine_run(x->engine, 0);

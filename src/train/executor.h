@@ -14,20 +14,22 @@
 #include "train/options.h"
 
 typedef struct ipu__executor_input {
-    ipu_executor *x;
-    char         *name, *stream; /* names, of the model's input and of the stream */
-    ipu__port     port;
-    size_t        bytes; /* of one batch, in the type of the port */
-    ipu_type      given; /* type of the caller's arrays */
-    const char   *data;  /* of the run in progress */
+    ipu_executor      *x;
+    char              *name, *stream; /* names, of the model's input and of the stream */
+    ipu__port          port;
+    size_t             bytes; /* of one batch, in the type of the port */
+    ipu_type           given; /* type of the caller's arrays */
+    const char        *data;  /* of the run in progress */
+    ipu_executor_time *times; /* by batch; NULL: they are not noted */
 } ipu__executor_input;
 
 typedef struct ipu__executor_output {
-    char     *name, *stream, *sum;
-    ipu_type  type;
-    ipu_shape shape; /* of one batch */
-    size_t    bytes;
-    ipu_array array; /* of a run */
+    char              *name, *stream, *sum;
+    ipu_type           type;
+    ipu_shape          shape; /* of one batch */
+    size_t             bytes;
+    ipu_array          array; /* of a run */
+    ipu_executor_time *times; /* by batch that is given; NULL: they are not noted */
 } ipu__executor_output;
 
 /* A connection of one stream to one replica. */
@@ -72,7 +74,7 @@ struct ipu_executor {
     int64_t         n_folded; /* replicas that run as one: all of them, or 1 */
     char            fold_reason[IPU__FOLD_REASON];
     ipu_options    *own_engine; /* options.engine with what executors add; NULL: nothing is */
-    bool            was_cached, must_compile;
+    bool            was_cached, must_compile, keeps_times;
     double          compile_seconds;
 };
 
@@ -186,6 +188,8 @@ ipu_status      ipu__executor_make_outputs(ipu_executor *x, ipu_model *net);
 ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n);
 /* The ports of arrays of a run: what the network is built for. */
 ipu_status ipu__executor_make_inputs(ipu_executor *x, const ipu_array *in, size_t n);
+/* Before a run: room for times, if they are to be noted, or none. */
+ipu_status ipu__executor_begin_times(ipu_executor *x);
 /* After a run: outputs that are not streamed. */
 ipu_status ipu__executor_read_outputs(ipu_executor *x);
 void       ipu__executor_io_fini(ipu_executor *x);

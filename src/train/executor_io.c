@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "data/array.h"
 #include "graph/graph.h"
@@ -17,6 +18,51 @@ static char *text_of(const char *prefix, const char *name)
     ipu__text t = {0};
     ipu__text_add(&t, "%s%s", prefix, name);
     return ipu__text_take(&t);
+}
+
+/* ---- times ---- */
+
+static double begin_of(const ipu_executor_time *times) { return times ? ipu__clock_seconds() : 0; }
+
+/* Of batch `batch`, which began at `begin`. */
+static void note(ipu_executor_time *times, int64_t batch, double begin)
+{
+    if (times) times[batch] = (ipu_executor_time){begin, ipu__clock_seconds()};
+}
+
+static ipu_status make_times(const ipu_executor *x, ipu_executor_time **times, int64_t n)
+{
+    if (x->keeps_times && !*times) {
+        *times = ipu__alloc((size_t)n * sizeof **times);
+        if (!*times) return ipu__fail_memory();
+    }
+    if (x->keeps_times) memset(*times, 0, (size_t)n * sizeof **times);
+    if (x->keeps_times) return IPU_OK;
+    ipu__free(*times);
+    *times = NULL;
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_begin_times(ipu_executor *x)
+{
+    for (size_t i = 0; i < x->inputs.n; i++) IPU_TRY(make_times(x, &x->inputs.at[i].times, x->n_batches));
+    for (size_t i = 0; i < x->outputs.n; i++)
+        IPU_TRY(make_times(x, &x->outputs.at[i].times, ipu__executor_outputs_per_run(x)));
+    return IPU_OK;
+}
+
+void ipu_executor_keep_times(ipu_executor *x, bool keep) { x->keeps_times = keep; }
+
+const ipu_executor_time *ipu_executor_input_times(const ipu_executor *x, size_t i, size_t *n)
+{
+    *n = i < x->inputs.n && x->inputs.at[i].times ? (size_t)x->n_batches : 0;
+    return *n ? x->inputs.at[i].times : NULL;
+}
+
+const ipu_executor_time *ipu_executor_output_times(const ipu_executor *x, size_t i, size_t *n)
+{
+    *n = i < x->outputs.n && x->outputs.at[i].times ? (size_t)ipu__executor_outputs_per_run(x) : 0;
+    return *n ? x->outputs.at[i].times : NULL;
 }
 
 /* ---- inputs ---- */
@@ -98,12 +144,13 @@ static ipu_status send(void *user, void *data, size_t bytes)
     const ipu__executor_input *in    = &x->inputs.at[w->number];
     int64_t                    each  = x->options.input_group_size;
     int64_t                    first = w->n_done++ * (x->options.replicas / each);
-    if (each == 1) {
-        give_batches(in, first + w->replica, data, bytes);
-        return IPU_OK;
+    double                     begin = begin_of(in->times);
+    if (each == 1) give_batches(in, first + w->replica, data, bytes);
+    for (int64_t i = 0; i < x->n_folded; i++) {
+        int64_t batch = first + (w->replica + i) / each;
+        if (each > 1) give_batches(in, batch, (char *)data + (size_t)i * in->bytes, in->bytes);
+        note(in->times, batch, begin);
     }
-    for (int64_t i = 0; i < x->n_folded; i++)
-        give_batches(in, first + (w->replica + i) / each, (char *)data + (size_t)i * in->bytes, in->bytes);
     return IPU_OK;
 }
 
@@ -113,7 +160,9 @@ static const void *lend(void *user, size_t bytes)
     ipu__executor_wire        *w     = user;
     const ipu__executor_input *in    = &w->x->inputs.at[w->number];
     int64_t                    first = w->n_done++ * w->x->options.replicas;
+    double                     begin = begin_of(in->times);
     (void)bytes;
+    for (int64_t i = 0; i < w->x->n_folded; i++) note(in->times, first + w->replica + i, begin);
     return in->data + (size_t)(first + w->replica) * in->bytes;
 }
 
@@ -223,10 +272,13 @@ static ipu_status take(void *user, void *data, size_t bytes)
     int64_t               batch = w->n_done++ * x->options.replicas + w->replica;
     int64_t     period          = x->options.output_mode == IPU_OUTPUT_EVERY_N ? x->options.output_period : 1;
     const char *from            = data;
-    for (const char *end = from + bytes; from < end; from += out->bytes, batch++)
-        if ((batch + 1) % period == 0)
-            memcpy((char *)out->array.data + (size_t)((batch + 1) / period - 1) * out->bytes, from,
-                   out->bytes);
+    double      begin           = begin_of(out->times);
+    for (const char *end = from + bytes; from < end; from += out->bytes, batch++) {
+        int64_t given = (batch + 1) / period - 1;
+        if ((batch + 1) % period != 0) continue;
+        memcpy((char *)out->array.data + (size_t)given * out->bytes, from, out->bytes);
+        note(out->times, given, begin);
+    }
     return IPU_OK;
 }
 
@@ -238,9 +290,12 @@ ipu_status ipu__executor_read_outputs(ipu_executor *x)
         ipu__executor_output *out    = &x->outputs.at[i];
         const char           *handle = mode == IPU_OUTPUT_SUM ? out->sum : out->name;
         size_t                bytes  = out->bytes * (size_t)x->n_folded;
-        for (int64_t r = 0; r < ipu__executor_n_graphs(x) && bytes > 0; r++)
+        for (int64_t r = 0; r < ipu__executor_n_graphs(x) && bytes > 0; r++) {
+            double begin = begin_of(out->times);
             IPU_TRY(ipu_engine_read_replica(x->engine, handle, r, (char *)out->array.data + (size_t)r * bytes,
                                             bytes));
+            for (int64_t k = 0; k < x->n_folded; k++) note(out->times, r * x->n_folded + k, begin);
+        }
     }
     return IPU_OK;
 }
@@ -285,12 +340,14 @@ void ipu__executor_io_fini(ipu_executor *x)
     for (size_t i = 0; i < x->inputs.n; i++) {
         ipu__free(x->inputs.at[i].name);
         ipu__free(x->inputs.at[i].stream);
+        ipu__free(x->inputs.at[i].times);
     }
     for (size_t i = 0; i < x->outputs.n; i++) {
         ipu__free(x->outputs.at[i].name);
         ipu__free(x->outputs.at[i].stream);
         ipu__free(x->outputs.at[i].sum);
         ipu_array_free(&x->outputs.at[i].array);
+        ipu__free(x->outputs.at[i].times);
     }
     ipu__array_fini(&x->inputs);
     ipu__array_fini(&x->outputs);

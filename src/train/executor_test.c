@@ -545,6 +545,46 @@ static void rates_change_without_compiling_and_optimizers_with_it(void **state)
     free_set(&s);
 }
 
+/* Of each batch, in order: none begins before the run, and an output is there after what it was made of. */
+static void times_of_batches_are_noted(void **state)
+{
+    (void)state;
+    static const ipu_output_mode modes[] = {IPU_OUTPUT_ALL, IPU_OUTPUT_FINAL, IPU_OUTPUT_SUM,
+                                            IPU_OUTPUT_EVERY_N};
+    static const size_t          n_out[] = {8, 2, 2, 4};
+    set                          s       = samples(16, 1);
+    for (int i = 0; i < 8; i++) {
+        ipu_executor_options options = {.device_iterations = 4,
+                                        .replicas          = 2,
+                                        .output_mode       = modes[i / 2],
+                                        .output_period     = 2,
+                                        .no_fold           = i % 2};
+        ipu_module          *module  = module_of(forward);
+        ipu_executor        *x;
+        size_t               n;
+        OK(ipu_inference_model(module, &options, &x));
+        OK(ipu_executor_run(x, s.arrays, 1));
+        assert_null(ipu_executor_input_times(x, 0, &n));
+        ipu_executor_keep_times(x, true);
+        OK(ipu_executor_run(x, s.arrays, 1));
+        const ipu_executor_time *in = ipu_executor_input_times(x, 0, &n);
+        assert_int_equal(n, 8);
+        for (size_t k = 0; k < n; k++)
+            assert_true(in[k].begin >= in[0].begin && in[0].begin > 0 && in[k].end >= in[k].begin);
+        const ipu_executor_time *out = ipu_executor_output_times(x, 0, &n);
+        assert_int_equal(n, n_out[i / 2]);
+        for (size_t k = 0; k < n; k++)
+            assert_true(out[k].end >= out[k].begin && out[k].begin >= in[(k + 1) * 8 / n - 1].end);
+        assert_null(ipu_executor_output_times(x, 1, &n));
+        ipu_executor_keep_times(x, false);
+        OK(ipu_executor_run(x, s.arrays, 1));
+        assert_null(ipu_executor_input_times(x, 0, &n));
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+    }
+    free_set(&s);
+}
+
 static float run_linear(ipu_executor *x, set *s)
 {
     OK(ipu_executor_run(x, s->arrays, 1));
@@ -660,6 +700,7 @@ int main(void)
         cmocka_unit_test(a_stopped_run_leaves_no_gradients_behind),
         cmocka_unit_test(states_survive_an_optimizer_that_is_refused),
         cmocka_unit_test(rates_change_without_compiling_and_optimizers_with_it),
+        cmocka_unit_test(times_of_batches_are_noted),
         cmocka_unit_test(lent_weights_are_the_callers_memory),
         cmocka_unit_test(mistakes_are_told),
     };
