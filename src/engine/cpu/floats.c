@@ -55,7 +55,7 @@ static ipu_status fail(const ipu_engine *e, const ipu__instruction *i, int opera
         snprintf(counts, sizeof counts, "%lld NaN and %lld infinities", (long long)f->nans,
                  (long long)f->infinities);
     else
-        snprintf(counts, sizeof counts, "%lld %s", (long long)(f->nans + f->infinities),
+        snprintf(counts, sizeof counts, "%lld %s", (long long)(f->nans > 0 ? f->nans : f->infinities),
                  f->nans > 0         ? "NaN"
                  : f->infinities > 1 ? "infinities"
                                      : "infinity");
