@@ -101,8 +101,9 @@ void ipu__diff_step_custom(ipu__diff *p, const ipu__model_op *op, const ipu__cus
 {
     ipu__custom c = *of; /* they move when the function makes others */
     if (op->first_out != c.first || !has_gradient(p, &c) || !ipu__diff_custom_is_active(p, &c)) return;
-    ipu_value *d_y = ipu__diff_new_values(p, (size_t)c.n_out + c.n_in), *d_x = d_y + c.n_out;
+    ipu_value *d_y = ipu__diff_new_values(p, (size_t)c.n_out + c.n_in);
     if (!d_y) return;
+    ipu_value *d_x = d_y + c.n_out;
     for (uint32_t i = 0; i < c.n_out; i++) d_y[i] = ipu__diff_of(p, c.first + i);
     c.fn(p->m, d_y, c.n_out, d_x, c.n_in, c.user);
     for (uint32_t i = 0; i < c.n_in && ipu__diff_ok(p) && ipu__diff_cover(p); i++)
