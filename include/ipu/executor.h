@@ -139,6 +139,10 @@ void ipu_executor_interrupt(ipu_executor *x);
 size_t           ipu_executor_n_outputs(const ipu_executor *x);
 const ipu_array *ipu_executor_output_at(const ipu_executor *x, size_t i, const char **name);
 const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name); /* NULL: there is none */
+/* Runs put output `i` at `data` from now on, borrowed and as large as its array, which is there then; NULL: in memory of
+ * the executor's own. A run that is not finished leaves anything there. Compiling again forgets it. INVALID: there is no
+ * such output. */
+ipu_status ipu_executor_place_output(ipu_executor *x, size_t i, void *data);
 /* The mean of an output's elements, such as the loss; NaN: there is none. */
 double ipu_executor_scalar(const ipu_executor *x, const char *name);
 

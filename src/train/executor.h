@@ -29,6 +29,7 @@ typedef struct ipu__executor_output {
     ipu_shape          shape; /* of one batch */
     size_t             bytes;
     ipu_array          array; /* of a run */
+    void              *own;   /* memory of it, where the caller has not placed it elsewhere */
     ipu_executor_time *times; /* by batch that is given; NULL: they are not noted */
 } ipu__executor_output;
 

@@ -244,6 +244,7 @@ static ipu_status make_output(ipu_executor *x, ipu_value v, const char *name)
     ipu_status status = own.name && own.stream && own.sum ? IPU_OK : ipu__fail_memory();
     if (status == IPU_OK) status = ipu__array_size(own.type, &own.shape, &own.bytes);
     if (status == IPU_OK) status = ipu_array_create(own.type, all, &own.array);
+    own.own = own.array.data;
     if (status == IPU_OK && !ipu__push(&x->outputs, own)) status = ipu__fail_memory();
     if (status == IPU_OK) return IPU_OK;
     ipu__free(own.name);
@@ -260,6 +261,16 @@ ipu_status ipu__executor_make_outputs(ipu_executor *x, ipu_model *net)
         ipu_value   v = ipu_model_output_at(net, i, &name);
         IPU_TRY(make_output(x, v, name));
     }
+    return IPU_OK;
+}
+
+ipu_status ipu_executor_place_output(ipu_executor *x, size_t i, void *data)
+{
+    if (i >= x->outputs.n)
+        return ipu__fail(IPU_INVALID, "executor: output %zu is placed, but there are %zu%s", i, x->outputs.n,
+                         x->outputs.n ? "" : ": compile first");
+    ipu__executor_output *out = &x->outputs.at[i];
+    out->array.data           = data ? data : out->own;
     return IPU_OK;
 }
 
@@ -346,6 +357,7 @@ void ipu__executor_io_fini(ipu_executor *x)
         ipu__free(x->outputs.at[i].name);
         ipu__free(x->outputs.at[i].stream);
         ipu__free(x->outputs.at[i].sum);
+        x->outputs.at[i].array.data = x->outputs.at[i].own;
         ipu_array_free(&x->outputs.at[i].array);
         ipu__free(x->outputs.at[i].times);
     }

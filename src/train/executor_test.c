@@ -231,6 +231,38 @@ static void output_modes_give_what_poptorch_gives(void **state)
     ipu_module_destroy(module);
 }
 
+static void outputs_go_where_they_are_placed(void **state)
+{
+    (void)state;
+    static const ipu_output_mode modes[]        = {IPU_OUTPUT_ALL, IPU_OUTPUT_FINAL, IPU_OUTPUT_SUM};
+    static const float           expected[3][8] = {{10, 20, 30, 40, 50, 60, 70, 80}, {70, 80}, {160, 200}};
+    float                        data[]         = {1, 2, 3, 4, 5, 6, 7, 8};
+    ipu_array                    in             = {IPU_FLOAT, IPU_SHAPE(8), data};
+    for (int i = 0; i < 3; i++) {
+        ipu_executor_options options = {.device_iterations = 4, .output_mode = modes[i]};
+        ipu_module          *module  = module_of(count);
+        ipu_executor        *x;
+        float                here[8] = {0};
+        OK(ipu_inference_model(module, &options, &x));
+        assert_int_equal(ipu_executor_place_output(x, 0, here), IPU_INVALID);
+        OK(ipu_executor_compile(x, &in, 1));
+        const ipu_array *tens = ipu_executor_output(x, "tens");
+        const void      *own  = tens->data;
+        OK(ipu_executor_place_output(x, 0, here));
+        assert_ptr_equal(tens->data, here);
+        OK(ipu_executor_run(x, &in, 1));
+        assert_memory_equal(here, expected[i], sizeof here);
+        OK(ipu_executor_place_output(x, 0, NULL));
+        memset(here, 0, sizeof here);
+        OK(ipu_executor_run(x, &in, 1));
+        assert_ptr_equal(tens->data, own);
+        assert_true(here[0] == 0 && ((const float *)own)[0] == expected[i][0]);
+        OK(ipu_executor_place_output(x, 0, here)); /* never freed by the executor */
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+    }
+}
+
 static void wide_types_are_taken_for_those_of_a_device(void **state)
 {
     (void)state;
@@ -691,6 +723,7 @@ int main(void)
         cmocka_unit_test(accumulation_and_replicas_are_larger_batches),
         cmocka_unit_test(accumulated_gradients_are_those_of_the_whole_batch),
         cmocka_unit_test(output_modes_give_what_poptorch_gives),
+        cmocka_unit_test(outputs_go_where_they_are_placed),
         cmocka_unit_test(wide_types_are_taken_for_those_of_a_device),
         cmocka_unit_test(what_one_trains_another_runs),
         cmocka_unit_test(weights_outlive_the_executor_that_trained_them),
