@@ -9,9 +9,9 @@
 
 enum {
     FIRST_TRIAL  = 32,      /* runs before the first trial: memory is warm then */
-    PERIOD       = 512,     /* runs between trials */
+    PERIOD       = 1024,    /* runs between trials */
     TRIAL        = 6,       /* runs of a trial; the first of them move data from cache to cache */
-    LONGEST_NS   = 2000000, /* longer runs that threads share gain from them in any case */
+    LONGEST_NS   = 8000000, /* longer runs that threads share gain from them in any case */
     WORTH_CHANGE = 16,      /* a change must save one part in so many */
 };
 

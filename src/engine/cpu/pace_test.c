@@ -66,7 +66,7 @@ static void long_runs_are_shared_without_a_trial(void **state)
 {
     (void)state;
     ipu__pace p = made();
-    assert_int_equal(run(&p, LONG_ENOUGH, 3000 * US, 2000 * US), 0);
+    assert_int_equal(run(&p, LONG_ENOUGH, 9000 * US, 6000 * US), 0);
 }
 
 /* A machine that was busy while it chose must not keep a program on one thread for ever. */
@@ -74,7 +74,7 @@ static void long_runs_alone_try_to_share_again(void **state)
 {
     (void)state;
     ipu__pace p = made();
-    run(&p, LONG_ENOUGH, 1900 * US, 1500 * US);
+    run(&p, LONG_ENOUGH, 7000 * US, 6000 * US);
     assert_true(run(&p, LONG_ENOUGH, 2200 * US, 4000 * US) < LONG_ENOUGH / 2);
     assert_false(p.alone);
 }
