@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 # All files of the project that are text, whether git knows them yet or not.
 all() { git ls-files -co --exclude-standard | grep -vE '^fuzz/corpus/|\.(expected|png)$' | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
-code() { all | grep -E '\.([chyl]|inc|sh)$' || true; }
+code() { all | grep -E '\.([chyl]|inc|sh|py)$' || true; }
 
 # Fails if the command prints anything.
 empty() { local found; found=$("$@" || true); [ -z "$found" ] || { echo "$found"; return 1; }; }
@@ -27,6 +27,9 @@ opening()
 {
     code | grep -E '\.[chyl]$' | while read -r f; do
         head -n 3 "$f" | grep -q '/\*' || echo "$f: begins without a comment that says what it does"
+    done
+    code | grep -E '\.py$' | while read -r f; do
+        head -n 3 "$f" | grep -q '"""' || echo "$f: begins without a docstring that says what it does"
     done
 }
 

@@ -11,14 +11,24 @@ fuzzers=$(scripts/sources.sh fuzz | sed 's:.*/::; s:\.c$::')
 folder=$BUILD/fuzz
 CC=clang BUILD=$folder MESON_OPTIONS="-Dfuzz=true -Dwerror=false -Db_lundef=false" scripts/build.sh
 mkdir -p "$folder/found"
-for name in ${FUZZERS:-$fuzzers}; do
+
+fuzz_one()
+{
+    local name=$1 seeds=
     mkdir -p "$folder/corpus/$name"
-    seeds=
     [ ! -d "fuzz/corpus/$name" ] || seeds=fuzz/corpus/$name
-    step "$name for $FUZZ_SECONDS s" "$folder/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
+    "$folder/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
         ${FUZZ_SEED:+-seed=$FUZZ_SEED} -rss_limit_mb=2048 -print_final_stats=1 \
-        -artifact_prefix="$folder/found/$name-" \
-        "$folder/corpus/$name" $seeds
-    grep -h 'number_of_executed_units' "$(log_of "$name for $FUZZ_SECONDS s")" || true
+        -artifact_prefix="$folder/found/$name-" "$folder/corpus/$name" $seeds
+}
+
+# One for each CPU at a time.
+read -r -d "" -a names <<< "${FUZZERS:-$fuzzers}" || true
+for ((i = 0; i < ${#names[@]}; i += JOBS)); do
+    for name in "${names[@]:i:JOBS}"; do
+        step "$name for $FUZZ_SECONDS s" fuzz_one "$name" &
+    done
+    wait
 done
+grep -h 'number_of_executed_units' "$LOGS/$SUITE".*_fuzz_for_*.log || true
 tally_end

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__) && !defined(IPU__SIMD_BASE_ONLY) || defined(__i386__)
 #include <cpuid.h>
 
 static unsigned leaf1_ecx(void)

@@ -15,7 +15,7 @@
 #define IPU__SIMD_PASTE(name, level) IPU__SIMD_PASTE2(name, level)
 #define IPU__SIMD(name) IPU__SIMD_PASTE(name, IPU__SIMD_LEVEL)
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(IPU__SIMD_BASE_ONLY)
 #define IPU__SIMD_DECLARE(type, name) \
     type name##_base;                 \
     type name##_avx2;                 \
