@@ -9,7 +9,7 @@ log=$logs/$name.log tally=$logs/$name.tally
 
 status=0
 SECONDS=0
-CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-600}" ${IPU_TEST_WRAPPER:-} "$@" > "$log" 2>&1 < /dev/null || status=$?
+CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" ${IPU_TEST_WRAPPER:-} "$@" > "$log" 2>&1 < /dev/null || status=$?
 
 awk -v name="$name" -v status="$status" '
     function result(kind, count, what) { if (count > 0) print kind, count, what; n[kind] += count }

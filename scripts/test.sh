@@ -31,13 +31,13 @@ capped_lines()
 {
     local level path
     for level in generic avx2; do
+        for path in ops_test networks_test; do
+            say "$level.$path env IPU_CPU=$level $BUILD/tests/$path"
+        done
         scripts/sources.sh unit | sed -n 's:^src/\(op/.*\|base/cpu_test\|base/type_test\)\.c$:\1:p' |
             while read -r path; do
                 say "$level.${path//\//.} env IPU_CPU=$level $BUILD/src/${path//\//_}"
             done
-        for path in ops_test networks_test; do
-            say "$level.$path env IPU_CPU=$level $BUILD/tests/$path"
-        done
     done
 }
 
@@ -54,9 +54,10 @@ example_lines()
 
 cross_lines()
 {
-    scripts/sources.sh tests | sed 's:^tests/::; s:\.c$::' | while read -r name; do
-        say "$name $BUILD/tests/$name"
-    done
+    local names name
+    names=$(scripts/sources.sh tests | sed 's:^tests/::; s:\.c$::')
+    # The longest begins first.
+    for name in ops_test $(grep -vx ops_test <<< "$names"); do say "$name $BUILD/tests/$name"; done
 }
 
 script_lines()
