@@ -1,0 +1,305 @@
+"""libipu through ctypes: where it is, its structures and prototypes, its statuses as exceptions.
+
+    from openipu.library import lib, check
+    check(lib().ipu_model_create(ctypes.byref(pointer)))
+
+The library is loaded at the first call of lib(). It is looked for at IPU_LIBRARY, beside this package, in
+the build folder of the source tree and where the loader looks, in this order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32,
+                    c_void_p)
+from pathlib import Path
+from typing import Optional, Sequence
+
+from .error import Error, status_name
+
+MAX_RANK = 8
+
+#: Element types in the order of ipu_type.
+TYPE_NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "half", "bfloat16",
+              "float", "double")
+TYPE_NUMBERS = {name: i for i, name in enumerate(TYPE_NAMES)}
+TYPE_SIZES = dict(zip(TYPE_NAMES, (1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8)))
+
+
+class Shape(Structure):
+    """ipu_shape."""
+    _fields_ = [("rank", c_int), ("dim", c_int64 * MAX_RANK)]
+
+    @classmethod
+    def of(cls, dims: Sequence[int]) -> "Shape":
+        """The shape with these dimensions, at most MAX_RANK of them."""
+        n = len(dims)
+        if n > MAX_RANK:
+            raise Error(f"a shape of rank {n}, {list(dims)}: at most {MAX_RANK} dimensions are supported", "UNSUPPORTED")
+        shape = cls()
+        shape.rank = n
+        shape.dim[:n] = dims
+        return shape
+
+    def tuple(self) -> tuple:
+        return tuple(self.dim[:self.rank])
+
+
+class RawValue(Structure):
+    """ipu_value."""
+    _fields_ = [("builder", c_void_p), ("id", c_uint32)]
+
+
+class RawAttribute(Structure):
+    """ipu_attribute."""
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("i", c_int64), ("f", c_double), ("text", c_char_p),
+                ("ints", POINTER(c_int64)), ("n_ints", c_size_t)]
+
+
+class Array(Structure):
+    """ipu_array: `data` is a pointer to elements in row-major order."""
+    _fields_ = [("type", c_int), ("shape", Shape), ("data", c_void_p)]
+
+
+class Target(Structure):
+    """ipu_target."""
+    _fields_ = [("chip", c_void_p), ("n_ipus", c_int64), ("tiles_per_ipu", c_int64)]
+
+
+class NamedArray(Structure):
+    """ipu_named_array."""
+    _fields_ = [("name", c_char_p), ("array", Array)]
+
+
+class Npz(Structure):
+    """ipu_npz."""
+    _fields_ = [("arrays", POINTER(NamedArray)), ("n", c_size_t)]
+
+
+class OpAttribute(Structure):
+    """ipu_op_attribute."""
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("required", c_bool), ("otherwise", c_double),
+                ("text_otherwise", c_char_p), ("meaning", c_char_p)]
+
+
+class OpInfo(Structure):
+    """ipu_op_info."""
+    _fields_ = [("name", c_char_p), ("family", c_char_p), ("summary", c_char_p), ("inputs", POINTER(c_char_p)),
+                ("outputs", POINTER(c_char_p)), ("attributes", POINTER(OpAttribute)), ("n_attributes", c_size_t),
+                ("has_gradient", c_bool), ("is_composite", c_bool), ("is_view", c_bool),
+                ("samples", POINTER(c_char_p)), ("implementations", POINTER(c_char_p))]
+
+
+class GradientOptions(Structure):
+    """ipu_gradient_options."""
+    _fields_ = [("checkpoints", c_void_p), ("n_checkpoints", c_size_t), ("higher_order", c_bool), ("allow_unused", c_bool),
+                ("d_y", RawValue)]
+
+
+INT, FLOAT, TEXT, INTS = range(4)  # ipu_attribute_kind
+
+#: ipu_forward_fn: builds a network, called whenever an executor compiles.
+ForwardFn = CFUNCTYPE(None, c_void_p, POINTER(RawValue), c_size_t, c_void_p)
+#: ipu_custom_gradient_fn
+GradientFn = CFUNCTYPE(None, c_void_p, POINTER(RawValue), c_size_t, POINTER(RawValue), c_size_t, c_void_p)
+#: ipu_progress_fn
+ProgressFn = CFUNCTYPE(c_bool, c_void_p, c_int, c_int)
+
+_S = c_int  # ipu_status
+_P = c_void_p  # any handle
+_PP = POINTER(c_void_p)
+_V = RawValue
+_VS = POINTER(RawValue)
+_T = c_char_p
+_N = c_size_t
+_A = POINTER(Array)
+
+#: name: (result, arguments). What other modules call must be here, or declared with `declare`.
+PROTOTYPES = {
+    # status, version, location
+    "ipu_message": (_T, []),
+    "ipu_version": (_T, []),
+    "ipu_here": (None, [_T, c_int]),
+    "ipu_free": (None, [_P]),
+    # builder
+    "ipu_builder_status": (_S, [_P]),
+    "ipu_builder_message": (_T, [_P]),
+    "ipu_builder_push_scope": (None, [_P, _T]),
+    "ipu_builder_pop_scope": (None, [_P]),
+    "ipu_named": (_V, [_P, _V, _T]),
+    "ipu_value_type": (c_int, [_V]),
+    "ipu_value_shape": (Shape, [_V]),
+    "ipu_value_name": (_T, [_V]),
+    "ipu_constant_data": (_V, [_P, c_int, Shape, _P]),
+    "ipu_constant_value": (_V, [_P, c_int, Shape, c_double]),
+    "ipu_emit": (None, [_P, _T, POINTER(RawAttribute), _N, _VS, _N, _VS, _N]),
+    "ipu_n_ops": (_N, []),
+    "ipu_op_info_at": (_S, [_N, POINTER(OpInfo)]),
+    "ipu_op_info_find": (_S, [_T, POINTER(OpInfo)]),
+    # model
+    "ipu_model_create": (_S, [_PP]),
+    "ipu_model_destroy": (None, [_P]),
+    "ipu_model_builder": (_P, [_P]),
+    "ipu_model_input": (_V, [_P, c_int, Shape, _T]),
+    "ipu_model_parameter": (_V, [_P, c_int, Shape, _P, _T]),
+    "ipu_model_state": (_V, [_P, c_int, Shape, _P, _T]),
+    "ipu_model_output": (None, [_P, _V, _T]),
+    "ipu_model_n_outputs": (_N, [_P]),
+    "ipu_model_output_at": (_V, [_P, _N, POINTER(_T)]),
+    "ipu_model_update": (None, [_P, _V, _V]),
+    "ipu_model_seed": (_V, [_P]),
+    "ipu_model_set_seed": (None, [_P, c_uint32]),
+    "ipu_model_n_ops": (_N, [_P]),
+    "ipu_model_stage": (None, [_P, _T]),
+    "ipu_model_n_stages": (_N, [_P]),
+    "ipu_model_if": (None, [_P, _V]),
+    "ipu_model_else": (None, [_P]),
+    "ipu_model_loop": (None, [_P, c_int64, _V, _VS, _N, _VS, _VS]),
+    "ipu_model_yield": (None, [_P, _VS, _N]),
+    "ipu_model_yield_while": (None, [_P, _V, _VS, _N]),
+    "ipu_model_end": (None, [_P, _VS, _N]),
+    "ipu_model_gradients": (None, [_P, _V, _VS, _N, _P, _VS]),
+    "ipu_model_custom_gradient": (None, [_P, _VS, _N, _VS, _N, GradientFn, _P, _VS]),
+    "ipu_model_compile": (_S, [_P, _P, _P, _PP]),
+    "ipu_model_print": (_S, [_P, c_uint32, _T, _PP]),
+    "ipu_nn_set_training": (None, [_P, c_bool]),
+    "ipu_nn_is_training": (c_bool, [_P]),
+    "ipu_nn_loss": (None, [_P, _V, _T]),
+    "ipu_nn_train_with": (None, [_P, _P]),
+    # engines
+    "ipu_target_find": (_S, [_T, c_int64, POINTER(Target)]),
+    "ipu_executable_release": (None, [_P]),
+    "ipu_engine_create": (_S, [_P, _P, _PP]),
+    "ipu_engine_destroy": (None, [_P]),
+    "ipu_engine_write": (_S, [_P, _T, _P, _N]),
+    "ipu_engine_read": (_S, [_P, _T, _P, _N]),
+    "ipu_engine_run": (_S, [_P, _N]),
+    # arrays
+    "ipu_npz_free": (None, [POINTER(Npz)]),
+    # modules
+    "ipu_module_create": (_S, [ForwardFn, _P, _PP]),
+    "ipu_module_destroy": (None, [_P]),
+    "ipu_module_name_inputs": (_S, [_P, POINTER(_T), _N]),
+    "ipu_module_set_seed": (None, [_P, c_uint32]),
+    "ipu_module_n_weights": (_N, [_P]),
+    "ipu_module_weight_at": (_S, [_P, _N, POINTER(_T), POINTER(_A)]),
+    "ipu_module_weight": (_S, [_P, _T, POINTER(_A)]),
+    "ipu_module_set_weight": (_S, [_P, _T, _A]),
+    "ipu_module_write_onnx": (_S, [_P, _P, _T]),
+    # executors
+    "ipu_executor_options_n_batches": (c_int64, [_P]),
+    "ipu_training_model": (_S, [_P, _P, _P, _PP]),
+    "ipu_inference_model": (_S, [_P, _P, _PP]),
+    "ipu_executor_destroy": (None, [_P]),
+    "ipu_executor_compile": (_S, [_P, _A, _N]),
+    "ipu_executor_is_compiled": (c_bool, [_P]),
+    "ipu_executor_run": (_S, [_P, _A, _N]),
+    "ipu_executor_interrupt": (None, [_P]),
+    "ipu_executor_n_outputs": (_N, [_P]),
+    "ipu_executor_output_at": (_A, [_P, _N, POINTER(_T)]),
+    "ipu_executor_output": (_A, [_P, _T]),
+    "ipu_executor_scalar": (c_double, [_P, _T]),
+    "ipu_executor_set_rate": (_S, [_P, _N, c_double]),
+    "ipu_executor_rate": (c_double, [_P, _N]),
+    "ipu_executor_set_optimizer": (_S, [_P, _P]),
+    "ipu_executor_n_steps": (c_int64, [_P]),
+    "ipu_executor_copy_weights_to_host": (_S, [_P]),
+    "ipu_executor_copy_weights_to_device": (_S, [_P]),
+    "ipu_executor_get_state": (_S, [_P, POINTER(Npz)]),
+    "ipu_executor_set_state": (_S, [_P, POINTER(Npz)]),
+    "ipu_executor_attach": (_S, [_P]),
+    "ipu_executor_detach": (_S, [_P]),
+    "ipu_executor_is_attached": (c_bool, [_P]),
+    "ipu_executor_place_output": (_S, [_P, c_size_t, _P]),
+    "ipu_executor_executable": (_P, [_P]),
+    "ipu_executor_engine": (_P, [_P]),
+    "ipu_executor_cost": (_S, [_P, _P, _PP]),
+    "ipu_executor_compile_seconds": (c_double, [_P, POINTER(c_bool)]),
+    "ipu_set_compile_progress": (None, [ProgressFn, _P]),
+}
+
+_loaded: Optional[ctypes.CDLL] = None
+
+
+def _candidates() -> list:
+    here = Path(__file__).resolve().parent
+    named = os.environ.get("IPU_LIBRARY")
+    places = [named] if named else []
+    places += [str(here / "libipu.so"), str(here.parent.parent / "build" / "src" / "libipu.so")]
+    return [place for place in places if os.path.exists(place)] + ["libipu.so.0", "libipu.so"]
+
+
+#: Debian's packages of what libipu.so itself needs.
+PACKAGES = {"libdnnl": "libdnnl2", "libjansson": "libjansson4", "libzip": "libzip4", "libpng16": "libpng16-16",
+            "libz": "zlib1g", "libprotobuf-c": "libprotobuf-c1", "libgomp": "libgomp1"}
+
+
+def _why_not(place: str, reason: str) -> str:
+    """What to do about a library that is there and cannot be loaded."""
+    missing = reason.split(":")[0].split(".so")[0]
+    if os.path.basename(place).startswith(missing):
+        return f"{place}: {reason}"
+    package = PACKAGES.get(missing)
+    advice = f"install Debian's package {package} (apt-get install {package})" if package else "install it"
+    return f"{place} needs {reason.split(':')[0]}, which is not on this machine: {advice}"
+
+
+def _open() -> ctypes.CDLL:
+    named = os.environ.get("IPU_LIBRARY")
+    if named and not os.path.exists(named):
+        raise Error(f"IPU_LIBRARY is {named!r}, where there is no file: set it to the path of libipu.so", "NOT_FOUND")
+    failures = []
+    for place in _candidates():
+        try:
+            return ctypes.CDLL(place)
+        except OSError as e:
+            if os.path.exists(place):
+                raise Error(f"libipu.so cannot be loaded: {_why_not(place, str(e))}", "NOT_FOUND") from None
+            failures.append(str(e))
+    raise Error("libipu.so was not found; build it, or set IPU_LIBRARY to its path. Tried: " + "; ".join(failures),
+                "NOT_FOUND")
+
+
+def declare(name: str, result: object, arguments: Sequence[object]) -> None:
+    """Add a prototype; those in PROTOTYPES need it not."""
+    PROTOTYPES[name] = (result, list(arguments))
+    if _loaded is not None:
+        _apply(_loaded, name)
+
+
+def _apply(library: ctypes.CDLL, name: str) -> None:
+    result, arguments = PROTOTYPES[name]
+    try:
+        function = getattr(library, name)
+    except AttributeError:
+        return  # an older library: only who calls it fails
+    function.restype = result
+    function.argtypes = arguments
+
+
+def lib() -> ctypes.CDLL:
+    """The library, loaded at the first call."""
+    global _loaded
+    if _loaded is None:
+        library = _open()
+        for name in PROTOTYPES:
+            _apply(library, name)
+        _loaded = library
+    return _loaded
+
+
+def message() -> str:
+    """The sentence of this thread's last failed call."""
+    return lib().ipu_message().decode(errors="replace")
+
+
+def check(status: int) -> None:
+    """Raise openipu.Error unless the status is 0."""
+    if status:
+        raise Error(message(), status_name(status))
+
+
+def array_of(type_name: str, shape: Sequence[int], data: Optional[int]) -> Array:
+    """An Array over memory at address `data`, which the caller keeps alive."""
+    return Array(TYPE_NUMBERS[type_name], Shape.of(tuple(shape)), data)

@@ -1,0 +1,139 @@
+"""What an executor is told: how to run, and how to train.
+
+Plain data with the fields of the C structures ``ipu_executor_options``, ``ipu_nn_optimizer``, ``ipu_nn_group`` and
+``ipu_nn_training`` (ipu/executor.h and ipu/nn.h say what each means). ``openipu.executor`` makes C structures of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Sequence
+
+
+class OutputMode(enum.IntEnum):
+    """``ipu_output_mode``"""
+    DEFAULT = 0
+    ALL = 1
+    EVERY_N = 2
+    FINAL = 3
+    SUM = 4
+
+
+class Reduction(enum.IntEnum):
+    """``ipu_reduction``"""
+    MEAN = 0
+    SUM = 1
+
+
+class Attach(enum.IntEnum):
+    """``ipu_attach_when``"""
+    ALWAYS = 0
+    ON_DEMAND = 1
+    NEVER = 2
+
+
+class Schedule(enum.IntEnum):
+    """``ipu_pipeline_schedule``"""
+    GROUPED = 0
+    INTERLEAVED = 1
+    SEQUENTIAL = 2
+
+
+class Precision(enum.IntEnum):
+    """``ipu_precision``"""
+    FLOAT = 0
+    MIXED = 1
+    HALF = 2
+
+
+class OptimizerKind(enum.IntEnum):
+    """``ipu_nn_optimizer_kind``"""
+    SGD = 0
+    ADAM = 1
+    ADAMW = 2
+    ADAMAX = 3
+    RMSPROP = 4
+    ADAGRAD = 5
+    LAMB = 6
+
+
+@dataclass
+class ExecutorOptions:
+    """``ipu_executor_options``; field names and defaults are the C ones.
+
+    ``engine`` holds keys and values for ``ipu_options_set``. ``stage_ipus`` may be empty: one IPU for each stage.
+    ``comm`` is an ``openipu.comm.Comm``.
+    """
+    device_iterations: int = 1
+    replicas: int = 1
+    input_group_size: int = 1
+    gradient_accumulation: int = 1
+    reduction: Reduction = Reduction.MEAN
+    running_mean: bool = False
+    output_mode: OutputMode = OutputMode.DEFAULT
+    output_period: int = 0
+    seed: int = 0
+    target: Optional[str] = None
+    device_id: int = 0
+    attach: Attach = Attach.ALWAYS
+    cache_folder: Optional[str] = None
+    engine: Dict[str, str] = field(default_factory=dict)
+
+    stages: int = 0
+    stage_ipus: Sequence[int] = ()
+    schedule: Schedule = Schedule.GROUPED
+    recompute: bool = False
+    activations_off_chip: bool = False
+
+    no_fold: bool = False
+    shard_optimizer: bool = False
+    optimizer_off_chip: bool = False
+    comm: Optional[object] = None
+
+    precision: Precision = Precision.FLOAT
+    stochastic_rounding: bool = False
+    half_partials: bool = False
+    round_ipus: bool = False
+    check_floats: bool = False
+
+
+@dataclass
+class Optimizer:
+    """``ipu_nn_optimizer``, with the C rules: 0 is the default where there is one, a negative value is exactly 0."""
+    kind: OptimizerKind = OptimizerKind.SGD
+    rate: float = 0.01
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    dampening: float = 0.0
+    nesterov: bool = False
+    centered: bool = False
+    amsgrad: bool = False
+    beta1: float = 0.0
+    beta2: float = 0.0
+    epsilon: float = 0.0
+    alpha: float = 0.0
+    rate_decay: float = 0.0
+    max_weight_norm: float = 0.0
+    no_bias_correction: bool = False
+    tensorflow: bool = False
+    maximize: bool = False
+
+
+@dataclass
+class Group:
+    """``ipu_nn_group``: parameters by their names (exact ones: no patterns) with an optimizer of their own, or none."""
+    parameters: List[str]
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    frozen: bool = False
+
+
+@dataclass
+class Training:
+    """``ipu_nn_training``: ``groups[i]`` is group i + 1 of the C library; group 0 has what no group names."""
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    groups: List[Group] = field(default_factory=list)
+    max_gradient_norm: float = 0.0
+    max_gradient: float = 0.0
+    loss_scale: float = 0.0
+    loss_scale_period: int = 0
