@@ -1,0 +1,65 @@
+"""The errors that poptorch raises."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ._torch_compat import DynamicOutputShapeException
+
+
+class Error(Exception):
+    """What went wrong while a model was captured, compiled or run.
+
+    :ivar message: what was expected, found, where, what to do.
+    :ivar type: where it comes from: "poptorch_py_error", "poptorch_cpp_error", "popart_exception", ...
+    :ivar location: the user's "file:line", or "".
+    """
+
+    def __init__(self, message: str = "", type: str = "poptorch_py_error", location: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.type = type
+        self.location = location
+
+    def __str__(self) -> str:
+        text = f"'{self.type}': {self.message}" if self.type else self.message
+        return f"{text}\nLocation: {self.location}" if self.location else text
+
+    def __reduce__(self) -> tuple:
+        return (self.__class__, (self.message, self.type, self.location))
+
+
+class RecoverableError(Error):
+    """An error after which the device can be used again once it was reset.
+
+    :ivar recovery_action: "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET".
+    """
+
+    def __init__(self, message: str = "", type: str = "poplar_recoverable_runtime_error", location: str = "",
+                 recovery_action: str = "IPU_RESET") -> None:
+        super().__init__(message, type, location)
+        self.recovery_action = recovery_action
+
+
+class UnrecoverableError(Error):
+    """An error after which the device cannot be used any more."""
+
+    def __init__(self, message: str = "", type: str = "poplar_unrecoverable_runtime_error", location: str = "") -> None:
+        super().__init__(message, type, location)
+
+
+class DynamicShapeError(Error, DynamicOutputShapeException):
+    """The shape of a result would depend on values that are known at run time only."""
+
+    def __init__(self, message: str = "", type: str = "poptorch_py_error", location: str = "") -> None:
+        Error.__init__(self, message, type, location)
+
+
+def createPoptorchError(msg: str) -> Error:
+    """An error of poptorch's own, to be raised."""
+    return Error(msg, "poptorch_py_error")
+
+
+def from_library(error: Exception, location: Optional[str] = None) -> Error:
+    """An error of libipu as one of poptorch."""
+    return Error(getattr(error, "message", str(error)), "poptorch_cpp_error", location or "")

@@ -1,0 +1,42 @@
+"""Whether a model is being captured or run on the IPU."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Iterator
+
+from ._tensor import current
+
+_state = threading.local()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[None]:
+    """Meanwhile isRunningOnIpu() is true in this thread."""
+    before = getattr(_state, "running", False)
+    _state.running = True
+    try:
+        yield
+    finally:
+        _state.running = before
+
+
+def isRunningOnIpu() -> bool:
+    """Whether the code that calls it is part of a model that is being compiled for, or run on, the IPU."""
+    return current() is not None or getattr(_state, "running", False)
+
+
+def isDispatchTracing() -> bool:
+    """Whether a model is being captured."""
+    return current() is not None
+
+
+def isCompilingWithDispatcher() -> bool:
+    """Whether a model is being captured."""
+    return current() is not None
+
+
+def _restoreWrapperIfNecessary(obj: object) -> object:
+    """What files that PopTorch itself wrote call for models that were being trained: the model as it is."""
+    return obj

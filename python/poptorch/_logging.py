@@ -1,0 +1,84 @@
+"""Messages to the user: `poptorch.logger`, whose level POPTORCH_LOG_LEVEL and setLogLevel set."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Union
+
+TRACE = 5
+
+_LEVELS = {"TRACE_ALL": TRACE, "TRACE": TRACE, "DEBUG_IR": logging.DEBUG, "DEBUG": logging.DEBUG, "INFO": logging.INFO,
+           "WARN": logging.WARNING, "WARNING": logging.WARNING, "ERR": logging.ERROR, "ERROR": logging.ERROR,
+           "OFF": logging.CRITICAL + 1}
+_NUMBERS = {0: "TRACE", 1: "DEBUG", 2: "INFO", 3: "WARN", 4: "ERR", 6: "OFF"}
+
+logging.addLevelName(TRACE, "TRACE")
+logger = logging.getLogger("poptorch::python")
+
+
+class _Stderr(logging.StreamHandler):
+    """To what sys.stderr is when the message comes."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> object:
+        return sys.stderr
+
+
+def _handler() -> logging.Handler:
+    place = os.environ.get("POPTORCH_LOG_DEST", "stderr")
+    if place == "stdout":
+        return logging.StreamHandler(sys.stdout)
+    if place in ("stderr", ""):
+        return _Stderr()
+    return logging.FileHandler(place)
+
+
+def _level_of(level: Union[int, str]) -> int:
+    if isinstance(level, int):
+        if level not in _NUMBERS:
+            raise ValueError(f"Invalid log level integer: {level}. Valid values are {', '.join(map(str, _NUMBERS))}")
+        level = _NUMBERS[level]
+    if str(level).upper() not in _LEVELS:
+        raise ValueError(f"Unknown log level: {level}. Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN")
+    return _LEVELS[str(level).upper()]
+
+
+def setLogLevel(level: Union[int, str]) -> None:
+    """How much is told: TRACE, DEBUG, INFO, WARN, ERR or OFF (or 0 to 4, and 6)."""
+    logger.setLevel(_level_of(level))
+
+
+def setPopartLogLevel(level: Union[int, str]) -> None:
+    """How much the compiler tells, in the same words as setLogLevel."""
+    if not isinstance(level, str) or level.upper() not in _LEVELS:
+        raise ValueError(f"Level must be one of {', '.join(_NUMBERS.values())}, found {level!r}")
+
+
+class _Formatter(logging.Formatter):
+    """Names levels in small letters, as the original does."""
+
+    def __init__(self) -> None:
+        super().__init__("[%(asctime)s] [%(name)s] [%(level)s] %(message)s", "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.level = record.levelname.lower()
+        return super().format(record)
+
+
+def _set_up() -> None:
+    if not logger.handlers:
+        handler = _handler()
+        handler.setFormatter(_Formatter())
+        logger.addHandler(handler)
+    try:
+        logger.setLevel(_level_of(os.environ.get("POPTORCH_LOG_LEVEL", "WARN")))
+    except Exception:
+        logger.setLevel(logging.WARNING)
+
+
+_set_up()

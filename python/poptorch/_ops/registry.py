@@ -1,0 +1,99 @@
+"""Which function emits which op.
+
+    @op("aten::add.Tensor", "aten::add.Scalar")     an exact overload; "aten::add": all that have none of their own
+    def add(g, node, self, other, *, alpha=1): ...
+
+    @function(torch.nn.functional.mse_loss, loss=True)      caught before torch takes it apart
+    def mse_loss(g, node, input, target, reduction="mean"): ...
+
+Options of both:
+    meta     called with the arguments, meta tensors in place of tensors, gives the results' shapes as meta tensors;
+             left out: torch itself is run on meta tensors, or where it has no such kernel on real ones.
+    mutates  names of arguments that the op changes in place though torch does not say so; their new values follow
+             the results in what the handler returns (None: unchanged).
+    loss     the result is a loss that training is for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+#: Arguments of torch that mean nothing on the device: dropped where a handler does not name them.
+IGNORED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad",
+                     "copy", "out", "names", "implicit"))
+
+
+class Handler:
+    """A function that emits an op, and what else is known about it."""
+
+    __slots__ = ("name", "emit", "meta", "mutates", "loss", "_drop", "_signature")
+
+    def __init__(self, name: str, emit: Callable, meta: Optional[Callable], mutates: Sequence[str], loss: bool):
+        self.name = name
+        self.emit = emit
+        self.meta = meta
+        self.mutates = tuple(mutates)
+        self.loss = loss
+        self._signature = inspect.signature(emit)
+        parameters = self._signature.parameters
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        self._drop = frozenset() if takes_all else IGNORED - frozenset(parameters)
+
+    def __call__(self, g: Any, node: Any, args: tuple, kwargs: dict) -> Any:
+        if kwargs and self._drop:
+            kwargs = {k: v for k, v in kwargs.items() if k not in self._drop}
+        return self.emit(g, node, *args, **kwargs)
+
+
+    def in_place(self, args: tuple, kwargs: dict) -> bool:
+        """Whether a call says inplace=True: the result is to be the new value of the first argument."""
+        if "inplace" not in self._signature.parameters:
+            return False
+        kwargs = {k: v for k, v in kwargs.items() if k not in self._drop}
+        return bool(self._signature.bind(None, None, *args, **kwargs).arguments.get("inplace"))
+
+    def mutated(self, args: tuple, kwargs: dict) -> list:
+        """The arguments of a call that the op changes, None for those that were not given."""
+        kwargs = {k: v for k, v in kwargs.items() if k not in self._drop}
+        given = self._signature.bind(None, None, *args, **kwargs).arguments
+        return [given.get(name) for name in self.mutates]
+
+
+OPS: Dict[str, Handler] = {}
+FUNCTIONS: Dict[Callable, Handler] = {}
+
+
+def op(*names: str, meta: Optional[Callable] = None, mutates: Sequence[str] = (),
+       loss: bool = False) -> Callable[[Callable], Callable]:
+    """Register a handler for ops of torch by their names."""
+
+    def register(emit: Callable) -> Callable:
+        for name in names:
+            OPS[name] = Handler(name, emit, meta, mutates, loss)
+        return emit
+
+    return register
+
+
+def function(*functions: Callable, meta: Optional[Callable] = None, mutates: Sequence[str] = (),
+             loss: bool = False) -> Callable[[Callable], Callable]:
+    """Register a handler for functions and methods of torch's Python interface."""
+
+    def register(emit: Callable) -> Callable:
+        for f in functions:
+            FUNCTIONS[f] = Handler(getattr(f, "__name__", str(f)), emit, meta, mutates, loss)
+        return emit
+
+    return register
+
+
+def find(name: str) -> Optional[Handler]:
+    """The handler of an op: of the exact overload, else of all overloads."""
+    return OPS.get(name) or OPS.get(name.partition(".")[0])
+
+
+def composites() -> Tuple[str, ...]:
+    """Overloads with a handler that torch would take apart before they reach the device."""
+    from .._torch_compat import composites as all_composites
+    return tuple(name for name in all_composites() if name.startswith("aten::") and find(name) is not None)
