@@ -7,9 +7,9 @@ FUZZ_SECONDS ?= 600
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-export BUILD PREFIX DESTDIR FUZZ_SECONDS CC
+export BUILD PREFIX DESTDIR FUZZ_SECONDS CC CHECKOUT
 
-.PHONY: all demo test test-tiny bench conformance check sanitize fuzz valgrind ci format install uninstall clean help
+.PHONY: all demo test test-tiny bench conformance poptorch-conformance check sanitize fuzz valgrind ci format install uninstall clean help
 
 all: ## build the library, the tools and the examples
 	@scripts/build.sh
@@ -25,6 +25,9 @@ test-tiny: ## run the few tests that take seconds
 
 conformance: ## run the public ONNX suite
 	@scripts/conformance.sh
+
+poptorch-conformance: ## run the public PopTorch tests from the checkout CHECKOUT
+	@scripts/poptorch_conformance.sh
 
 bench: ## run the benchmarks
 	@scripts/bench.sh
@@ -57,4 +60,4 @@ clean: ## remove the build folder
 	@rm -rf -- "$(BUILD)"
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' Makefile
