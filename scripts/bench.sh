@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks: every bench/*.c, one after the other. Arguments: names; none: all, and last the speed
-# of networks beside PyTorch's, of which the last line is the mean, first without AVX-512.
+# Builds and runs the benchmarks: every bench/*.c, one after the other, and those of python/bench beside PyTorch's. Arguments:
+# names; none: all, and last the speed of networks beside PyTorch's, of which the last line is the mean, first without AVX-512.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build test
 all=
@@ -15,6 +15,11 @@ for name in "$@"; do
     "$BUILD/bench/$name"
 done
 if [ -n "$all" ]; then
+    for script in python/bench/*.py; do
+        say "== $script"
+        IPU_LIBRARY=$PWD/$BUILD/src/libipu.so PYTHONPATH=python LD_LIBRARY_PATH=$(dirname /usr/lib/*/openblas-openmp/libblas.so.3) \
+            /usr/bin/python3 "$script"
+    done
     say "== speed, AVX2"
     "$BUILD/bench/speed" --avx2 --rounds 3 2t
     say "== speed"
