@@ -22,7 +22,8 @@ static const metric_label labels_IPU[]  = {
      {"owner", "owner"}, {"partition", "partition"}, {"gcd", "gcd"}, {"ipu", "index"}, {NULL, NULL}};
 static const metric_label labels_BOARD[]     = {{"owner", "owner"}, {"partition", "partition"},
                                                 {"gcd", "gcd"},     {"machine", "machine"},
-                                                {"board", "board"}, {NULL, NULL}};
+                                                {"type", "type"},   {"board", "board"},
+                                                {NULL, NULL}};
 static const metric_label labels_PARTITION[] = {
     {"owner", "owner"}, {"partition", "name"}, {"gcd", "gcd"}, {NULL, NULL}};
 static const metric_label labels_PARTITION_KIND[] = {{"owner", "owner"},

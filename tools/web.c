@@ -2,7 +2,6 @@
 #include "web.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -38,7 +37,7 @@ static int wait_for_look(site *s)
         if (due <= 0) return 0;
         poll(&signal, 1, due < 1000 ? due : 1000);
         int got = watch_take_signal(s->watch);
-        if (got != 0 && got != SIGCHLD) return got;
+        if (got) return got;
         web_server_sweep(s->server);
         web_streams_wake(s->streams);
     }
@@ -73,35 +72,33 @@ static tool_exit serve(site *s, int64_t count)
     }
     close_streams(s);
     if (code != TOOL_OK || signal == 0) return code;
-    return signal == SIGINT ? TOOL_INTERRUPTED : TOOL_TERMINATED;
+    return (tool_exit)(128 + signal);
 }
 
-static tool_exit start(site *s, const watch_options *watching)
+static tool_exit start(site *s)
 {
-    s->feed    = web_feed_create(watching->interval);
+    s->feed    = web_feed_create(watch_interval(s->watch));
     s->streams = s->feed ? web_streams_create(s->feed) : NULL;
-    s->watch   = s->streams ? watch_create(watching) : NULL;
-    if (s->watch)
+    if (s->streams)
         return web_server_start(&(web_server_options){&s->address, &s->token, s->feed, s->streams},
                                 &s->server);
     close(s->address.socket);
     return tool_fail("out of memory");
 }
 
-tool_exit web_run(const watch_options *watching, const web_options *options)
+tool_exit web_run(watch *w, const web_options *options)
 {
-    site      s    = {0};
+    site      s    = {.watch = w};
     tool_exit code = web_address_listen(options->listen ? options->listen : WEB_LISTEN, &s.address);
     if (code != TOOL_OK) return code;
     code = web_token_get(options->token_file, !s.address.loopback, &s.token);
     if (code == TOOL_OK) {
-        code = start(&s, watching);
+        code = start(&s);
         if (code == TOOL_OK) code = serve(&s, options->count);
     } else {
         close(s.address.socket);
     }
     web_server_stop(s.server);
-    watch_destroy(s.watch);
     web_streams_destroy(s.streams);
     web_feed_destroy(s.feed);
     return code;

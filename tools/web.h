@@ -16,7 +16,7 @@ typedef struct web_options {
     int64_t     count;      /* ends after so many looks; 0: goes on */
 } web_options;
 
-/* TOOL_INTERRUPTED, TOOL_TERMINATED: ended by that signal, in order. */
-tool_exit web_run(const watch_options *watching, const web_options *options);
+/* Looks with `w`, which is borrowed. The code of the signal that ended it: TOOL_INTERRUPTED, TOOL_TERMINATED. */
+tool_exit web_run(watch *w, const web_options *options);
 
 #endif

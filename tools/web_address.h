@@ -3,6 +3,7 @@
 #define TOOLS_WEB_ADDRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "command.h"

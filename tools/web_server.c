@@ -12,6 +12,7 @@
 
 #include "output.h"
 #include "web_connections.h"
+#include "watch_users.h"
 #include "web_files.h"
 
 enum {

@@ -86,7 +86,7 @@ class Partition {
         const name = p.title ?? p.name;
         setText(this.title, showOwner ? `${name} of ${p.owner}` : name);
         setText(this.kind, [p.active ? "active" : "", p.chip, clock(p.clock_hz), p.elastic ? "elastic" : "hard",
-            p.reconfigurable ? "" : "one device"].filter(Boolean).join(" · "));
+            p.reconfigurable ? "" : "one device", p.stale ? "not readable now" : ""].filter(Boolean).join(" · "));
         setText(this.use, `${p.ipus - p.free} of ${plural(p.ipus, "IPU", "IPUs")} in use`);
         setData(this.section, "density", density(store.sample.ipus.length));
         this.section.ariaLabel = `Partition ${name}`;

@@ -3,7 +3,7 @@ import { Chart } from "./chart.js";
 import { Detail } from "./detail.js";
 import { Grids } from "./grid.js";
 import { Link } from "./link.js";
-import { Store } from "./store.js";
+import { meanUtilisation, Store } from "./store.js";
 import { Partitions, Processes, showAlerts } from "./tables.js";
 import { duration, make, none, percent, plural, setData, setText } from "./text.js";
 
@@ -39,7 +39,7 @@ function showTotals() {
     }
     setData(totals.error.item, "state", t.error ? "error" : "");
     setData(totals.firing.item, "state", t.firing ? "error" : t.pending ? "held" : "");
-    setText(id("load-now"), percent(store.meanUtilisation()));
+    setText(id("load-now"), percent(meanUtilisation(store.sample)));
     load.set(store.load, Math.floor(store.sample.time), store.interval);
     return t;
 }
@@ -109,8 +109,9 @@ const link = new Link({
     },
     sample(sample) {
         lastHeard = Date.now() / 1000;
-        if (paused) waiting = sample;
-        else take(sample);
+        if (!paused) return take(sample);
+        store.record(sample);
+        waiting = sample;
     },
     changed(state) {
         linkState = state;

@@ -34,6 +34,8 @@ export const processKey = (p) => JSON.stringify([p.owner, p.partition, p.gcd, p.
 
 const mean = (values) => values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
 
+export const meanUtilisation = (sample) => mean(sample.ipus.map((i) => i.utilisation).filter((u) => typeof u === "number"));
+
 export function stateOf(ipu) {
     if (ipu.error) return "error";
     if (ipu.pid === null) return "idle";
@@ -46,8 +48,6 @@ export class Store {
         this.interval = 1;
         this.rings = new Map();
         this.load = new Ring();
-        this.rates = new Map();
-        this.before = null;
     }
 
     ring(key) {
@@ -72,8 +72,13 @@ export class Store {
     }
 
     setSample(sample) {
-        const second = Math.floor(sample.time);
         this.sample = sample;
+        this.record(sample);
+    }
+
+    // Remembers it without showing it.
+    record(sample) {
+        const second = Math.floor(sample.time);
         const seen = new Set();
         for (const ipu of sample.ipus) {
             const key = ipuKey(ipu);
@@ -82,26 +87,7 @@ export class Store {
         }
         for (const [key, ring] of this.rings)
             if (!seen.has(key) && second - ring.last > WINDOW) this.rings.delete(key);
-        this.load.add(second, this.meanUtilisation());
-        this.setRates(sample);
-    }
-
-    meanUtilisation() {
-        return mean(this.sample.ipus.map((i) => i.utilisation).filter((u) => typeof u === "number"));
-    }
-
-    // Runs and bytes a second, since the look before.
-    setRates(sample) {
-        const before = this.before;
-        const now = new Map(sample.processes.map((p) => [processKey(p), p]));
-        const seconds = before ? sample.time - before.time : 0;
-        if (before && seconds <= 0) return;
-        this.rates = new Map();
-        for (const [key, p] of now) {
-            const old = before?.processes.get(key);
-            if (old) this.rates.set(key, { runs: (p.runs - old.runs) / seconds, bytes: (p.host_bytes - old.host_bytes) / seconds });
-        }
-        this.before = { time: sample.time, processes: now };
+        this.load.add(second, meanUtilisation(sample));
     }
 
     totals() {

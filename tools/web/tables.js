@@ -9,29 +9,26 @@ export const ipusText = (p) => p.first_ipu === null ? `${p.ipus} further`
 const text = (key) => ({ value: (p) => p[key], text: (p) => String(p[key] ?? none) });
 const measured = (key, show) => ({ numeric: true, value: (p) => p[key], text: (p) => show(p[key]) });
 
-const processColumns = (store) => {
-    const rate = (key) => (p) => store.rates.get(processKey(p))?.[key] ?? null;
-    return [
-        { name: "PID", numeric: true, value: (p) => p.pid, text: (p) => p.pid === 0 ? "other namespace" : String(p.pid) },
-        { name: "User", ...text("user") },
-        { name: "Command", wide: true, ...text("command") },
-        { name: "Partition", ...text("partition") },
-        { name: "IPUs", value: (p) => p.first_ipu ?? Infinity, text: ipusText },
-        { name: "Held", title: "How long it has been attached", ...measured("seconds", duration) },
-        { name: "Utilisation", title: "Share of the last second or so in which programs ran", share: (p) => p.utilisation, ...measured("utilisation", percent) },
-        { name: "Session", title: "The same since it attached", ...measured("utilisation_session", percent) },
-        { name: "Runs", title: "Programs run a second", numeric: true, value: rate("runs"), text: (p) => perSecond(count(rate("runs")(p))) },
-        { name: "Supersteps", title: "Since it attached", ...measured("supersteps", count) },
-        { name: "Host traffic", title: "Bytes a second from and to the host", numeric: true, value: rate("bytes"), text: (p) => perSecond(bytes(rate("bytes")(p))) },
-        { name: "Cycles", title: "By the model of the chip, where programs are priced", ...measured("cycles", count) },
-        { name: "Tile memory", title: "On all tiles together, by the model", ...measured("tile_bytes", bytes) },
-    ];
-};
+const processColumns = [
+    { name: "PID", numeric: true, value: (p) => p.pid, text: (p) => p.pid === 0 ? "other namespace" : String(p.pid) },
+    { name: "User", ...text("user") },
+    { name: "Command", wide: true, ...text("command") },
+    { name: "Partition", ...text("partition") },
+    { name: "IPUs", value: (p) => p.first_ipu ?? Infinity, text: ipusText },
+    { name: "Held", title: "How long it has been attached", ...measured("seconds", duration) },
+    { name: "Utilisation", title: "Share of the last second or so in which programs ran", share: (p) => p.utilisation, ...measured("utilisation", percent) },
+    { name: "Session", title: "The same since it attached", ...measured("utilisation_session", percent) },
+    { name: "Runs", title: "Programs run a second", ...measured("runs_per_second", (x) => perSecond(count(x))) },
+    { name: "Supersteps", title: "Since it attached", ...measured("supersteps", count) },
+    { name: "Host traffic", title: "Bytes a second from and to the host", ...measured("host_bytes_per_second", (x) => perSecond(bytes(x))) },
+    { name: "Cycles", title: "By the model of the chip, where programs are priced", ...measured("cycles", count) },
+    { name: "Tile memory", title: "On all tiles together, by the model", ...measured("tile_bytes", bytes) },
+];
 
 export class Processes {
     constructor(store) {
         this.store = store;
-        this.table = new Table(document.getElementById("process-table"), processColumns(store), "Processes attached to IPUs", "IPUs");
+        this.table = new Table(document.getElementById("process-table"), processColumns, "Processes attached to IPUs", "IPUs");
         this.filter = document.getElementById("filter");
         this.empty = document.getElementById("process-empty");
         this.counted = document.getElementById("process-count");
