@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "devices.h"
+#include "live.h"
 #include "monitor_json.h"
 #include "monitor_table.h"
 #include "output.h"
@@ -111,6 +112,7 @@ static tool_exit run_watch(const tool_arguments *args, way chosen)
     switch (chosen) {
     case CSV: code = watch_lines_run(w, WATCH_CSV, count); break;
     case JSONL: code = watch_lines_run(w, WATCH_JSONL, count); break;
+    case LIVE: code = live_run(w, count); break;
     default: code = watch_lines_run(w, WATCH_ALERTS, count); break;
     }
     watch_destroy(w);
