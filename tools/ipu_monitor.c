@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "devices.h"
+#include "live.h"
 #include "monitor_json.h"
 #include "monitor_table.h"
 #include "output.h"
@@ -124,6 +125,7 @@ static tool_exit run_watch(const tool_arguments *args, way chosen)
         code = web_run(w,
                        &(web_options){args->values[MONITOR_LISTEN], args->values[MONITOR_TOKEN_FILE], count});
         break;
+    case LIVE: code = live_run(w, count); break;
     default: code = watch_lines_run(w, WATCH_ALERTS, count); break;
     }
     watch_destroy(w);

@@ -198,7 +198,9 @@ static void start_commands(watch *w)
 static void set_due(watch *w, int64_t now)
 {
     int64_t step = (int64_t)(w->interval * 1e9);
-    w->due_ns    = w->due_ns && w->due_ns + step > now ? w->due_ns + step : now + step;
+    int64_t next = w->due_ns + step;
+    /* In step with the looks before, unless this one is late or was not due. */
+    w->due_ns = w->due_ns && next > now && next <= now + step ? next : now + step;
 }
 
 bool watch_look(watch *w)

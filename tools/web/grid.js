@@ -23,6 +23,8 @@ class Card {
         this.button.addEventListener("click", () => open(this.ipu));
         const head = make("span", "ipu-head");
         this.id = make("span", "ipu-id");
+        this.number = make("span");
+        this.id.append(make("span", "ipu-name", "IPU "), this.number);
         this.state = make("span", "ipu-state");
         this.mark = make("span", "mark");
         this.mark.ariaHidden = "true";
@@ -42,14 +44,13 @@ class Card {
         const state = stateOf(ipu), s = STATES[state];
         this.ipu = ipu;
         setData(this.button, "state", state);
-        setText(this.id, `IPU ${ipu.id}`);
+        setText(this.number, String(ipu.id));
         setText(this.mark, s.mark);
         setText(this.word, s.word);
         setText(this.share, ipu.pid === null ? "" : percent(ipu.utilisation));
-        const who = ipu.error && ipu.pid === null ? ipu.error : holder(ipu);
+        const who = ipu.error ? `${ipu.error} · gc-reset clears it` : holder(ipu);
         setText(this.who, who);
-        const title = ipu.error ? `${ipu.error}: gc-reset clears it` : who;
-        if (this.button.title !== title) this.button.title = title;
+        if (this.button.title !== who) this.button.title = who;
         this.chart.set(store.ring(ipuKey(ipu)), Math.floor(store.sample.time), store.interval);
     }
 
@@ -76,7 +77,8 @@ class Partition {
             return part;
         });
         this.bar.append(...this.parts);
-        head.append(this.title, this.kind, this.use);
+        const legend = make("span", "legend", Object.values(STATES).map((x) => `${x.mark} ${x.word}`).join("   "));
+        head.append(this.title, this.kind, legend, this.use);
         this.list = make("ul", "ipus");
         this.list.addEventListener("keydown", (e) => this.move(e));
         this.section.append(head, this.bar, this.list);
@@ -90,6 +92,7 @@ class Partition {
         setText(this.use, `${p.ipus - p.free} of ${plural(p.ipus, "IPU", "IPUs")} in use`);
         setData(this.section, "density", density(store.sample.ipus.length));
         this.section.ariaLabel = `Partition ${name}`;
+        this.list.style.setProperty("--n", ipus.length);
         this.showBar(ipus);
         this.showCards(ipus, store);
     }

@@ -27,10 +27,10 @@ function showTotals() {
     const t = store.totals();
     const more = {
         ipus: plural(store.sample.partitions.length, "partition", "partitions"),
-        attached: `${t.busy} busy · ${t.held} held`,
+        attached: `${t.busy} busy, ${t.held} held`,
         free: t.ipus ? percent(t.free / t.ipus) : none,
         processes: plural(new Set(store.sample.processes.map((p) => p.user)).size, "user", "users"),
-        error: t.error ? "wait for gc-reset" : "none",
+        error: t.error ? "to be reset" : "none",
         firing: t.firing ? "firing" : t.pending ? `${t.pending} pending` : store.sample.alerts.length ? "all quiet" : "none set",
     };
     for (const key of Object.keys(totals)) {

@@ -10,7 +10,7 @@ const text = (key) => ({ value: (p) => p[key], text: (p) => String(p[key] ?? non
 const measured = (key, show) => ({ numeric: true, value: (p) => p[key], text: (p) => show(p[key]) });
 
 const processColumns = [
-    { name: "PID", numeric: true, value: (p) => p.pid, text: (p) => p.pid === 0 ? "other namespace" : String(p.pid) },
+    { name: "PID", value: (p) => p.pid, text: (p) => p.pid === 0 ? "other namespace" : String(p.pid) },
     { name: "User", ...text("user") },
     { name: "Command", wide: true, ...text("command") },
     { name: "Partition", ...text("partition") },

@@ -45,9 +45,10 @@ export function duration(seconds) {
 
 export const clock = (hz) => isNumber(hz) ? `${(hz / 1e9).toFixed(2)} GHz` : none;
 
-export const timeOfDay = (unix) => isNumber(unix) ? new Date(1000 * unix).toLocaleTimeString([], { hour12: false }) : none;
+// Swedish dates are ISO's: 2026-11-16 11:31:10.
+export const timeOfDay = (unix) => isNumber(unix) ? new Date(1000 * unix).toLocaleTimeString("sv") : none;
 
-export const date = (unix) => isNumber(unix) ? new Date(1000 * unix).toLocaleString([], { hour12: false }) : none;
+export const date = (unix) => isNumber(unix) ? new Date(1000 * unix).toLocaleString("sv") : none;
 
 export const plural = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
