@@ -10,7 +10,7 @@
 
 #define BUSY(F)             \
     F(STATE, int32_t, msec) \
-    F(OUTPUT, int32_t, done)
+    F(OUT, int32_t, done)
 
 IPU_VERTEX(Busy, BUSY)
 {
