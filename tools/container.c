@@ -69,7 +69,7 @@ static bool is_one_of(const char *variable, const char *const *names, size_t n, 
 static bool is_passed_on(const char *variable)
 {
     static const char *const begins[] = {"IPU_", "IPUOF_", "GCDA_", "POPLAR_", "POPTORCH_"};
-    /* Paths of this host, what is given otherwise, and a secret of `ipu monitor`. */
+    /* Paths of this host, what is given otherwise, and a secret of `ipu monitor`'s. */
     static const char *const stay[] = {
         "IPU_RUNTIME_DIR", "IPUOF_CONFIG_PATH",  "IPU_DEVICE_ID",     "IPU_LIBRARY",
         "IPU_CC",          "IPU_COMM_PATH",      "IPU_CACHE_DIR",     "POPTORCH_CACHE_DIR",
@@ -79,7 +79,8 @@ static bool is_passed_on(const char *variable)
         && !is_one_of(variable, stay, sizeof stay / sizeof *stay, true);
 }
 
-/* With their values, so that what --echo prints is all of it. By the alphabet, so that it is the same every time. */
+/* With their values, so that what --echo prints is all of it, and by the alphabet, so that it is the same
+ * every time. */
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static tool_exit add_environment(words *w)
