@@ -21,6 +21,7 @@ declare -A sets=(
     [sanitize]="gcc util-linux"
     [fuzz]="clang libclang-rt-14-dev"
     [valgrind]="valgrind"
+    [container]="debootstrap util-linux tar apt"
 )
 
 wanted=
