@@ -9,7 +9,7 @@ CC := gcc
 endif
 export BUILD PREFIX DESTDIR FUZZ_SECONDS CC CHECKOUT
 
-.PHONY: all demo test test-tiny bench conformance poptorch-conformance check sanitize fuzz valgrind ci format install uninstall clean help
+.PHONY: all demo test test-tiny bench conformance poptorch-conformance check sanitize fuzz valgrind ci container-check format install uninstall clean help
 
 all: ## build the library, the tools and the examples
 	@scripts/build.sh
@@ -46,6 +46,9 @@ valgrind: ## the examples under valgrind
 
 ci: ## all of the above, with one minute per fuzzer
 	@scripts/ci.sh
+
+container-check: ## the steps of containers/Dockerfile, without Docker (as root)
+	@scripts/container_check.sh
 
 format: ## format all C files in place
 	@scripts/format.sh

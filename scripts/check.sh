@@ -41,7 +41,7 @@ cppcheck_all()
         -Iinclude -Isrc -Itools -DIPU_NO_LOCATIONS -D_GNU_SOURCE -DNDEBUG -D__x86_64__ -D__linux__
 }
 
-scripts_all() { find scripts tests .ci \( -name '*.sh' -o -path '.ci/run' \) -print0 | xargs -0 shellcheck; }
+scripts_all() { find scripts tests containers .ci \( -name '*.sh' -o -path '.ci/run' \) -print0 | xargs -0 shellcheck; }
 
 exports() { scripts/check_exports.sh "$BUILD"; }
 

@@ -12,7 +12,7 @@ for program in "$ipu" "$hold"; do
     [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
 done
 version=$("$ipu" --version | cut -d ' ' -f 2)
-unset IPUOF_CONFIG_PATH IPUOF_VIPU_API_HOST IPUOF_VIPU_API_PARTITION_ID IPU_PARTITION IPU_ELASTIC COLUMNS \
+unset IPUOF_CONFIG_PATH IPUOF_VIPU_API_HOST IPUOF_VIPU_API_PARTITION_ID IPU_PARTITION IPU_DEVICE_ID IPU_ELASTIC COLUMNS \
     GCDA_OPTIONS GCDA_MONITOR GCDA_SUPPRESS_UTILISATION_MEASUREMENT IPU_ENGINE_OPTIONS
 
 box=$(mktemp -d)

@@ -141,7 +141,7 @@ completes()
         - "$box/completion" "$@" > "$box/offered" || return
     [ "$(cat "$box/offered")" = "$expected" ] || { cat "$box/offered"; false; }
 }
-that "completion: commands" completes "help target ops dump profile run show dataset train infer codelet info monitor inventory reset hosttraffictest iputraffictest hostsynclatencytest memorytest exchangetest links flops powertest poprun partition check" ipu ""
+that "completion: commands" completes "help target ops dump profile run show dataset train infer codelet info monitor inventory reset hosttraffictest iputraffictest hostsynclatencytest memorytest exchangetest links flops powertest poprun partition docker podman check" ipu ""
 that "completion: options of a command" completes "--summary --side --side-out" ipu dump --s
 that "completion: targets" completes "bow bow-2000 bow-pod16 bow-pod64 bow-pod256" ipu target bow
 that "completion: ops" completes "matmul matmul_integer" ipu ops matm

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "output.h"
 
 /* ---- the table ---- */
@@ -50,45 +51,7 @@ const tool_link tool_links[] = {
 
 const int tool_n_links = sizeof tool_links / sizeof *tool_links;
 
-/* ---- names that are nearly right ---- */
-
-enum { NAME_BYTES = 64 };
-
-static int smallest(int a, int b, int c)
-{
-    int ab = a < b ? a : b;
-    return ab < c ? ab : c;
-}
-
-/* Edits (insert, delete, replace) from one name to the other; names too long differ wholly. */
-static int distance(const char *a, const char *b)
-{
-    int row[NAME_BYTES];
-    int na = (int)strlen(a), nb = (int)strlen(b);
-    if (nb >= NAME_BYTES) return INT_MAX;
-    for (int k = 0; k <= nb; k++) row[k] = k;
-    for (int i = 1; i <= na; i++) {
-        int corner = row[0];
-        row[0]     = i;
-        for (int k = 1; k <= nb; k++) {
-            int above = row[k];
-            row[k]    = smallest(above + 1, row[k - 1] + 1, corner + (a[i - 1] != b[k - 1]));
-            corner    = above;
-        }
-    }
-    return row[nb];
-}
-
-/* Keeps `candidate` if it is nearer to `name` than what was kept, and near enough to be meant. */
-static void consider(const char *name, const char *candidate, const char **nearest, int *edits)
-{
-    size_t n = strlen(name);
-    int    d = n < NAME_BYTES ? distance(name, candidate) : INT_MAX;
-    if (n && !strncmp(candidate, name, n)) d = 0;
-    if (d >= *edits || d > 1 + (int)n / 3) return;
-    *nearest = candidate;
-    *edits   = d;
-}
+/* ---- names ---- */
 
 const tool_command *tool_find_command(const char *name)
 {
@@ -117,7 +80,7 @@ tool_exit tool_unknown_command(const char *name)
 {
     const char *nearest = NULL;
     int         edits   = INT_MAX;
-    for (int i = 1; i < tool_n_commands; i++) consider(name, tool_commands[i].name, &nearest, &edits);
+    for (int i = 1; i < tool_n_commands; i++) nearest_consider(name, tool_commands[i].name, &nearest, &edits);
     if (!nearest) return tool_usage(NULL, "no command \"%s\"", name);
     return tool_usage(NULL, "no command \"%s\"; did you mean \"%s\"?", name, nearest);
 }
@@ -128,11 +91,11 @@ enum { LONG_BASE = 256 }; /* what getopt_long returns for a long option: this an
 
 static void unknown_option(const tool_command *c, const char *text)
 {
-    char name[NAME_BYTES];
+    char name[NEAREST_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
     const char *nearest = NULL;
     int         edits   = INT_MAX;
-    for (int i = 0; i < c->n_options; i++) consider(name, c->options[i].name, &nearest, &edits);
+    for (int i = 0; i < c->n_options; i++) nearest_consider(name, c->options[i].name, &nearest, &edits);
     if (!nearest)
         tool_usage(c->name, "no option --%s", name);
     else

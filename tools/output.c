@@ -16,6 +16,7 @@ enum { READ_LIMIT = 1 << 30 }; /* a text form of a gigabyte is no text form */
 static const char *called; /* NULL: `ipu` */
 
 void tool_called_as(const char *link) { called = link; }
+bool tool_is_link(void) { return called != NULL; }
 
 void tool_put_called(FILE *out, const char *command)
 {

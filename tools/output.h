@@ -12,6 +12,8 @@
 
 /* From now on messages are those of this name, a link to `ipu`, not of `ipu COMMAND`. */
 void tool_called_as(const char *link);
+/* Is it by such a name? */
+bool tool_is_link(void);
 /* What to type to run a command: "ipu", "ipu dump", "gc-info". `command` NULL: `ipu`. */
 void tool_put_called(FILE *out, const char *command);
 

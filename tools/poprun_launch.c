@@ -10,49 +10,12 @@
 
 #include "output.h"
 #include "poprun.h"
+#include "words.h"
 
 /* ---- the command line ---- */
 
-typedef struct line {
-    char **at; /* owned, each and all; ends in NULL */
-    size_t n, room;
-    bool   failed;
-} line;
-
-static void add(line *l, const char *text)
-{
-    if (l->n + 2 > l->room) {
-        size_t room = l->room ? 2 * l->room : 64;
-        char **more = realloc(l->at, room * sizeof *more);
-        if (!more) {
-            l->failed = true;
-            return;
-        }
-        l->at   = more;
-        l->room = room;
-    }
-    l->at[l->n] = strdup(text);
-    if (!l->at[l->n])
-        l->failed = true;
-    else
-        l->n++;
-    l->at[l->n] = NULL;
-}
-
-static void add_pair(line *l, const char *a, const char *b)
-{
-    add(l, a);
-    add(l, b);
-}
-
-static void free_line(line *l)
-{
-    for (size_t i = 0; i < l->n; i++) free(l->at[i]);
-    free(l->at);
-}
-
 /* Words of an option's text, as a shell would part them without expanding anything. */
-static void add_words(line *l, const char *text)
+static void add_text(words *l, const char *text)
 {
     char  *word  = text ? malloc(strlen(text) + 1) : NULL;
     size_t n     = 0;
@@ -65,7 +28,7 @@ static void add_words(line *l, const char *text)
             open  = true;
         } else if (!quote && (*c == ' ' || *c == '\t')) {
             word[n] = 0;
-            if (n > 0 || open) add(l, word);
+            if (n > 0 || open) words_add(l, word);
             n    = 0;
             open = false;
         } else {
@@ -74,7 +37,7 @@ static void add_words(line *l, const char *text)
     }
     if (word && (n > 0 || open)) {
         word[n] = 0;
-        add(l, word);
+        words_add(l, word);
     }
     free(word);
 }
@@ -90,63 +53,63 @@ static bool is_passed_on(const char *variable)
     return false;
 }
 
-static void add_environment(line *l)
+static void add_environment(words *l)
 {
     for (char **v = environ; *v; v++) {
         char name[256];
         int  n = (int)strcspn(*v, "=");
         if (!is_passed_on(*v) || n >= (int)sizeof name) continue;
         snprintf(name, sizeof name, "%.*s", n, *v);
-        add_pair(l, "-x", name);
+        words_add_two(l, "-x", name);
     }
 }
 
-static void add_hosts(line *l, const poprun *p)
+static void add_hosts(words *l, const poprun *p)
 {
     for (int64_t i = 0; i < p->n_hosts; i++) {
         char host[400];
         snprintf(host, sizeof host, "%s:%lld", p->hosts[i], (long long)(p->n_instances / p->n_hosts));
-        add_pair(l, "--host", host);
+        words_add_two(l, "--host", host);
     }
 }
 
-static void add_subnet(line *l, const char *subnet)
+static void add_subnet(words *l, const char *subnet)
 {
     if (!subnet) return;
-    add(l, "--mca");
-    add_pair(l, "btl_tcp_if_include", subnet);
-    add(l, "--mca");
-    add_pair(l, "oob_tcp_if_include", subnet);
+    words_add(l, "--mca");
+    words_add_two(l, "btl_tcp_if_include", subnet);
+    words_add(l, "--mca");
+    words_add_two(l, "oob_tcp_if_include", subnet);
 }
 
 /* On this host alone mpirun needs no ssh, but insists on one that it does not use. */
-static void add_launcher(line *l, const poprun *p)
+static void add_launcher(words *l, const poprun *p)
 {
     const char *own = p->values[POPRUN_GLOBAL_ARGS];
     if (p->n_hosts != 1 || strcmp(p->hosts[0], "localhost") != 0 || (own && strstr(own, "plm"))) return;
-    add(l, "--mca");
-    add_pair(l, "plm", "isolated");
+    words_add(l, "--mca");
+    words_add_two(l, "plm", "isolated");
 }
 
-static void build(line *l, const poprun *p, const char *self)
+static void build(words *l, const poprun *p, const char *self)
 {
     char n[32];
     snprintf(n, sizeof n, "%lld", (long long)p->n_instances);
-    add(l, "mpirun");
-    if (geteuid() == 0) add(l, "--allow-run-as-root");
-    add(l, "--quiet");
-    add_pair(l, "--tag-output", "--bind-to");
-    add(l, p->numa_aware ? "numa" : "none");
+    words_add(l, "mpirun");
+    if (geteuid() == 0) words_add(l, "--allow-run-as-root");
+    words_add(l, "--quiet");
+    words_add_two(l, "--tag-output", "--bind-to");
+    words_add(l, p->numa_aware ? "numa" : "none");
     add_launcher(l, p);
     add_subnet(l, p->values[POPRUN_SUBNET]);
-    add_words(l, p->values[POPRUN_GLOBAL_ARGS]);
+    add_text(l, p->values[POPRUN_GLOBAL_ARGS]);
     add_hosts(l, p);
-    add_pair(l, "-np", n);
+    words_add_two(l, "-np", n);
     add_environment(l);
-    add_words(l, p->values[POPRUN_LOCAL_ARGS]);
-    add_pair(l, self, "poprun");
-    add(l, "--");
-    for (int i = 0; i < p->n_program; i++) add(l, p->program[i]);
+    add_text(l, p->values[POPRUN_LOCAL_ARGS]);
+    words_add_two(l, self, "poprun");
+    words_add(l, "--");
+    for (int i = 0; i < p->n_program; i++) words_add(l, p->program[i]);
 }
 
 /* ---- what instances find in their environment ---- */
@@ -203,7 +166,7 @@ static tool_exit wait_for(poprun *p, pid_t pid)
     return (tool_exit)WEXITSTATUS(status);
 }
 
-static tool_exit start(poprun *p, const line *l)
+static tool_exit start(poprun *p, const words *l)
 {
     int   report[2], problem = 0;
     pid_t pid = pipe(report) == 0 ? fork() : -1;
@@ -233,7 +196,7 @@ static tool_exit start(poprun *p, const line *l)
 
 tool_exit poprun_launch(poprun *p)
 {
-    line  l    = {0};
+    words l    = {0};
     char *self = realpath("/proc/self/exe", NULL);
     if (!self) return tool_fail("cannot find this program: %s", strerror(errno));
     if (!set_environment(p)) return tool_fail("out of memory");
@@ -246,7 +209,7 @@ tool_exit poprun_launch(poprun *p)
                    (long long)p->n_instances, (long long)p->n_hosts);
         code = start(p, &l);
     }
-    free_line(&l);
+    words_free(&l);
     free(self);
     return code;
 }

@@ -135,8 +135,10 @@ ipu_status ipu_partition_find_device(const ipu_partition *partition, int id, con
 typedef struct ipu_device ipu_device; /* a handle: what is, or is to be, attached */
 
 /* Device `id` of the active partition, or any that has `n_ipus` IPUs or, if there is none of that size, the
- * fewest more. Nothing is attached yet. Owned: ipu_device_close. Statuses: those of ipu_device_list_create;
- * NOT_FOUND (no such device; in an elastic partition there is one for every n_ipus). */
+ * fewest more. With IPU_DEVICE_ID=N in the environment, only IPUs of device N, and no further ones of an
+ * elastic partition. Nothing is attached yet. Owned: ipu_device_close. Statuses: those of
+ * ipu_device_list_create; NOT_FOUND (no such device; in an elastic partition there is one for every n_ipus;
+ * IPU_DEVICE_ID does not allow it). */
 ipu_status ipu_device_open(int id, ipu_device **out);
 ipu_status ipu_device_open_any(int64_t n_ipus, ipu_device **out);
 
@@ -159,6 +161,11 @@ int64_t ipu_device_n_ipus(const ipu_device *device);
 
 /* Since it was attached; all 0 if it is not. */
 void ipu_device_get_counters(const ipu_device *device, ipu_device_counters *out);
+
+/* The folder that the state of the user's devices is in, as a whole path; made if it is not there. Who shares
+ * it, in a container too, shares the devices. Statuses: IO (it cannot be made, or is not the user's), INVALID
+ * (`bytes` are too few: PATH_MAX always do). */
+ipu_status ipu_device_folder(char *out, size_t bytes);
 
 /* Clear the errors of the IPUs of device `id` of the active partition. BUSY: another process is attached. */
 ipu_status ipu_device_reset(int id);

@@ -1,8 +1,11 @@
 /* Handles of devices: opening, attaching, letting go. Who has what is in the state, who wants what here. */
 #include "device/device.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,12 +30,44 @@ static ipu_status check_fork(const ipu_device *d)
 
 /* ---- opening ---- */
 
+/* What the environment allows: all of the partition, or one device of it. */
+static ipu_status read_allowed(ipu_device *d)
+{
+    const char            *text = getenv("IPU_DEVICE_ID");
+    const ipu_device_info *info;
+    char                  *end;
+    d->allowed = (ipu_device_info){.id = -1, .first = 0, .n_ipus = (int)d->partition.n_ipus};
+    if (!text || !*text) return IPU_OK;
+    errno   = 0;
+    long id = strtol(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || errno || id > INT_MAX)
+        return ipu__fail(IPU_INVALID,
+                         "IPU_DEVICE_ID: expected the number of a device (gc-info -l lists them), found "
+                         "\"%.40s\": correct or unset it",
+                         text);
+    ipu_status status = ipu_partition_find_device(&d->partition, (int)id, &info);
+    if (status != IPU_OK) return ipu__fail(status, "IPU_DEVICE_ID: %s: correct or unset it", ipu_message());
+    d->allowed = *info;
+    return IPU_OK;
+}
+
+static bool is_allowed(const ipu_device *d, const ipu_device_info *info)
+{
+    const ipu_device_info *a = &d->allowed;
+    return info->first >= a->first && info->first + info->n_ipus <= a->first + a->n_ipus;
+}
+
+static bool may_take_own(const ipu_device *d)
+{
+    return d->partition.elastic && d->wanted_id < 0 && d->allowed.id < 0;
+}
+
 static ipu_status load(ipu_device *d)
 {
     ipu__config config;
     IPU_TRY(ipu__config_load(&d->arena, &config));
     d->partition = config.partitions[config.active];
-    return IPU_OK;
+    return read_allowed(d);
 }
 
 static ipu_status make(int id, int64_t n_ipus, const char *chip, ipu_device **out)
@@ -55,6 +90,18 @@ static ipu_status make(int id, int64_t n_ipus, const char *chip, ipu_device **ou
     return IPU_OK;
 }
 
+static ipu_status fail_not_allowed(const ipu_device *d, int64_t n_ipus)
+{
+    char what[48];
+    snprintf(what, sizeof what, d->wanted_id >= 0 ? "device %lld is" : "%lld IPUs are",
+             d->wanted_id >= 0 ? (long long)d->wanted_id : (long long)n_ipus);
+    return ipu__fail(
+        IPU_NOT_FOUND,
+        "%s wanted, and IPU_DEVICE_ID=%d allows IPUs %d to %d of partition %s only: use these, or "
+        "change or unset it",
+        what, d->allowed.id, d->allowed.first, d->allowed.first + d->allowed.n_ipus - 1, d->partition.name);
+}
+
 static ipu_status check_wanted(ipu_device *d)
 {
     const ipu_partition   *p = &d->partition;
@@ -62,9 +109,10 @@ static ipu_status check_wanted(ipu_device *d)
     if (d->wanted_id >= 0) {
         IPU_TRY(ipu_partition_find_device(p, d->wanted_id, &info));
         d->n_ipus = info->n_ipus;
-        return IPU_OK;
+        return is_allowed(d, info) ? IPU_OK : fail_not_allowed(d, info->n_ipus);
     }
-    if (p->elastic) return IPU_OK;
+    if (may_take_own(d)) return IPU_OK;
+    if (d->allowed.id >= 0 && d->n_ipus > d->allowed.n_ipus) return fail_not_allowed(d, d->n_ipus);
     if (d->n_ipus > (int64_t)p->n_ipus)
         return ipu__fail(
             IPU_NOT_FOUND,
@@ -187,7 +235,7 @@ static bool take_shown(attempt *a)
     if (*d->chip && strcmp(d->chip, p->chip) != 0) return false;
     for (size_t i = 0; i < p->n_devices; i++) {
         const ipu_device_info *info = &p->devices[i];
-        if (info->n_ipus < d->n_ipus || (size && info->n_ipus != size)) continue;
+        if (info->n_ipus < d->n_ipus || (size && info->n_ipus != size) || !is_allowed(d, info)) continue;
         size = info->n_ipus;
         if (take(a, info)) return true;
     }
@@ -209,8 +257,6 @@ static void take_own(attempt *a, const char *why)
 }
 
 /* ---- attaching ---- */
-
-static bool may_take_own(const ipu_device *d) { return d->partition.elastic && d->wanted_id < 0; }
 
 static bool serves(const ipu_device *have, const attempt *a)
 {
@@ -234,7 +280,7 @@ static bool adopt(attempt *a)
 static ipu_status fail_busy(const attempt *a)
 {
     const ipu_device *d     = a->d;
-    int               first = 0, n = (int)d->partition.n_ipus;
+    int               first = d->allowed.first, n = d->allowed.n_ipus;
     int64_t           waiter;
     char holders[HOLDERS_BYTES], what[64] = "no device of that size is free", waited[48] = "", line[64] = "";
     if (d->wanted_id >= 0) {
@@ -242,6 +288,8 @@ static ipu_status fail_busy(const attempt *a)
         n     = d->partition.devices[d->wanted_id].n_ipus;
         snprintf(what, sizeof what, "device %d is busy", d->wanted_id);
     }
+    if (d->wanted_id < 0 && d->allowed.id >= 0)
+        snprintf(what, sizeof what, "none within IPU_DEVICE_ID=%d is free", d->allowed.id);
     ipu__holders_text(a->state, first, n, holders, sizeof holders);
     if (a->in_line) snprintf(waited, sizeof waited, " after a wait of %g s", a->wait_seconds);
     if (!a->in_line && ipu__state_line_others(a->state, NULL, &waiter))
@@ -251,7 +299,9 @@ static ipu_status fail_busy(const attempt *a)
         "%lld IPUs of partition %s are wanted: %s%s: held are %s%s: wait for it (ipu_device_attach, "
         "engine option device.wait)%s",
         (long long)d->n_ipus, d->partition.name, what, waited, holders, line,
-        d->wanted_id >= 0 ? " or use another" : ", use fewer, or set IPU_ELASTIC=1");
+        d->wanted_id >= 0    ? " or use another"
+        : d->allowed.id >= 0 ? ", or change or unset IPU_DEVICE_ID"
+                             : ", use fewer, or set IPU_ELASTIC=1");
 }
 
 static void leave_line(attempt *a)

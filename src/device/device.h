@@ -9,13 +9,14 @@
 enum { IPU__CHIP_BYTES = 16 };
 
 struct ipu_device {
-    atomic_int    n_refs;
-    unsigned      generation;
-    ipu__arena    arena;
-    ipu_partition partition;             /* the active one when it was opened */
-    int           wanted_id;             /* -1: any */
-    int64_t       n_ipus;                /* wanted; once attached, those it has */
-    char          chip[IPU__CHIP_BYTES]; /* wanted; "": the partition's */
+    atomic_int      n_refs;
+    unsigned        generation;
+    ipu__arena      arena;
+    ipu_partition   partition;             /* the active one when it was opened */
+    int             wanted_id;             /* -1: any */
+    int64_t         n_ipus;                /* wanted; once attached, those it has */
+    char            chip[IPU__CHIP_BYTES]; /* wanted; "": the partition's */
+    ipu_device_info allowed; /* its IPUs and no others, by IPU_DEVICE_ID; id -1: all of the partition */
 
     atomic_bool    attached;
     atomic_int     n_running;

@@ -1,6 +1,7 @@
 /* Attaching: one holder per IPU, who is told, and let go of when it ends, in whatever way. */
 #include "device/device.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -376,6 +377,75 @@ static void a_size_that_is_none_gets_the_next(void **state)
     assert_null(d);
 }
 
+static void a_variable_allows_one_device_only(void **state)
+{
+    (void)state;
+    ipu_device *d, *other;
+    setenv("IPU_DEVICE_ID", "5", 1); /* IPUs 2 and 3 of the elastic default */
+    d = opened_any(1);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(d), 2);
+    other = opened_any(1);
+    assert_status(ipu_device_attach(other, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(other), 3);
+    ipu_device *third = opened_any(1); /* there are no further ones of its own */
+    assert_status(ipu_device_attach(third, 0), IPU_BUSY);
+    assert_message("none within IPU_DEVICE_ID=5 is free");
+    assert_message("held are IPU 2 by pid");
+    ipu_device_close(third);
+    ipu_device_close(other);
+    ipu_device_close(d);
+    d = opened_any(2);
+    assert_status(ipu_device_attach(d, 0), IPU_OK);
+    assert_int_equal(ipu_device_id(d), 5);
+    ipu_device_close(d);
+    ipu_device_close(opened(3));
+    assert_status(ipu_device_open_any(3, &d), IPU_NOT_FOUND);
+    assert_message("3 IPUs are wanted, and IPU_DEVICE_ID=5 allows IPUs 2 to 3 of partition default only");
+    assert_status(ipu_device_open(6, &d), IPU_NOT_FOUND);
+    assert_message("device 6 is wanted, and IPU_DEVICE_ID=5");
+    assert_status(ipu_device_open(1, &d), IPU_NOT_FOUND);
+    assert_status(ipu__device_use("bow", 1, 0, false, &d), IPU_NOT_FOUND);
+    assert_message("the program is for bow");
+    setenv("IPU_DEVICE_ID", "", 1); /* as if it were not there */
+    ipu_device_close(opened(6));
+}
+
+static void a_variable_that_names_no_device_is_told(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"x",         "-1", "+1", " 1", "1 ", "1x", "99999999999999999999",
+                                        "4294967296"};
+    ipu_device              *d;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setenv("IPU_DEVICE_ID", wrong[i], 1);
+        assert_status(ipu_device_open_any(1, &d), IPU_INVALID);
+        assert_message("IPU_DEVICE_ID: expected the number of a device");
+        assert_message(wrong[i]);
+        assert_null(d);
+    }
+    setenv("IPU_DEVICE_ID", "7", 1);
+    assert_status(ipu_device_open_any(1, &d), IPU_NOT_FOUND);
+    assert_message("IPU_DEVICE_ID: ");
+    assert_message("devices 0 to 6");
+    assert_status(ipu_device_open(0, &d), IPU_NOT_FOUND);
+}
+
+static void the_folder_of_the_state_is_told(void **state)
+{
+    (void)state;
+    char folder[PATH_MAX], expected[PATH_MAX];
+    assert_status(ipu_device_folder(folder, sizeof folder), IPU_OK);
+    snprintf(expected, sizeof expected, "%s/run", sandbox);
+    assert_string_equal(folder, expected);
+    assert_int_equal(access(folder, W_OK), 0); /* it is made */
+    assert_status(ipu_device_folder(folder, strlen(expected)), IPU_INVALID);
+    assert_status(ipu_device_folder(folder, strlen(expected) + 1), IPU_OK);
+    assert_int_equal(chmod(expected, 0777), 0);
+    assert_status(ipu_device_folder(folder, sizeof folder), IPU_IO);
+    assert_message("no other may write to");
+}
+
 static void a_folder_of_anothers_is_not_used(void **state)
 {
     (void)state;
@@ -439,6 +509,9 @@ int main(void)
         SANDBOXED(an_elastic_partition_gives_more_than_it_shows),
         SANDBOXED(hard_by_variable_is_hard),
         SANDBOXED(a_size_that_is_none_gets_the_next),
+        SANDBOXED(a_variable_allows_one_device_only),
+        SANDBOXED(a_variable_that_names_no_device_is_told),
+        SANDBOXED(the_folder_of_the_state_is_told),
         SANDBOXED(a_folder_of_anothers_is_not_used),
         SANDBOXED(a_state_that_was_removed_is_made_anew),
     };

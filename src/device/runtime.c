@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipu/device.h"
+
 static bool is_own_folder(const struct stat *st)
 {
     return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
@@ -62,4 +64,17 @@ ipu_status ipu__runtime_folder(bool create, char out[PATH_MAX], bool *exists)
         "may write to, found %s of user %lu's (mode %03o): set IPU_RUNTIME_DIR to another folder",
         out, (unsigned long)geteuid(), S_ISDIR(st.st_mode) ? "a folder" : "something else",
         (unsigned long)st.st_uid, (unsigned)st.st_mode & 0777u);
+}
+
+ipu_status ipu_device_folder(char *out, size_t bytes)
+{
+    char folder[PATH_MAX], whole[PATH_MAX];
+    bool exists;
+    IPU_TRY(ipu__runtime_folder(true, folder, &exists));
+    if (!realpath(folder, whole))
+        return ipu__fail(IPU_IO, "cannot use the folder %s: %s", folder, strerror(errno));
+    int n = snprintf(out, bytes, "%s", whole);
+    return n >= 0 && (size_t)n < bytes
+             ? IPU_OK
+             : ipu__fail(IPU_INVALID, "%zu bytes are too few for \"%s\"", bytes, whole);
 }

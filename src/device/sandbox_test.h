@@ -37,6 +37,7 @@ static inline int enter_sandbox(void **state)
                                         "IPUOF_VIPU_API_HOST",
                                         "IPUOF_VIPU_API_PARTITION_ID",
                                         "IPU_PARTITION",
+                                        "IPU_DEVICE_ID",
                                         "IPU_ELASTIC",
                                         "GCDA_OPTIONS",
                                         "GCDA_SUPPRESS_UTILISATION_MEASUREMENT",

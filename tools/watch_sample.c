@@ -1,0 +1,336 @@
+/* Samples: made from lists of devices, joined, sent from process to process. */
+#include "watch_sample.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "devices.h"
+#include "ipu/target.h"
+
+/* More than 64 partitions of 256 IPUs, and more processes than their state files have room for. */
+enum { MOST_PARTITIONS = 1 << 12, MOST_IPUS = 1 << 14, MOST_PROCESSES = 1 << 16 };
+
+/* ---- text ---- */
+
+/* The character at `text`, and how many bytes it has; 0: it is none of UTF-8. */
+static int decode(const unsigned char *text, uint32_t *out)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    int n = *text < 0x80 ? 1 : *text >> 5 == 6 ? 2 : *text >> 4 == 14 ? 3 : *text >> 3 == 30 ? 4 : 0;
+    *out  = n <= 1 ? *text : *text & (0xFFu >> (n + 1));
+    for (int i = 1; i < n; i++) {
+        if ((text[i] & 0xC0) != 0x80) return 0;
+        *out = *out << 6 | (text[i] & 0x3F);
+    }
+    return n && *out >= least[n] && *out <= 0x10FFFF && *out >> 11 != 0x1B ? n : 0;
+}
+
+/* Controls, and what turns the direction of text: nothing that a name should do to a screen. */
+static bool does_harm(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200E && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E)
+        || (c >= 0x2066 && c <= 0x2069);
+}
+
+void watch_copy(char *out, size_t size, const char *text)
+{
+    const unsigned char *at   = (const unsigned char *)text;
+    size_t               used = 0;
+    while (*at) {
+        uint32_t c;
+        int      n    = decode(at, &c);
+        bool     keep = n > 0 && !does_harm(c);
+        size_t   room = keep ? (size_t)n : 1;
+        if (used + room >= size) break;
+        if (keep)
+            memcpy(out + used, at, room);
+        else
+            out[used] = '?';
+        used += room;
+        at += n > 0 ? n : 1;
+    }
+    memset(out + used, 0, size - used);
+}
+
+#define COPY(to, text) watch_copy(to, sizeof(to), text)
+
+/* ---- lists that grow ---- */
+
+/* Room for `more` behind the `n` of a list; they are zero. NULL: out of memory. */
+static void *grow(void **list, int n, int more, size_t size)
+{
+    size_t old = (size_t)n, added = (size_t)more;
+    void  *grown = realloc(*list, (old + added + 1) * size);
+    if (!grown) return NULL;
+    *list = grown;
+    return memset((char *)grown + old * size, 0, (added + 1) * size);
+}
+
+#define GROW(list, n, more) grow((void **)&(list), n, more, sizeof *(list))
+
+void watch_sample_clear(watch_sample *s) { s->n_partitions = s->n_ipus = s->n_processes = 0; }
+
+void watch_sample_fini(watch_sample *s)
+{
+    free(s->partitions);
+    free(s->ipus);
+    free(s->processes);
+    *s = (watch_sample){0};
+}
+
+/* ---- from lists ---- */
+
+static int64_t bytes_per_ipu(const char *chip)
+{
+    ipu_target t;
+    if (ipu_target_find(chip, 1, &t) != IPU_OK) return 0;
+    return ipu_target_bytes_per_tile(&t) * ipu_target_n_tiles(&t);
+}
+
+static void set_partition(watch_partition *to, const ipu_device_list *list, const ipu_partition *p)
+{
+    char title[DEVICE_TEXT];
+    device_partition_name(list, p, title);
+    COPY(to->name, p->name);
+    COPY(to->title, title);
+    COPY(to->chip, p->chip);
+    COPY(to->arch, p->arch);
+    to->gcd            = p->gcd;
+    to->active         = p->active;
+    to->elastic        = p->elastic;
+    to->reconfigurable = p->reconfigurable;
+    to->clock_hz       = p->clock_hz;
+    to->bytes_per_ipu  = bytes_per_ipu(p->chip);
+    to->n_ipus         = (int)p->n_ipus;
+    to->n_processes    = (int)p->n_processes;
+}
+
+static void set_ipu(watch_ipu *to, const ipu_single *from)
+{
+    const ipu_machine *m = from->machine;
+    to->index            = from->index;
+    to->number           = from->number;
+    COPY(to->machine, m->host);
+    COPY(to->type, m->type);
+    COPY(to->software, m->software);
+    COPY(to->server, m->server);
+    COPY(to->firmware, m->firmware);
+    COPY(to->board, from->board);
+    COPY(to->error, strcmp(from->error, "no errors") ? from->error : "");
+}
+
+static void set_process(watch_process *to, const ipu_attached *from, int raise)
+{
+    to->pid      = from->pid;
+    to->uid      = from->uid;
+    to->since_ns = from->since_ns;
+    to->device   = from->id;
+    to->first_id = from->first < 0 ? -1 : from->first + raise;
+    to->n_ipus   = from->n_ipus;
+    to->counters = from->counters;
+    COPY(to->user, from->user);
+    COPY(to->command, from->command);
+    COPY(to->executable, from->executable);
+    to->runs_per_second = to->host_bytes_per_second = -1;
+}
+
+static bool add_partition(watch_sample *s, const ipu_device_list *list, const ipu_partition *p, int raise)
+{
+    watch_partition *to        = GROW(s->partitions, s->n_partitions, 1);
+    watch_ipu       *ipus      = GROW(s->ipus, s->n_ipus, (int)p->n_ipus);
+    watch_process   *processes = GROW(s->processes, s->n_processes, (int)p->n_processes);
+    if (!to || !ipus || !processes) return false;
+    set_partition(to, list, p);
+    to->first_ipu = s->n_ipus;
+    for (size_t i = 0; i < p->n_ipus; i++) {
+        const ipu_attached *by = p->singles[i].process;
+        set_ipu(&ipus[i], &p->singles[i]);
+        ipus[i].partition = s->n_partitions;
+        ipus[i].id        = raise + p->singles[i].index;
+        ipus[i].process   = by ? s->n_processes + (int)(by - p->processes) : -1;
+        to->n_free += !by;
+    }
+    for (size_t i = 0; i < p->n_processes; i++) {
+        set_process(&processes[i], &p->processes[i], raise);
+        processes[i].partition = s->n_partitions;
+    }
+    s->n_partitions++;
+    s->n_ipus += (int)p->n_ipus;
+    s->n_processes += (int)p->n_processes;
+    return true;
+}
+
+bool watch_sample_add(watch_sample *s, const ipu_device_list *list, int64_t uid, const char *owner, bool all)
+{
+    const ipu_partition *p;
+    for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++) {
+        if (!all && !p->active) continue;
+        if (!add_partition(s, list, p, all ? p->n_before : 0)) return false;
+        s->partitions[s->n_partitions - 1].uid = uid;
+        COPY(s->partitions[s->n_partitions - 1].owner, owner);
+    }
+    return true;
+}
+
+bool watch_sample_append(watch_sample *s, const watch_sample *more)
+{
+    watch_partition *partitions = GROW(s->partitions, s->n_partitions, more->n_partitions);
+    watch_ipu       *ipus       = GROW(s->ipus, s->n_ipus, more->n_ipus);
+    watch_process   *processes  = GROW(s->processes, s->n_processes, more->n_processes);
+    if (!partitions || !ipus || !processes) return false;
+    for (int i = 0; i < more->n_partitions; i++) {
+        partitions[i] = more->partitions[i];
+        partitions[i].first_ipu += s->n_ipus;
+    }
+    for (int i = 0; i < more->n_ipus; i++) {
+        ipus[i] = more->ipus[i];
+        ipus[i].partition += s->n_partitions;
+        if (ipus[i].process >= 0) ipus[i].process += s->n_processes;
+    }
+    for (int i = 0; i < more->n_processes; i++) {
+        processes[i] = more->processes[i];
+        processes[i].partition += s->n_partitions;
+    }
+    s->n_partitions += more->n_partitions;
+    s->n_ipus += more->n_ipus;
+    s->n_processes += more->n_processes;
+    return true;
+}
+
+/* ---- between processes ---- */
+
+typedef struct header {
+    int32_t n_partitions, n_ipus, n_processes;
+} header;
+
+static bool write_all(int fd, const void *bytes, size_t n)
+{
+    const char *at = bytes;
+    while (n > 0) {
+        ssize_t written = write(fd, at, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        at += written;
+        n -= (size_t)written;
+    }
+    return true;
+}
+
+bool watch_sample_write(int fd, const watch_sample *s)
+{
+    header h = {s->n_partitions, s->n_ipus, s->n_processes};
+    return write_all(fd, &h, sizeof h)
+        && write_all(fd, s->partitions, (size_t)s->n_partitions * sizeof *s->partitions)
+        && write_all(fd, s->ipus, (size_t)s->n_ipus * sizeof *s->ipus)
+        && write_all(fd, s->processes, (size_t)s->n_processes * sizeof *s->processes);
+}
+
+#define END(text) (text)[sizeof(text) - 1] = 0
+
+static bool check_partitions(watch_sample *s)
+{
+    int next = 0;
+    for (int i = 0; i < s->n_partitions; i++) {
+        watch_partition *p = &s->partitions[i];
+        if (p->first_ipu != next || p->n_ipus < 0 || p->n_ipus > s->n_ipus - next) return false;
+        if (p->n_free < 0 || p->n_free > p->n_ipus) return false;
+        next += p->n_ipus;
+        END(p->owner);
+        END(p->name);
+        END(p->title);
+        END(p->chip);
+        END(p->arch);
+    }
+    return next == s->n_ipus;
+}
+
+static bool check_ipus(watch_sample *s)
+{
+    for (int i = 0; i < s->n_ipus; i++) {
+        watch_ipu *u = &s->ipus[i];
+        if (u->partition < 0 || u->partition >= s->n_partitions) return false;
+        if (u->process < -1 || u->process >= s->n_processes) return false;
+        END(u->machine);
+        END(u->type);
+        END(u->software);
+        END(u->server);
+        END(u->firmware);
+        END(u->board);
+        END(u->error);
+    }
+    return true;
+}
+
+static bool check_processes(watch_sample *s)
+{
+    for (int i = 0; i < s->n_processes; i++) {
+        watch_process *p = &s->processes[i];
+        if (p->partition < 0 || p->partition >= s->n_partitions) return false;
+        END(p->user);
+        END(p->command);
+        END(p->executable);
+    }
+    return true;
+}
+
+/* The next `n` records of `size`; NULL: out of memory. */
+static void *take(const char **at, int n, size_t size)
+{
+    size_t bytes = (size_t)n * size;
+    void  *list  = calloc((size_t)n + 1, size);
+    if (list) memcpy(list, *at, bytes);
+    *at += bytes;
+    return list;
+}
+
+bool watch_sample_read(const void *bytes, size_t n, watch_sample *out)
+{
+    header      h;
+    const char *at = bytes;
+    *out           = (watch_sample){0};
+    if (n < sizeof h) return false;
+    memcpy(&h, at, sizeof h);
+    at += sizeof h;
+    if (h.n_partitions < 0 || h.n_partitions > MOST_PARTITIONS || h.n_ipus < 0 || h.n_ipus > MOST_IPUS
+        || h.n_processes < 0 || h.n_processes > MOST_PROCESSES)
+        return false;
+    if (n
+        != sizeof h + (size_t)h.n_partitions * sizeof *out->partitions + (size_t)h.n_ipus * sizeof *out->ipus
+               + (size_t)h.n_processes * sizeof *out->processes)
+        return false;
+    out->n_partitions = h.n_partitions;
+    out->n_ipus       = h.n_ipus;
+    out->n_processes  = h.n_processes;
+    out->partitions   = take(&at, h.n_partitions, sizeof *out->partitions);
+    out->ipus         = take(&at, h.n_ipus, sizeof *out->ipus);
+    out->processes    = take(&at, h.n_processes, sizeof *out->processes);
+    if (out->partitions && out->ipus && out->processes && check_partitions(out) && check_ipus(out)
+        && check_processes(out))
+        return true;
+    watch_sample_fini(out);
+    return false;
+}
+
+/* ---- words ---- */
+
+bool watch_same_process(const watch_sample *a, int i, const watch_sample *b, int k)
+{
+    const watch_process   *p = &a->processes[i], *q = &b->processes[k];
+    const watch_partition *pp = &a->partitions[p->partition], *qp = &b->partitions[q->partition];
+    return p->pid == q->pid && p->since_ns == q->since_ns && p->device == q->device && pp->uid == qp->uid
+        && pp->gcd == qp->gcd && !strcmp(pp->name, qp->name);
+}
+
+void watch_ipus_text(const watch_sample *s, const watch_process *p, char *out, size_t size)
+{
+    const char *title = s->partitions[p->partition].title;
+    if (p->first_id < 0)
+        snprintf(out, size, "%d further IPU%s of %s", p->n_ipus, p->n_ipus == 1 ? "" : "s", title);
+    else if (p->n_ipus == 1)
+        snprintf(out, size, "IPU %d of %s", p->first_id, title);
+    else
+        snprintf(out, size, "IPUs %d to %d of %s", p->first_id, p->first_id + p->n_ipus - 1, title);
+}

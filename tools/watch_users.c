@@ -1,0 +1,256 @@
+/* Looking at other users' IPUs by children that are them. */
+#include "watch_users.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PATIENCE_MS = 5000,
+    MOST_BYTES  = 64 << 20, /* of a sample */
+    MOST_USERS  = 1024,
+};
+
+void watch_user_name(int64_t uid, char *out, size_t size)
+{
+    struct passwd entry, *found = NULL;
+    char          buffer[4096], number[24];
+    snprintf(number, sizeof number, "%lld", (long long)uid);
+    bool named = getpwuid_r((uid_t)uid, &entry, buffer, sizeof buffer, &found) == 0 && found;
+    watch_copy(out, size, named ? found->pw_name : number);
+}
+
+/* ---- which there are ---- */
+
+/* The user whose number is the rest of a file's name after `prefix`; -1: none. */
+static int64_t user_in(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    char  *end;
+    if (strncmp(name, prefix, n) || name[n] < '0' || name[n] > '9') return -1;
+    errno          = 0;
+    long long uid  = strtoll(name + n, &end, 10);
+    bool      good = !errno && !*end && uid < UINT32_MAX;
+    return good ? uid : -1;
+}
+
+/* Adds the users whose own folder is in `folder` as PREFIX and number, then REST. False: out of memory. */
+static bool find_in(const char *folder, const char *prefix, const char *rest, int64_t **uids, int *n)
+{
+    DIR           *d = opendir(folder);
+    struct dirent *entry;
+    bool           ok = true;
+    while (d && ok && *n < MOST_USERS && (entry = readdir(d))) {
+        struct stat st;
+        char        path[512];
+        int64_t     uid = user_in(entry->d_name, prefix);
+        if (uid < 0) continue;
+        snprintf(path, sizeof path, "%s/%s%s", folder, entry->d_name, rest);
+        if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != (uid_t)uid) continue;
+        int64_t *grown = realloc(*uids, ((size_t)*n + 1) * sizeof *grown);
+        ok             = grown != NULL;
+        if (!ok) break;
+        *uids         = grown;
+        grown[(*n)++] = uid;
+    }
+    if (d) closedir(d);
+    return ok;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int watch_users_find(int64_t but, int64_t **out)
+{
+    int n = 0, kept = 0;
+    *out = NULL;
+    if (!find_in("/run/user", "", "/openipu", out, &n) || !find_in("/tmp", "openipu-", "", out, &n)) {
+        free(*out);
+        *out = NULL;
+        return -1;
+    }
+    int64_t *uids = *out;
+    if (n > 0) qsort(uids, (size_t)n, sizeof *uids, by_number);
+    for (int i = 0; i < n; i++)
+        if (uids[i] != but && (kept == 0 || uids[kept - 1] != uids[i])) uids[kept++] = uids[i];
+    return kept;
+}
+
+/* ---- the child ---- */
+
+/* Gives up all that root has. */
+static bool become(int64_t uid)
+{
+    struct passwd entry, *found = NULL;
+    char          buffer[4096];
+    bool          named = getpwuid_r((uid_t)uid, &entry, buffer, sizeof buffer, &found) == 0 && found;
+    gid_t         gid   = named ? found->pw_gid : (gid_t)uid;
+    if (named ? initgroups(found->pw_name, gid) : setgroups(0, NULL)) return false;
+    if (setresgid(gid, gid, gid) != 0 || setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) != 0) return false;
+    return setenv("HOME", named ? found->pw_dir : "/nonexistent", 1) == 0;
+}
+
+/* What it finds, or why it finds nothing: a byte that says which, then a sample or text. */
+static void look_as(int64_t uid, const char *name, bool all, int fd)
+{
+    /* What root has set is not the user's. */
+    static const char *const variables[] = {"IPU_RUNTIME_DIR",   "XDG_RUNTIME_DIR",
+                                            "IPUOF_CONFIG_PATH", "IPUOF_VIPU_API_HOST",
+                                            "IPU_PARTITION",     "IPUOF_VIPU_API_PARTITION_ID",
+                                            "IPU_ELASTIC"};
+    watch_sample             s           = {0};
+    ipu_device_list         *list;
+    const char              *problem = NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!become(uid))
+        problem = strerror(errno);
+    else {
+        for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user ends it */
+        if (ipu_device_list_create(IPU_ALL_PARTITIONS, &list) != IPU_OK)
+            problem = ipu_message();
+        else if (!watch_sample_add(&s, list, uid, name, all))
+            problem = "out of memory";
+    }
+    if (problem) _exit(write(fd, "-", 1) == 1 && write(fd, problem, strlen(problem)) >= 0 ? 0 : 1);
+    _exit(write(fd, "+", 1) == 1 && watch_sample_write(fd, &s) ? 0 : 1);
+}
+
+/* ---- the parent ---- */
+
+typedef struct looking {
+    pid_t  pid; /* 0: not begun, or over */
+    int    fd;
+    char  *bytes;
+    size_t n, room;
+} looking;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void fail_user(watch_user *u, const char *why)
+{
+    snprintf(u->problem, sizeof u->problem, "user %s: %s", u->name, why);
+}
+
+static void begin(looking *k, watch_user *u, bool all)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        fail_user(u, strerror(errno));
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        look_as(u->uid, u->name, all, ends[1]);
+    }
+    close(ends[1]);
+    if (pid < 0) {
+        fail_user(u, strerror(errno));
+        close(ends[0]);
+        return;
+    }
+    *k = (looking){.pid = pid, .fd = ends[0]};
+}
+
+static void take_answer(const looking *k, watch_user *u)
+{
+    watch_sample s;
+    char         text[WATCH_PROBLEM];
+    if (k->n > 0 && k->bytes[0] == '-') {
+        snprintf(text, sizeof text, "%.*s", (int)(k->n - 1 < 400 ? k->n - 1 : 400), k->bytes + 1);
+        fail_user(u, text);
+    } else if (k->n > 0 && k->bytes[0] == '+' && watch_sample_read(k->bytes + 1, k->n - 1, &s)) {
+        watch_sample_fini(&u->sample);
+        u->sample     = s;
+        u->problem[0] = 0;
+    } else
+        fail_user(u, "looking at the IPUs ended before its time");
+}
+
+static void end(looking *k, watch_user *u, const char *why)
+{
+    if (why) {
+        kill(k->pid, SIGKILL);
+        fail_user(u, why);
+    }
+    while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR) {}
+    close(k->fd);
+    free(k->bytes);
+    *k = (looking){0};
+}
+
+/* Reads what there is; ends the child when that was all. */
+static void read_some(looking *k, watch_user *u)
+{
+    if (k->n == k->room) {
+        size_t room  = k->room ? 2 * k->room : 1 << 16;
+        char  *grown = room <= MOST_BYTES ? realloc(k->bytes, room) : NULL;
+        if (!grown) {
+            end(k, u, "more IPUs than can be looked at");
+            return;
+        }
+        k->bytes = grown;
+        k->room  = room;
+    }
+    ssize_t n = read(k->fd, k->bytes + k->n, k->room - k->n);
+    if (n > 0) k->n += (size_t)n;
+    if (n > 0 || (n < 0 && errno == EINTR)) return;
+    take_answer(k, u);
+    end(k, u, NULL);
+}
+
+static void collect(looking *all, struct pollfd *polls, watch_user *users, int n)
+{
+    int64_t until = now_ms() + PATIENCE_MS;
+    for (;;) {
+        int running = 0;
+        for (int i = 0; i < n; i++) {
+            polls[i] = (struct pollfd){.fd = all[i].pid ? all[i].fd : -1, .events = POLLIN};
+            running += all[i].pid != 0;
+        }
+        int64_t left = until - now_ms();
+        if (!running || left <= 0) break;
+        if (poll(polls, (nfds_t)n, (int)left) <= 0) continue;
+        for (int i = 0; i < n; i++)
+            if (all[i].pid && polls[i].revents) read_some(&all[i], &users[i]);
+    }
+    for (int i = 0; i < n; i++)
+        if (all[i].pid) end(&all[i], &users[i], "no answer within 5 s: something of theirs blocks it");
+}
+
+void watch_users_look(watch_user *users, int n, bool all_partitions)
+{
+    if (n <= 0) return;
+    looking       *all   = calloc((size_t)n, sizeof *all);
+    struct pollfd *polls = calloc((size_t)n, sizeof *polls);
+    for (int i = 0; i < n; i++) {
+        if (all && polls)
+            begin(&all[i], &users[i], all_partitions);
+        else
+            fail_user(&users[i], "out of memory");
+    }
+    if (all && polls) collect(all, polls, users, n);
+    free(all);
+    free(polls);
+}
