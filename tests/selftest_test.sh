@@ -4,16 +4,14 @@
 # devices, misuse, signals, terminals. Usage: selftest_test.sh [IPU]. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-build=${BUILD:-build}
-ipu=$(realpath "${1:-${IPU_BIN:-$build/tools/ipu}}")
-hold=$build/tests/hold
-for program in "$ipu" "$hold"; do
-    [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
-done
-unset IPUOF_CONFIG_PATH IPUOF_VIPU_API_HOST IPUOF_VIPU_API_PARTITION_ID IPU_PARTITION IPU_ELASTIC COLUMNS \
-    GCDA_OPTIONS IPU_ENGINE_OPTIONS IPU_SELFTEST_FAULT
+# shellcheck source=tests/support/check.sh
+. tests/support/check.sh
+check_ipu "$@"
+hold=$(realpath "${BUILD:-build}/tests/hold")
+[ -x "$hold" ] || { echo "no $hold to test with: build it first" >&2; exit 1; }
+unset IPUOF_VIPU_API_HOST IPUOF_VIPU_API_PARTITION_ID IPU_ELASTIC IPU_DEVICE_ID GCDA_OPTIONS IPU_ENGINE_OPTIONS IPU_SELFTEST_FAULT
+check_alone
 
-box=$(mktemp -d)
 holder=
 release() # the process that holds a device
 {
@@ -21,14 +19,12 @@ release() # the process that holds a device
     holder=
 }
 trap 'release; rm -rf "$box"' EXIT
-mkdir -m 700 "$box/run" && mkdir -p "$box/home" "$box/bin"
-export HOME=$box/home IPU_RUNTIME_DIR=$box/run
+mkdir -m 700 run && mkdir bin
 tests="hosttraffictest iputraffictest hostsynclatencytest memorytest exchangetest links flops powertest"
-for name in $tests reset monitor info; do ln -s "$ipu" "$box/bin/gc-$name"; done
-ln -s "$ipu" "$box/bin/ipu"
-mkfifo "$box/open" && exec 9<> "$box/open" # never ends while this script runs
+for name in $tests reset monitor; do ln -s "$ipu" "bin/gc-$name"; done
+ln -s "$ipu" bin/ipu
+mkfifo open && exec 9<> open # never ends while this script runs
 export PATH=$box/bin:$PATH
-passed=0 failed=0
 
 # Each of them, so small that it takes a moment.
 declare -A small=(
@@ -43,20 +39,6 @@ declare -A small=(
 names="hosttraffictest iputraffictest hostsynclatencytest memorytest exchangetest links flops" # those that measure
 
 # ---- what checks are made of ----
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
 
 # fails CODE PATTERN COMMAND...: that exit code, a line of standard error matches, no output.
 fails()
@@ -89,7 +71,7 @@ text()
     shift
     "$@" > "$box/out" 2> "$box/err" < /dev/null || { cat "$box/err"; return 1; }
     cat "$box/out" "$box/err"
-    [ ! -s "$box/err" ] && python3 - "$box/out" "${patterns[@]}" \
+    [ ! -s "$box/err" ] && "$python" - "$box/out" "${patterns[@]}" \
         'Measured on virtual IPUs of this host; "modelled" is an estimate for the chip \w+\.' << 'EOF'
 import re, sys
 lines = iter(open(sys.argv[1]).read().splitlines())
@@ -111,7 +93,7 @@ json()
 
 judge()
 {
-    python3 - "$box/json" "$1" << 'EOF'
+    "$python" - "$box/json" "$1" << 'EOF'
 import json, re, sys
 def pairs(p):
     assert len({k for k, _ in p}) == len(p), "a key is there twice"
@@ -148,7 +130,6 @@ of() # NAME ARGUMENT...: the small test of that name; a parameter that is given 
 {
     local name=$1
     shift
-    # shellcheck disable=SC2086 # words
     "gc-$name" ${small[$name]} "$@"
 }
 
@@ -390,7 +371,7 @@ check "and they are gone" ipu partition remove pod
 # signalled SIGNAL CODE WHEN COMMAND...: when its output has a line that matches, the signal; then that exit code.
 signalled()
 {
-    python3 - "$@" << 'EOF'
+    "$python" - "$@" << 'EOF'
 import re, signal, subprocess, sys
 number, code, when = getattr(signal, sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 def ignore_nothing():
@@ -412,14 +393,14 @@ check "Ctrl-C ends --forever with its result, and until then the device is held"
     gc-iputraffictest --forever -v -t 2
 check "Ctrl-C ends a test in order" signalled SIGINT 130 Starting gc-flops -s 600
 check "so does SIGTERM" signalled SIGTERM 143 Starting gc-flops -s 600 -p FP32
-check "the device is free" bash -c 'gc-monitor --json | python3 -c "import json, sys
+check "the device is free" bash -c 'gc-monitor --json | /usr/bin/python3 -c "import json, sys
 d = json.load(sys.stdin)
 assert not [i for c in d[\"cards\"] for i in c[\"ipus\"] if \"PID\" in i], d"'
 
 # on_terminal COMMAND...: standard error is a terminal, and shows how far it is.
 on_terminal()
 {
-    python3 - "$@" << 'EOF'
+    "$python" - "$@" << 'EOF'
 import os, pty, subprocess, sys
 main, other = pty.openpty()
 p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=other, env={**os.environ, "TERM": "xterm"})
@@ -438,6 +419,4 @@ EOF
 check "a terminal shows progress, and nothing of it remains" on_terminal gc-flops -s 2.5
 check "a file does not" bash -c "gc-flops -s 1.5 2> $box/err > /dev/null && [ ! -s $box/err ]"
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+check_end
