@@ -96,7 +96,8 @@ bad "unknown command names the nearest" 2 'no command "dmup"; did you mean "dump
 bad "unknown command with no near one" 2 'no command "xyzzyplugh"$' xyzzyplugh
 bad "unknown option of the frame" 2 'no option --verzion; did you mean --version' --verzion
 bad "the frame is no command" 2 'no command "ipu"' ipu
-for command in help target ops dump run show dataset info monitor inventory reset partition; do
+for command in help target ops dump run show dataset info monitor inventory reset partition \
+    hosttraffictest iputraffictest hostsynclatencytest memorytest exchangetest links flops powertest; do
     good "help of $command" "^Usage: ipu $command \\[OPTION" help $command
     good "$command --help" "^Usage: ipu $command \\[OPTION" $command --help
     good "$command -h, after other arguments" "^Usage: ipu $command \\[OPTION" $command x -h
@@ -115,7 +116,8 @@ bad "help of an unknown command" 2 'did you mean "target"' help tagret
 good "help options lists those of the engine" '^  threads \(default: ' help options
 bad "completion stands alone" 2 'stands alone' help --completion dump
 bad "no man page of options" 2 'no command "options"' help --man options
-for page in ipu help target ops dump run show dataset info monitor inventory reset partition; do
+for page in ipu help target ops dump run show dataset info monitor inventory reset partition \
+    hosttraffictest iputraffictest hostsynclatencytest memorytest exchangetest links flops powertest; do
     good "man page of $page" '^\.SH "EXIT STATUS"' help --man $page
     cp "$box/out" "$box/page.1"
     if command -v groff > /dev/null; then
@@ -139,7 +141,7 @@ completes()
         - "$box/completion" "$@" > "$box/offered" || return
     [ "$(cat "$box/offered")" = "$expected" ] || { cat "$box/offered"; false; }
 }
-that "completion: commands" completes "help target ops dump profile run show dataset train infer codelet info monitor inventory reset poprun partition docker podman check" ipu ""
+that "completion: commands" completes "help target ops dump profile run show dataset train infer codelet info monitor inventory reset hosttraffictest iputraffictest hostsynclatencytest memorytest exchangetest links flops powertest poprun partition docker podman check" ipu ""
 that "completion: options of a command" completes "--summary --side --side-out" ipu dump --s
 that "completion: targets" completes "bow bow-2000 bow-pod16 bow-pod64 bow-pod256" ipu target bow
 that "completion: ops" completes "matmul matmul_integer" ipu ops matm
