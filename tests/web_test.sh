@@ -23,5 +23,6 @@ for part in http hostile; do
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     rm -f "$BUILD/web_$part.out"
 done
+echo "1..$((passed + failed))"
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"

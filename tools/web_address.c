@@ -14,7 +14,12 @@
 
 #include "output.h"
 
-enum { BACKLOG = 128 };
+enum {
+    BACKLOG = 128,
+    SEND_BYTES =
+        128
+        * 1024, /* of kernel memory for each connection: of itself it gives megabytes to who does not read */
+};
 
 /* ---- host and port ---- */
 
@@ -79,11 +84,12 @@ static void classify(web_address *a, const struct sockaddr_storage *s)
 
 static int open_socket(const struct addrinfo *info)
 {
-    int on = 1;
+    int on = 1, bytes = SEND_BYTES;
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
     if (fd < 0) return -1;
     /* A monitor that was just stopped left connections behind that wait for their end. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) return fd;
     int error = errno;
     close(fd);
