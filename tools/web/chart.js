@@ -19,7 +19,10 @@ function palette() {
     return colours;
 }
 
-document.addEventListener("themechange", () => { colours = null; });
+document.addEventListener("themechange", () => {
+    colours = null;
+    requestAnimationFrame(() => { for (const chart of charts.values()) if (chart.visible) chart.draw(); });
+});
 
 const inSight = new IntersectionObserver((entries) => {
     for (const e of entries) {
@@ -30,7 +33,9 @@ const inSight = new IntersectionObserver((entries) => {
     }
 }, { rootMargin: "100px" });
 const resized = new ResizeObserver((entries) => { for (const e of entries) charts.get(e.target)?.resize(); });
-const charts = new WeakMap();
+const charts = new Map();
+
+let made = 0;
 
 export class Chart {
     // options: {labels: bool} for the axis of shares.
@@ -41,6 +46,7 @@ export class Chart {
         this.ring = null;
         this.second = 0;
         this.interval = 1;
+        this.phase = made++; // charts take turns
         charts.set(canvas, this);
         inSight.observe(canvas);
         resized.observe(canvas);
@@ -52,11 +58,18 @@ export class Chart {
         charts.delete(this.canvas);
     }
 
+    // Seconds that share a pixel.
+    get group() { return Math.max(1, Math.floor(WINDOW / Math.max(1, this.canvas.width / (this.scale ?? 1) - this.left))); }
+
+    // A small chart looks no different every second: it is drawn anew when it has moved by a pixel.
     set(ring, second, interval) {
+        const turn = Math.floor((second + this.phase) / this.group);
+        const same = ring === this.ring && turn === this.turn;
         this.ring = ring;
         this.second = second;
         this.interval = interval;
-        if (this.visible) this.draw();
+        this.turn = turn;
+        if (this.visible && !same) this.draw();
     }
 
     resize() {
@@ -79,7 +92,7 @@ export class Chart {
 
     // Points [x, y], by stretches without a gap. Seconds that share a pixel are averaged, in groups that do not move.
     stretches(width, height) {
-        const group = Math.max(1, Math.floor(WINDOW / width));
+        const group = this.group;
         const longest = Math.max(3, 2.5 * this.interval, 2 * group);
         const out = [];
         let now = null, before = -Infinity;
