@@ -62,7 +62,7 @@ def misuse():
         with check(f"--listen {listen!r} is refused"):
             code, out, err = run(env, "monitor", "--web", "--listen", listen)
             equal((code, out), (2, ""))
-            assert "expected ADDRESS:PORT" in err, err
+            assert "expected HOST:PORT" in err, err
     with check("an address that is not this host's"):
         code, _, err = run(env, "monitor", "--web", "--listen", "192.0.2.1:0")
         assert code == 1 and "cannot listen on 192.0.2.1:0" in err, err
@@ -207,6 +207,19 @@ def judges(plain, modern):
         equal({f.name: f.unit for f in read_modern(modern)}["openipu_host_bytes"], "bytes")
 
 
+def documented(modern):
+    """The table of docs/tools.md."""
+    with check("docs/tools.md lists exactly these metrics, with their types and labels"):
+        ending = {"counter": "_total", "info": "_info"}
+        types = {name + ending.get(kind, ""): kind for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", modern, re.M)}
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "tools.md"), encoding="utf-8") as f:
+            rows = re.findall(r"^\| `([a-z_]+)` \| (gauge|counter|info|unknown) \| ([a-z, ]*?) *\|", f.read(), re.M)
+        equal({name: kind for name, kind, _ in rows}, types)
+        labels = {name: set(filter(None, re.split(", ", text))) for name, _, text in rows}
+        for name, pairs in parse(modern):
+            equal({k for k, _ in pairs}, labels[name], name)
+
+
 def negotiation(m):
     """Who asks for which form."""
     for accept, modern in (("application/openmetrics-text; version=1.0.0", True), ("application/openmetrics-text;version=\"1.0.0\"", True),
@@ -247,6 +260,7 @@ def metrics(m, env):
         equal(values(found, "openipu_cycles_total"), [])
         equal([x["ipu"] for x, _ in values(found, "openipu_utilisation_ratio")], ["0", "1", "2"])
     judges(plain, modern)
+    documented(modern)
     negotiation(m)
     with check("counters of a process that lives go up, never back"):
         def counters():
