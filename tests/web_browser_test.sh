@@ -7,7 +7,7 @@ build=${BUILD:-build}
 BUILD=$(realpath "$build") IPU_BIN=$(realpath "${1:-${IPU_BIN:-$build/tools/ipu}}")
 SHOTS=${LOGS:-$BUILD/logs}/web
 export BUILD IPU_BIN SHOTS PYTHONDONTWRITEBYTECODE=1
-for program in "$IPU_BIN" "$BUILD/tests/hold" "$BUILD/tests/work"; do
+for program in "$IPU_BIN" "$BUILD/tests/hold" "$BUILD/tests/busy"; do
     [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
 done
 

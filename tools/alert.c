@@ -234,6 +234,8 @@ bool alert_parse(const char *text, alert_rule *out, char *problem, size_t size)
     for (int i = 0; i < N_METRICS; i++)
         if (!strcmp(metrics[i].name, name)) out->metric = &metrics[i];
     if (!out->metric) return unknown_metric(name, problem, size);
+    if (!strcmp(unit_name, "for"))
+        return wrong(problem, size, "\"for\" needs a duration behind it, such as 30s, 10m, 8h");
     if (!read_bound(out, number, unit_name, problem, size)) return false;
     if (*duration && !read_duration(duration, &seconds))
         return wrong(problem, size, "\"for %s\" is no duration: expected such as 30s, 10m, 8h, 1h30m, 2d",

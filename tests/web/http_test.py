@@ -234,7 +234,7 @@ def negotiation(m):
 
 def metrics(m, env):
     """Metrics of a process that works and of ones with names that hurt."""
-    worker = Holder(env, "20", "20", program="work")
+    worker = Holder(env, "0", program="busy")
     quote = Holder(env, "1", name='a"b\\c{d="e"}')
     line = Holder(env, "2", name="two\nlines\xff".encode("latin-1"))
     until(lambda: len(m.sample()["processes"]) == 3)
@@ -306,7 +306,7 @@ def troubles():
         until(lambda: m.sample(**token)["partitions"])
         equal(state(), {0})
     with check("an IPU with an error is in the sample and the metrics, and the alert fires"):
-        Holder({**env, "GCDA_OPTIONS": '{"simulateSOCError.errorList":"IPUSOFTERR","simulateSOCError.triggerCount":"3"}'}, "1", "1", program="work").process.wait()
+        Holder({**env, "GCDA_OPTIONS": '{"simulateSOCError.errorList":"IPUSOFTERR","simulateSOCError.triggerCount":"3"}'}, "0", program="busy").process.wait()
         until(lambda: m.sample(**token)["ipus"][0]["error"] == "IPUSOFTERR")
         until(lambda: state() == {2})
         equal([v for _, v in values(parse(m.ask("/metrics", headers=token)[2].decode()), "openipu_error")], [1, 0])
