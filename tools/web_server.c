@@ -191,7 +191,7 @@ static enum MHD_Result let_in(const web_server *s, connection *c)
     snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict", s->cookie,
              s->options.token->text);
     response *r = with_header(line("see /\n"), MHD_HTTP_HEADER_SET_COOKIE, cookie);
-    return answer(c, MHD_HTTP_SEE_OTHER, plain, with_header(r, MHD_HTTP_HEADER_LOCATION, "/"));
+    return answer(c, MHD_HTTP_SEE_OTHER, plain, with_header(r, MHD_HTTP_HEADER_LOCATION, "./"));
 }
 
 static enum MHD_Result refuse_stranger(connection *c)

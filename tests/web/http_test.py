@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import tap
-from monitor import BOX, Holder, Monitor, clean, run, world
+from monitor import BOX, IPU, Holder, Monitor, clean, run, world
 from tap import check, equal, until
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0; charset=utf-8"}
@@ -53,6 +53,12 @@ def addresses():
         code, out, err = run(env, "monitor", "--web", "--listen", "127.0.0.1:0", "--count", "2", "--interval", "0.1")
         equal((code, err), (0, ""))
         assert out.startswith("listening on "), out
+
+
+    with check("where it cannot say that it listens, it does not go on"):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            p = subprocess.run([IPU, "monitor", "--web", "--listen", "127.0.0.1:0"], env=env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        assert p.returncode == 1 and "cannot write to standard output" in p.stderr, p
 
 
 def misuse():
@@ -360,7 +366,7 @@ def tokens():
         equal(m.ask("/api/sample", headers={"Authorization": f"bearer  {token}", "Host": "any.name"})[0], 200)
     with check("in the address it becomes a cookie, and goes out of sight"):
         status, headers, _ = m.ask(f"/?token={token}")
-        equal((status, headers["location"]), (303, "/"))
+        equal((status, headers["location"]), (303, "./"))
         cookie, *flags = headers["set-cookie"].split("; ")
         equal((cookie, set(flags)), (f"ipu_monitor_{m.port}={token}", {"HttpOnly", "SameSite=Strict", "Path=/"}))
         equal(m.ask("/", headers={"Cookie": cookie})[0], 200)
