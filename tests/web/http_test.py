@@ -134,6 +134,13 @@ def paths(m):
             equal(m.ask("/healthz", headers={"Host": host})[0], status)
 
 
+    for site, mode, status in (("cross-site", "no-cors", 403), ("same-site", "cors", 403), ("cross-site", None, 403), ("cross-site", "navigate", 200),
+                               ("same-origin", "cors", 200), ("none", "navigate", 200)):
+        with check(f"asked by a page, {site}, {mode}: {status}"):
+            headers = {"Sec-Fetch-Site": site, **({"Sec-Fetch-Mode": mode} if mode else {})}
+            equal([m.ask(p, headers=headers)[0] for p in ("/", "/api/sample", "/metrics")], [status] * 3)
+
+
 def samples(m, env):
     """JSON, and the stream of it."""
     with check("/api/sample is what --jsonl prints"):
