@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build}
 BUILD=$(realpath "$build") IPU_BIN=$(realpath "${1:-${IPU_BIN:-$build/tools/ipu}}")
 export BUILD IPU_BIN PYTHONDONTWRITEBYTECODE=1
-for program in "$IPU_BIN" "$BUILD/tests/hold" "$BUILD/tests/work"; do
+for program in "$IPU_BIN" "$BUILD/tests/hold" "$BUILD/tests/busy"; do
     [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
 done
 
@@ -23,5 +23,6 @@ for part in http hostile; do
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     rm -f "$BUILD/web_$part.out"
 done
+echo "1..$((passed + failed))"
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"

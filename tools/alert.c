@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <regex.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,16 +118,8 @@ static void list_units(const unit *units, char *out, size_t size)
 
 /* ---- rules ---- */
 
-/* Says what is wrong with a rule; false. */
-static bool wrong(char *problem, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static bool wrong(char *problem, size_t size, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(problem, size, format, args);
-    va_end(args);
-    return false;
-}
+/* Says what is wrong with a rule, in the `problem` of the caller; false. */
+#define WRONG(...) (snprintf(problem, size, __VA_ARGS__), false)
 
 static bool unknown_metric(const char *name, char *problem, size_t size)
 {
@@ -140,8 +131,8 @@ static bool unknown_metric(const char *name, char *problem, size_t size)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     }
     const char *nearest = nearest_of(name, names, N_METRICS);
-    return wrong(problem, size, "no metric \"%s\"%s%s%s: expected one of %s", name,
-                 nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "", list);
+    return WRONG("no metric \"%s\"%s%s%s: expected one of %s", name, nearest ? " (did you mean \"" : "",
+                 nearest ? nearest : "", nearest ? "\"?)" : "", list);
 }
 
 /* "10m", "1h30m", "90": numbers with units that add up. */
@@ -169,16 +160,13 @@ static bool read_bound(alert_rule *r, const char *number, const char *name, char
         char whole[2 * ALERT_TEXT];
         snprintf(whole, sizeof whole, "%s%s", number, name);
         if (read_duration(whole, &r->bound)) return true;
-        return wrong(problem, size, "\"%s\" is no time: expected such as 30s, 10m, 8h, 1h30m, 2d", whole);
+        return WRONG("\"%s\" is no time: expected such as 30s, 10m, 8h, 1h30m, 2d", whole);
     }
     list_units(units_of[r->metric->kind], list, sizeof list);
-    if (!u)
-        return wrong(problem, size, "%s has no unit \"%s\": expected %s, or none", r->metric->name, name,
-                     list);
+    if (!u) return WRONG("%s has no unit \"%s\": expected %s, or none", r->metric->name, name, list);
     r->bound = strtod(number, NULL) * u->factor;
     if (r->metric->kind == ALERT_SHARE && r->bound > 1)
-        return wrong(problem, size,
-                     "%s is from 0%% to 100%%, or from 0 to 1 without the sign, found \"%s%s\"%s%s%s",
+        return WRONG("%s is from 0%% to 100%%, or from 0 to 1 without the sign, found \"%s%s\"%s%s%s",
                      r->metric->name, number, name, *name ? "" : ": did you mean ", *name ? "" : number,
                      *name ? "" : "%?");
     return true;
@@ -221,8 +209,7 @@ bool alert_parse(const char *text, alert_rule *out, char *problem, size_t size)
     double     seconds = 0;
     *out               = (alert_rule){0};
     if (strlen(text) >= ALERT_TEXT || !match(text, groups))
-        return wrong(problem, size,
-                     "\"%.100s\" is no alert: expected METRIC OPERATOR VALUE [for DURATION], such as "
+        return WRONG("\"%.100s\" is no alert: expected METRIC OPERATOR VALUE [for DURATION], such as "
                      "'utilisation<5%% for 10m'; operators are < <= > >= == !=",
                      text);
     keep_text(out, text);
@@ -234,10 +221,10 @@ bool alert_parse(const char *text, alert_rule *out, char *problem, size_t size)
     for (int i = 0; i < N_METRICS; i++)
         if (!strcmp(metrics[i].name, name)) out->metric = &metrics[i];
     if (!out->metric) return unknown_metric(name, problem, size);
+    if (!strcmp(unit_name, "for")) return WRONG("\"for\" needs a duration behind it, such as 30s, 10m, 8h");
     if (!read_bound(out, number, unit_name, problem, size)) return false;
     if (*duration && !read_duration(duration, &seconds))
-        return wrong(problem, size, "\"for %s\" is no duration: expected such as 30s, 10m, 8h, 1h30m, 2d",
-                     duration);
+        return WRONG("\"for %s\" is no duration: expected such as 30s, 10m, 8h, 1h30m, 2d", duration);
     out->for_ns = (int64_t)(seconds * 1e9);
     return true;
 }

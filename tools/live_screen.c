@@ -194,8 +194,7 @@ void live_put_spark(int y, int x, int width, live_style style, const float *shar
     int  cells                    = width < MOST_CELLS ? width : MOST_CELLS - 1;
     for (int i = n - cells; i < n; i++) {
         float share = i < 0 ? -1 : shares[i];
-        int   level = (int)(share * 8);
-        if (level > 7) level = 7;
+        int   level = share < 0 ? 0 : share < 1 ? (int)(share * 8) : 7;
         strcat(text, share < 0 ? " " : wide ? eighths_up[level] : ascii_up[level]);
     }
     live_put(y, x, width, style, text);

@@ -14,7 +14,7 @@
 #include "watch_signals.h"
 #include "watch_users.h"
 
-enum { LAST_WAIT_MS = 5000 }; /* for commands, at the end */
+enum { LAST_WAIT_MS = 3000 }; /* for commands, at the end */
 
 struct watch {
     bool             all_partitions, all_users;

@@ -1,6 +1,8 @@
 /* The loop of looks that are written as lines. */
 #include "watch_lines.h"
 
+#include <errno.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <time.h>
 
@@ -71,6 +73,17 @@ static void tell_problem(const watch *w, char told[WATCH_PROBLEM])
     snprintf(told, WATCH_PROBLEM, "%s", problem ? problem : "");
 }
 
+/* Writing failed, or a signal broke it off. It is told here: nothing of it is left for the end of the process. */
+static tool_exit end_writing(watch *w, int error)
+{
+    int number = watch_take_signal(w);
+    __fpurge(stdout);
+    clearerr(stdout);
+    if (number) return (tool_exit)(128 + number);
+    return tool_fail("cannot write to standard output: %s",
+                     error ? strerror(error) : "an earlier write failed");
+}
+
 tool_exit watch_lines_run(watch *w, watch_format format, int64_t count)
 {
     char told[WATCH_PROBLEM] = "";
@@ -79,12 +92,10 @@ tool_exit watch_lines_run(watch *w, watch_format format, int64_t count)
     if (format == WATCH_CSV) watch_csv_header(stdout);
     for (int64_t looks = 1;; looks++) {
         tell_problem(w, told);
+        errno          = 0;
         tool_exit code = put(w, format);
         if (code != TOOL_OK) return code;
-        if (fflush(stdout) || ferror(stdout)) {
-            number = watch_take_signal(w);
-            return number ? (tool_exit)(128 + number) : tool_finish(TOOL_OK);
-        }
+        if (fflush(stdout) || ferror(stdout)) return end_writing(w, errno);
         if (looks == count) return TOOL_OK;
         number = watch_wait(w);
         if (number) return (tool_exit)(128 + number);

@@ -1,4 +1,4 @@
-/* Samples: made from lists of devices, joined, sent from process to process. */
+/* Samples: text that is harmless, joining, sending them from process to process. */
 #include "watch_sample.h"
 
 #include <errno.h>
@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "devices.h"
-#include "ipu/target.h"
 
 /* More than 64 partitions of 256 IPUs, and more processes than their state files have room for. */
 enum { MOST_PARTITIONS = 1 << 12, MOST_IPUS = 1 << 14, MOST_PROCESSES = 1 << 16 };
@@ -55,12 +52,9 @@ void watch_copy(char *out, size_t size, const char *text)
     memset(out + used, 0, size - used);
 }
 
-#define COPY(to, text) watch_copy(to, sizeof(to), text)
-
 /* ---- lists that grow ---- */
 
-/* Room for `more` behind the `n` of a list; they are zero. NULL: out of memory. */
-static void *grow(void **list, int n, int more, size_t size)
+void *watch_grow(void **list, int n, int more, size_t size)
 {
     size_t old = (size_t)n, added = (size_t)more;
     void  *grown = realloc(*list, (old + added + 1) * size);
@@ -68,8 +62,6 @@ static void *grow(void **list, int n, int more, size_t size)
     *list = grown;
     return memset((char *)grown + old * size, 0, (added + 1) * size);
 }
-
-#define GROW(list, n, more) grow((void **)&(list), n, more, sizeof *(list))
 
 void watch_sample_clear(watch_sample *s) { s->n_partitions = s->n_ipus = s->n_processes = 0; }
 
@@ -81,105 +73,13 @@ void watch_sample_fini(watch_sample *s)
     *s = (watch_sample){0};
 }
 
-/* ---- from lists ---- */
-
-static int64_t bytes_per_ipu(const char *chip)
-{
-    ipu_target t;
-    if (ipu_target_find(chip, 1, &t) != IPU_OK) return 0;
-    return ipu_target_bytes_per_tile(&t) * ipu_target_n_tiles(&t);
-}
-
-static void set_partition(watch_partition *to, const ipu_device_list *list, const ipu_partition *p)
-{
-    char title[DEVICE_TEXT];
-    device_partition_name(list, p, title);
-    COPY(to->name, p->name);
-    COPY(to->title, title);
-    COPY(to->chip, p->chip);
-    COPY(to->arch, p->arch);
-    to->gcd            = p->gcd;
-    to->active         = p->active;
-    to->elastic        = p->elastic;
-    to->reconfigurable = p->reconfigurable;
-    to->clock_hz       = p->clock_hz;
-    to->bytes_per_ipu  = bytes_per_ipu(p->chip);
-    to->n_ipus         = (int)p->n_ipus;
-    to->n_processes    = (int)p->n_processes;
-}
-
-static void set_ipu(watch_ipu *to, const ipu_single *from)
-{
-    const ipu_machine *m = from->machine;
-    to->index            = from->index;
-    to->number           = from->number;
-    COPY(to->machine, m->host);
-    COPY(to->type, m->type);
-    COPY(to->software, m->software);
-    COPY(to->server, m->server);
-    COPY(to->firmware, m->firmware);
-    COPY(to->board, from->board);
-    COPY(to->error, strcmp(from->error, "no errors") ? from->error : "");
-}
-
-static void set_process(watch_process *to, const ipu_attached *from, int raise)
-{
-    to->pid      = from->pid;
-    to->uid      = from->uid;
-    to->since_ns = from->since_ns;
-    to->device   = from->id;
-    to->first_id = from->first < 0 ? -1 : from->first + raise;
-    to->n_ipus   = from->n_ipus;
-    to->counters = from->counters;
-    COPY(to->user, from->user);
-    COPY(to->command, from->command);
-    COPY(to->executable, from->executable);
-    to->runs_per_second = to->host_bytes_per_second = -1;
-}
-
-static bool add_partition(watch_sample *s, const ipu_device_list *list, const ipu_partition *p, int raise)
-{
-    watch_partition *to        = GROW(s->partitions, s->n_partitions, 1);
-    watch_ipu       *ipus      = GROW(s->ipus, s->n_ipus, (int)p->n_ipus);
-    watch_process   *processes = GROW(s->processes, s->n_processes, (int)p->n_processes);
-    if (!to || !ipus || !processes) return false;
-    set_partition(to, list, p);
-    to->first_ipu = s->n_ipus;
-    for (size_t i = 0; i < p->n_ipus; i++) {
-        const ipu_attached *by = p->singles[i].process;
-        set_ipu(&ipus[i], &p->singles[i]);
-        ipus[i].partition = s->n_partitions;
-        ipus[i].id        = raise + p->singles[i].index;
-        ipus[i].process   = by ? s->n_processes + (int)(by - p->processes) : -1;
-        to->n_free += !by;
-    }
-    for (size_t i = 0; i < p->n_processes; i++) {
-        set_process(&processes[i], &p->processes[i], raise);
-        processes[i].partition = s->n_partitions;
-    }
-    s->n_partitions++;
-    s->n_ipus += (int)p->n_ipus;
-    s->n_processes += (int)p->n_processes;
-    return true;
-}
-
-bool watch_sample_add(watch_sample *s, const ipu_device_list *list, int64_t uid, const char *owner, bool all)
-{
-    const ipu_partition *p;
-    for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++) {
-        if (!all && !p->active) continue;
-        if (!add_partition(s, list, p, all ? p->n_before : 0)) return false;
-        s->partitions[s->n_partitions - 1].uid = uid;
-        COPY(s->partitions[s->n_partitions - 1].owner, owner);
-    }
-    return true;
-}
+/* ---- joining ---- */
 
 bool watch_sample_append(watch_sample *s, const watch_sample *more)
 {
-    watch_partition *partitions = GROW(s->partitions, s->n_partitions, more->n_partitions);
-    watch_ipu       *ipus       = GROW(s->ipus, s->n_ipus, more->n_ipus);
-    watch_process   *processes  = GROW(s->processes, s->n_processes, more->n_processes);
+    watch_partition *partitions = WATCH_GROW(s->partitions, s->n_partitions, more->n_partitions);
+    watch_ipu       *ipus       = WATCH_GROW(s->ipus, s->n_ipus, more->n_ipus);
+    watch_process   *processes  = WATCH_GROW(s->processes, s->n_processes, more->n_processes);
     if (!partitions || !ipus || !processes) return false;
     for (int i = 0; i < more->n_partitions; i++) {
         partitions[i] = more->partitions[i];

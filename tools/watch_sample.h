@@ -83,6 +83,10 @@ bool watch_sample_read(const void *bytes, size_t n, watch_sample *out);
 /* The same attachment in two samples, neither of which may be NULL. */
 bool watch_same_process(const watch_sample *a, int i, const watch_sample *b, int k);
 
+/* Room for `more` behind the `n` of a list; they are zero. NULL: out of memory. */
+void *watch_grow(void **list, int n, int more, size_t size);
+#define WATCH_GROW(list, n, more) watch_grow((void **)&(list), n, more, sizeof *(list))
+
 /* Who, in words: "IPU 0 of p1", "IPUs 0 to 3 of p1", "8 further IPUs of default". */
 void watch_ipus_text(const watch_sample *s, const watch_process *p, char *out, size_t size);
 

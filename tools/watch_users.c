@@ -39,7 +39,7 @@ static int64_t user_in(const char *name, const char *prefix)
 {
     size_t n = strlen(prefix);
     char  *end;
-    if (strncmp(name, prefix, n) || name[n] < '0' || name[n] > '9') return -1;
+    if (strncmp(name, prefix, n) != 0 || name[n] < '0' || name[n] > '9') return -1;
     errno          = 0;
     long long uid  = strtoll(name + n, &end, 10);
     bool      good = !errno && !*end && uid < UINT32_MAX;

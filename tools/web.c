@@ -61,18 +61,19 @@ static tool_exit announce(const site *s)
     return tool_finish(TOOL_OK);
 }
 
+/* Who reads that it listens finds something there. */
 static tool_exit serve(site *s, int64_t count)
 {
-    int       signal = 0;
-    tool_exit code   = announce(s);
-    while (code == TOOL_OK && signal == 0) {
-        look(s);
-        if (count > 0 && --count == 0) break;
+    int signal = 0;
+    look(s);
+    tool_exit code = announce(s);
+    for (int64_t looks = 1; code == TOOL_OK && looks != count; looks++) {
         signal = wait_for_look(s);
+        if (signal) break;
+        look(s);
     }
     close_streams(s);
-    if (code != TOOL_OK || signal == 0) return code;
-    return (tool_exit)(128 + signal);
+    return signal ? (tool_exit)(128 + signal) : code;
 }
 
 static tool_exit start(site *s)

@@ -14,7 +14,12 @@
 
 #include "output.h"
 
-enum { BACKLOG = 128 };
+enum {
+    BACKLOG = 128,
+    SEND_BYTES =
+        128
+        * 1024, /* of kernel memory for each connection: of itself it gives megabytes to who does not read */
+};
 
 /* ---- host and port ---- */
 
@@ -49,29 +54,31 @@ static bool split(const char *text, char host[WEB_HOST], const char **port)
 
 /* ---- kinds of addresses ---- */
 
-static const struct in_addr *mapped(const struct sockaddr_in6 *a, struct in_addr *out)
+typedef union socket_address {
+    struct sockaddr     any;
+    struct sockaddr_in6 six;
+    struct sockaddr_in  four;
+} socket_address;
+
+static void classify_four(web_address *a, struct in_addr four)
 {
-    if (!IN6_IS_ADDR_V4MAPPED(&a->sin6_addr)) return NULL;
-    memcpy(out, a->sin6_addr.s6_addr + 12, sizeof *out);
-    return out;
+    a->loopback = ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+    a->any      = four.s_addr == htonl(INADDR_ANY);
 }
 
-static void classify(web_address *a, const struct sockaddr_storage *s)
+/* Addresses of IPv4 may come in the clothes of IPv6. */
+static void classify(web_address *a, const socket_address *s)
 {
-    struct in_addr             inside;
-    const struct sockaddr_in6 *six  = (const void *)s;
-    const struct in_addr      *four = s->ss_family == AF_INET
-                                        ? &((const struct sockaddr_in *)(const void *)s)->sin_addr
-                                        : mapped(six, &inside);
-    if (four) {
-        a->loopback = ntohl(four->s_addr) >> 24 == IN_LOOPBACKNET;
-        a->any      = four->s_addr == htonl(INADDR_ANY);
-        a->port     = ntohs(s->ss_family == AF_INET ? ((const struct sockaddr_in *)(const void *)s)->sin_port
-                                                    : six->sin6_port);
+    struct in_addr inside;
+    a->port = ntohs(s->any.sa_family == AF_INET ? s->four.sin_port : s->six.sin6_port);
+    if (s->any.sa_family == AF_INET) {
+        classify_four(a, s->four.sin_addr);
+    } else if (IN6_IS_ADDR_V4MAPPED(&s->six.sin6_addr)) {
+        memcpy(&inside, s->six.sin6_addr.s6_addr + 12, sizeof inside);
+        classify_four(a, inside);
     } else {
-        a->loopback = IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
-        a->any      = IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
-        a->port     = ntohs(six->sin6_port);
+        a->loopback = IN6_IS_ADDR_LOOPBACK(&s->six.sin6_addr);
+        a->any      = IN6_IS_ADDR_UNSPECIFIED(&s->six.sin6_addr);
     }
 }
 
@@ -79,11 +86,12 @@ static void classify(web_address *a, const struct sockaddr_storage *s)
 
 static int open_socket(const struct addrinfo *info)
 {
-    int on = 1;
+    int on = 1, bytes = SEND_BYTES;
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
     if (fd < 0) return -1;
     /* A monitor that was just stopped left connections behind that wait for their end. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) return fd;
     int error = errno;
     close(fd);
@@ -109,7 +117,7 @@ tool_exit web_address_listen(const char *text, web_address *out)
     if (!split(text, out->host, &port) || !read_port(port, &number))
         return tool_usage(
             "monitor",
-            "option --listen: expected ADDRESS:PORT, as 127.0.0.1:8091 or [::1]:8091, found \"%s\"", text);
+            "option --listen: expected HOST:PORT, as 127.0.0.1:8091 or [::1]:8091, found \"%s\"", text);
     struct addrinfo *found = NULL;
     int              error = getaddrinfo(out->host, port, &wanted, &found);
     if (error != 0)
@@ -120,9 +128,9 @@ tool_exit web_address_listen(const char *text, web_address *out)
     freeaddrinfo(found);
     errno = why;
     if (out->socket < 0) return refuse(text);
-    struct sockaddr_storage s    = {0};
-    socklen_t               size = sizeof s;
-    if (getsockname(out->socket, (struct sockaddr *)&s, &size) != 0) {
+    socket_address s    = {.six = {0}};
+    socklen_t      size = sizeof s;
+    if (getsockname(out->socket, &s.any, &size) != 0) {
         tool_exit code = refuse(text);
         close(out->socket);
         return code;

@@ -191,7 +191,7 @@ static enum MHD_Result let_in(const web_server *s, connection *c)
     snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict", s->cookie,
              s->options.token->text);
     response *r = with_header(line("see /\n"), MHD_HTTP_HEADER_SET_COOKIE, cookie);
-    return answer(c, MHD_HTTP_SEE_OTHER, plain, with_header(r, MHD_HTTP_HEADER_LOCATION, "/"));
+    return answer(c, MHD_HTTP_SEE_OTHER, plain, with_header(r, MHD_HTTP_HEADER_LOCATION, "./"));
 }
 
 static enum MHD_Result refuse_stranger(connection *c)
@@ -203,15 +203,31 @@ static enum MHD_Result refuse_stranger(connection *c)
                     MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"));
 }
 
+/* A page of another site that the user has open cannot read our answers, but it could ask for them, over and over: browsers say
+ * so. A link that leads here is no such thing. */
+static bool is_foreign_page(connection *c)
+{
+    const char *site = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Sec-Fetch-Site");
+    const char *mode = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Sec-Fetch-Mode");
+    return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0
+        && !(mode && !strcmp(mode, "navigate"));
+}
+
+static bool is_host(const web_server *s, connection *c)
+{
+    return web_address_is_host(s->options.address,
+                               MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST));
+}
+
 static enum MHD_Result serve(web_server *s, connection *c, const char *path, bool head)
 {
     bool needs_token = *s->options.token->text;
-    if (!needs_token
-        && !web_address_is_host(s->options.address,
-                                MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
+    if (!needs_token && !is_host(s, c))
         return answer(
             c, MHD_HTTP_FORBIDDEN, plain,
             line("expected a Host header that names this host's loopback: localhost, 127.0.0.1 or [::1]\n"));
+    if (is_foreign_page(c))
+        return answer(c, MHD_HTTP_FORBIDDEN, plain, line("pages of other sites may not ask\n"));
     const char *given = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token");
     if (needs_token && !strcmp(path, "/") && web_token_is(s->options.token, given)) return let_in(s, c);
     request q = {s, c, is_allowed(s, c), head};

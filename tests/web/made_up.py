@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 WEB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "web")
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PARTITIONS = {1: [1], 4: [4], 64: [16, 48]}
+BEGAN = time.time()
 WORK = [("python3", "alice"), ("ipu", "bob"), ("train_resnet50.py", "carol"), ("<img src=x onerror=alert(1)>", "mallory")]
 
 
@@ -47,8 +48,8 @@ def sample(n, t):
             if pid is None:
                 continue
             processes.append({"pid": pid, "user": user, "command": command, "executable": "/usr/bin/" + command, "owner": "ops",
-                              "partition": name, "gcd": 0, "device": index, "first_ipu": i, "ipus": 1, "since": t - 91 * (i + 3),
-                              "seconds": 91.0 * (i + 3), "utilisation": u, "utilisation_session": 0.5, "runs": 1200 * i,
+                              "partition": name, "gcd": 0, "device": index, "first_ipu": i, "ipus": 1, "since": BEGAN - 91 * (i + 3),
+                              "seconds": t - BEGAN + 91 * (i + 3), "utilisation": u, "utilisation_session": 0.5, "runs": 1200 * i,
                               "supersteps": 91234 * (i + 1), "cycles": 4e9 * (i + 1) if i % 2 else None, "host_bytes": 3 << 28,
                               "tile_bytes": 612 << 20 if i % 2 else None, "runs_per_second": 41.5 * u, "host_bytes_per_second": 3e7 * u})
         partitions.append({"owner": "ops", "name": name, "gcd": 0, "active": k == 0, "elastic": False, "reconfigurable": True,

@@ -129,7 +129,7 @@ def run(env, *words):
 
 
 class Holder:
-    """A process with an IPU: `hold` or `work`, under any name."""
+    """A process with an IPU: `hold` or `busy`, under any name."""
 
     def __init__(self, env, *words, program="hold", name=None):
         path = os.path.join(PROGRAMS, program)
@@ -139,7 +139,7 @@ class Holder:
         self.process = subprocess.Popen([path, *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.pid = self.process.pid
         said = self.process.stdout.readline()
-        assert said.strip() in (b"attached", b"working"), said
+        assert said.strip() == b"attached", said
 
     def end(self):
         """Lets the IPU go."""

@@ -59,8 +59,11 @@ def until(question, seconds=30, every=0.05):
 
 
 def together(*functions):
-    """Runs them at the same time: each waits a lot."""
-    threads = [threading.Thread(target=f) for f in functions]
+    """Runs them at the same time: each waits a lot. One that raises is a check that failed."""
+    def whole(function):
+        with check(f"{function.__name__} ran to its end"):
+            function()
+    threads = [threading.Thread(target=whole, args=(f,)) for f in functions]
     for t in threads:
         t.start()
     for t in threads:

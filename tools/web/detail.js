@@ -32,13 +32,14 @@ export class Detail {
         this.store = store;
         this.key = null;
         this.dialog = id("detail");
-        this.canvas = id("detail-chart");
-        this.chart = new Chart(this.canvas, { labels: true });
+        this.chart = new Chart("detail-chart", 1);
+        const plot = id("detail-plot");
+        plot.append(this.chart.svg);
         id("detail-close").addEventListener("click", () => this.dialog.close());
         this.dialog.addEventListener("close", () => { this.key = null; });
         this.dialog.addEventListener("click", (e) => { if (e.target === this.dialog) this.dialog.close(); });
-        this.canvas.addEventListener("pointermove", (e) => this.point(e));
-        this.canvas.addEventListener("pointerleave", () => setText(id("detail-point"), ""));
+        plot.addEventListener("pointermove", (e) => this.point(e));
+        plot.addEventListener("pointerleave", () => setText(id("detail-point"), ""));
     }
 
     open(ipu) {
@@ -46,11 +47,10 @@ export class Detail {
         setText(id("detail-point"), "");
         this.show();
         this.dialog.showModal();
-        this.chart.resize();
     }
 
     point(event) {
-        const second = this.chart.secondAt(event.offsetX), value = this.chart.ring?.at(second);
+        const second = this.chart.secondAt(event.clientX), value = this.chart.ring?.at(second);
         setText(id("detail-point"), `${timeOfDay(second)}: ${value >= 0 ? percent(value) : "not in use"}`);
     }
 

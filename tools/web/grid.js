@@ -31,13 +31,11 @@ class Card {
         this.word = make("span", "word");
         this.share = make("span", "ipu-share");
         this.who = make("span", "ipu-who");
-        this.canvas = make("canvas", "ipu-chart");
-        this.canvas.ariaHidden = "true";
+        this.chart = new Chart("ipu-chart", 6);
         this.state.append(this.mark, " ", this.word);
         head.append(this.id, this.state, this.share);
-        this.button.append(head, this.canvas, this.who);
+        this.button.append(head, this.chart.svg, this.who);
         this.item.append(this.button);
-        this.chart = new Chart(this.canvas);
     }
 
     show(ipu, store) {
@@ -52,11 +50,6 @@ class Card {
         setText(this.who, who);
         if (this.button.title !== who) this.button.title = who;
         this.chart.set(store.ring(ipuKey(ipu)), Math.floor(store.sample.time), store.interval);
-    }
-
-    remove() {
-        this.chart.stop();
-        this.item.remove();
     }
 }
 
@@ -116,7 +109,7 @@ class Partition {
         });
         for (const [key, card] of this.cards) {
             if (seen.has(key)) continue;
-            card.remove();
+            card.item.remove();
             this.cards.delete(key);
         }
         if (!this.list.querySelector('[tabindex="0"]') && this.list.firstChild) this.list.firstChild.firstChild.tabIndex = 0;
@@ -136,11 +129,6 @@ class Partition {
         buttons[at].tabIndex = -1;
         to.tabIndex = 0;
         to.focus();
-    }
-
-    remove() {
-        for (const card of this.cards.values()) card.remove();
-        this.section.remove();
     }
 }
 
@@ -165,7 +153,7 @@ export class Grids {
         });
         for (const [key, shown] of this.partitions) {
             if (seen.has(key)) continue;
-            shown.remove();
+            shown.section.remove();
             this.partitions.delete(key);
         }
     }

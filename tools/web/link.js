@@ -25,7 +25,7 @@ export class Link {
 
     open() {
         this.source?.close();
-        const source = this.source = new EventSource("/events");
+        const source = this.source = new EventSource("events");
         source.addEventListener("history", (e) => {
             const history = JSON.parse(e.data);
             this.silence = Math.max(45000, 3000 * history.interval);
@@ -63,7 +63,7 @@ export class Link {
     // Is it there, and is it that we may not?
     async ask() {
         try {
-            const answer = await fetch("/api/sample", { method: "HEAD", cache: "no-store" });
+            const answer = await fetch("api/sample", { method: "HEAD", cache: "no-store" });
             this.set(answer.status === 401 || answer.status === 403 ? "refused" : "lost");
         } catch {
             this.set("lost");

@@ -12,7 +12,8 @@ const store = new Store();
 const detail = new Detail(store);
 const grids = new Grids(id("grids"), (ipu) => detail.open(ipu));
 const processes = new Processes(store), partitions = new Partitions(store);
-const load = new Chart(id("load-chart"));
+const load = new Chart("load-chart", 2);
+id("load-plot").append(load.svg);
 let paused = false, linkState = "connecting", waiting = null, due = false;
 
 const totals = {};
@@ -130,5 +131,4 @@ id("pause").addEventListener("click", () => {
 });
 
 document.addEventListener("visibilitychange", () => { if (!document.hidden && !paused) showSoon(); });
-document.addEventListener("themechange", () => { if (store.sample) requestAnimationFrame(show); });
 setInterval(() => { if (link.state !== "live") showLink(); }, 1000);

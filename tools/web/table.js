@@ -1,12 +1,14 @@
 // A table of rows with keys: sorted by a click on a heading, rows kept from look to look.
 import { make, setText } from "./text.js";
 
+const collator = new Intl.Collator("en", { numeric: true });
+
 // Not measured comes last, whichever way it is sorted.
 function compare(a, b) {
     if (a === b) return 0;
     if (a === null || a === undefined) return Infinity;
     if (b === null || b === undefined) return -Infinity;
-    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+    return typeof a === "number" && typeof b === "number" ? a - b : collator.compare(a, b);
 }
 
 export class Table {

@@ -109,7 +109,7 @@ export function showAlerts(store) {
         setText(state, `${alertMark[a.state] ?? ""} ${a.state}`);
         setText(rule, a.alert);
         const value = alertValue(a);
-        setText(subject, a.subject ? `${a.subject}${value ? `: ${value}` : ""}` : "holds for nothing");
+        setText(subject, a.subject ? `${a.subject}${value ? `: ${value}` : ""}` : "does not hold");
         setText(since, isNumber(a.since) ? `for ${duration(store.sample.time - a.since)}` : "");
     });
 }

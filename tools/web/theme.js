@@ -8,11 +8,9 @@
 
     const apply = (theme) => {
         document.documentElement.dataset.theme = known.includes(theme) ? theme : "system";
-        document.dispatchEvent(new Event("themechange"));
     };
 
     apply(remembered());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("themechange")));
     addEventListener("storage", (event) => { if (event.key === key) { apply(event.newValue); mark(); } });
 
     const buttons = () => document.querySelectorAll("[data-theme-choice]");
