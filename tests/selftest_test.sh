@@ -139,7 +139,7 @@ measured='d["measurement"] == {"device": "virtual", "measured": "time of this ho
 
 speed='[0-9]+\.[0-9]{2} Gb/s'
 check "host traffic: text" text \
-    "host <- buffer <- tile: [0-9.]+ s, host $speed, tile $speed \(modelled: tile $speed\)" \
+    "host <- buffer <- tile: [0-9.]+ s, host $speed, tile $speed \(each alone: host $speed, tile $speed; modelled: tile $speed\)" \
     "host -> buffer -> tile: .*" "host -> buffer <- tile: .*" "host <- buffer -> tile: .*" -- of hosttraffictest
 check "host traffic: JSON has the vendor's keys and four directions" json \
     "$measured"' and d["configuration"] == {"number_of_ipus": "1", "tile_transfers_enabled": "true", "tiles_per_ipu": "4",

@@ -281,11 +281,14 @@ static bool set_direction(json_t *repeat, const traffic *t, const direction *d, 
 static void print_direction(const traffic *t, const direction *d, const sides *time)
 {
     figures f = figure(t, d, time);
-    printf("%s: %.3f s, host %.2f Gb/s, tile %.2f Gb/s", d->description, f.seconds, f.host_gbps, f.tile_gbps);
+    printf(
+        "%s: %.3f s, host %.2f Gb/s, tile %.2f Gb/s (each alone: host %.2f Gb/s, tile %.2f Gb/s; modelled: ",
+        d->description, f.seconds, f.host_gbps, f.tile_gbps, selftest_gbps(f.host_bytes, time->host_seconds),
+        selftest_gbps(f.tile_bytes, time->tile_seconds));
     if (f.modelled_gbps < 0)
-        puts(" (modelled: N/A)");
+        puts("N/A)");
     else
-        printf(" (modelled: tile %.2f Gb/s)\n", f.modelled_gbps);
+        printf("tile %.2f Gb/s)\n", f.modelled_gbps);
 }
 
 static tool_exit report_errors(const direction *d, const selftest_errors *e)
