@@ -14,7 +14,8 @@
 enum { SIDE = 1024, MOST_IPUS = 256 }; /* of the products, bench/ops.c has the engine at its best here */
 enum { MOST_MODELLED_SIDE = 8192, STEP = 256 };
 
-static const double run_seconds = 0.1; /* about; so long a signal may have to wait */
+static const double run_seconds =
+    0.02; /* about: what a signal may have to wait for, and the best of them is told */
 
 typedef struct precision {
     const char *name;
@@ -28,6 +29,7 @@ typedef struct flops {
     const precision *precision;
     double           seconds;               /* to measure each IPU for */
     double           rate[MOST_IPUS], took; /* FLOP/s; seconds */
+    double           best;                  /* FLOP/s of the best run */
     double           modelled;              /* FLOP/s, of products of modelled_side */
     int64_t          modelled_side;
     float           *a, *b, *c;
@@ -170,8 +172,11 @@ static tool_exit measure(flops *t, int ipu, int64_t products)
     if (code == TOOL_OK) code = set_up(t, e);
     if (code == TOOL_OK) code = selftest_run(e, 0, &warm);
     while (code == TOOL_OK && seconds < t->seconds) {
-        code = selftest_run(e, 0, &seconds);
+        double before = seconds;
+        code          = selftest_run(e, 0, &seconds);
+        if (code != TOOL_OK) break;
         done += products;
+        t->best = fmax(t->best, (double)products * product_flop / (seconds - before));
         selftest_show(&t->s, what, (int64_t)(1000 * seconds), (int64_t)(1000 * t->seconds));
     }
     if (code == TOOL_OK) code = look(t, e);
@@ -198,6 +203,7 @@ static void print_text(const flops *t)
     printf("Flops per IPU (%s): %g teraFLOPS (took: %g seconds)\n", t->precision->name, lowest(t) * 1e-12,
            t->took);
     printf("IPU clock speed: %.0f MHz\n", t->s.partition->clock_hz / 1e6);
+    printf("Best run: %g teraFLOPS\n", t->best * 1e-12);
     printf("Modelled flops per IPU (%s): %g teraFLOPS, with matrices of %lld x %lld\n", t->precision->name,
            t->modelled * 1e-12, (long long)t->modelled_side, (long long)t->modelled_side);
 }
@@ -215,6 +221,7 @@ static json_t *describe(const flops *t)
     ok = json_object_set_new(o, "ipus", ipus) == 0 && ok;
     ok = ok && device_set_number(o, "device_id", t->s.info->id) && device_set(o, "fp", t->precision->name)
       && selftest_set(o, "teraflops", "%g", lowest(t) * 1e-12)
+      && selftest_set(o, "best_teraflops", "%g", t->best * 1e-12)
       && selftest_set(o, "duration_seconds", "%g", t->took)
       && selftest_set(o, "clock_mhz", "%.0f", t->s.partition->clock_hz / 1e6)
       && device_set_number(o, "matrix_side", SIDE)
