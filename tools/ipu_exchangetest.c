@@ -277,7 +277,8 @@ static tool_exit test(exchange *t, bool json)
     if (json && !out) return tool_fail("out of memory");
     if (!json) print_text(t);
     if (all_wrong(t))
-        code = tool_fail("%lld blocks are not what their tiles were sent", (long long)all_wrong(t));
+        code = tool_fail("wrong blocks, that are not what their tiles were sent: %lld",
+                         (long long)all_wrong(t));
     return selftest_finish(&t->s, code, out);
 }
 

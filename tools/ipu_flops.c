@@ -258,7 +258,7 @@ static tool_exit test(flops *t, bool json)
     if (json && !out) return tool_fail("out of memory");
     if (!json) print_text(t);
     tool_exit code = TOOL_OK;
-    if (t->wrong) code = tool_fail("%lld rows of the products are wrong", (long long)t->wrong);
+    if (t->wrong) code = tool_fail("wrong rows of products: %lld", (long long)t->wrong);
     return selftest_finish(&t->s, code, out);
 }
 

@@ -185,7 +185,9 @@ static tool_exit test(latency *t, bool json)
     json_t *out = json ? describe(t) : NULL;
     if (json && !out) return tool_fail("out of memory");
     if (!json) print_end(t);
-    if (t->wrong) code = tool_fail("%lld syncs did not bring the count that was next", (long long)t->wrong);
+    if (t->wrong)
+        code = tool_fail("wrong syncs, that did not bring the count that was next: %lld",
+                         (long long)t->wrong);
     return selftest_finish(&t->s, code, out);
 }
 

@@ -295,7 +295,7 @@ static tool_exit report_errors(const direction *d, const selftest_errors *e)
 {
     if (!e->wrong) return TOOL_OK;
     return tool_fail(
-        "%s: %lld words of 4 bytes are not what was sent: the first, word %zu of its batch, is 0x%08x, "
+        "%s: wrong words, of 4 bytes, that are not what was sent: %lld; the first, word %zu of its batch, is 0x%08x, "
         "expected was 0x%08x",
         d->description, (long long)e->wrong, e->at, e->found, e->expected);
 }

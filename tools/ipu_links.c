@@ -1,6 +1,6 @@
 /* `ipu links`, gc-links: each pair of linked IPUs sends patterns both ways, and what arrives is compared.
  *
- * All links of the partition work at the same time. Every pattern is followed by its complement, so that no word that
+ * All links of the device, the whole partition if none is named, work at the same time. Every pattern is followed by its complement, so that no word that
  * arrives was there before. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,8 +100,9 @@ static void print_text(const training *t)
         for (int k = 0; k < 2; k++)
             printf("IPU %d -> IPU %d: %s\n", from_id(t, p, k), from_id(t, p, 1 - k),
                    t->wrong[2 * p + (size_t)k] ? "failed" : "passed");
-    printf("%lld IPUs, %zu links, %d training fails: %s\n", (long long)t->s.target.n_ipus, t->n_pairs,
-           n_failed(t), n_failed(t) ? "failed" : "passed");
+    printf("%lld IPUs, %zu link%s, %d training fail%s: %s\n", (long long)t->s.target.n_ipus, t->n_pairs,
+           t->n_pairs == 1 ? "" : "s", n_failed(t), n_failed(t) == 1 ? "" : "s",
+           n_failed(t) ? "failed" : "passed");
     printf("%.2f Gb/s, all links together (modelled: %.2f Gb/s)\n", gbps(t, t->seconds, N_PATTERNS),
            gbps(t, t->modelled, 1));
 }
@@ -150,7 +151,8 @@ static tool_exit test(training *t, bool json)
 {
     t->pairs = selftest_links(t->s.target.n_ipus, &t->n_pairs);
     if (!t->pairs)
-        return tool_fail("partition %s has one IPU: there is no link to test", t->s.partition->name);
+        return tool_fail("device %d of partition %s has one IPU: there is no link to test", t->s.info->id,
+                         t->s.partition->name);
     t->wrong   = calloc(2 * t->n_pairs, sizeof *t->wrong);
     t->sent    = malloc(n_words(t) * sizeof *t->sent);
     t->landing = malloc(n_words(t) * sizeof *t->landing);
@@ -160,19 +162,16 @@ static tool_exit test(training *t, bool json)
     json_t *out = json ? describe(t) : NULL;
     if (json && !out) return tool_fail("out of memory");
     if (!json) print_text(t);
-    tool_exit code = n_failed(t)
-                       ? tool_fail("%d of %zu directions of links gave other data than they were sent",
-                                   n_failed(t), 2 * t->n_pairs)
-                       : TOOL_OK;
+    tool_exit code = TOOL_OK;
+    if (n_failed(t))
+        code = tool_fail("wrong data over links, of %zu directions: %d", 2 * t->n_pairs, n_failed(t));
     return selftest_finish(&t->s, code, out);
 }
 
 tool_exit run_links(const tool_arguments *args)
 {
     training  t    = {0};
-    tool_exit code = selftest_look(&t.s);
-    if (code == TOOL_OK)
-        code = selftest_attach(&t.s, t.s.partition->devices[t.s.partition->n_devices - 1].id);
+    tool_exit code = selftest_begin_all(&t.s, args->values[LINKS_DEVICE]);
     if (code == TOOL_OK) code = test(&t, args->values[LINKS_JSON]);
     ipu_engine_destroy(t.engine);
     free(t.pairs);

@@ -1,6 +1,7 @@
 /* What self-tests share: the device, signals, engines, and words about what is measured. */
 #include "selftest.h"
 
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -60,14 +61,29 @@ tool_exit selftest_attach(selftest *s, int id)
     return status == IPU_OK ? TOOL_OK : selftest_fail();
 }
 
-tool_exit selftest_begin(selftest *s, const char *id)
+/* The one that IPU_DEVICE_ID allows. What is no number there, attaching reports. */
+static int default_device(int otherwise)
+{
+    const char *text = getenv("IPU_DEVICE_ID");
+    char       *end  = NULL;
+    long        id   = text && *text ? strtol(text, &end, 10) : -1;
+    return id >= 0 && id <= INT_MAX && !*end ? (int)id : otherwise;
+}
+
+static tool_exit begin(selftest *s, const char *id, bool whole)
 {
     int number = 0;
     *s         = (selftest){0};
     if (id && !device_number(id, &number)) return TOOL_USAGE;
-    tool_exit code = selftest_look(s);
-    return code == TOOL_OK ? selftest_attach(s, number) : code;
+    SELFTEST_TRY(selftest_look(s));
+    const ipu_partition *p = s->partition;
+    if (!id) number = default_device(whole ? p->devices[p->n_devices - 1].id : 0);
+    return selftest_attach(s, number);
 }
+
+tool_exit selftest_begin(selftest *s, const char *id) { return begin(s, id, false); }
+
+tool_exit selftest_begin_all(selftest *s, const char *id) { return begin(s, id, true); }
 
 tool_exit selftest_end(selftest *s, tool_exit code)
 {

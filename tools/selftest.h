@@ -27,8 +27,10 @@ typedef struct selftest {
     double                 began;
 } selftest;
 
-/* Attaches to device `id`, a text; NULL: device 0. Any result goes to selftest_end. */
+/* Attaches to device `id`, a text; NULL: the one of IPU_DEVICE_ID, or 0. Any result goes to selftest_end. */
 tool_exit selftest_begin(selftest *s, const char *id);
+/* The same, but the whole partition, not 0. */
+tool_exit selftest_begin_all(selftest *s, const char *id);
 /* The same in two steps, where the device depends on what the partition has. */
 tool_exit selftest_look(selftest *s);
 tool_exit selftest_attach(selftest *s, int id);
