@@ -1,8 +1,10 @@
-/* `ipu exchangetest`, gc-exchangetest: every tile of an IPU sends a block to every other, and vertices check what comes.
+/* `ipu exchangetest`, gc-exchangetest: every tile of an IPU sends a block to every other, and vertices check
+ * what comes.
  *
- * In step r of an all-to-all (1 <= r < tiles) tile t sends to tile t + r, modulo the tiles. That happens twice:
- * EXCHANGE has nothing but the copies, for their bandwidth; blocks go on from where they are, so that one look at the end tells
- * of all. CHECKED has a vertex on each tile after each step that looks at the block, and makes the next one to send. */
+ * In step r of an all-to-all (1 <= r < tiles) tile t sends to tile t + r, modulo the tiles. That happens
+ * twice: EXCHANGE has nothing but the copies, for their bandwidth; blocks go on from where they are, so that
+ * one look at the end tells of all. CHECKED has a vertex on each tile after each step that looks at the
+ * block, and makes the next one to send. */
 #include <stdio.h>
 #include <stdlib.h>
 

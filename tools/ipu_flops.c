@@ -61,8 +61,8 @@ static void decode(const flops *t, float *x)
 
 /* ---- programs ---- */
 
-/* A product of matrices of `side`. Sums in half, where the type is, are how the chip reaches its best; they change
- * what it is priced at, and not the result. */
+/* A product of matrices of `side`. Sums in half, where the type is, are how the chip reaches its best; they
+ * change what it is priced at, and not the result. */
 static ipu_program add_product(ipu_graph *g, ipu_type type, int64_t side)
 {
     static const char *const names[3] = {"a", "b", "c"};

@@ -1,8 +1,8 @@
 /* `ipu hostsynclatencytest`, gc-hostsynclatencytest: how long host and device take to meet.
  *
- * A sync is a step of a program that waits for the host: the device counts, and sends its count by a stream whose callback
- * looks whether it is the next. An iteration is one run of --mark-count of them. Then runs of one sync each are timed from
- * outside: what it takes to start a program. */
+ * A sync is a step of a program that waits for the host: the device counts, and sends its count by a stream
+ * whose callback looks whether it is the next. An iteration is one run of --mark-count of them. Then runs of
+ * one sync each are timed from outside: what it takes to start a program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* `ipu hosttraffictest`, gc-hosttraffictest: bytes between host and tiles, through a remote buffer.
  *
- * An iteration moves one row of the buffer on each side. Iterations go in batches: the host moves the rows of a batch one by one,
- * a run of a program moves those of the tiles, and what arrived is compared before the next. Only moving is timed.
- * The buffer has two halves. Data that go through it use the first on both sides; where both sides write, or
- * both read, the host has the first and the tiles have the second. */
+ * An iteration moves one row of the buffer on each side. Iterations go in batches: the host moves the rows of
+ * a batch one by one, a run of a program moves those of the tiles, and what arrived is compared before the
+ * next. Only moving is timed. The buffer has two halves. Data that go through it use the first on both sides;
+ * where both sides write, or both read, the host has the first and the tiles have the second. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static size_t row_bytes(const traffic *t) { return t->row_words * sizeof(uint32_
 
 /* ---- programs ---- */
 
-/* Row r of a batch has a place of its own on the tiles, so that each can be looked at when the batch is done. */
+/* Row r of a batch has a place of its own on the tiles, to be looked at when the batch is done. */
 static ipu_tensor add_rows(const traffic *t, ipu_graph *g)
 {
     int64_t    words = t->blocks * BLOCK_WORDS;

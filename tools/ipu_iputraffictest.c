@@ -1,7 +1,8 @@
 /* `ipu iputraffictest`, gc-iputraffictest: copies of 64 KB between tiles of two IPUs, both ways at once.
  *
- * Two sets of blocks go to and fro, one from each IPU, and at every hop move on by one tile. So a copy that goes wrong
- * is carried along, one that does not happen leaves its set a tile behind, and one look at the end tells of all. */
+ * Two sets of blocks go to and fro, one from each IPU, and at every hop move on by one tile. So a copy that
+ * goes wrong is carried along, one that does not happen leaves its set a tile behind, and one look at the end
+ * tells of all. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,10 +259,11 @@ static tool_exit test(traffic *t)
 static tool_exit attach_all(traffic *t)
 {
     SELFTEST_TRY(selftest_begin_all(&t->s, NULL));
+    if (t->s.target.n_ipus < 2)
+        return tool_fail("device %d of partition %s has one IPU: there is no link to test", t->s.info->id,
+                         t->s.partition->name);
     t->pairs = selftest_links(t->s.target.n_ipus, &t->n_pairs);
-    if (t->pairs) return TOOL_OK;
-    return tool_fail("device %d of partition %s has one IPU: there is no link to test", t->s.info->id,
-                     t->s.partition->name);
+    return t->pairs ? TOOL_OK : tool_fail("out of memory");
 }
 
 static bool is_single(const traffic *t, int id)

@@ -1,7 +1,7 @@
 /* `ipu links`, gc-links: each pair of linked IPUs sends patterns both ways, and what arrives is compared.
  *
- * All links of the device, the whole partition if none is named, work at the same time. Every pattern is followed by its complement, so that no word that
- * arrives was there before. */
+ * All links of the device, the whole partition if none is named, work at the same time. Every pattern is
+ * followed by its complement, so that no word that arrives was there before. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,8 +28,8 @@ typedef struct training {
 
 static size_t n_words(const training *t) { return t->n_pairs * 2 * WORDS; }
 
-/* [pairs, 2 directions, words] on tiles of the IPU that sends, or that receives. Links of one IPU have tiles of their
- * own: the pair's number says which. */
+/* [pairs, 2 directions, words] on tiles of the IPU that sends, or that receives. Links of one IPU have tiles
+ * of their own: the pair's number says which. */
 static ipu_tensor add_side(const training *t, ipu_graph *g, bool receives)
 {
     ipu_tensor x = ipu_graph_add_variable(g, IPU_UINT32, IPU_SHAPE((int64_t)t->n_pairs, 2, WORDS),
@@ -149,10 +149,11 @@ static json_t *describe(const training *t)
 
 static tool_exit test(training *t, bool json)
 {
-    t->pairs = selftest_links(t->s.target.n_ipus, &t->n_pairs);
-    if (!t->pairs)
+    if (t->s.target.n_ipus < 2)
         return tool_fail("device %d of partition %s has one IPU: there is no link to test", t->s.info->id,
                          t->s.partition->name);
+    t->pairs = selftest_links(t->s.target.n_ipus, &t->n_pairs);
+    if (!t->pairs) return tool_fail("out of memory");
     t->wrong   = calloc(2 * t->n_pairs, sizeof *t->wrong);
     t->sent    = malloc(n_words(t) * sizeof *t->sent);
     t->landing = malloc(n_words(t) * sizeof *t->landing);

@@ -1,8 +1,8 @@
 /* `ipu memorytest`, gc-memorytest: patterns through all the memory of the tiles that a program can have.
  *
- * One vertex of a tile writes a pattern in one run, another checks it in the next. Tiles are tested in passes, so that the
- * host's memory suffices for any device: IPU by IPU, a pass as many tiles as fit. How much of a tile is free for data is what
- * the cost model says code, stacks and the like leave of it. */
+ * One vertex of a tile writes a pattern in one run, another checks it in the next. Tiles are tested in
+ * passes, so that the host's memory suffices for any device: IPU by IPU, a pass as many tiles as fit. How
+ * much of a tile is free for data is what the cost model says code, stacks and the like leave of it. */
 #include <stdio.h>
 #include <stdlib.h>
 
