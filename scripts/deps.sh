@@ -15,7 +15,7 @@ declare -A sets=(
         python3-torchvision python3-tqdm python3-sklearn python3-pytest python3-pytest-timeout python3-venv python3-pip python3-setuptools python3-wheel
         libonnx-testdata python3-onnx
         chromium chromium-driver python3-selenium prometheus python3-prometheus-client
-        openmpi-bin iproute2 procps
+        openmpi-bin iproute2 jq procps
         tmux"
     [check]="clang clang-format clang-tidy cppcheck shellcheck binutils"
     [sanitize]="gcc util-linux"
