@@ -372,8 +372,12 @@ check "has no single IPUs" fails 1 'not reconfigurable.*--all-links' gc-iputraff
 check "but links" of iputraffictest --all-links
 check "so it is removed" ipu partition remove whole
 check "64 machines" ipu partition create pod --target pod256
-check "too much memory is refused" fails 1 'would take .* of this host.s memory.*fewer --tiles' \
-    gc-hosttraffictest -d 510 -t 1472 -s 4096
+if [ "$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)" -lt 1000000000 ]; then
+    check "too much memory is refused" fails 1 'would take .* of this host.s memory.*fewer --tiles' \
+        gc-hosttraffictest -d 510 -t 1472 -s 4096
+else
+    skip "this host has the terabyte that is asked for"
+fi
 check "so many links" json 'len(d["ipu to ipu"]) == 2 * 376 and d["overall result"] == "passed"' gc-links -j
 check "an IPU of the last machine" json 'd["tiles_tested"] == "2"' gc-memorytest -d 255 -t 2 -q -j
 check "and they are gone" ipu partition remove pod

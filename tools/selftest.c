@@ -109,6 +109,27 @@ tool_exit selftest_tiles(const selftest *s, int64_t *tiles)
                      (long long)*tiles);
 }
 
+static bool read_number(const char *path, double *out)
+{
+    char  line[64] = "", *end = line;
+    FILE *f = fopen(path, "re");
+    if (f && fgets(line, sizeof line, f)) *out = strtod(line, &end);
+    if (f) fclose(f);
+    return end > line; /* "max" is none */
+}
+
+/* A container may have less than its host: its limit and what it uses, of either version of cgroups. */
+static double left_in_container(void)
+{
+    static const char *const files[][2] = {{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+                                           {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                                            "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+    double                   limit, used;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (read_number(files[i][0], &limit) && read_number(files[i][1], &used)) return fmax(limit - used, 0);
+    return INFINITY;
+}
+
 /* MemAvailable counts what the kernel would give back; where there is no such line, the free pages. */
 double selftest_memory(void)
 {
@@ -118,7 +139,7 @@ double selftest_memory(void)
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "MemAvailable:", 13)) free_bytes = strtod(line + 13, NULL) * 1024;
     if (f) fclose(f);
-    return free_bytes / 2;
+    return fmin(free_bytes, left_in_container()) / 2;
 }
 
 bool selftest_has_memory(double bytes, const char *advice)
