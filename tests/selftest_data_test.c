@@ -1,7 +1,8 @@
-/* What the self-tests decide by: patterns, comparison, links, arithmetic. A fault of any kind must be seen. */
+/* What the self-tests decide by: patterns, comparison, links, arithmetic. Every fault must be seen. */
 #include "../tools/selftest_data.c"
 #include "../tools/selftest_links.c"
 #include "../tools/selftest_memory.c"
+#include "../tools/selftest_product.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,11 +16,11 @@ enum { N = 1000 };
 static void equal_words_are_no_errors(void **state)
 {
     (void)state;
-    uint32_t        a[N], b[N];
+    uint32_t        sent[N], got[N];
     selftest_errors e = {0};
-    selftest_fill(a, N, 7);
-    selftest_fill(b, N, 7);
-    assert_int_equal(selftest_compare(a, b, N, &e), 0);
+    selftest_fill(sent, N, 7);
+    selftest_fill(got, N, 7);
+    assert_int_equal(selftest_compare(sent, got, N, &e), 0);
     assert_int_equal(e.wrong, 0);
     assert_false(e.any);
 }
@@ -27,29 +28,29 @@ static void equal_words_are_no_errors(void **state)
 static void every_flipped_bit_is_an_error(void **state)
 {
     (void)state;
-    uint32_t a[N], b[N];
-    selftest_fill(a, N, 7);
-    selftest_fill(b, N, 7);
+    uint32_t sent[N], got[N];
+    selftest_fill(sent, N, 7);
+    selftest_fill(got, N, 7);
     for (size_t i = 0; i < N; i += 37)
         for (int bit = 0; bit < 32; bit++) {
             selftest_errors e = {0};
-            b[i] ^= UINT32_C(1) << bit;
-            assert_int_equal(selftest_compare(a, b, N, &e), 1);
+            got[i] ^= UINT32_C(1) << bit;
+            assert_int_equal(selftest_compare(sent, got, N, &e), 1);
             assert_int_equal(e.wrong, 1);
             assert_int_equal(e.at, i);
-            assert_int_equal(e.expected, a[i]);
-            assert_int_equal(e.found, a[i] ^ UINT32_C(1) << bit);
-            b[i] = a[i];
+            assert_int_equal(e.expected, sent[i]);
+            assert_int_equal(e.found, sent[i] ^ UINT32_C(1) << bit);
+            got[i] = sent[i];
         }
 }
 
 static void the_first_error_is_kept_and_all_are_counted(void **state)
 {
     (void)state;
-    uint32_t        a[4] = {1, 2, 3, 4}, b[4] = {1, 9, 3, 8};
+    uint32_t        sent[4] = {1, 2, 3, 4}, got[4] = {1, 9, 3, 8};
     selftest_errors e = {0};
-    assert_int_equal(selftest_compare(a, b, 4, &e), 2);
-    assert_int_equal(selftest_compare(a + 3, b + 3, 1, &e), 1);
+    assert_int_equal(selftest_compare(sent, got, 4, &e), 2);
+    assert_int_equal(selftest_compare(sent + 3, got + 3, 1, &e), 1);
     assert_int_equal(e.wrong, 3);
     assert_int_equal(e.at, 1);
     assert_int_equal(e.expected, 2);
@@ -59,12 +60,12 @@ static void the_first_error_is_kept_and_all_are_counted(void **state)
 static void words_of_other_seeds_differ(void **state)
 {
     (void)state;
-    uint32_t        a[N], b[N];
+    uint32_t        sent[N], got[N];
     selftest_errors e = {0};
     for (uint64_t seed = 0; seed < 20; seed++) {
-        selftest_fill(a, N, seed);
-        selftest_fill(b, N, seed + 1);
-        assert_true(selftest_compare(a, b, N, &e) > N - 5);
+        selftest_fill(sent, N, seed);
+        selftest_fill(got, N, seed + 1);
+        assert_true(selftest_compare(sent, got, N, &e) > N - 5);
     }
 }
 
@@ -136,6 +137,77 @@ static void fixed_patterns_are_what_they_are_called(void **state)
     }
 }
 
+/* ---- products ---- */
+
+enum { SIDE = 48 };
+
+static float a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
+
+static void make_product(void)
+{
+    product_fill(a, SIDE, 0);
+    product_fill(b, SIDE, 1);
+    for (int i = 0; i < SIDE; i++)
+        for (int k = 0; k < SIDE; k++) {
+            float sum = 0;
+            for (int j = 0; j < SIDE; j++) sum += a[i * SIDE + j] * b[j * SIDE + k];
+            c[i * SIDE + k] = sum;
+        }
+}
+
+static void a_product_is_right(void **state)
+{
+    (void)state;
+    make_product();
+    assert_int_equal(product_wrong_rows(a, b, c, SIDE), 0);
+    assert_int_equal(product_wrong_rows(a, b, a, SIDE), SIDE);
+}
+
+/* Every bit of every element: the smallest changes a number by less than any sum would show. */
+static void every_flipped_bit_makes_a_row_wrong(void **state)
+{
+    (void)state;
+    make_product();
+    for (int i = 0; i < SIDE * SIDE; i += 5)
+        for (int bit = 0; bit < 32; bit++) {
+            float    kept = c[i];
+            uint32_t bits;
+            memcpy(&bits, &c[i], sizeof bits);
+            bits ^= UINT32_C(1) << bit;
+            memcpy(&c[i], &bits, sizeof bits);
+            assert_int_equal(product_wrong_rows(a, b, c, SIDE), c[i] != kept); /* -0 is 0 */
+            c[i] = kept;
+        }
+}
+
+static void elements_that_changed_places_are_wrong(void **state)
+{
+    (void)state;
+    int swapped = 0;
+    make_product();
+    for (int i = 0; i + 1 < SIDE; i++) {
+        float left = c[i], right = c[i + 1];
+        c[i]     = right;
+        c[i + 1] = left;
+        assert_int_equal(product_wrong_rows(a, b, c, SIDE), left != right);
+        swapped += left != right;
+        c[i]     = left;
+        c[i + 1] = right;
+    }
+    assert_true(swapped > SIDE / 2);
+}
+
+static void what_is_no_number_is_wrong(void **state)
+{
+    (void)state;
+    make_product();
+    const float bad[] = {NAN, INFINITY, -INFINITY, 1e30f};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        c[7] = bad[i];
+        assert_int_equal(product_wrong_rows(a, b, c, SIDE), 1);
+    }
+}
+
 /* ---- links ---- */
 
 static void a_machine_of_four_is_a_ring(void **state)
@@ -161,7 +233,7 @@ static void links_are_so_many(void **state)
         size_t         n;
         selftest_link *links = selftest_links(table[i].ipus, &n);
         assert_int_equal(n, table[i].links);
-        assert_int_equal(links != NULL, n > 0);
+        assert_non_null(links);
         for (size_t k = 0; k < n; k++) assert_int_equal(links[k].ipu[0] / 64, links[k].ipu[1] / 64);
         free(links);
     }
@@ -201,6 +273,10 @@ int main(void)
         cmocka_unit_test(patterns_hold_and_every_fault_is_found),
         cmocka_unit_test(words_at_each_others_places_are_found),
         cmocka_unit_test(fixed_patterns_are_what_they_are_called),
+        cmocka_unit_test(a_product_is_right),
+        cmocka_unit_test(every_flipped_bit_makes_a_row_wrong),
+        cmocka_unit_test(elements_that_changed_places_are_wrong),
+        cmocka_unit_test(what_is_no_number_is_wrong),
         cmocka_unit_test(a_machine_of_four_is_a_ring),
         cmocka_unit_test(links_are_so_many),
         cmocka_unit_test(gigabits_are_decimal),

@@ -1,8 +1,10 @@
-/* `ipu exchangetest`, gc-exchangetest: every tile of an IPU sends a block to every other, and vertices check what comes.
+/* `ipu exchangetest`, gc-exchangetest: every tile of an IPU sends a block to every other, and vertices check
+ * what comes.
  *
- * In step r of an all-to-all (1 <= r < tiles) tile t sends to tile t + r, modulo the tiles. That happens twice:
- * EXCHANGE has nothing but the copies, for their bandwidth; blocks go on from where they are, so that one look at the end tells
- * of all. CHECKED has a vertex on each tile after each step that looks at the block, and makes the next one to send. */
+ * In step r of an all-to-all (1 <= r < tiles) tile t sends to tile t + r, modulo the tiles. That happens
+ * twice: EXCHANGE has nothing but the copies, for their bandwidth; blocks go on from where they are, so that
+ * one look at the end tells of all. CHECKED has a vertex on each tile after each step that looks at the
+ * block, and makes the next one to send. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -277,7 +279,8 @@ static tool_exit test(exchange *t, bool json)
     if (json && !out) return tool_fail("out of memory");
     if (!json) print_text(t);
     if (all_wrong(t))
-        code = tool_fail("%lld blocks are not what their tiles were sent", (long long)all_wrong(t));
+        code = tool_fail("wrong blocks, that are not what their tiles were sent: %lld",
+                         (long long)all_wrong(t));
     return selftest_finish(&t->s, code, out);
 }
 

@@ -1,8 +1,8 @@
 /* `ipu hostsynclatencytest`, gc-hostsynclatencytest: how long host and device take to meet.
  *
- * A sync is a step of a program that waits for the host: the device counts, and sends its count by a stream whose callback
- * looks whether it is the next. An iteration is one run of --mark-count of them. Then runs of one sync each are timed from
- * outside: what it takes to start a program. */
+ * A sync is a step of a program that waits for the host: the device counts, and sends its count by a stream
+ * whose callback looks whether it is the next. An iteration is one run of --mark-count of them. Then runs of
+ * one sync each are timed from outside: what it takes to start a program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +185,9 @@ static tool_exit test(latency *t, bool json)
     json_t *out = json ? describe(t) : NULL;
     if (json && !out) return tool_fail("out of memory");
     if (!json) print_end(t);
-    if (t->wrong) code = tool_fail("%lld syncs did not bring the count that was next", (long long)t->wrong);
+    if (t->wrong)
+        code = tool_fail("wrong syncs, that did not bring the count that was next: %lld",
+                         (long long)t->wrong);
     return selftest_finish(&t->s, code, out);
 }
 

@@ -1,9 +1,9 @@
 /* `ipu hosttraffictest`, gc-hosttraffictest: bytes between host and tiles, through a remote buffer.
  *
- * An iteration moves one row of the buffer on each side. Iterations go in batches: the host moves the rows of a batch one by one,
- * a run of a program moves those of the tiles, and what arrived is compared before the next. Only moving is timed.
- * The buffer has two halves. Data that go through it use the first on both sides; where both sides write, or
- * both read, the host has the first and the tiles have the second. */
+ * An iteration moves one row of the buffer on each side. Iterations go in batches: the host moves the rows of
+ * a batch one by one, a run of a program moves those of the tiles, and what arrived is compared before the
+ * next. Only moving is timed. The buffer has two halves. Data that go through it use the first on both sides;
+ * where both sides write, or both read, the host has the first and the tiles have the second. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static size_t row_bytes(const traffic *t) { return t->row_words * sizeof(uint32_
 
 /* ---- programs ---- */
 
-/* Row r of a batch has a place of its own on the tiles, so that each can be looked at when the batch is done. */
+/* Row r of a batch has a place of its own on the tiles, to be looked at when the batch is done. */
 static ipu_tensor add_rows(const traffic *t, ipu_graph *g)
 {
     int64_t    words = t->blocks * BLOCK_WORDS;
@@ -281,18 +281,21 @@ static bool set_direction(json_t *repeat, const traffic *t, const direction *d, 
 static void print_direction(const traffic *t, const direction *d, const sides *time)
 {
     figures f = figure(t, d, time);
-    printf("%s: %.3f s, host %.2f Gb/s, tile %.2f Gb/s", d->description, f.seconds, f.host_gbps, f.tile_gbps);
+    printf(
+        "%s: %.3f s, host %.2f Gb/s, tile %.2f Gb/s (each alone: host %.2f Gb/s, tile %.2f Gb/s; modelled: ",
+        d->description, f.seconds, f.host_gbps, f.tile_gbps, selftest_gbps(f.host_bytes, time->host_seconds),
+        selftest_gbps(f.tile_bytes, time->tile_seconds));
     if (f.modelled_gbps < 0)
-        puts(" (modelled: N/A)");
+        puts("N/A)");
     else
-        printf(" (modelled: tile %.2f Gb/s)\n", f.modelled_gbps);
+        printf("tile %.2f Gb/s)\n", f.modelled_gbps);
 }
 
 static tool_exit report_errors(const direction *d, const selftest_errors *e)
 {
     if (!e->wrong) return TOOL_OK;
     return tool_fail(
-        "%s: %lld words of 4 bytes are not what was sent: the first, word %zu of its batch, is 0x%08x, "
+        "%s: wrong words, of 4 bytes, that are not what was sent: %lld; the first, word %zu of its batch, is 0x%08x, "
         "expected was 0x%08x",
         d->description, (long long)e->wrong, e->at, e->found, e->expected);
 }

@@ -1,7 +1,8 @@
 /* `ipu iputraffictest`, gc-iputraffictest: copies of 64 KB between tiles of two IPUs, both ways at once.
  *
- * Two sets of blocks go to and fro, one from each IPU, and at every hop move on by one tile. So a copy that goes wrong
- * is carried along, one that does not happen leaves its set a tile behind, and one look at the end tells of all. */
+ * Two sets of blocks go to and fro, one from each IPU, and at every hop move on by one tile. So a copy that
+ * goes wrong is carried along, one that does not happen leaves its set a tile behind, and one look at the end
+ * tells of all. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,7 +249,7 @@ static tool_exit test(traffic *t)
     tool_exit code = TOOL_OK;
     if (t->errors.wrong)
         code = tool_fail(
-            "%lld words of 4 bytes are not what was sent: the first is 0x%08x, expected was 0x%08x",
+            "wrong words, of 4 bytes, that are not what was sent: %lld; the first is 0x%08x, expected was 0x%08x",
             (long long)t->errors.wrong, t->errors.found, t->errors.expected);
     return selftest_finish(&t->s, code, out);
 }
@@ -257,10 +258,12 @@ static tool_exit test(traffic *t)
 
 static tool_exit attach_all(traffic *t)
 {
-    const ipu_partition *p = t->s.partition;
-    SELFTEST_TRY(selftest_attach(&t->s, p->devices[p->n_devices - 1].id));
+    SELFTEST_TRY(selftest_begin_all(&t->s, NULL));
+    if (t->s.target.n_ipus < 2)
+        return tool_fail("device %d of partition %s has one IPU: there is no link to test", t->s.info->id,
+                         t->s.partition->name);
     t->pairs = selftest_links(t->s.target.n_ipus, &t->n_pairs);
-    return t->pairs ? TOOL_OK : tool_fail("partition %s has one IPU: there is no link to test", p->name);
+    return t->pairs ? TOOL_OK : tool_fail("out of memory");
 }
 
 static bool is_single(const traffic *t, int id)
@@ -284,6 +287,7 @@ static bool is_single(const traffic *t, int id)
 /* The smallest group that holds both. */
 static tool_exit attach_pair(traffic *t)
 {
+    SELFTEST_TRY(selftest_look(&t->s));
     const ipu_partition   *p    = t->s.partition;
     const ipu_device_info *best = NULL;
     for (int k = 0; k < 2; k++)
@@ -333,8 +337,7 @@ tool_exit run_iputraffictest(const tool_arguments *args)
     traffic   t    = {.iterations = 1000, .tiles = 32};
     tool_exit code = parse(&t, args);
     if (code != TOOL_OK) return code;
-    code = selftest_look(&t.s);
-    if (code == TOOL_OK) code = t.all ? attach_all(&t) : attach_pair(&t);
+    code = t.all ? attach_all(&t) : attach_pair(&t);
     if (code == TOOL_OK) code = selftest_tiles(&t.s, &t.tiles);
     if (code == TOOL_OK) code = test(&t);
     ipu_engine_destroy(t.engine);

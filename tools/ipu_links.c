@@ -1,7 +1,7 @@
 /* `ipu links`, gc-links: each pair of linked IPUs sends patterns both ways, and what arrives is compared.
  *
- * All links of the partition work at the same time. Every pattern is followed by its complement, so that no word that
- * arrives was there before. */
+ * All links of the device, the whole partition if none is named, work at the same time. Every pattern is
+ * followed by its complement, so that no word that arrives was there before. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,8 +28,8 @@ typedef struct training {
 
 static size_t n_words(const training *t) { return t->n_pairs * 2 * WORDS; }
 
-/* [pairs, 2 directions, words] on tiles of the IPU that sends, or that receives. Links of one IPU have tiles of their
- * own: the pair's number says which. */
+/* [pairs, 2 directions, words] on tiles of the IPU that sends, or that receives. Links of one IPU have tiles
+ * of their own: the pair's number says which. */
 static ipu_tensor add_side(const training *t, ipu_graph *g, bool receives)
 {
     ipu_tensor x = ipu_graph_add_variable(g, IPU_UINT32, IPU_SHAPE((int64_t)t->n_pairs, 2, WORDS),
@@ -100,8 +100,9 @@ static void print_text(const training *t)
         for (int k = 0; k < 2; k++)
             printf("IPU %d -> IPU %d: %s\n", from_id(t, p, k), from_id(t, p, 1 - k),
                    t->wrong[2 * p + (size_t)k] ? "failed" : "passed");
-    printf("%lld IPUs, %zu links, %d training fails: %s\n", (long long)t->s.target.n_ipus, t->n_pairs,
-           n_failed(t), n_failed(t) ? "failed" : "passed");
+    printf("%lld IPUs, %zu link%s, %d training fail%s: %s\n", (long long)t->s.target.n_ipus, t->n_pairs,
+           t->n_pairs == 1 ? "" : "s", n_failed(t), n_failed(t) == 1 ? "" : "s",
+           n_failed(t) ? "failed" : "passed");
     printf("%.2f Gb/s, all links together (modelled: %.2f Gb/s)\n", gbps(t, t->seconds, N_PATTERNS),
            gbps(t, t->modelled, 1));
 }
@@ -148,9 +149,11 @@ static json_t *describe(const training *t)
 
 static tool_exit test(training *t, bool json)
 {
+    if (t->s.target.n_ipus < 2)
+        return tool_fail("device %d of partition %s has one IPU: there is no link to test", t->s.info->id,
+                         t->s.partition->name);
     t->pairs = selftest_links(t->s.target.n_ipus, &t->n_pairs);
-    if (!t->pairs)
-        return tool_fail("partition %s has one IPU: there is no link to test", t->s.partition->name);
+    if (!t->pairs) return tool_fail("out of memory");
     t->wrong   = calloc(2 * t->n_pairs, sizeof *t->wrong);
     t->sent    = malloc(n_words(t) * sizeof *t->sent);
     t->landing = malloc(n_words(t) * sizeof *t->landing);
@@ -160,19 +163,16 @@ static tool_exit test(training *t, bool json)
     json_t *out = json ? describe(t) : NULL;
     if (json && !out) return tool_fail("out of memory");
     if (!json) print_text(t);
-    tool_exit code = n_failed(t)
-                       ? tool_fail("%d of %zu directions of links gave other data than they were sent",
-                                   n_failed(t), 2 * t->n_pairs)
-                       : TOOL_OK;
+    tool_exit code = TOOL_OK;
+    if (n_failed(t))
+        code = tool_fail("wrong data over links, of %zu directions: %d", 2 * t->n_pairs, n_failed(t));
     return selftest_finish(&t->s, code, out);
 }
 
 tool_exit run_links(const tool_arguments *args)
 {
     training  t    = {0};
-    tool_exit code = selftest_look(&t.s);
-    if (code == TOOL_OK)
-        code = selftest_attach(&t.s, t.s.partition->devices[t.s.partition->n_devices - 1].id);
+    tool_exit code = selftest_begin_all(&t.s, args->values[LINKS_DEVICE]);
     if (code == TOOL_OK) code = test(&t, args->values[LINKS_JSON]);
     ipu_engine_destroy(t.engine);
     free(t.pairs);

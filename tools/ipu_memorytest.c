@@ -1,8 +1,8 @@
 /* `ipu memorytest`, gc-memorytest: patterns through all the memory of the tiles that a program can have.
  *
- * One vertex of a tile writes a pattern in one run, another checks it in the next. Tiles are tested in passes, so that the
- * host's memory suffices for any device: IPU by IPU, a pass as many tiles as fit. How much of a tile is free for data is what
- * the cost model says code, stacks and the like leave of it. */
+ * One vertex of a tile writes a pattern in one run, another checks it in the next. Tiles are tested in
+ * passes, so that the host's memory suffices for any device: IPU by IPU, a pass as many tiles as fit. How
+ * much of a tile is free for data is what the cost model says code, stacks and the like leave of it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -240,7 +240,7 @@ static tool_exit report_errors(const memory *t)
 {
     if (!t->all.wrong) return TOOL_OK;
     return tool_fail(
-        "%lld words of 8 bytes do not hold what was written: the first, of pattern %s, is at byte %llu of "
+        "wrong words, of 8 bytes, that do not hold what was written: %lld; the first, of pattern %s, is at byte %llu of "
         "tile %lld of IPU %d: expected 0x%016llx, found 0x%016llx",
         (long long)t->all.wrong, t->all.pattern, (unsigned long long)t->all.word * 8, (long long)t->all.tile,
         t->all.ipu, (unsigned long long)t->all.expected, (unsigned long long)t->all.found);

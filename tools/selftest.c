@@ -1,6 +1,7 @@
 /* What self-tests share: the device, signals, engines, and words about what is measured. */
 #include "selftest.h"
 
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -60,14 +61,29 @@ tool_exit selftest_attach(selftest *s, int id)
     return status == IPU_OK ? TOOL_OK : selftest_fail();
 }
 
-tool_exit selftest_begin(selftest *s, const char *id)
+/* The one that IPU_DEVICE_ID allows. What is no number there, attaching reports. */
+static int default_device(int otherwise)
+{
+    const char *text = getenv("IPU_DEVICE_ID");
+    char       *end  = NULL;
+    long        id   = text && *text ? strtol(text, &end, 10) : -1;
+    return id >= 0 && id <= INT_MAX && !*end ? (int)id : otherwise;
+}
+
+static tool_exit begin(selftest *s, const char *id, bool whole)
 {
     int number = 0;
     *s         = (selftest){0};
     if (id && !device_number(id, &number)) return TOOL_USAGE;
-    tool_exit code = selftest_look(s);
-    return code == TOOL_OK ? selftest_attach(s, number) : code;
+    SELFTEST_TRY(selftest_look(s));
+    const ipu_partition *p = s->partition;
+    if (!id) number = default_device(whole ? p->devices[p->n_devices - 1].id : 0);
+    return selftest_attach(s, number);
 }
+
+tool_exit selftest_begin(selftest *s, const char *id) { return begin(s, id, false); }
+
+tool_exit selftest_begin_all(selftest *s, const char *id) { return begin(s, id, true); }
 
 tool_exit selftest_end(selftest *s, tool_exit code)
 {
@@ -93,6 +109,27 @@ tool_exit selftest_tiles(const selftest *s, int64_t *tiles)
                      (long long)*tiles);
 }
 
+static bool read_number(const char *path, double *out)
+{
+    char  line[64] = "", *end = line;
+    FILE *f = fopen(path, "re");
+    if (f && fgets(line, sizeof line, f)) *out = strtod(line, &end);
+    if (f) fclose(f);
+    return end > line; /* "max" is none */
+}
+
+/* A container may have less than its host: its limit and what it uses, of either version of cgroups. */
+static double left_in_container(void)
+{
+    static const char *const files[][2] = {{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+                                           {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                                            "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+    double                   limit, used;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (read_number(files[i][0], &limit) && read_number(files[i][1], &used)) return fmax(limit - used, 0);
+    return INFINITY;
+}
+
 /* MemAvailable counts what the kernel would give back; where there is no such line, the free pages. */
 double selftest_memory(void)
 {
@@ -102,7 +139,7 @@ double selftest_memory(void)
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "MemAvailable:", 13)) free_bytes = strtod(line + 13, NULL) * 1024;
     if (f) fclose(f);
-    return free_bytes / 2;
+    return fmin(free_bytes, left_in_container()) / 2;
 }
 
 bool selftest_has_memory(double bytes, const char *advice)

@@ -1,12 +1,13 @@
 /* Self-tests: tools that have a device to themselves, run programs on it, and check what comes back.
  *
  *     selftest s;
- *     tool_exit code = selftest_begin(&s, args->values[LINKS_DEVICE]);
+ *     tool_exit code = selftest_begin(&s, args->values[MEMORYTEST_DEVICE]);
  *     if (code == TOOL_OK) code = measure(&s);
  *     return selftest_end(&s, code);
  *
- * All that they measure is the time of this host's virtual IPUs; what a chip would take is an estimate of the cost
- * model, and is called modelled wherever it is shown. A signal ends a test between two runs, with the device free.
+ * All that they measure is the time of this host's virtual IPUs; what a chip would take is an estimate of the
+ * cost model, and is called modelled wherever it is shown. A signal ends a test between two runs, with the
+ * device free.
  */
 #ifndef TOOLS_SELFTEST_H
 #define TOOLS_SELFTEST_H
@@ -27,8 +28,10 @@ typedef struct selftest {
     double                 began;
 } selftest;
 
-/* Attaches to device `id`, a text; NULL: device 0. Any result goes to selftest_end. */
+/* Attaches to device `id`, a text; NULL: the one of IPU_DEVICE_ID, or 0. Any result goes to selftest_end. */
 tool_exit selftest_begin(selftest *s, const char *id);
+/* The same, but the whole partition, not 0. */
+tool_exit selftest_begin_all(selftest *s, const char *id);
 /* The same in two steps, where the device depends on what the partition has. */
 tool_exit selftest_look(selftest *s);
 tool_exit selftest_attach(selftest *s, int id);
@@ -82,9 +85,9 @@ void selftest_show(selftest *s, const char *what, int64_t done, int64_t total);
 /* In JSON every value is text. False: out of memory. */
 bool selftest_set(json_t *object, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends the output of a test that came to its end, well or not: JSON, if there is `out`, with an object "measurement" that
- * says what was measured and for which chip figures are modelled; or the same as a last line of text. Owns `out`. Returns
- * `verdict`, or that the output could not be written. */
+/* Ends the output of a test that came to its end, well or not: JSON, if there is `out`, with an object
+ * "measurement" that says what was measured and for which chip figures are modelled; or the same as a last
+ * line of text. Owns `out`. Returns `verdict`, or that the output could not be written. */
 tool_exit selftest_finish(selftest *s, tool_exit verdict, json_t *out);
 
 #endif

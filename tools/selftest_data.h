@@ -22,8 +22,8 @@ typedef struct selftest_errors {
 /* Adds the words that are not as expected; keeps the first ever. Returns how many there are here. */
 int64_t selftest_compare(const uint32_t *expected, const uint32_t *found, size_t n, selftest_errors *errors);
 
-/* With IPU_SELFTEST_FAULT=1 in the environment, flips one bit in the middle of what is given first: everyone may see
- * that the tests fail. Returns whether it did. */
+/* With IPU_SELFTEST_FAULT=1 in the environment, flips one bit in the middle of what is given first: everyone
+ * may see that the tests fail. Returns whether it did. */
 bool selftest_spoil(uint32_t *words, size_t n);
 
 /* Gigabits (1e9) per second; 0 for no time. */

@@ -19,7 +19,5 @@ selftest_link *selftest_links(int64_t n_ipus, size_t *n)
     for (int64_t a = 0; a < n_ipus; a++)
         for (int64_t b = a + 1; b <= a + 2 && b < n_ipus; b++)
             if (are_linked(a, b)) out[(*n)++] = (selftest_link){{a, b}};
-    if (*n) return out;
-    free(out);
-    return NULL;
+    return out;
 }

@@ -31,8 +31,8 @@ void memory_fill(const memory_pattern *p, uint64_t tile, uint64_t *words, size_t
 void memory_check(const memory_pattern *p, uint64_t tile, const uint64_t *words, size_t n,
                   uint64_t found[MEMORY_FINDINGS]);
 
-/* The same as codelets. Fields: in vector `pattern` (kind, value), state `tile`, the vector `memory`; of the second, out vector
- * `found` too. */
+/* The same as codelets. Fields: in vector `pattern` (kind, value), state `tile`, the vector `memory`; of the
+ * second, out vector `found` too. */
 extern const ipu_codelet SelftestFill, SelftestCheck;
 
 #endif
