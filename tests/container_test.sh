@@ -98,6 +98,7 @@ starts()
     [ "$(printf '%q ' "${expected[@]}")" = "$(printf '%q ' "${found[@]}")" ]
 }
 
+stays=(bash -c 'trap "exit 0" TERM; sleep infinity & wait')
 state=(--env IPU_RUNTIME_DIR=/run/openipu --mount "type=bind,source=$box/run,target=/run/openipu")
 given=(--user "$me" "${state[@]}")
 
@@ -253,6 +254,8 @@ check "more than is given is not there" fails 1 '2 IPUs are wanted, and IPU_DEVI
     "${contained[@]}" -d 0 -- openipu "$hold" +2
 check "it ends in order" let_go
 check "and then it is free" free 2
+check "ipu check: what one IPU cannot do is missing, not broken" matches '^training on 2 IPUs  missing: 2 IPUs are wanted' \
+    "${contained[@]}" -d 0 -- openipu ipu check
 check "the partition inside has the name it has outside" matches '^Partition: stem \[active\]' \
     with IPUOF_CONFIG_PATH="$box/conf/stem.conf" "${contained[@]}" openipu gc-info -l
 
@@ -269,7 +272,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && setpriv --reuid 65534
     check "a folder of another's is not given" fails 1 "$box/run: expected a folder of user 65534's" \
         "${nobody[@]}" IPU_RUNTIME_DIR="$box/run" gc-docker x
     check "start --with-root as another user: root inside, IPUs of its own" as_nobody CONTAINER_ID=c WORKSPACE=/x "$utils/into_docker.sh" start --with-root \
-        :: docker run --user 0:0 -d --init --name c --mount type=bind,source=/x,target=/workspace -w /workspace openipu:latest sleep infinity
+        :: docker run --user 0:0 -d --name c --mount type=bind,source=/x,target=/workspace -w /workspace openipu:latest "${stays[@]}"
     check "add_user.sh as another user" fails 1 'only root may add users' "${nobody[@]}" "$utils/add_user.sh" --uid 5
 else
     skip "not root: another user"
@@ -293,15 +296,15 @@ check "build: docker's exit code" fails 17 'no daemon' with FAKE_EXIT=17 "$utils
 # ---- into_docker.sh ----
 
 into=$utils/into_docker.sh
-container=(-d --init --name "openipu-$(id -un)" --mount "type=bind,source=$top,target=/workspace" -w /workspace)
+container=(-d --name "openipu-$(id -un)" --mount "type=bind,source=$top,target=/workspace" -w /workspace)
 if [ -e "$containers/envs.sh" ]; then
     skip "containers/envs.sh says how containers are started here"
 else
-    check "start" starts "$into" start :: docker run "${given[@]}" "${container[@]}" openipu:latest sleep infinity
-    check "start with podman" starts with DOCKER=podman "$into" start :: podman run "${podman[@]}" "${container[@]}" openipu:latest sleep infinity
+    check "start" starts "$into" start :: docker run "${given[@]}" "${container[@]}" openipu:latest "${stays[@]}"
+    check "start with podman" starts with DOCKER=podman "$into" start :: podman run "${podman[@]}" "${container[@]}" openipu:latest "${stays[@]}"
     check "start with settings" starts with IMG=my/image:1 CONTAINER_ID=c1 WORKSPACE="$box/a b" IPU_DEVICE_ID=1 "$into" start -- --memory 1g \
-        :: docker run "${given[@]}" --env IPU_DEVICE_ID=1 -d --init --name c1 --mount "type=bind,source=$box/a b,target=/workspace" -w /workspace \
-        --memory 1g my/image:1 sleep infinity
+        :: docker run "${given[@]}" --env IPU_DEVICE_ID=1 -d --name c1 --mount "type=bind,source=$box/a b,target=/workspace" -w /workspace \
+        --memory 1g my/image:1 "${stays[@]}"
     check "into" starts "$into" into :: docker exec -i "openipu-$(id -un)" bash
     check "into as root" starts with CONTAINER_ID=c1 "$into" into --with-root :: docker exec -i --user 0:0 c1 bash
     check "into with a command" starts with CONTAINER_ID=c1 "$into" into sh -c 'echo "a  b"' :: docker exec -i c1 sh -c 'echo "a  b"'
@@ -328,13 +331,13 @@ cp "$containers/envs.sh.template" "$box/containers/envs.sh"
 template() { bash -euc ". '$box/containers/envs.sh'"; }
 check "the template of envs.sh is a script that changes nothing" template
 echo 'export IMG=of-envs CONTAINER_ID="a b"' >> "$box/containers/envs.sh"
-check "envs.sh is read" starts "$box/containers/docker_utils/into_docker.sh" start :: docker run "${given[@]}" -d --init --name 'a b' \
-    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs sleep infinity
+check "envs.sh is read" starts "$box/containers/docker_utils/into_docker.sh" start :: docker run "${given[@]}" -d --name 'a b' \
+    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs "${stays[@]}"
 mkdir "$box/few" && cp "$box/bin/docker" "$box/few/docker"
 for name in bash sh env dirname basename id; do ln -s "$(command -v $name)" "$box/few/$name"; done
 alone=(env "PATH=$box/few" "$box/containers/docker_utils/into_docker.sh" start)
-check "without gc-docker, IPUs of its own" starts "${alone[@]}" :: docker run -d --init --name 'a b' \
-    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs sleep infinity
+check "without gc-docker, IPUs of its own" starts "${alone[@]}" :: docker run -d --name 'a b' \
+    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs "${stays[@]}"
 told() { "${alone[@]}" 2>&1 | grep 'there is no gc-docker here: the container has IPUs of its own'; }
 check "and that is said" told
 
