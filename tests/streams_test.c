@@ -130,6 +130,50 @@ static void memory_that_is_lent_is_read_where_it_lies(void **state)
     ipu_engine_destroy(e);
 }
 
+typedef struct placer {
+    float *data;
+    int    calls;
+} placer;
+
+/* Every other transfer is wanted. */
+static void *place_some(void *user, size_t bytes)
+{
+    placer *p = user;
+    assert_int_equal(bytes, LENT * sizeof(float));
+    return p->calls++ % 2 == 0 ? p->data + p->calls : NULL;
+}
+
+static void results_go_to_memory_that_is_named(void **state)
+{
+    (void)state;
+    static float data[LENT], x[LENT + 4];
+    for (int i = 0; i < LENT; i++) data[i] = (float)i;
+    ipu_graph  *g = machine_graph(1);
+    ipu_tensor  t = machine_variable(g, IPU_FLOAT, IPU_SHAPE(LENT), "x");
+    ipu_program p = ipu_program_sequence(g);
+    ipu_program_add_read(p, ipu_graph_add_host_to_device(g, "in", IPU_FLOAT, LENT, IPU_STREAM_REPLICATE), t);
+    ipu_program_add_write(p, t, ipu_graph_add_device_to_host(g, "out", IPU_FLOAT, LENT));
+    ipu_engine *e  = machine_start(p);
+    placer      to = {x, 0};
+    assert_ok(ipu_engine_connect_stream(e, "in", data, sizeof data));
+    assert_ok(ipu_engine_connect_place_replica(e, "out", 0, place_some, &to));
+    for (int run = 0; run < 3; run++) {
+        for (int i = 0; i < LENT + 4; i++) x[i] = -1;
+        assert_ok(ipu_engine_run(e, 0));
+        assert_int_equal(to.calls, run + 1);
+        if (run == 1) {
+            for (int i = 0; i < LENT + 4; i++) assert_true(x[i] == -1);
+            continue;
+        }
+        assert_memory_equal(x + run + 1, data, sizeof data);
+        assert_true(x[run] == -1 && x[run + 1 + LENT] == -1);
+    }
+    assert_status(ipu_engine_connect_place_replica(e, "in", 0, place_some, &to), IPU_INVALID);
+    assert_says("to the device");
+    assert_status(ipu_engine_connect_place_replica(e, "out", 0, NULL, NULL), IPU_INVALID);
+    ipu_engine_destroy(e);
+}
+
 /* Data that change after they were lent: what was copied before does not. */
 typedef struct changing {
     float *data;
@@ -527,6 +571,7 @@ int main(void)
         cmocka_unit_test(a_broadcast_gives_all_replicas_one_transfer),
         cmocka_unit_test(a_callback_that_fails_stops_the_run_with_its_status),
         cmocka_unit_test(memory_that_is_lent_is_read_where_it_lies),
+        cmocka_unit_test(results_go_to_memory_that_is_named),
         cmocka_unit_test(kernels_read_lent_memory_in_place),
         cmocka_unit_test(a_read_in_two_places_serves_both),
         cmocka_unit_test(what_is_needed_after_a_run_is_copied),

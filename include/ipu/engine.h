@@ -123,6 +123,12 @@ typedef const void *(*ipu_stream_lend_fn)(void *user, size_t bytes);
 ipu_status ipu_engine_connect_lender_replica(ipu_engine *e, const char *handle, int64_t replica,
                                              ipu_stream_lend_fn lend, void *user);
 
+/* For a stream to the host whose data shall lie in memory that there is: called for every transfer, says where the
+ * next `bytes` go, and all threads of the engine copy them there together. NULL: they are not wanted. */
+typedef void *(*ipu_stream_place_fn)(void *user, size_t bytes);
+ipu_status ipu_engine_connect_place_replica(ipu_engine *e, const char *handle, int64_t replica,
+                                            ipu_stream_place_fn place, void *user);
+
 /* ---- host access between runs ---- */
 
 /* `bytes` is the tensor's size. Write: to all replicas. Read: from replica 0. */

@@ -293,6 +293,17 @@ static ipu_status take(void *user, void *data, size_t bytes)
     return IPU_OK;
 }
 
+/* The same where every batch is taken: what a transfer brings lies together. */
+static void *place(void *user, size_t bytes)
+{
+    ipu__executor_wire   *w     = user;
+    ipu__executor_output *out   = &w->x->outputs.at[w->number];
+    int64_t               batch = w->n_done++ * w->x->options.replicas + w->replica;
+    double                begin = begin_of(out->times);
+    for (size_t i = 0; i * out->bytes < bytes; i++) note(out->times, batch + (int64_t)i, begin);
+    return (char *)out->array.data + (size_t)batch * out->bytes;
+}
+
 ipu_status ipu__executor_read_outputs(ipu_executor *x)
 {
     ipu_output_mode mode = ipu__executor_output_mode(x);
@@ -326,9 +337,12 @@ static ipu_status connect_outputs(ipu_executor *x)
     if (mode != IPU_OUTPUT_ALL && mode != IPU_OUTPUT_EVERY_N) return IPU_OK;
     for (size_t i = 0, k = 0; i < x->outputs.n; i++)
         for (int64_t r = 0; r < replicas; r++, k++) {
-            x->out_wires.at[k] = (ipu__executor_wire){.x = x, .number = i, .replica = r};
-            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, x->outputs.at[i].stream, r, take,
-                                                        &x->out_wires.at[k]));
+            x->out_wires.at[k]         = (ipu__executor_wire){.x = x, .number = i, .replica = r};
+            const char         *stream = x->outputs.at[i].stream;
+            ipu__executor_wire *wire   = &x->out_wires.at[k];
+            IPU_TRY(mode == IPU_OUTPUT_ALL
+                        ? ipu_engine_connect_place_replica(x->engine, stream, r, place, wire)
+                        : ipu_engine_connect_callback_replica(x->engine, stream, r, take, wire));
         }
     return IPU_OK;
 }

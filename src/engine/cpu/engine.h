@@ -51,12 +51,18 @@ typedef struct ipu__kernel {
 } ipu__kernel;
 
 typedef struct ipu__connection {
-    ipu_stream_fn      fn; /* or `lend`, or memory: */
-    ipu_stream_lend_fn lend;
-    void              *user;
-    char              *data;
-    size_t             bytes, at;
+    ipu_stream_fn       fn; /* or `lend`, or `place`, or memory: */
+    ipu_stream_lend_fn  lend;
+    ipu_stream_place_fn place;
+    void               *user;
+    char               *data;
+    size_t              bytes, at;
 } ipu__connection;
+
+static inline bool ipu__is_connected(const ipu__connection *c)
+{
+    return c->fn || c->lend || c->place || c->data;
+}
 
 /* Items of one thread, which others take from when theirs are done. */
 typedef struct ipu__share {

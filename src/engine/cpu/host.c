@@ -89,6 +89,20 @@ ipu_status ipu_engine_connect_lender_replica(ipu_engine *e, const char *handle, 
     return IPU_OK;
 }
 
+ipu_status ipu_engine_connect_place_replica(ipu_engine *e, const char *handle, int64_t replica,
+                                            ipu_stream_place_fn place, void *user)
+{
+    const ipu__exe_stream *stream;
+    ipu__connection       *connection;
+    IPU_TRY(find_connection(e, handle, replica, &stream, &connection));
+    if (!place) return ipu__fail(IPU_INVALID, "stream \"%s\": the callback is NULL", handle);
+    if (stream->to_device)
+        return ipu__fail(IPU_INVALID, "stream \"%s\" is to the device: places are for those to the host",
+                         handle);
+    *connection = (ipu__connection){.place = place, .user = user};
+    return IPU_OK;
+}
+
 ipu_status ipu_engine_connect_callback(ipu_engine *e, const char *handle, ipu_stream_fn fn, void *user)
 {
     return ipu_engine_connect_callback_replica(e, handle, 0, fn, user);

@@ -185,7 +185,7 @@ static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *pro
         for (int64_t r = 0; r < (s->broadcast ? 1 : e->replication); r++) {
             const ipu__connection *c           = &e->connections[stream * e->replication + r];
             char                   replica[40] = "";
-            if (c->fn || c->lend || c->data || s->bytes == 0) continue;
+            if (ipu__is_connected(c) || s->bytes == 0) continue;
             if (e->replication > 1 && !s->broadcast)
                 snprintf(replica, sizeof replica, " for replica %lld", (long long)r);
             return ipu__fail(IPU_INVALID,

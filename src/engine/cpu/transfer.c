@@ -26,7 +26,7 @@ static char *next_part(ipu__connection *c, size_t bytes)
 /* The list of streams that a run checks comes from a file, perhaps: it may lack one. */
 static ipu_status check_connected(const ipu_engine *e, const ipu__exe_transfer *t, const ipu__connection *c)
 {
-    if (c->fn || c->lend || c->data || e->exe->tensors.at[t->tensor].bytes == 0) return IPU_OK;
+    if (ipu__is_connected(c) || e->exe->tensors.at[t->tensor].bytes == 0) return IPU_OK;
     return ipu__fail(IPU_INVALID, "stream \"%s\" is not connected",
                      ipu__exe_text(e->exe, e->exe->streams.at[t->object].handle));
 }
@@ -102,6 +102,11 @@ static ipu_status write_one(ipu__lane *l, const ipu__exe_transfer *transfer, int
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + r];
     IPU_TRY(check_connected(e, transfer, c));
     l->counts.streamed_bytes += tensor->bytes;
+    if (c->place) {
+        void *to = c->place(c->user, (size_t)tensor->bytes);
+        if (to) ipu__engine_move_host(l, tensor->batch, r, r + 1, to);
+        return IPU_OK;
+    }
     if (!c->fn) {
         ipu__engine_move_host(l, tensor->batch, r, r + 1, next_part(c, (size_t)tensor->bytes));
         return IPU_OK;
