@@ -3,30 +3,27 @@
 # down what they are given; misuse; what the Dockerfile must keep to. Usage: container_test.sh [IPU]. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/support/check.sh
+check_ipu "${1:-}"
 top=$PWD
 build=${BUILD:-build}
 case $build in /*) ;; *) build=$top/$build ;; esac
-ipu=$(realpath "${1:-${IPU_BIN:-$build/tools/ipu}}")
 hold=$build/tests/hold
-for program in "$ipu" "$hold"; do
-    [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
-done
+[ -x "$hold" ] || { echo "no $hold to test with: build it first" >&2; exit 1; }
 for name in $(compgen -e | grep -E '^(IPU|IPUOF|GCDA|POPLAR|POPTORCH)_'); do unset "$name"; done
 unset IMG CONTAINER_ID DOCKER PACKAGES WORKSPACE FAKE_EXIT
 
-box=$(realpath "$(mktemp -d)")
+box=$(realpath "$box")
 holder=
 release() { [ -z "$holder" ] || { kill "$holder" && wait "$holder"; } 2> /dev/null; holder=; }
-trap 'release; rm -rf "$box"' EXIT
+trap 'release; chmod -R u+w "$box"; rm -rf "$box"' EXIT
 chmod 755 "$box"
 mkdir -p "$box/home" "$box/bin" "$box/none"
 export HOME=$box/home IPU_RUNTIME_DIR=$box/run PYTHONDONTWRITEBYTECODE=1
 for name in gc-docker gc-podman gc-info gc-monitor gc-inventory ipu; do ln -s "$ipu" "$box/bin/$name"; done
-python=$(command -v /usr/bin/python3 python3 | head -n 1)
 ln -s "$python" "$box/bin/python3"
 containers=$top/containers
 utils=$containers/docker_utils
-passed=0 failed=0 skipped=0
 me=$(id -u):$(id -g)
 
 # In place of docker: writes its words down, each behind a nul.
@@ -41,32 +38,12 @@ export FAKE_ARGV=$box/argv PATH=$box/bin:$PATH
 
 # ---- what checks are made of ----
 
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    rm -f "$FAKE_ARGV"
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
-
-skip() # WHY
-{
-    skipped=$((skipped + 1))
-    echo "# skipped: $1"
-}
-
 # fails CODE PATTERN COMMAND...: that exit code, a line of standard error matches, no output, docker is not started.
 fails()
 {
     local expected=$1 pattern=$2 code=0
     shift 2
+    rm -f "$FAKE_ARGV"
     "$@" > "$box/out" 2> "$box/err" < /dev/null || code=$?
     cat "$box/out" "$box/err"
     [ "$code" = "$expected" ] && [ ! -s "$box/out" ] && [ ! -e "$FAKE_ARGV" ] && grep -qE -- "$pattern" "$box/err"
@@ -89,6 +66,7 @@ starts()
     local command=() found expected
     while [ "$1" != :: ]; do command+=("$1"); shift; done
     shift
+    rm -f "$FAKE_ARGV"
     "${command[@]}" || return
     mapfile -d '' found < "$FAKE_ARGV"
     found[0]=$(basename "${found[0]}")
@@ -163,7 +141,7 @@ check "a folder with a colon" starts with IPU_RUNTIME_DIR="$colon" gc-docker x \
 
 # ---- --echo ----
 
-not_started() { gc-docker --echo -- "$@" > "$box/out" && [ ! -e "$FAKE_ARGV" ] && [ -s "$box/out" ]; }
+not_started() { rm -f "$FAKE_ARGV"; gc-docker --echo -- "$@" > "$box/out" && [ ! -e "$FAKE_ARGV" ] && [ -s "$box/out" ]; }
 check "--echo does not start it" not_started x
 # What is printed, read by a shell, is what would have been started.
 echoed() { with "$@" gc-docker --echo -d 1 -- x "${nasty[@]}" > "$box/line" && cat "$box/line" && sh "$box/line"; }
@@ -356,11 +334,11 @@ END
 printf '#!/bin/sh\necho 0\n' > "$box/root/id"
 chmod 755 "$box/root"/*
 add=(env "PATH=$box/root:$PATH" "$utils/add_user.sh")
-adds() { local lines=$1; shift; "$@" && cat "$FAKE_ARGV" && [ "$(cat "$FAKE_ARGV")" = "$lines" ]; }
+adds() { local lines=$1; shift; rm -f "$FAKE_ARGV"; "$@" && cat "$FAKE_ARGV" && [ "$(cat "$FAKE_ARGV")" = "$lines" ]; }
 check "a user and a group are added" adds $'groupadd --gid 502 ben\nuseradd --create-home --uid 501 --gid 502 --shell /bin/bash ben' \
     "${add[@]}" --name ben --uid 501 --gid 502
 check "a group that is there is used" adds 'useradd --create-home --uid 501 --gid 1000 --shell /bin/bash ipu-dev' "${add[@]}" --uid 501 --gid 1000
-nothing() { "$@" && [ ! -e "$FAKE_ARGV" ]; }
+nothing() { rm -f "$FAKE_ARGV"; "$@" && [ ! -e "$FAKE_ARGV" ]; }
 check "a user that is there is left alone" nothing "${add[@]}" --name ann --uid 1000 --gid 1000
 check "a name with other numbers" fails 1 'user ann is there, with numbers 1000:1000, not 5:5' "${add[@]}" --name ann --uid 5 --gid 5
 check "a number of another's" fails 1 "number 1000 is user ann's" "${add[@]}" --name ben --uid 1000
@@ -409,6 +387,4 @@ else
     skip "no dpkg-query or readelf here, or the build is sanitized"
 fi
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+check_end
