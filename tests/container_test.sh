@@ -251,6 +251,8 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && setpriv --reuid 65534
         "${nobody[@]}" IPU_RUNTIME_DIR="$box/run" gc-docker x
     check "start --with-root as another user: root inside, IPUs of its own" as_nobody CONTAINER_ID=c WORKSPACE=/x "$utils/into_docker.sh" start --with-root \
         :: docker run --user 0:0 -d --name c --mount type=bind,source=/x,target=/workspace -w /workspace openipu:latest "${stays[@]}"
+    unprivileged() { "${nobody[@]}" LOGS="$box/nobody/logs" scripts/container_check.sh | tee "$box/out"; grep -qx '0 passed, 0 failed, 1 skipped' "$box/out"; }
+    check "container_check.sh as another user is skipped" unprivileged
     check "add_user.sh as another user" fails 1 'only root may add users' "${nobody[@]}" "$utils/add_user.sh" --uid 5
 else
     skip "not root: another user"
@@ -375,6 +377,7 @@ check "verify.sh with an engine that is broken" verified '^not ok 4 - programs r
 
 # ---- the Dockerfile ----
 
+check "container_check.sh: an option that is none" fails 2 'no option "--frob"' scripts/container_check.sh --frob
 check "its instructions are what container_check.sh runs, and it keeps to the rules" "$python" tests/container/dockerfile.py "$top"
 if command -v apt-cache > /dev/null && [ -n "$(apt-cache madison libc6 2> /dev/null)" ]; then
     check "every package it names exists" "$python" tests/container/dockerfile.py "$top" --packages
