@@ -33,6 +33,9 @@ mirrors()
     fi
 }
 
+# The one that has the release itself.
+mirror() { mirrors | awk -v r="$release" '$2 == r && !n++ { sub("/$", "", $1); print $1 }'; }
+
 keep=
 case ${1:-} in
     --list) instructions; exit 0 ;;
@@ -47,12 +50,13 @@ if [ "${1:-}" != --inside ]; then
     scripts/deps.sh container || skip "debootstrap cannot be installed here"
     command -v debootstrap > /dev/null || skip "there is no debootstrap here"
     unshare --mount true 2> /dev/null || skip "this machine gives no mounts of their own to processes"
-    [ -n "$(mirrors)" ] || skip "apt knows no mirror of $release here: set CONTAINER_MIRROR"
+    [ -n "$(mirror)" ] || skip "apt knows no mirror of $release here: set CONTAINER_MIRROR"
+    wget -q --spider --timeout=20 --tries=2 "$(mirror)/dists/$release/Release" || skip "the mirror $(mirror) does not answer"
     work=$(mktemp -d)
-    status=0
-    CONTAINER_WORK=$work unshare --mount --propagation private "$0" --inside || status=$?
-    if [ -n "$keep" ]; then say "the folders are in $work"; else rm -rf --one-file-system "$work"; fi
-    exit "$status"
+    # The mounts are not seen from here, so that nothing but the folders is removed.
+    if [ -n "$keep" ]; then say "the folders are in $work"; else trap 'rm -rf --one-file-system "$work"' EXIT; fi
+    CONTAINER_WORK=$work unshare --mount --propagation private "$0" --inside
+    exit
 fi
 
 # ---- from here on, mounts are this process's own, and end with it ----
@@ -80,9 +84,7 @@ make_context()
 
 make_base()
 {
-    local mirror
-    mirror=$(mirrors | awk -v r="$release" '$2 == r { print $1; exit }')
-    debootstrap --variant=minbase "$release" "$work/base" "$mirror" || return
+    debootstrap --variant=minbase "$release" "$work/base" "$(mirror)" || return
     mirrors | sed 's/.*/deb & main/' > "$work/base/etc/apt/sources.list"
     apt-config dump Acquire | grep -E '^Acquire::https?::Proxy' > "$work/base/etc/apt/apt.conf.d/proxy" || true
     cp -L /etc/resolv.conf "$work/base/etc/resolv.conf"

@@ -3,30 +3,27 @@
 # down what they are given; misuse; what the Dockerfile must keep to. Usage: container_test.sh [IPU]. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/support/check.sh
+check_ipu "${1:-}"
 top=$PWD
 build=${BUILD:-build}
 case $build in /*) ;; *) build=$top/$build ;; esac
-ipu=$(realpath "${1:-${IPU_BIN:-$build/tools/ipu}}")
 hold=$build/tests/hold
-for program in "$ipu" "$hold"; do
-    [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
-done
+[ -x "$hold" ] || { echo "no $hold to test with: build it first" >&2; exit 1; }
 for name in $(compgen -e | grep -E '^(IPU|IPUOF|GCDA|POPLAR|POPTORCH)_'); do unset "$name"; done
 unset IMG CONTAINER_ID DOCKER PACKAGES WORKSPACE FAKE_EXIT
 
-box=$(realpath "$(mktemp -d)")
+box=$(realpath "$box")
 holder=
 release() { [ -z "$holder" ] || { kill "$holder" && wait "$holder"; } 2> /dev/null; holder=; }
-trap 'release; rm -rf "$box"' EXIT
+trap 'release; chmod -R u+w "$box"; rm -rf "$box"' EXIT
 chmod 755 "$box"
 mkdir -p "$box/home" "$box/bin" "$box/none"
 export HOME=$box/home IPU_RUNTIME_DIR=$box/run PYTHONDONTWRITEBYTECODE=1
 for name in gc-docker gc-podman gc-info gc-monitor gc-inventory ipu; do ln -s "$ipu" "$box/bin/$name"; done
-python=$(command -v /usr/bin/python3 python3 | head -n 1)
 ln -s "$python" "$box/bin/python3"
 containers=$top/containers
 utils=$containers/docker_utils
-passed=0 failed=0 skipped=0
 me=$(id -u):$(id -g)
 
 # In place of docker: writes its words down, each behind a nul.
@@ -41,32 +38,12 @@ export FAKE_ARGV=$box/argv PATH=$box/bin:$PATH
 
 # ---- what checks are made of ----
 
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    rm -f "$FAKE_ARGV"
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
-
-skip() # WHY
-{
-    skipped=$((skipped + 1))
-    echo "# skipped: $1"
-}
-
 # fails CODE PATTERN COMMAND...: that exit code, a line of standard error matches, no output, docker is not started.
 fails()
 {
     local expected=$1 pattern=$2 code=0
     shift 2
+    rm -f "$FAKE_ARGV"
     "$@" > "$box/out" 2> "$box/err" < /dev/null || code=$?
     cat "$box/out" "$box/err"
     [ "$code" = "$expected" ] && [ ! -s "$box/out" ] && [ ! -e "$FAKE_ARGV" ] && grep -qE -- "$pattern" "$box/err"
@@ -89,6 +66,7 @@ starts()
     local command=() found expected
     while [ "$1" != :: ]; do command+=("$1"); shift; done
     shift
+    rm -f "$FAKE_ARGV"
     "${command[@]}" || return
     mapfile -d '' found < "$FAKE_ARGV"
     found[0]=$(basename "${found[0]}")
@@ -98,6 +76,7 @@ starts()
     [ "$(printf '%q ' "${expected[@]}")" = "$(printf '%q ' "${found[@]}")" ]
 }
 
+stays=(bash -c 'trap "exit 0" TERM; sleep infinity & wait')
 state=(--env IPU_RUNTIME_DIR=/run/openipu --mount "type=bind,source=$box/run,target=/run/openipu")
 given=(--user "$me" "${state[@]}")
 
@@ -162,7 +141,7 @@ check "a folder with a colon" starts with IPU_RUNTIME_DIR="$colon" gc-docker x \
 
 # ---- --echo ----
 
-not_started() { gc-docker --echo -- "$@" > "$box/out" && [ ! -e "$FAKE_ARGV" ] && [ -s "$box/out" ]; }
+not_started() { rm -f "$FAKE_ARGV"; gc-docker --echo -- "$@" > "$box/out" && [ ! -e "$FAKE_ARGV" ] && [ -s "$box/out" ]; }
 check "--echo does not start it" not_started x
 # What is printed, read by a shell, is what would have been started.
 echoed() { with "$@" gc-docker --echo -d 1 -- x "${nasty[@]}" > "$box/line" && cat "$box/line" && sh "$box/line"; }
@@ -253,6 +232,8 @@ check "more than is given is not there" fails 1 '2 IPUs are wanted, and IPU_DEVI
     "${contained[@]}" -d 0 -- openipu "$hold" +2
 check "it ends in order" let_go
 check "and then it is free" free 2
+check "ipu check: what one IPU cannot do is missing, not broken" matches '^training on 2 IPUs  missing: 2 IPUs are wanted' \
+    "${contained[@]}" -d 0 -- openipu ipu check
 check "the partition inside has the name it has outside" matches '^Partition: stem \[active\]' \
     with IPUOF_CONFIG_PATH="$box/conf/stem.conf" "${contained[@]}" openipu gc-info -l
 
@@ -269,7 +250,9 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && setpriv --reuid 65534
     check "a folder of another's is not given" fails 1 "$box/run: expected a folder of user 65534's" \
         "${nobody[@]}" IPU_RUNTIME_DIR="$box/run" gc-docker x
     check "start --with-root as another user: root inside, IPUs of its own" as_nobody CONTAINER_ID=c WORKSPACE=/x "$utils/into_docker.sh" start --with-root \
-        :: docker run --user 0:0 -d --init --name c --mount type=bind,source=/x,target=/workspace -w /workspace openipu:latest sleep infinity
+        :: docker run --user 0:0 -d --name c --mount type=bind,source=/x,target=/workspace -w /workspace openipu:latest "${stays[@]}"
+    unprivileged() { "${nobody[@]}" LOGS="$box/nobody/logs" scripts/container_check.sh | tee "$box/out"; grep -qx '0 passed, 0 failed, 1 skipped' "$box/out"; }
+    check "container_check.sh as another user is skipped" unprivileged
     check "add_user.sh as another user" fails 1 'only root may add users' "${nobody[@]}" "$utils/add_user.sh" --uid 5
 else
     skip "not root: another user"
@@ -293,15 +276,15 @@ check "build: docker's exit code" fails 17 'no daemon' with FAKE_EXIT=17 "$utils
 # ---- into_docker.sh ----
 
 into=$utils/into_docker.sh
-container=(-d --init --name "openipu-$(id -un)" --mount "type=bind,source=$top,target=/workspace" -w /workspace)
+container=(-d --name "openipu-$(id -un)" --mount "type=bind,source=$top,target=/workspace" -w /workspace)
 if [ -e "$containers/envs.sh" ]; then
     skip "containers/envs.sh says how containers are started here"
 else
-    check "start" starts "$into" start :: docker run "${given[@]}" "${container[@]}" openipu:latest sleep infinity
-    check "start with podman" starts with DOCKER=podman "$into" start :: podman run "${podman[@]}" "${container[@]}" openipu:latest sleep infinity
+    check "start" starts "$into" start :: docker run "${given[@]}" "${container[@]}" openipu:latest "${stays[@]}"
+    check "start with podman" starts with DOCKER=podman "$into" start :: podman run "${podman[@]}" "${container[@]}" openipu:latest "${stays[@]}"
     check "start with settings" starts with IMG=my/image:1 CONTAINER_ID=c1 WORKSPACE="$box/a b" IPU_DEVICE_ID=1 "$into" start -- --memory 1g \
-        :: docker run "${given[@]}" --env IPU_DEVICE_ID=1 -d --init --name c1 --mount "type=bind,source=$box/a b,target=/workspace" -w /workspace \
-        --memory 1g my/image:1 sleep infinity
+        :: docker run "${given[@]}" --env IPU_DEVICE_ID=1 -d --name c1 --mount "type=bind,source=$box/a b,target=/workspace" -w /workspace \
+        --memory 1g my/image:1 "${stays[@]}"
     check "into" starts "$into" into :: docker exec -i "openipu-$(id -un)" bash
     check "into as root" starts with CONTAINER_ID=c1 "$into" into --with-root :: docker exec -i --user 0:0 c1 bash
     check "into with a command" starts with CONTAINER_ID=c1 "$into" into sh -c 'echo "a  b"' :: docker exec -i c1 sh -c 'echo "a  b"'
@@ -328,13 +311,13 @@ cp "$containers/envs.sh.template" "$box/containers/envs.sh"
 template() { bash -euc ". '$box/containers/envs.sh'"; }
 check "the template of envs.sh is a script that changes nothing" template
 echo 'export IMG=of-envs CONTAINER_ID="a b"' >> "$box/containers/envs.sh"
-check "envs.sh is read" starts "$box/containers/docker_utils/into_docker.sh" start :: docker run "${given[@]}" -d --init --name 'a b' \
-    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs sleep infinity
+check "envs.sh is read" starts "$box/containers/docker_utils/into_docker.sh" start :: docker run "${given[@]}" -d --name 'a b' \
+    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs "${stays[@]}"
 mkdir "$box/few" && cp "$box/bin/docker" "$box/few/docker"
 for name in bash sh env dirname basename id; do ln -s "$(command -v $name)" "$box/few/$name"; done
 alone=(env "PATH=$box/few" "$box/containers/docker_utils/into_docker.sh" start)
-check "without gc-docker, IPUs of its own" starts "${alone[@]}" :: docker run -d --init --name 'a b' \
-    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs sleep infinity
+check "without gc-docker, IPUs of its own" starts "${alone[@]}" :: docker run -d --name 'a b' \
+    --mount "type=bind,source=$box,target=/workspace" -w /workspace of-envs "${stays[@]}"
 told() { "${alone[@]}" 2>&1 | grep 'there is no gc-docker here: the container has IPUs of its own'; }
 check "and that is said" told
 
@@ -353,11 +336,11 @@ END
 printf '#!/bin/sh\necho 0\n' > "$box/root/id"
 chmod 755 "$box/root"/*
 add=(env "PATH=$box/root:$PATH" "$utils/add_user.sh")
-adds() { local lines=$1; shift; "$@" && cat "$FAKE_ARGV" && [ "$(cat "$FAKE_ARGV")" = "$lines" ]; }
+adds() { local lines=$1; shift; rm -f "$FAKE_ARGV"; "$@" && cat "$FAKE_ARGV" && [ "$(cat "$FAKE_ARGV")" = "$lines" ]; }
 check "a user and a group are added" adds $'groupadd --gid 502 ben\nuseradd --create-home --uid 501 --gid 502 --shell /bin/bash ben' \
     "${add[@]}" --name ben --uid 501 --gid 502
 check "a group that is there is used" adds 'useradd --create-home --uid 501 --gid 1000 --shell /bin/bash ipu-dev' "${add[@]}" --uid 501 --gid 1000
-nothing() { "$@" && [ ! -e "$FAKE_ARGV" ]; }
+nothing() { rm -f "$FAKE_ARGV"; "$@" && [ ! -e "$FAKE_ARGV" ]; }
 check "a user that is there is left alone" nothing "${add[@]}" --name ann --uid 1000 --gid 1000
 check "a name with other numbers" fails 1 'user ann is there, with numbers 1000:1000, not 5:5' "${add[@]}" --name ann --uid 5 --gid 5
 check "a number of another's" fails 1 "number 1000 is user ann's" "${add[@]}" --name ben --uid 1000
@@ -394,6 +377,7 @@ check "verify.sh with an engine that is broken" verified '^not ok 4 - programs r
 
 # ---- the Dockerfile ----
 
+check "container_check.sh: an option that is none" fails 2 'no option "--frob"' scripts/container_check.sh --frob
 check "its instructions are what container_check.sh runs, and it keeps to the rules" "$python" tests/container/dockerfile.py "$top"
 if command -v apt-cache > /dev/null && [ -n "$(apt-cache madison libc6 2> /dev/null)" ]; then
     check "every package it names exists" "$python" tests/container/dockerfile.py "$top" --packages
@@ -406,6 +390,4 @@ else
     skip "no dpkg-query or readelf here, or the build is sanitized"
 fi
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+check_end

@@ -45,7 +45,8 @@ installs()
     (cd "$box/source" && "$box/venv/bin/pip" install -q --no-build-isolation .) || return
     unset IPU_LIBRARY PYTHONPATH
     (cd / && "$box/venv/bin/python" - << 'END'
-import poptorch, torch
+import gcipuinfo, poptorch, torch
+assert len(gcipuinfo.gcipuinfo().getDevices()) >= 1 and "/venv/" in gcipuinfo.__file__
 model = torch.nn.Linear(3, 2)
 x = torch.ones(4, 3)
 assert torch.allclose(poptorch.inferenceModel(model)(x), model(x), atol=1e-6)

@@ -71,10 +71,9 @@ static bool is_passed_on(const char *variable)
     static const char *const begins[] = {"IPU_", "IPUOF_", "GCDA_", "POPLAR_", "POPTORCH_"};
     /* Paths of this host, what is given otherwise, and a secret of `ipu monitor`'s. */
     static const char *const stay[] = {
-        "IPU_RUNTIME_DIR", "IPUOF_CONFIG_PATH",  "IPU_DEVICE_ID",     "IPU_LIBRARY",
-        "IPU_CC",          "IPU_COMM_PATH",      "IPU_CACHE_DIR",     "POPTORCH_CACHE_DIR",
-        "IPU_SDK_ENABLED", "POPLAR_SDK_ENABLED", "IPU_MONITOR_TOKEN", "IPU_BIN",
-        "IPU_BUILT"};
+        "IPU_RUNTIME_DIR", "IPUOF_CONFIG_PATH",  "IPU_DEVICE_ID",    "IPU_LIBRARY",
+        "IPU_CC",          "IPU_COMM_PATH",      "IPU_CACHE_DIR",    "POPTORCH_CACHE_DIR",
+        "IPU_SDK_ENABLED", "POPLAR_SDK_ENABLED", "IPU_MONITOR_TOKEN"};
     return is_one_of(variable, begins, sizeof begins / sizeof *begins, false)
         && !is_one_of(variable, stay, sizeof stay / sizeof *stay, true);
 }

@@ -286,8 +286,11 @@ static ipu_status train(int64_t replicas, double *first, double *last)
 
 static void check_training(finding *f, int64_t replicas)
 {
-    double first, last, alone_first, alone_last;
-    if (train(replicas, &first, &last) != IPU_OK)
+    double     first, last, alone_first, alone_last;
+    ipu_status status = train(replicas, &first, &last);
+    if (status == IPU_BUSY || (status == IPU_NOT_FOUND && replicas > 1)) /* a partition, or device, of one */
+        say(f, MISSING, "%s", ipu_message());
+    else if (status != IPU_OK)
         say(f, BROKEN, "%s", ipu_message());
     else if (!(last < first / 2))
         say(f, BROKEN, "the loss was %g at first and %g in the end: expected less than half", first, last);

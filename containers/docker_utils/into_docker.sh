@@ -76,14 +76,15 @@ launcher()
 
 start()
 {
-    local run options=(-d --init --name "$CONTAINER_ID" --mount "type=bind,source=$WORKSPACE,target=/workspace" -w /workspace)
+    local run options=(-d --name "$CONTAINER_ID" --mount "type=bind,source=$WORKSPACE,target=/workspace" -w /workspace)
     case $WORKSPACE in *[,\"]*) fail "WORKSPACE: expected a path without commas and quotes, found $WORKSPACE" ;; esac
     if [ -n "$as_root" ] && [ "$(id -u)" != 0 ]; then
         run=("$DOCKER" run --user 0:0)
     else
         launcher
     fi
-    "${run[@]}" "${options[@]}" "$@" "$IMG" sleep infinity
+    # bash, which collects what processes leave behind; docker's --init needs a program that podman may not have.
+    "${run[@]}" "${options[@]}" "$@" "$IMG" bash -c 'trap "exit 0" TERM; sleep infinity & wait'
 }
 
 into()
