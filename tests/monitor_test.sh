@@ -3,17 +3,17 @@
 # tmux's. Usage: monitor_test.sh [IPU]. Ends with "N passed, N failed". Waits are for text, not for time.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/support/check.sh
+check_ipu "$@"
 build=${BUILD:-build}
-ipu=$(realpath "${1:-${IPU_BIN:-$build/tools/ipu}}")
 hold=$(realpath "$build/tests/hold")
 busy=$(realpath "$build/tests/busy")
-for program in "$ipu" "$hold" "$busy"; do
+for program in "$hold" "$busy"; do
     [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
 done
 unset IPUOF_CONFIG_PATH IPUOF_VIPU_API_HOST IPUOF_VIPU_API_PARTITION_ID IPU_PARTITION IPU_ELASTIC IPU_DEVICE_ID COLUMNS LINES \
     NO_COLOR TMUX GCDA_OPTIONS GCDA_MONITOR GCDA_SUPPRESS_UTILISATION_MEASUREMENT IPU_ENGINE_OPTIONS
 
-box=$(mktemp -d)
 pids=()
 mux() { tmux -S "$box/tmux" -f /dev/null "$@"; }
 release() # the processes that hold devices, and other children
@@ -37,29 +37,8 @@ ln -s "$ipu" "$box/bin/ipu"
 ln -s "$ipu" "$box/bin/gc-monitor"
 mkfifo "$box/open" && exec 9<> "$box/open" # never ends while this script runs
 export PATH=$box/bin:$PATH
-passed=0 failed=0 skipped=0
 
 # ---- what checks are made of ----
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
-
-skip() # WHY
-{
-    skipped=$((skipped + 1))
-    echo "# skipped: $1"
-}
 
 until_true() # COMMAND...: for up to half a minute
 {
@@ -99,6 +78,10 @@ python()
 import csv, json, re, sys
 def rows(path): return list(csv.DictReader(open(path, newline="")))
 def samples(path): return [json.loads(line) for line in open(path)]
+def only(sample, *owners): # what is there of these, whoever else uses IPUs on this host
+    for key in "partitions", "ipus", "processes": sample[key] = [x for x in sample[key] if x["owner"] in owners]
+    told = [x for x in (sample["problem"] or "").split("; ") if any(x.startswith(f"user {name}: ") for name in owners)]
+    return sample | {"problem": told[0] if told else None}
 $text
 END
 }
@@ -176,6 +159,7 @@ stopped() # SIGNAL CODE COMMAND...: it ends with that code, in order
 {
     local signal=$1 expected=$2 pid code=0
     shift 2
+    rm -f "$box/lines" # written anew: it runs
     "$@" > "$box/lines" 2> "$box/err" < /dev/null &
     pid=$!
     until_true test -s "$box/lines" || { kill -9 "$pid"; return 1; }
@@ -207,6 +191,7 @@ check "a configuration that is wrong at first is an error" fails 1 'key "ipuz" i
     with IPUOF_CONFIG_PATH=<(echo '{"ipuz": 4}') ipu monitor --csv
 goes_wrong() # later it is told once, and what is mended is told
 {
+    rm -f "$box/lines"
     ipu monitor --jsonl --interval 0.1 > "$box/lines" 2> "$box/err" < /dev/null &
     local pid=$!
     pids+=("$pid")
@@ -329,8 +314,8 @@ unset OUT
 # ---- all users ----
 
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
-    their_folder=/tmp/openipu-65534
-    stranger=(setpriv --reuid 65534 --regid 65534 --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/nonexistent "PATH=$PATH")
+    their_folder=/tmp/openipu-54321 # a user without a name
+    stranger=(setpriv --reuid 54321 --regid 54321 --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/dev/null "PATH=$PATH")
     if [ -e "$their_folder" ]; then
         their_folder=
         skip "another user has IPUs already: all users"
@@ -340,8 +325,8 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
         check "--all-users is for root" fails 1 '\-\-all-users is for root' "${stranger[@]}" ipu monitor --csv --all-users
         check "a process of root's" start "$hold" 0
         check "a process of another user's" start "${stranger[@]}" "$hold" 4
-        their=$(id -un 65534)
-        sees() { ipu monitor --jsonl --all-users --count 1 > "$box/lines" 2> "$box/err" < /dev/null; cat "$box/err"; python "s = samples(sys.argv[1])[-1]
+        their=54321
+        sees() { ipu monitor --jsonl --all-users --count 1 > "$box/lines" 2> "$box/err" < /dev/null; cat "$box/err"; python "s = only(samples(sys.argv[1])[-1], '$me', '$their')
 $1" "$box/lines"; }
         check "root sees both" sees "assert s['problem'] is None, s
 assert [(i['owner'], i['id'], i['user']) for i in s['ipus'] if i['pid']] == [('$me', 0, '$me'), ('$their', 0, '$their'), ('$their', 1, '$their')], s
@@ -367,21 +352,21 @@ assert [p['owner'] for p in s['partitions']] == ['$me', '$their'] and len(s['ipu
         check "they put a pipe in the place of the state" "${stranger[@]}" mkfifo "$stuck"
         check "it blocks nothing" sees "assert 'user $their: ' in s['problem'] and len(s['partitions']) == 1, s"
         rm -rf "$their_folder"
-        # With a home of theirs, in a namespace of mounts that ends with the command: a configuration that never ends.
-        awk -F : -v OFS=: -v home="$box/theirs" '$3 == 65534 { $6 = home } 1' /etc/passwd > "$box/passwd"
-        install -d -o 65534 -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
-        if grep -q "$box/theirs" "$box/passwd" && unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
+        # With a name and a home of theirs, in a namespace of mounts that ends with the command: a configuration that never ends.
+        { cat /etc/passwd; echo "theirs:x:54321:54321::$box/theirs:/bin/sh"; } > "$box/passwd"
+        install -d -o 54321 -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
+        if unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
             "${stranger[@]}" mkdir -m 700 "$their_folder"
             mkfifo "$box/theirs/.ipuof.conf.d/p.conf"
             never_ends() { unshare --mount sh -c "mount --bind '$box/passwd' /etc/passwd && exec ipu monitor --jsonl --all-users --count 1" > "$box/lines" 2> "$box/err" < /dev/null; }
             check "they put a pipe in the place of a configuration" never_ends
-            check "it is given up after five seconds" python "s = samples(sys.argv[1])[-1]
-assert 'user $their: no answer within 5 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
+            check "it is given up after five seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert 'user theirs: no answer within 5 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
             rm "$box/theirs/.ipuof.conf.d/p.conf"
             echo '{"partition": "theirs", "system": "pod16"}' > "$box/theirs/.ipuof.conf.d/p.conf"
             check "a partition of theirs" never_ends
-            check "is seen as theirs" python "s = samples(sys.argv[1])[-1]
-assert s['problem'] is None and [(p['owner'], p['name'], p['ipus']) for p in s['partitions']][1] == ('$their', 'theirs', 16), s" "$box/lines"
+            check "is seen as theirs" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert s['problem'] is None and [(p['owner'], p['name'], p['ipus']) for p in s['partitions']][1] == ('theirs', 'theirs', 16), s" "$box/lines"
             rm -rf "$their_folder"
         else
             skip "no mounts of one's own here: a home of the other user's"
@@ -395,12 +380,11 @@ fi
 
 if ! command -v tmux > /dev/null; then
     skip "no tmux here: the live view"
-    echo "1..$((passed + failed))"
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ]
+    check_end
     exit
 fi
 
+mux new-session -d -s keep 'exec cat' # the server stays while other sessions come and go
 screen() { mux capture-pane -p -t live; }
 shows() { screen; screen | grep -qE -- "$1"; }   # PATTERN: now
 sees_text() { until_true shows "$1"; }           # PATTERN: within a while
@@ -581,6 +565,4 @@ gone_terminal() # the terminal goes away: it does not stay behind
 }
 check "a terminal that goes away" gone_terminal
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+check_end

@@ -93,7 +93,7 @@ int watch_users_find(int64_t but, int64_t **out)
 
 /* ---- the child ---- */
 
-/* Gives up all that root has. */
+/* Gives up all that root has. Who has no name has no home: nothing is below /dev/null. */
 static bool become(int64_t uid)
 {
     struct passwd entry, *found = NULL;
@@ -102,7 +102,7 @@ static bool become(int64_t uid)
     gid_t         gid   = named ? found->pw_gid : (gid_t)uid;
     if (named ? initgroups(found->pw_name, gid) : setgroups(0, NULL)) return false;
     if (setresgid(gid, gid, gid) != 0 || setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) != 0) return false;
-    return setenv("HOME", named ? found->pw_dir : "/nonexistent", 1) == 0;
+    return setenv("HOME", named ? found->pw_dir : "/dev/null", 1) == 0;
 }
 
 /* What it finds, or why it finds nothing: a byte that says which, then a sample or text. */
