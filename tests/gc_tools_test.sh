@@ -276,6 +276,9 @@ check "gc-monitor of it" matches 'Partition: fixed has 2 IPUs  ' gc-monitor --al
 check "a partition of cards" ipu partition create card --target c600
 check "its target is PCIe" matches '^-\+- Id: \[0\], target: \[PCIe\]' with IPU_PARTITION=card gc-info -l
 check "its architecture is ipu21" prints ipu21 with IPU_PARTITION=card gc-info --ipu-arch
+check "create a hard one of Bow" ipu partition create bow16 --target bow-pod16
+check "models are compiled for its chip" matches '^training on 2 IPUs +ok' with IPU_PARTITION=bow16 ipu check
+check "remove it" ipu partition remove bow16
 check "remove" ipu partition remove big
 check "it is gone" fails 1 'big' ipu partition remove big
 check "one in use is not removed: attach" with IPU_PARTITION=fixed true

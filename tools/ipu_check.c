@@ -106,7 +106,7 @@ static ipu_status try_line(bool from_source, int *threads, int *wrong)
 {
     ipu_target target;
     ipu_graph *g;
-    IPU_TRY(ipu_target_find("gc200", 1, &target));
+    IPU_TRY(ipu_target_find(ipu_device_chip(), 1, &target));
     IPU_TRY(ipu_graph_create(&target, 1, &g));
     if (from_source)
         ipu_graph_add_codelet_source(g, "check.c", line_source, NULL);

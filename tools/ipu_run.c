@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "folder.h"
+#include "ipu/device.h"
 #include "kernels.h"
 #include "output.h"
 #include "run_outputs.h"
@@ -88,7 +89,7 @@ static tool_exit make_session(job *j)
     int64_t            threads;
     if (values[RUN_THREADS] && !tool_integer("threads", values[RUN_THREADS], 0, 1024, &threads))
         return TOOL_USAGE;
-    if (ipu_target_find(values[RUN_TARGET] ? values[RUN_TARGET] : "gc200", 0, &j->target) != IPU_OK
+    if (ipu_target_find(values[RUN_TARGET] ? values[RUN_TARGET] : ipu_device_chip(), 0, &j->target) != IPU_OK
         || ipu_options_create(&j->options) != IPU_OK
         || (values[RUN_THREADS] && ipu_options_set(j->options, "threads", values[RUN_THREADS]) != IPU_OK)
         || (values[RUN_PROFILE] && ipu_options_set(j->options, "profile", "true") != IPU_OK))

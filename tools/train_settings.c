@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ipu/device.h"
 #include "ipu/schedule.h"
 #include "onnx_file.h"
 #include "output.h"
@@ -164,7 +165,7 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     s->model             = v[TRAIN_MODEL] ? v[TRAIN_MODEL] : "seed-cnn";
     s->loss              = v[TRAIN_LOSS];
     s->data              = v[TRAIN_DATA];
-    s->target            = v[TRAIN_TARGET] ? v[TRAIN_TARGET] : "gc200";
+    s->target            = v[TRAIN_TARGET] ? v[TRAIN_TARGET] : ipu_device_chip();
     s->checkpoint_dir    = v[TRAIN_CHECKPOINTS];
     s->save              = v[TRAIN_SAVE];
     s->profile           = v[TRAIN_PROFILE];

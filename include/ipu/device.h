@@ -127,6 +127,10 @@ void       ipu_device_list_destroy(ipu_device_list *list);
 const ipu_partition *ipu_device_list_at(const ipu_device_list *list, size_t i);
 const ipu_partition *ipu_device_list_active(const ipu_device_list *list); /* never NULL */
 
+/* The chip of the active partition, "gc200" or "bow": what models are compiled for that are not told otherwise.
+ * "gc200" where no partition can be read: attaching says why. */
+const char *ipu_device_chip(void);
+
 /* Device `id` of a partition. NOT_FOUND: the message says which there are. */
 ipu_status ipu_partition_find_device(const ipu_partition *partition, int id, const ipu_device_info **out);
 

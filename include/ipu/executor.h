@@ -71,7 +71,7 @@ typedef struct ipu_executor_options {
     ipu_output_mode output_mode;
     int64_t         output_period; /* of EVERY_N */
     uint32_t        seed;          /* of random ops on the device */
-    const char     *target;        /* "gc200", "bow", "pod16": priced for it; NULL: "gc200" */
+    const char     *target;        /* "gc200", "bow", "pod16": priced for it; NULL: ipu_device_chip() */
     int             device_id;     /* of the active partition, from 1 on as id + 1; 0: any */
     ipu_attach_when attach;
     const char *cache_folder;  /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */

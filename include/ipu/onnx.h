@@ -109,7 +109,7 @@ typedef struct ipu_onnx_options {
     /* What is float in the file is computed in double, inputs and outputs included: to check gradients against
      * differences. */
     bool wide;
-    /* Of a session: engine options; the target that is compiled for (NULL: gc200, one IPU). */
+    /* Of a session: engine options; the target that is compiled for (NULL: one IPU of ipu_device_chip()). */
     const ipu_options *options;
     const ipu_target  *target;
 } ipu_onnx_options;

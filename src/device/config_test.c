@@ -76,6 +76,7 @@ static void wrong_configuration_is_an_error_that_names_it(void **state)
     setenv("IPU_PARTITION", "p9", 1);
     assert_status(ipu_device_list_create(0, &list), IPU_NOT_FOUND);
     assert_message("IPU_PARTITION=p9");
+    assert_string_equal(ipu_device_chip(), "gc200");
     unsetenv("IPU_PARTITION");
     put_config("a.conf", "{\"partition\": \"p\"}");
     put_config("b.conf", "{\"partition\": \"p\"}");
@@ -92,6 +93,7 @@ static void a_partition_can_be_made_used_and_removed(void **state)
     ipu_device *d;
     assert_status(ipu_partition_create("pod", &(ipu_partition_options){.target = "bow-pod256"}), IPU_OK);
     assert_active("pod");
+    assert_string_equal(ipu_device_chip(), "bow");
     ipu_device_list *list = all();
     assert_int_equal(ipu_device_list_active(list)->n_ipus, 256);
     assert_int_equal(ipu_device_list_active(list)->n_devices, 511);

@@ -10,6 +10,7 @@
 #include "device/config.h"
 #include "device/counters.h"
 #include "device/holder.h"
+#include "ipu/target.h"
 
 typedef IPU_ARRAY(ipu_attached) processes;
 
@@ -161,6 +162,18 @@ void ipu_device_list_destroy(ipu_device_list *list)
 const ipu_partition *ipu_device_list_at(const ipu_device_list *list, size_t i)
 {
     return i < list->n ? &list->partitions[i] : NULL;
+}
+
+const char *ipu_device_chip(void)
+{
+    ipu__arena  arena = {0};
+    ipu__config config;
+    const char *found = "gc200", *name, *summary;
+    if (ipu__config_load(&arena, &config) == IPU_OK)
+        for (int i = 0; ipu_target_chip_at(i, &name, &summary); i++)
+            if (!strcmp(name, config.partitions[config.active].chip)) found = name;
+    ipu__arena_fini(&arena);
+    return found;
 }
 
 const ipu_partition *ipu_device_list_active(const ipu_device_list *list)

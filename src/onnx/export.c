@@ -19,18 +19,22 @@ static const ipu__builder_value *value_of(const ipu__frame *frame, uint32_t id)
     return &frame->m->base.values.at[id];
 }
 
-/* Random initial values: drawn as a run would, by an engine over the parameters alone. */
+/* Random initial values: drawn as a run would, by an engine over the parameters alone. It needs no device. */
 static ipu_status draw(ipu__writer *w)
 {
     ipu_target      target;
-    ipu_executable *exe  = NULL;
-    ipu_model      *bare = ipu__model_copy(w->m);
+    ipu_options    *options = NULL;
+    ipu_executable *exe     = NULL;
+    ipu_model      *bare    = ipu__model_copy(w->m);
     if (!bare) return ipu__fail_memory();
     bare->outputs.n   = 0;
-    ipu_status status = ipu_target_find("gc200", 1, &target);
-    if (status == IPU_OK) status = ipu_model_compile(bare, &target, NULL, &exe);
-    if (status == IPU_OK) status = ipu_engine_create(exe, NULL, &w->drawn);
+    ipu_status status = ipu_options_create(&options);
+    if (status == IPU_OK) status = ipu_options_set(options, "device.attach", "never");
+    if (status == IPU_OK) status = ipu_target_find("gc200", 1, &target);
+    if (status == IPU_OK) status = ipu_model_compile(bare, &target, options, &exe);
+    if (status == IPU_OK) status = ipu_engine_create(exe, options, &w->drawn);
     ipu_executable_release(exe);
+    ipu_options_destroy(options);
     ipu_model_destroy(bare);
     return status;
 }

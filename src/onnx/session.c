@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ipu/device.h"
 #include "onnx/import.h"
 
 enum { MOST_COMPILED = 64 }; /* executables kept; the one used longest ago goes */
@@ -90,7 +91,7 @@ ipu_status ipu_onnx_session_create(ipu_onnx *file, const ipu_onnx_options *optio
     if (s->options.target)
         s->target = *s->options.target;
     else if (status == IPU_OK)
-        status = ipu_target_find("gc200", 1, &s->target);
+        status = ipu_target_find(ipu_device_chip(), 1, &s->target);
     if (status != IPU_OK) {
         ipu_onnx_session_destroy(s);
         return status;

@@ -172,7 +172,7 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
     o.replicas              = or_one(o.replicas);
     o.input_group_size      = or_one(o.input_group_size);
     o.gradient_accumulation = or_one(o.gradient_accumulation);
-    if (!o.target) o.target = "gc200";
+    if (!o.target) o.target = ipu_device_chip();
     IPU_TRY(check_replicas(&o));
     IPU_TRY(check_stage_ipus(&o));
     if (o.stages > 0 || o.n_stage_ipus > 0)
