@@ -8,7 +8,7 @@ options=${MESON_OPTIONS:-}
 stamp=$BUILD/.configured
 now=$(
     say "$CC" "$options"
-    for kind in lib simd yacc lex unit tests support tools links examples bench conformance conformance-support fuzz; do
+    for kind in lib simd yacc lex unit tests support tools web links examples bench conformance conformance-support fuzz; do
         scripts/sources.sh "$kind"
     done
     pkg-config --modversion cmocka 2> /dev/null || true

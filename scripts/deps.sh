@@ -8,11 +8,13 @@ declare -A sets=(
         libdnnl-dev libxsmm-dev
         libjansson-dev libzip-dev libpng-dev zlib1g-dev
         libprotobuf-c-dev protobuf-c-compiler libonnx-dev
+        libmicrohttpd-dev
         libncurses-dev
         libopenmpi-dev"
     [test]="libcmocka-dev python3 python3-torch python3-numpy libopenblas0-openmp
         python3-torchvision python3-tqdm python3-sklearn python3-pytest python3-pytest-timeout python3-venv python3-pip python3-setuptools python3-wheel
         libonnx-testdata python3-onnx
+        chromium chromium-driver python3-selenium prometheus python3-prometheus-client
         openmpi-bin iproute2 procps
         tmux"
     [check]="clang clang-format clang-tidy cppcheck shellcheck binutils"

@@ -10,6 +10,7 @@
 #include "output.h"
 #include "table.h"
 #include "watch_lines.h"
+#include "web.h"
 
 /* ---- one picture ---- */
 
@@ -54,7 +55,7 @@ static tool_exit print_once(const tool_arguments *args)
 
 /* ---- which of them ---- */
 
-typedef enum way { ONCE, CSV, JSONL, ALERTS, LIVE } way;
+typedef enum way { ONCE, CSV, JSONL, ALERTS, LIVE, WEB } way;
 
 /* What options ask for one way, and which do not go with it. */
 static const struct {
@@ -63,7 +64,7 @@ static const struct {
     way         asks_for;
 } askers[] = {
     {MONITOR_ONCE, "once", ONCE}, {MONITOR_JSON, "json", ONCE},    {MONITOR_NO_CARDS, "no-card-info", ONCE},
-    {MONITOR_CSV, "csv", CSV},    {MONITOR_JSONL, "jsonl", JSONL},
+    {MONITOR_CSV, "csv", CSV},    {MONITOR_JSONL, "jsonl", JSONL}, {MONITOR_WEB, "web", WEB},
 };
 
 static const struct {
@@ -73,6 +74,11 @@ static const struct {
     {MONITOR_INTERVAL, "interval"}, {MONITOR_COUNT, "count"},         {MONITOR_ALERT, "alert"},
     {MONITOR_EXEC, "exec"},         {MONITOR_ALL_USERS, "all-users"},
 };
+
+static const struct {
+    int         option;
+    const char *name;
+} of_web[] = {{MONITOR_LISTEN, "listen"}, {MONITOR_TOKEN_FILE, "token-file"}};
 
 static bool is_live(void) { return !tool_is_link() && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO); }
 
@@ -87,10 +93,13 @@ static tool_exit choose(const tool_arguments *args, way *out)
         asked = askers[i].name;
         *out  = askers[i].asks_for;
     }
+    for (size_t i = 0; *out != WEB && i < sizeof of_web / sizeof *of_web; i++)
+        if (args->values[of_web[i].option]) return tool_usage("monitor", "--%s needs --web", of_web[i].name);
     for (size_t i = 0; *out == ONCE && i < sizeof of_repeated / sizeof *of_repeated; i++) {
         if (!args->values[of_repeated[i].option]) continue;
         if (asked) return tool_usage("monitor", "--%s does not go with --%s", of_repeated[i].name, asked);
-        return tool_usage("monitor", "--%s needs --csv, --jsonl or --alert, or `ipu monitor` on a terminal",
+        return tool_usage("monitor",
+                          "--%s needs --csv, --jsonl, --web or --alert, or `ipu monitor` on a terminal",
                           of_repeated[i].name);
     }
     return TOOL_OK;
@@ -112,6 +121,10 @@ static tool_exit run_watch(const tool_arguments *args, way chosen)
     switch (chosen) {
     case CSV: code = watch_lines_run(w, WATCH_CSV, count); break;
     case JSONL: code = watch_lines_run(w, WATCH_JSONL, count); break;
+    case WEB:
+        code = web_run(w,
+                       &(web_options){args->values[MONITOR_LISTEN], args->values[MONITOR_TOKEN_FILE], count});
+        break;
     case LIVE: code = live_run(w, count); break;
     default: code = watch_lines_run(w, WATCH_ALERTS, count); break;
     }

@@ -1,0 +1,35 @@
+/* The open connections of the page's server, and how long each may take: a client that says nothing, asks a byte at a time
+ * or does not read its answer is cut off, so that it keeps no place that others need.
+ *
+ * The server's thread tells what becomes of each; web_connections_sweep may be called by another.
+ */
+#ifndef TOOLS_WEB_CONNECTIONS_H
+#define TOOLS_WEB_CONNECTIONS_H
+
+#include <microhttpd.h>
+#include <stdint.h>
+
+/* What a connection is at, and thus for how long. */
+typedef enum web_phase {
+    WEB_ASKING,    /* its request is not complete: 10 s from the first byte it could have sent */
+    WEB_ANSWERING, /* the answer is not sent: 60 s for all of it */
+    WEB_STREAMING, /* events: they go on; web_stream.h judges */
+    WEB_RESTING,   /* between two requests: 30 s */
+} web_phase;
+
+typedef struct web_connections web_connections;
+
+/* NULL: out of memory. Destroy it after the server has stopped. */
+web_connections *web_connections_create(void);
+void             web_connections_destroy(web_connections *all);
+
+/* For MHD_OPTION_NOTIFY_CONNECTION: cls is the web_connections. */
+void web_connections_notify(void *cls, struct MHD_Connection *connection, void **context,
+                            enum MHD_ConnectionNotificationCode code);
+
+void web_connection_enter(web_connections *all, struct MHD_Connection *connection, web_phase phase);
+
+/* Cut off what has been in its phase for too long. */
+void web_connections_sweep(web_connections *all);
+
+#endif
