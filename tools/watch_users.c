@@ -112,7 +112,7 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
     static const char *const variables[] = {"IPU_RUNTIME_DIR",   "XDG_RUNTIME_DIR",
                                             "IPUOF_CONFIG_PATH", "IPUOF_VIPU_API_HOST",
                                             "IPU_PARTITION",     "IPUOF_VIPU_API_PARTITION_ID",
-                                            "IPU_ELASTIC"};
+                                            "IPU_ELASTIC",       "IPU_DEVICE_ID"};
     watch_sample             s           = {0};
     ipu_device_list         *list;
     const char              *problem = NULL;
