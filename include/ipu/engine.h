@@ -107,9 +107,10 @@ ipu_status ipu_engine_connect_stream(ipu_engine *e, const char *handle, void *da
 ipu_status ipu_engine_connect_stream_replica(ipu_engine *e, const char *handle, int64_t replica, void *data,
                                              size_t bytes);
 
-/* Called for every transfer, on the thread that runs: fill `data`, or take from it (and leave it as it is: it may be the variable itself). The bodies of a parallel step
- * (ipu/program.h) run on threads of the engine's own, and so do their callbacks, those of different bodies at the same
- * time. Anything but IPU_OK stops the run with that status. Must not use the engine, but for ipu_engine_interrupt. */
+/* Called for every transfer, on the thread that runs: fill `data`, or take from it and leave it as it is (it may be the
+ * variable itself). The bodies of a parallel step (ipu/program.h) run on threads of the engine's own, and so do their
+ * callbacks, those of different bodies at the same time. Anything but IPU_OK stops the run with that status. Must not
+ * use the engine, but for ipu_engine_interrupt. */
 typedef ipu_status (*ipu_stream_fn)(void *user, void *data, size_t bytes);
 ipu_status ipu_engine_connect_callback(ipu_engine *e, const char *handle, ipu_stream_fn fn, void *user);
 ipu_status ipu_engine_connect_callback_replica(ipu_engine *e, const char *handle, int64_t replica,
