@@ -1,4 +1,5 @@
 """Clients that mean harm to `ipu monitor --web`: it goes on, answers others, and its memory stays. tests/web_test.sh runs it."""
+import concurrent.futures
 import json
 import os
 import random
@@ -83,9 +84,11 @@ def malformed(m):
     # libmicrohttpd sees no further than a 0: "/" is what is left.
     allowed = {"bytes of 0 in the path": {200, 400}, "an escaped 0 in the path": {200, 400, 404}, "bytes of 0 in a header": {200, 400},
                "HTTP/0.9": {None, 400, 403, 505}, "two Hosts": {200, 400, 403}}
-    for name, data in cases.items():
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        answers = dict(zip(cases, pool.map(lambda data: send(m, data), cases.values())))
+    for name, answer in answers.items():
         with check(f"{name}: refused, and others are served"):
-            code = status(send(m, data))
+            code = status(answer)
             expected = allowed.get(name, {None, 400, 403, 404, 405, 413, 505})
             assert code in expected, f"{code} is not in {expected}"
             alive(m)
@@ -264,8 +267,7 @@ def heartbeat():
         equal([next(events)[0], next(events)[0]], ["history", "sample"])
         begin = time.monotonic()
         equal(next(events), (None, ": still here"))
-        equal(next(events), (None, ": still here"))
-        assert 15 <= time.monotonic() - begin, "too often"
+        assert 12 <= time.monotonic() - begin, "too often"
     with check("and ends in order"):
         threading.Timer(0.2, m.process.terminate).start()
         equal(list(events), [])
