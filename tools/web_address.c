@@ -116,8 +116,8 @@ tool_exit web_address_listen(const char *text, web_address *out)
     *out                   = (web_address){.socket = -1};
     if (!split(text, out->host, &port) || !read_port(port, &number))
         return tool_usage(
-            "monitor",
-            "option --listen: expected HOST:PORT, as 127.0.0.1:8091 or [::1]:8091, found \"%s\"", text);
+            "monitor", "option --listen: expected HOST:PORT, as 127.0.0.1:8091 or [::1]:8091, found \"%s\"",
+            text);
     struct addrinfo *found = NULL;
     int              error = getaddrinfo(out->host, port, &wanted, &found);
     if (error != 0)
