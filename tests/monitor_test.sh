@@ -3,17 +3,17 @@
 # tmux's. Usage: monitor_test.sh [IPU]. Ends with "N passed, N failed". Waits are for text, not for time.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/support/check.sh
+check_ipu "$@"
 build=${BUILD:-build}
-ipu=$(realpath "${1:-${IPU_BIN:-$build/tools/ipu}}")
 hold=$(realpath "$build/tests/hold")
 busy=$(realpath "$build/tests/busy")
-for program in "$ipu" "$hold" "$busy"; do
+for program in "$hold" "$busy"; do
     [ -x "$program" ] || { echo "no $program to test with: build it first" >&2; exit 1; }
 done
 unset IPUOF_CONFIG_PATH IPUOF_VIPU_API_HOST IPUOF_VIPU_API_PARTITION_ID IPU_PARTITION IPU_ELASTIC IPU_DEVICE_ID COLUMNS LINES \
     NO_COLOR TMUX GCDA_OPTIONS GCDA_MONITOR GCDA_SUPPRESS_UTILISATION_MEASUREMENT IPU_ENGINE_OPTIONS
 
-box=$(mktemp -d)
 pids=()
 mux() { tmux -S "$box/tmux" -f /dev/null "$@"; }
 release() # the processes that hold devices, and other children
@@ -37,29 +37,8 @@ ln -s "$ipu" "$box/bin/ipu"
 ln -s "$ipu" "$box/bin/gc-monitor"
 mkfifo "$box/open" && exec 9<> "$box/open" # never ends while this script runs
 export PATH=$box/bin:$PATH
-passed=0 failed=0 skipped=0
 
 # ---- what checks are made of ----
-
-check() # NAME COMMAND...
-{
-    local name=$1
-    shift
-    if "$@" > "$box/log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok $((passed + failed)) - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $name"
-        sed 's/^/# /' "$box/log"
-    fi
-}
-
-skip() # WHY
-{
-    skipped=$((skipped + 1))
-    echo "# skipped: $1"
-}
 
 until_true() # COMMAND...: for up to half a minute
 {
@@ -99,6 +78,10 @@ python()
 import csv, json, re, sys
 def rows(path): return list(csv.DictReader(open(path, newline="")))
 def samples(path): return [json.loads(line) for line in open(path)]
+def only(sample, *owners): # what is there of these, whoever else uses IPUs on this host
+    for key in "partitions", "ipus", "processes": sample[key] = [x for x in sample[key] if x["owner"] in owners]
+    told = [x for x in (sample["problem"] or "").split("; ") if any(x.startswith(f"user {name}: ") for name in owners)]
+    return sample | {"problem": told[0] if told else None}
 $text
 END
 }
@@ -168,7 +151,9 @@ check "256 IPUs" with HOME="$box/large" sh -c "mkdir -p $box/large && ipu partit
 
 full() { timeout 30 "$@" > /dev/full 2> "$box/err"; [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output: No space' "$box/err"; }
 torn() { "$@" 2> "$box/err" | head -1 > /dev/null; [ "${PIPESTATUS[0]}" = 1 ] && grep -q 'cannot write to standard output: Broken pipe' "$box/err"; }
+closed() { (timeout 30 "$@" >&- 2> "$box/err"); [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output' "$box/err"; }
 for format in --csv --jsonl; do
+    check "$format: standard output closed" closed ipu monitor $format
     check "$format: disk full" full ipu monitor $format
     check "$format: reader gone" torn timeout 30 ipu monitor $format --interval 0.1
 done
@@ -176,6 +161,7 @@ stopped() # SIGNAL CODE COMMAND...: it ends with that code, in order
 {
     local signal=$1 expected=$2 pid code=0
     shift 2
+    rm -f "$box/lines" # written anew: it runs
     "$@" > "$box/lines" 2> "$box/err" < /dev/null &
     pid=$!
     until_true test -s "$box/lines" || { kill -9 "$pid"; return 1; }
@@ -207,6 +193,7 @@ check "a configuration that is wrong at first is an error" fails 1 'key "ipuz" i
     with IPUOF_CONFIG_PATH=<(echo '{"ipuz": 4}') ipu monitor --csv
 goes_wrong() # later it is told once, and what is mended is told
 {
+    rm -f "$box/lines"
     ipu monitor --jsonl --interval 0.1 > "$box/lines" 2> "$box/err" < /dev/null &
     local pid=$!
     pids+=("$pid")
@@ -329,8 +316,8 @@ unset OUT
 # ---- all users ----
 
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
-    their_folder=/tmp/openipu-65534
-    stranger=(setpriv --reuid 65534 --regid 65534 --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/nonexistent "PATH=$PATH")
+    their_folder=/tmp/openipu-54321 # a user without a name
+    stranger=(setpriv --reuid 54321 --regid 54321 --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/dev/null "PATH=$PATH")
     if [ -e "$their_folder" ]; then
         their_folder=
         skip "another user has IPUs already: all users"
@@ -340,8 +327,8 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
         check "--all-users is for root" fails 1 '\-\-all-users is for root' "${stranger[@]}" ipu monitor --csv --all-users
         check "a process of root's" start "$hold" 0
         check "a process of another user's" start "${stranger[@]}" "$hold" 4
-        their=$(id -un 65534)
-        sees() { ipu monitor --jsonl --all-users --count 1 > "$box/lines" 2> "$box/err" < /dev/null; cat "$box/err"; python "s = samples(sys.argv[1])[-1]
+        their=54321
+        sees() { ipu monitor --jsonl --all-users --count 1 > "$box/lines" 2> "$box/err" < /dev/null; cat "$box/err"; python "s = only(samples(sys.argv[1])[-1], '$me', '$their')
 $1" "$box/lines"; }
         check "root sees both" sees "assert s['problem'] is None, s
 assert [(i['owner'], i['id'], i['user']) for i in s['ipus'] if i['pid']] == [('$me', 0, '$me'), ('$their', 0, '$their'), ('$their', 1, '$their')], s
@@ -351,6 +338,27 @@ assert [p['owner'] for p in s['partitions']] == ['$me', '$their'] and len(s['ipu
         check "an alert names the owner" sh -c "ipu monitor --all-users --interval 0.1 --count 2 --alert 'held>0s' | grep -q 'IPUs 0 to 1 of default (pid [0-9]*, $their)'"
         # What they can put in the way of root's look is told, and does no harm.
         state=$their_folder/default.gcd0.ipus1
+        noise() # in the records of their state; the locks are the kernel's
+        {
+            local seed
+            for seed in 1 2 3 4 5 6 7 8; do
+                "${stranger[@]}" python3 -c "import random, sys
+random.seed($seed)
+with open(sys.argv[1], 'r+b') as f:
+    size = f.seek(0, 2) - 4096
+    f.seek(4096)
+    f.write(bytes(random.choice((0, 255, 127, 128, random.randrange(256))) for _ in range(20000)) + random.randbytes(size - 20000))" "$state" || return
+                for format in --jsonl --csv; do
+                    ipu monitor $format --all-users --interval 0.1 --count 3 --alert 'held>0s' --alert 'runs_per_second<1' --alert 'ipus<1000000' \
+                        > "$box/lines" 2> "$box/err" < /dev/null || { cat "$box/err"; return 1; }
+                    [ $format = --csv ] || python "def no(x): raise ValueError(x)
+for line in open(sys.argv[1]): s = json.loads(line, parse_constant=no)
+assert all(0 <= (i['utilisation'] or 0) <= 1 for i in s['ipus']) and all(p['runs'] >= 0 and p['seconds'] >= 0 for p in s['processes']), s
+assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
+                done
+            done
+        }
+        check "they fill their state with noise" noise
         check "they cut their state short" "${stranger[@]}" truncate -s 5000 "$state"
         check "that is told, and root's own is seen" sees "assert 'user $their: ' in s['problem'] and [i['pid'] for i in s['ipus'] if i['owner'] == '$me'][0], s"
         release
@@ -367,21 +375,21 @@ assert [p['owner'] for p in s['partitions']] == ['$me', '$their'] and len(s['ipu
         check "they put a pipe in the place of the state" "${stranger[@]}" mkfifo "$stuck"
         check "it blocks nothing" sees "assert 'user $their: ' in s['problem'] and len(s['partitions']) == 1, s"
         rm -rf "$their_folder"
-        # With a home of theirs, in a namespace of mounts that ends with the command: a configuration that never ends.
-        awk -F : -v OFS=: -v home="$box/theirs" '$3 == 65534 { $6 = home } 1' /etc/passwd > "$box/passwd"
-        install -d -o 65534 -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
-        if grep -q "$box/theirs" "$box/passwd" && unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
+        # With a name and a home of theirs, in a namespace of mounts that ends with the command: a configuration that never ends.
+        { cat /etc/passwd; echo "theirs:x:54321:54321::$box/theirs:/bin/sh"; } > "$box/passwd"
+        install -d -o 54321 -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
+        if unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
             "${stranger[@]}" mkdir -m 700 "$their_folder"
             mkfifo "$box/theirs/.ipuof.conf.d/p.conf"
             never_ends() { unshare --mount sh -c "mount --bind '$box/passwd' /etc/passwd && exec ipu monitor --jsonl --all-users --count 1" > "$box/lines" 2> "$box/err" < /dev/null; }
             check "they put a pipe in the place of a configuration" never_ends
-            check "it is given up after five seconds" python "s = samples(sys.argv[1])[-1]
-assert 'user $their: no answer within 5 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
+            check "it is given up after five seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert 'user theirs: no answer within 5 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
             rm "$box/theirs/.ipuof.conf.d/p.conf"
             echo '{"partition": "theirs", "system": "pod16"}' > "$box/theirs/.ipuof.conf.d/p.conf"
             check "a partition of theirs" never_ends
-            check "is seen as theirs" python "s = samples(sys.argv[1])[-1]
-assert s['problem'] is None and [(p['owner'], p['name'], p['ipus']) for p in s['partitions']][1] == ('$their', 'theirs', 16), s" "$box/lines"
+            check "is seen as theirs" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert s['problem'] is None and [(p['owner'], p['name'], p['ipus']) for p in s['partitions']][1] == ('theirs', 'theirs', 16), s" "$box/lines"
             rm -rf "$their_folder"
         else
             skip "no mounts of one's own here: a home of the other user's"
@@ -395,12 +403,11 @@ fi
 
 if ! command -v tmux > /dev/null; then
     skip "no tmux here: the live view"
-    echo "1..$((passed + failed))"
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ]
+    check_end
     exit
 fi
 
+mux new-session -d -s keep 'exec cat' # the server stays while other sessions come and go
 screen() { mux capture-pane -p -t live; }
 shows() { screen; screen | grep -qE -- "$1"; }   # PATTERN: now
 sees_text() { until_true shows "$1"; }           # PATTERN: within a while
@@ -581,6 +588,4 @@ gone_terminal() # the terminal goes away: it does not stay behind
 }
 check "a terminal that goes away" gone_terminal
 
-echo "1..$((passed + failed))"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+check_end

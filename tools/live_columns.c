@@ -42,6 +42,8 @@ static const char *const sizes[]  = {" B", " kB", " MB", " GB", " TB", " PB"};
 
 /* ---- of IPUs ---- */
 
+#define LEAST_BUSY 0.005 /* of the time; as on the monitor's page */
+
 static const watch_process *holder(const live_view *v, int row)
 {
     int k = ipu(v, row)->process;
@@ -58,7 +60,7 @@ const char *live_ipu_state(const live_view *v, int row)
 {
     if (*ipu(v, row)->error) return "error";
     if (!holder(v, row)) return "free";
-    return share_of(v, row) > 0 ? "busy" : "held";
+    return share_of(v, row) >= LEAST_BUSY ? "busy" : "held";
 }
 
 static void ipu_id(const live_view *v, int row, char out[LIVE_CELL])

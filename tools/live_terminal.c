@@ -23,6 +23,7 @@ bool live_terminal_check(char *problem, size_t size)
         return live_terminal_fail(problem, size,
                                   error < 0 ? "cannot be looked up: there is no terminfo" : "is not known");
     const char *place = tigetstr("cup");
-    if (!place || place == (char *)-1) return live_terminal_fail(problem, size, "cannot place text");
-    return true;
+    bool        can   = place && place != (char *)-1;
+    del_curterm(cur_term); /* newterm looks it up again */
+    return can || live_terminal_fail(problem, size, "cannot place text");
 }

@@ -19,7 +19,7 @@
 
 enum {
     PATIENCE_MS = 5000,
-    MOST_BYTES  = 64 << 20, /* of a sample */
+    MOST_BYTES  = 16 << 20, /* more than a sample may have */
     MOST_USERS  = 1024,
 };
 
@@ -93,7 +93,7 @@ int watch_users_find(int64_t but, int64_t **out)
 
 /* ---- the child ---- */
 
-/* Gives up all that root has. */
+/* Gives up all that root has. Who has no name has no home: nothing is below /dev/null. */
 static bool become(int64_t uid)
 {
     struct passwd entry, *found = NULL;
@@ -102,7 +102,7 @@ static bool become(int64_t uid)
     gid_t         gid   = named ? found->pw_gid : (gid_t)uid;
     if (named ? initgroups(found->pw_name, gid) : setgroups(0, NULL)) return false;
     if (setresgid(gid, gid, gid) != 0 || setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) != 0) return false;
-    return setenv("HOME", named ? found->pw_dir : "/nonexistent", 1) == 0;
+    return setenv("HOME", named ? found->pw_dir : "/dev/null", 1) == 0;
 }
 
 /* What it finds, or why it finds nothing: a byte that says which, then a sample or text. */
@@ -112,7 +112,7 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
     static const char *const variables[] = {"IPU_RUNTIME_DIR",   "XDG_RUNTIME_DIR",
                                             "IPUOF_CONFIG_PATH", "IPUOF_VIPU_API_HOST",
                                             "IPU_PARTITION",     "IPUOF_VIPU_API_PARTITION_ID",
-                                            "IPU_ELASTIC"};
+                                            "IPU_ELASTIC",       "IPU_DEVICE_ID"};
     watch_sample             s           = {0};
     ipu_device_list         *list;
     const char              *problem = NULL;
@@ -126,6 +126,8 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
             problem = ipu_message();
         else if (!watch_sample_add(&s, list, uid, name, all))
             problem = "out of memory";
+        else if (watch_sample_is_too_large(&s))
+            problem = "more than 4096 IPUs, 1024 partitions or 8192 processes: these are not looked at";
     }
     if (problem) _exit(write(fd, "-", 1) == 1 && write(fd, problem, strlen(problem)) >= 0 ? 0 : 1);
     _exit(write(fd, "+", 1) == 1 && watch_sample_write(fd, &s) ? 0 : 1);
