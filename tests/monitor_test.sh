@@ -316,8 +316,9 @@ unset OUT
 # ---- all users ----
 
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
-    their_folder=/tmp/openipu-54321 # a user without a name
-    stranger=(setpriv --reuid 54321 --regid 54321 --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/dev/null "PATH=$PATH")
+    uid=$((1000000 + $$)) # a user without a name, another one in each run
+    their_folder=/tmp/openipu-$uid
+    stranger=(setpriv --reuid "$uid" --regid "$uid" --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/dev/null "PATH=$PATH")
     if [ -e "$their_folder" ]; then
         their_folder=
         skip "another user has IPUs already: all users"
@@ -327,7 +328,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
         check "--all-users is for root" fails 1 '\-\-all-users is for root' "${stranger[@]}" ipu monitor --csv --all-users
         check "a process of root's" start "$hold" 0
         check "a process of another user's" start "${stranger[@]}" "$hold" 4
-        their=54321
+        their=$uid
         sees() { ipu monitor --jsonl --all-users --count 1 > "$box/lines" 2> "$box/err" < /dev/null; cat "$box/err"; python "s = only(samples(sys.argv[1])[-1], '$me', '$their')
 $1" "$box/lines"; }
         check "root sees both" sees "assert s['problem'] is None, s
@@ -376,8 +377,8 @@ assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
         check "it blocks nothing" sees "assert 'user $their: ' in s['problem'] and len(s['partitions']) == 1, s"
         rm -rf "$their_folder"
         # With a name and a home of theirs, in a namespace of mounts that ends with the command: a configuration that never ends.
-        { cat /etc/passwd; echo "theirs:x:54321:54321::$box/theirs:/bin/sh"; } > "$box/passwd"
-        install -d -o 54321 -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
+        { cat /etc/passwd; echo "theirs:x:$uid:$uid::$box/theirs:/bin/sh"; } > "$box/passwd"
+        install -d -o "$uid" -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
         if unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
             "${stranger[@]}" mkdir -m 700 "$their_folder"
             mkfifo "$box/theirs/.ipuof.conf.d/p.conf"
