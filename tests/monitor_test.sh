@@ -382,11 +382,39 @@ assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
         if unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
             "${stranger[@]}" mkdir -m 700 "$their_folder"
             mkfifo "$box/theirs/.ipuof.conf.d/p.conf"
-            never_ends() { unshare --mount sh -c "mount --bind '$box/passwd' /etc/passwd && exec ipu monitor --jsonl --all-users --count 1" > "$box/lines" 2> "$box/err" < /dev/null; }
+            as_named="mount --bind '$box/passwd' /etc/passwd || exit;" # in a namespace of mounts
+            never_ends() { unshare --mount sh -c "$as_named exec ipu monitor --jsonl --all-users --count 1" > "$box/lines" 2> "$box/err" < /dev/null; }
             check "they put a pipe in the place of a configuration" never_ends
-            check "it is given up after five seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
-assert 'user theirs: no answer within 5 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
+            check "it is given up after three seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert 'user theirs: no answer within 3 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
             rm "$box/theirs/.ipuof.conf.d/p.conf"
+            # A file system that does not answer: what looks there does not even end when it is killed.
+            mkfifo "$box/serves" && exec 7<> "$box/serves"
+            stuck() # the file system ends when looks have met it
+            {
+                rm -f "$box/lines"
+                unshare --mount sh -c "$as_named python3 tests/gc/stuck.py '$box/theirs/.ipuof.conf.d' $uid < '$box/serves' > '$box/mounted' 7>&- & \
+                    until grep -q mounted '$box/mounted'; do kill -0 \$! || exit 77; sleep 0.1; done; \
+                    exec ipu monitor --jsonl --all-users --interval 0.2 7>&-" > "$box/lines" 2> "$box/err" < /dev/null &
+                local pid=$! problem
+                pids+=("$pid")
+                for problem in 'no answer within 3 s' 'still blocks an earlier look'; do
+                    until_true grep -q "user theirs: [^;]*$problem" "$box/lines" || return
+                done
+                exec 7>&-
+                until_true grep -q 'user theirs: cannot read ' "$box/lines" || return
+                kill $pid
+                wait $pid
+                [ $? = 143 ] && python "n = [len(only(s, '$me')['ipus']) for s in samples(sys.argv[1])]
+assert len(n) >= 3 and set(n) == {4}, n" "$box/lines"
+            }
+            if [ -c /dev/fuse ]; then
+                check "they have a file system that does not answer" stuck
+                release
+            else
+                skip "no /dev/fuse: a file system that does not answer"
+            fi
+            exec 7>&-
             echo '{"partition": "theirs", "system": "pod16"}' > "$box/theirs/.ipuof.conf.d/p.conf"
             check "a partition of theirs" never_ends
             check "is seen as theirs" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
