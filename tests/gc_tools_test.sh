@@ -346,6 +346,12 @@ for tool in "gc-info -l" gc-inventory "gc-inventory -j" gc-monitor "gc-monitor -
     check "$tool: standard output closed" closed $tool
     check "$tool: reader gone" torn_pipe $tool
 done
+printed_into_state()
+{
+    (ipu iputraffictest -v -i 10 -t 2 <&- >&- 2> "$box/err")
+    [ $? = 1 ] && grep -q 'cannot write to standard output: Bad file' "$box/err" && gc-info -l
+}
+check "standard input and output closed: the state is not written to instead" printed_into_state
 no_room()
 {
     (trap '' XFSZ && ulimit -f 0 && fails 1 'cannot write' ipu partition create x 2>&1 | cat) || return
