@@ -186,7 +186,7 @@ cat > "$box/none/docker" << END
 import os, sys
 words, places, image = iter(sys.argv[2:]), {}, None
 environment = {k: v for k, v in os.environ.items() if not k.startswith(("IPU", "HOME"))}
-environment["HOME"] = "/nonexistent"
+environment["HOME"] = "/dev/null/none"
 for word in words:
     if word == "--mount":
         mount = dict(part.partition("=")[::2] for part in next(words).split(","))

@@ -151,7 +151,9 @@ check "256 IPUs" with HOME="$box/large" sh -c "mkdir -p $box/large && ipu partit
 
 full() { timeout 30 "$@" > /dev/full 2> "$box/err"; [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output: No space' "$box/err"; }
 torn() { "$@" 2> "$box/err" | head -1 > /dev/null; [ "${PIPESTATUS[0]}" = 1 ] && grep -q 'cannot write to standard output: Broken pipe' "$box/err"; }
+closed() { (timeout 30 "$@" >&- 2> "$box/err"); [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output' "$box/err"; }
 for format in --csv --jsonl; do
+    check "$format: standard output closed" closed ipu monitor $format
     check "$format: disk full" full ipu monitor $format
     check "$format: reader gone" torn timeout 30 ipu monitor $format --interval 0.1
 done
@@ -336,6 +338,27 @@ assert [p['owner'] for p in s['partitions']] == ['$me', '$their'] and len(s['ipu
         check "an alert names the owner" sh -c "ipu monitor --all-users --interval 0.1 --count 2 --alert 'held>0s' | grep -q 'IPUs 0 to 1 of default (pid [0-9]*, $their)'"
         # What they can put in the way of root's look is told, and does no harm.
         state=$their_folder/default.gcd0.ipus1
+        noise() # in the records of their state; the locks are the kernel's
+        {
+            local seed
+            for seed in 1 2 3 4 5 6 7 8; do
+                "${stranger[@]}" python3 -c "import random, sys
+random.seed($seed)
+with open(sys.argv[1], 'r+b') as f:
+    size = f.seek(0, 2) - 4096
+    f.seek(4096)
+    f.write(bytes(random.choice((0, 255, 127, 128, random.randrange(256))) for _ in range(20000)) + random.randbytes(size - 20000))" "$state" || return
+                for format in --jsonl --csv; do
+                    ipu monitor $format --all-users --interval 0.1 --count 3 --alert 'held>0s' --alert 'runs_per_second<1' --alert 'ipus<1000000' \
+                        > "$box/lines" 2> "$box/err" < /dev/null || { cat "$box/err"; return 1; }
+                    [ $format = --csv ] || python "def no(x): raise ValueError(x)
+for line in open(sys.argv[1]): s = json.loads(line, parse_constant=no)
+assert all(0 <= (i['utilisation'] or 0) <= 1 for i in s['ipus']) and all(p['runs'] >= 0 and p['seconds'] >= 0 for p in s['processes']), s
+assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
+                done
+            done
+        }
+        check "they fill their state with noise" noise
         check "they cut their state short" "${stranger[@]}" truncate -s 5000 "$state"
         check "that is told, and root's own is seen" sees "assert 'user $their: ' in s['problem'] and [i['pid'] for i in s['ipus'] if i['owner'] == '$me'][0], s"
         release

@@ -94,7 +94,7 @@ static void patterns_hold_and_every_fault_is_found(void **state)
         memory_check(pattern, 1471, memory, N, found);
         assert_int_equal(found[0], 0);
         for (int bit = 0; bit < 64; bit += 7) {
-            const size_t i = (size_t)(bit * 15);
+            const size_t i = 15 * (size_t)bit;
             memory[i] ^= UINT64_C(1) << bit;
             memory_check(pattern, 1471, memory, N, found);
             assert_int_equal(found[0], 1);

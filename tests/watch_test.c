@@ -110,14 +110,16 @@ static void joined_samples_refer_to_their_own(void **state)
     watch_sample_fini(&b);
 }
 
+enum { MOST_BYTES = 1 << 22 };
+
 /* What watch_sample_write writes. Owned: free. */
 static char *written(const watch_sample *s, size_t *n)
 {
     FILE *file  = tmpfile();
-    char *bytes = malloc(1 << 20);
+    char *bytes = malloc(MOST_BYTES);
     assert_non_null(file);
     assert_true(watch_sample_write(fileno(file), s));
-    ssize_t got = pread(fileno(file), bytes, 1 << 20, 0);
+    ssize_t got = pread(fileno(file), bytes, MOST_BYTES, 0);
     assert_true(got > 0);
     *n = (size_t)got;
     fclose(file);
@@ -174,6 +176,11 @@ static void a_sample_that_refers_outside_is_refused(void **state)
     s.partitions[0].n_ipus   = 3;
     refused(&s);
     s.partitions[0].n_ipus = 2;
+    add_partition(&s, 1, "p2", WATCH_MOST_IPUS - 1);
+    assert_true(watch_sample_is_too_large(&s));
+    refused(&s);
+    s.n_partitions = 1;
+    s.n_ipus       = 2;
     memset(s.processes[0].command, 'x', sizeof s.processes[0].command); /* no end */
     watch_sample back;
     size_t       n;
@@ -259,6 +266,28 @@ static void histories_keep_the_last_looks(void **state)
     watch_histories_destroy(h);
     watch_sample_fini(&s);
     watch_sample_fini(&other);
+}
+
+static void histories_are_bounded(void **state)
+{
+    (void)state;
+    float            values[WATCH_HISTORY];
+    watch_histories *h = watch_histories_create();
+    for (int i = 0; i < 60;
+         i++) { /* each look has 256 IPUs that were never seen before, and one that stays */
+        watch_sample s = {0};
+        char         name[16];
+        snprintf(name, sizeof name, "p%d", i);
+        add_partition(&s, 1, "stays", 1);
+        attach(&s, 0, 5, "x", 0.5);
+        add_partition(&s, 1, name, 256);
+        assert_true(watch_histories_add(h, &s));
+        watch_sample_fini(&s);
+    }
+    assert_int_equal(watch_histories_get(h, 0, 1000, values), 60);
+    for (int i = 0; i < 60; i++) assert_float_equal(values[i], 0.5, 0);
+    assert_true(watch_histories_n(h) <= 8192 + 257);
+    watch_histories_destroy(h);
 }
 
 /* ---- the live view, of a watch that is this ---- */
@@ -418,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_sample_that_refers_outside_is_refused),
         cmocka_unit_test(histories_follow_partitions_that_come_and_go),
         cmocka_unit_test(histories_keep_the_last_looks),
+        cmocka_unit_test(histories_are_bounded),
         VIEW(rows_are_sorted_by_any_column),
         VIEW(what_is_selected_stays_selected),
         VIEW(the_filter_finds_any_cell),

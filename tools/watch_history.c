@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MANY = 8192 };
+
 typedef struct history {
     int64_t uid;
     char    partition[WATCH_TEXT];
@@ -68,11 +70,13 @@ static int make(watch_histories *h, const watch_sample *s, const watch_ipu *u)
     return h->n++;
 }
 
+/* Where partitions come and go by the thousand, none is remembered that was not there at the last look. */
 static void forget_old(watch_histories *h)
 {
-    int kept = 0;
+    int     kept  = 0;
+    int64_t looks = h->n < MANY ? WATCH_HISTORY : 2;
     for (int i = 0; i < h->n; i++)
-        if (h->n_looks - h->all[i]->last_look < WATCH_HISTORY)
+        if (h->n_looks - h->all[i]->last_look < looks)
             h->all[kept++] = h->all[i];
         else
             free(h->all[i]);
@@ -121,6 +125,8 @@ int watch_histories_get(const watch_histories *h, int ipu, int most, float *out)
     for (int i = 0; i < n; i++) out[i] = one ? one->shares[(h->n_looks - n + i) % WATCH_HISTORY] : -1;
     return n;
 }
+
+int watch_histories_n(const watch_histories *h) { return h->n; }
 
 int watch_histories_times(const watch_histories *h, int most, int64_t *out)
 {

@@ -26,6 +26,8 @@ bool watch_histories_add(watch_histories *h, const watch_sample *s);
  * 0: nobody was attached, it was not measured, or the IPU was not there. Returns how many: all IPUs have as many
  * as there were looks. */
 int watch_histories_get(const watch_histories *h, int ipu, int most, float *out);
+/* How many IPUs are remembered. */
+int watch_histories_n(const watch_histories *h);
 /* When those looks were, in nanoseconds since 1970. */
 int watch_histories_times(const watch_histories *h, int most, int64_t *out);
 

@@ -5,6 +5,8 @@
 #include "ipu/target.h"
 #include "watch_sample.h"
 
+enum { MOST_OWN = 1 << 20 }; /* IPUs of its own that a process may have */
+
 #define COPY(to, text) watch_copy(to, sizeof(to), text)
 
 static int64_t bytes_per_ipu(const char *chip)
@@ -46,15 +48,35 @@ static void set_ipu(watch_ipu *to, const ipu_single *from)
     COPY(to->error, strcmp(from->error, "no errors") ? from->error : "");
 }
 
-static void set_process(watch_process *to, const ipu_attached *from, int raise)
+static int within(int value, int least, int most)
 {
+    return value < least ? least : value > most ? most : value;
+}
+static int64_t at_least(int64_t value, int64_t least) { return value < least ? least : value; }
+static double  share(double value) { return !(value >= 0) ? -1 : value > 1 ? 1 : value; }
+
+/* Of numbers that are in a file of the user's anything is possible. */
+static ipu_device_counters plausible(const ipu_device_counters *c)
+{
+    return (ipu_device_counters){.runs                = at_least(c->runs, 0),
+                                 .supersteps          = at_least(c->supersteps, 0),
+                                 .cycles              = at_least(c->cycles, -1),
+                                 .host_bytes          = at_least(c->host_bytes, 0),
+                                 .tile_bytes          = at_least(c->tile_bytes, -1),
+                                 .utilisation         = share(c->utilisation),
+                                 .utilisation_session = share(c->utilisation_session)};
+}
+
+static void set_process(watch_process *to, const ipu_attached *from, int n_ipus, int raise)
+{
+    bool own     = from->first < 0;
     to->pid      = from->pid;
     to->uid      = from->uid;
-    to->since_ns = from->since_ns;
-    to->device   = from->id;
-    to->first_id = from->first < 0 ? -1 : from->first + raise;
-    to->n_ipus   = from->n_ipus;
-    to->counters = from->counters;
+    to->since_ns = at_least(from->since_ns, 0);
+    to->device   = from->id < 0 ? -1 : from->id;
+    to->first_id = own ? -1 : within(from->first, 0, n_ipus - 1) + raise;
+    to->n_ipus   = within(from->n_ipus, 1, own ? MOST_OWN : n_ipus + raise - to->first_id);
+    to->counters = plausible(&from->counters);
     COPY(to->user, from->user);
     COPY(to->command, from->command);
     COPY(to->executable, from->executable);
@@ -78,7 +100,7 @@ static bool add_partition(watch_sample *s, const ipu_device_list *list, const ip
         to->n_free += !by;
     }
     for (size_t i = 0; i < p->n_processes; i++) {
-        set_process(&processes[i], &p->processes[i], raise);
+        set_process(&processes[i], &p->processes[i], (int)p->n_ipus, raise);
         processes[i].partition = s->n_partitions;
     }
     s->n_partitions++;

@@ -7,9 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* More than 64 partitions of 256 IPUs, and more processes than their state files have room for. */
-enum { MOST_PARTITIONS = 1 << 12, MOST_IPUS = 1 << 14, MOST_PROCESSES = 1 << 16 };
-
 /* ---- text ---- */
 
 /* The character at `text`, and how many bytes it has; 0: it is none of UTF-8. */
@@ -119,6 +116,12 @@ static bool write_all(int fd, const void *bytes, size_t n)
     return true;
 }
 
+bool watch_sample_is_too_large(const watch_sample *s)
+{
+    return s->n_partitions > WATCH_MOST_PARTITIONS || s->n_ipus > WATCH_MOST_IPUS
+        || s->n_processes > WATCH_MOST_PROCESSES;
+}
+
 bool watch_sample_write(int fd, const watch_sample *s)
 {
     header h = {s->n_partitions, s->n_ipus, s->n_processes};
@@ -186,31 +189,37 @@ static void *take(const char **at, int n, size_t size)
     return list;
 }
 
+/* How long a sample of so many is. */
+static size_t length(const watch_sample *s)
+{
+    return sizeof(header) + (size_t)s->n_partitions * sizeof *s->partitions
+         + (size_t)s->n_ipus * sizeof *s->ipus + (size_t)s->n_processes * sizeof *s->processes;
+}
+
 bool watch_sample_read(const void *bytes, size_t n, watch_sample *out)
 {
-    header      h;
-    const char *at = bytes;
-    *out           = (watch_sample){0};
+    header       h;
+    const char  *at = bytes;
+    watch_sample s  = {0};
+    *out            = s;
     if (n < sizeof h) return false;
     memcpy(&h, at, sizeof h);
     at += sizeof h;
-    if (h.n_partitions < 0 || h.n_partitions > MOST_PARTITIONS || h.n_ipus < 0 || h.n_ipus > MOST_IPUS
-        || h.n_processes < 0 || h.n_processes > MOST_PROCESSES)
+    s.n_partitions = h.n_partitions;
+    s.n_ipus       = h.n_ipus;
+    s.n_processes  = h.n_processes;
+    if (h.n_partitions < 0 || h.n_ipus < 0 || h.n_processes < 0 || watch_sample_is_too_large(&s))
         return false;
-    if (n
-        != sizeof h + (size_t)h.n_partitions * sizeof *out->partitions + (size_t)h.n_ipus * sizeof *out->ipus
-               + (size_t)h.n_processes * sizeof *out->processes)
-        return false;
-    out->n_partitions = h.n_partitions;
-    out->n_ipus       = h.n_ipus;
-    out->n_processes  = h.n_processes;
-    out->partitions   = take(&at, h.n_partitions, sizeof *out->partitions);
-    out->ipus         = take(&at, h.n_ipus, sizeof *out->ipus);
-    out->processes    = take(&at, h.n_processes, sizeof *out->processes);
-    if (out->partitions && out->ipus && out->processes && check_partitions(out) && check_ipus(out)
-        && check_processes(out))
+    if (n != length(&s)) return false;
+    s.partitions = take(&at, s.n_partitions, sizeof *s.partitions);
+    s.ipus       = take(&at, s.n_ipus, sizeof *s.ipus);
+    s.processes  = take(&at, s.n_processes, sizeof *s.processes);
+    if (s.partitions && s.ipus && s.processes && check_partitions(&s) && check_ipus(&s)
+        && check_processes(&s)) {
+        *out = s;
         return true;
-    watch_sample_fini(out);
+    }
+    watch_sample_fini(&s);
     return false;
 }
 

@@ -15,6 +15,10 @@
 
 #include "ipu/device.h"
 
+/* What is looked at of another user's, so that no user can make the one who looks run out of memory or time: sixteen
+ * partitions of the largest size there is. */
+enum { WATCH_MOST_PARTITIONS = 1024, WATCH_MOST_IPUS = 4096, WATCH_MOST_PROCESSES = 8192 };
+
 enum { WATCH_TEXT = 64, WATCH_PATH = 256, WATCH_TITLE = 96 };
 
 typedef struct watch_partition {
@@ -75,6 +79,8 @@ bool watch_sample_append(watch_sample *s, const watch_sample *more);
 void watch_sample_clear(watch_sample *s);
 void watch_sample_fini(watch_sample *s);
 
+/* Is it more than may be sent? */
+bool watch_sample_is_too_large(const watch_sample *s);
 /* Between processes. A sample that came from elsewhere is checked: what comes back refers to nothing outside. */
 bool watch_sample_write(int fd, const watch_sample *s);
 /* From what was written; false: it is no sample, or memory ran out. */

@@ -2,6 +2,7 @@
 #include "watch_signals.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -34,7 +35,10 @@ static void catch_one(int number)
 void watch_signals_catch(void)
 {
     if (events >= 0) return;
-    events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    events = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3)
+                     : -1; /* standard output may be closed: not in its place */
+    if (fd >= 0) close(fd);
     catch_one(SIGINT);
     catch_one(SIGTERM);
     catch_one(SIGHUP);

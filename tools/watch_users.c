@@ -19,7 +19,7 @@
 
 enum {
     PATIENCE_MS = 5000,
-    MOST_BYTES  = 64 << 20, /* of a sample */
+    MOST_BYTES  = 16 << 20, /* more than a sample may have */
     MOST_USERS  = 1024,
 };
 
@@ -126,6 +126,8 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
             problem = ipu_message();
         else if (!watch_sample_add(&s, list, uid, name, all))
             problem = "out of memory";
+        else if (watch_sample_is_too_large(&s))
+            problem = "more than 4096 IPUs, 1024 partitions or 8192 processes: these are not looked at";
     }
     if (problem) _exit(write(fd, "-", 1) == 1 && write(fd, problem, strlen(problem)) >= 0 ? 0 : 1);
     _exit(write(fd, "+", 1) == 1 && watch_sample_write(fd, &s) ? 0 : 1);

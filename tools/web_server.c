@@ -294,7 +294,7 @@ static struct MHD_Daemon *start_daemon(web_server *s)
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)web_connections_notify, s->connections},
         {MHD_OPTION_END, 0, NULL},
     };
-    return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+    return MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
                             NULL, NULL, handle, s, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 }
 

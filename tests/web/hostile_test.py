@@ -1,4 +1,5 @@
 """Clients that mean harm to `ipu monitor --web`: it goes on, answers others, and its memory stays. tests/web_test.sh runs it."""
+import concurrent.futures
 import json
 import os
 import random
@@ -83,9 +84,11 @@ def malformed(m):
     # libmicrohttpd sees no further than a 0: "/" is what is left.
     allowed = {"bytes of 0 in the path": {200, 400}, "an escaped 0 in the path": {200, 400, 404}, "bytes of 0 in a header": {200, 400},
                "HTTP/0.9": {None, 400, 403, 505}, "two Hosts": {200, 400, 403}}
-    for name, data in cases.items():
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        answers = dict(zip(cases, pool.map(lambda data: send(m, data), cases.values())))
+    for name, answer in answers.items():
         with check(f"{name}: refused, and others are served"):
-            code = status(send(m, data))
+            code = status(answer)
             expected = allowed.get(name, {None, 400, 403, 404, 405, 413, 505})
             assert code in expected, f"{code} is not in {expected}"
             alive(m)
@@ -118,6 +121,16 @@ def pipelined(m):
     with check("100 requests in one go get 100 answers"):
         answers = send(m, 99 * one + one[:-2] + b"Connection: close\r\n\r\n")
         equal(answers.count(b"HTTP/1.1 200 OK"), 100)
+    with check("a stream that was only asked about by HEAD does not begin"):
+        answers = send(m, b"HEAD /events HTTP/1.1\r\nHost: localhost\r\n\r\n" + one[:-2] + b"Connection: close\r\n\r\n")
+        equal((answers.count(b"HTTP/1.1 200 OK"), answers.count(b"event:"), answers[-3:]), (2, 0, b"ok\n"))
+    with check("HTTP/1.0 gets its stream, without chunks"):
+        with m.connect() as s:
+            s.sendall(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            got = b""
+            while b"event: sample" not in got:
+                got += s.recv(65536)
+            assert got.partition(b"\r\n\r\n")[2].startswith(b"retry: 2000\nevent: history\n"), got[:2000]
     with check("what follows a refused one is not served as a request of its own"):
         answer = send(m, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 44\r\n\r\n" + one + one)
         equal(answer.count(b"HTTP/1.1 200"), 0)
@@ -251,9 +264,13 @@ def half_open():
         ids = [int(e["id"]) for name, e in (next(events) for _ in range(12)) if name == "sample"]
         equal(ids, list(range(ids[0], ids[0] + len(ids))))
         events.close()
+    with check("a stop does not wait for clients that do not read"):
+        begin = time.monotonic()
+        equal(m.stop(), 143)
+        equal(m.stderr(), "")
+        assert time.monotonic() - begin < 20, time.monotonic() - begin
     for s in streams:
         s.close()
-    equal(m.stop(), 143)
 
 
 def heartbeat():
@@ -264,8 +281,7 @@ def heartbeat():
         equal([next(events)[0], next(events)[0]], ["history", "sample"])
         begin = time.monotonic()
         equal(next(events), (None, ": still here"))
-        equal(next(events), (None, ": still here"))
-        assert 15 <= time.monotonic() - begin, "too often"
+        assert 12 <= time.monotonic() - begin, "too often"
     with check("and ends in order"):
         threading.Timer(0.2, m.process.terminate).start()
         equal(list(events), [])

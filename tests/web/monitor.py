@@ -14,11 +14,15 @@ import tap
 IPU = os.environ["IPU_BIN"]
 PROGRAMS = os.path.join(os.environ["BUILD"], "tests")
 BOX = tempfile.mkdtemp(prefix="ipu-web-")
-SLOW = 1  # how much longer things may take
+started = []  # processes, for the end
 
 
 def clean():
-    """The end of the sandbox."""
+    """The end of the sandbox, and of what a check that failed left in it."""
+    for p in started:
+        if p.poll() is None:
+            p.kill()
+            p.wait()
     shutil.rmtree(BOX, ignore_errors=True)
 
 
@@ -39,6 +43,7 @@ class Monitor:
         self.errors = tempfile.TemporaryFile("w+", dir=BOX)
         self.process = subprocess.Popen([IPU, "monitor", "--web", "--listen", listen, *options], env=env, text=True,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors)
+        started.append(self.process)
         self.line = self.process.stdout.readline().rstrip("\n")
         found = re.search(r"^listening on (http://(\[[^]]*\]|[^:/]*):(\d+)/)", self.line)
         assert found, f"{self.line!r} {self.stderr()}"
@@ -137,6 +142,7 @@ class Holder:
             folder = tempfile.mkdtemp(dir=BOX)
             path = shutil.copy(path, os.path.join(folder.encode(), name if isinstance(name, bytes) else name.encode()))
         self.process = subprocess.Popen([path, *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        started.append(self.process)
         self.pid = self.process.pid
         said = self.process.stdout.readline()
         assert said.strip() == b"attached", said
