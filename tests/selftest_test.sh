@@ -354,6 +354,8 @@ done
 
 # ---- other partitions ----
 
+check "IPU_DEVICE_ID that is no device is named" fails 1 'IPU_DEVICE_ID: partition default has no device 99' with IPU_DEVICE_ID=99 gc-flops -s 0.01
+
 check "a partition of one IPU" ipu partition create one --target gc200
 check "has no links" fails 1 'device 0 of partition one has one IPU: there is no link' gc-links
 check "nor all of them" fails 1 'there is no link' gc-iputraffictest --all-links
