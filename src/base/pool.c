@@ -153,8 +153,9 @@ static void *worker_main(void *arg)
     pthread_setname_np(pthread_self(), name);
     for (unsigned seen = 0;;) {
         wait_for_job(pool, seen);
-        if (atomic_load(&pool->stop)) return NULL;
         seen = atomic_load(&pool->generation);
+        /* After that: the last generation is no job, and comes after `stop`. */
+        if (atomic_load(&pool->stop)) return NULL;
         /* Before the part is taken: on one CPU with the caller this thread would always come too late. */
         int caller_cpu = atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed);
         if (pool->spin_ns && caller_cpu == sched_getcpu()) leave_cpu(caller_cpu, &last_left);

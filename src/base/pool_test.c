@@ -273,6 +273,28 @@ static void pools_can_be_destroyed_unused_and_at_once(void **state)
 
 /* ---- forks ---- */
 
+static void count_call(void *work, int part, int n_parts)
+{
+    (void)part;
+    (void)n_parts;
+    atomic_fetch_add((atomic_int *)work, 1);
+}
+
+/* A thread that wakes up for the last job while the pool is destroyed has nothing to do any more. */
+static void no_part_runs_again_while_the_pool_ends(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        static atomic_int calls;
+        ipu__pool        *pool;
+        atomic_store(&calls, 0);
+        assert_int_equal(ipu__pool_create(16, &pool), IPU_OK);
+        ipu__pool_run(pool, count_call, &calls);
+        ipu__pool_destroy(pool);
+        assert_int_equal(atomic_load(&calls), 16);
+    }
+}
+
 static void a_child_can_destroy_its_copy_and_use_a_new_pool(void **state)
 {
     (void)state;
@@ -519,6 +541,7 @@ int main(void)
         cmocka_unit_test(several_pools_run_at_once),
         cmocka_unit_test(a_job_may_use_another_pool),
         cmocka_unit_test(pools_can_be_destroyed_unused_and_at_once),
+        cmocka_unit_test(no_part_runs_again_while_the_pool_ends),
         cmocka_unit_test(a_child_can_destroy_its_copy_and_use_a_new_pool),
         cmocka_unit_test(counts_out_of_range_are_invalid),
         cmocka_unit_test_teardown(refused_memory_is_reported_at_every_allocation, reset),
