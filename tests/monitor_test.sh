@@ -316,8 +316,9 @@ unset OUT
 # ---- all users ----
 
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
-    their_folder=/tmp/openipu-54321 # a user without a name
-    stranger=(setpriv --reuid 54321 --regid 54321 --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/dev/null "PATH=$PATH")
+    uid=$((1000000 + $$)) # a user without a name, another one in each run
+    their_folder=/tmp/openipu-$uid
+    stranger=(setpriv --reuid "$uid" --regid "$uid" --clear-groups env -u IPU_RUNTIME_DIR -u XDG_RUNTIME_DIR HOME=/dev/null "PATH=$PATH")
     if [ -e "$their_folder" ]; then
         their_folder=
         skip "another user has IPUs already: all users"
@@ -327,7 +328,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
         check "--all-users is for root" fails 1 '\-\-all-users is for root' "${stranger[@]}" ipu monitor --csv --all-users
         check "a process of root's" start "$hold" 0
         check "a process of another user's" start "${stranger[@]}" "$hold" 4
-        their=54321
+        their=$uid
         sees() { ipu monitor --jsonl --all-users --count 1 > "$box/lines" 2> "$box/err" < /dev/null; cat "$box/err"; python "s = only(samples(sys.argv[1])[-1], '$me', '$their')
 $1" "$box/lines"; }
         check "root sees both" sees "assert s['problem'] is None, s
@@ -376,16 +377,44 @@ assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
         check "it blocks nothing" sees "assert 'user $their: ' in s['problem'] and len(s['partitions']) == 1, s"
         rm -rf "$their_folder"
         # With a name and a home of theirs, in a namespace of mounts that ends with the command: a configuration that never ends.
-        { cat /etc/passwd; echo "theirs:x:54321:54321::$box/theirs:/bin/sh"; } > "$box/passwd"
-        install -d -o 54321 -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
+        { cat /etc/passwd; echo "theirs:x:$uid:$uid::$box/theirs:/bin/sh"; } > "$box/passwd"
+        install -d -o "$uid" -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
         if unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
             "${stranger[@]}" mkdir -m 700 "$their_folder"
             mkfifo "$box/theirs/.ipuof.conf.d/p.conf"
-            never_ends() { unshare --mount sh -c "mount --bind '$box/passwd' /etc/passwd && exec ipu monitor --jsonl --all-users --count 1" > "$box/lines" 2> "$box/err" < /dev/null; }
+            as_named="mount --bind '$box/passwd' /etc/passwd || exit;" # in a namespace of mounts
+            never_ends() { unshare --mount sh -c "$as_named exec ipu monitor --jsonl --all-users --count 1" > "$box/lines" 2> "$box/err" < /dev/null; }
             check "they put a pipe in the place of a configuration" never_ends
-            check "it is given up after five seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
-assert 'user theirs: no answer within 5 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
+            check "it is given up after three seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert 'user theirs: no answer within 3 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
             rm "$box/theirs/.ipuof.conf.d/p.conf"
+            # A file system that does not answer: what looks there does not even end when it is killed.
+            mkfifo "$box/serves" && exec 7<> "$box/serves"
+            stuck() # the file system ends when looks have met it
+            {
+                rm -f "$box/lines"
+                unshare --mount sh -c "$as_named python3 tests/gc/stuck.py '$box/theirs/.ipuof.conf.d' $uid < '$box/serves' > '$box/mounted' 7>&- & \
+                    until grep -q mounted '$box/mounted'; do kill -0 \$! || exit 77; sleep 0.1; done; \
+                    exec ipu monitor --jsonl --all-users --interval 0.2 7>&-" > "$box/lines" 2> "$box/err" < /dev/null &
+                local pid=$! problem
+                pids+=("$pid")
+                for problem in 'no answer within 3 s' 'still blocks an earlier look'; do
+                    until_true grep -q "user theirs: [^;]*$problem" "$box/lines" || return
+                done
+                exec 7>&-
+                until_true grep -q 'user theirs: cannot read ' "$box/lines" || return
+                kill $pid
+                wait $pid
+                [ $? = 143 ] && python "n = [len(only(s, '$me')['ipus']) for s in samples(sys.argv[1])]
+assert len(n) >= 3 and set(n) == {4}, n" "$box/lines"
+            }
+            if [ -c /dev/fuse ]; then
+                check "they have a file system that does not answer" stuck
+                release
+            else
+                skip "no /dev/fuse: a file system that does not answer"
+            fi
+            exec 7>&-
             echo '{"partition": "theirs", "system": "pod16"}' > "$box/theirs/.ipuof.conf.d/p.conf"
             check "a partition of theirs" never_ends
             check "is seen as theirs" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')

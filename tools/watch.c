@@ -19,7 +19,8 @@ enum { LAST_WAIT_MS = 3000 }; /* for commands, at the end */
 struct watch {
     bool             all_partitions, all_users;
     double           interval;
-    watch_user      *users; /* [0]: this one */
+    watch_user       me;
+    watch_user      *users; /* others */
     int              n_users;
     watch_sample     sample, last; /* `last`: of the look before, for rates */
     int64_t          looked_ns;    /* monotonic; 0: never */
@@ -58,17 +59,15 @@ watch *watch_create(const watch_options *o)
     w->all_partitions = o->all_partitions;
     w->all_users      = o->all_users;
     w->interval       = o->interval;
-    w->users          = calloc(1, sizeof *w->users);
-    w->n_users        = w->users != NULL;
     w->histories      = watch_histories_create();
     w->alerts         = alerts_create(o->rules, o->n_rules);
     w->exec           = o->exec ? alert_exec_create(o->exec, o->quiet, tell, w) : NULL;
-    if (!w->users || !w->histories || !w->alerts || (o->exec && !w->exec)) {
+    if (!w->histories || !w->alerts || (o->exec && !w->exec)) {
         watch_destroy(w);
         return NULL;
     }
-    w->users[0].uid = geteuid();
-    watch_user_name(w->users[0].uid, w->users[0].name, sizeof w->users[0].name);
+    w->me.uid = geteuid();
+    watch_user_name(w->me.uid, w->me.name, sizeof w->me.name);
     watch_signals_catch();
     return w;
 }
@@ -92,8 +91,8 @@ void watch_destroy(watch *w)
 {
     if (!w) return;
     if (w->exec && !w->stopped) wait_for_commands(w);
-    for (int i = 0; i < w->n_users; i++) watch_sample_fini(&w->users[i].sample);
-    free(w->users);
+    watch_sample_fini(&w->me.sample);
+    watch_users_free(w->users, w->n_users);
     watch_sample_fini(&w->sample);
     watch_sample_fini(&w->last);
     watch_histories_destroy(w->histories);
@@ -113,7 +112,7 @@ void watch_tell_to(watch *w, void (*fn)(void *to, const char *text), void *to)
 /* A look at one's own IPUs. All partitions are read in any case: names show the domain where there are several. */
 static void look_own(watch *w)
 {
-    watch_user      *me = &w->users[0];
+    watch_user      *me = &w->me;
     ipu_device_list *list;
     if (ipu_device_list_create(IPU_ALL_PARTITIONS, &list) != IPU_OK) {
         snprintf(me->problem, sizeof me->problem, "%s", ipu_message());
@@ -125,42 +124,14 @@ static void look_own(watch *w)
     ipu_device_list_destroy(list);
 }
 
-/* Users who have come get an entry, those whose folder is gone lose theirs. */
-static bool find_users(watch *w)
-{
-    int64_t    *uids;
-    int         n     = watch_users_find(w->users[0].uid, &uids);
-    watch_user *found = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *found);
-    if (!found) {
-        if (n >= 0) free(uids);
-        return false;
-    }
-    found[0] = w->users[0];
-    for (int i = 0; i < n; i++) {
-        found[i + 1].uid = uids[i];
-        for (int k = 1; k < w->n_users; k++)
-            if (w->users[k].uid == uids[i]) {
-                found[i + 1]       = w->users[k];
-                w->users[k].sample = (watch_sample){0};
-            }
-        watch_user_name(uids[i], found[i + 1].name, sizeof found[i + 1].name);
-    }
-    for (int k = 1; k < w->n_users; k++) watch_sample_fini(&w->users[k].sample);
-    free(w->users);
-    free(uids);
-    w->users   = found;
-    w->n_users = n + 1;
-    return true;
-}
-
 /* Joins what was seen of all users; their problems too. False: out of memory. */
 static bool join(watch *w)
 {
     int used          = 0;
     int room          = (int)sizeof w->problem;
     w->sample.time_ns = clock_ns(CLOCK_REALTIME);
-    for (int i = 0; i < w->n_users; i++) {
-        watch_user *u = &w->users[i];
+    for (int i = -1; i < w->n_users; i++) {
+        watch_user *u = i < 0 ? &w->me : &w->users[i];
         for (int k = 0; k < u->sample.n_partitions; k++) u->sample.partitions[k].stale = *u->problem != 0;
         if (!watch_sample_append(&w->sample, &u->sample)) return false;
         if (*u->problem && used < room)
@@ -213,8 +184,8 @@ bool watch_look(watch *w)
     w->problem[0] = 0;
     set_due(w, now);
     look_own(w);
-    bool ok = !w->all_users || find_users(w);
-    if (w->all_users) watch_users_look(w->users + 1, w->n_users - 1, w->all_partitions);
+    bool ok = !w->all_users || watch_users_find(w->me.uid, &w->users, &w->n_users);
+    if (w->all_users) watch_users_look(w->users, w->n_users, w->all_partitions);
     ok = join(w) && ok;
     set_rates(w, w->looked_ns ? (double)(now - w->looked_ns) / 1e9 : 0);
     w->looked_ns = now;

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    PATIENCE_MS = 5000,
+    PATIENCE_MS = 3000,
     MOST_BYTES  = 16 << 20, /* more than a sample may have */
     MOST_USERS  = 1024,
 };
@@ -46,19 +46,25 @@ static int64_t user_in(const char *name, const char *prefix)
     return good ? uid : -1;
 }
 
-/* Adds the users whose own folder is in `folder` as PREFIX and number, then REST. False: out of memory. */
-static bool find_in(const char *folder, const char *prefix, const char *rest, int64_t **uids, int *n)
+/* A folder of that user's, by what is known of it already: a file system of theirs is not asked. */
+static bool is_folder_of(int folder, const char *name, int64_t uid)
+{
+    struct statx st;
+    return statx(folder, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
+                 STATX_TYPE | STATX_UID, &st)
+            == 0
+        && S_ISDIR(st.stx_mode) && (int64_t)st.stx_uid == uid;
+}
+
+/* Adds the users whose own folder is in `folder` as PREFIX and number. False: out of memory. */
+static bool find_in(const char *folder, const char *prefix, int64_t **uids, int *n)
 {
     DIR           *d = opendir(folder);
     struct dirent *entry;
     bool           ok = true;
     while (d && ok && *n < MOST_USERS && (entry = readdir(d))) {
-        struct stat st;
-        char        path[512];
-        int64_t     uid = user_in(entry->d_name, prefix);
-        if (uid < 0) continue;
-        snprintf(path, sizeof path, "%s/%s%s", folder, entry->d_name, rest);
-        if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != (uid_t)uid) continue;
+        int64_t uid = user_in(entry->d_name, prefix);
+        if (uid < 0 || !is_folder_of(dirfd(d), entry->d_name, uid)) continue;
         int64_t *grown = realloc(*uids, ((size_t)*n + 1) * sizeof *grown);
         ok             = grown != NULL;
         if (!ok) break;
@@ -75,11 +81,12 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int watch_users_find(int64_t but, int64_t **out)
+/* The numbers of users but one, each once, in order. -1: out of memory. Owned: free. */
+static int find_numbers(int64_t but, int64_t **out)
 {
     int n = 0, kept = 0;
     *out = NULL;
-    if (!find_in("/run/user", "", "/openipu", out, &n) || !find_in("/tmp", "openipu-", "", out, &n)) {
+    if (!find_in("/run/user", "", out, &n) || !find_in("/tmp", "openipu-", out, &n)) {
         free(*out);
         *out = NULL;
         return -1;
@@ -89,6 +96,56 @@ int watch_users_find(int64_t but, int64_t **out)
     for (int i = 0; i < n; i++)
         if (uids[i] != but && (kept == 0 || uids[kept - 1] != uids[i])) uids[kept++] = uids[i];
     return kept;
+}
+
+static watch_user *find_user(watch_user *users, int n, int64_t uid)
+{
+    for (int i = 0; i < n; i++)
+        if (users[i].uid == uid) return &users[i];
+    return NULL;
+}
+
+/* Does the child of the last look still not end? */
+static bool is_stuck(watch_user *u)
+{
+    if (u->unended && waitpid(u->unended, NULL, WNOHANG) != 0) u->unended = 0;
+    return u->unended != 0;
+}
+
+/* Whoever has a child that is stuck stays in the list, so that there is never a second one. */
+bool watch_users_find(int64_t but, watch_user **users, int *n)
+{
+    int64_t    *uids;
+    int         n_found = find_numbers(but, &uids), k = 0;
+    watch_user *found = n_found < 0 ? NULL : calloc((size_t)(n_found + *n) + 1, sizeof *found);
+    for (int i = 0; found && i < n_found; i++) {
+        watch_user *old = find_user(*users, *n, uids[i]);
+        if (old) {
+            found[k]     = *old;
+            old->sample  = (watch_sample){0};
+            old->unended = 0;
+        }
+        found[k].uid = uids[i];
+        watch_user_name(uids[i], found[k].name, sizeof found[k].name);
+        k++;
+    }
+    free(uids);
+    if (!found) return false;
+    for (int i = 0; i < *n; i++)
+        if (is_stuck(&(*users)[i])) {
+            found[k++]         = (*users)[i];
+            (*users)[i].sample = (watch_sample){0};
+        }
+    watch_users_free(*users, *n);
+    *users = found;
+    *n     = k;
+    return true;
+}
+
+void watch_users_free(watch_user *users, int n)
+{
+    for (int i = 0; i < n; i++) watch_sample_fini(&users[i].sample);
+    free(users);
 }
 
 /* ---- the child ---- */
@@ -103,6 +160,16 @@ static bool become(int64_t uid)
     if (named ? initgroups(found->pw_name, gid) : setgroups(0, NULL)) return false;
     if (setresgid(gid, gid, gid) != 0 || setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) != 0) return false;
     return setenv("HOME", named ? found->pw_dir : "/dev/null", 1) == 0;
+}
+
+static bool has_folder(int64_t uid)
+{
+    struct stat st;
+    char        path[64];
+    snprintf(path, sizeof path, "/run/user/%lld/openipu", (long long)uid);
+    if (lstat(path, &st) == 0) return true;
+    snprintf(path, sizeof path, "/tmp/openipu-%lld", (long long)uid);
+    return lstat(path, &st) == 0;
 }
 
 /* What it finds, or why it finds nothing: a byte that says which, then a sample or text. */
@@ -122,6 +189,8 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
     else {
         for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user ends it */
+        if (!has_folder(uid))
+            _exit(write(fd, "+", 1) == 1 && watch_sample_write(fd, &s) ? 0 : 1); /* nothing */
         if (ipu_device_list_create(IPU_ALL_PARTITIONS, &list) != IPU_OK)
             problem = ipu_message();
         else if (!watch_sample_add(&s, list, uid, name, all))
@@ -157,6 +226,10 @@ static void fail_user(watch_user *u, const char *why)
 static void begin(looking *k, watch_user *u, bool all)
 {
     int ends[2];
+    if (is_stuck(u)) {
+        fail_user(u, "something of theirs still blocks an earlier look");
+        return;
+    }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         fail_user(u, strerror(errno));
         return;
@@ -190,13 +263,14 @@ static void take_answer(const looking *k, watch_user *u)
         fail_user(u, "looking at the IPUs ended before its time");
 }
 
+/* A child may not end, killed or not, while a file system does not answer: nobody waits for it. */
 static void end(looking *k, watch_user *u, const char *why)
 {
     if (why) {
         kill(k->pid, SIGKILL);
         fail_user(u, why);
     }
-    while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR) {}
+    u->unended = waitpid(k->pid, NULL, WNOHANG) == 0 ? k->pid : 0;
     close(k->fd);
     free(k->bytes);
     *k = (looking){0};
@@ -238,7 +312,7 @@ static void collect(looking *all, struct pollfd *polls, watch_user *users, int n
             if (all[i].pid && polls[i].revents) read_some(&all[i], &users[i]);
     }
     for (int i = 0; i < n; i++)
-        if (all[i].pid) end(&all[i], &users[i], "no answer within 5 s: something of theirs blocks it");
+        if (all[i].pid) end(&all[i], &users[i], "no answer within 3 s: something of theirs blocks it");
 }
 
 void watch_users_look(watch_user *users, int n, bool all_partitions)
