@@ -156,7 +156,8 @@ check "--echo needs no docker" matches '^docker run ' with PATH="$box/none" "$bo
 
 check "no image" fails 2 'expected \[--\] \[ARGUMENT\.\.\.\] IMAGE' gc-docker
 check "run and no image" fails 2 'expected an image' gc-docker run
-check "a dash before --" fails 2 '^gc-docker: no option -i' gc-docker -it x
+check "a dash before --" fails 2 '^gc-docker: no option -i: put `--` before' gc-docker -it x
+check "two of them" fails 2 '^gc-docker: no option --rm: put `--` before' gc-docker --rm x
 check "a device that is none" fails 1 'no device 7: its 4 IPUs make devices 0 to 6' gc-docker -d 7 x
 check "a device that is no number" fails 2 '"all" is no number' gc-docker -d all x
 check "a device below 0" fails 2 '"-1" is no number' gc-docker -d -1 -- x

@@ -238,6 +238,20 @@ check "--tile-overview of a busy device names the holder" fails 1 "^gc-info: .*p
 check "--tile-overview of a free one" matches '^ 22 \.\.\.\. ' gc-info --tile-overview -d 3
 check "gc-reset of a busy device" fails 1 "^gc-reset: .*pid ${holders[1]} " gc-reset -d 6
 check "gc-reset of a free one" prints "Device 3 has been reset" gc-reset -d 3
+several() { gc-reset -d 6 -d 3 -d 99 > "$box/out" 2> "$box/err"; [ $? = 1 ] && [ "$(cat "$box/out")" = "Device 3 has been reset" ] && [ "$(wc -l < "$box/err")" = 2 ]; }
+check "gc-reset of several: all that can be" several
+wrong_one() { gc-reset -d 3 -d x > "$box/out" 2>&1; [ $? = 2 ] && ! grep 'has been reset' "$box/out"; }
+check "gc-reset of several, one no number: nothing is done" wrong_one
+nasty=$box/bin/$'a\e[31m\n  id: 7\xc2\x9b'
+cp "$hold" "$nasty"
+check "a process with controls in its name" attach "$nasty" 3
+no_controls() { "$@" > "$box/out" 2>&1; cat -v "$box/out"; grep -qF 'a?[31m?  id: 7??' "$box/out" && ! LC_ALL=C grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2\x9b' "$box/out"; }
+check "they do nothing in attributes" no_controls gc-info -i -d 3
+check "nor in the table" no_controls gc-monitor --no-card-info
+check "nor in JSON" no_controls gc-monitor --json
+check "nor in an error" no_controls gc-reset -d 3
+kill "${holders[2]}" && wait "${holders[2]}" 2> /dev/null
+unset 'holders[2]'
 check "ipu partition list counts" matches '^p1 .* 3 +yes' ipu partition list
 release
 check "when they end, nobody is attached" json 'not any("PID" in i for c in d["cards"] for i in c["ipus"])' gc-monitor --json
@@ -301,6 +315,7 @@ for tool in gc-info gc-inventory gc-monitor gc-reset; do
     check "$tool --help" matches "^Usage: $tool \[OPTION" $tool --help
     check "$tool documents its exit codes" matches '^  2  the command line is wrong' $tool --help
 done
+check "gc-monitor: an option of its sisters" fails 2 'did you mean --json?' gc-monitor --json-output
 check "gc-info: an option nearly right" fails 2 'did you mean --ipu-count' gc-info --ipu-coutn
 check "gc-info: device that is no number" fails 2 '"zero" is no number' gc-info -i -d zero
 check "gc-info: device below 0" fails 2 '"-1" is no number' gc-info -i -d -1
@@ -346,6 +361,12 @@ for tool in "gc-info -l" gc-inventory "gc-inventory -j" gc-monitor "gc-monitor -
     check "$tool: standard output closed" closed $tool
     check "$tool: reader gone" torn_pipe $tool
 done
+printed_into_state()
+{
+    (ipu iputraffictest -v -i 10 -t 2 <&- >&- 2> "$box/err")
+    [ $? = 1 ] && grep -q 'cannot write to standard output: Bad file' "$box/err" && gc-info -l
+}
+check "standard input and output closed: the state is not written to instead" printed_into_state
 no_room()
 {
     (trap '' XFSZ && ulimit -f 0 && fails 1 'cannot write' ipu partition create x 2>&1 | cat) || return

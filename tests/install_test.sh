@@ -118,6 +118,12 @@ keeps_what_was_there()
         [ "$MANPATH" = "$0/share/man:/a" ] && [ "$LD_LIBRARY_PATH" = "$0/lib:/b:/c" ]' "$sdk"
 }
 
+completes_where_one_types()
+{
+    bash --norc -ic '. "$0/enable.sh"; complete -p ipu gc-info' "$sdk" 2> /dev/null | grep -c -- '-F _ipu' | grep -qx 2 \
+        && ! bash --norc -c '. "$0/enable.sh"; complete -p ipu' "$sdk" 2> /dev/null
+}
+
 refuses_beside_another()
 {
     POPLAR_SDK_ENABLED=/opt/other bash -c '. "$0/enable.sh"' "$sdk" > "$box/out" 2>&1 && return 1
@@ -157,6 +163,7 @@ proves "links to the command run in place" links_run_in_place
 needs man && proves "man finds the manual" manual_is_found
 for shell in bash sh zsh; do needs $shell && proves "enable.sh in $shell" enabled_in $shell; done
 proves "enable.sh keeps what was in the variables" keeps_what_was_there
+proves "enable.sh completes in a shell that somebody types into" completes_where_one_types
 proves "enable.sh refuses beside another SDK" refuses_beside_another
 proves "enable.sh works after a move" works_after_a_move
 proves "install again" make_install

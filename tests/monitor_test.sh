@@ -594,13 +594,13 @@ live 100 20 'gc-monitor'
 check "gc-monitor does so on a terminal, too" sees_text 'No attached processes in partition default'
 live 100 20 'ipu monitor < /dev/null'
 check "and ipu monitor without a terminal to read from" sees_text 'No attached processes in partition default'
-for signal in INT TERM HUP; do
+for signal in INT QUIT TERM HUP; do
     live 100 20 "before=\$(stty -g); ipu monitor; code=\$?; [ \"\$before\" = \"\$(stty -g)\" ] && echo as before; (exit \$code)"
     sees_text '^4 IPUs'
     pane=$(mux display-message -p -t live '#{pane_pid}')
     monitor=$(pgrep -P "$pane" -f 'ipu monitor' | head -1)
     kill -s "$signal" "$monitor"
-    case $signal in INT) code=130 ;; TERM) code=143 ;; HUP) code=129 ;; esac
+    case $signal in INT) code=130 ;; QUIT) code=131 ;; TERM) code=143 ;; HUP) code=129 ;; esac
     check "SIG$signal ends it with $code" ended $code
     check "SIG$signal: the terminal is as before" sees_text '^as before'
 done

@@ -354,10 +354,17 @@ done
 
 # ---- other partitions ----
 
+check "IPU_DEVICE_ID that is no device is named" fails 1 'IPU_DEVICE_ID: partition default has no device 99' with IPU_DEVICE_ID=99 gc-flops -s 0.01
+
 check "a partition of one IPU" ipu partition create one --target gc200
 check "has no links" fails 1 'device 0 of partition one has one IPU: there is no link' gc-links
 check "nor all of them" fails 1 'there is no link' gc-iputraffictest --all-links
 check "it is gone" ipu partition remove one
+check "a partition of a chip with no room for a product" ipu partition create tiny --target tiny
+check "flops: what cannot be modelled is N/A" json 'd["modelled_teraflops"] == d["modelled_matrix_side"] == "N/A" and f(d["teraflops"]) > 0' \
+    with IPU_PARTITION=tiny gc-flops -s 0.01 -j
+check "flops: in text, too" bash -c "IPU_PARTITION=tiny gc-flops -s 0.01 | grep -q '^Modelled flops per IPU (FP16): N/A'"
+check "it is removed" ipu partition remove tiny
 check "a card" ipu partition create card --target c600-card
 check "moves tiles' side only, and its streaming memory is not modelled" json \
     'd["configuration"]["host_transfers_enabled"] == "false" and d["measurement"]["modelled_for"] == "c600"

@@ -151,6 +151,8 @@ that "completion: files, with blanks in their names" completes "$box/a graph.ipu
 that "completion: options of a link" completes "--ipu-count --ipu-arch" gc-info --ipu
 that "completion: a link has no operands" completes "" gc-monitor ""
 that "completion: actions of partition" completes "remove" ipu partition re
+that "completion: a name of a partition is no action" completes "" ipu partition remove ""
+that "completion: targets where an option takes one" completes "pod4 pod16 pod64 pod128 pod256" ipu partition create p1 --target pod
 that "completion: actions of dataset" completes "show sheet" ipu dataset sh
 that "completion: then files" completes "tests/tools_test.sh" ipu dataset show tests/tools_te
 that "completion: nothing where a number goes" completes "" ipu target --ipus ""

@@ -345,6 +345,8 @@ check "check: one IPU" matches out '^OpenIPU works well on 1 IPU\.$'
 check "check: two IPUs" matches out '^OpenIPU works well on 2 IPUs\.$'
 check "check: JSON" json 'd["works"] and [c["result"] for c in d["checks"]] == ["ok"] * 6
     and [c["name"] for c in d["checks"]][:2] == ["engine", "codelets"]' check --json
+smaller() { "$ipu" partition create old --target c2 && exits 0 '^engine +ok: 1216 vertices on 1216 tiles' check && "$ipu" partition remove old; }
+check "check: on a partition of a chip with fewer tiles" smaller
 no_compiler() { IPU_CC=$box/none exits 0 '^codelets +missing: .*apt-get install gcc' check; }
 check "check: no compiler is missing, not broken" no_compiler
 no_home() { env -u HOME "$ipu" check | grep -E '^cache +missing: no place for it: set IPU_CACHE_DIR'; }

@@ -89,6 +89,13 @@ tool_exit tool_unknown_command(const char *name)
 
 enum { LONG_BASE = 256 }; /* what getopt_long returns for a long option: this and its number */
 
+/* What to do with an option that is another program's. */
+static const char *behind(const tool_command *c)
+{
+    bool passes_on = !strncmp(c->operands, "[--]", 4);
+    return passes_on ? ": put `--` before what is not an option of this command" : "";
+}
+
 static void unknown_option(const tool_command *c, const char *text)
 {
     char name[NEAREST_BYTES];
@@ -97,7 +104,7 @@ static void unknown_option(const tool_command *c, const char *text)
     int         edits   = INT_MAX;
     for (int i = 0; i < c->n_options; i++) nearest_consider(name, c->options[i].name, &nearest, &edits);
     if (!nearest)
-        tool_usage(c->name, "no option --%s", name);
+        tool_usage(c->name, "no option --%s%s", name, behind(c));
     else
         tool_usage(c->name, "no option --%s; did you mean --%s?", name, nearest);
 }
@@ -122,7 +129,7 @@ static void refuse_option(const tool_command *c, int result, char **argv)
     else if (known >= 0)
         tool_usage(c->name, "option --%s takes no argument", c->options[known].name);
     else if (optopt)
-        tool_usage(c->name, "no option -%c", optopt);
+        tool_usage(c->name, "no option -%c%s", optopt, behind(c));
     else
         unknown_option(c, text + 2);
 }

@@ -41,14 +41,16 @@ static void put_options(const tool_command *c)
     for (int i = 0; i < c->n_options; i++) printf("%s--%s", i ? " " : "", c->options[i].name);
 }
 
-static const char *offer(const char *argument)
+static const char *offer(const tool_option *o)
 {
+    const char *argument = o->argument;
+    if (!strcmp(o->name, "target")) return "mapfile -t COMPREPLY < <(compgen -W \"$targets\" -- \"$word\")";
     if (!strcmp(argument, "FILE")) return "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")";
     if (!strcmp(argument, "DIR")) return "mapfile -t COMPREPLY < <(compgen -d -- \"$word\")";
     return "COMPREPLY=()";
 }
 
-/* After an option that takes an argument, files or folders are offered if it is one, else nothing. */
+/* After an option that takes an argument, files, folders or targets are offered if it is one, else nothing. */
 static void put_arguments(const tool_command *c)
 {
     for (int i = 0; i < c->n_options; i++) {
@@ -56,7 +58,7 @@ static void put_arguments(const tool_command *c)
         if (!o->argument) continue;
         fputs("        ", stdout);
         if (o->letter) printf("%s:-%c|", c->name, o->letter);
-        printf("%s:--%s) %s; return ;;\n", c->name, o->name, offer(o->argument));
+        printf("%s:--%s) %s; return ;;\n", c->name, o->name, offer(o));
     }
 }
 
@@ -66,7 +68,10 @@ void tool_print_completion(void)
          "_ipu()\n"
          "{\n"
          "    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-         "    local command=ipu options operands i\n"
+         "    local command=ipu options operands targets i");
+    fputs("    targets=\"", stdout);
+    put_targets();
+    puts("\"\n"
          "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "        if [[ ${COMP_WORDS[i]} != -* ]]; then command=${COMP_WORDS[i]}; break; fi\n"
          "    done\n"
@@ -86,6 +91,8 @@ void tool_print_completion(void)
         fputs("\"", stdout);
         if (tool_commands[i].completes == TOOL_DATASETS)
             fputs("; [[ $before == \"$command\" ]] || operands=", stdout);
+        if (tool_commands[i].completes == TOOL_ACTIONS) /* then a name, which is no file */
+            fputs("; [[ $before == \"$command\" ]] || operands=' '", stdout);
         puts(" ;;");
     }
     puts("        *) return ;;\n"

@@ -1,6 +1,8 @@
 /* `ipu`: one binary, a command per row of commands.inc. This file starts them. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "ipu/version.h"
@@ -18,8 +20,17 @@ tool_exit run_ipu(const tool_arguments *args)
     return tool_run(command, args->n_operands, args->operands);
 }
 
+/* Takes the places of standard descriptors that are closed, so that no file of ours gets one and what is printed goes
+ * into it. Using them stays an error: that of input is open for writing only, the others for reading. */
+static void occupy_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    occupy_standard();
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is then an error of the write, and is reported */
     const tool_link    *link    = argc > 0 ? tool_find_link(argv[0]) : NULL;
     const tool_command *command = link ? tool_find_command(link->command) : &tool_commands[0];

@@ -38,7 +38,12 @@ static void say(finding *f, verdict v, const char *format, ...)
 
 /* ---- engine and codelets: y = 2 x + 1 on all tiles ---- */
 
-enum { N_TILES = 1472 };
+enum { MOST_TILES = 1472 }; /* of any chip there is */
+
+typedef struct line {
+    int64_t n_tiles; /* of the active partition's chip, a vertex on each */
+    int     threads, wrong;
+} line;
 
 #define LINE(F) F(IN, float, x) F(OUT, float, y)
 /* cppcheck-suppress internalAstError; it does not see through the macro */
@@ -56,14 +61,14 @@ static const char line_source[] = "#include \"ipu/codelet.h\"\n"
                                   "    return true;\n"
                                   "}\n";
 
-static ipu_program build_line(ipu_graph *g)
+static ipu_program build_line(ipu_graph *g, int64_t n)
 {
-    ipu_tensor      x  = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(N_TILES), "x");
-    ipu_tensor      y  = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(N_TILES), "y");
+    ipu_tensor      x  = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(n), "x");
+    ipu_tensor      y  = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(n), "y");
     ipu_compute_set cs = ipu_graph_add_compute_set(g, "line");
     ipu_graph_map_linearly(g, x);
     ipu_graph_map_linearly(g, y);
-    for (int64_t i = 0; i < N_TILES; i++) {
+    for (int64_t i = 0; i < n; i++) {
         ipu_vertex v = ipu_graph_add_vertex(g, cs, "CheckLine");
         ipu_vertex_connect(v, "x", ipu_tensor_index(x, i));
         ipu_vertex_connect(v, "y", ipu_tensor_index(y, i));
@@ -76,72 +81,72 @@ static ipu_program build_line(ipu_graph *g)
     return p;
 }
 
-/* Compiles and runs it; `wrong` counts elements that are not what they should
- * be. */
-static ipu_status run_line(ipu_graph *g, int *threads, int *wrong)
+/* Compiles and runs it; `wrong` counts elements that are not what they should be. */
+static ipu_status run_line(ipu_graph *g, line *out)
 {
-    float           data[N_TILES];
-    ipu_executable *exe = NULL;
-    ipu_engine     *e   = NULL;
-    ipu_program     p   = build_line(g);
-    for (int i = 0; i < N_TILES; i++) data[i] = (float)i;
+    float           data[MOST_TILES];
+    ipu_executable *exe   = NULL;
+    ipu_engine     *e     = NULL;
+    ipu_program     p     = build_line(g, out->n_tiles);
+    size_t          bytes = (size_t)out->n_tiles * sizeof *data;
+    for (int64_t i = 0; i < out->n_tiles; i++) data[i] = (float)i;
     ipu_status status = ipu_executable_compile(g, &p, 1, NULL, &exe);
     if (status == IPU_OK) status = ipu_engine_create(exe, NULL, &e);
-    if (status == IPU_OK) status = ipu_engine_write(e, "x", data, sizeof data);
+    if (status == IPU_OK) status = ipu_engine_write(e, "x", data, bytes);
     if (status == IPU_OK) status = ipu_engine_run(e, 0);
-    if (status == IPU_OK) status = ipu_engine_read(e, "y", data, sizeof data);
+    if (status == IPU_OK) status = ipu_engine_read(e, "y", data, bytes);
     if (status == IPU_OK) {
         ipu_engine_counters counters;
         ipu_engine_get_counters(e, &counters);
-        *threads = counters.threads;
-        *wrong   = 0;
-        for (int i = 0; i < N_TILES; i++) *wrong += data[i] != 2 * (float)i + 1;
+        out->threads = counters.threads;
+        for (int64_t i = 0; i < out->n_tiles; i++) out->wrong += data[i] != 2 * (float)i + 1;
     }
     ipu_engine_destroy(e);
     ipu_executable_release(exe);
     return status;
 }
 
-static ipu_status try_line(bool from_source, int *threads, int *wrong)
+static ipu_status try_line(bool from_source, line *out)
 {
     ipu_target target;
     ipu_graph *g;
     IPU_TRY(ipu_target_find(ipu_device_chip(), 1, &target));
     IPU_TRY(ipu_graph_create(&target, 1, &g));
+    *out = (line){.n_tiles = target.tiles_per_ipu < MOST_TILES ? target.tiles_per_ipu : MOST_TILES};
     if (from_source)
         ipu_graph_add_codelet_source(g, "check.c", line_source, NULL);
     else
         ipu_graph_add_codelet(g, &CheckLine);
     ipu_status status = ipu_graph_status(g);
-    if (status == IPU_OK) status = run_line(g, threads, wrong);
+    if (status == IPU_OK) status = run_line(g, out);
     ipu_graph_destroy(g);
     return status;
 }
 
 static void check_engine(finding *f)
 {
-    int threads, wrong;
-    if (try_line(false, &threads, &wrong) != IPU_OK)
+    line l;
+    if (try_line(false, &l) != IPU_OK)
         say(f, BROKEN, "%s", ipu_message());
-    else if (wrong)
-        say(f, BROKEN, "%d of %d vertices computed something else", wrong, N_TILES);
+    else if (l.wrong)
+        say(f, BROKEN, "%d of %lld vertices computed something else", l.wrong, (long long)l.n_tiles);
     else
-        say(f, FINE, "%d vertices on %d tiles, %d host thread%s", N_TILES, N_TILES, threads,
-            threads == 1 ? "" : "s");
+        say(f, FINE, "%lld vertices on %lld tiles, %d host thread%s", (long long)l.n_tiles,
+            (long long)l.n_tiles, l.threads, l.threads == 1 ? "" : "s");
 }
 
 /* Without a compiler all works but codelets from source. */
 static void check_codelets(finding *f)
 {
-    int        threads, wrong;
-    ipu_status status = try_line(true, &threads, &wrong);
+    line       l;
+    ipu_status status = try_line(true, &l);
     if (status == IPU_UNSUPPORTED)
         say(f, MISSING, "%s; install one (apt-get install gcc libc6-dev), or name it in IPU_CC",
             ipu_message());
     else if (status != IPU_OK)
         say(f, BROKEN, "%s", ipu_message());
-    else if (wrong)
-        say(f, BROKEN, "%d of %d vertices computed something else", wrong, N_TILES);
+    else if (l.wrong)
+        say(f, BROKEN, "%d of %lld vertices computed something else", l.wrong, (long long)l.n_tiles);
     else
         say(f, FINE, "compiled from C source and run");
 }

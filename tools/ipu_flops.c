@@ -31,7 +31,7 @@ typedef struct flops {
     double           rate[MOST_IPUS], took; /* FLOP/s; seconds */
     double           best;                  /* FLOP/s of the best run */
     double           modelled;              /* FLOP/s, of products of modelled_side */
-    int64_t          modelled_side;
+    int64_t          modelled_side;         /* 0: none has room */
     float           *a, *b, *c;
     void            *raw; /* a matrix in the type of the precision */
     int64_t          wrong;
@@ -204,8 +204,12 @@ static void print_text(const flops *t)
            t->took);
     printf("IPU clock speed: %.0f MHz\n", t->s.partition->clock_hz / 1e6);
     printf("Best run: %g teraFLOPS\n", t->best * 1e-12);
-    printf("Modelled flops per IPU (%s): %g teraFLOPS, with matrices of %lld x %lld\n", t->precision->name,
-           t->modelled * 1e-12, (long long)t->modelled_side, (long long)t->modelled_side);
+    if (t->modelled_side)
+        printf("Modelled flops per IPU (%s): %g teraFLOPS, with matrices of %lld x %lld\n",
+               t->precision->name, t->modelled * 1e-12, (long long)t->modelled_side,
+               (long long)t->modelled_side);
+    else
+        printf("Modelled flops per IPU (%s): N/A: no product has room on its tiles\n", t->precision->name);
 }
 
 static json_t *describe(const flops *t)
@@ -225,8 +229,10 @@ static json_t *describe(const flops *t)
       && selftest_set(o, "duration_seconds", "%g", t->took)
       && selftest_set(o, "clock_mhz", "%.0f", t->s.partition->clock_hz / 1e6)
       && device_set_number(o, "matrix_side", SIDE)
-      && selftest_set(o, "modelled_teraflops", "%g", t->modelled * 1e-12)
-      && device_set_number(o, "modelled_matrix_side", t->modelled_side)
+      && (t->modelled_side
+              ? selftest_set(o, "modelled_teraflops", "%g", t->modelled * 1e-12)
+                    && device_set_number(o, "modelled_matrix_side", t->modelled_side)
+              : device_set(o, "modelled_teraflops", "N/A") && device_set(o, "modelled_matrix_side", "N/A"))
       && device_set_number(o, "errors", t->wrong) && device_set(o, "result", t->wrong ? "fail" : "pass");
     if (ok) return o;
     json_decref(o);

@@ -72,7 +72,7 @@ static void put_endings(const tool_command *c)
         printf(".TP\n.B %d\n", e->code);
         put_line(e->text);
     }
-    puts(".SH EXAMPLES");
+    puts(".SH EXAMPLES\n.ad l\n.nh"); /* as they are to be typed */
     for (const tool_example *e = c->examples; e->line; e++) {
         fputs(".TP\n\\fB", stdout);
         put_text(e->line);

@@ -31,9 +31,11 @@ static int distance(const char *a, const char *b)
 
 void nearest_consider(const char *name, const char *candidate, const char **nearest, int *edits)
 {
-    size_t n = strlen(name);
+    size_t n = strlen(name), shorter = strlen(candidate);
     int    d = n < NEAREST_BYTES ? distance(name, candidate) : INT_MAX;
     if (n && !strncmp(candidate, name, n)) d = 0;
+    if (n > shorter && name[shorter] == '-' && !strncmp(candidate, name, shorter))
+        d = 1; /* json-output, json */
     if (d >= *edits || d > 1 + (int)n / 3) return;
     *nearest = candidate;
     *edits   = d;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -253,6 +254,9 @@ tool_exit tool_finish(tool_exit result)
     bool failed = ferror(stdout);
     if (fflush(stdout)) failed = true;
     if (!failed) return result;
+    int error = errno;
+    __fpurge(stdout); /* told once: nothing is left for a later flush to fail with */
+    clearerr(stdout);
     return tool_fail("cannot write to standard output: %s",
-                     errno ? strerror(errno) : "an earlier write failed");
+                     error ? strerror(error) : "an earlier write failed");
 }

@@ -1,7 +1,6 @@
 /* What self-tests share: the device, signals, engines, and words about what is measured. */
 #include "selftest.h"
 
-#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -61,13 +60,13 @@ tool_exit selftest_attach(selftest *s, int id)
     return status == IPU_OK ? TOOL_OK : selftest_fail();
 }
 
-/* The one that IPU_DEVICE_ID allows. What is no number there, attaching reports. */
-static int default_device(int otherwise)
+/* The one that IPU_DEVICE_ID allows. What is no device there, attaching reports. */
+static int default_device(const ipu_partition *p, int otherwise)
 {
     const char *text = getenv("IPU_DEVICE_ID");
     char       *end  = NULL;
     long        id   = text && *text ? strtol(text, &end, 10) : -1;
-    return id >= 0 && id <= INT_MAX && !*end ? (int)id : otherwise;
+    return id >= 0 && (size_t)id < p->n_devices && !*end ? (int)id : otherwise;
 }
 
 static tool_exit begin(selftest *s, const char *id, bool whole)
@@ -77,7 +76,7 @@ static tool_exit begin(selftest *s, const char *id, bool whole)
     if (id && !device_number(id, &number)) return TOOL_USAGE;
     SELFTEST_TRY(selftest_look(s));
     const ipu_partition *p = s->partition;
-    if (!id) number = default_device(whole ? p->devices[p->n_devices - 1].id : 0);
+    if (!id) number = default_device(p, whole ? p->devices[p->n_devices - 1].id : 0);
     return selftest_attach(s, number);
 }
 

@@ -38,8 +38,8 @@ void      watch_options_fini(watch_options *options);
 
 typedef struct watch watch;
 
-/* Nothing is looked at yet. From now on SIGINT, SIGTERM and SIGHUP end watch_wait, and break off a write that waits. The options
- * are copied. NULL: out of memory. */
+/* Nothing is looked at yet. From now on SIGINT, SIGQUIT, SIGTERM and SIGHUP end watch_wait, and break off a write that
+ * waits. The options are copied. NULL: out of memory. */
 watch *watch_create(const watch_options *options);
 /* Commands that still run are waited for, a few seconds at most, unless a signal came. NULL: nothing. */
 void watch_destroy(watch *w);

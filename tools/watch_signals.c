@@ -40,6 +40,7 @@ void watch_signals_catch(void)
                      : -1; /* standard output may be closed: not in its place */
     if (fd >= 0) close(fd);
     catch_one(SIGINT);
+    catch_one(SIGQUIT); /* Ctrl-\ of a terminal, which has to be put in order as well */
     catch_one(SIGTERM);
     catch_one(SIGHUP);
     catch_one(SIGCHLD);

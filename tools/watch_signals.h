@@ -2,7 +2,7 @@
 #ifndef TOOLS_WATCH_SIGNALS_H
 #define TOOLS_WATCH_SIGNALS_H
 
-/* Catches SIGINT, SIGTERM and SIGHUP, unless they are ignored, and SIGCHLD; once in a process. */
+/* Catches SIGINT, SIGQUIT, SIGTERM and SIGHUP, unless they are ignored, and SIGCHLD; once in a process. */
 void watch_signals_catch(void);
 /* Readable when one came; -1: there is no such descriptor. */
 int watch_signals_fd(void);

@@ -145,7 +145,7 @@ static void only_partitions_of_the_users_folder_are_removed(void **state)
     unsetenv("IPUOF_CONFIG_PATH");
     if (access("/etc/ipuof.conf.d", F_OK) == 0) return;
     assert_status(ipu_partition_remove("default"), IPU_INVALID);
-    assert_message("it is the default");
+    assert_message("partition default cannot be removed: it is the default");
 }
 
 int main(void)

@@ -555,6 +555,27 @@ static void a_state_that_was_removed_is_made_anew(void **state)
     ipu_device_close(d);
 }
 
+/* A daemon that has closed them: the state must not become its output. */
+static void a_state_is_no_standard_descriptor(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        ipu_device *d;
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) close(fd);
+        if (ipu_device_open(0, &d) != IPU_OK || ipu_device_attach(d, 0) != IPU_OK) _exit(1);
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+            if (write(fd, "printed", 7) >= 0) _exit(2);
+        ipu_device_close(d);
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    end_holder(start_holder(0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,6 +598,7 @@ int main(void)
         SANDBOXED(the_folder_of_the_state_is_told),
         SANDBOXED(a_folder_of_anothers_is_not_used),
         SANDBOXED(a_state_that_was_removed_is_made_anew),
+        SANDBOXED(a_state_is_no_standard_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

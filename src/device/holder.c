@@ -21,6 +21,15 @@ static bool is_possible(const ipu__holder *h, int i)
         && h->n_ipus <= IPU__MOST_IPUS - h->first;
 }
 
+void ipu__clean_name(char *name)
+{
+    for (unsigned char *c = (unsigned char *)name; *c; c++) {
+        if (*c < 0x20 || *c == 0x7F) *c = '?';
+        if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0)
+            c[0] = c[1] = '?'; /* controls of ISO 6429, in UTF-8 */
+    }
+}
+
 /* Copies the record; false: it is not that of `pid` (0: of any), or it is being written. */
 static bool read_record(ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
 {
@@ -60,6 +69,7 @@ bool ipu__holder_read(const ipu__state *state, int i, ipu__holder *out)
     int64_t pid;
     if (!ipu__state_holder(state, i, &pid)) return false;
     if (!read_record(&state->map->slots[i], i, pid, out)) guess(i, pid, out);
+    ipu__clean_name(out->command);
     return true;
 }
 

@@ -16,6 +16,9 @@ typedef struct ipu__holder {
  * by its number only. */
 bool ipu__holder_read(const ipu__state *state, int i, ipu__holder *out);
 
+/* Controls, which a file's name may have in it, become '?': a name does nothing to a terminal, and is one line. */
+void ipu__clean_name(char *name);
+
 /* "ann", or "1000". */
 void ipu__user_name(int64_t uid, char *out, size_t bytes);
 

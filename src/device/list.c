@@ -24,6 +24,7 @@ static const char *executable_of(ipu__arena *arena, const ipu__holder *h)
     if (h->pid > 0) n = readlink(link, path, sizeof path - 1);
     if (n <= 0) return ipu__arena_strdup(arena, h->command);
     path[n] = 0;
+    ipu__clean_name(path);
     return ipu__arena_strdup(arena, path);
 }
 

@@ -120,11 +120,18 @@ static ipu_status remove_all(ipu__arena *arena, const char *name)
     }
     if (found) return IPU_OK;
     IPU_TRY(ipu__config_load(arena, &config));
-    for (size_t i = 0; i < config.n; i++)
-        if (strcmp(config.partitions[i].name, name) == 0)
-            return ipu__fail(
-                IPU_INVALID, "partition %s is configured by %s, not in ~/.ipuof.conf.d: remove it there",
-                name, *config.partitions[i].file ? config.partitions[i].file : "nothing: it is the default");
+    for (size_t i = 0; i < config.n; i++) {
+        if (strcmp(config.partitions[i].name, name) != 0) continue;
+        if (*config.partitions[i].file)
+            return ipu__fail(IPU_INVALID,
+                             "partition %s is configured by %s, not in ~/.ipuof.conf.d: remove it there",
+                             name, config.partitions[i].file);
+        return ipu__fail(
+            IPU_INVALID,
+            "partition %s cannot be removed: it is the default, which is there while no other is "
+            "configured: ipu partition create makes one",
+            name);
+    }
     return ipu__fail(IPU_NOT_FOUND, "there is no partition %.80s: ipu partition list says which there are",
                      name);
 }

@@ -193,6 +193,9 @@ ipu_status ipu_partition_find_device(const ipu_partition *partition, int id, con
         return IPU_OK;
     }
     *out = NULL;
+    if (partition->n_devices == 1)
+        return ipu__fail(IPU_NOT_FOUND, "partition %s has no device %d: its only one is device 0",
+                         partition->name, id);
     return ipu__fail(IPU_NOT_FOUND, "partition %s has no device %d: its %zu IPUs make devices 0 to %zu",
                      partition->name, id, partition->n_ipus, partition->n_devices - 1);
 }

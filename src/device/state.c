@@ -133,6 +133,19 @@ static void release(ipu__state *s)
     ipu__free(s);
 }
 
+/* Never as standard input, output or error, in a program that has closed these: what it prints would end up in the
+ * state. There are no locks yet that closing the lower descriptor could drop. */
+static int open_above_standard(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return above;
+}
+
 /* `handle` names the file without opening it: what was checked is what is opened, and a file that is open
  * already gets no second descriptor, whose closing would drop our locks. */
 static ipu_status open_handle(int handle, const char *path, ipu__state **out)
@@ -151,7 +164,7 @@ static ipu_status open_handle(int handle, const char *path, ipu__state **out)
     if (!s) return ipu__fail_memory();
     snprintf(again, sizeof again, "/proc/self/fd/%d", handle);
     *s                = (ipu__state){.n_users = 1, .device = st.st_dev, .inode = st.st_ino};
-    s->fd             = open(again, O_RDWR | O_CLOEXEC);
+    s->fd             = open_above_standard(again);
     ipu_status status = s->fd < 0 ? fail_file("cannot open", path) : map_file(s, path);
     if (status != IPU_OK) {
         release(s);
