@@ -383,11 +383,18 @@ assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
             "${stranger[@]}" mkdir -m 700 "$their_folder"
             mkfifo "$box/theirs/.ipuof.conf.d/p.conf"
             as_named="mount --bind '$box/passwd' /etc/passwd || exit;" # in a namespace of mounts
-            never_ends() { unshare --mount sh -c "$as_named exec ipu monitor --jsonl --all-users --count 1" > "$box/lines" 2> "$box/err" < /dev/null; }
-            check "they put a pipe in the place of a configuration" never_ends
+            never_ends() { unshare --mount sh -c "$as_named exec ipu monitor --jsonl --all-users --interval 0.1 --count ${1:-1}" > "$box/lines" 2> "$box/err" < /dev/null; }
+            began=$SECONDS
+            check "they put a pipe in the place of a configuration" never_ends 9
+            check "it is waited for once, not at each of nine looks" test $((SECONDS - began)) -lt 20
             check "it is given up after three seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
 assert 'user theirs: no answer within 3 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
             rm "$box/theirs/.ipuof.conf.d/p.conf"
+            odd=$box/theirs/.ipuof.conf.d/$'\e[31mred\xff'.conf
+            echo 'no JSON' > "$odd"
+            check "they give a configuration a name that colours terminals" never_ends
+            check "root's terminal is not coloured" sh -c "grep -a 'user theirs: .*?\[31mred?\.conf:1: not JSON' '$box/err' && ! grep -q '[[:cntrl:]]' '$box/err'"
+            rm "$odd"
             # A file system that does not answer: what looks there does not even end when it is killed.
             mkfifo "$box/serves" && exec 7<> "$box/serves"
             stuck() # the file system ends when looks have met it
@@ -512,6 +519,10 @@ check "kill: the process lives" kill -0 "$holder"
 check "kill: F9 asks too" press F9 'Send a signal to'
 check "kill: Escape is no" press Escape 'nothing was sent'
 check "kill: it still lives" kill -0 "$holder"
+key k k k k
+sleep 0.5
+key Escape
+check "kill: a key held too long ends nothing" kill -0 "$holder"
 key k
 check "kill: asked once more" sees_text 'Send a signal to'
 check "kill: SIGTERM" press t "SIGTERM sent to pid $holder"
@@ -522,7 +533,7 @@ key k
 check "kill: the other is asked about" sees_text "pid $worker \(worker\)"
 kill "$worker"
 until_true dead "$worker"
-check "kill: one that ended while it asked" press k 'it is gone already'
+check "kill: one that ended while it asked" press K 'it is gone already'
 check "live: the alert is resolved" sees_text '^2 alerts: ok'
 check "live: no processes" sees_text '^  no attached processes'
 check "kill: nobody to end" press k 'nobody is attached here'

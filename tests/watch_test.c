@@ -1,4 +1,6 @@
 /* Samples, histories, and the rows of the live view, for data that no test can have at will. */
+#include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,6 +156,58 @@ static void refused(watch_sample *s)
     assert_false(watch_sample_read(bytes, n, &back));
     assert_null(back.ipus);
     free(bytes);
+}
+
+/* What the child of another user says is shown to root. */
+static void text_that_arrives_is_made_harmless(void **state)
+{
+    (void)state;
+    watch_sample s = {0}, back;
+    size_t       n;
+    add_partition(&s, 1, "p1", 1);
+    attach(&s, 0, 5, "x", 0);
+    strcpy(s.partitions[0].owner, "a\x1b[31m");
+    strcpy(s.ipus[0].error, "b\n\xff");
+    strcpy(s.processes[0].command, "c\x1b]0;d\a");
+    s.processes[0].runs_per_second = -INFINITY;
+    char *bytes                    = written(&s, &n);
+    assert_true(watch_sample_read(bytes, n, &back));
+    assert_string_equal(back.partitions[0].owner, "a?[31m");
+    assert_string_equal(back.ipus[0].error, "b??");
+    assert_string_equal(back.processes[0].command, "c?]0;d?");
+    assert_float_equal(back.processes[0].runs_per_second, -1, 0);
+    watch_sample_fini(&back);
+    watch_sample_fini(&s);
+    free(bytes);
+}
+
+static void a_sample_that_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    watch_sample s = {0};
+    add_partition(&s, 1, "p1", 1);
+    attach(&s, 0, 5, "x", 0);
+    s.processes[0].counters.utilisation = NAN; /* no JSON can say it */
+    refused(&s);
+    s.processes[0].counters.utilisation = INFINITY;
+    refused(&s);
+    s.processes[0].counters.utilisation = 0;
+    s.processes[0].since_ns             = INT64_MIN;
+    refused(&s);
+    s.processes[0].since_ns = 0;
+    s.processes[0].n_ipus   = 0;
+    refused(&s);
+    s.processes[0].n_ipus   = INT_MAX;
+    s.processes[0].first_id = 1;
+    refused(&s);
+    s.processes[0].n_ipus = 1;
+    memset(&s.partitions[0].stale, 2, 1);
+    refused(&s);
+    watch_sample_fini(&s);
+    add_partition(&s, 1, "p1", WATCH_MOST_IPUS + 1);
+    assert_true(watch_sample_is_too_large(&s));
+    refused(&s);
+    watch_sample_fini(&s);
 }
 
 static void a_sample_that_refers_outside_is_refused(void **state)
@@ -444,6 +498,8 @@ int main(void)
         cmocka_unit_test(text_is_cut_between_characters),
         cmocka_unit_test(joined_samples_refer_to_their_own),
         cmocka_unit_test(a_sample_arrives_as_it_was_sent),
+        cmocka_unit_test(text_that_arrives_is_made_harmless),
+        cmocka_unit_test(a_sample_that_cannot_be_is_refused),
         cmocka_unit_test(a_sample_that_refers_outside_is_refused),
         cmocka_unit_test(histories_follow_partitions_that_come_and_go),
         cmocka_unit_test(histories_keep_the_last_looks),

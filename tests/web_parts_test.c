@@ -224,6 +224,26 @@ static void made_tokens_differ_and_are_long(void **state)
     assert_null(getenv("IPU_MONITOR_TOKEN"));
 }
 
+/* Commands that the monitor starts inherit its environment. */
+static void no_token_stays_in_the_environment(void **state)
+{
+    (void)state;
+    web_token t;
+    char      path[] = "/tmp/ipu-token-XXXXXX";
+    int       fd     = mkstemp(path);
+    assert_int_equal(write(fd, "0123456789abcdef\n", 17), 17);
+    close(fd);
+    setenv("IPU_MONITOR_TOKEN", "fedcba9876543210", 1);
+    assert_int_equal(web_token_get(path, true, &t), TOOL_OK);
+    unlink(path);
+    assert_string_equal(t.text, "0123456789abcdef");
+    assert_null(getenv("IPU_MONITOR_TOKEN"));
+    setenv("IPU_MONITOR_TOKEN", "fedcba9876543210", 1);
+    assert_int_equal(web_token_get(NULL, true, &t), TOOL_OK);
+    assert_string_equal(t.text, "fedcba9876543210");
+    assert_null(getenv("IPU_MONITOR_TOKEN"));
+}
+
 static void a_token_is_escaped_for_addresses(void **state)
 {
     (void)state;
@@ -295,6 +315,7 @@ int main(void)
         cmocka_unit_test(the_accept_header_chooses_the_form),
         cmocka_unit_test(only_the_token_is_the_token),
         cmocka_unit_test(made_tokens_differ_and_are_long),
+        cmocka_unit_test(no_token_stays_in_the_environment),
         cmocka_unit_test(a_token_is_escaped_for_addresses),
         cmocka_unit_test(only_names_of_the_loopback_are_hosts),
         cmocka_unit_test(the_address_is_told_with_its_kind),

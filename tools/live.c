@@ -89,6 +89,7 @@ static void ask_to_kill(live *l)
     char problem[LIVE_MESSAGE];
     bool pinned = live_kill_begin(&l->kill, l->w, &l->view, problem, sizeof problem);
     show(l);
+    flushinp(); /* keys that came before the question are no answer to it */
     if (pinned)
         l->mode = LIVE_ASK_KILL;
     else
@@ -98,7 +99,7 @@ static void ask_to_kill(live *l)
 static void answer_kill(live *l, int key)
 {
     char said[LIVE_MESSAGE] = "nothing was sent";
-    if (key == 't' || key == 'k') live_kill_send(&l->kill, key == 't' ? SIGTERM : SIGKILL, said, sizeof said);
+    if (key == 't' || key == 'K') live_kill_send(&l->kill, key == 't' ? SIGTERM : SIGKILL, said, sizeof said);
     live_kill_end(&l->kill);
     live_say(l, "%s", said);
     l->mode = LIVE_SHOW;

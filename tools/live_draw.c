@@ -241,7 +241,7 @@ static void draw_question(const live *l)
                            l->kill.what,
                            "",
                            "t  SIGTERM: asks it to end",
-                           "k  SIGKILL: ends it at once, nothing is saved",
+                           "K  SIGKILL: ends it at once, nothing is saved",
                            "n, Esc  leave it alone",
                            ""};
     int         n = sizeof lines / sizeof *lines, width = 60 < COLS ? 60 : COLS;

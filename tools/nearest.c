@@ -13,9 +13,10 @@ static int smallest(int a, int b, int c)
 /* Edits (insert, delete, replace) from one name to the other; names too long differ wholly. */
 static int distance(const char *a, const char *b)
 {
-    int row[NEAREST_BYTES];
-    int na = (int)strlen(a), nb = (int)strlen(b);
-    if (nb >= NEAREST_BYTES) return INT_MAX;
+    int    row[NEAREST_BYTES];
+    size_t length = strlen(b);
+    if (length >= NEAREST_BYTES) return INT_MAX;
+    int na = (int)strlen(a), nb = (int)length;
     for (int k = 0; k <= nb; k++) row[k] = k;
     for (int i = 1; i <= na; i++) {
         int corner = row[0];

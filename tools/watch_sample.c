@@ -2,6 +2,8 @@
 #include "watch_sample.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +133,18 @@ bool watch_sample_write(int fd, const watch_sample *s)
         && write_all(fd, s->processes, (size_t)s->n_processes * sizeof *s->processes);
 }
 
-#define END(text) (text)[sizeof(text) - 1] = 0
+static void clean(char *text, size_t size)
+{
+    char copy[WATCH_PATH];
+    memcpy(copy, text, size);
+    copy[size - 1] = 0;
+    watch_copy(text, size, copy);
+}
+
+#define CLEAN(text) clean(text, sizeof(text))
+
+/* Bytes that are neither 0 nor 1 are no bool, and must not be read as one. */
+#define IS_BOOL(value) (*(const unsigned char *)&(value) <= 1)
 
 static bool check_partitions(watch_sample *s)
 {
@@ -139,13 +152,16 @@ static bool check_partitions(watch_sample *s)
     for (int i = 0; i < s->n_partitions; i++) {
         watch_partition *p = &s->partitions[i];
         if (p->first_ipu != next || p->n_ipus < 0 || p->n_ipus > s->n_ipus - next) return false;
-        if (p->n_free < 0 || p->n_free > p->n_ipus) return false;
+        if (p->n_free < 0 || p->n_free > p->n_ipus || p->n_processes < 0 || !isfinite(p->clock_hz))
+            return false;
+        if (!IS_BOOL(p->active) || !IS_BOOL(p->elastic) || !IS_BOOL(p->reconfigurable) || !IS_BOOL(p->stale))
+            return false;
         next += p->n_ipus;
-        END(p->owner);
-        END(p->name);
-        END(p->title);
-        END(p->chip);
-        END(p->arch);
+        CLEAN(p->owner);
+        CLEAN(p->name);
+        CLEAN(p->title);
+        CLEAN(p->chip);
+        CLEAN(p->arch);
     }
     return next == s->n_ipus;
 }
@@ -156,13 +172,13 @@ static bool check_ipus(watch_sample *s)
         watch_ipu *u = &s->ipus[i];
         if (u->partition < 0 || u->partition >= s->n_partitions) return false;
         if (u->process < -1 || u->process >= s->n_processes) return false;
-        END(u->machine);
-        END(u->type);
-        END(u->software);
-        END(u->server);
-        END(u->firmware);
-        END(u->board);
-        END(u->error);
+        CLEAN(u->machine);
+        CLEAN(u->type);
+        CLEAN(u->software);
+        CLEAN(u->server);
+        CLEAN(u->firmware);
+        CLEAN(u->board);
+        CLEAN(u->error);
     }
     return true;
 }
@@ -172,9 +188,14 @@ static bool check_processes(watch_sample *s)
     for (int i = 0; i < s->n_processes; i++) {
         watch_process *p = &s->processes[i];
         if (p->partition < 0 || p->partition >= s->n_partitions) return false;
-        END(p->user);
-        END(p->command);
-        END(p->executable);
+        if (p->pid < 0 || p->since_ns < 0 || p->device < -1 || p->first_id < -1 || p->n_ipus < 1)
+            return false;
+        if (p->first_id >= 0 && p->n_ipus > INT_MAX - p->first_id) return false;
+        if (!isfinite(p->counters.utilisation) || !isfinite(p->counters.utilisation_session)) return false;
+        p->runs_per_second = p->host_bytes_per_second = -1;
+        CLEAN(p->user);
+        CLEAN(p->command);
+        CLEAN(p->executable);
     }
     return true;
 }

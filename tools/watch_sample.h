@@ -81,7 +81,8 @@ void watch_sample_fini(watch_sample *s);
 
 /* Is it more than may be sent? */
 bool watch_sample_is_too_large(const watch_sample *s);
-/* Between processes. A sample that came from elsewhere is checked: what comes back refers to nothing outside. */
+/* Between processes. A sample that came from elsewhere is checked: what comes back refers to nothing outside, its text is harmless
+ * and its numbers are such as can be. */
 bool watch_sample_write(int fd, const watch_sample *s);
 /* From what was written; false: it is no sample, or memory ran out. */
 bool watch_sample_read(const void *bytes, size_t n, watch_sample *out);

@@ -19,6 +19,7 @@
 
 enum {
     PATIENCE_MS = 3000,
+    REST_MS     = 60000,
     MOST_BYTES  = 16 << 20, /* more than a sample may have */
     MOST_USERS  = 1024,
 };
@@ -98,6 +99,13 @@ static int find_numbers(int64_t but, int64_t **out)
     return kept;
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 static watch_user *find_user(watch_user *users, int n, int64_t uid)
 {
     for (int i = 0; i < n; i++)
@@ -112,7 +120,10 @@ static bool is_stuck(watch_user *u)
     return u->unended != 0;
 }
 
-/* Whoever has a child that is stuck stays in the list, so that there is never a second one. */
+static bool rests(const watch_user *u) { return now_ms() < u->rests_until; }
+
+/* Whoever has a child that is stuck stays in the list, so that there is never a second one; and so does who rests, or
+ * leaving for a moment would end it. */
 bool watch_users_find(int64_t but, watch_user **users, int *n)
 {
     int64_t    *uids;
@@ -121,9 +132,8 @@ bool watch_users_find(int64_t but, watch_user **users, int *n)
     for (int i = 0; found && i < n_found; i++) {
         watch_user *old = find_user(*users, *n, uids[i]);
         if (old) {
-            found[k]     = *old;
-            old->sample  = (watch_sample){0};
-            old->unended = 0;
+            found[k] = *old;
+            *old     = (watch_user){.uid = -1};
         }
         found[k].uid = uids[i];
         watch_user_name(uids[i], found[k].name, sizeof found[k].name);
@@ -132,7 +142,7 @@ bool watch_users_find(int64_t but, watch_user **users, int *n)
     free(uids);
     if (!found) return false;
     for (int i = 0; i < *n; i++)
-        if (is_stuck(&(*users)[i])) {
+        if (is_stuck(&(*users)[i]) || rests(&(*users)[i])) {
             found[k++]         = (*users)[i];
             (*users)[i].sample = (watch_sample){0};
         }
@@ -162,6 +172,17 @@ static bool become(int64_t uid)
     return setenv("HOME", named ? found->pw_dir : "/dev/null", 1) == 0;
 }
 
+/* It is the user's to signal, and has no use for what the monitor has open: clients, a terminal, the pipe that another program
+ * reads, which would not end before the child does. */
+static void leave_monitor(int fd)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], SIG_DFL);
+    if (fd > 0) close_range(0, (unsigned)fd - 1, 0);
+    close_range((unsigned)fd + 1, ~0u, 0);
+    while (open("/dev/null", O_RDWR | O_CLOEXEC) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0) {}
+}
+
 static bool has_folder(int64_t uid)
 {
     struct stat st;
@@ -184,6 +205,7 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
     ipu_device_list         *list;
     const char              *problem = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    leave_monitor(fd);
     if (!become(uid))
         problem = strerror(errno);
     else {
@@ -211,16 +233,12 @@ typedef struct looking {
     size_t n, room;
 } looking;
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
+/* Why may hold names of files that are the user's to choose: root's terminal gets it harmless. */
 static void fail_user(watch_user *u, const char *why)
 {
-    snprintf(u->problem, sizeof u->problem, "user %s: %s", u->name, why);
+    char text[WATCH_PROBLEM];
+    snprintf(text, sizeof text, "user %s: %s", u->name, why);
+    watch_copy(u->problem, sizeof u->problem, text);
 }
 
 static void begin(looking *k, watch_user *u, bool all)
@@ -228,8 +246,10 @@ static void begin(looking *k, watch_user *u, bool all)
     int ends[2];
     if (is_stuck(u)) {
         fail_user(u, "something of theirs still blocks an earlier look");
+        u->rests_until = 0; /* that costs nobody time */
         return;
     }
+    if (rests(u)) return;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         fail_user(u, strerror(errno));
         return;
@@ -256,6 +276,10 @@ static void take_answer(const looking *k, watch_user *u)
         snprintf(text, sizeof text, "%.*s", (int)(k->n - 1 < 400 ? k->n - 1 : 400), k->bytes + 1);
         fail_user(u, text);
     } else if (k->n > 0 && k->bytes[0] == '+' && watch_sample_read(k->bytes + 1, k->n - 1, &s)) {
+        for (int i = 0; i < s.n_partitions; i++) {
+            s.partitions[i].uid = u->uid;
+            watch_copy(s.partitions[i].owner, sizeof s.partitions[i].owner, u->name);
+        }
         watch_sample_fini(&u->sample);
         u->sample     = s;
         u->problem[0] = 0;
@@ -311,8 +335,11 @@ static void collect(looking *all, struct pollfd *polls, watch_user *users, int n
         for (int i = 0; i < n; i++)
             if (all[i].pid && polls[i].revents) read_some(&all[i], &users[i]);
     }
-    for (int i = 0; i < n; i++)
-        if (all[i].pid) end(&all[i], &users[i], "no answer within 3 s: something of theirs blocks it");
+    for (int i = 0; i < n; i++) {
+        if (!all[i].pid) continue;
+        end(&all[i], &users[i], "no answer within 3 s: something of theirs blocks it; a minute's pause");
+        users[i].rests_until = now_ms() + REST_MS;
+    }
 }
 
 void watch_users_look(watch_user *users, int n, bool all_partitions)

@@ -16,6 +16,7 @@ typedef struct watch_user {
     watch_sample sample;                 /* the last good one */
     char         problem[WATCH_PROBLEM]; /* why the last look failed; "": it did not */
     int          unended;                /* the child of the last look, if it had not ended then; 0: none */
+    int64_t      rests_until; /* of one who kept us waiting: not looked at before (monotonic, ms) */
 } watch_user;
 
 /* The name of a user, or the number. */
@@ -27,7 +28,8 @@ bool watch_users_find(int64_t but, watch_user **users, int *n);
 void watch_users_free(watch_user *users, int n);
 
 /* Look at the IPUs of these users, all at once. A user's problem is put down, and what was seen before stays. Who has no runtime
- * folder after all has an empty sample. A user whose child is stuck is not looked at until it ends. */
+ * folder after all has an empty sample. A user whose child is stuck is not looked at until it ends, and one who took all of our patience
+ * not for a minute: the looks of others need not suffer each time. */
 void watch_users_look(watch_user *users, int n, bool all_partitions);
 
 #endif

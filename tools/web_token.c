@@ -85,15 +85,18 @@ static tool_exit make(web_token *out)
 
 tool_exit web_token_get(const char *file, bool needed, web_token *out)
 {
-    const char *text = getenv("IPU_MONITOR_TOKEN");
-    *out             = (web_token){0};
-    if (file) return read_file(file, out);
-    if (text) {
-        tool_exit code = set("IPU_MONITOR_TOKEN", text, strlen(text), out);
-        unsetenv("IPU_MONITOR_TOKEN"); /* commands that the monitor starts need not know it */
-        return code;
-    }
-    return needed ? make(out) : TOOL_OK;
+    static const char variable[] = "IPU_MONITOR_TOKEN";
+    const char       *text       = getenv(variable);
+    tool_exit         code       = TOOL_OK;
+    *out                         = (web_token){0};
+    if (file)
+        code = read_file(file, out);
+    else if (text)
+        code = set(variable, text, strlen(text), out);
+    else if (needed)
+        code = make(out);
+    unsetenv(variable); /* commands that the monitor starts need not know it */
+    return code;
 }
 
 bool web_token_is(const web_token *t, const char *given)

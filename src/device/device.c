@@ -179,7 +179,7 @@ static void fill_slot(const ipu_device *d, int i, int first, int id)
     slot->attached_ns   = d->attached_ns;
     slot->id            = id;
     slot->first         = first;
-    slot->n_ipus        = (int32_t)d->n_ipus;
+    slot->n_ipus        = (int32_t)(d->n_ipus < INT32_MAX ? d->n_ipus : INT32_MAX);
     slot->measures      = d->gcda.measures;
     snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
     atomic_store(&slot->pid, getpid());

@@ -1,9 +1,12 @@
 /* Attaching: one holder per IPU, who is told, and let go of when it ends, in whatever way. */
 #include "device/device.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -126,6 +129,65 @@ static void looking_does_not_let_go(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     ipu_device_close(d);
     end_holder(start_holder(0));
+}
+
+/* Locks IPU 0 by a child that shares its descriptors and ends, and stays until `hold` is closed. */
+static void hold_without_process(const char *path, int ready, int hold)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    char         byte;
+    int          fd  = open(path, O_RDWR), status;
+    pid_t        pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) _exit(fcntl(fd, F_SETLK, &range) == 0 ? 0 : 1);
+    if (waitpid(pid, &status, 0) != pid || status != 0) _exit(1);
+    _exit(write(ready, "r", 1) == 1 && read(hold, &byte, 1) == 0 ? 0 : 1);
+}
+
+/* What the file says of users and sizes is whatever its owner wrote. */
+static void forge(const char *path, int32_t n_ipus)
+{
+    ipu__slot slot;
+    off_t     at = offsetof(ipu__state_file, slots);
+    int       fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &slot, sizeof slot, at), sizeof slot);
+    slot.uid    = 0x7FFFFFF0;
+    slot.n_ipus = n_ipus;
+    assert_int_equal(pwrite(fd, &slot, sizeof slot, at), sizeof slot);
+    close(fd);
+}
+
+static void a_number_that_is_no_holders_is_not_told(void **state)
+{
+    (void)state;
+    int  ready[2], hold[2], status;
+    char byte, path[160];
+    put_config("p1.conf", HARD_4);
+    end_holder(start_holder(0)); /* its record stays */
+    snprintf(path, sizeof path, "%s/run/p1.gcd0.ipus1", sandbox);
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(hold), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(hold[1]);
+        hold_without_process(path, ready[1], hold[0]);
+    }
+    close(ready[1]);
+    close(hold[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    for (int k = 0; k < 2; k++) {
+        forge(path, k ? INT32_MAX : 1);
+        ipu_device_list     *list = listed();
+        const ipu_partition *p    = ipu_device_list_active(list);
+        assert_int_equal(p->n_processes, 1);
+        assert_int_equal(p->processes[0].pid, 0);
+        assert_int_equal(p->processes[0].uid, geteuid());
+        assert_int_equal(p->processes[0].n_ipus, 1);
+        ipu_device_list_destroy(list);
+    }
+    close(hold[1]);
+    close(ready[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
 }
 
 static void a_busy_device_names_its_holder(void **state)
@@ -519,6 +581,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SANDBOXED(what_is_attached_is_listed_with_its_process),
         SANDBOXED(looking_does_not_let_go),
+        SANDBOXED(a_number_that_is_no_holders_is_not_told),
         SANDBOXED(a_busy_device_names_its_holder),
         SANDBOXED(a_process_excludes_itself_too),
         SANDBOXED(killed_processes_leave_nothing),

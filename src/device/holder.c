@@ -13,6 +13,14 @@
 
 enum { MOST_LISTED = 4 };
 
+/* The file is the user's: what is in it may be anything. */
+static bool is_possible(const ipu__holder *h, int i)
+{
+    if (i >= IPU__MOST_IPUS) return h->id == -1 && h->first == -1 && h->n_ipus >= 1;
+    return h->id >= 0 && h->first >= 0 && h->first <= i && i - h->first < h->n_ipus
+        && h->n_ipus <= IPU__MOST_IPUS - h->first;
+}
+
 void ipu__clean_name(char *name)
 {
     for (unsigned char *c = (unsigned char *)name; *c; c++) {
@@ -27,7 +35,7 @@ static bool read_record(ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
 {
     int64_t before = atomic_load_explicit(&slot->pid, memory_order_acquire);
     *out           = (ipu__holder){.pid         = pid,
-                                   .uid         = slot->uid,
+                                   .uid         = (int64_t)geteuid(), /* the state is theirs alone */
                                    .since_ns    = slot->since_ns,
                                    .attached_ns = slot->attached_ns,
                                    .id          = slot->id,
@@ -38,7 +46,7 @@ static bool read_record(ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
     bool another = pid && before != pid && slot->pid_namespace == ipu__state_pid_namespace();
     /* Adding nothing, unlike a load, keeps what was read above from being read after it. */
     if (before == 0 || another || atomic_fetch_add(&slot->pid, 0) != before) return false;
-    return i >= IPU__MOST_IPUS || (out->first >= 0 && out->first <= i && i - out->first < out->n_ipus);
+    return is_possible(out, i);
 }
 
 static void guess(int i, int64_t pid, ipu__holder *out)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -233,13 +234,17 @@ static bool set_lock(int fd, short type, off_t first, off_t n)
     return result == 0;
 }
 
-/* A process other than this one with a lock in the range; false: none. */
+/* A lock outlives its process where another shares its descriptors, and the number may be a stranger's by now: who asks
+ * could end that one instead. */
+static bool may_be_holder(pid_t pid) { return pid > 0 && kill(pid, 0) == 0; }
+
+/* A process other than this one with a lock in the range, and its number if that is known, else 0; false: none. */
 static bool get_lock(int fd, off_t first, off_t n, int64_t *pid)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
     *pid               = 0;
     if (fcntl(fd, F_GETLK, &range) != 0 || range.l_type == F_UNLCK) return false;
-    *pid = range.l_pid > 0 ? range.l_pid : 0;
+    *pid = may_be_holder(range.l_pid) ? range.l_pid : 0;
     return true;
 }
 
