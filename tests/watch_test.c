@@ -14,6 +14,7 @@
 
 #include "../tools/live_view.h"
 #include "../tools/watch_history.h"
+#include "../tools/watch_users.h"
 
 /* ---- samples that are made ---- */
 
@@ -253,6 +254,29 @@ static float newest(const watch_histories *h, int ipu)
     float last = 0;
     assert_int_equal(watch_histories_get(h, ipu, 1, &last), 1);
     return last;
+}
+
+static void of_too_many_users_the_lowest_are_looked_at(void **state)
+{
+    (void)state;
+    enum { N = WATCH_USERS + 3 };
+    static int64_t uids[N + 2];
+    int            left_out = -1;
+    for (int i = 0; i < N; i++)
+        uids[i] = 100000 + N - i; /* the folders of one who can make many came first */
+    uids[N]     = 7;
+    uids[N + 1] = 1000;
+    assert_int_equal(watch_users_choose(uids, N + 2, 7, &left_out), WATCH_USERS);
+    assert_int_equal(left_out, 4);
+    assert_int_equal(uids[0], 1000);
+    assert_int_equal(uids[1], 100001);
+    assert_int_equal(uids[WATCH_USERS - 1], 100000 + WATCH_USERS - 1);
+    int64_t few[] = {3, 1, 3, 2, 1};
+    assert_int_equal(watch_users_choose(few, 5, 2, &left_out), 2);
+    assert_int_equal(left_out, 0);
+    assert_int_equal(few[0], 1);
+    assert_int_equal(few[1], 3);
+    assert_int_equal(watch_users_choose(NULL, 0, 2, &left_out), 0);
 }
 
 static void histories_follow_partitions_that_come_and_go(void **state)
@@ -501,6 +525,7 @@ int main(void)
         cmocka_unit_test(text_that_arrives_is_made_harmless),
         cmocka_unit_test(a_sample_that_cannot_be_is_refused),
         cmocka_unit_test(a_sample_that_refers_outside_is_refused),
+        cmocka_unit_test(of_too_many_users_the_lowest_are_looked_at),
         cmocka_unit_test(histories_follow_partitions_that_come_and_go),
         cmocka_unit_test(histories_keep_the_last_looks),
         cmocka_unit_test(histories_are_bounded),

@@ -184,9 +184,13 @@ bool watch_look(watch *w)
     w->problem[0] = 0;
     set_due(w, now);
     look_own(w);
-    bool ok = !w->all_users || watch_users_find(w->me.uid, &w->users, &w->n_users);
+    int  left_out = 0;
+    bool ok       = !w->all_users || watch_users_find(w->me.uid, &w->users, &w->n_users, &left_out);
     if (w->all_users) watch_users_look(w->users, w->n_users, w->all_partitions);
     ok = join(w) && ok;
+    if (left_out && !*w->problem)
+        snprintf(w->problem, sizeof w->problem,
+                 "%d users more than are looked at have IPUs: those with the highest numbers", left_out);
     set_rates(w, w->looked_ns ? (double)(now - w->looked_ns) / 1e9 : 0);
     w->looked_ns = now;
     ok &= watch_histories_add(w->histories, &w->sample);

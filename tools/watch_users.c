@@ -21,7 +21,7 @@ enum {
     PATIENCE_MS = 3000,
     REST_MS     = 60000,
     MOST_BYTES  = 16 << 20, /* more than a sample may have */
-    MOST_USERS  = 1024,
+    MOST_FOUND  = 1 << 16,  /* folders that there may be */
 };
 
 void watch_user_name(int64_t uid, char *out, size_t size)
@@ -63,7 +63,7 @@ static bool find_in(const char *folder, const char *prefix, int64_t **uids, int 
     DIR           *d = opendir(folder);
     struct dirent *entry;
     bool           ok = true;
-    while (d && ok && *n < MOST_USERS && (entry = readdir(d))) {
+    while (d && ok && *n < MOST_FOUND && (entry = readdir(d))) {
         int64_t uid = user_in(entry->d_name, prefix);
         if (uid < 0 || !is_folder_of(dirfd(d), entry->d_name, uid)) continue;
         int64_t *grown = realloc(*uids, ((size_t)*n + 1) * sizeof *grown);
@@ -76,27 +76,18 @@ static bool find_in(const char *folder, const char *prefix, int64_t **uids, int 
     return ok;
 }
 
-static int by_number(const void *a, const void *b)
+/* The numbers of users but one. -1: out of memory. Owned: free. */
+static int find_numbers(int64_t but, int64_t **out, int *left_out)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The numbers of users but one, each once, in order. -1: out of memory. Owned: free. */
-static int find_numbers(int64_t but, int64_t **out)
-{
-    int n = 0, kept = 0;
-    *out = NULL;
+    int n     = 0;
+    *out      = NULL;
+    *left_out = 0;
     if (!find_in("/run/user", "", out, &n) || !find_in("/tmp", "openipu-", out, &n)) {
         free(*out);
         *out = NULL;
         return -1;
     }
-    int64_t *uids = *out;
-    if (n > 0) qsort(uids, (size_t)n, sizeof *uids, by_number);
-    for (int i = 0; i < n; i++)
-        if (uids[i] != but && (kept == 0 || uids[kept - 1] != uids[i])) uids[kept++] = uids[i];
-    return kept;
+    return *out ? watch_users_choose(*out, n, but, left_out) : 0;
 }
 
 static int64_t now_ms(void)
@@ -124,10 +115,10 @@ static bool rests(const watch_user *u) { return now_ms() < u->rests_until; }
 
 /* Whoever has a child that is stuck stays in the list, so that there is never a second one; and so does who rests, or
  * leaving for a moment would end it. */
-bool watch_users_find(int64_t but, watch_user **users, int *n)
+bool watch_users_find(int64_t but, watch_user **users, int *n, int *left_out)
 {
     int64_t    *uids;
-    int         n_found = find_numbers(but, &uids), k = 0;
+    int         n_found = find_numbers(but, &uids, left_out), k = 0;
     watch_user *found = n_found < 0 ? NULL : calloc((size_t)(n_found + *n) + 1, sizeof *found);
     for (int i = 0; found && i < n_found; i++) {
         watch_user *old = find_user(*users, *n, uids[i]);
@@ -136,7 +127,8 @@ bool watch_users_find(int64_t but, watch_user **users, int *n)
             *old     = (watch_user){.uid = -1};
         }
         found[k].uid = uids[i];
-        watch_user_name(uids[i], found[k].name, sizeof found[k].name);
+        /* Once: names may come over a network. */
+        if (!*found[k].name) watch_user_name(uids[i], found[k].name, sizeof found[k].name);
         k++;
     }
     free(uids);
@@ -237,7 +229,7 @@ typedef struct looking {
 static void fail_user(watch_user *u, const char *why)
 {
     char text[WATCH_PROBLEM];
-    snprintf(text, sizeof text, "user %s: %s", u->name, why);
+    snprintf(text, sizeof text, "user %s: %.400s", u->name, why);
     watch_copy(u->problem, sizeof u->problem, text);
 }
 

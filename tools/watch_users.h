@@ -7,7 +7,7 @@
 
 #include "watch_sample.h"
 
-enum { WATCH_PROBLEM = 512 };
+enum { WATCH_PROBLEM = 512, WATCH_USERS = 1024 /* are looked at, at most */ };
 
 /* One user's IPUs. */
 typedef struct watch_user {
@@ -22,9 +22,13 @@ typedef struct watch_user {
 /* The name of a user, or the number. */
 void watch_user_name(int64_t uid, char *out, size_t size);
 
+/* Of `n` numbers of users those but one, each once, in order, at their beginning: how many. Of too many the lowest stay: whoever
+ * can make folders of many users has high ones (subordinate users). */
+int watch_users_choose(int64_t *uids, int n, int64_t but, int *left_out);
+
 /* Find out which users but one may have a runtime folder in /run/user or /tmp: those who have come get an entry, those who
- * went lose theirs. False: out of memory; all stays as it was. */
-bool watch_users_find(int64_t but, watch_user **users, int *n);
+ * went lose theirs. *left_out: so many that are too many. False: out of memory; all stays as it was. */
+bool watch_users_find(int64_t but, watch_user **users, int *n, int *left_out);
 void watch_users_free(watch_user *users, int n);
 
 /* Look at the IPUs of these users, all at once. A user's problem is put down, and what was seen before stays. Who has no runtime
