@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum { N_OWN = 14, SETTING = 320 };
 
@@ -169,12 +170,7 @@ static int spawn(const alert_exec *x, char **env, pid_t *pid)
     return error;
 }
 
-static time_t seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
-}
+static time_t seconds_now(void) { return (time_t)(tool_clock() / TOOL_SECOND); }
 
 static running *free_place(alert_exec *x)
 {

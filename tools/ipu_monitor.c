@@ -1,8 +1,8 @@
 /* `ipu monitor`, gc-monitor: a picture of the IPUs and who is attached to them, once or again and again. */
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "devices.h"
 #include "live.h"
 #include "monitor_json.h"
@@ -14,16 +14,9 @@
 
 /* ---- one picture ---- */
 
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void print_partitions(const ipu_device_list *list, bool all, bool cards)
 {
-    const int64_t        now_ns = now();
+    const int64_t        now_ns = tool_time();
     const ipu_partition *p;
     for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++) {
         char name[DEVICE_TEXT];
@@ -46,7 +39,7 @@ static tool_exit print_once(const tool_arguments *args)
     ipu_device_list *list;
     if (ipu_device_list_create(IPU_ALL_PARTITIONS, &list) != IPU_OK) return tool_fail("%s", ipu_message());
     if (args->values[MONITOR_JSON])
-        code = tool_print_json(stdout, monitor_json(list, all, now()));
+        code = tool_print_json(stdout, monitor_json(list, all, tool_time()));
     else
         print_partitions(list, all, !args->values[MONITOR_NO_CARDS]);
     ipu_device_list_destroy(list);

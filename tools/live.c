@@ -8,9 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "live_screen.h"
 #include "live_state.h"
 #include "output.h"
@@ -26,20 +26,13 @@ enum {
     SAY_SECONDS = 5
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 void live_say(live *l, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(l->message, sizeof l->message, format, args);
     va_end(args);
-    l->message_until_ns = now_ns() + (int64_t)SAY_SECONDS * 1000000000;
+    l->message_until_ns = tool_clock() + SAY_SECONDS * TOOL_SECOND;
 }
 
 static void say_text(void *to, const char *text) { live_say(to, "%s", text); }
@@ -231,7 +224,7 @@ static void wait_a_while(live *l)
     struct pollfd p[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = watch_signal_fd(), .events = POLLIN}};
     int           ms  = watch_due_ms(l->w);
     if (*l->message) {
-        int64_t left = (l->message_until_ns - now_ns()) / 1000000 + 1;
+        int64_t left = (l->message_until_ns - tool_clock()) / 1000000 + 1;
         if (left < ms) ms = left < 0 ? 0 : (int)left;
     }
     int ready  = poll(p, 2, ms);
@@ -242,7 +235,7 @@ static void wait_a_while(live *l)
         l->over = true;
         l->code = (tool_exit)(128 + number);
     }
-    if (*l->message && now_ns() >= l->message_until_ns) l->message[0] = 0;
+    if (*l->message && tool_clock() >= l->message_until_ns) l->message[0] = 0;
 }
 
 static void run_screen(live *l, int64_t count)

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "alert_exec.h"
+#include "clock.h"
 #include "output.h"
 #include "watch_signals.h"
 #include "watch_users.h"
@@ -33,13 +33,6 @@ struct watch {
     bool  stopped; /* by a signal */
     char  problem[WATCH_PROBLEM];
 };
-
-static int64_t clock_ns(clockid_t which)
-{
-    struct timespec t;
-    clock_gettime(which, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void tell(void *to, const char *text)
 {
@@ -74,9 +67,9 @@ watch *watch_create(const watch_options *o)
 
 static void wait_for_commands(watch *w)
 {
-    int64_t until = clock_ns(CLOCK_MONOTONIC) / 1000000 + LAST_WAIT_MS;
+    int64_t until = tool_clock() / 1000000 + LAST_WAIT_MS;
     while (alert_exec_n(w->exec) > 0) {
-        int64_t       left = until - clock_ns(CLOCK_MONOTONIC) / 1000000;
+        int64_t       left = until - tool_clock() / 1000000;
         struct pollfd p    = {.fd = watch_signals_fd(), .events = POLLIN};
         if (left <= 0) {
             tell(w, "commands of --exec still run: nobody will look after them");
@@ -129,7 +122,7 @@ static bool join(watch *w)
 {
     int used          = 0;
     int room          = (int)sizeof w->problem;
-    w->sample.time_ns = clock_ns(CLOCK_REALTIME);
+    w->sample.time_ns = tool_time();
     for (int i = -1; i < w->n_users; i++) {
         watch_user *u = i < 0 ? &w->me : &w->users[i];
         for (int k = 0; k < u->sample.n_partitions; k++) u->sample.partitions[k].stale = *u->problem != 0;
@@ -176,7 +169,7 @@ static void set_due(watch *w, int64_t now)
 
 bool watch_look(watch *w)
 {
-    int64_t      now  = clock_ns(CLOCK_MONOTONIC);
+    int64_t      now  = tool_clock();
     watch_sample last = w->last;
     w->last           = w->sample;
     w->sample         = last;
@@ -205,7 +198,7 @@ bool watch_look(watch *w)
 
 int watch_due_ms(const watch *w)
 {
-    int64_t left = w->due_ns - clock_ns(CLOCK_MONOTONIC);
+    int64_t left = w->due_ns - tool_clock();
     return left <= 0 ? 0 : (int)((left + 999999) / 1000000);
 }
 

@@ -14,8 +14,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum {
     PATIENCE_MS = 3000,
@@ -90,12 +91,7 @@ static int find_numbers(int64_t but, int64_t **out, int *left_out)
     return *out ? watch_users_choose(*out, n, but, left_out) : 0;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return tool_clock() / 1000000; }
 
 static watch_user *find_user(watch_user *users, int n, int64_t uid)
 {

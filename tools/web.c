@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "output.h"
-#include "web_clock.h"
+#include "clock.h"
 #include "web_server.h"
 
 typedef struct site {
@@ -21,9 +21,9 @@ typedef struct site {
 
 static void look(site *s)
 {
-    int64_t began = web_clock();
+    int64_t began = tool_clock();
     watch_look(s->watch);
-    double seconds = (double)(web_clock() - began) / 1e9;
+    double seconds = (double)(tool_clock() - began) / 1e9;
     if (!web_feed_publish(s->feed, s->watch, seconds)) tool_fail("out of memory: this look is not shown");
     web_streams_wake(s->streams);
 }

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "web_clock.h"
+#include "clock.h"
 
 static const int64_t limits[] = {
-    [WEB_ASKING]    = 10 * WEB_SECOND,
-    [WEB_ANSWERING] = 60 * WEB_SECOND,
+    [WEB_ASKING]    = 10 * TOOL_SECOND,
+    [WEB_ANSWERING] = 60 * TOOL_SECOND,
     [WEB_STREAMING] = INT64_MAX,
-    [WEB_RESTING]   = 30 * WEB_SECOND,
+    [WEB_RESTING]   = 30 * TOOL_SECOND,
 };
 
 typedef struct web_connection web_connection;
@@ -55,7 +55,7 @@ static web_connection *begin(web_connections *all, struct MHD_Connection *connec
                                                                    MHD_CONNECTION_INFO_CONNECTION_FD);
     web_connection                 *c    = info ? calloc(1, sizeof *c) : NULL;
     if (!c) return NULL;
-    *c = (web_connection){all->ring.before, &all->ring, info->connect_fd, WEB_ASKING, web_clock()};
+    *c = (web_connection){all->ring.before, &all->ring, info->connect_fd, WEB_ASKING, tool_clock()};
     pthread_mutex_lock(&all->lock);
     c->before        = all->ring.before;
     c->before->after = all->ring.before = c;
@@ -92,13 +92,13 @@ void web_connection_enter(web_connections *all, struct MHD_Connection *connectio
     if (!c) return;
     pthread_mutex_lock(&all->lock);
     c->phase = phase;
-    c->since = web_clock();
+    c->since = tool_clock();
     pthread_mutex_unlock(&all->lock);
 }
 
 void web_connections_sweep(web_connections *all)
 {
-    int64_t now = web_clock();
+    int64_t now = tool_clock();
     pthread_mutex_lock(&all->lock);
     for (const web_connection *c = all->ring.after; c != &all->ring; c = c->after)
         if (now - c->since > limits[c->phase]) shutdown(c->socket, SHUT_RDWR);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "ipu/version.h"
-#include "web_clock.h"
+#include "clock.h"
 
 /* Utilisations of all IPUs of a sample at the last looks: `values` has n_looks of each. */
 typedef struct history {
@@ -34,7 +34,7 @@ web_feed *web_feed_create(double interval)
     pthread_mutex_init(&f->lock, NULL);
     f->interval     = interval;
     f->self.version = ipu_version();
-    f->published    = web_clock();
+    f->published    = tool_clock();
     return f;
 }
 
@@ -93,7 +93,7 @@ bool web_feed_publish(web_feed *f, const watch *w, double seconds)
     f->self.look_seconds = seconds;
     f->self.looks++;
     if (watch_problem(w)) f->self.failures++;
-    f->published = web_clock();
+    f->published = tool_clock();
     pthread_mutex_unlock(&f->lock);
     return true;
 }
@@ -226,10 +226,10 @@ web_text *web_feed_metrics(web_feed *f, metrics_form form)
     char  *text = NULL;
     size_t size = 0;
     pthread_mutex_lock(&f->lock);
-    int64_t began = web_clock();
+    int64_t began = tool_clock();
     if (f->sample) text = metrics_write(f->sample, &f->self, form, &size);
     f->self.scrapes++;
-    f->self.scrape_seconds += (double)(web_clock() - began) / 1e9;
+    f->self.scrape_seconds += (double)(tool_clock() - began) / 1e9;
     pthread_mutex_unlock(&f->lock);
     return web_text_create(text, size);
 }
@@ -237,7 +237,7 @@ web_text *web_feed_metrics(web_feed *f, metrics_form form)
 bool web_feed_is_healthy(web_feed *f, char *why, size_t size)
 {
     pthread_mutex_lock(&f->lock);
-    double      seconds = (double)(web_clock() - f->published) / 1e9;
+    double      seconds = (double)(tool_clock() - f->published) / 1e9;
     const char *problem = json_string_value(json_object_get(f->sample, "problem"));
     bool        late    = seconds > 3 * f->interval + 10;
     if (!f->sample)

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "web_clock.h"
+#include "clock.h"
 
-static const int64_t beat_every = 15 * WEB_SECOND;
-static const int64_t most_stuck = 20 * WEB_SECOND; /* without taking a block */
-static const int64_t most_slow  = 60 * WEB_SECOND; /* at one event, history and all */
+static const int64_t beat_every = 15 * TOOL_SECOND;
+static const int64_t most_stuck = 20 * TOOL_SECOND; /* without taking a block */
+static const int64_t most_slow  = 60 * TOOL_SECOND; /* at one event, history and all */
 
 enum { BLOCK = 8192 };
 
@@ -70,7 +70,7 @@ static web_text *next_text(web_stream *s, int64_t now)
 
 static ssize_t send_block(web_stream *s, char *out, size_t most)
 {
-    int64_t now = web_clock();
+    int64_t now = tool_clock();
     if (s->all->closing) return MHD_CONTENT_READER_END_OF_STREAM;
     if (!s->text) {
         s->text = next_text(s, now);
@@ -126,7 +126,7 @@ static web_stream *begin_stream(web_streams *all, struct MHD_Connection *connect
     s->all        = all;
     s->connection = connection;
     s->socket     = info->connect_fd;
-    s->began = s->took = web_clock();
+    s->began = s->took = tool_clock();
     pthread_mutex_lock(&all->lock);
     bool room = all->n < WEB_STREAMS && !all->closing;
     if (room) {
@@ -157,13 +157,13 @@ static void wake(web_stream *s)
 {
     if (!s->suspended) return;
     s->suspended = false;
-    s->took      = web_clock();
+    s->took      = tool_clock();
     MHD_resume_connection(s->connection);
 }
 
 void web_streams_wake(web_streams *all)
 {
-    int64_t now = web_clock();
+    int64_t now = tool_clock();
     pthread_mutex_lock(&all->lock);
     int64_t newest = web_feed_number(all->feed);
     for (web_stream *s = all->ring.after; s != &all->ring; s = s->after) {
