@@ -22,7 +22,7 @@ enum {
     PATIENCE_MS = 3000,
     REST_MS     = 60000,
     MOST_BYTES  = 16 << 20, /* more than a sample may have */
-    MOST_FOUND  = 1 << 16,  /* folders that there may be */
+    MOST_FOUND  = 1 << 20,  /* folders that there may be: more than a user with subordinates can make */
 };
 
 void watch_user_name(int64_t uid, char *out, size_t size)
