@@ -105,8 +105,10 @@ static ipu_status find_target(const char *path, ipu__new_file *f, mode_t *mode)
     if (!S_ISREG(st.st_mode))
         return ipu__fail(IPU_IO, "cannot write %s: expected a regular file or none, found %s", path,
                          S_ISDIR(st.st_mode) ? "a directory" : "something else");
-    if (access(f->path, W_OK) != 0) return fail_errno("cannot write", path);
-    *mode = st.st_mode;
+    if (access(f->path, W_OK) == 0)
+        *mode = st.st_mode;
+    else if (errno != ENOENT) /* else others have removed it meanwhile: as if it had not been there */
+        return fail_errno("cannot write", path);
     return IPU_OK;
 }
 

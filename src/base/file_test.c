@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -374,6 +375,34 @@ static void writers_at_once_leave_one_whole_file(void **state)
     assert_int_equal(entries(false), 1);
 }
 
+/* ---- a file that others remove ---- */
+
+static void *remover(void *arg)
+{
+    for (atomic_bool *stop = arg; !atomic_load(stop);) unlink(path);
+    return NULL;
+}
+
+static void a_file_that_others_remove_meanwhile_is_written(void **state)
+{
+    (void)state;
+    atomic_bool stop = false;
+    pthread_t   thread;
+    in_folder("comes and goes");
+    assert_int_equal(pthread_create(&thread, NULL, remover, &stop), 0);
+    ipu_status status = IPU_OK;
+    for (int i = 0; i < 20000 && status == IPU_OK; i++) {
+        ipu__new_file f;
+        status = ipu__file_begin(path, &f);
+        if (status != IPU_OK) break;
+        f.hasty = true;
+        status  = ipu__file_commit(&f);
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    if (status != IPU_OK) fail_msg("%s", ipu_message());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +420,7 @@ int main(void)
         cmocka_unit_test_teardown(refused_memory_is_reported_at_every_allocation, empty_folder),
         cmocka_unit_test_teardown(a_pipe_is_read_to_its_end_through_interruptions, empty_folder),
         cmocka_unit_test_teardown(writers_at_once_leave_one_whole_file, empty_folder),
+        cmocka_unit_test_teardown(a_file_that_others_remove_meanwhile_is_written, empty_folder),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -292,7 +292,7 @@ static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name
 }
 
 /* ipu_executable_load of a file that is the effective user's and that nobody else may write to (else INVALID), without
- * compiled-in codelets. */
+ * compiled-in codelets. NOT_FOUND: there is no file. */
 ipu_status ipu__executable_load_own(const char *path, const ipu_options *options, ipu_executable **out);
 
 /* ---- bodies.c: `in_body` by kernel: true where a body of a parallel step comes to it ---- */

@@ -3,6 +3,7 @@
  * Nothing read is used before it was checked: the form here, the contents by validate.c. Source is compiled
  * last, when all else is well.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -366,8 +367,9 @@ static ipu_status load_file(const char *path, const ipu_codelet *const *codelets
     size_t        bytes;
     bool          is_ours;
     IPU_TRY(ipu__options_settle(options, &settings));
-    IPU_TRY(ipu__file_read_owned(path, LARGEST_FILE, &data, &bytes, &is_ours));
-    ipu_status status = IPU_OK;
+    errno             = 0;
+    ipu_status status = ipu__file_read_owned(path, LARGEST_FILE, &data, &bytes, &is_ours);
+    if (status != IPU_OK) return must_be_ours && errno == ENOENT ? IPU_NOT_FOUND : status;
     if (must_be_ours && !is_ours)
         status = ipu__fail(IPU_INVALID, "it is another user's, or others may write to it");
     if (status == IPU_OK) status = load(data, bytes, &(origin){codelets, n, is_ours || settings.trust}, out);

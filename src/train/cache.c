@@ -42,15 +42,6 @@ static bool is_entry(const char *name)
 
 static ipu_status miss(const char *path) { return ipu__fail(IPU_NOT_FOUND, "%s: not in the cache", path); }
 
-/* Whether the file that is there now is another one than `before` was, or none: others remove and replace it. */
-static bool has_changed(const char *path, const struct stat *before)
-{
-    struct stat now;
-    return lstat(path, &now) != 0 || now.st_ino != before->st_ino
-        || now.st_ctim.tv_sec != before->st_ctim.tv_sec
-        || now.st_ctim.tv_nsec != before->st_ctim.tv_nsec; /* a new file may have the old one's number */
-}
-
 ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ipu_options *options,
                            ipu_executable **out)
 {
@@ -69,7 +60,7 @@ ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ip
                                             : ipu__fail(IPU_INVALID, "%s: it is no regular file", path);
     if (status == IPU_OK) ipu__folder_note_use(path);
     if (status == IPU_OK || status == IPU_OUT_OF_MEMORY) return status;
-    if (!has_changed(path, &st))
+    if (status != IPU_NOT_FOUND) /* else others have removed it meanwhile */
         ipu__log(IPU_LOG_WARN, "train", "an executable in the cache is made anew: %s", ipu_message());
     return miss(path);
 }

@@ -325,7 +325,7 @@ static int use_for_ever(unsigned random)
         ipu_status      status = ipu__cache_load(folder, &key, NULL, &exe);
         if (status == IPU_OK && size_of(exe) != sizes[i]) return 1;
         if (status != IPU_OK && status != IPU_NOT_FOUND) return 2;
-        if (n_warnings) return 3; /* something was damaged */
+        if (n_warnings) return fprintf(stderr, "%s\n", warnings), 3; /* something was damaged */
         if (status == IPU_NOT_FOUND) {
             exe = compile_with(i, 1000 + 100 * i, NULL);
             ipu__cache_store(folder, &key, exe);
