@@ -327,6 +327,8 @@ fails()
 that "a full disk is reported" fails 'cannot write to standard output: No space left' '"$1" target gc200 > /dev/full'
 that "a closed output is reported" fails 'cannot write to standard output: Bad file' '"$1" --version >&-'
 that "a reader that went away is reported" fails 'cannot write to standard output: Broken pipe' \
+    '{ sleep 0.2; "$1" --version; } | true'
+that "and so is one that did while much was written" fails 'cannot write to standard output: Broken pipe' \
     '{ sleep 0.2; "$1" target bow; } | true'
 that "JSON to a full disk is reported" fails 'No space left' '"$1" target gc200 --json > /dev/full'
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -248,6 +249,14 @@ tool_exit tool_close(tool_output *out, tool_exit result)
     return result;
 }
 
+tool_exit tool_fail_output(int error)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (!error && poll(&out, 1, 0) == 1 && out.revents & POLLERR) error = EPIPE;
+    return tool_fail("cannot write to standard output: %s",
+                     error ? strerror(error) : "an earlier write failed");
+}
+
 tool_exit tool_finish(tool_exit result)
 {
     errno       = 0;
@@ -257,6 +266,5 @@ tool_exit tool_finish(tool_exit result)
     int error = errno;
     __fpurge(stdout); /* told once: nothing is left for a later flush to fail with */
     clearerr(stdout);
-    return tool_fail("cannot write to standard output: %s",
-                     error ? strerror(error) : "an earlier write failed");
+    return tool_fail_output(error);
 }

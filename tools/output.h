@@ -53,6 +53,8 @@ tool_exit tool_open(tool_output *out, const char *path);
 /* `result` of what was written so far: anything but TOOL_OK leaves the old file as it was. */
 tool_exit tool_close(tool_output *out, tool_exit result);
 
+/* Reports that standard output cannot be written. `error`: errno; 0 where it is not known any more. */
+tool_exit tool_fail_output(int error);
 /* Flushes standard output; a failure is reported. */
 tool_exit tool_finish(tool_exit result);
 

@@ -80,8 +80,7 @@ static tool_exit end_writing(watch *w, int error)
     __fpurge(stdout);
     clearerr(stdout);
     if (number) return (tool_exit)(128 + number);
-    return tool_fail("cannot write to standard output: %s",
-                     error ? strerror(error) : "an earlier write failed");
+    return tool_fail_output(error);
 }
 
 tool_exit watch_lines_run(watch *w, watch_format format, int64_t count)
