@@ -300,7 +300,7 @@ static void links_between_ipus_are_slower(void **unused)
     ipu_cost_step s = price_copy(g, x, on_tile(g, IPU_FLOAT, 34000, 1472, "y"));
     assert_int_equal(s.link_bytes, 136000);
     assert_int_equal(s.cycles.sync, 600 + 40);  /* ceil(15 ns x 1.33 GHz x 1 hop x 2) */
-    assert_int_equal(s.cycles.exchange, 34000); /* 136000 B at 10 links x 16 GB/s x 0.85: 1330 cycles, less */
+    assert_int_equal(s.cycles.exchange, 34000); /* 136000 B at 4 links x 16 GB/s x 0.85: 3325 cycles, less */
     ipu_compute_set cs    = ipu_graph_add_compute_set(g, "cs");
     ipu_tensor      w     = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(1472 * 1000), "w");
     ipu_graph      *first = ipu_graph_add_virtual_range(g, 0, 1472);
@@ -309,7 +309,7 @@ static void links_between_ipus_are_slower(void **unused)
         add_vertex(g, cs, "Touch", 1472 + i, "x", ipu_tensor_slice(w, i * 1000, (i + 1) * 1000, 0));
     s = price_set(g, cs);
     assert_int_equal(s.link_bytes, 1472 * 4000);
-    assert_int_equal(s.cycles.exchange, 57582); /* ceil(5,888,000 B x 1.33 GHz / 136 GB/s) */
+    assert_int_equal(s.cycles.exchange, 143953); /* ceil(5,888,000 B x 1.33 GHz / 54.4 GB/s) */
     ipu_graph_destroy(g);
 }
 
@@ -356,40 +356,90 @@ static void what_the_chip_lacks_is_said(void **unused)
     ipu_graph_destroy(g);
 }
 
+/* 1000 floats on each tile of each replica, one IPU each. */
+static ipu_graph *replicated(int64_t n, ipu_tensor *x)
+{
+    ipu_target target;
+    ipu_graph *g;
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    target.n_ipus = n; /* which ipu_target_find refuses where it is no power of two */
+    assert_int_equal(ipu_graph_create(&target, n, &g), IPU_OK);
+    *x = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(1472 * 1000), "x");
+    ipu_graph_map_linearly(g, *x);
+    return g;
+}
+
 static void replicas_copy_over_links(void **unused)
 {
     (void)unused;
-    ipu_graph  *g = new_graph("gc200", 2, 2);
+    static const struct {
+        int64_t n, to[4], cycles;
+    } table[] = {
+        {2, {1, 0}, 143953},       /* in pairs, as links_between_ipus_are_slower */
+        {4, {2, 3, 0, 1}, 287906}, /* up and down: half as many links */
+        {4, {3, 2, 1, 0}, 287906}, /* across, too */
+        {4, {1, 2, 3, 0}, 287906},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        ipu_tensor  x;
+        ipu_graph  *g = replicated(table[i].n, &x);
+        ipu_tensor  y = ipu_graph_clone(g, x, "y");
+        ipu_program p = ipu_program_sequence(g);
+        ipu_graph_map_linearly(g, y);
+        ipu_program_add_cross_replica_copy(p, x, y, table[i].to, (size_t)table[i].n);
+        ipu_cost *cost = estimate(g, p);
+        assert_int_equal(step_at(cost, 0).cycles.exchange, table[i].cycles);
+        assert_int_equal(step_at(cost, 0).cycles.sync, table[i].n == 2 ? 640 : 680);
+        assert_int_equal(step_at(cost, 0).link_bytes, 1472 * 4000);
+        assert_int_equal(summary_of(cost).n_tiles, 1472);
+        ipu_cost_destroy(cost);
+        ipu_graph_destroy(g);
+    }
+}
+
+static void replicas_of_several_ipus_copy_to_the_same_place(void **unused)
+{
+    (void)unused;
+    ipu_graph  *g = new_graph("gc200", 4, 2);
     ipu_program p = ipu_program_sequence(g);
-    ipu_tensor  x = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(1472 * 1000), "x"),
-               y  = ipu_graph_clone(g, x, "y");
+    ipu_tensor  x = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(2 * 1472 * 1000), "x");
+    ipu_tensor  y = ipu_graph_clone(g, x, "y");
     ipu_graph_map_linearly(g, x);
     ipu_graph_map_linearly(g, y);
     ipu_program_add_cross_replica_copy(p, x, y, (int64_t[]){1, 0}, 2);
     ipu_cost *cost = estimate(g, p);
-    assert_int_equal(step_at(cost, 0).cycles.exchange, 57582);
-    assert_int_equal(step_at(cost, 0).cycles.sync, 640);
-    assert_int_equal(summary_of(cost).n_tiles, 1472);
+    assert_int_equal(step_at(cost, 0).cycles.exchange, 287906); /* 0 to 2, 1 to 3: each by two links */
     ipu_cost_destroy(cost);
     ipu_graph_destroy(g);
 }
 
-static void a_sum_over_replicas_costs_a_round_for_each_doubling(void **unused)
+static void a_sum_over_replicas_is_made_the_cheaper_way(void **unused)
 {
     (void)unused;
-    for (int64_t n = 1; n <= 4; n *= 2) {
-        ipu_graph  *g = new_graph("gc200", n, n);
+    static const struct {
+        int64_t     n, rounds, parts, exchange;
+        const char *note;
+    } table[] = {
+        {1, 0, 1, 0, ""},
+        {2, 1, 1, 143953, "by doubling: 1 round"},
+        {4, 2, 1, 143953 + 287906, "by doubling: 2 rounds"},
+        {3, 4, 3, 4 * 95969, "around a ring: 4 rounds"},
+        {16, 30, 16, 30 * 17995, "around a ring: 30 rounds"}, /* a 16th by two links */
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        ipu_tensor  x;
+        ipu_graph  *g = replicated(table[i].n, &x);
         ipu_program p = ipu_program_sequence(g);
-        ipu_tensor  x = ipu_graph_add_variable(g, IPU_FLOAT, IPU_SHAPE(1472 * 1000), "x");
-        ipu_graph_map_linearly(g, x);
         ipu_program_add_all_reduce(p, x);
         ipu_program_add_all_reduce_wait(p);
-        ipu_cost     *cost   = estimate(g, p);
-        int64_t       rounds = n / 2;
-        ipu_cost_step sum    = step_at(cost, 0);
-        assert_int_equal(sum.cycles.exchange, 57582 * rounds); /* as replicas_copy_over_links */
-        assert_int_equal(sum.link_bytes, 1472 * 1000 * 4 * rounds);
-        assert_true(n == 1 ? sum.cycles.compute == 0 : sum.cycles.compute > 0);
+        ipu_cost     *cost = estimate(g, p);
+        ipu_cost_step sum  = step_at(cost, 0);
+        int64_t       part = (1472 * 4000 + table[i].parts - 1) / table[i].parts, hops = 1 + table[i].n / 4;
+        assert_int_equal(sum.cycles.exchange, table[i].exchange);
+        assert_int_equal(sum.link_bytes, part * table[i].rounds);
+        assert_int_equal(sum.cycles.sync, (600 + (1330 * 15 * 2 * hops + 999) / 1000) * table[i].rounds);
+        assert_true(table[i].n == 1 ? sum.cycles.compute == 0 : sum.cycles.compute > 0);
+        assert_non_null(strstr(sum.note, table[i].note));
         assert_int_equal(step_at(cost, 1).cycles.total, 0);
         ipu_cost_destroy(cost);
         ipu_graph_destroy(g);
@@ -618,7 +668,8 @@ int main(void)
         cmocka_unit_test(streams_go_at_the_rate_of_the_host),
         cmocka_unit_test(what_the_chip_lacks_is_said),
         cmocka_unit_test(replicas_copy_over_links),
-        cmocka_unit_test(a_sum_over_replicas_costs_a_round_for_each_doubling),
+        cmocka_unit_test(replicas_of_several_ipus_copy_to_the_same_place),
+        cmocka_unit_test(a_sum_over_replicas_is_made_the_cheaper_way),
         cmocka_unit_test(a_kernel_costs_what_its_plan_says),
         cmocka_unit_test(repeats_multiply),
         cmocka_unit_test(sums_too_large_stay_at_the_largest_number),

@@ -255,7 +255,7 @@ static const char *const modelled[] = {
     "compute: the busiest tile of each compute set; six workers in turn, vertices dealt out longest first",
     "exchange: bytes of the busiest tile; an element is received once, a word sent serves all who take it",
     "sync: once a step, with the fixed cost of its exchange",
-    "links between IPUs, streams from the host and remote buffers: bytes by rate",
+    "links between IPUs: the busiest of a ladder's; streams from the host and remote buffers: bytes by rate",
     "kernels: by their plan, with their operands where the plan wants them",
     "memory: variables while they are live, vertex state, code, exchange code, stacks, message buffers",
 };
@@ -265,7 +265,7 @@ static const char *const not_modelled[] = {
     "time and routes within an exchange: column distance, pairs of tiles that receive together",
     "gathering scattered fields within a tile, alignment, memory banks and interleaving",
     "the latency of a host sync; what the host computes; replicas that share a link to it",
-    "the routes that links between IPUs take: the links of an IPU are one",
+    "gateways between domains of IPUs: all are on one ladder",
 };
 
 const char *ipu_cost_note_at(const ipu_cost *cost, ipu_cost_notes kind, int64_t i)

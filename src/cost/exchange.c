@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cost/cost.h"
+#include "cost/ladder.h"
 
 /* ---- adding ---- */
 
@@ -222,8 +223,6 @@ void ipu__exchange_charge(ipu__pricer *p, uint32_t tile, int64_t n_messages)
                                   + n_messages * IPU__DEFAULT_message_code_bytes;
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static void price_received(ipu__pricer *p, const ipu__exchange *x, ipu__traffic *out)
 {
     for (size_t i = 0; i < x->messages.n;) {
@@ -233,8 +232,8 @@ static void price_received(ipu__pricer *p, const ipu__exchange *x, ipu__traffic 
             bytes += in_words(p, x->messages.at[i].bytes);
         int64_t cycles = ipu__cost_ceil((double)bytes, p->model->receive_rate)
                        + ipu__cost_ceil((double)(n - 1) * p->model->message, 1);
-        out->cycles   = larger(out->cycles, cycles);
-        out->received = larger(out->received, bytes);
+        out->cycles   = ipu__cost_larger(out->cycles, cycles);
+        out->received = ipu__cost_larger(out->received, bytes);
         out->bytes += bytes;
         out->messages += n;
         ipu__exchange_charge(p, tile, n);
@@ -254,20 +253,20 @@ static void price_sent(ipu__pricer *p, const ipu__exchange *x, ipu__traffic *out
             bytes += in_words(p, sum);
             n++;
         }
-        out->cycles = larger(out->cycles, ipu__cost_ceil((double)bytes, p->model->send_rate));
-        out->sent   = larger(out->sent, bytes);
+        out->cycles = ipu__cost_larger(out->cycles, ipu__cost_ceil((double)bytes, p->model->send_rate));
+        out->sent   = ipu__cost_larger(out->sent, bytes);
         ipu__exchange_charge(p, tile, n);
     }
 }
 
 /* What crosses from IPU to IPU, in flows whose tiles are replaced by IPUs; every element once for each
- * IPU that takes it. The links of an IPU are taken as one. */
+ * IPU that takes it. */
 static bool price_links(ipu__pricer *p, ipu__exchange *x, ipu__traffic *out)
 {
-    int64_t n_ipus = p->model->target.n_ipus, per_ipu = p->model->target.tiles_per_ipu;
+    int64_t     n_ipus = p->model->target.n_ipus, per_ipu = p->model->target.tiles_per_ipu;
+    ipu__ladder ladder;
     if (n_ipus < 2) return true;
-    int64_t *bytes = ipu__alloc_zeroed((size_t)n_ipus * 2 * sizeof *bytes); /* in and out, by IPU */
-    if (!bytes) return false;
+    if (!ipu__ladder_init(&ladder, n_ipus)) return false;
     for (size_t i = 0; i < x->flows.n; i++) {
         x->flows.at[i].to /= (uint32_t)per_ipu;
         x->flows.at[i].from /= (uint32_t)per_ipu;
@@ -280,15 +279,11 @@ static bool price_links(ipu__pricer *p, ipu__exchange *x, ipu__traffic *out)
         int64_t             to   = m ? m->to / per_ipu : x->flows.at[i].to;
         int64_t             from = m ? m->from / per_ipu : x->flows.at[i].from;
         int64_t             n    = to == from ? 0 : m ? m->bytes : flow_bytes(p, &x->flows.at[i]);
-        bytes[2 * to] += n;
-        bytes[2 * from + 1] += n;
+        ipu__ladder_add(&ladder, from, to, n);
         out->link_bytes += n;
     }
-    int64_t most = 0;
-    for (int64_t i = 0; i < 2 * n_ipus; i++) most = larger(most, bytes[i]);
-    double rate = p->model->links * p->model->link_rate * p->model->link_efficiency;
-    out->cycles = larger(out->cycles, ipu__cost_at_rate(p->model, most, rate));
-    ipu__free(bytes);
+    out->cycles = ipu__cost_larger(out->cycles, ipu__ladder_cycles(&ladder, p->model));
+    ipu__ladder_fini(&ladder);
     return true;
 }
 
@@ -327,7 +322,7 @@ void ipu__cost_add_traffic(const ipu__pricer *p, ipu__cost_row *row, const ipu__
     row->s.bytes_exchanged += t->bytes;
     row->s.messages += t->messages;
     row->s.link_bytes += t->link_bytes;
-    row->s.bytes_received = larger(row->s.bytes_received, t->received);
-    row->s.bytes_sent     = larger(row->s.bytes_sent, t->sent);
+    row->s.bytes_received = ipu__cost_larger(row->s.bytes_received, t->received);
+    row->s.bytes_sent     = ipu__cost_larger(row->s.bytes_sent, t->sent);
     if (t->link_bytes > 0) row->s.cycles.sync += ipu__cost_hops(p->model, p->model->target.n_ipus);
 }

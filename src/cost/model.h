@@ -16,6 +16,9 @@
     X(copy_start, local_copy_cycles, "the fixed cost of a copy within a tile")                       \
     X(copy_rate, memcpy_bytes_per_cycle, "the time of a copy within a tile")                         \
     X(links, ipu_links, "the time of transfers between IPUs (number of links)")                      \
+    X(links_in_pair, ipu_links_in_pair, "routes between IPUs: the links of an IPU are taken as one") \
+    X(links_across, ipu_links_across, "routes between IPUs: the links of an IPU are taken as one")   \
+    X(links_on_rail, ipu_links_on_rail, "routes between IPUs: the links of an IPU are taken as one") \
     X(link_rate, ipu_link_bytes_per_second, "the time of transfers between IPUs (rate of a link)")   \
     X(link_efficiency, ipu_link_efficiency, "the usable part of the links between IPUs")             \
     X(hop, ipu_sync_hop_seconds, "sync between IPUs")                                                \
@@ -55,5 +58,7 @@ int64_t ipu__cost_hops(const ipu__cost_model *model, int64_t n_ipus);
 /* Not beyond INT64_MAX. Arguments are not negative. */
 int64_t ipu__cost_add(int64_t a, int64_t b);
 int64_t ipu__cost_times(int64_t a, int64_t b);
+
+static inline int64_t ipu__cost_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #endif

@@ -1,7 +1,9 @@
 /* Steps that are no compute sets: copies, streams, remote buffers, kernels, syncs, predicates. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cost/cost.h"
+#include "cost/ladder.h"
 
 /* ---- names ---- */
 
@@ -78,20 +80,19 @@ static bool add_on_tiles(ipu__pricer *p, uint32_t view)
     return true;
 }
 
-/* The most on any tile, and on any IPU; takes p->on_tile back to 0. */
-static void take_on_tiles(ipu__pricer *p, bool has_code, int64_t *tile_most, int64_t *ipu_most,
-                          int64_t *tiles)
+/* The most on any tile, and the larger of `by_ipu` (may be NULL) and what is on each IPU; takes p->on_tile back to 0. */
+static void take_on_tiles(ipu__pricer *p, bool has_code, int64_t *most, int64_t *tiles, int64_t *by_ipu)
 {
     int64_t ipu = 0, per_ipu = p->model->target.tiles_per_ipu;
-    *tile_most = *ipu_most = *tiles = 0;
+    *most = *tiles = 0;
     for (int64_t t = 0; t < p->model->n_tiles; t++) {
         int64_t bytes = p->on_tile[t];
         p->on_tile[t] = 0;
         if (t % per_ipu == 0) ipu = 0;
         ipu += bytes;
-        if (ipu > *ipu_most) *ipu_most = ipu;
-        if (bytes > *tile_most) *tile_most = bytes;
+        if (by_ipu) by_ipu[t / per_ipu] = ipu__cost_larger(by_ipu[t / per_ipu], ipu);
         if (bytes == 0) continue;
+        *most = ipu__cost_larger(*most, bytes);
         (*tiles)++;
         if (has_code) ipu__exchange_charge(p, (uint32_t)t, 1);
     }
@@ -171,12 +172,12 @@ static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *
     bool         ok;
     copier       c = {p, !ipu__view_has_aliases(&p->g->views, s->from, &ok)};
     ipu__traffic traffic;
-    int64_t      most, ipu, all = 0;
+    int64_t      most, all = 0;
     if (!ok || !copy_runs(&c, s)) return ipu__fail_memory();
     IPU_TRY(ipu__exchange_price(p, &p->in, &traffic));
     for (int64_t t = 0; t < p->model->n_tiles; t++) all += p->on_tile[t];
     if (!note_copying(p, row)) return ipu__fail_memory();
-    take_on_tiles(p, false, &most, &ipu, &row->s.active_tiles);
+    take_on_tiles(p, false, &most, &row->s.active_tiles, NULL);
     if (most > 0) {
         row->s.cycles.compute = copy_cycles(p, most);
         row->tile_cycles      = p->model->copy_start * (double)row->s.active_tiles;
@@ -192,9 +193,9 @@ static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *
 static ipu_status price_outside(ipu__pricer *p, uint32_t view, bool to_tiles, double rate,
                                 const char *lacking, ipu__cost_row *row)
 {
-    int64_t most, ipu, tiles, size;
+    int64_t most, tiles, size;
     if (!add_on_tiles(p, view)) return ipu__fail_memory();
-    take_on_tiles(p, true, &most, &ipu, &tiles);
+    take_on_tiles(p, true, &most, &tiles, NULL);
     ipu__view v            = ipu__view_get(&p->g->views, view);
     size                   = v.n_elements * (int64_t)ipu_type_size(v.type);
     int64_t host           = ipu__cost_at_rate(p->model, size, rate);
@@ -223,47 +224,143 @@ static ipu_status price_remote(ipu__pricer *p, const ipu__step *s, ipu__cost_row
                          "streaming memory is not modelled on this chip", row);
 }
 
-static ipu_status price_cross_replica(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+/* ---- between replicas ---- */
+
+typedef struct between {
+    int64_t  in, out, tiles; /* bytes of the busiest tile */
+    int64_t  bytes;          /* of one replica */
+    int64_t *by_ipu;  /* of a replica: an element is taken to go to the IPU at the same place in the other */
+    int64_t *partner; /* by replica: to whom it sends */
+} between;
+
+static void between_fini(between *b)
 {
-    int64_t tile_in, tile_out, ipu_in, ipu_out, tiles;
-    if (!add_on_tiles(p, s->from)) return ipu__fail_memory();
-    take_on_tiles(p, true, &tile_out, &ipu_out, &tiles);
+    ipu__free(b->by_ipu);
+    ipu__free(b->partner);
+}
+
+/* The caller ends it, whatever comes. */
+static ipu_status between_init(ipu__pricer *p, const ipu__step *s, between *b)
+{
+    ipu__view view = ipu__view_get(&p->g->views, s->to);
+    *b             = (between){.bytes   = view.n_elements * (int64_t)ipu_type_size(view.type),
+                               .by_ipu  = ipu__alloc_zeroed((size_t)p->model->target.n_ipus * sizeof *b->by_ipu),
+                               .partner = ipu__alloc_zeroed((size_t)p->g->replication * sizeof *b->partner)};
+    if (!b->by_ipu || !b->partner || !add_on_tiles(p, s->from)) return ipu__fail_memory();
+    take_on_tiles(p, true, &b->out, &b->tiles, b->by_ipu);
     if (!add_on_tiles(p, s->to)) return ipu__fail_memory();
-    take_on_tiles(p, true, &tile_in, &ipu_in, &tiles);
-    double    rate         = p->model->links * p->model->link_rate * p->model->link_efficiency;
-    int64_t   link         = ipu__cost_at_rate(p->model, ipu_in > ipu_out ? ipu_in : ipu_out, rate);
-    int64_t   in           = ipu__cost_ceil((double)tile_in, p->model->receive_rate);
-    int64_t   out          = ipu__cost_ceil((double)tile_out, p->model->send_rate);
-    int64_t   most         = in > out ? in : out;
-    ipu__view view         = ipu__view_get(&p->g->views, s->to);
-    row->s.cycles.exchange = link > most ? link : most;
-    row->s.cycles.sync     = ipu__cost_hops(p->model, p->model->all_ipus);
-    row->s.bytes_received  = tile_in;
-    row->s.bytes_sent      = tile_out;
-    row->s.messages        = tiles;
-    row->s.bytes_exchanged = row->s.link_bytes = view.n_elements * (int64_t)ipu_type_size(view.type);
-    row->is_phase                              = true;
+    take_on_tiles(p, true, &b->in, &b->tiles, b->by_ipu);
     return IPU_OK;
 }
 
-/* A round for each doubling of the replicas that have one another's: all of it to a partner, and an addition, whose
- * elements go through as in a copy. Other processes are not of this graph. */
+/* Cycles of an exchange in which every replica sends one of `parts` parts of its data to its partner. */
+static ipu_status price_round(const ipu__pricer *p, const between *b, int64_t parts, int64_t *cycles)
+{
+    ipu__ladder ladder;
+    int64_t     n = p->model->target.n_ipus, share = parts - 1;
+    if (!ipu__ladder_init(&ladder, p->model->all_ipus)) return ipu__fail_memory();
+    for (int64_t r = 0; r < p->g->replication; r++)
+        for (int64_t i = 0; i < n; i++)
+            ipu__ladder_add(&ladder, r * n + i, b->partner[r] * n + i, (b->by_ipu[i] + share) / parts);
+    int64_t in  = ipu__cost_ceil((double)((b->in + share) / parts), p->model->receive_rate);
+    int64_t out = ipu__cost_ceil((double)((b->out + share) / parts), p->model->send_rate);
+    *cycles     = ipu__cost_larger(ipu__ladder_cycles(&ladder, p->model), ipu__cost_larger(in, out));
+    ipu__ladder_fini(&ladder);
+    return IPU_OK;
+}
+
+static ipu_status price_cross_replica(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
+{
+    between    b;
+    ipu_status status = between_init(p, s, &b);
+    for (int64_t r = 0; status == IPU_OK && r < s->n; r++) b.partner[r] = s->replicas[r];
+    if (status == IPU_OK) status = price_round(p, &b, 1, &row->s.cycles.exchange);
+    row->s.cycles.sync     = ipu__cost_hops(p->model, p->model->all_ipus);
+    row->s.bytes_received  = b.in;
+    row->s.bytes_sent      = b.out;
+    row->s.messages        = b.tiles;
+    row->s.bytes_exchanged = row->s.link_bytes = b.bytes;
+    row->is_phase                              = true;
+    between_fini(&b);
+    return status;
+}
+
+/* A way to sum over replicas. */
+typedef struct reduction {
+    const char *name;
+    int64_t rounds, additions, parts; /* in each round one of `parts` parts of the data goes to a partner */
+    int64_t exchange;                 /* of all rounds */
+} reduction;
+
+/* All of it in each round, to a partner twice as far as before: few rounds, long ways. */
+static ipu_status price_doubling(const ipu__pricer *p, between *b, reduction *out)
+{
+    *out = (reduction){"by doubling", 0, 0, 1, 0};
+    for (int64_t far = 1; far < p->g->replication; far *= 2) {
+        int64_t cycles;
+        for (int64_t r = 0; r < p->g->replication; r++) b->partner[r] = r ^ far;
+        IPU_TRY(price_round(p, b, 1, &cycles));
+        out->exchange = ipu__cost_add(out->exchange, cycles);
+        out->rounds++;
+    }
+    out->additions = out->rounds;
+    return IPU_OK;
+}
+
+/* Sums of parts go round, and then the parts that are done: many rounds, to the neighbour. */
+static ipu_status price_ring(const ipu__pricer *p, between *b, reduction *out)
+{
+    int64_t n = p->g->replication, cycles;
+    *out      = (reduction){"around a ring", 2 * (n - 1), n - 1, n, 0};
+    for (int64_t r = 0; r < n; r++) b->partner[r] = (r + 1) % n;
+    IPU_TRY(price_round(p, b, n, &cycles));
+    out->exchange = ipu__cost_times(cycles, out->rounds);
+    return IPU_OK;
+}
+
+/* An addition's elements go through as in a copy. The step adds one sync of the chip itself. */
+static ipu_cost_cycles reduction_cycles(const ipu__pricer *p, const between *b, const reduction *r)
+{
+    int64_t         part = (b->in + r->parts - 1) / r->parts, sync = (int64_t)p->model->sync;
+    ipu_cost_cycles c = {.exchange = r->exchange};
+    c.compute         = ipu__cost_times(copy_cycles(p, part), r->additions);
+    c.sync  = ipu__cost_times(sync + ipu__cost_hops(p->model, p->model->all_ipus), r->rounds) - sync;
+    c.total = ipu__cost_add(c.compute, ipu__cost_add(c.exchange, c.sync));
+    return c;
+}
+
+static ipu_status note_reduction(ipu__pricer *p, const between *b, const reduction *r, ipu__cost_row *row)
+{
+    ipu_cost_step *c  = &row->s;
+    c->cycles         = reduction_cycles(p, b, r);
+    c->bytes_received = ipu__cost_times((b->in + r->parts - 1) / r->parts, r->rounds);
+    c->bytes_sent     = ipu__cost_times((b->out + r->parts - 1) / r->parts, r->rounds);
+    c->messages       = ipu__cost_times(b->tiles, r->rounds);
+    c->link_bytes = c->bytes_exchanged = ipu__cost_times((b->bytes + r->parts - 1) / r->parts, r->rounds);
+    c->active_tiles                    = b->tiles;
+    c->note          = ipu__cost_text(p->cost, "summed %s: %lld round%s", r->name, (long long)r->rounds,
+                             r->rounds == 1 ? "" : "s");
+    row->tile_cycles = (double)c->cycles.compute * (double)c->active_tiles;
+    row->is_phase    = true;
+    return c->note ? IPU_OK : ipu__fail_memory();
+}
+
+/* The cheaper way; doubling is for powers of two. Other processes are not of this graph. */
 static ipu_status price_all_reduce(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
 {
-    int64_t rounds = 0;
-    for (int64_t n = 1; n < p->g->replication; n *= 2) rounds++;
-    if (rounds == 0) return IPU_OK;
-    IPU_TRY(price_cross_replica(p, s, row));
-    ipu_cost_step *c   = &row->s;
-    int64_t        add = (int64_t)p->model->copy_start
-                + ipu__cost_ceil((double)c->bytes_received, p->model->copy_rate);
-    int64_t *const times[] = {&c->cycles.exchange, &c->cycles.sync,     &c->bytes_received, &c->bytes_sent,
-                              &c->messages,        &c->bytes_exchanged, &c->link_bytes};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = ipu__cost_times(*times[i], rounds);
-    c->cycles.compute = ipu__cost_times(add, rounds);
-    c->active_tiles   = c->messages / rounds;
-    row->tile_cycles  = (double)c->cycles.compute * (double)c->active_tiles;
-    return IPU_OK;
+    between   b;
+    reduction best, other;
+    int64_t   n = p->g->replication;
+    if (n < 2) return IPU_OK;
+    ipu_status status = between_init(p, s, &b);
+    if (status == IPU_OK) status = price_ring(p, &b, &best);
+    if (status == IPU_OK && (n & (n - 1)) == 0) {
+        status = price_doubling(p, &b, &other);
+        if (reduction_cycles(p, &b, &other).total <= reduction_cycles(p, &b, &best).total) best = other;
+    }
+    if (status == IPU_OK) status = note_reduction(p, &b, &best, row);
+    between_fini(&b);
+    return status;
 }
 
 /* ---- kernels ---- */
