@@ -151,7 +151,18 @@ that "completion: files, with blanks in their names" completes "$box/a graph.ipu
 that "completion: options of a link" completes "--ipu-count --ipu-arch" gc-info --ipu
 that "completion: a link has no operands" completes "" gc-monitor ""
 that "completion: actions of partition" completes "remove" ipu partition re
-that "completion: a name of a partition is no action" completes "" ipu partition remove ""
+that "completion: a new partition has any name" completes "" ipu partition create ""
+devices_are_completed()
+(
+    export HOME=$box/home IPU_RUNTIME_DIR=$box/run
+    mkdir -p "$box/home"
+    unset IPU_PARTITION IPUOF_VIPU_API_PARTITION_ID IPUOF_CONFIG_PATH
+    completes "0 1 2 3 4 5 6" "$ipu" info --device-id "" && completes "5" "$ipu" iputraffictest --device0 5 \
+        && "$ipu" partition create pair --ipus 2 && "$ipu" partition create quartet --ipus 4 \
+        && completes "0 1 2" "$ipu" reset -d "" && completes "pair" "$ipu" partition remove p \
+        && completes "quartet" "$ipu" poprun --vipu-partition q && PATH=${ipu%/*}:$PATH completes "2" gc-flops -d 2
+)
+that "completion: devices and partitions, as they are now" devices_are_completed
 that "completion: targets where an option takes one" completes "pod4 pod16 pod64 pod128 pod256" ipu partition create p1 --target pod
 that "completion: actions of dataset" completes "show sheet" ipu dataset sh
 that "completion: then files" completes "tests/tools_test.sh" ipu dataset show tests/tools_te

@@ -41,16 +41,39 @@ static void put_options(const tool_command *c)
     for (int i = 0; i < c->n_options; i++) printf("%s--%s", i ? " " : "", c->options[i].name);
 }
 
+/* Devices of the active partition and partitions are asked for when they are offered: they come and go. */
+static void put_questions(void)
+{
+    puts("_ipu_ask()\n"
+         "{\n"
+         "    local tool=ipu\n"
+         "    [[ ${COMP_WORDS[0]##*/} != ipu ]] || tool=${COMP_WORDS[0]}\n"
+         "    \"$tool\" \"$@\" 2> /dev/null\n"
+         "}\n"
+         "_ipu_devices()\n"
+         "{\n"
+         "    _ipu_ask info -l | awk '/^Partition:/ { of = /\\[active\\]$/ }\n"
+         "        of && match($0, /^-[+]- Id: \\[[0-9]+/) { print substr($0, RSTART + 9, RLENGTH - 9) }'\n"
+         "}\n"
+         "_ipu_partitions() { _ipu_ask partition list | awk 'NR > 1 { print $1 }'; }");
+}
+
 static const char *offer(const tool_option *o)
 {
+    static const char devices[] = "mapfile -t COMPREPLY < <(compgen -W \"$(_ipu_devices)\" -- \"$word\")";
+    static const char partitions[] =
+        "mapfile -t COMPREPLY < <(compgen -W \"$(_ipu_partitions)\" -- \"$word\")";
     const char *argument = o->argument;
+    if (!strcmp(o->name, "device-id") || !strcmp(o->name, "device0") || !strcmp(o->name, "device1"))
+        return devices;
+    if (!strcmp(o->name, "vipu-partition")) return partitions;
     if (!strcmp(o->name, "target")) return "mapfile -t COMPREPLY < <(compgen -W \"$targets\" -- \"$word\")";
     if (!strcmp(argument, "FILE")) return "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")";
     if (!strcmp(argument, "DIR")) return "mapfile -t COMPREPLY < <(compgen -d -- \"$word\")";
     return "COMPREPLY=()";
 }
 
-/* After an option that takes an argument, files, folders or targets are offered if it is one, else nothing. */
+/* After an option that takes an argument, those are offered of which there is a list, else nothing. */
 static void put_arguments(const tool_command *c)
 {
     for (int i = 0; i < c->n_options; i++) {
@@ -64,8 +87,9 @@ static void put_arguments(const tool_command *c)
 
 void tool_print_completion(void)
 {
-    puts("# Completion of `ipu` for bash, written by `ipu help --completion`.\n"
-         "_ipu()\n"
+    puts("# Completion of `ipu` for bash, written by `ipu help --completion`.");
+    put_questions();
+    puts("_ipu()\n"
          "{\n"
          "    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
          "    local command=ipu options operands targets i");
@@ -91,8 +115,11 @@ void tool_print_completion(void)
         fputs("\"", stdout);
         if (tool_commands[i].completes == TOOL_DATASETS)
             fputs("; [[ $before == \"$command\" ]] || operands=", stdout);
-        if (tool_commands[i].completes == TOOL_ACTIONS) /* then a name, which is no file */
-            fputs("; [[ $before == \"$command\" ]] || operands=' '", stdout);
+        if (tool_commands[i].completes
+            == TOOL_ACTIONS) /* then a name, which is no file: a new one, or one to remove */
+            fputs("; [[ $before == \"$command\" ]] || operands=' '\n"
+                  "            [[ $before != remove ]] || operands=\"$(_ipu_partitions) \"",
+                  stdout);
         puts(" ;;");
     }
     puts("        *) return ;;\n"
