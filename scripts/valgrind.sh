@@ -6,6 +6,8 @@ tally_begin valgrind
 scripts/build.sh
 export IPU_EXAMPLE_WRAPPER="valgrind --quiet --error-exitcode=99 --leak-check=full --num-callers=30"
 for name in $(scripts/sources.sh examples | sed 's:.*/::; s:\.c$::'); do
-    step "valgrind $name" scripts/run_examples.sh "$name"
+    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do wait -n || true; done
+    step "valgrind $name" scripts/run_examples.sh "$name" &
 done
+wait
 tally_end

@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/cpu.h"
+#include "base/sanitized.h"
 #include "op_check.h"
 
 static const ipu_type floating[] = {IPU_FLOAT, IPU_HALF, IPU_BFLOAT16, IPU_DOUBLE};
@@ -39,6 +40,14 @@ static bool take_sample(sample *s, const ipu_op_def *op, size_t i, ipu_type type
 
 /* ---- test and grad ---- */
 
+/* Sanitizers take what is large in one type: another one's kernels have the same bounds. */
+static bool is_left_out(const sample *s, ipu_type type)
+{
+    int64_t n = 0;
+    for (int i = 0; i < s->call.n_operands; i++) n += sample_n_elements(s, i);
+    return IPU__SANITIZED && type != IPU_FLOAT && n > 30000;
+}
+
 static void check_op(void **state)
 {
     static sample     s;
@@ -47,7 +56,7 @@ static void check_op(void **state)
     if (bad) fail_msg("%d findings in the record", bad);
     for (size_t i = 0; op->samples[i]; i++)
         for (int t = 0; t < N_FLOATING; t++) {
-            if (!take_sample(&s, op, i, floating[t])) continue;
+            if (!take_sample(&s, op, i, floating[t]) || is_left_out(&s, floating[t])) continue;
             bad += check_implementations(&s) + check_composition(&s) + check_memory(&s);
         }
     bad += check_cost(op);

@@ -20,17 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/pool.h"
-
-#if !defined(__has_feature)
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-enum { THREAD_SANITIZED = 1, SANITIZED = 1 };
-#elif defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-enum { THREAD_SANITIZED = 0, SANITIZED = 1 };
-#else
-enum { THREAD_SANITIZED = 0, SANITIZED = 0 };
-#endif
+#include "base/sanitized.h"
 
 enum { MOST = 8 };
 
@@ -307,7 +297,7 @@ static void a_child_can_destroy_its_copy_and_use_a_new_pool(void **state)
         alarm(20);
         ipu__pool_destroy(pool); /* would hang if it joined threads that are not there */
         /* The thread sanitizer knows no threads in the child of a process that had some. */
-        _exit(THREAD_SANITIZED || use_a_pool(&runs) == NULL ? 0 : 1);
+        _exit(IPU__THREAD_SANITIZED || use_a_pool(&runs) == NULL ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -404,7 +394,7 @@ static int starve(void)
 static void threads_that_cannot_be_started_are_undone(void **state)
 {
     (void)state;
-    if (SANITIZED) skip(); /* sanitizers cannot live within an address space limit */
+    if (IPU__SANITIZED) skip(); /* sanitizers cannot live within an address space limit */
     pid_t child = fork();
     if (child == 0) _exit(starve());
     int status;
