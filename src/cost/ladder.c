@@ -63,12 +63,23 @@ static ipu__ladder_load busiest(const ipu__ladder *l)
     return most;
 }
 
+static bool is_one(const ipu__cost_model *m)
+{
+    return m->links_in_pair <= 0 || m->links_across <= 0 || m->links_on_rail <= 0;
+}
+
+double ipu__ladder_links(const ipu__cost_model *m, int64_t from, int64_t to)
+{
+    if (is_one(m)) return m->links;
+    if (from / 2 == to / 2) return m->links_in_pair;
+    return from % 2 == to % 2 || m->links_on_rail < m->links_across ? m->links_on_rail : m->links_across;
+}
+
 int64_t ipu__ladder_cycles(const ipu__ladder *l, const ipu__cost_model *m)
 {
-    ipu__ladder_load most   = busiest(l);
-    double           link   = m->link_rate * m->link_efficiency;
-    bool             is_one = m->links_in_pair <= 0 || m->links_across <= 0 || m->links_on_rail <= 0;
-    if (is_one) return ipu__cost_at_rate(m, ipu__cost_larger(most.in, most.out), m->links * link);
+    ipu__ladder_load most = busiest(l);
+    double           link = m->link_rate * m->link_efficiency;
+    if (is_one(m)) return ipu__cost_at_rate(m, ipu__cost_larger(most.in, most.out), m->links * link);
     int64_t pair   = ipu__cost_at_rate(m, most.pair, m->links_in_pair * link);
     int64_t across = ipu__cost_at_rate(m, most.across, m->links_across * link);
     int64_t rail   = ipu__cost_at_rate(m, ipu__cost_larger(most.up, most.down), m->links_on_rail * link);

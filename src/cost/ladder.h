@@ -34,6 +34,9 @@ void ipu__ladder_fini(ipu__ladder *l);
 /* IPUs are below n_ipus. From an IPU to itself: nothing. */
 void ipu__ladder_add(ipu__ladder *l, int64_t from, int64_t to, int64_t bytes);
 
+/* Links that there are for what goes from one IPU to another, at the narrowest part of the way. */
+double ipu__ladder_links(const ipu__cost_model *model, int64_t from, int64_t to);
+
 /* Of a chip whose links are not known by where they lead, the links of an IPU are taken as one. */
 int64_t ipu__ladder_cycles(const ipu__ladder *l, const ipu__cost_model *model);
 

@@ -76,7 +76,20 @@ static void without_routes_links_are_one(void **unused)
     ipu__ladder_add(&l, 2, 3, 13600);
     ipu__ladder_add(&l, 1, 3, 13600); /* three come to IPU 3 */
     assert_int_equal(ipu__ladder_cycles(&l, &m), 750);
+    assert_true(ipu__ladder_links(&m, 0, 1) == 4 && ipu__ladder_links(&m, 0, 2) == 4);
     ipu__ladder_fini(&l);
+}
+
+static void the_narrowest_part_of_a_way_counts(void **unused)
+{
+    (void)unused;
+    ipu__cost_model m = model_of("gc200", 4);
+    assert_true(ipu__ladder_links(&m, 2, 3) == 4);
+    assert_true(ipu__ladder_links(&m, 3, 1) == 2 && ipu__ladder_links(&m, 1, 2) == 2);
+    m.links_across = 1;
+    assert_true(ipu__ladder_links(&m, 1, 2) == 1 && ipu__ladder_links(&m, 0, 2) == 2);
+    m.links_across = 3;
+    assert_true(ipu__ladder_links(&m, 1, 2) == 2);
 }
 
 /* ---- against a walk ---- */
@@ -134,9 +147,8 @@ static void any_traffic_is_as_walked(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_way_has_links_of_its_own),
-        cmocka_unit_test(what_shares_links_waits),
-        cmocka_unit_test(without_routes_links_are_one),
+        cmocka_unit_test(each_way_has_links_of_its_own), cmocka_unit_test(what_shares_links_waits),
+        cmocka_unit_test(without_routes_links_are_one),  cmocka_unit_test(the_narrowest_part_of_a_way_counts),
         cmocka_unit_test(any_traffic_is_as_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

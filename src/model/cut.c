@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cost/model.h"
+#include "cost/ladder.h"
 #include "model/part.h"
 
 /* A stage may be slower than the slowest has to be by this part of it, if all are more even for it. */
@@ -32,7 +32,7 @@ typedef struct cutting {
     uint32_t         n;        /* at which a stage may begin */
     uint32_t        *number;   /* of them, ascending */
     double          *sum;      /* cycles of those before it */
-    double          *crossing; /* cycles that what goes from those before it to later ones takes on links */
+    double          *crossing; /* cycles on one link of what goes from those before it to later ones */
 } cutting;
 
 static double cycles_of_block(const cutting *c, uint32_t block);
@@ -110,7 +110,7 @@ static void add_up(cutting *c)
 static void add_crossing(cutting *c, uint32_t id, uint32_t first, uint32_t last)
 {
     const ipu__builder_value *v     = &c->m->base.values.at[id];
-    double                    rate  = c->cost.links * c->cost.link_rate * c->cost.link_efficiency;
+    double                    rate  = c->cost.link_rate * c->cost.link_efficiency;
     double                    bytes = (double)ipu__op_n_elements(&v->shape) * (double)ipu_type_size(v->type);
     /* Without a rate, a byte is as bad as a cycle: what crosses still counts. */
     double cycles = rate > 0 ? bytes * c->cost.clock / rate : bytes;
@@ -179,15 +179,18 @@ static void cut_evenly(const cutting *c, uint32_t n, double most, double *sums, 
     for (size_t i = 0; i < (size_t)n * w; i++) sums[i] = -1;
     for (uint32_t i = 1; i < w; i++)
         if (run_of(c, 0, i) <= most) sums[i] = run_of(c, 0, i) * run_of(c, 0, i), from[i] = 0;
-    for (uint32_t k = 1; k < n; k++)
+    for (uint32_t k = 1; k < n; k++) {
+        double links = ipu__ladder_links(&c->cost, k - 1, k);
+        if (links <= 0) links = 1;
         for (uint32_t i = k + 1; i < w; i++)
             for (uint32_t j = i; j-- > k && run_of(c, j, i) <= most;) {
                 double before = sums[(k - 1) * w + j], *to = &sums[k * w + i];
-                double own = run_of(c, j, i) + c->crossing[j], sum = before + own * own;
+                double own = run_of(c, j, i) + c->crossing[j] / links, sum = before + own * own;
                 if (before < 0 || (*to >= 0 && sum >= *to)) continue;
                 *to             = sum;
                 from[k * w + i] = j;
             }
+    }
 }
 
 /* Stage of each number. */
