@@ -121,17 +121,22 @@ static int64_t most_of(const int64_t *at)
     return most;
 }
 
+static int64_t random_below(int64_t n)
+{
+    static uint32_t state = 1;
+    state                 = state * 1664525u + 1013904223u;
+    return (int64_t)(state >> 8) % n;
+}
+
 static void any_traffic_is_as_walked(void **unused)
 {
     (void)unused;
-    uint32_t random = 1;
-#define RANDOM(n) ((int64_t)((random = random * 1664525u + 1013904223u) >> 8) % (n))
     for (int round = 0; round < 2000; round++) {
-        int64_t n_ipus = (int64_t)1 << RANDOM(5), n_flows = 1 + RANDOM(12);
+        int64_t n_ipus = (int64_t)1 << random_below(5), n_flows = 1 + random_below(12);
         flow    flows[12];
         walk    w = {0};
         for (int64_t i = 0; i < n_flows; i++) {
-            flows[i] = (flow){RANDOM(n_ipus), RANDOM(n_ipus), RANDOM(1000) * 272};
+            flows[i] = (flow){random_below(n_ipus), random_below(n_ipus), random_below(1000) * 272};
             walk_flow(&w, flows[i]);
         }
         /* 54.4, 27.2 and 27.2 bytes a cycle */

@@ -253,17 +253,19 @@ static ipu_status between_init(ipu__pricer *p, const ipu__step *s, between *b)
     return IPU_OK;
 }
 
+static int64_t part_of(int64_t bytes, int64_t parts) { return (bytes + parts - 1) / parts; }
+
 /* Cycles of an exchange in which every replica sends one of `parts` parts of its data to its partner. */
 static ipu_status price_round(const ipu__pricer *p, const between *b, int64_t parts, int64_t *cycles)
 {
     ipu__ladder ladder;
-    int64_t     n = p->model->target.n_ipus, share = parts - 1;
+    int64_t n = p->model->target.n_ipus, most_in = part_of(b->in, parts), most_out = part_of(b->out, parts);
     if (!ipu__ladder_init(&ladder, p->model->all_ipus)) return ipu__fail_memory();
     for (int64_t r = 0; r < p->g->replication; r++)
         for (int64_t i = 0; i < n; i++)
-            ipu__ladder_add(&ladder, r * n + i, b->partner[r] * n + i, (b->by_ipu[i] + share) / parts);
-    int64_t in  = ipu__cost_ceil((double)((b->in + share) / parts), p->model->receive_rate);
-    int64_t out = ipu__cost_ceil((double)((b->out + share) / parts), p->model->send_rate);
+            ipu__ladder_add(&ladder, r * n + i, b->partner[r] * n + i, part_of(b->by_ipu[i], parts));
+    int64_t in  = ipu__cost_ceil((double)most_in, p->model->receive_rate);
+    int64_t out = ipu__cost_ceil((double)most_out, p->model->send_rate);
     *cycles     = ipu__cost_larger(ipu__ladder_cycles(&ladder, p->model), ipu__cost_larger(in, out));
     ipu__ladder_fini(&ladder);
     return IPU_OK;
@@ -321,7 +323,7 @@ static ipu_status price_ring(const ipu__pricer *p, between *b, reduction *out)
 /* An addition's elements go through as in a copy. The step adds one sync of the chip itself. */
 static ipu_cost_cycles reduction_cycles(const ipu__pricer *p, const between *b, const reduction *r)
 {
-    int64_t         part = (b->in + r->parts - 1) / r->parts, sync = (int64_t)p->model->sync;
+    int64_t         part = part_of(b->in, r->parts), sync = (int64_t)p->model->sync;
     ipu_cost_cycles c = {.exchange = r->exchange};
     c.compute         = ipu__cost_times(copy_cycles(p, part), r->additions);
     c.sync  = ipu__cost_times(sync + ipu__cost_hops(p->model, p->model->all_ipus), r->rounds) - sync;
@@ -333,10 +335,10 @@ static ipu_status note_reduction(ipu__pricer *p, const between *b, const reducti
 {
     ipu_cost_step *c  = &row->s;
     c->cycles         = reduction_cycles(p, b, r);
-    c->bytes_received = ipu__cost_times((b->in + r->parts - 1) / r->parts, r->rounds);
-    c->bytes_sent     = ipu__cost_times((b->out + r->parts - 1) / r->parts, r->rounds);
+    c->bytes_received = ipu__cost_times(part_of(b->in, r->parts), r->rounds);
+    c->bytes_sent     = ipu__cost_times(part_of(b->out, r->parts), r->rounds);
     c->messages       = ipu__cost_times(b->tiles, r->rounds);
-    c->link_bytes = c->bytes_exchanged = ipu__cost_times((b->bytes + r->parts - 1) / r->parts, r->rounds);
+    c->link_bytes = c->bytes_exchanged = ipu__cost_times(part_of(b->bytes, r->parts), r->rounds);
     c->active_tiles                    = b->tiles;
     c->note          = ipu__cost_text(p->cost, "summed %s: %lld round%s", r->name, (long long)r->rounds,
                              r->rounds == 1 ? "" : "s");
