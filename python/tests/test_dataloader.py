@@ -355,7 +355,7 @@ def _children():
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", encoding="ascii") as file:
+                with open(f"/proc/{name}/stat", encoding="latin-1") as file: # a process may have any bytes as its name
                     state, parent = file.read().rsplit(")", 1)[1].split()[:2]
             except OSError:
                 continue
@@ -391,7 +391,7 @@ def _gone(pid, seconds=15.0):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
-            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            with open(f"/proc/{pid}/stat", encoding="latin-1") as file:
                 if file.read().rsplit(")", 1)[1].split()[0] == "Z":
                     return True
         except OSError:
