@@ -341,6 +341,19 @@ that "a reader that went away is reported" fails 'cannot write to standard outpu
     '{ sleep 0.2; "$1" --version; } | true'
 that "and so is one that did while much was written" fails 'cannot write to standard output: Broken pipe' \
     '{ sleep 0.2; "$1" target bow; } | true'
+# What it says and what others say beside it are lines of their own: a message is one write.
+stays_whole()
+{
+    local other
+    : > "$box/beside"
+    while :; do echo said; done >> "$box/beside" &
+    other=$!
+    for _ in $(seq 20); do "$ipu" target gc300; done 2>> "$box/beside"
+    kill $other
+    wait $other 2> /dev/null
+    [ "$(grep -c '^ipu: no target "gc300": .*[^d]$' "$box/beside")" = 20 ] && ! grep -vE '^said$|^ipu: no target' "$box/beside"
+}
+that "a message stays whole beside what others write" stays_whole
 that "JSON to a full disk is reported" fails 'No space left' '"$1" target gc200 --json > /dev/full'
 
 echo "1..$((passed + failed))"

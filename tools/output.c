@@ -30,12 +30,14 @@ void tool_put_called(FILE *out, const char *command)
 tool_exit tool_fail(const char *format, ...)
 {
     va_list args;
+    char   *text = NULL;
     fflush(stdout);
-    fprintf(stderr, "%s: ", called ? called : "ipu");
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
-    fputc('\n', stderr);
+    /* One write, so that lines of commands that were started (--exec) do not get into it. */
+    fprintf(stderr, "%s: %s\n", called ? called : "ipu", text ? text : "out of memory");
+    free(text);
     return TOOL_FAILED;
 }
 
