@@ -180,10 +180,10 @@ check "IPU traffic: JSON has the vendor's keys, and figures that fit" json \
                 and set(b["power_sensors"]) == {"XDPE132G5C:0", "XDPE132G5C:1"} for serial, b in t["boards"].items())
         and sorted(sum((b["device_ids"] for b in t["boards"].values()), [])) == ["1", "2"]
         for t in [d["tile_to_tile"]])' of iputraffictest --device0 1 --device1 2 -j
-# Of a GC200, four links between the IPUs of a pair and two from pair to pair: the published sample has 423.
+# Of a GC200, four links between the IPUs of a pair and two from pair to pair; a published sample, of two IPUs that it does not name, has 423.
 check "IPU traffic: modelled over the links of a pair" json '840 < float(d["tile_to_tile"]["modelled_gbps"]) < 871' \
     gc-iputraffictest --device0 0 --device1 1 -i 2 -j
-check "IPU traffic: modelled from pair to pair, as published" json '0.95 < float(d["tile_to_tile"]["modelled_gbps"]) / 423 < 1.05' \
+check "IPU traffic: modelled from pair to pair, near the published sample" json '0.95 < float(d["tile_to_tile"]["modelled_gbps"]) / 423 < 1.05' \
     gc-iputraffictest --device0 0 --device1 2 -i 2 -j
 check "IPU traffic: the smallest group that has both" text 'IPU 2 <-> IPU 3 of device 5: .*' '.*' -- \
     of iputraffictest --device0 2 --device1 3

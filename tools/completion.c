@@ -41,7 +41,8 @@ static void put_options(const tool_command *c)
     for (int i = 0; i < c->n_options; i++) printf("%s--%s", i ? " " : "", c->options[i].name);
 }
 
-/* Devices of the active partition and partitions are asked for when they are offered: they come and go. */
+/* Devices of the active partition and partitions are asked for when they are offered: they come and go. Names have
+ * nothing in them that compgen, which expands its words, would act on (device/partition.h). */
 static void put_questions(void)
 {
     puts("_ipu_ask()\n"
@@ -115,8 +116,7 @@ void tool_print_completion(void)
         fputs("\"", stdout);
         if (tool_commands[i].completes == TOOL_DATASETS)
             fputs("; [[ $before == \"$command\" ]] || operands=", stdout);
-        if (tool_commands[i].completes
-            == TOOL_ACTIONS) /* then a name, which is no file: a new one, or one to remove */
+        if (tool_commands[i].completes == TOOL_ACTIONS) /* then a name: a new one, or one to remove */
             fputs("; [[ $before == \"$command\" ]] || operands=' '\n"
                   "            [[ $before != remove ]] || operands=\"$(_ipu_partitions) \"",
                   stdout);

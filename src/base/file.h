@@ -10,7 +10,8 @@
 #include "base/status.h"
 
 /* The contents, with a 0 after the last byte that *bytes does not count. Refuses what is larger
- * than `limit` and what is no regular file or pipe. Owned: ipu__free. Statuses: IO, OUT_OF_MEMORY. */
+ * than `limit` and what is no regular file or pipe. Owned: ipu__free. Statuses: IO (errno is ENOENT if there is
+ * no file), OUT_OF_MEMORY. */
 ipu_status ipu__file_read(const char *path, size_t limit, char **out, size_t *bytes);
 
 /* The same. `*is_ours`: a regular file of the effective user's, which no other may write to. */

@@ -197,6 +197,8 @@ static void cuts_balance_time_then_bytes(void **state)
     expect_cut((int64_t[]){512, 512, 512, 512, 512}, 5, 4, "00112233");
     /* One layer as slow as the others together. */
     expect_cut((int64_t[]){2048, 2048, 256, 256, 256}, 5, 2, "00111111");
+    /* The second cut is between pairs of IPUs and has half the links: it is where 128 go over, not 1024. */
+    expect_cut((int64_t[]){2048, 1024, 1024, 128, 256, 1024}, 6, 3, "0011112222");
 }
 
 static void a_small_network_has_few_stages(void **state)
