@@ -194,6 +194,34 @@ static void panels_make_the_same_product(void **unused)
     }
 }
 
+/* One picture on many threads: all parts but the first are without rows. */
+static void parts_without_rows_or_columns_do_nothing(void **unused)
+{
+    (void)unused;
+    enum { MOST_K = 1568, MOST = 40 };
+    static float  a[MOST * MOST_K], b[MOST * MOST_K], out[MOST * MOST], expected[MOST * MOST];
+    const int64_t sizes[][3] = {{1, 10, 1568}, {10, 1, 1568}, {3, 40, 7}, {40, 3, 7}, {1, 1, 1}, {9, 9, 20}};
+    const int     parts[]    = {2, 7, 8, 24, 64, 256};
+    for (int i = 0; i < MOST * MOST_K; i++) { /* sums are exact, in any order */
+        a[i] = (float)(i % 5 - 2);
+        b[i] = (float)(i % 7 - 3);
+    }
+    for (size_t i = 0; i < 4 * sizeof sizes / sizeof *sizes; i++) {
+        int64_t   m = sizes[i / 4][0], n = sizes[i / 4][1], k = sizes[i / 4][2];
+        int       ta = i & 1, tb = i >> 1 & 1;
+        ipu_shape x = ta ? IPU_SHAPE(k, m) : IPU_SHAPE(m, k), y = tb ? IPU_SHAPE(n, k) : IPU_SHAPE(k, n);
+        void     *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
+        ipu_kernel_call call = transposed(call_of(IPU_FLOAT, x, y, IPU_SHAPE(m, n)), ta, tb);
+        if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_features(), 1)) skip();
+        call.def->ref(&call, slow);
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+            memset(out, 0xff, sizeof out);
+            run_xsmm(&call, parts[p], fast);
+            assert_memory_equal(out, expected, (size_t)(m * n) * sizeof *out);
+        }
+    }
+}
+
 static void refuse(ipu_kernel_call call, const char *message)
 {
     assert_int_equal(call.def->check(&call), IPU_INVALID);
@@ -394,6 +422,7 @@ int main(void)
         cmocka_unit_test(int32_wraps_and_float_sums_in_order),
         cmocka_unit_test(rows_that_meet_in_the_cache_make_the_same_product),
         cmocka_unit_test(panels_make_the_same_product),
+        cmocka_unit_test(parts_without_rows_or_columns_do_nothing),
         cmocka_unit_test(rows_in_lanes_make_the_same_product),
         cmocka_unit_test(parts_of_lanes_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),

@@ -112,6 +112,12 @@ static void set_blocks(part *p, int64_t step)
     p->group       = p->lanes ? x->n : x->nb * (panels > 1 ? panels : 1);
 }
 
+/* More parts than rows or columns: it has no blocks, whose sizes would be 0. */
+static bool is_empty(const part *p)
+{
+    return p->batch.begin == p->batch.end || p->blocks.m == 0 || p->blocks.n == 0;
+}
+
 static void describe(const ipu__matmul *mm, ipu_type type, bool lanes, int index, int n_parts, part *out)
 {
     ipu__matmul_part r    = ipu__matmul_part_get(mm, index, n_parts);
@@ -133,7 +139,7 @@ static void describe(const ipu__matmul *mm, ipu_type type, bool lanes, int index
     out->lanes      = lanes;
     if (lanes) out->b_k = IPU__LAYOUT_WIDTH, out->b_n = 1;
     out->pack_b = !lanes && (type != IPU_FLOAT || out->b_n != 1 || out->blocks.m >= ROWS_WORTH_PACKING);
-    set_blocks(out, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
+    if (!is_empty(out)) set_blocks(out, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
 }
 
 static bool is_in_lanes(const ipu_kernel_call *call) { return call->layout[A] == IPU_LAYOUT_LANES; }
@@ -153,11 +159,6 @@ ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_p
     }
     unsigned lanes = IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
     return (ipu_kernel_layouts){plain.takes | lanes, lanes, false};
-}
-
-static bool is_empty(const part *p)
-{
-    return p->batch.begin == p->batch.end || p->blocks.m == 0 || p->blocks.n == 0;
 }
 
 /* Scratch of a part, in floats; each piece begins at a cache line. */
