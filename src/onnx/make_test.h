@@ -213,7 +213,7 @@ static inline bytes node(const char *line, const bytes *subs)
 static inline bytes statements(const char *source, const bytes *subs, bool is_function)
 {
     bytes out = none;
-    char  line[400], name[80], type[80];
+    char  line[800], name[80], type[80];
     int   used;
     while (*source) {
         size_t skip = strspn(source, " \n;"), n = strcspn(source + skip, ";");

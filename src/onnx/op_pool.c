@@ -85,7 +85,8 @@ void ipu__onnx_MaxUnpool(ipu__node *n)
     }
     for (int i = 0; i < w.rank; i++) {
         size[i] = (ipu_value_dim(x, 2 + i) - 1) * w.stride[i] + w.kernel[i] - w.begin[i] - w.end[i];
-        if (has_shape) after[2 + i] = shape[2 + i] - size[i];
+        if (has_shape && __builtin_sub_overflow(shape[2 + i], size[i], &after[2 + i]))
+            ipu__node_fail(n, IPU_INVALID, "output_shape has %lld", (long long)shape[2 + i]);
     }
     ipu_value y = ipu_max_unpool_flat(n->b, x, indices, size);
     ipu__give(n, 0, has_shape ? ipu_pad(n->b, y, before, after, IPU_PAD_CONSTANT, 0) : y);

@@ -4,6 +4,8 @@
 #include "ipu/op.h"
 #include "onnx/import.h"
 
+enum { MOST_BLOCK = 1 << 15 }; /* of pixels: its square is counted, too */
+
 /* ---- constants ---- */
 
 static ipu_value constant_ints(ipu__node *n, const int64_t *values, size_t count)
@@ -211,13 +213,17 @@ void ipu__onnx_Unsqueeze(ipu__node *n)
 void ipu__onnx_Transpose(ipu__node *n)
 {
     ipu_value      x    = ipu__in_needed(n, 0);
-    int            rank = ipu_value_rank(x), perm[IPU_MAX_RANK];
+    int            rank = ipu_value_rank(x), perm[IPU_MAX_RANK] = {0};
     size_t         count;
     const int64_t *given = ipu__attr_ints(n, "perm", &count);
     if (given && (int)count != rank)
         ipu__node_fail(n, IPU_INVALID, "perm has %zu numbers for %d dimensions", count, rank);
+    for (int i = 0; ipu__import_ok(n->im) && i < rank; i++) {
+        if (given && (given[i] < 0 || given[i] >= rank))
+            ipu__node_fail(n, IPU_INVALID, "perm has %lld; expected 0 to %d", (long long)given[i], rank - 1);
+        perm[i] = given ? (int)given[i] : rank - 1 - i;
+    }
     if (!ipu__import_ok(n->im)) return;
-    for (int i = 0; i < rank; i++) perm[i] = given ? (int)given[i] : rank - 1 - i;
     ipu_value y = ipu_transpose(n->b, x, perm, rank);
     if (!n->in[0].count.id) {
         ipu__give(n, 0, y);
@@ -235,13 +241,34 @@ void ipu__onnx_ReverseSequence(ipu__node *n)
     ipu__give(n, 0, ipu_reverse_sequence(n->b, x, lengths, batch, time));
 }
 
+/* An extent of `times` as many; an error, and 0, if that cannot be counted: a tensor without elements may have any
+ * extents. */
+static int64_t multiplied(ipu__node *n, int64_t extent, int64_t times)
+{
+    int64_t out;
+    if (!__builtin_mul_overflow(extent, times, &out)) return out;
+    ipu__node_fail(n, IPU_INVALID, "an extent of %lld times %lld cannot be counted", (long long)extent,
+                   (long long)times);
+    return 0;
+}
+
+/* Attribute blocksize, small enough to be squared; 0 after an error. */
+static int64_t block_size(ipu__node *n)
+{
+    int64_t block = ipu__attr_int(n, "blocksize", 0);
+    if (block >= 1 && block <= MOST_BLOCK) return block;
+    ipu__node_fail(n, IPU_INVALID, "blocksize is %lld; expected 1 to %d", (long long)block, MOST_BLOCK);
+    return 0;
+}
+
 void ipu__onnx_DepthToSpace(ipu__node *n)
 {
     ipu_builder *b      = n->b;
     ipu_value    x      = ipu__in_needed(n, 0);
-    int64_t      block  = ipu__attr_int(n, "blocksize", 0);
+    int64_t      block  = block_size(n);
     bool         is_crd = strcmp(ipu__attr_text(n, "mode", "DCR"), "CRD") == 0;
-    if (ipu_value_rank(x) != 4 || block < 1 || ipu_value_dim(x, 1) % (block * block) != 0) {
+    if (block == 0 || !ipu__import_ok(n->im)) return;
+    if (ipu_value_rank(x) != 4 || ipu_value_dim(x, 1) % (block * block) != 0) {
         ipu__node_fail(n, IPU_INVALID, "expected [N,C,H,W] with C a multiple of blocksize squared");
         return;
     }
@@ -251,15 +278,16 @@ void ipu__onnx_DepthToSpace(ipu__node *n)
                          : ipu_reshape(b, x, IPU_SHAPE(N, block, block, C, H, W));
     y           = is_crd ? ipu_transpose(b, y, (int[]){0, 1, 4, 2, 5, 3}, 6)
                          : ipu_transpose(b, y, (int[]){0, 3, 4, 1, 5, 2}, 6);
-    ipu__give(n, 0, ipu_reshape(b, y, IPU_SHAPE(N, C, H * block, W * block)));
+    ipu__give(n, 0, ipu_reshape(b, y, IPU_SHAPE(N, C, multiplied(n, H, block), multiplied(n, W, block))));
 }
 
 void ipu__onnx_SpaceToDepth(ipu__node *n)
 {
     ipu_builder *b     = n->b;
     ipu_value    x     = ipu__in_needed(n, 0);
-    int64_t      block = ipu__attr_int(n, "blocksize", 0);
-    if (ipu_value_rank(x) != 4 || block < 1 || ipu_value_dim(x, 2) % block || ipu_value_dim(x, 3) % block) {
+    int64_t      block = block_size(n);
+    if (block == 0 || !ipu__import_ok(n->im)) return;
+    if (ipu_value_rank(x) != 4 || ipu_value_dim(x, 2) % block || ipu_value_dim(x, 3) % block) {
         ipu__node_fail(n, IPU_INVALID, "expected [N,C,H,W] with H and W multiples of blocksize");
         return;
     }
@@ -267,7 +295,7 @@ void ipu__onnx_SpaceToDepth(ipu__node *n)
             W   = ipu_value_dim(x, 3) / block;
     ipu_value y = ipu_reshape(b, x, IPU_SHAPE(N, C, H, block, W, block));
     y           = ipu_transpose(b, y, (int[]){0, 3, 5, 1, 2, 4}, 6);
-    ipu__give(n, 0, ipu_reshape(b, y, IPU_SHAPE(N, C * block * block, H, W)));
+    ipu__give(n, 0, ipu_reshape(b, y, IPU_SHAPE(N, multiplied(n, C, block * block), H, W)));
 }
 
 /* ---- repeating ---- */
