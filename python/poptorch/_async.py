@@ -10,8 +10,7 @@ import select
 import signal
 import sys
 import tempfile
-import weakref
-from multiprocessing import forkserver
+from multiprocessing import forkserver, util
 from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -33,6 +32,9 @@ _METHODS: Dict[SharingStrategy, str] = {
     SharingStrategy.ForkServer: "forkserver",
 }
 _SHUTDOWN_SECONDS = 5.0
+# At exit multiprocessing runs its own finalizers of priority 0 and above and then joins every process that is left, for
+# as long as it takes. Finalizers of weakref or atexit may come only after that, so these must be multiprocessing's.
+_EXIT_PRIORITY = 10
 
 
 def _context(strategy: SharingStrategy) -> Any:
@@ -169,7 +171,7 @@ class AsynchronousWorker:
 
     def _start(self, settings: Settings, strategy: SharingStrategy) -> None:
         self._process = _Process(settings, strategy)
-        self._stop = weakref.finalize(self, self._process.stop)
+        self._stop = util.Finalize(self, self._process.stop, exitpriority=_EXIT_PRIORITY)
         try:
             kind, _, _, payload = self._process.receive()
         except BaseException as error:

@@ -1,0 +1,50 @@
+"""Scripts that just end, whatever they leave behind: soon, with the status that is theirs, and without a word too much."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# weakref registers its function of the exit with the first finalizer: before multiprocessing's, if that comes so early.
+EARLY = """
+import weakref
+class Thing: pass
+thing = Thing()
+weakref.finalize(thing, int)
+"""
+
+LOADER = """
+import torch, poptorch
+if __name__ == "__main__":
+    data = torch.utils.data.TensorDataset(torch.rand(400, 8))
+    loader = poptorch.DataLoader(poptorch.Options(), data, {arguments})
+    iterator = iter(loader)
+    next(iterator)
+    {end}
+"""
+
+ASYNC = "num_workers={workers}, mode=poptorch.DataLoaderMode.{mode}"
+
+
+def _run(tmp_path, code: str) -> subprocess.CompletedProcess:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(code))
+    return subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("workers, mode, end", [
+    (0, "Async", "pass"),
+    (2, "Async", "raise ValueError('of the user')"),
+    (2, "AsyncRebatched", "pass"),
+])
+def test_a_loader_that_is_half_consumed(tmp_path, workers, mode, end):
+    arguments = ASYNC.format(workers=workers, mode=mode) + (", batch_size=3" if mode == "AsyncRebatched" else "")
+    done = _run(tmp_path, EARLY + LOADER.format(arguments=arguments, end=end))
+    if end == "pass":
+        assert done.returncode == 0 and done.stderr == ""
+    else:
+        assert done.returncode == 1 and done.stderr.count("Traceback") == 1
+        assert done.stderr.strip().endswith("ValueError: of the user")
