@@ -2,6 +2,7 @@
  * Needs root, who becomes the other user in children; skipped for others. */
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -166,6 +167,67 @@ static void anothers_runtime_folder_is_passed_over(void **state)
     as_stranger(follow_the_wrong_variable);
 }
 
+/* Anyone may be the first to make the folder in /tmp: then the state is in the home, for every process. The victim is a
+ * user whose number is this process's, so that no folder of a real one is touched. */
+static char  contested[64], home[96];
+static uid_t victim;
+
+static void use_what_is_left(void)
+{
+    char             folder[PATH_MAX], again[PATH_MAX];
+    ipu_device_list *list;
+    ipu_device      *d;
+    unsetenv("IPU_RUNTIME_DIR");
+    setenv("HOME", home, 1);
+    EXPECT(setuid(victim) == 0);
+    EXPECT(ipu_device_list_create(0, &list) == IPU_OK); /* looking makes nothing */
+    EXPECT(ipu_device_folder(folder, sizeof folder) == IPU_OK && strstr(folder, home) == folder);
+    setenv("IPU_ELASTIC", "0", 1);
+    EXPECT(ipu_device_open(0, &d) == IPU_OK && ipu_device_attach(d, 0) == IPU_OK);
+    EXPECT(ipu_device_list_create(0, &list) == IPU_OK);
+    EXPECT(ipu_device_list_active(list)->n_processes == 1);
+    EXPECT(ipu_device_folder(again, sizeof again) == IPU_OK && !strcmp(folder, again));
+}
+
+static void stay_where_the_state_is(void)
+{
+    char folder[PATH_MAX];
+    unsetenv("IPU_RUNTIME_DIR");
+    setenv("HOME", home, 1);
+    EXPECT(setuid(victim) == 0);
+    EXPECT(ipu_device_folder(folder, sizeof folder) == IPU_OK && strstr(folder, home) == folder);
+}
+
+static void in_child(void (*act)(void))
+{
+    pid_t pid = fork();
+    int   status;
+    if (pid == 0) {
+        act();
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (int i = 0; i < found->n; i++) print_error("not so: %s\n", found->what[i]);
+    assert_int_equal(found->n, 0);
+}
+
+static void nobody_is_stopped_by_a_folder_in_tmp(void **state)
+{
+    ROOT_ONLY;
+    victim = (uid_t)(2000000 + getpid());
+    snprintf(home, sizeof home, "%s/home", sandbox);
+    snprintf(contested, sizeof contested, "/tmp/openipu-%lu", (unsigned long)victim);
+    assert_int_equal(mkdir(home, 0700), 0);
+    assert_int_equal(chown(home, victim, victim), 0);
+    assert_int_equal(mkdir(contested, 0777), 0);
+    assert_int_equal(chown(contested, STRANGER, STRANGER), 0);
+    in_child(use_what_is_left);
+    assert_int_equal(rmdir(contested), 0);
+    in_child(stay_where_the_state_is); /* and not in /tmp, where others of the user's are not */
+    assert_int_not_equal(access(contested, F_OK), 0);
+}
+
 #define SHARED(test) cmocka_unit_test_setup_teardown(test, enter_shared, leave_shared)
 
 int main(void)
@@ -175,6 +237,7 @@ int main(void)
         SHARED(a_folder_made_by_another_is_refused),
         SHARED(each_user_has_ipus_of_their_own),
         SHARED(anothers_runtime_folder_is_passed_over),
+        SHARED(nobody_is_stopped_by_a_folder_in_tmp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

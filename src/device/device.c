@@ -17,6 +17,7 @@
 #include "device/config.h"
 #include "device/event.h"
 #include "device/holder.h"
+#include "device/runtime.h"
 
 enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640, WHY_BYTES = 512 };
 
@@ -383,6 +384,7 @@ static ipu_status attach(attempt *a)
     leave_line(a);
     ipu__state_close(a->state);
     ipu__state_unlock();
+    ipu__runtime_tell();
     if (*a->why) tell(a);
     return status == IPU_BUSY ? ipu__event_failed(a->d, status) : status;
 }

@@ -10,6 +10,7 @@
 #include "device/config.h"
 #include "device/counters.h"
 #include "device/holder.h"
+#include "device/runtime.h"
 #include "ipu/target.h"
 
 typedef IPU_ARRAY(ipu_attached) processes;
@@ -119,6 +120,7 @@ static ipu_status look(ipu__arena *arena, ipu_partition *p)
     if (status == IPU_OK && state) status = read_state(arena, state, p);
     ipu__state_close(state);
     ipu__state_unlock();
+    ipu__runtime_tell();
     return status == IPU_OK ? name_users(arena, p) : status;
 }
 

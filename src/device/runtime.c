@@ -3,12 +3,14 @@
 #include "device/runtime.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "ipu/device.h"
 
 static bool is_own_folder(const struct stat *st)
@@ -31,39 +33,115 @@ static bool offered(const char *base, char out[PATH_MAX])
     return base && *base == '/' && stat(base, &st) == 0 && is_own_folder(&st) && join(out, base, "/openipu");
 }
 
-static ipu_status choose(char out[PATH_MAX])
+/* Where states may be if IPU_RUNTIME_DIR does not say: false, there is no candidate i for this user. Anyone can be the
+ * first to make that in /tmp, nobody those in the user's home. Homes are shared by hosts, and IPUs are not. */
+static bool candidate(int i, char out[PATH_MAX])
 {
-    char        user[64];
-    const char *given = getenv("IPU_RUNTIME_DIR");
-    if (given && *given)
-        return join(out, given, "")
-                 ? IPU_OK
-                 : ipu__fail(IPU_IO, "IPU_RUNTIME_DIR: the path is too long: %.60s...", given);
-    snprintf(user, sizeof user, "/run/user/%lu", (unsigned long)geteuid());
-    if (offered(getenv("XDG_RUNTIME_DIR"), out) || offered(user, out)) return IPU_OK;
-    snprintf(out, PATH_MAX, "/tmp/openipu-%lu", (unsigned long)geteuid());
-    return IPU_OK;
+    char          text[PATH_MAX], host[65] = "";
+    struct stat   st;
+    const char   *home = getenv("HOME"), *state = getenv("XDG_STATE_HOME");
+    unsigned long user = (unsigned long)geteuid();
+    if (i == 0) return offered(getenv("XDG_RUNTIME_DIR"), out);
+    if (i == 1) return snprintf(text, sizeof text, "/run/user/%lu", user) > 0 && offered(text, out);
+    if (i == 2) return snprintf(out, PATH_MAX, "/tmp/openipu-%lu", user) > 0;
+    if (gethostname(host, sizeof host - 1) != 0 || !*host || strchr(host, '/')) strcpy(host, "host");
+    int         n    = snprintf(text, sizeof text, i == 3 ? "/openipu-%s" : "/.openipu-%s", host);
+    const char *base = i == 3 ? state : home;
+    return n > 0 && base && *base == '/' && stat(base, &st) == 0 && is_own_folder(&st)
+        && join(out, base, text);
 }
 
-ipu_status ipu__runtime_folder(bool create, char out[PATH_MAX], bool *exists)
+enum { N_CANDIDATES = 5 };
+
+static bool is_usable(const char *path)
 {
     struct stat st;
-    IPU_TRY(choose(out));
-    if (create && mkdir(out, 0700) != 0 && errno != EEXIST)
-        return ipu__fail(IPU_IO,
-                         "cannot make the folder %s for the state of devices: %s: set IPU_RUNTIME_DIR to a "
-                         "folder of yours",
-                         out, strerror(errno));
-    *exists = lstat(out, &st) == 0;
-    if (!*exists && !create && errno == ENOENT) return IPU_OK;
-    if (!*exists) return ipu__fail(IPU_IO, "cannot use the folder %s: %s", out, strerror(errno));
-    if (is_own_folder(&st)) return IPU_OK;
+    return lstat(path, &st) == 0 && is_own_folder(&st);
+}
+
+/* Logged by who may: choosing is under the state's lock, and the log has one of its own. */
+static char        passed_over[PATH_MAX + 64];
+static atomic_bool is_passed_over, is_told;
+
+static void note_passed_over(const char *path, const char *instead)
+{
+    if (atomic_load(&is_passed_over)) return;
+    snprintf(passed_over, sizeof passed_over,
+             "%.400s is not user %lu's alone: the state of devices is in %.400s", path,
+             (unsigned long)geteuid(), instead);
+    atomic_store(&is_passed_over, true);
+}
+
+void ipu__runtime_tell(void)
+{
+    if (atomic_load(&is_passed_over) && !atomic_exchange(&is_told, true))
+        ipu__log_text(IPU_LOG_WARN, "device", passed_over);
+}
+
+/* The first that is there and the user's: so all processes arrive at the same, even if what was in the way of an
+ * earlier one is gone. If none is there, the first that can be made. "": none; `*blocked`: what is there is in the way of
+ * all, so that none could be made either. */
+static void choose(bool create, char out[PATH_MAX], bool *blocked)
+{
+    char        first[PATH_MAX] = "", path[PATH_MAX];
+    struct stat st;
+    bool        is_free = false;
+    for (int make = 0, passes = create ? 2 : 1; make < passes; make++)
+        for (int i = 0; i < N_CANDIDATES; i++) {
+            if (!candidate(i, path)) continue;
+            if (make) mkdir(path, 0700);
+            if (is_usable(path)) {
+                if (*first) note_passed_over(first, path);
+                memcpy(out, path, sizeof path);
+                return;
+            }
+            if (lstat(path, &st) != 0)
+                is_free = true;
+            else if (!*first)
+                memcpy(first, path, sizeof path);
+        }
+    *blocked = *first && !is_free;
+    *out     = 0;
+}
+
+static ipu_status fail_folder(const char *path, const struct stat *st)
+{
     return ipu__fail(
         IPU_IO,
         "the state of devices cannot be kept in %s: expected a folder of user %lu's that no other "
         "may write to, found %s of user %lu's (mode %03o): set IPU_RUNTIME_DIR to another folder",
-        out, (unsigned long)geteuid(), S_ISDIR(st.st_mode) ? "a folder" : "something else",
-        (unsigned long)st.st_uid, (unsigned)st.st_mode & 0777u);
+        path, (unsigned long)geteuid(), S_ISDIR(st->st_mode) ? "a folder" : "something else",
+        (unsigned long)st->st_uid, (unsigned)st->st_mode & 0777u);
+}
+
+/* That of IPU_RUNTIME_DIR, or what is in the way of all others. */
+static ipu_status use(const char *path, bool create, bool *exists)
+{
+    struct stat st;
+    if (create && mkdir(path, 0700) != 0 && errno != EEXIST)
+        return ipu__fail(IPU_IO,
+                         "cannot make the folder %s for the state of devices: %s: set IPU_RUNTIME_DIR to a "
+                         "folder of yours",
+                         path, strerror(errno));
+    *exists = lstat(path, &st) == 0;
+    if (!*exists && !create && errno == ENOENT) return IPU_OK;
+    if (!*exists) return ipu__fail(IPU_IO, "cannot use the folder %s: %s", path, strerror(errno));
+    return is_own_folder(&st) ? IPU_OK : fail_folder(path, &st);
+}
+
+ipu_status ipu__runtime_folder(bool create, char out[PATH_MAX], bool *exists)
+{
+    const char *given = getenv("IPU_RUNTIME_DIR");
+    if (given && *given) {
+        if (join(out, given, "")) return use(out, create, exists);
+        return ipu__fail(IPU_IO, "IPU_RUNTIME_DIR: the path is too long: %.60s...", given);
+    }
+    bool blocked = false;
+    choose(create, out, &blocked);
+    *exists = *out != 0;
+    if (*exists || !(create || blocked)) return IPU_OK;
+    candidate(2, out);
+    return use(out, create, exists);
 }
 
 ipu_status ipu_device_folder(char *out, size_t bytes)

@@ -7,9 +7,13 @@
 
 #include "base/status.h"
 
-/* IPU_RUNTIME_DIR, or else openipu in XDG_RUNTIME_DIR or in /run/user/UID, whichever is a folder of the
- * effective user's, or else /tmp/openipu-UID. Made if `create`; if not, *exists says whether it is there.
- * Statuses: IO (cannot be made; is not the user's, or others may write to it). */
+/* IPU_RUNTIME_DIR, or else the first that is there and the effective user's alone of openipu in XDG_RUNTIME_DIR and in
+ * /run/user/UID, /tmp/openipu-UID, openipu-HOST in XDG_STATE_HOME, .openipu-HOST in the home. If none is there, the
+ * first of them that can be made is, if `create`; *exists says whether there is one. Statuses: IO (none can be made;
+ * IPU_RUNTIME_DIR is not the user's, or others may write to it). */
 ipu_status ipu__runtime_folder(bool create, char out[PATH_MAX], bool *exists);
+
+/* Logs, once, that a folder was passed over for not being the user's. Not under the state's lock. */
+void ipu__runtime_tell(void);
 
 #endif
