@@ -183,9 +183,26 @@ check "resume: other data" differs '"data digest" is "[0-9a-f]*" in the checkpoi
 cp -r digits moved
 check "resume: the same data elsewhere" exits 0 'finished' train --data moved --threads 1 --lr 0.02 --checkpoint-dir one --resume --epochs 3
 cp -r one bad
-damage() { local f; for f in bad/*.npz; do printf 'X' | dd of="$f" bs=1 seek=$(($(stat -c %s "$f") / 2)) conv=notrunc status=none; done; }
-damage
-check "resume: all are damaged" refused 1 'bad' "${train[@]}" --epochs 3 --checkpoint-dir bad --resume
+cp -r one newest
+damage() { local f; for f; do printf 'X' | dd of="$f" bs=1 seek=$(($(stat -c %s "$f") / 2)) conv=notrunc status=none; done; }
+damage bad/*.npz
+for time in first second; do
+    check "resume: all are damaged, the $time time" refused 1 'there is no checkpoint in bad that is whole; 3 were damaged.* or begin anew with --restart$' \
+        "${train[@]}" --epochs 3 --checkpoint-dir bad --resume
+done
+check "resume: damaged ones stay where they are" there bad/checkpoint-000000000{260,280,300}.npz
+for f in bad/*.npz; do mv "$f" "$f.damaged"; done
+check "resume: all were set aside" refused 1 '3 were damaged.*--restart$' "${train[@]}" --epochs 3 --checkpoint-dir bad --resume
+check "restart: from the beginning" exits 0 '^top1 score: ' "${train[@]}" --epochs 3 --checkpoint-dir bad --restart --save restarted.onnx
+check "restart: the same bits" equal model/mnist.onnx restarted.onnx
+check "restart: those of before are kept" there bad/checkpoint-000000000{260,280,300}.npz.damaged.before
+check "restart and resume" refused 2 'expected one of them' "${train[@]}" --checkpoint-dir bad --restart --resume
+damage newest/checkpoint-000000000300.npz
+warned() { "$ipu" "${@:2}" > "$box/out" 2> "$box/err" < /dev/null && grep -qE -- "$1" "$box/out"; }
+check "resume: the newest is damaged" warned '^going on from newest: epoch 3, batch 80 of 100$' "${train[@]}" --epochs 3 \
+    --checkpoint-dir newest --resume --save passed.onnx
+check "resume: that is told without a log" matches err '^ipu: warning: 1 damaged checkpoint in newest is passed over'
+check "resume: and the same bits come of it" equal model/mnist.onnx passed.onnx
 check "a checkpoint folder that is a file" refused 1 'first.txt' "${train[@]}" --checkpoint-dir first.txt
 if [ "$(id -u)" != 0 ]; then
     mkdir locked && chmod a-w locked

@@ -27,18 +27,31 @@ void tool_put_called(FILE *out, const char *command)
     if (!called && !frame) fprintf(out, " %s", command);
 }
 
+/* One write, so that lines of commands that were started (--exec) do not get into it. */
+__attribute__((format(printf, 2, 0))) static void tell(const char *kind, const char *format, va_list args)
+{
+    char *text = NULL;
+    fflush(stdout);
+    if (vasprintf(&text, format, args) < 0) text = NULL;
+    fprintf(stderr, "%s: %s%s\n", called ? called : "ipu", kind, text ? text : "out of memory");
+    free(text);
+}
+
 tool_exit tool_fail(const char *format, ...)
 {
     va_list args;
-    char   *text = NULL;
-    fflush(stdout);
     va_start(args, format);
-    if (vasprintf(&text, format, args) < 0) text = NULL;
+    tell("", format, args);
     va_end(args);
-    /* One write, so that lines of commands that were started (--exec) do not get into it. */
-    fprintf(stderr, "%s: %s\n", called ? called : "ipu", text ? text : "out of memory");
-    free(text);
     return TOOL_FAILED;
+}
+
+void tool_warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell("warning: ", format, args);
+    va_end(args);
 }
 
 tool_exit tool_usage(const char *command, const char *format, ...)

@@ -19,7 +19,9 @@ void tool_put_called(FILE *out, const char *command);
 
 /* "ipu: ..." on standard error; returns TOOL_FAILED. */
 tool_exit tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same, with a hint at --help; returns TOOL_USAGE. `command` NULL: of `ipu`. */
+/* "ipu: warning: ..." on standard error, of what does not keep the command from its work. */
+void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* As tool_fail, with a hint at --help; returns TOOL_USAGE. `command` NULL: of `ipu`. */
 tool_exit tool_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints `text` in lines of at most `width`, each after `indent` blanks; the first has `column` already. */

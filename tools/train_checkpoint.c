@@ -78,26 +78,39 @@ static tool_exit take(train_session *s, const ipu_checkpoint *c)
     return TOOL_OK;
 }
 
+/* What was passed over is told whatever the log is set to: work is lost with it. */
+static tool_exit load_last(train_session *s, ipu_checkpoint *c, const char **path)
+{
+    size_t      n      = ipu_checkpoint_store_n(s->store);
+    ipu_status  status = ipu_checkpoint_load_last(s->store, c);
+    const char *hint   = status == IPU_INVALID ? " with --restart" : "";
+    if (status == IPU_NOT_FOUND) {
+        progress_line(&s->progress, "no checkpoint in %s: from the beginning", s->settings.checkpoint_dir);
+        return TOOL_OK;
+    }
+    if (status != IPU_OK) return tool_fail("--resume: %s%s", ipu_message(), hint);
+    size_t whole = ipu_checkpoint_store_n(s->store);
+    *path        = ipu_checkpoint_store_at(s->store, whole - 1);
+    if (whole < n)
+        tool_warn("%zu damaged checkpoint%s in %s %s passed over, and now called NAME.damaged", n - whole,
+                  n - whole > 1 ? "s" : "", s->settings.checkpoint_dir, n - whole > 1 ? "are" : "is");
+    return TOOL_OK;
+}
+
 /* Of rank 0: the newest checkpoint. `path` NULL: there is none. */
 static tool_exit find_checkpoint(train_session *s, ipu_checkpoint *c, const char **path)
 {
     const char *folder = s->settings.checkpoint_dir;
     *path              = NULL;
     if (ipu_checkpoint_store_open(folder, 0, &s->store) != IPU_OK) return failed();
+    if (s->settings.restart) return ipu_checkpoint_store_restart(s->store) == IPU_OK ? TOOL_OK : failed();
+    if (s->settings.resume) return load_last(s, c, path);
     size_t n = ipu_checkpoint_store_n(s->store);
-    if (n > 0 && !s->settings.resume)
-        return tool_fail(
-            "%s holds a checkpoint of an earlier training, %s: go on from it with --resume, or use "
-            "another folder",
-            folder, ipu_checkpoint_store_at(s->store, n - 1));
-    if (n == 0) {
-        if (s->settings.resume)
-            progress_line(&s->progress, "no checkpoint in %s: from the beginning", folder);
-        return TOOL_OK;
-    }
-    if (ipu_checkpoint_load_last(s->store, c) != IPU_OK) return failed();
-    *path = ipu_checkpoint_store_at(s->store, ipu_checkpoint_store_n(s->store) - 1);
-    return TOOL_OK;
+    if (n == 0) return TOOL_OK;
+    return tool_fail(
+        "%s holds a checkpoint of an earlier training, %s: go on from it with --resume, begin anew with "
+        "--restart, or use another folder",
+        folder, ipu_checkpoint_store_at(s->store, n - 1));
 }
 
 tool_exit train_session_resume(train_session *s)

@@ -171,14 +171,17 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     s->profile           = v[TRAIN_PROFILE];
     s->plot              = v[TRAIN_PLOT];
     s->resume            = v[TRAIN_RESUME] != NULL;
+    s->restart           = v[TRAIN_RESTART] != NULL;
     s->json              = v[TRAIN_JSON] != NULL;
     size_t n             = strlen(s->model);
     s->from_file         = strchr(s->model, '/') || (n > 5 && !strcmp(s->model + n - 5, ".onnx"));
     if (!s->data) return tool_usage("train", "expected --data DIR");
     if (s->loss && !s->from_file)
         return tool_usage("train", "--loss is for MODEL.onnx: %s has its own", s->model);
-    if (!s->checkpoint_dir && (s->resume || v[TRAIN_EVERY]))
-        return tool_usage("train", "--resume and --checkpoint-every need --checkpoint-dir");
+    if (!s->checkpoint_dir && (s->resume || s->restart || v[TRAIN_EVERY]))
+        return tool_usage("train", "--resume, --restart and --checkpoint-every need --checkpoint-dir");
+    if (s->resume && s->restart)
+        return tool_usage("train", "--resume goes on and --restart begins anew: expected one of them");
     return TOOL_OK;
 }
 

@@ -49,8 +49,11 @@ void       ipu_checkpoint_store_close(ipu_checkpoint_store *store);
 /* INVALID: the store holds one of a later step, as of another training: nothing is removed for it. */
 ipu_status ipu_checkpoint_save(ipu_checkpoint_store *store, const ipu_checkpoint *c);
 /* The newest that is whole. One that is damaged is told of in the log, renamed to NAME.damaged and passed over; one
- * that cannot be read for another reason is an error. NOT_FOUND: there is none. */
+ * that cannot be read for another reason is an error. NOT_FOUND: there is none. INVALID: all are damaged, or were set
+ * aside as such before; they stay where they are, and so does the error. */
 ipu_status ipu_checkpoint_load_last(ipu_checkpoint_store *store, ipu_checkpoint *out);
+/* For a training that begins anew in the folder: all checkpoints in it, damaged or not, are renamed to NAME.before. */
+ipu_status ipu_checkpoint_store_restart(ipu_checkpoint_store *store);
 /* Paths, oldest first. Borrowed until the next save or load. */
 size_t      ipu_checkpoint_store_n(const ipu_checkpoint_store *store);
 const char *ipu_checkpoint_store_at(const ipu_checkpoint_store *store, size_t i);

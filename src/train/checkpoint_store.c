@@ -24,13 +24,14 @@ struct ipu_checkpoint_store {
     size_t keep;
     int    lock;
     IPU_ARRAY(kept) all; /* by step */
+    size_t n_damaged;    /* that had been set aside when it was opened */
 };
 
 enum { DEFAULT_KEEP = 3 };
 
 /* ---- names ---- */
 
-static const char name_format[] = "checkpoint-%012lld.npz";
+static const char name_format[] = "checkpoint-%012lld.npz", damaged_ending[] = ".damaged";
 
 /* -1: it is not the name of a checkpoint. */
 static int64_t step_of(const char *name)
@@ -40,6 +41,16 @@ static int64_t step_of(const char *name)
     if (sscanf(name, "checkpoint-%19lld", &step) != 1 || step < 0) return -1;
     snprintf(again, sizeof again, name_format, step);
     return strcmp(name, again) == 0 ? step : -1;
+}
+
+/* One that was set aside. */
+static bool is_damaged(const char *name)
+{
+    char        of[64];
+    const char *ending = strstr(name, damaged_ending);
+    if (!ending || strcmp(ending, damaged_ending) != 0 || (size_t)(ending - name) >= sizeof of) return false;
+    snprintf(of, sizeof of, "%.*s", (int)(ending - name), name);
+    return step_of(of) >= 0;
 }
 
 /* Owned: ipu__free. NULL: out of memory. */
@@ -69,8 +80,11 @@ static ipu_status list_all(ipu_checkpoint_store *s)
     ipu_status status = IPU_OK;
     DIR       *d      = opendir(s->folder);
     if (!d) return ipu__fail(IPU_IO, "cannot read the folder %s: %s", s->folder, strerror(errno));
-    for (struct dirent *e = readdir(d); e && status == IPU_OK; e = readdir(d))
+    s->n_damaged = 0;
+    for (struct dirent *e = readdir(d); e && status == IPU_OK; e = readdir(d)) {
         if (step_of(e->d_name) >= 0) status = add(s, e->d_name);
+        s->n_damaged += is_damaged(e->d_name);
+    }
     closedir(d);
     if (s->all.n) qsort(s->all.at, s->all.n, sizeof *s->all.at, by_step);
     return status;
@@ -146,10 +160,16 @@ ipu_status ipu_checkpoint_store_open(const char *folder, int keep, ipu_checkpoin
     return IPU_OK;
 }
 
+static void forget_all(ipu_checkpoint_store *s)
+{
+    for (size_t i = 0; i < s->all.n; i++) ipu__free(s->all.at[i].path);
+    s->all.n = 0;
+}
+
 void ipu_checkpoint_store_close(ipu_checkpoint_store *store)
 {
     if (!store) return;
-    for (size_t i = 0; i < store->all.n; i++) ipu__free(store->all.at[i].path);
+    forget_all(store);
     ipu__array_fini(&store->all);
     if (store->lock >= 0) {
         flock(store->lock, LOCK_UN); /* a child made by fork would keep it otherwise */
@@ -215,29 +235,73 @@ ipu_status ipu_checkpoint_save(ipu_checkpoint_store *store, const ipu_checkpoint
 
 /* ---- loading ---- */
 
+static ipu_status fail_damaged(const ipu_checkpoint_store *s, size_t n, const char *why)
+{
+    return ipu__fail(
+        IPU_INVALID,
+        "there is no checkpoint in %s that is whole; %zu %s damaged%s%s; put a copy of one there, or begin anew",
+        s->folder, n, n == 1 ? "was" : "were", *why ? ", the newest one: " : "", why);
+}
+
 /* Out of the way of those to come, for its owner to look at. */
 static void set_aside(ipu_checkpoint_store *s, size_t i)
 {
     ipu__text text = {0};
-    ipu__text_add(&text, "%s.damaged", s->all.at[i].path);
+    ipu__text_add(&text, "%s%s", s->all.at[i].path, damaged_ending);
     char *aside = ipu__text_take(&text);
     bool  moved = aside && rename(s->all.at[i].path, aside) == 0;
-    ipu__log(IPU_LOG_WARN, "train", "a checkpoint is passed over: %s%s%s", ipu_message(),
+    ipu__log(IPU_LOG_WARN, "train", "a damaged checkpoint is passed over: %s%s%s", s->all.at[i].path,
              moved ? "; it is now called " : "", moved ? aside : "");
     ipu__free(aside);
     drop(s, i);
 }
 
+/* Damaged ones are set aside only if there is one to go on from: otherwise the next one to look would find an empty
+ * folder, and begin a training anew whose work is perhaps to be saved. */
 ipu_status ipu_checkpoint_load_last(ipu_checkpoint_store *store, ipu_checkpoint *out)
 {
-    size_t n_damaged = 0;
-    *out             = (ipu_checkpoint){0};
-    for (; store->all.n; n_damaged++) {
-        ipu_status status = ipu_checkpoint_read(store->all.at[store->all.n - 1].path, out);
+    char   why[512] = "";
+    size_t n        = store->all.n;
+    *out            = (ipu_checkpoint){0};
+    for (; n; n--) {
+        ipu_status status = ipu_checkpoint_read(store->all.at[n - 1].path, out);
+        if (status == IPU_OK) break;
         if (status != IPU_INVALID) return status;
-        set_aside(store, store->all.n - 1);
+        if (!*why) snprintf(why, sizeof why, "%s", ipu_message());
     }
-    if (!n_damaged) return ipu__fail(IPU_NOT_FOUND, "there is no checkpoint in %s", store->folder);
-    return ipu__fail(IPU_NOT_FOUND, "there is no checkpoint in %s that is whole; %zu were damaged",
-                     store->folder, n_damaged);
+    if (n) {
+        while (store->all.n > n) set_aside(store, store->all.n - 1);
+        return IPU_OK;
+    }
+    if (store->all.n || store->n_damaged) return fail_damaged(store, store->all.n + store->n_damaged, why);
+    return ipu__fail(IPU_NOT_FOUND, "there is no checkpoint in %s", store->folder);
+}
+
+/* ---- beginning anew ---- */
+
+static ipu_status move_before(ipu_checkpoint_store *s, const char *name)
+{
+    char     *from = path_in(s->folder, name);
+    ipu__text text = {0};
+    ipu__text_add(&text, "%s/%s.before", s->folder, name);
+    char      *to     = ipu__text_take(&text);
+    ipu_status status = from && to ? IPU_OK : ipu__fail_memory();
+    if (status == IPU_OK && rename(from, to) != 0)
+        status = ipu__fail(IPU_IO, "cannot rename %s to %s: %s", from, to, strerror(errno));
+    ipu__free(from);
+    ipu__free(to);
+    return status;
+}
+
+ipu_status ipu_checkpoint_store_restart(ipu_checkpoint_store *store)
+{
+    ipu_status status = IPU_OK;
+    DIR       *d      = opendir(store->folder);
+    if (!d) return ipu__fail(IPU_IO, "cannot read the folder %s: %s", store->folder, strerror(errno));
+    for (struct dirent *e = readdir(d); e && status == IPU_OK; e = readdir(d))
+        if (step_of(e->d_name) >= 0 || is_damaged(e->d_name)) status = move_before(store, e->d_name);
+    closedir(d);
+    forget_all(store);
+    ipu_status listed = list_all(store);
+    return status == IPU_OK ? listed : status;
 }

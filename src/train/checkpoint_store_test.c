@@ -248,14 +248,47 @@ static void a_damaged_one_is_told_of_and_passed_over(void **state)
         assert_int_equal(ipu_checkpoint_store_n(s), 2);
         assert_int_equal(save_step(s, 3), IPU_OK);
         assert_int_equal(last_step(s), 3);
-        for (int i = 1; i <= 3; i++) {
-            char name[64];
-            snprintf(name, sizeof name, "checkpoint-%012d.npz", i);
-            damage(name, how);
+        ipu_checkpoint_store_close(s);
+        empty_folder(NULL);
+    }
+}
+
+static void assert_no_whole_one(ipu_checkpoint_store *s, const char *how_many)
+{
+    ipu_checkpoint c;
+    assert_int_equal(ipu_checkpoint_load_last(s, &c), IPU_INVALID);
+    if (!strstr(ipu_message(), how_many) || !strstr(ipu_message(), folder)) fail_msg("%s", ipu_message());
+}
+
+static void if_all_are_damaged_it_stays_an_error_until_a_restart(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        ipu_checkpoint_store *s = open_store(3);
+        for (int i = 1; i <= 3; i++) assert_int_equal(save_step(s, i), IPU_OK);
+        damage("checkpoint-000000000003.npz", how);
+        assert_int_equal(last_step(s), 2); /* the third is set aside */
+        damage("checkpoint-000000000001.npz", how);
+        damage("checkpoint-000000000002.npz", how);
+        for (int i = 0; i < 2; i++) {
+            ipu_checkpoint_store_close(s);
+            s = open_store(3);
+            assert_no_whole_one(s, "3 were damaged");
+            assert_int_equal(entries(false), 3);
+            assert_int_equal(save_step(s, 1), IPU_INVALID);
         }
-        assert_int_equal(last_step(s), -1);
-        assert_non_null(strstr(ipu_message(), "3 were damaged"));
+        for (int i = 1; i < 3; i++) assert_int_equal(unlink(ipu_checkpoint_store_at(s, (size_t)(i - 1))), 0);
+        ipu_checkpoint_store_close(s);
+        s = open_store(3);
+        assert_no_whole_one(s, "1 was damaged");
+        assert_int_equal(ipu_checkpoint_store_restart(s), IPU_OK);
+        assert_int_equal(access(in_folder("checkpoint-000000000003.npz.damaged.before"), F_OK), 0);
+        ipu_checkpoint c;
+        assert_int_equal(ipu_checkpoint_load_last(s, &c), IPU_NOT_FOUND);
         assert_int_equal(save_step(s, 1), IPU_OK);
+        assert_int_equal(ipu_checkpoint_store_restart(s), IPU_OK);
+        assert_int_equal(ipu_checkpoint_store_n(s), 0);
+        assert_int_equal(access(in_folder("checkpoint-000000000001.npz.before"), F_OK), 0);
         ipu_checkpoint_store_close(s);
         empty_folder(NULL);
     }
@@ -451,6 +484,7 @@ int main(void)
         cmocka_unit_test_teardown(what_cannot_be_asked_for_is_refused, empty_folder),
         cmocka_unit_test_teardown(a_second_writer_is_told_who_is_first, empty_folder),
         cmocka_unit_test_teardown(a_damaged_one_is_told_of_and_passed_over, empty_folder),
+        cmocka_unit_test_teardown(if_all_are_damaged_it_stays_an_error_until_a_restart, empty_folder),
         cmocka_unit_test_teardown(one_that_cannot_be_read_is_an_error, empty_folder),
         cmocka_unit_test_teardown(a_full_disk_leaves_the_old_ones, empty_folder),
         cmocka_unit_test_teardown(a_disk_that_fills_up_leaves_the_old_ones, empty_folder),
