@@ -129,6 +129,25 @@ check "a wrong option is refused" exits 2 'no option' ranks 2 --no-such-option
 three() { exits 1 'power of two' mpi 3 "$ipu" "${options[@]}"; }
 check "three processes are refused" three
 
+# ---- started with different options ----
+
+# differ PATTERN OPTION...: rank 1 has these too
+differ()
+{
+    local pattern=$1
+    shift
+    exits 1 "rank 1 was started with $pattern" timeout 60 mpirun --mca plm isolated --oversubscribe --bind-to none \
+        -n 1 "$ipu" "${options[@]}" : -n 1 "$ipu" "${options[@]}" "$@" \
+        && [ "$(grep -c 'was started with' out)" = 1 ]
+}
+mkdir fewer && idx fewer/train 100 && idx fewer/t10k 20
+check "another model is named" differ 'model "mnist-cnn", rank 0 with "seed-cnn"' --model mnist-cnn
+check "another batch size is named" differ 'batch-size 8, rank 0 with 4' --batch-size 8
+check "other epochs are named" differ 'epochs 3, rank 0 with 2' --epochs 3
+check "another seed is named" differ 'seed 5, rank 0 with 0' --seed 5
+check "another optimizer is named" differ 'optimizer "lamb", rank 0 with "adam"' --optimizer lamb
+check "fewer data are named" differ 'training samples 100, rank 0 with 200' --data fewer
+
 # ---- going on, and being killed ----
 
 other_layout()

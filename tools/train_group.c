@@ -48,6 +48,33 @@ tool_exit train_group_read_settings(train_group *g, train_settings *s, const too
     return code != TOOL_OK || train_group_is_first(g) ? code : train_settings_read(s, args, g->size);
 }
 
+/* Where the data lie may differ between hosts. */
+tool_exit train_group_compare(train_group *g, const json_t *options)
+{
+    enum { MOST = 64 };
+    ipu_comm_item items[MOST];
+    char         *values[MOST];
+    size_t        n      = 0;
+    ipu_status    status = IPU_OK;
+    const char   *key;
+    json_t       *value;
+    bool          ok = true;
+    json_object_foreach((json_t *)options, key, value)
+    {
+        if (!strcmp(key, "data") || n == MOST) continue;
+        values[n] = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        ok        = ok && values[n];
+        items[n]  = (ipu_comm_item){key, values[n] ? values[n] : ""};
+        n++;
+    }
+    if (ok) status = ipu_comm_agree(g->comm, items, n);
+    for (size_t i = 0; i < n; i++) free(values[i]);
+    if (!ok) return tool_fail("out of memory");
+    if (status == IPU_OK) return TOOL_OK;
+    g->stops = status == IPU_INVALID; /* all know */
+    return train_group_is_first(g) || !g->stops ? failed() : TOOL_FAILED;
+}
+
 /* ---- numbers ---- */
 
 tool_exit train_group_add_up(train_group *g, double *loss, double *right, bool stop)

@@ -21,6 +21,8 @@ static inline bool train_group_is_first(const train_group *g) { return g->rank =
 
 /* Settings as rank 0 reads them: what is wrong is told once. */
 tool_exit train_group_read_settings(train_group *g, train_settings *s, const tool_arguments *args);
+/* Whether all have the same of what decides a training; rank 0 tells what differs. */
+tool_exit train_group_compare(train_group *g, const json_t *options);
 /* What rank 0 came to. */
 tool_exit train_group_agree(train_group *g, tool_exit code);
 

@@ -64,6 +64,24 @@ static tool_exit make_options_json(train_session *s)
     return s->options_json ? TOOL_OK : tool_fail("out of memory");
 }
 
+/* With what is no option of the result, but has all meet as often. */
+static tool_exit compare_ranks(train_session *s)
+{
+    const train_settings *a = &s->settings;
+    if (s->group.size == 1) return TOOL_OK;
+    json_t   *all  = json_copy(s->options_json);
+    json_t   *more = json_pack("{s:I, s:I, s:I, s:b, s:b}", "training samples",
+                               (json_int_t)ipu_dataset_n_samples(s->train), "test samples",
+                               (json_int_t)ipu_dataset_n_samples(s->test), "checkpoint-every",
+                               (json_int_t)a->checkpoint_every, "checkpoint-dir", a->checkpoint_dir != NULL,
+                               "resume", (int)a->resume);
+    tool_exit code = all && more && json_object_update(more, all) == 0 ? train_group_compare(&s->group, more)
+                                                                       : tool_fail("out of memory");
+    json_decref(all);
+    json_decref(more);
+    return code;
+}
+
 /* ---- opening ---- */
 
 /* A classifier needs pictures and whole numbers to go with them. */
@@ -193,9 +211,10 @@ tool_exit train_session_open(train_session *s, const tool_arguments *args)
     if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
     code = open_data(s);
     if (code == TOOL_OK) code = fit_images(s);
+    if (code == TOOL_OK && (s->settings.checkpoint_dir || s->group.size > 1)) code = make_options_json(s);
+    if (code == TOOL_OK) code = compare_ranks(s);
     if (code == TOOL_OK) code = open_network(s);
     if (code == TOOL_OK && train_group_is_first(&s->group)) code = prepare_places(&s->settings);
-    if (code == TOOL_OK && s->settings.checkpoint_dir) code = make_options_json(s);
     if (code == TOOL_OK && s->settings.checkpoint_dir) code = train_session_resume(s);
     return code;
 }

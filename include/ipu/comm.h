@@ -44,6 +44,15 @@ ipu_status ipu_comm_broadcast(ipu_comm *comm, int64_t root, void *data, size_t b
 /* `bytes` of each, one after another by rank, to rank `root`; `all` is not looked at elsewhere. */
 ipu_status ipu_comm_gather(ipu_comm *comm, int64_t root, const void *data, size_t bytes, void *all);
 ipu_status ipu_comm_barrier(ipu_comm *comm);
+
+typedef struct ipu_comm_item {
+    const char *name, *value;
+} ipu_comm_item;
+
+/* Whether all were started alike: `n` names with their values, and the version of OpenIPU, are those of rank 0.
+ * Statuses: INVALID in all of them, with the same message, which says what rank differs in what. */
+ipu_status ipu_comm_agree(ipu_comm *comm, const ipu_comm_item *items, size_t n);
+
 /* End all processes of the group, this one too: what a tool does that cannot go on. */
 void ipu_comm_abort(ipu_comm *comm, int exit_status);
 

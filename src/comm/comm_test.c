@@ -151,6 +151,57 @@ static void failures_of_the_transport_are_reported(void **state)
     assert_non_null(strstr(ipu_message(), "power of two"));
 }
 
+/* ---- were they started alike? ---- */
+
+typedef struct starter {
+    int64_t     rank;
+    const char *batch;
+    pthread_t   thread;
+    ipu_status  status;
+    char        message[600];
+} starter;
+
+static void *start(void *arg)
+{
+    starter            *s       = arg;
+    end                 e       = {s->rank};
+    const ipu_comm_item items[] = {{"seed", "3"}, {"batch size", s->batch}};
+    ipu_comm           *comm;
+    s->status = ipu__comm_create(&threads, &e, &comm);
+    if (s->status != IPU_OK) return NULL;
+    s->status = ipu_comm_agree(comm, items, s->batch ? 2 : 1);
+    if (s->status != IPU_OK) snprintf(s->message, sizeof s->message, "%s", ipu_message());
+    ipu_comm_close(comm);
+    return NULL;
+}
+
+static void check_start(int64_t ranks, int64_t other, const char *batch, const char *expected)
+{
+    starter s[MOST];
+    n_ranks = ranks;
+    delay   = 0;
+    for (int64_t r = 0; r < ranks; r++) {
+        s[r] = (starter){.rank = r, .batch = r == other ? batch : "16"};
+        assert_int_equal(pthread_create(&s[r].thread, NULL, start, &s[r]), 0);
+    }
+    for (int64_t r = 0; r < ranks; r++) pthread_join(s[r].thread, NULL);
+    for (int64_t r = 0; r < ranks; r++) {
+        assert_int_equal(s[r].status, expected ? IPU_INVALID : IPU_OK);
+        if (expected) assert_non_null(strstr(s[r].message, expected));
+    }
+    assert_null(letters);
+}
+
+static void ranks_that_were_started_otherwise_are_named_to_all(void **state)
+{
+    (void)state;
+    check_start(4, -1, NULL, NULL);
+    check_start(2, 1, "32", "rank 1 was started with batch size 32, rank 0 with 16");
+    check_start(4, 2, "32", "rank 2 was started with batch size 32, rank 0 with 16");
+    check_start(4, 3, NULL, "rank 3 was started with batch size left out, rank 0 with 16");
+    check_start(2, 0, NULL, "rank 1 was started with batch size 16, rank 0 with it left out");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_process_by_itself_needs_no_transport),
         cmocka_unit_test(a_launcher_without_the_plugin_is_told_what_to_install),
         cmocka_unit_test(failures_of_the_transport_are_reported),
+        cmocka_unit_test(ranks_that_were_started_otherwise_are_named_to_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

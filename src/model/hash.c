@@ -16,7 +16,7 @@ static void add_data(ipu__text *t, const void *data, size_t bytes)
     ipu__text_add_bytes(t, (const char *)hash.bytes, sizeof hash.bytes);
 }
 
-static void add_value(ipu__text *t, const ipu_model *m, uint32_t id)
+static void add_value(ipu__text *t, const ipu_model *m, uint32_t id, bool with_values)
 {
     const ipu__builder_value *type = &m->base.values.at[id];
     const ipu__model_value   *v    = &m->values.at[id];
@@ -29,7 +29,8 @@ static void add_value(ipu__text *t, const ipu_model *m, uint32_t id)
     }
     if (v->kind == IPU__VALUE_INPUT || v->kind == IPU__VALUE_PARAMETER || v->kind == IPU__VALUE_STATE)
         ipu__text_add_quoted(t, type->name);
-    add_data(t, v->data, (size_t)n * ipu_type_size(type->type));
+    bool begins = v->kind == IPU__VALUE_PARAMETER || v->kind == IPU__VALUE_STATE;
+    if (with_values || !begins) add_data(t, v->data, (size_t)n * ipu_type_size(type->type));
 }
 
 static void add_attribute(ipu__text *t, const ipu_attribute *a)
@@ -63,12 +64,12 @@ static void add_block(ipu__text *t, const ipu__block *b)
     for (size_t i = 0; i < b->yields.n; i++) ipu__text_add(t, ";%u", b->yields.at[i]);
 }
 
-ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out)
+static ipu_status hash_model(ipu_model *m, bool with_values, ipu__hash128 *out)
 {
     ipu__text t = {0};
-    ipu__text_add(&t, "seed %u %u;", m->seed, m->seed_value);
+    ipu__text_add(&t, "seed %u %u;", m->seed, with_values ? m->seed_value : 0);
     ipu__text_add(&t, "stages %zu;", m->stages.n);
-    for (uint32_t id = 1; id < m->values.n; id++) add_value(&t, m, id);
+    for (uint32_t id = 1; id < m->values.n; id++) add_value(&t, m, id, with_values);
     for (size_t i = 0; i < m->ops.n; i++)
         if (!m->ops.at[i].dead) add_op(&t, m, &m->ops.at[i]);
     for (size_t i = 0; i < m->blocks.n; i++) add_block(&t, &m->blocks.at[i]);
@@ -81,3 +82,7 @@ ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out)
     ipu__text_fini(&t);
     return status;
 }
+
+ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out) { return hash_model(m, true, out); }
+
+ipu_status ipu__model_hash_program(ipu_model *m, ipu__hash128 *out) { return hash_model(m, false, out); }

@@ -175,6 +175,8 @@ ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_
 
 /* Two models have it in common if they compile to the same: everything but locations. */
 ipu_status ipu__model_hash(ipu_model *m, ipu__hash128 *out);
+/* What it computes: without the seed, and without what parameters and states begin with. */
+ipu_status ipu__model_hash_program(ipu_model *m, ipu__hash128 *out);
 
 /* Everything refers to what exists, is defined before it is used, in types and shapes that infer gives: for
  * tests and after parsing. */

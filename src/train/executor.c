@@ -220,6 +220,7 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
     if (status == IPU_OK) status = ipu__executor_fold(x, &models);
+    if (status == IPU_OK) status = ipu__executor_note_program(x, &models);
     if (status == IPU_OK) status = compile_models(x, &models);
     if (status == IPU_OK) status = remember_ports(x);
     ipu__executor_models_fini(&models);

@@ -61,6 +61,7 @@ struct ipu_executor {
     ipu_nn_training      how; /* groups and texts are owned */
     double              *rates;
     int64_t              n_batches, n_runs;
+    ipu__hash128         program[2]; /* network and step; of processes that train together */
 
     IPU_ARRAY(ipu__executor_input) inputs;
     IPU_ARRAY(ipu__executor_output) outputs;
@@ -173,7 +174,9 @@ ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered
 /* Replicas of all processes; the number among them of this one's first. */
 int64_t ipu__executor_n_replicas(const ipu_executor *x);
 int64_t ipu__executor_first_replica(const ipu_executor *x);
-/* When the engine was made: it joins the others, and all begin with the weights of rank 0. */
+/* What its models compute, for all to compare. */
+ipu_status ipu__executor_note_program(ipu_executor *x, const ipu__executor_models *models);
+/* When the engine was made: what differs between processes is INVALID in all of them; then it joins the others, and all begin with the weights of rank 0. */
 ipu_status ipu__executor_join(ipu_executor *x);
 /* Arrays of one shape, one for each replica of all processes, of which each process has filled its own: fill the rest.
  * All processes call it. */

@@ -3,8 +3,12 @@
  * Replicas are numbered over all of them, rank by rank, so that what a replica draws and keeps does not depend on how many
  * processes there are.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/hash.h"
 #include "ipu/comm.h"
 #include "train/executor.h"
 
@@ -32,9 +36,53 @@ static ipu_status share_weight(ipu_executor *x, const ipu__executor_kept *kept)
     return status;
 }
 
+ipu_status ipu__executor_note_program(ipu_executor *x, const ipu__executor_models *models)
+{
+    memset(x->program, 0, sizeof x->program);
+    if (!x->training || ipu_comm_size(x->options.comm) == 1) return IPU_OK;
+    IPU_TRY(ipu__model_hash_program(models->net, &x->program[0]));
+    return models->step ? ipu__model_hash_program(models->step, &x->program[1]) : IPU_OK;
+}
+
+/* Before anything is exchanged whose size depends on it. */
+static ipu_status agree(ipu_executor *x)
+{
+    const ipu_executor_options *o = &x->options;
+    const struct {
+        const char *name;
+        int64_t     value;
+    } numbers[] = {{"replicas", o->replicas},
+                   {"device_iterations", o->device_iterations},
+                   {"gradient_accumulation", o->gradient_accumulation},
+                   {"input_group_size", o->input_group_size},
+                   {"reduction", (int64_t)o->reduction},
+                   {"running_mean", o->running_mean},
+                   {"precision", (int64_t)o->precision},
+                   {"stochastic_rounding", o->stochastic_rounding},
+                   {"shard_optimizer", o->shard_optimizer},
+                   {"replicas folded into one", x->n_folded},
+                   {"parameters and states", (int64_t)x->kept.n}};
+    enum { N_NUMBERS = sizeof numbers / sizeof *numbers, N = N_NUMBERS + 3 };
+    ipu_comm_item items[N];
+    char          values[N][IPU__HASH_TEXT > 32 ? IPU__HASH_TEXT : 32];
+    for (size_t i = 0; i < N_NUMBERS; i++) {
+        snprintf(values[i], sizeof values[i], "%" PRId64, numbers[i].value);
+        items[i] = (ipu_comm_item){numbers[i].name, values[i]};
+    }
+    snprintf(values[N_NUMBERS], sizeof values[0], "%.9g", x->rates[0]);
+    ipu__hash_print(&x->program[0], values[N_NUMBERS + 1]);
+    ipu__hash_print(&x->program[1], values[N_NUMBERS + 2]);
+    items[N_NUMBERS]     = (ipu_comm_item){"learning rate", values[N_NUMBERS]};
+    items[N_NUMBERS + 1] = (ipu_comm_item){"a network (or batch size, or optimizer) of hash",
+                                           values[N_NUMBERS + 1]};
+    items[N_NUMBERS + 2] = (ipu_comm_item){"an optimizer of hash", values[N_NUMBERS + 2]};
+    return ipu_comm_agree(o->comm, items, N);
+}
+
 ipu_status ipu__executor_join(ipu_executor *x)
 {
     if (!x->training || ipu_comm_size(x->options.comm) == 1) return IPU_OK;
+    IPU_TRY(agree(x));
     IPU_TRY(ipu_engine_join(x->engine, x->options.comm));
     for (size_t i = 0; i < x->kept.n; i++)
         if (x->kept.at[i].is_weight) IPU_TRY(share_weight(x, &x->kept.at[i]));
