@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run_test.sh LOGS NAME COMMAND...: runs one test program, prints a line per test in it, and
-# leaves LOGS/NAME.log (its output) and LOGS/NAME.tally (its results). Says so if it took 20 s or more.
+# leaves LOGS/NAME.log (its output), LOGS/NAME.tally (its results) and LOGS/NAME.time (seconds by the clock, of CPU
+# time). Says so if it took 20 s or more.
 # Understood: cmocka's TAP output; a last line "N passed, N failed"; else the exit status.
 set -u
 logs=$1 name=$2
@@ -9,7 +10,10 @@ log=$logs/$name.log tally=$logs/$name.tally
 
 status=0
 SECONDS=0
-CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" ${IPU_TEST_WRAPPER:-} "$@" > "$log" 2>&1 < /dev/null || status=$?
+TIMEFORMAT='%R %U %S'
+{
+    time CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" ${IPU_TEST_WRAPPER:-} "$@" > "$log" 2>&1 < /dev/null
+} 2> "$logs/$name.time" || status=$?
 
 awk -v name="$name" -v status="$status" '
     function result(kind, count, what) { if (count > 0) print kind, count, what; n[kind] += count }

@@ -113,6 +113,13 @@ run_lines() # runs up to $JOBS programs at a time
     while read -r name _; do cat "$LOGS/$SUITE/$name.tally"; done <<< "$lines" >> "$TALLY"
 }
 
+# Where the time went: seconds by the clock and of CPU time.
+slowest()
+{
+    awk '{ sub(/.*\//, "", FILENAME); sub(/\.time$/, "", FILENAME); printf "%7.1f s %7.1f s CPU  %s\n", $1, $2 + $3, FILENAME }' \
+        "$LOGS/$SUITE"/*.time | sort -rn | sed "${1}q"
+}
+
 rm -rf "${LOGS:?}/$SUITE"
 { unit_lines tiny; example_lines tiny; } | run_lines
 if [ "$only" != tiny ]; then
@@ -121,5 +128,7 @@ if [ "$only" != tiny ]; then
     [ "$SUITE" != test ] || [ "$(uname -m)" != x86_64 ] || capped_lines | run_lines
     example_lines rest | run_lines
     script_lines | run_lines
+    say "the slowest of $SUITE:"
+    slowest 12
 fi
 tally_end
