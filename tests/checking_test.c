@@ -1,6 +1,8 @@
 /* Mistakes planted in programs, and what checking mode must say of each: vertex, tile, field, elements of
  * which variable, and the lines of both. Without the mistake it must say nothing and compute the same.
  */
+#include <signal.h>
+
 #include "engine/cpu/engine.h"
 #include "support/error_bench.h"
 #include "support/random.h"
@@ -71,6 +73,11 @@ typedef enum mistake {
     WRITES_IN,
     PAST_POINTER,
     PAST_ROW,
+    PAST_ROWS,
+    BEFORE_ROWS,
+    READS_PAST_ROWS,
+    FAR_AWAY,
+    DIVIDES_BY_ZERO,
     CHANGES_STATE,
     CHANGES_TABLE,
     MOVES_POINTER,
@@ -79,6 +86,12 @@ typedef enum mistake {
     FORGOTTEN,
     N_MISTAKES
 } mistake;
+
+/* Sanitizers would report it before the processor does. */
+__attribute__((noinline, no_sanitize("integer-divide-by-zero"))) static int divide(int a, int b)
+{
+    return a / b;
+}
 
 /* y = x + 1, z doubled, rows filled with 7; and one mistake. */
 #define WORKER(F)                 \
@@ -100,6 +113,14 @@ IPU_VERTEX(Worker, WORKER)
     case WRITES_IN: ((float *)v->x.data)[n / 2] = -99; break;
     case PAST_POINTER: v->z[n + 1] = 3; break;
     case PAST_ROW: v->rows.data[1].data[v->rows.data[1].size] = 7; break;
+    case PAST_ROWS: v->rows.data[v->rows.size + 1].data[3] = 7; break;
+    case BEFORE_ROWS: v->rows.data[-1].data[-2] = 7; break;
+    case READS_PAST_ROWS:
+        for (size_t r = 0; r <= v->rows.size; r++)
+            for (size_t i = 0; i < v->rows.data[r].size; i++) v->y.data[0] += v->rows.data[r].data[i];
+        break;
+    case FAR_AWAY: *(volatile float *)(uintptr_t)(v->mistake * 8) = 3; break;
+    case DIVIDES_BY_ZERO: v->rows.data[1].data[0] = (int16_t)divide(7, (int)v->rows.data[0].size); break;
     case CHANGES_STATE: v->n--; break;
     case CHANGES_TABLE: ((float *)v->table.data)[0] = 5; break;
     case MOVES_POINTER: v->z++; break;
@@ -188,6 +209,11 @@ static expectation expect_of(const plan *p)
         return (expectation){"x", "writes to an in field", "x", p->reversed ? end - 1 - p->each / 2 : half};
     case PAST_POINTER: return (expectation){"z", "2 elements past the end of", "z", end - 1};
     case PAST_ROW: return (expectation){"rows", "1 element past the end of the 6", "rows", p->faulty * 6 + 5};
+    case PAST_ROWS: return (expectation){"rows", "touches row 3: it is connected to 2 rows", NULL, -1};
+    case BEFORE_ROWS: return (expectation){"rows", "touches row -1: it is connected to 2 rows", NULL, -1};
+    case READS_PAST_ROWS: return (expectation){"rows", "touches row 2: it is connected to 2 rows", NULL, -1};
+    case FAR_AWAY: return (expectation){NULL, "touches memory at 0x", NULL, -1};
+    case DIVIDES_BY_ZERO: return (expectation){NULL, "divides a whole number by zero", NULL, -1};
     case CHANGES_STATE: return (expectation){"n", "changes it in the vertex itself", NULL, -1};
     case CHANGES_TABLE: return (expectation){"table", "writes to a state field", NULL, -1};
     case MOVES_POINTER: return (expectation){"z", "changes it in the vertex itself", NULL, -1};
@@ -200,9 +226,10 @@ static void check_report(const plan *p, const char *said)
 {
     expectation x = expect_of(p);
     char        who[200], where[400];
-    snprintf(who, sizeof who,
-             ":%d: vertex \"Worker\" of compute set \"work\" on tile %d: field \"%s\": ", p->vertex_line,
-             (int)((p->tile + p->faulty) % N_TILES), x.field);
+    int         n = snprintf(who, sizeof who,
+                             ":%d: vertex \"Worker\" of compute set \"work\" on tile %d: ", p->vertex_line,
+                             (int)((p->tile + p->faulty) % N_TILES));
+    if (x.field) snprintf(who + n, sizeof who - (size_t)n, "field \"%s\": ", x.field);
     expect_text(said, who);
     expect_text(said, x.kind);
     if (strchr(said, '\n')) fail_msg("expected one finding:\n%s", said);
@@ -224,9 +251,26 @@ static void check_results(ipu_engine *e, const plan *p)
     for (int i = 0; i < p->n_vertices * 6; i++) assert_int_equal(rows[i], 7);
 }
 
+static void on_signal(int number) { (void)number; }
+
+/* What a program does about signals stays its own. */
+static void set_handlers(void (*handler)(int))
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE};
+    for (int i = 0; i < 3; i++) assert_true(signal(numbers[i], handler) != SIG_ERR);
+}
+
+static void assert_handlers_of_before(void)
+{
+    struct sigaction now;
+    assert_int_equal(sigaction(SIGSEGV, NULL, &now), 0);
+    assert_true(now.sa_handler == on_signal);
+}
+
 static void planted_mistakes_are_found_where_they_are(void **state)
 {
     (void)state;
+    set_handlers(on_signal);
     uint64_t seed = test_seed(1);
     for (int k = 0, count = test_count(240); k < count; k++) {
         plan p       = {.random = {seed + (uint64_t)k}, .mistake = (mistake)(k % N_MISTAKES)};
@@ -247,8 +291,10 @@ static void planted_mistakes_are_found_where_they_are(void **state)
                      (int)p.mistake, (int)status, status ? ipu_message() : "");
         if (status == IPU_OK) check_results(e, &p);
         if (status != IPU_OK) check_report(&p, ipu_message());
+        assert_handlers_of_before();
         ipu_engine_destroy(e);
     }
+    set_handlers(SIG_DFL);
 }
 
 /* ---- workers ---- */

@@ -76,6 +76,7 @@ void ipu__checking_destroy(ipu_engine *e)
     void *const owned[] = {c->bases, c->variables, c->gather, c->constants, c->host, c->remotes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
     ipu__free_pages(c->arena, 3 * c->arena_bytes);
+    ipu__free_pages(c->fence, c->fence_bytes);
     ipu__array_fini(&c->guards);
     ipu__array_fini(&c->spans);
     ipu__array_fini(&c->record);

@@ -35,6 +35,9 @@ typedef struct ipu__checking {
     IPU_ARRAY(char) record, given;  /* the struct that the body sees, and what it was before */
     char  *arena, *before, *writer; /* copies with red zones; as they were; which worker wrote, + 1 */
     size_t arena_bytes;             /* of each of the three, which are one piece of memory */
+    char  *fence;                   /* nobody may touch it: where rows lead that a list does not have */
+    size_t fence_bytes, n_lists;
+    bool   was_left; /* a body was, because of a fault */
 
     ipu__text findings;
     int       n_findings;

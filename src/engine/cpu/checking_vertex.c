@@ -5,13 +5,20 @@
  * element that still shows the pattern was not written, or with just that value: then the body is
  * called again on the inverted pattern, which decides.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "engine/cpu/checking.h"
+#include "engine/cpu/fault.h"
 #include "engine/memory.h"
 
 enum { ZONE = 256 }; /* bytes on either side: a stray write beyond it is seen by a neighbour, or not at all */
+
+/* Rows before and after a list of rows that lead to memory nobody may touch: where a body faults there, the address
+ * tells the list and the row. A row is far from the next, so that any of its elements leads there. */
+enum { BEYOND = 8, BEYOND_BYTES = 1 << 16, FENCE_BYTES = 2 * BEYOND * BEYOND_BYTES };
 
 typedef struct vertex {
     ipu_engine             *e;
@@ -48,6 +55,7 @@ static char pattern(size_t at, int attempt)
 
 /* ---- reports ---- */
 
+/* `field` NULL: the vertex alone. */
 static const char *who(const vertex *v, const ipu__check_field *field, char text[IPU__CHECK_TEXT])
 {
     const ipu_executable  *exe    = v->e->exe;
@@ -55,10 +63,12 @@ static const char *who(const vertex *v, const ipu__check_field *field, char text
     char                   on[40] = "", where[IPU__EXE_WHERE_BYTES];
     if (v->e->replication > 1) snprintf(on, sizeof on, " of replica %lld", (long long)v->replica);
     ipu__exe_where(exe, known->location, where);
-    snprintf(text, IPU__CHECK_TEXT,
-             "%s%svertex \"%.100s\" of compute set \"%.100s\" on tile %u%s: field \"%.100s\"", where,
-             *where ? ": " : "", ipu__exe_text(exe, v->codelet->name), ipu__exe_text(exe, v->set->name),
-             known->tile, on, ipu__exe_text(exe, field->name));
+    int n = snprintf(text, IPU__CHECK_TEXT, "%s%svertex \"%.100s\" of compute set \"%.100s\" on tile %u%s",
+                     where, *where ? ": " : "", ipu__exe_text(exe, v->codelet->name),
+                     ipu__exe_text(exe, v->set->name), known->tile, on);
+    if (field && n < IPU__CHECK_TEXT)
+        snprintf(text + n, IPU__CHECK_TEXT - (size_t)n, ": field \"%.100s\"",
+                 ipu__exe_text(exe, field->name));
     return text;
 }
 
@@ -103,7 +113,11 @@ static bool add_list(const vertex *v, const ipu__check_field *field, const ipu__
     for (size_t i = 0; i < list->size; i++)
         if (!add_guard(v->e->check, field, spans[first + i].place, (int64_t)spans[first + i].size, at))
             return false;
-    return ipu__reserve(&v->e->check->spans, list->size) && (v->e->check->spans.n += list->size, true);
+    size_t n = list->size + (size_t)2 * BEYOND;
+    if (!ipu__reserve(&v->e->check->spans, n)) return false;
+    v->e->check->spans.n += n;
+    v->e->check->n_lists++;
+    return true;
 }
 
 static bool is_value(const ipu__check_field *f)
@@ -118,7 +132,7 @@ static bool collect(const vertex *v, size_t *bytes)
     size_t         length = c->info->first_length[number_of(v)];
     bool           ok     = true;
     *bytes                = ZONE; /* empty fields point there */
-    c->guards.n = c->spans.n = 0;
+    c->guards.n = c->spans.n = c->n_lists = 0;
     for (uint32_t i = 0; ok && i < v->n_fields; i++) {
         const ipu__check_field *f = &v->fields[i];
         bool          has_size    = f->shape == IPU_FIELD_SHAPE_VECTOR || f->shape == IPU_FIELD_SHAPE_VECTORS;
@@ -132,9 +146,21 @@ static bool collect(const vertex *v, size_t *bytes)
     return ok;
 }
 
+static bool reserve_fence(ipu__checking *c, size_t bytes)
+{
+    if (bytes <= c->fence_bytes) return true;
+    char *memory = ipu__alloc_pages(bytes);
+    if (!memory) return false;
+    ipu__free_pages(c->fence, c->fence_bytes);
+    c->fence       = memory;
+    c->fence_bytes = bytes;
+    return mprotect(memory, bytes, PROT_NONE) == 0;
+}
+
 static bool reserve(ipu__checking *c, size_t bytes, size_t record_bytes)
 {
     if (!ipu__reserve(&c->record, record_bytes) || !ipu__reserve(&c->given, record_bytes)) return false;
+    if (!reserve_fence(c, c->n_lists * FENCE_BYTES)) return false;
     if (bytes <= c->arena_bytes) return true;
     char *memory = ipu__alloc_pages(6 * bytes); /* twice what is needed now, three times */
     if (!memory) return false;
@@ -160,6 +186,33 @@ static void fill_arena(const vertex *v, size_t bytes, int attempt)
     }
 }
 
+/* Rows of list `list` that are not there: `i` counts those before it, then those after it. Each claims an element,
+ * so that a loop over its elements touches one. */
+static ipu_span row_beyond(const ipu__checking *c, size_t list, size_t i)
+{
+    return (ipu_span){c->fence + list * FENCE_BYTES + i * BEYOND_BYTES + BEYOND_BYTES / 2, 1};
+}
+
+/* A list of `n` rows and what lies around it; returns its first row. */
+static ipu_span *fill_list(const ipu__checking *c, size_t list, const ipu__guard *rows, size_t n,
+                           ipu_span *span)
+{
+    for (size_t i = 0; i < BEYOND; i++) {
+        span[i]              = row_beyond(c, list, i);
+        span[BEYOND + n + i] = row_beyond(c, list, BEYOND + i);
+    }
+    for (size_t i = 0; i < n; i++)
+        span[BEYOND + i] = (ipu_span){c->arena + rows[i].at, (size_t)rows[i].count};
+    return span + BEYOND;
+}
+
+static size_t rows_of(const vertex *v, const ipu__check_field *f)
+{
+    size_t n;
+    memcpy(&n, v->e->check->record.at + f->offset + offsetof(ipu_span, size), sizeof n);
+    return n;
+}
+
 /* The struct that the body sees, with pointers to the copies. */
 static void fill_record(const vertex *v)
 {
@@ -167,18 +220,19 @@ static void fill_record(const vertex *v)
     size_t            bytes = v->codelet->bytes;
     const ipu__guard *g     = c->guards.at;
     ipu_span         *span  = c->spans.at;
+    size_t            list  = 0;
     memcpy(c->record.at,
            v->e->records + (size_t)v->replica * v->e->records_stride + v->group->records + v->index * bytes,
            bytes);
     for (uint32_t i = 0; i < v->n_fields; i++) {
         const ipu__check_field *f = &v->fields[i];
         if (is_value(f)) continue;
-        char *pointer = c->arena;
+        void *pointer;
         if (f->shape == IPU_FIELD_SHAPE_VECTORS) {
-            size_t n;
-            memcpy(&n, c->record.at + f->offset + offsetof(ipu_span, size), sizeof n);
-            if (n > 0) pointer = (char *)span;
-            for (; n > 0; n--, g++) *span++ = (ipu_span){c->arena + g->at, (size_t)g->count};
+            size_t n = rows_of(v, f);
+            pointer  = fill_list(c, list++, g, n, span);
+            span += n + (size_t)2 * BEYOND;
+            g += n;
         } else {
             pointer = c->arena + g++->at;
         }
@@ -206,18 +260,19 @@ static void note_worker(const vertex *v, const ipu__guard *g, unsigned worker)
     }
 }
 
-static bool call(const vertex *v, size_t bytes, int attempt)
+static bool call(const vertex *v, size_t bytes, int attempt, ipu__fault *fault)
 {
     ipu__checking *c       = v->e->check;
     unsigned       workers = v->e->exe->n_workers;
     bool           ok      = true;
     fill_arena(v, bytes, attempt);
     fill_record(v);
-    if (!v->codelet->multi) return v->codelet->compute(c->record.at, 0, workers);
+    if (!v->codelet->multi) return ipu__fault_call(v->codelet->compute, c->record.at, 0, workers, fault);
     memset(c->writer, 0, bytes);
     for (unsigned worker = 0; worker < workers; worker++) {
         if (attempt == 0) memcpy(c->before, c->arena, bytes);
-        ok &= v->codelet->compute(c->record.at, worker, workers);
+        ok &= ipu__fault_call(v->codelet->compute, c->record.at, worker, workers, fault);
+        if (fault->signal) return false;
         for (size_t i = 0; attempt == 0 && i < c->guards.n; i++)
             if (is_written(&c->guards.at[i])) note_worker(v, &c->guards.at[i], worker);
     }
@@ -225,6 +280,41 @@ static bool call(const vertex *v, size_t bytes, int attempt)
 }
 
 /* ---- looking at what it did ---- */
+
+/* The list whose fence holds `address`, with its number of rows and the row that was meant; NULL: none. */
+static const ipu__check_field *find_list(const vertex *v, const void *address, size_t *n, long long *row)
+{
+    const ipu__checking *c    = v->e->check;
+    uintptr_t            at   = (uintptr_t)address - (uintptr_t)c->fence;
+    size_t               list = at / FENCE_BYTES;
+    if (at >= c->n_lists * FENCE_BYTES) return NULL;
+    for (uint32_t i = 0; i < v->n_fields; i++) {
+        if (v->fields[i].shape != IPU_FIELD_SHAPE_VECTORS || list-- > 0) continue;
+        *n   = rows_of(v, &v->fields[i]);
+        *row = (long long)(at % FENCE_BYTES / BEYOND_BYTES) - BEYOND;
+        if (*row >= 0) *row += (long long)*n;
+        return &v->fields[i];
+    }
+    return NULL;
+}
+
+static void report_fault(const vertex *v, const ipu__fault *fault)
+{
+    char                    name[IPU__CHECK_TEXT];
+    size_t                  n;
+    long long               row;
+    const ipu__check_field *field = find_list(v, fault->address, &n, &row);
+    if (fault->signal == SIGFPE)
+        ipu__checking_find(v->e, who(v, NULL, name),
+                           "divides a whole number by zero, or overflows in a division");
+    else if (field)
+        ipu__checking_find(v->e, who(v, field, name),
+                           "touches row %lld: it is connected to %zu row%s, counted from 0", row, n,
+                           n == 1 ? "" : "s");
+    else
+        ipu__checking_find(v->e, who(v, NULL, name), "touches memory at %p, which is none of its fields",
+                           fault->address);
+}
 
 static bool is_pattern(const char *arena, size_t at, size_t bytes, int attempt)
 {
@@ -324,6 +414,14 @@ static bool inputs_defined(const vertex *v)
     return ok;
 }
 
+/* The body was left in its middle, and with it perhaps a lock: nothing else runs. */
+static bool note_fault(const vertex *v, const ipu__fault *fault)
+{
+    report_fault(v, fault);
+    v->e->check->was_left = true;
+    return true;
+}
+
 static void note_failure(const vertex *v)
 {
     ipu_engine        *e       = v->e;
@@ -336,10 +434,12 @@ static bool run(const vertex *v)
 {
     ipu__checking *c = v->e->check;
     size_t         bytes;
+    ipu__fault     fault = {0};
     if (!collect(v, &bytes) || !reserve(c, bytes, v->codelet->bytes)) return false;
     int before = c->n_findings;
     if (!inputs_defined(v)) return true;
-    bool ok = call(v, bytes, 0);
+    bool ok = call(v, bytes, 0, &fault);
+    if (fault.signal) return note_fault(v, &fault);
     for (size_t i = 0; i < c->guards.n; i++) {
         check_zones(v, &c->guards.at[i]);
         if (!is_written(&c->guards.at[i])) check_unchanged(v, &c->guards.at[i]);
@@ -349,7 +449,8 @@ static bool run(const vertex *v)
     bool partial = is_partial(c);
     if (partial) {
         memcpy(c->before, c->arena, bytes);
-        call(v, bytes, 1);
+        call(v, bytes, 1, &fault);
+        if (fault.signal) return note_fault(v, &fault);
     }
     commit(v, partial ? c->before : c->arena, partial);
     if (!ok) note_failure(v);
@@ -373,10 +474,9 @@ static bool run_gathered(vertex *v)
     return true;
 }
 
-ipu_status ipu__checking_execute(ipu_engine *e, const ipu__instruction *i)
+static bool run_set(ipu_engine *e, const ipu__exe_set *set)
 {
     const ipu_executable *exe = e->exe;
-    const ipu__exe_set   *set = &exe->sets.at[i->a];
     for (int64_t r = 0; r < e->replication; r++)
         for (uint32_t k = set->first_group; k < set->first_group + set->n_groups; k++) {
             const ipu__exe_group     *group = &exe->groups.at[k];
@@ -390,8 +490,18 @@ ipu_status ipu__checking_execute(ipu_engine *e, const ipu__instruction *i)
                             .n_fields = known->n,
                             .index    = n,
                             .replica  = r};
-                if (!run_gathered(&v)) return ipu__fail_memory();
+                if (!run_gathered(&v)) return false;
+                if (e->check->was_left) return true;
             }
         }
-    return ipu__checking_conclude(e, IPU_ABORTED);
+    return true;
+}
+
+ipu_status ipu__checking_execute(ipu_engine *e, const ipu__instruction *i)
+{
+    e->check->was_left = false;
+    ipu__fault_begin();
+    bool ok = run_set(e, &e->exe->sets.at[i->a]);
+    ipu__fault_end();
+    return ok ? ipu__checking_conclude(e, IPU_ABORTED) : ipu__fail_memory();
 }
