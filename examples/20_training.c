@@ -65,7 +65,7 @@ static void train(ipu_module *module, double losses[2])
         for (ipu_batch batch; ipu_loader_next(loader, &batch);)
             CHECK(ipu_executor_run(x, batch.arrays, batch.n_arrays));
         CHECK(ipu_loader_status(loader));
-        losses[epoch] = ipu_executor_scalar(x, "loss");
+        CHECK(ipu_executor_scalar(x, "loss", &losses[epoch]));
         CHECK(ipu_executor_set_rate(x, 0, 0.001));
     }
     EXPECT(ipu_executor_n_steps(x) == 2 * N_TRAIN / 16);

@@ -54,7 +54,9 @@ static double step(ipu_executor *x)
 {
     const ipu_array in = {IPU_FLOAT, IPU_SHAPE(ROWS, WIDTH), pictures};
     CHECK(ipu_executor_run(x, &in, 1));
-    return ipu_executor_scalar(x, "loss");
+    double loss;
+    CHECK(ipu_executor_scalar(x, "loss", &loss));
+    return loss;
 }
 
 static void read_weights(ipu_module *module, float *out)

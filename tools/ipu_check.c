@@ -280,9 +280,8 @@ static ipu_status train(int64_t replicas, double *first, double *last)
     ipu_status status = ipu_training_model(module, &options, &how, &model);
     for (int i = 0; i < N_RUNS && status == IPU_OK; i++) {
         status = ipu_executor_run(model, in, 2);
-        if (status != IPU_OK) break;
-        *last = ipu_executor_scalar(model, "loss");
-        if (i == 0) *first = *last;
+        if (status == IPU_OK) status = ipu_executor_scalar(model, "loss", last);
+        if (status == IPU_OK && i == 0) *first = *last;
     }
     ipu_executor_destroy(model);
     ipu_module_destroy(module);

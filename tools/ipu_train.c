@@ -46,12 +46,14 @@ static bool compiling(void *user, int done, int total)
 /* The loss, or what stands first and could be one. */
 static double find_loss(const ipu_executor *x)
 {
-    double loss = ipu_executor_scalar(x, "loss");
-    for (size_t i = 0; isnan(loss) && i < ipu_executor_n_outputs(x); i++) {
+    const char *found = "loss";
+    double      loss  = (double)NAN;
+    for (size_t i = 0; !ipu_executor_output(x, found) && i < ipu_executor_n_outputs(x); i++) {
         const char      *name;
         const ipu_array *a = ipu_executor_output_at(x, i, &name);
-        if (a->type >= IPU_HALF && a->shape.rank < 2) return ipu_executor_scalar(x, name);
+        if (a->type >= IPU_HALF && a->shape.rank < 2) found = name;
     }
+    ipu_executor_scalar(x, found, &loss);
     return loss;
 }
 

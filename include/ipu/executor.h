@@ -7,7 +7,8 @@
  *     ipu_executor        *model;
  *     IPU_TRY(ipu_training_model(module, &options, &(ipu_nn_training){.optimizer = sgd}, &model));
  *     IPU_TRY(ipu_executor_run(model, batch.arrays, batch.n_arrays));     the first one compiles
- *     double loss = ipu_executor_scalar(model, "loss");
+ *     double loss;
+ *     IPU_TRY(ipu_executor_scalar(model, "loss", &loss));
  *
  * The arrays of a run hold N = device iterations x (replicas / input group size) x gradient accumulation batches
  * along dimension 0: iterations outermost, then accumulation, replicas innermost. The network is built for one
@@ -143,8 +144,9 @@ const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name); /
  * the executor's own. A run that is not finished leaves anything there. Compiling again forgets it. INVALID: there is no
  * such output. */
 ipu_status ipu_executor_place_output(ipu_executor *x, size_t i, void *data);
-/* The mean of an output's elements, such as the loss; NaN: there is none. */
-double ipu_executor_scalar(const ipu_executor *x, const char *name);
+/* The mean of an output's elements, such as the loss. INVALID: there is no such output (the message lists those there
+ * are), or it has no elements; `out` is NaN then. */
+ipu_status ipu_executor_scalar(const ipu_executor *x, const char *name, double *out);
 
 /* ---- when batches went in and came out: poptorch's getPerfCounters ---- */
 

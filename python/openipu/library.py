@@ -199,7 +199,6 @@ PROTOTYPES = {
     "ipu_executor_n_outputs": (_N, [_P]),
     "ipu_executor_output_at": (_A, [_P, _N, POINTER(_T)]),
     "ipu_executor_output": (_A, [_P, _T]),
-    "ipu_executor_scalar": (c_double, [_P, _T]),
     "ipu_executor_set_rate": (_S, [_P, _N, c_double]),
     "ipu_executor_rate": (c_double, [_P, _N]),
     "ipu_executor_set_optimizer": (_S, [_P, _P]),

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "engine/options.h"
 #include "ipu/comm.h"
@@ -339,13 +340,35 @@ const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name)
     return NULL;
 }
 
-double ipu_executor_scalar(const ipu_executor *x, const char *name)
+static ipu_status fail_output(const ipu_executor *x, const char *name)
+{
+    ipu__nearest near  = ipu__nearest_to(name);
+    ipu__text    names = {0};
+    if (x->outputs.n == 0)
+        return ipu__fail(IPU_INVALID, "there is no output \"%.100s\": nothing has been compiled", name);
+    for (size_t i = 0; i < x->outputs.n; i++) {
+        ipu__nearest_try(&near, x->outputs.at[i].name);
+        ipu__text_add(&names, "%s\"%s\"", i ? ", " : "", x->outputs.at[i].name);
+    }
+    ipu_status status = names.failed
+                          ? ipu__fail_memory()
+                          : ipu__fail(IPU_INVALID, "there is no output \"%.100s\"%s: expected one of %.500s",
+                                      name, ipu__nearest_hint(&near), names.at);
+    ipu__text_fini(&names);
+    return status;
+}
+
+ipu_status ipu_executor_scalar(const ipu_executor *x, const char *name, double *out)
 {
     const ipu_array *a   = ipu_executor_output(x, name);
     double           sum = 0;
-    int64_t          n   = a ? ipu_array_n_elements(a) : 0;
+    *out                 = (double)NAN;
+    if (!a) return fail_output(x, name);
+    int64_t n = ipu_array_n_elements(a);
+    if (n == 0) return ipu__fail(IPU_INVALID, "output \"%.100s\" has no elements, so no mean", name);
     for (int64_t i = 0; i < n; i++) sum += ipu_array_value(a, i);
-    return n > 0 ? sum / (double)n : (double)NAN;
+    *out = sum / (double)n;
+    return IPU_OK;
 }
 
 /* ---- optimizer ---- */

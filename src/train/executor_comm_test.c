@@ -83,7 +83,7 @@ static ipu_status train(task *t, ipu_executor *x, ipu_loader *loader)
         while (ipu_loader_next(loader, &batch)) IPU_TRY(ipu_executor_run(x, batch.arrays, batch.n_arrays));
         IPU_TRY(ipu_loader_status(loader));
     }
-    t->loss      = ipu_executor_scalar(x, "loss");
+    IPU_TRY(ipu_executor_scalar(x, "loss", &t->loss));
     t->n_between = kernels_between(ipu_executor_executable(x));
     return ipu_executor_get_state(x, &t->state);
 }

@@ -54,6 +54,13 @@ static void free_pictures(ipu_array a[2])
     for (int i = 0; i < 2; i++) ipu_array_free(&a[i]);
 }
 
+static double loss_of(const ipu_executor *x)
+{
+    double loss;
+    OK(ipu_executor_scalar(x, "loss", &loss));
+    return loss;
+}
+
 static void run_file(const ipu_array *in, ipu_onnx_value *out)
 {
     ipu_onnx         *file;
@@ -85,7 +92,7 @@ static void a_trained_network_is_written_and_says_the_same(void **state)
     assert_int_equal(ipu_module_write_onnx(module, NULL, path), IPU_INVALID);
     OK(ipu_training_model(module, NULL, &(ipu_nn_training){.optimizer = {.rate = 0.05}}, &training));
     for (int i = 0; i < 20; i++) OK(ipu_executor_run(training, in, 2));
-    assert_true(ipu_executor_scalar(training, "loss") < 0.5);
+    assert_true(loss_of(training) < 0.5);
     const char *const metadata[] = {"mean", "0.5"};
     OK(ipu_module_write_onnx(
         module, &(ipu_module_write_options){.batch = 4, .metadata = metadata, .n_metadata = 1}, path));
@@ -124,10 +131,9 @@ static void a_file_is_trained_on_with_a_loss_and_saved(void **state)
     OK(ipu_module_from_onnx(path, "nll", &module)); /* of the test before */
     OK(ipu_training_model(module, NULL, &(ipu_nn_training){.optimizer = {.rate = 0.05}}, &training));
     OK(ipu_executor_run(training, in, 2));
-    double first = ipu_executor_scalar(training, "loss");
+    double first = loss_of(training);
     for (int i = 0; i < 30; i++) OK(ipu_executor_run(training, in, 2));
-    if (!(ipu_executor_scalar(training, "loss") < 0.5 * first))
-        fail_msg("%g to %g", first, ipu_executor_scalar(training, "loss"));
+    if (!(loss_of(training) < 0.5 * first)) fail_msg("%g to %g", first, loss_of(training));
     const ipu_array *w;
     OK(ipu_module_weight(module, "fc2.bias", &w));
     assert_int_equal(ipu_array_n_elements(w), 10);
@@ -210,7 +216,7 @@ static void what_was_compiled_before_is_taken_from_the_cache(void **state)
         ipu_executor_options options = {.cache_folder = cache, .gradient_accumulation = i == 2 ? 2 : 1};
         OK(ipu_training_model(module, &options, NULL, &x));
         for (int k = 0; k < 3; k++) OK(ipu_executor_run(x, in, 2));
-        loss[i] = ipu_executor_scalar(x, "loss");
+        loss[i] = loss_of(x);
         assert_true(ipu_executor_compile_seconds(x, &was_cached) > 0);
         assert_int_equal(was_cached, i == 1);
         ipu_executor_destroy(x);

@@ -241,7 +241,7 @@ static double train(ipu_executor *x, int steps, int64_t n_batches)
     for (int i = 0; i < steps; i++) {
         set s = pictures(BATCH * n_batches, (unsigned)i % 8);
         OK(ipu_executor_run(x, s.arrays, 2));
-        last = ipu_executor_scalar(x, "loss");
+        OK(ipu_executor_scalar(x, "loss", &last));
         free_set(&s);
     }
     return last;
@@ -312,7 +312,8 @@ static double loss_of_sequences(ipu_executor_options options)
     for (int i = 0; i < BATCH * 6; i++) ((int32_t *)in[0].data)[i] = i * 7 % 20;
     for (int i = 0; i < BATCH; i++) ((int32_t *)in[1].data)[i] = ((int32_t *)in[0].data)[i * 6] % 4;
     for (int i = 0; i < 12; i++) OK(ipu_executor_run(x, in, 2));
-    double loss = ipu_executor_scalar(x, "loss");
+    double loss;
+    OK(ipu_executor_scalar(x, "loss", &loss));
     for (int i = 0; i < 2; i++) ipu_array_free(&in[i]);
     finish(x, module);
     return loss;
