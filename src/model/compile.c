@@ -1,5 +1,6 @@
 /* A model compiled or priced: a copy of it is optimised and lowered to a graph, of which an executable or a cost
  * is made. */
+#include "model/fit.h"
 #include "model/model.h"
 
 typedef struct lowered {
@@ -32,6 +33,7 @@ ipu_status ipu_model_compile(ipu_model *m, const ipu_target *target, const ipu_o
     lowered l;
     *out              = NULL;
     ipu_status status = lower(m, target, &l);
+    if (status == IPU_OK) ipu__warn_if_too_large(ipu__model_kept_bytes(m), target);
     if (status == IPU_OK) status = ipu_executable_compile(l.g, &l.run, 1, options, out);
     undo(&l);
     return status;

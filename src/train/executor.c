@@ -14,6 +14,7 @@
 #include "engine/options.h"
 #include "ipu/comm.h"
 #include "ipu/version.h"
+#include "model/fit.h"
 #include "train/cache.h"
 
 /* ---- what is trained with ---- */
@@ -211,6 +212,23 @@ static ipu_status remember_ports(ipu_executor *x)
     return IPU_OK;
 }
 
+/* A replica's weights and the optimizer's states, against the IPUs it has. */
+static ipu_status warn_if_too_large(const ipu_executor *x, const ipu_model *net)
+{
+    ipu_target target;
+    int64_t    bytes = 0;
+    int64_t    n     = ipu__executor_ipus_per_replica(&x->options, (int64_t)ipu_model_n_stages(net));
+    IPU_TRY(ipu_target_find(x->options.target, n, &target));
+    for (size_t i = 0; i < x->kept.n; i++) {
+        const ipu__executor_kept *k = &x->kept.at[i];
+        if (k->is_off_chip) continue;
+        bytes += (k->is_divided ? k->n_part : ipu__op_n_elements(&k->shape))
+               * (int64_t)ipu_type_size(k->type);
+    }
+    ipu__warn_if_too_large(bytes, &target);
+    return IPU_OK;
+}
+
 static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
 {
     ipu__executor_models models = {0};
@@ -220,6 +238,7 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
         status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
+    if (status == IPU_OK) status = warn_if_too_large(x, models.net);
     if (status == IPU_OK) status = ipu__executor_fold(x, &models);
     if (status == IPU_OK) status = ipu__executor_note_program(x, &models);
     if (status == IPU_OK) status = compile_models(x, &models);
