@@ -24,7 +24,7 @@ static struct sigaction former[N_SIGNALS];
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     int i = 0;
-    while (signals[i] != number) i++;
+    while (i < N_SIGNALS - 1 && signals[i] != number) i++;
     if (former[i].sa_flags & SA_SIGINFO) {
         former[i].sa_sigaction(number, info, context);
     } else if (former[i].sa_handler != SIG_DFL && former[i].sa_handler != SIG_IGN) {
