@@ -32,6 +32,7 @@ int main(int argc, char **argv)
 {
     occupy_standard();
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is then an error of the write, and is reported */
+    tool_show_warnings();
     const tool_link    *link    = argc > 0 ? tool_find_link(argv[0]) : NULL;
     const tool_command *command = link ? tool_find_command(link->command) : &tool_commands[0];
     if (link) tool_called_as(link->name);

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipu/log.h"
+
 enum { READ_LIMIT = 1 << 30 }; /* a text form of a gigabyte is no text form */
 
 /* ---- errors ---- */
@@ -53,6 +55,20 @@ void tool_warn(const char *format, ...)
     tell("warning: ", format, args);
     va_end(args);
 }
+
+/* In a line of its own, also where progress is shown. What programs print (IPU_LOG_PRINT) is as they print it. */
+static void show_log(void *user, ipu_log_level level, const char *module, const char *text)
+{
+    (void)user, (void)module;
+    fflush(stdout);
+    const char *clear = isatty(STDERR_FILENO) ? "\r\033[K" : "", *name = called ? called : "ipu";
+    if (level == IPU_LOG_PRINT)
+        fprintf(stderr, "%s%s\n", clear, text);
+    else
+        fprintf(stderr, "%s%s: %s%s\n", clear, name, level == IPU_LOG_WARN ? "warning: " : "", text);
+}
+
+void tool_show_warnings(void) { ipu_log_set_default(IPU_LOG_WARN, show_log, NULL); }
 
 tool_exit tool_usage(const char *command, const char *format, ...)
 {

@@ -21,6 +21,8 @@ void tool_put_called(FILE *out, const char *command);
 tool_exit tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "ipu: warning: ..." on standard error, of what does not keep the command from its work. */
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Warnings of the library come out as those of tool_warn, unless the environment asks for more or less of the log. */
+void tool_show_warnings(void);
 /* As tool_fail, with a hint at --help; returns TOOL_USAGE. `command` NULL: of `ipu`. */
 tool_exit tool_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -39,6 +39,9 @@ typedef void (*ipu_log_fn)(void *user, ipu_log_level level, const char *module, 
 /* Deliver messages up to `level` to `fn`. `fn` NULL: the library's own writer, to
  * stderr or IPU_LOG_DEST. Overrides the environment; applies to the whole process. */
 void ipu_log_set(ipu_log_level level, ipu_log_fn fn, void *user);
+/* The same where the environment names no level; if it names a destination, messages go there. For programs that
+ * show warnings unless their user asks for more or less. */
+void ipu_log_set_default(ipu_log_level level, ipu_log_fn fn, void *user);
 
 #ifdef __cplusplus
 }

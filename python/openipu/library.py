@@ -19,6 +19,7 @@ from typing import Optional, Sequence
 from .error import Error, status_name
 
 MAX_RANK = 8
+LOG_WARN = 3
 
 #: Element types in the order of ipu_type.
 TYPE_NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "half", "bfloat16",
@@ -122,6 +123,7 @@ PROTOTYPES = {
     "ipu_version": (_T, []),
     "ipu_here": (None, [_T, c_int]),
     "ipu_free": (None, [_P]),
+    "ipu_log_set_default": (None, [c_int, _P, _P]),
     # builder
     "ipu_builder_status": (_S, [_P]),
     "ipu_builder_message": (_T, [_P]),
@@ -284,6 +286,8 @@ def lib() -> ctypes.CDLL:
         library = _open()
         for name in PROTOTYPES:
             _apply(library, name)
+        if hasattr(library, "ipu_log_set_default"):  # an older library has none
+            library.ipu_log_set_default(LOG_WARN, None, None)
         _loaded = library
     return _loaded
 

@@ -223,6 +223,24 @@ void ipu_log_set(ipu_log_level level, ipu_log_fn fn, void *user)
     release();
 }
 
+static bool environment_names(const char *what)
+{
+    char name[32];
+    bool any = family_variable("IPU", what, name, sizeof name) != NULL;
+    for (int i = 0; i < N_FAMILIES; i++) any |= family_variable(families[i], what, name, sizeof name) != NULL;
+    return any;
+}
+
+void ipu_log_set_default(ipu_log_level level, ipu_log_fn fn, void *user)
+{
+    bool is_told = environment_names("LEVEL");
+    for (int m = 0; m < N_MODULES; m++) {
+        const char *value = modules[m].variable ? getenv(modules[m].variable) : NULL;
+        is_told |= value && *value;
+    }
+    if (!is_told) ipu_log_set(level, environment_names("DEST") ? NULL : fn, user);
+}
+
 bool ipu__log_wants(ipu_log_level level, const char *module)
 {
     if (level == IPU_LOG_OFF || (int)level > known_highest()) return false;

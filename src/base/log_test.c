@@ -157,6 +157,52 @@ static void an_unknown_level_is_taken_as_warn_and_said_once(void **state)
     assert_heard("POPLAR_ENGINE_LOG_LEVEL=3", "?EW");
 }
 
+static void say_by_default(void)
+{
+    ipu_log_set_default(IPU_LOG_WARN, NULL, NULL);
+    say_everything();
+}
+
+static void assert_heard_by_default(const char *environment, const char *expected)
+{
+    in_child(environment, say_by_default);
+    if (strcmp(heard(err_text), expected) != 0)
+        fail_msg("%s: expected %s, heard %s:\n%s", environment, expected, heard(err_text), err_text);
+}
+
+static void a_default_holds_where_the_environment_names_no_level(void **state)
+{
+    (void)state;
+    assert_heard_by_default("", "PEW");
+    assert_heard_by_default("IPU_LOG_LEVEL=", "PEW");
+    assert_heard_by_default("IPU_LOG_LEVEL=OFF", "");
+    assert_heard_by_default("POPTORCH_LOG_LEVEL=INFO", "PEWIg");
+    assert_heard_by_default("POPLAR_GRAPH_LOG_LEVEL=INFO", "g");
+}
+
+static void note_in_stdout(void *user, ipu_log_level level, const char *module, const char *text)
+{
+    (void)user, (void)level, (void)module;
+    printf("%s\n", text);
+}
+
+static void say_to_a_default_sink(void)
+{
+    ipu_log_set_default(IPU_LOG_ERR, note_in_stdout, NULL);
+    say_everything();
+}
+
+static void a_destination_that_is_named_overrules_a_default_sink(void **state)
+{
+    (void)state;
+    in_child("", say_to_a_default_sink);
+    assert_string_equal(out_text, "printed\ne1\n");
+    assert_string_equal(err_text, "");
+    in_child("IPU_LOG_DEST=stderr", say_to_a_default_sink);
+    assert_string_equal(out_text, "");
+    assert_string_equal(heard(err_text), "PE");
+}
+
 /* ---- the writer ---- */
 
 static void lines_have_a_time_a_module_and_a_letter(void **state)
@@ -390,6 +436,8 @@ int main(void)
         cmocka_unit_test(poplar_spellings_count_and_the_most_verbose_wins),
         cmocka_unit_test(our_own_spelling_overrules_theirs),
         cmocka_unit_test(a_module_can_have_a_level_of_its_own),
+        cmocka_unit_test(a_default_holds_where_the_environment_names_no_level),
+        cmocka_unit_test(a_destination_that_is_named_overrules_a_default_sink),
         cmocka_unit_test(an_unknown_level_is_taken_as_warn_and_said_once),
         cmocka_unit_test(lines_have_a_time_a_module_and_a_letter),
         cmocka_unit_test(stdout_keeps_the_order_of_the_program),

@@ -133,7 +133,7 @@ ipu_status ipu__cost_report_overfull(const ipu_cost *cost, bool strict)
     else if (strict)
         status = ipu__fail(IPU_TILE_OVERFLOW, "%s", text.at);
     else
-        ipu__log_text(IPU_LOG_WARN, "graph", text.at);
+        ipu__log_text(IPU_LOG_INFO, "graph", text.at);
     ipu__text_fini(&text);
     return status;
 }

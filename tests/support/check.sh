@@ -55,6 +55,17 @@ check() # NAME COMMAND...
 
 skip() { passed=$((passed + 1)); echo "ok $((passed + failed)) # SKIP $*"; }
 
+# warns WARNING PATTERN ARGUMENT...: `ipu ARGUMENT...` ends with 0; a line of output matches PATTERN, and of errors, which are
+# all warnings, WARNING.
+warns()
+{
+    local warning=$1 pattern=$2
+    shift 2
+    "$ipu" "$@" > "$box/out" 2> "$box/err" < /dev/null || { cat "$box/err"; return 1; }
+    cat "$box/out" "$box/err"
+    ! grep -qv '^ipu: warning: ' "$box/err" && grep -qE -- "$warning" "$box/err" && grep -qE -- "$pattern" "$box/out"
+}
+
 # exits CODE PATTERN ARGUMENT...: `ipu ARGUMENT...` ends with CODE; a line of output or errors matches, and there are no
 # errors if CODE is 0.
 exits()
