@@ -4,6 +4,10 @@
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build
 
+# A compiler cache, if one is installed, serves every build folder and every checkout. CCACHE_DISABLE=1 goes without.
+launcher=
+if [[ $CC != *ccache* ]] && command -v ccache > /dev/null; then launcher="ccache "; fi
+
 options=${MESON_OPTIONS:-}
 stamp=$BUILD/.configured
 now=$(
@@ -19,7 +23,7 @@ if [ ! -f "$BUILD/build.ninja" ] || [ "$now" != "$(cat "$stamp" 2> /dev/null)" ]
     mode=
     [ ! -f "$BUILD/build.ninja" ] || mode=--reconfigure
     log=$BUILD/configure.log
-    meson setup $mode "$BUILD" $options > "$log" 2>&1 || { tail -n 8 "$log"; die "meson failed; all of it: $log"; }
+    CC=$launcher$CC meson setup $mode "$BUILD" $options > "$log" 2>&1 || { tail -n 8 "$log"; die "meson failed; all of it: $log"; }
     say "$now" > "$stamp"
 fi
 exec ninja -C "$BUILD" ${NINJA_FLAGS:-} "$@"
