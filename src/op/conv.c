@@ -383,6 +383,7 @@ static const char *const input_grad_samples[] = {
     "float[2,32,7,5], float[32,48,3,3]; stride=[2,2] padding=[1,1] size=[13,10]",
     "float[1,16,6,9], float[16,16,2,5]; stride=[2,1] padding=[0,2] dilation=[1,2] size=[12,13]",
     "float[2,16,4,4], float[16,32,1,1]; stride=[2,2] size=[8,7]",
+    "float[2,32,5,1], float[32,16,1,3]; stride=[2,2] padding=[1,1] size=[8,1]",
     "float[1,48,12,11], float[48,32,1,1]; stride=[2,3] padding=[0,1] size=[24,30]",
     "float[3,32,9,9], float[32,1,3,3]; padding=[1,1] groups=32 size=[9,9]",
     NULL,

@@ -54,6 +54,7 @@ typedef struct state {
     int64_t        units, channels;      /* blocks (or channels) that are read; channels of the result */
     int64_t        x[2], y[2];           /* extents of what is read and of the result */
     int64_t        n_groups, group_size; /* floats of a group's weights */
+    int64_t        spare;                /* where among them those of taps that no result reads go */
     int64_t        groups_at_once;
     int64_t        read_size, result_size; /* floats of scratch */
     ipu__epilogue  epilogue;
@@ -186,6 +187,8 @@ static state shape_of(const ipu_kernel_call *call)
         for (int64_t i = 0; i < s.c.stride[1]; i++)
             for (int64_t j = 0; j < s.c.stride[2]; j++)
                 add_pass(&s, grad_axis(&s.c, 1, i), grad_axis(&s.c, 2, j));
+        s.spare = s.group_size;
+        if (s.n_passes < s.c.stride[1] * s.c.stride[2]) s.group_size += s.depth * GROUP;
     } else {
         add_pass(&s, forward_axis(&s.c, 1), forward_axis(&s.c, 2));
     }
@@ -322,13 +325,14 @@ static void pack_forward(const state *s, const float *w, int64_t channel, int64_
                     to + u * IPU__BLOCK * n_taps * wide);
 }
 
-/* Each tap has its place in one of the passes. */
+/* Each tap has its place in one of the passes, if that has results. */
 static void pack_grad(const state *s, const float *w, int64_t channel, int64_t wide, float *to)
 {
     const ipu__blocked_loops *loops  = &IPU__SIMD_PICK(ipu__blocked_loops_at);
     int64_t                   n_taps = s->c.k[1] * s->c.k[2], row = s->c.in * n_taps;
     for (int64_t u = 0; u < s->units; u++) {
-        int64_t at[MOST_KERNEL * MOST_KERNEL] = {0};
+        int64_t at[MOST_KERNEL * MOST_KERNEL];
+        for (int64_t t = 0; t < n_taps; t++) at[t] = s->spare / GROUP * wide;
         for (int n = 0; n < s->n_passes; n++) {
             const pass *p = &s->passes[n];
             for (int i = 0; i < p->row.n; i++)
