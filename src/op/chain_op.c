@@ -1,6 +1,7 @@
 /* The op "chain": elementwise ops as one kernel. `ref` goes element by element, each op by its reference. */
 #include <string.h>
 
+#include "ipu/shape.h"
 #include "op/chain_parse.h"
 
 enum { N_IN = IPU__CHAIN_MAX_IN, N_OUT = IPU__CHAIN_MAX_OUT };
@@ -176,7 +177,11 @@ static void chain_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
         return; /* `infer` has said so */
     memcpy(value, in, N_IN * sizeof *value);
     for (int k = 0; k < code.n_steps; k++) value[N_IN + k] = emit_step(b, &code.step[k], value);
-    for (int i = 0; i < code.n_out; i++) out[i] = value[N_IN + code.out[i]];
+    for (int i = 0; i < code.n_out; i++) {
+        ipu_value v    = value[N_IN + code.out[i]];
+        ipu_shape from = ipu_value_shape(v);
+        out[i]         = ipu__shape_equal(&from, &shape) ? v : ipu_expand(b, v, shape);
+    }
 }
 
 #define RESULT(n) IPU__OUTPUT_OVER(n, IPU_SHARES_ANY) /* what is not used has shape [0] */
@@ -214,6 +219,7 @@ static const char *const samples[] = {
     "float[2,700], float[2,700], float[]; program=\"greater a0 a2; where t0 a1 a2; mul t1 a1; out t2 t1\"",
     "float[300], float[300], float[]; program=\"greater a0 a2; where t0 a1 a2; where t0 a1 a0; out t1 t2\"",
     "float[2,1100], float[]; program=\"mul a0 a1; tanh t0; square t1; sub t1 a0; out t3 t1\"",
+    "float[3,1], float[]{0.5,1}, float[3,4]; program=\"mul a0 a1; add t0 a2; relu t1; out t2 t0\"",
     "float[3,40009], float[3,1]; program=\"greater a0 a1; where t0 a0 a1; exp t1; out t2\"",
     NULL};
 
