@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,10 @@
 #include "output.h"
 
 enum {
-    BACKLOG = 128,
-    SEND_BYTES =
-        128
-        * 1024, /* of kernel memory for each connection: of itself it gives megabytes to who does not read */
+    BACKLOG    = 4096, /* a full one makes clients wait for seconds */
+    SEND_BYTES = 128
+               * 1024, /* of kernel memory for each: by itself it gives megabytes to those who do not read */
+    SILENCE_SECONDS = 5,
 };
 
 /* ---- host and port ---- */
@@ -86,12 +87,14 @@ static void classify(web_address *a, const socket_address *s)
 
 static int open_socket(const struct addrinfo *info)
 {
-    int on = 1, bytes = SEND_BYTES;
+    int on = 1, bytes = SEND_BYTES, silence = SILENCE_SECONDS;
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
     if (fd < 0) return -1;
     /* A monitor that was just stopped left connections behind that wait for their end. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    /* Who has not sent anything yet waits in the kernel and takes no place of ours. */
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silence, sizeof silence);
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) return fd;
     int error = errno;
     close(fd);

@@ -1,5 +1,6 @@
-/* The open connections of the page's server, and how long each may take: a client that says nothing, asks a byte at a time
- * or does not read its answer is cut off, so that it keeps no place that others need.
+/* The open connections of the page's server: how long each may take, and how many may be at the same thing. A client that says
+ * nothing, asks a byte at a time or does not read its answer is cut off; where there are too many of those, the oldest go at once,
+ * so that a request that is complete never waits for one that is not.
  *
  * The server's thread tells what becomes of each; web_connections_sweep may be called by another.
  */
@@ -12,10 +13,13 @@
 /* What a connection is at, and thus for how long. */
 typedef enum web_phase {
     WEB_ASKING,    /* its request is not complete: 10 s from the first byte it could have sent */
-    WEB_ANSWERING, /* the answer is not sent: 60 s for all of it */
+    WEB_ANSWERING, /* the answer is not sent: 60 s for all of it; 2 s where too many are at it */
     WEB_STREAMING, /* events: they go on; web_stream.h judges */
     WEB_RESTING,   /* between two requests: 30 s */
 } web_phase;
+
+/* How many may be at it; with WEB_STREAMS there is room to spare in the server's limit. */
+enum { WEB_ASKING_MOST = 96, WEB_RESTING_MOST = 32, WEB_ANSWERING_MOST = 32 };
 
 typedef struct web_connections web_connections;
 
@@ -29,7 +33,7 @@ void web_connections_notify(void *cls, struct MHD_Connection *connection, void *
 
 void web_connection_enter(web_connections *all, struct MHD_Connection *connection, web_phase phase);
 
-/* Cut off what has been in its phase for too long. */
+/* Cuts off what has been in its phase for too long. */
 void web_connections_sweep(web_connections *all);
 
 #endif

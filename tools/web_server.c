@@ -16,11 +16,10 @@
 #include "web_files.h"
 
 enum {
-    CONNECTIONS             = 256,
-    CONNECTIONS_PER_ADDRESS = 128,
-    CONNECTION_BYTES        = 32 * 1024, /* of memory for each: a request's head must fit */
-    SILENCE_SECONDS         = 30,
-    COOKIE_BYTES            = 32,
+    CONNECTIONS      = 256,
+    CONNECTION_BYTES = 32 * 1024, /* of memory for each: a request's head must fit */
+    SILENCE_SECONDS  = 30,
+    COOKIE_BYTES     = 32,
 };
 
 struct web_server {
@@ -286,7 +285,6 @@ static struct MHD_Daemon *start_daemon(web_server *s)
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)be_silent, NULL},
         {MHD_OPTION_LISTEN_SOCKET, s->options.address->socket, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL},
-        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_PER_ADDRESS, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_SECONDS, NULL},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
@@ -294,7 +292,7 @@ static struct MHD_Daemon *start_daemon(web_server *s)
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)web_connections_notify, s->connections},
         {MHD_OPTION_END, 0, NULL},
     };
-    return MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+    return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
                             NULL, NULL, handle, s, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 }
 
