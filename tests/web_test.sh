@@ -15,7 +15,7 @@ python=python3
 "$python" -c 'import prometheus_client' 2> /dev/null || [ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
 
 status=0 passed=0 failed=0 skipped=0
-for part in http pressure hostile; do
+for part in http strict pressure hostile; do
     "$python" "tests/web/${part}_test.py" > "$BUILD/web_$part.out" 2>&1 || status=1
     grep -v '^1\.\.' "$BUILD/web_$part.out" | grep -vE '^[0-9]+ passed, '
     line=$(grep -E '^[0-9]+ passed, ' "$BUILD/web_$part.out" || echo "0 passed, 1 failed, 0 skipped")

@@ -14,6 +14,7 @@
 #include "web_connections.h"
 #include "watch_users.h"
 #include "web_files.h"
+#include "web_request.h"
 
 enum {
     CONNECTIONS      = 256,
@@ -202,10 +203,24 @@ static enum MHD_Result refuse_stranger(connection *c)
                     MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"));
 }
 
+/* Is this the origin of pages that came from here? A proxy in front of us may speak TLS. */
+static bool is_own_origin(const char *origin, const char *host)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; host && i < sizeof schemes / sizeof *schemes; i++) {
+        size_t n = strlen(schemes[i]);
+        if (!strncasecmp(origin, schemes[i], n) && !strcasecmp(origin + n, host)) return true;
+    }
+    return false;
+}
+
 /* A page of another site that the user has open cannot read our answers, but it could ask for them, over and over: browsers say
- * so. A link that leads here is no such thing. */
+ * so. A link that leads here is no such thing, and has no Origin. */
 static bool is_foreign_page(connection *c)
 {
+    const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
+    const char *host   = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    if (origin && !is_own_origin(origin, host)) return true;
     const char *site = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Sec-Fetch-Site");
     const char *mode = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Sec-Fetch-Mode");
     return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0
@@ -244,34 +259,42 @@ static bool has_body(connection *c)
         || MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
+static enum MHD_Result begin(web_server *s, connection *c, const web_request *q, const char *method,
+                             const char *version)
+{
+    const char *why;
+    unsigned    flaw = web_request_flaw(q, c, method, version, &why);
+    web_connection_enter(s->connections, c, WEB_ANSWERING);
+    if (flaw)
+        return answer(c, flaw, plain, with_header(line("%s\n", why), MHD_HTTP_HEADER_CONNECTION, "close"));
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return answer(c, MHD_HTTP_METHOD_NOT_ALLOWED, plain,
+                      with_header(line("the monitor only reads: GET or HEAD\n"), MHD_HTTP_HEADER_ALLOW,
+                                  "GET, HEAD"));
+    if (has_body(c))
+        return answer(c, MHD_HTTP_BAD_REQUEST, plain, line("expected a request without a body\n"));
+    return MHD_YES;
+}
+
 /* Called when the head of a request is there, and again when all of it is. What is refused at once ends the connection where a
  * body would follow. */
 static enum MHD_Result handle(void *cls, connection *c, const char *path, const char *method,
                               const char *version, const char *body, size_t *body_bytes, void **context)
 {
-    static int  begun;
-    web_server *s    = cls;
-    bool        head = !strcmp(method, MHD_HTTP_METHOD_HEAD);
-    (void)version, (void)body;
+    web_request *q = *context;
+    (void)body;
     *body_bytes = 0;
-    if (!*context) {
-        *context = &begun;
-        web_connection_enter(s->connections, c, WEB_ANSWERING);
-        if (!head && strcmp(method, MHD_HTTP_METHOD_GET) != 0)
-            return answer(c, MHD_HTTP_METHOD_NOT_ALLOWED, plain,
-                          with_header(line("the monitor only reads: GET or HEAD\n"), MHD_HTTP_HEADER_ALLOW,
-                                      "GET, HEAD"));
-        if (has_body(c))
-            return answer(c, MHD_HTTP_BAD_REQUEST, plain, line("expected a request without a body\n"));
-        return MHD_YES;
-    }
-    return serve(s, c, path, head);
+    if (!q) return MHD_NO; /* out of memory */
+    if (q->has_head) return serve(cls, c, path, !strcmp(method, MHD_HTTP_METHOD_HEAD));
+    q->has_head = true;
+    return begin(cls, c, q, method, version);
 }
 
 static void complete(void *cls, connection *c, void **context, enum MHD_RequestTerminationCode code)
 {
     web_server *s = cls;
     (void)code;
+    web_request_end(*context);
     *context = NULL;
     web_connection_enter(s->connections, c, WEB_RESTING);
 }
@@ -288,6 +311,7 @@ static struct MHD_Daemon *start_daemon(web_server *s)
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_SECONDS, NULL},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)web_request_begin, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)complete, s},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)web_connections_notify, s->connections},
         {MHD_OPTION_END, 0, NULL},

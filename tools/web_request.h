@@ -1,0 +1,28 @@
+/* Is a request well formed? libmicrohttpd lets through much that a proxy in front of us may read differently.
+ *
+ * web_request_begin and web_request_end bracket each request.
+ */
+#ifndef TOOLS_WEB_REQUEST_H
+#define TOOLS_WEB_REQUEST_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+
+enum { WEB_TARGET_MOST = 8192, WEB_HEADERS_MOST = 100 };
+
+typedef struct web_request {
+    const char *target,
+        *target_end; /* the path and its query, in the bytes that came in; NULL: there was none */
+    unsigned target_flaw;
+    bool     has_head; /* its head was looked at */
+} web_request;
+
+/* For MHD_OPTION_URI_LOG_CALLBACK. Owned: web_request_end. NULL: out of memory. */
+void *web_request_begin(void *cls, const char *target, struct MHD_Connection *connection);
+void  web_request_end(web_request *request);
+
+/* The status to refuse it with (400, 414 or 431) and why; 0: it is well formed. To be called as soon as the head is there. */
+unsigned web_request_flaw(const web_request *request, struct MHD_Connection *connection, const char *method,
+                          const char *version, const char **why);
+
+#endif
