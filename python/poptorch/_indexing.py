@@ -88,6 +88,11 @@ def slice_at(capture: Any, x: IpuTensor, dim: int, start: IpuTensor, size: int, 
     return _view(capture, x, "poptorch::slice", (dim, capture.read(start), size, step), meta)
 
 
+def select_at(capture: Any, x: IpuTensor, dim: int, index: IpuTensor) -> IpuTensor:
+    """One element of a dimension."""
+    return _view(capture, x, "poptorch::select", (dim, capture.read(index)), _aten.select(x._meta, dim, 0))
+
+
 def _dynamic_slice(capture: Any, x: IpuTensor, dim: int, index: slice) -> IpuTensor:
     start, stop, step = index.start, index.stop, index.step if index.step is not None else 1
     for bound in (start, stop):
@@ -126,7 +131,7 @@ def _basic(capture: Any, x: IpuTensor, index: tuple) -> Tuple[IpuTensor, List[An
             rest.append(None)
             dim += 1
         elif isinstance(i, IpuTensor) and i.dim() == 0 and i.dtype not in _MASKS:
-            x = _view(capture, x, "poptorch::select", (dim, capture.read(i)), _aten.select(x._meta, dim, 0))
+            x = select_at(capture, x, dim, i)
         elif isinstance(i, torch.Tensor):
             rest.append(i)
             dim += _consumes(i)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from functools import lru_cache
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 import torch
 
@@ -59,14 +60,37 @@ def _on(device: str, kwargs: dict) -> dict:
     return changed
 
 
+@lru_cache(maxsize=None)
+def _index_arguments(function: Any) -> FrozenSet[Any]:
+    """Positions and names of the arguments of an op that are indices."""
+    schema = getattr(function, "_schema", None)
+    if schema is None:
+        return frozenset()
+    return frozenset(key for at, a in enumerate(schema.arguments) if a.name in ("index", "indices") for key in (at, a.name))
+
+
+def _long(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.int64) if tensor.dtype is torch.int32 else tensor
+
+
+def _long_indices(function: Any, args: tuple, kwargs: dict) -> Tuple[tuple, dict]:
+    """int32 indices as int64, which torch insists on: the device has one type for both."""
+    which = _index_arguments(function)
+    if not which:
+        return args, kwargs
+    return (tuple(map_structure(a, torch.Tensor, _long) if at in which else a for at, a in enumerate(args)),
+            {k: map_structure(v, torch.Tensor, _long) if k in which else v for k, v in kwargs.items()})
+
+
 def results_of(capture: Any, handler: Any, function: Optional[Callable], args: tuple, kwargs: dict) -> Any:
     """What a call gives, as meta tensors (or real ones) in the structure of its results."""
     if handler is not None and handler.meta is not None:
         return _ask(capture, handler.meta, args, kwargs)
     with torch.no_grad(), compat.no_modes():
+        metas, named = _long_indices(function, map_structure(args, torch.Tensor, _meta_of),
+                                     map_structure(_on("meta", kwargs), torch.Tensor, _meta_of))
         try:
-            return function(*map_structure(args, torch.Tensor, _meta_of),
-                            **map_structure(_on("meta", kwargs), torch.Tensor, _meta_of))
+            return function(*metas, **named)
         except (NotImplementedError, RuntimeError) as e:
             if not _lacks_meta(e):
                 raise
@@ -85,7 +109,9 @@ def _on_host(function: Callable, args: tuple, kwargs: dict) -> Any:
         halves[0] = halves[0] or tensor.dtype is torch.float16
         return _real_of(tensor)
 
-    result = function(*map_structure(args, torch.Tensor, real), **map_structure(_on("cpu", kwargs), torch.Tensor, real))
+    reals, named = _long_indices(function, map_structure(args, torch.Tensor, real),
+                                 map_structure(_on("cpu", kwargs), torch.Tensor, real))
+    result = function(*reals, **named)
     if not halves[0]:
         return result
     return map_structure(result, torch.Tensor, lambda t: t.half() if t.dtype is torch.float32 else t)

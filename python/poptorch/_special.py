@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict
 import torch
 
 from ._errors import createPoptorchError
-from ._indexing import getitem, setitem, slice_at
+from ._indexing import getitem, select_at, setitem, slice_at
 from ._logging import logger
 from ._tensor import IpuTensor, _no_data
 
@@ -179,6 +179,40 @@ def _narrow(capture: Any, func: Callable, args: tuple, kwargs: dict) -> Any:
     if not isinstance(start, IpuTensor) or not isinstance(x, IpuTensor):
         return NotImplemented
     return slice_at(capture, x, dim, start, length)
+
+
+@_function(torch.select, torch.Tensor.select)
+def _select(capture: Any, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """An index that only the run knows; a number is left to torch."""
+    x, dim, index = (args + tuple(kwargs[k] for k in ("dim", "index")[max(0, len(args) - 1):]))[:3]
+    x, index = capture._stand_ins(x), capture._stand_ins(index)
+    if not isinstance(index, IpuTensor) or not isinstance(x, IpuTensor):
+        return NotImplemented
+    return select_at(capture, x, dim % x.dim(), index)
+
+
+@_function(torch.take_along_dim, torch.Tensor.take_along_dim)
+def _take_along_dim(capture: Any, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """int32 indices as int64: torch looks at their type before the op is seen."""
+    args = tuple(_long(capture, a) if at == 1 else a for at, a in enumerate(args))
+    return func(*args, **{k: _long(capture, v) if k == "indices" else v for k, v in kwargs.items()})
+
+
+def _long(capture: Any, index: torch.Tensor) -> torch.Tensor:
+    index = capture._stand_ins(index)
+    return index.long() if index.dtype is torch.int32 else index
+
+
+@_function(torch.tensor_split, torch.Tensor.tensor_split)
+def _tensor_split(capture: Any, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Places to split at that are constants, as tensors made in forward() are: torch takes those of the host only."""
+
+    def known(value: Any) -> Any:
+        value = capture._stand_ins(value)
+        return value.tolist() if isinstance(value, torch.Tensor) else value
+
+    args = tuple(known(a) if at == 1 else a for at, a in enumerate(args))
+    return func(*args, **{k: known(v) if "indices" in k else v for k, v in kwargs.items()})
 
 
 @_function(torch.nn.functional.embedding)

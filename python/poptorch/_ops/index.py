@@ -104,7 +104,7 @@ def _index_meta(x, indices):
     found = []
     for i in indices:
         if i is None or i.dtype not in MASKS:
-            found.append(i)
+            found.append(i.long() if i is not None and i.dtype is torch.int32 else i)
         elif data_of(i) is not None:
             found += [places.to("meta") for places in data_of(i).nonzero().unbind(1)]
         else:
