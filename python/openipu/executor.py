@@ -17,7 +17,7 @@ from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int,
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from .error import Error
-from .library import Array, ForwardFn, NamedArray, Npz, ProgressFn, RawValue, check, declare, lib
+from .library import Array, ForwardFn, NamedArray, Npz, ProgressFn, RawValue, check, declare, finalizer, lib
 from .network import Network, Value
 from .settings import ExecutorOptions, Optimizer, Training
 
@@ -126,9 +126,12 @@ class _EngineOptions:
         for key, value in settings.items():
             check(lib().ipu_options_set(self.pointer, key.encode(), str(value).encode()))
 
-    def __del__(self) -> None:
-        if self.pointer:
-            lib().ipu_options_destroy(self.pointer)
+    def close(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if pointer:
+            lib().ipu_options_destroy(pointer)
+
+    __del__ = finalizer(close)
 
 
 class _Watch:
@@ -165,6 +168,12 @@ class _ModuleHandle:
 
     def use(self) -> None:
         self._n_users += 1
+
+    def take_back(self) -> None:
+        """What was lent is the caller's alone again, with what it holds now."""
+        for name in self.lent:
+            check(lib().ipu_module_lend_weight(self.pointer, name.encode(), None))
+        self.lent.clear()
 
     def drop(self) -> None:
         self._n_users -= 1
@@ -249,13 +258,11 @@ class Module:
 
     def close(self) -> None:
         """Nothing can be done with it afterwards."""
-        if self.pointer is not None:
+        if getattr(self, "pointer", None) is not None:
             self.pointer = None
             self.handle.drop()
 
-    def __del__(self) -> None:
-        if getattr(self, "pointer", None):
-            self.close()
+    __del__ = finalizer(close)
 
 
 class Executor:
@@ -265,7 +272,7 @@ class Executor:
                  training: Optional[Training] = None):
         self.module = module
         self.options = options or ExecutorOptions()
-        self.has_newer = False  # the device has weights, by set_state, that the module does not know
+        self.has_newer = False  # the device has weights that memory lent to the module is not to show unless asked
         self._c_options = self._options_of(self.options)
         self.pointer = c_void_p()
         if training is None:
@@ -445,15 +452,16 @@ class Executor:
         return lib().ipu_executor_executable(self._open())
 
     def close(self) -> None:
-        """Weights reach the module first. Nothing can be done with it afterwards."""
-        pointer, self.pointer = self.pointer, None
+        """Weights reach the module first, but no memory that it was lent if ``has_newer``. Nothing can be done with it
+        afterwards."""
+        pointer, self.pointer = getattr(self, "pointer", None), None
         if pointer:
+            if self.has_newer:
+                self._module_handle.take_back()
             lib().ipu_executor_destroy(pointer)
             self._module_handle.drop()
 
-    def __del__(self) -> None:
-        if getattr(self, "pointer", None):
-            self.close()
+    __del__ = finalizer(close)
 
 
 class State:
@@ -467,8 +475,10 @@ class State:
             entry = self.npz.arrays[i]
             yield entry.name.decode(), entry.array
 
-    def __del__(self) -> None:
+    def close(self) -> None:
         lib().ipu_npz_free(byref(self.npz))
+
+    __del__ = finalizer(close)
 
 
 __all__ = ["Module", "Executor", "State", "Error"]

@@ -13,7 +13,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .error import Error
-from .library import TYPE_NAMES, TYPE_NUMBERS, Array, RawValue, Shape, check, declare, lib
+from .library import TYPE_NAMES, TYPE_NUMBERS, Array, RawValue, Shape, check, declare, finalizer, lib
 from .network import NUMPY_TYPES, Network, Value
 
 #: ipu_host_fn
@@ -68,13 +68,11 @@ class HostFunction:
 
     def close(self) -> None:
         """Nothing calls it any more."""
-        if self._open:
+        if getattr(self, "_open", False):
             self._open = False
             lib().ipu_host_unregister(self.name.encode())
 
-    def __del__(self) -> None:
-        if getattr(self, "_open", False):
-            self.close()
+    __del__ = finalizer(close)
 
 
 def call(network: Network, function: HostFunction, values: Sequence[Value],

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32,
                     c_void_p)
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from .error import Error, status_name
 
@@ -301,6 +302,21 @@ def check(status: int) -> None:
     """Raise openipu.Error unless the status is 0."""
     if status:
         raise Error(message(), status_name(status))
+
+
+def finalizer(close: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A __del__ that calls `close`. While the interpreter ends it is quiet: modules that `close` needs may be gone by
+    then, and the memory is freed with the process."""
+    is_ending = sys.is_finalizing  # of this function: globals are among what may be gone
+
+    def __del__(self: Any) -> None:
+        try:
+            close(self)
+        except Exception:  # pylint: disable=broad-except
+            if not is_ending():
+                raise
+
+    return __del__
 
 
 def array_of(type_name: str, shape: Sequence[int], data: Optional[int]) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 
 from .error import Error, status_name
 from .library import (FLOAT, INT, INTS, TEXT, TYPE_NAMES, TYPE_NUMBERS, GradientFn, GradientOptions, OpInfo, RawAttribute,
-                      RawValue, Shape, check, lib)
+                      RawValue, Shape, check, finalizer, lib)
 
 #: numpy's type for each element type it has.
 NUMPY_TYPES = {"bool": np.bool_, "int8": np.int8, "uint8": np.uint8, "int16": np.int16, "uint16": np.uint16,
@@ -142,10 +142,13 @@ class Network:
         check(lib().ipu_model_create(byref(pointer)))
         return cls(pointer.value, owned=True)
 
-    def __del__(self) -> None:
+    def close(self) -> None:
+        """A network of its own is freed: nothing can be done with it afterwards."""
         if getattr(self, "_owned", False) and self.pointer:
             self._lib.ipu_model_destroy(self.pointer)
             self.pointer = None
+
+    __del__ = finalizer(close)
 
     # ---- errors ----
 

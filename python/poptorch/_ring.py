@@ -19,6 +19,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 from torch.utils.data.dataloader import default_collate
 
+from openipu.library import finalizer
+
 from ._args import flatten, rebuild
 from ._errors import createPoptorchError
 
@@ -46,9 +48,11 @@ class SharedFile:
     def __setstate__(self, handle: Any) -> None:
         self.fd = handle.detach()
 
-    def __del__(self) -> None:
+    def _close(self) -> None:
         if hasattr(self, "fd"):
             os.close(self.fd)
+
+    __del__ = finalizer(_close)
 
 
 @dataclass(frozen=True)

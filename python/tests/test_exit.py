@@ -26,6 +26,33 @@ if __name__ == "__main__":
     {end}
 """
 
+# Kept by a module that outlives those of openipu, which are emptied before.
+OUTLIVING = """
+import sys
+import types
+
+keeper = sys.modules["keeper"] = types.ModuleType("keeper")
+keeper.kept = []
+sys.excepthook = lambda *what: sys.__excepthook__(*what)
+sys.excepthook.alive = [keeper]
+
+def make():
+    import numpy
+    import openipu
+    from openipu.executor import Executor, Module
+    from openipu.host import HostFunction
+    from openipu.library import TYPE_NUMBERS, Array, Shape
+    from openipu.settings import ExecutorOptions
+    data = numpy.ones(3, numpy.float32)
+    module = Module(lambda network, values: network.output(values[0], "y"))
+    executor = Executor(module, ExecutorOptions(engine={"threads": "1"}))
+    executor.run((Array * 1)(Array(TYPE_NUMBERS["float"], Shape.of((3, )), data.ctypes.data)), 1)
+    keeper.kept += [module, executor, executor.state(), openipu.Network.create(), HostFunction("f", lambda ins: ins)]
+
+make()
+sys.excepthook.alive += [module for name, module in sys.modules.items() if name.startswith("openipu")]
+"""
+
 ASYNC = "num_workers={workers}, mode=poptorch.DataLoaderMode.{mode}"
 
 
@@ -48,3 +75,8 @@ def test_a_loader_that_is_half_consumed(tmp_path, workers, mode, end):
     else:
         assert done.returncode == 1 and done.stderr.count("Traceback") == 1
         assert done.stderr.strip().endswith("ValueError: of the user")
+
+
+def test_objects_that_outlive_their_modules(tmp_path):
+    done = _run(tmp_path, OUTLIVING)
+    assert done.returncode == 0 and done.stderr == ""
