@@ -53,7 +53,7 @@ ipu_status ipu_module_name_inputs(ipu_module *module, const char *const *names, 
 void ipu_module_set_seed(ipu_module *module, uint32_t seed);
 
 /* ---- weights: parameters and states of the network, not of the optimizer; empty until an executor has compiled.
- *      What was trained since is fetched from the device first ---- */
+ *      What runs have changed since, training or not, is fetched from the device first ---- */
 
 size_t ipu_module_n_weights(const ipu_module *module);
 /* Borrowed until the next run of an executor. */
@@ -64,7 +64,7 @@ ipu_status ipu_module_weight(ipu_module *module, const char *name, const ipu_arr
 ipu_status ipu_module_set_weight(ipu_module *module, const char *name, const ipu_array *a);
 
 /* The same, but the module's copy is the caller's memory itself from now on: what is fetched is written there, what is
- * sent is read from there; what was trained since is fetched first. It stays valid, and where it is, until the module is destroyed, another is lent, or `a` is NULL:
+ * sent is read from there; what runs have changed since is fetched first. It stays valid, and where it is, until the module is destroyed, another is lent, or `a` is NULL:
  * then the module has memory of its own again, with what this held. What the caller changes in it reaches devices by
  * ipu_executor_copy_weights_to_device, or when it is lent again. */
 ipu_status ipu_module_lend_weight(ipu_module *module, const char *name, const ipu_array *a);

@@ -158,6 +158,8 @@ class PoplarExecutor:
         of the optimizer and of random numbers."""
         rng_state = self.rng_state
         self.copyWeightsToHostIfNeeded()
+        with library_errors():
+            buffers = program.changed_buffers()
         learned = self._device_optimizer.read(program) if self._training else None
         found = next((p for p in self._others if p.arguments.is_same(arguments)), None)
         if found is None:
@@ -176,6 +178,11 @@ class PoplarExecutor:
         if learned:
             self._device_optimizer.write(found, learned)
         found.set_rng_state(rng_state)
+        if buffers:
+            if not self._is_attached:
+                self._attach()
+            with library_errors():
+                found.set_buffers(buffers)
         return found
 
     def _contiguous(self, tensor: torch.Tensor) -> torch.Tensor:

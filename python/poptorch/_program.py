@@ -79,6 +79,7 @@ class Program:
         self._defaults: Tuple[torch.Tensor, ...] = ()
         self._synthetic: Optional[List[torch.Tensor]] = None
         self._has_run = False
+        self._changes_buffers = training is None and any(kept.updated for kept in graph.kept)
         connection = self._settle(options, all_batches)
         self._make_arrays(tensors)
         build = weakref.WeakMethod(self._build)
@@ -163,6 +164,20 @@ class Program:
         """Before the library fetches weights that nobody asked for: the host's may have been changed since."""
         if self.executor.has_newer:
             self.weights.take_back()
+
+    def changed_buffers(self) -> Dict[str, torch.Tensor]:
+        """Copies of the buffers that runs of an inference model have changed on the device, which the host's do not show."""
+        if not (self._changes_buffers and self.executor.has_newer and self.executor.is_attached()):
+            return {}
+        self._leave_host_alone()
+        return {kept.name: tensor_over(self.module.weight(kept.name)).clone() for kept in self.graph.kept
+                if kept.updated and kept.tensor.numel()}
+
+    def set_buffers(self, values: Dict[str, torch.Tensor]) -> None:
+        """Give buffers these values, those of them that it has, on the device alone."""
+        for name in {kept.name for kept in self.graph.kept} & set(values):
+            self.executor.write_weight(name, values[name].data_ptr(), values[name].numel() * values[name].element_size())
+            self.executor.has_newer = True
 
     def detach(self) -> None:
         """Give the device back."""
@@ -288,6 +303,8 @@ class Program:
             if status == INTERRUPTED and _interrupt.count == n_interruptions:  # meant for the run before
                 status = self._function(executor.pointer, self._arrays, self._n)
             self._has_run = True
+            if self._changes_buffers:
+                self.executor.has_newer = True
         finally:
             _interrupt.running.discard(executor)
         return status

@@ -287,6 +287,29 @@ def test_new_shapes_are_an_error_or_compiled():
         assert torch.all(inference(torch.randn(n, 3)) == 0)
 
 
+def test_buffers_go_on_with_new_shapes():
+
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+            self.register_buffer("sum", torch.zeros(2))
+
+        def forward(self, x):
+            self.calls += 1
+            self.sum += x.sum(0)
+            return self.sum * 1, self.calls * 1
+
+    model = Counting()
+    inference = poptorch.inferenceModel(model, poptorch.Options().recompileOnNewShapes())
+    for call, n in enumerate([1, 1, 3, 1, 3, 2], 1):
+        totals, calls = inference(torch.ones(n, 2))
+        assert calls == call
+    assert totals.tolist() == [11, 11] and model.calls == 0
+    inference.copyWeightsToHost()
+    assert model.calls == 6 and model.sum.tolist() == [11, 11]
+
+
 @pytest.mark.parametrize("optimizer", [poptorch.optim.Adam, torch.optim.Adam])
 def test_training_goes_on_with_new_shapes(optimizer):
     torch.manual_seed(1)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import poptorch
+from openipu.executor import Executor, Module
+from openipu.host import array_view
+from openipu.library import TYPE_NUMBERS, Array, Shape
 
 
 class Net(nn.Module):
@@ -345,6 +350,65 @@ def test_only_a_shallow_copy_runs():
     inference = poptorch.inferenceModel(model)
     model.eval()
     assert inference(torch.zeros(1)) == 1
+
+
+class Counter(nn.Module):
+    """Counts its calls in buffers: one of a type that is the library's own memory, one of a type that is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(2))
+        self.register_buffer("long", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.calls += 1
+        self.long += 1
+        return x + self.calls
+
+
+def test_buffers_of_inference_come_to_the_host_when_asked_for():
+    model = Counter()
+    inference = poptorch.inferenceModel(model)
+    for n in (1, 2, 5):
+        for _ in range(n):
+            inference(torch.zeros(2))
+        before = model.calls.clone()
+        inference.copyWeightsToHost()
+        assert torch.all(model.calls == before + n) and model.long == model.calls[0]
+    assert inference(torch.zeros(2)).tolist() == [9, 9] and model.calls.tolist() == [8, 8]
+    model.calls.fill_(100)
+    inference.copyWeightsToDevice()  # the host's, not what the device had made of it
+    assert inference(torch.zeros(2)).tolist() == [101, 101] and model.calls.tolist() == [100, 100]
+
+
+@pytest.mark.parametrize("end", ["destroy", "detachFromDevice", "del"])
+def test_buffers_of_inference_stay_where_they_are_when_it_ends(end):
+    model = Counter()
+    inference = poptorch.inferenceModel(model)
+    for _ in range(3):
+        inference(torch.zeros(2))
+    if end != "del":
+        getattr(inference, end)()
+    del inference
+    gc.collect()
+    assert model.calls.tolist() == [0, 0] and model.long == 0
+
+
+def test_a_module_shows_states_that_inference_changed():
+    """What a library's module is asked for is fetched from the device each time that a run has changed it."""
+    data = np.array([4, 1], np.float32)
+
+    def forward(network, values):
+        total = network.state("total", "float", (2, ))
+        network.update(total, network.emit("add", [total, values[0]]))
+        network.output(total, "before")
+
+    module = Module(forward)
+    executor = Executor(module)
+    arrays = (Array * 1)(Array(TYPE_NUMBERS["float"], Shape.of((2, )), data.ctypes.data))
+    for n in (1, 2, 3):
+        executor.run(arrays, 1)
+        assert array_view(module.weight("total")).tolist() == [4 * n, n]
 
 
 def test_named_buffers():

@@ -329,7 +329,7 @@ ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n)
     for (size_t i = 0; i < x->in_wires.n; i++) x->in_wires.at[i].n_done = 0;
     for (size_t i = 0; i < x->out_wires.n; i++) x->out_wires.at[i].n_done = 0;
     ipu_status status = ipu_engine_run(x->engine, 0);
-    if (x->training) ipu__executor_has_trained(x);
+    if (x->updates_weights) ipu__executor_has_newest(x);
     if (status != IPU_OK) {
         IPU_TRY(ipu__executor_clear_sums(x));
         return status;

@@ -77,6 +77,7 @@ struct ipu_executor {
     char            fold_reason[IPU__FOLD_REASON];
     ipu_options    *own_engine; /* options.engine with what executors add; NULL: nothing is */
     bool            was_cached, must_compile, keeps_times;
+    bool            updates_weights; /* a run does: it trains, or the network has states that change */
     double          compile_seconds;
 };
 
@@ -204,8 +205,8 @@ ipu_status          ipu__executor_list_kept(ipu_executor *x, const ipu__executor
 ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name); /* NULL: there is none */
 /* Before a run: the module's newest weights. */
 ipu_status ipu__executor_sync(ipu_executor *x);
-/* After a run that trained. */
-void ipu__executor_has_trained(ipu_executor *x);
+/* After a run that changed weights: the newest are here. */
+void ipu__executor_has_newest(ipu_executor *x);
 /* After a run that was stopped: what it had added up is not of the next one. */
 ipu_status ipu__executor_clear_sums(ipu_executor *x);
 ipu_status ipu__executor_write_rates(ipu_executor *x);

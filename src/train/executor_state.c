@@ -28,14 +28,16 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
     if (ipu__executor_kept_of(x, v->name)) return IPU_OK;
     ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
     if (!kept.name) return ipu__fail_memory();
-    bool is_random = m->seed != 0 && id == m->seed; /* another one in each replica */
-    kept.is_seed   = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
-    kept.is_weight = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
+    bool is_updated = m->values.at[id].update != 0;
+    bool is_random  = m->seed != 0 && id == m->seed; /* another one in each replica */
+    kept.is_seed    = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
+    kept.is_weight  = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
     /* What the network itself calls so is its own. */
     kept.is_transient = !kept.is_weight && !is_parameter
                      && (ipu__executor_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
     kept.differs = ipu__executor_n_replicas(x) > 1 && !is_parameter && (is_random || kept.is_weight)
-                && m->values.at[id].update != 0;
+                && is_updated;
+    x->updates_weights |= kept.is_weight && is_updated;
     if (ipu__push(&x->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
     return ipu__fail_memory();
@@ -50,6 +52,7 @@ static ipu_status list_model(ipu_executor *x, const ipu_model *m)
 
 ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models)
 {
+    x->updates_weights = x->training;
     IPU_TRY(list_model(x, models->net));
     if (models->step) IPU_TRY(list_model(x, models->step));
     return ipu__executor_list_parts(x, models);
@@ -102,7 +105,7 @@ ipu_status ipu__executor_sync(ipu_executor *x)
     return IPU_OK;
 }
 
-void ipu__executor_has_trained(ipu_executor *x)
+void ipu__executor_has_newest(ipu_executor *x)
 {
     x->version        = ++x->module->version;
     x->module->holder = x;
@@ -309,7 +312,7 @@ static ipu_status set_state(ipu_executor *x, const ipu_npz *z)
 {
     IPU_TRY(compare(x, z));
     for (size_t i = 0; i < x->kept.n; i++) IPU_TRY(set_one(x, &x->kept.at[i], z));
-    ipu__executor_has_trained(x);
+    ipu__executor_has_newest(x);
     return IPU_OK;
 }
 

@@ -330,6 +330,43 @@ static void what_one_trains_another_runs(void **state)
     free_set(&s);
 }
 
+/* A state that every run adds its input to. */
+static void adding(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    ipu_builder *b     = ipu_model_builder(m);
+    ipu_value    total = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(2), NULL, "total");
+    (void)n, (void)user;
+    ipu_model_update(m, total, ipu_add(b, total, in[0]));
+    ipu_model_output(m, ipu_add(b, total, total), "before, twice");
+}
+
+static void states_that_inference_changes_are_fetched(void **state)
+{
+    (void)state;
+    ipu_module   *module = module_of(adding);
+    ipu_executor *first, *second;
+    float         one[2] = {1, 2}, total[2];
+    ipu_array     x      = {IPU_FLOAT, IPU_SHAPE(2), one};
+    OK(ipu_inference_model(module, NULL, &first));
+    OK(ipu_inference_model(module, NULL, &second));
+    for (int run = 1; run <= 3; run++) { /* more than once: what was fetched before is old */
+        OK(ipu_executor_run(first, &x, 1));
+        weight(module, "total", total, 2);
+        assert_close(total, (float[]){(float)run, 2 * (float)run}, 2, 0);
+    }
+    /* Another executor goes on from there, and the first from what that one made of it. */
+    OK(ipu_executor_run(second, &x, 1));
+    OK(ipu_executor_run(first, &x, 1));
+    assert_close(ipu_executor_output(first, "before, twice")->data, (float[]){8, 16}, 2, 0);
+    weight(module, "total", total, 2);
+    assert_close(total, (float[]){5, 10}, 2, 0);
+    ipu_executor_destroy(first);
+    weight(module, "total", total, 2);
+    assert_close(total, (float[]){5, 10}, 2, 0);
+    ipu_executor_destroy(second);
+    ipu_module_destroy(module);
+}
+
 static void weights_outlive_the_executor_that_trained_them(void **state)
 {
     (void)state;
@@ -733,6 +770,7 @@ int main(void)
         cmocka_unit_test(outputs_go_where_they_are_placed),
         cmocka_unit_test(wide_types_are_taken_for_those_of_a_device),
         cmocka_unit_test(what_one_trains_another_runs),
+        cmocka_unit_test(states_that_inference_changes_are_fetched),
         cmocka_unit_test(weights_outlive_the_executor_that_trained_them),
         cmocka_unit_test(saved_weights_are_loaded_before_or_after_compiling),
         cmocka_unit_test(a_state_resumes_bit_for_bit),

@@ -1,7 +1,7 @@
 /* What a module holds: how its network is built, and the weights that its executors share.
  *
- * Weights have a version, which grows whenever someone changes them. The newest are on the host or, after training,
- * with the executor `holder`; the host's copy says by its own version whether it is up to date.
+ * Weights have a version, which grows whenever someone changes them. The newest are on the host or, after a run that
+ * changed some, with the executor `holder`; the host's copy says by its own version whether it is up to date.
  */
 #ifndef IPU_TRAIN_MODULE_H
 #define IPU_TRAIN_MODULE_H
