@@ -147,6 +147,10 @@ class Capture:
         if handler is not None and kwargs.get("out") is None:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
             args, kwargs = self._stand_ins(args), self._stand_ins(kwargs)
+            unknown = handler.unknown(args, kwargs) if self._concerns(args, kwargs) else ()
+            kwargs = {k: v for k, v in kwargs.items() if k not in unknown or not registry.says_nothing(func, k, v)}
+            if unknown and type(func) is FunctionType and handler.unknown(args, kwargs):
+                return self._as_written(func, handler, args, kwargs)
             if self._concerns(args, kwargs):
                 result = self.apply(handler.name, handler, func, args, kwargs)
                 if handler.in_place(args, kwargs) and args and isinstance(args[0], IpuTensor):
@@ -162,6 +166,13 @@ class Capture:
                 raise
         packet = getattr(torch.ops.aten, func.__name__)  # past the part of torch that asks for the device
         return packet(*self._stand_ins(args), **self._stand_ins(kwargs))
+
+    def _as_written(self, func: Callable, handler: Any, args: tuple, kwargs: dict) -> Any:
+        """A function of torch with an argument that is newer than its handler: what torch makes of it."""
+        result = self.enter(func, args, kwargs)
+        if handler.loss and isinstance(result, IpuTensor):
+            self.losses.append(self.read(result))
+        return result
 
     def _function_out(self, func: Callable, args: tuple, kwargs: dict) -> Any:
         """A function that is to leave its result in a tensor."""
@@ -269,6 +280,10 @@ class Capture:
 
     def apply(self, name: str, handler: Any, function: Optional[Callable], args: tuple, kwargs: dict) -> Any:
         """Record a node; its results as IpuTensors."""
+        unknown = handler.unknown(args, kwargs)
+        if unknown:
+            raise createPoptorchError(f"{name} at {self.where()} is not supported with argument {', '.join(unknown)}, which "
+                                      f"torch {torch.__version__} has: leave it out")
         try:
             self.busy = True
             metas = results_of(self, handler, function, args, kwargs)

@@ -17,7 +17,8 @@ Options of both:
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from functools import lru_cache
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 #: Arguments of torch that mean nothing on the device: dropped where a handler does not name them.
 IGNORED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad",
@@ -27,7 +28,7 @@ IGNORED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blo
 class Handler:
     """A function that emits an op, and what else is known about it."""
 
-    __slots__ = ("name", "emit", "meta", "mutates", "loss", "_drop", "_signature")
+    __slots__ = ("name", "emit", "meta", "mutates", "loss", "_drop", "_signature", "_known", "_most")
 
     def __init__(self, name: str, emit: Callable, meta: Optional[Callable], mutates: Sequence[str], loss: bool):
         self.name = name
@@ -38,13 +39,22 @@ class Handler:
         self._signature = inspect.signature(emit)
         parameters = self._signature.parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
         self._drop = frozenset() if takes_all else IGNORED - frozenset(parameters)
+        self._known = None if takes_all else IGNORED | frozenset(parameters)
+        self._most = None if takes_any else sum(p.kind is not p.KEYWORD_ONLY for p in parameters.values()) - 2
 
     def __call__(self, g: Any, node: Any, args: tuple, kwargs: dict) -> Any:
         if kwargs and self._drop:
             kwargs = {k: v for k, v in kwargs.items() if k not in self._drop}
         return self.emit(g, node, *args, **kwargs)
 
+    def unknown(self, args: tuple, kwargs: dict) -> List[str]:
+        """Arguments of a call that it does not know, as newer versions of torch may have."""
+        names = [] if self._known is None else [name for name in kwargs if name not in self._known]
+        if self._most is not None and len(args) > self._most:
+            names.append(f"number {self._most + 1}")
+        return names
 
     def in_place(self, args: tuple, kwargs: dict) -> bool:
         """Whether a call says inplace=True: the result is to be the new value of the first argument."""
@@ -86,6 +96,20 @@ def function(*functions: Callable, meta: Optional[Callable] = None, mutates: Seq
         return emit
 
     return register
+
+
+@lru_cache(maxsize=None)
+def _default_of(f: Callable, name: str) -> Any:
+    try:
+        return inspect.signature(f).parameters[name].default
+    except (KeyError, TypeError, ValueError):  # functions written in C have no signature
+        return None
+
+
+def says_nothing(f: Callable, name: str, value: Any) -> bool:
+    """Whether an argument of a function of torch has the value that it has where it is left out."""
+    default = _default_of(f, name)
+    return value is None or value is default or (isinstance(value, (bool, int, float, str)) and value == default)
 
 
 def find(name: str) -> Optional[Handler]:
