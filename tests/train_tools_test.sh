@@ -248,8 +248,39 @@ check "a batch larger than the data" refused 1 '' train --data digits --batch-si
 check "a model that cannot be saved" refused 1 'cannot make the folder first.txt/x' train --data digits --save first.txt/x/m.onnx
 check "a plot that cannot be drawn" refused 1 'cannot make the folder first.txt/x' train --data digits --plot first.txt/x/loss.svg
 check "a profile that cannot be written" refused 1 'cannot make the folder first.txt' train --data digits --profile first.txt
-check "a rate that is too high" exits 1 'the loss is .*nan in run [0-9]+: a lower --lr may help|the loss is .*inf in run' \
-    train --data digits --threads 1 --lr 1e6 --epochs 1
+
+# ---- trainings that diverge ----
+
+# In the second batch, or in the test after the only one.
+wild=(train --data few --threads 1 --epochs 1 --lr 1e6 --save kept.onnx)
+cp model/mnist.onnx kept.onnx
+check "a rate that is too high" exits 1 \
+    'diverged: the loss is (nan|inf) in epoch 1, batch [0-9]+ of 60: a lower --lr than 1e\+06 may help; nothing of it is saved' \
+    "${wild[@]}" --checkpoint-dir wild
+check "a rate that is too high for the only step" exits 1 'diverged: the (test )?loss is (nan|inf) in epoch 1, batch [12] of 2:' \
+    "${wild[@]}" --batch-size 480
+check "what has diverged is not written" equal model/mnist.onnx kept.onnx
+check "nor are its checkpoints" bash -c '! compgen -G "wild/*.npz"'
+check "--keep: told all the same" exits 1 'diverged: .*; it is kept all the same$' "${wild[@]}" --checkpoint-dir wild --keep
+check "--keep: the network is there" bash -c '! cmp -s model/mnist.onnx kept.onnx'
+check "--keep: and a checkpoint" bash -c 'compgen -G "wild/*.npz"'
+check "--keep: that cannot be gone on from" exits 1 'diverged: ' "${wild[@]}" --checkpoint-dir wild --resume
+for json in '' --json; do
+    check "infer: a network that gives nan $json" exits 1 'same_3.png: the network kept.onnx gives no numbers for it .nan.' \
+        infer kept.onnx pictures/same_3.png $json
+done
+mkdir wrong
+"$python" - << 'PY'
+import numpy as np
+x, y = np.random.default_rng(0).random((32, 28, 28), np.float32), np.arange(32) % 10
+for name in "test", "train":
+    np.save(f"wrong/x_{name}.npy", x[:8] if name == "test" else np.where(np.arange(32)[:, None, None] == 17, np.inf, x))
+    np.save(f"wrong/y_{name}.npy", y[:8] + 3 if name == "test" else y)
+PY
+check "a pixel that is no number" exits 1 'wrong/x_train.npy: sample 17 is inf at element 0: expected finite numbers' \
+    train --data wrong --threads 1
+"$python" -c "import numpy as np; np.save('wrong/x_train.npy', np.ones((32, 28, 28), np.float32))"
+check "a label that is no class" exits 1 'wrong: a label of the test set is 10: the network has classes 0 to 9' train --data wrong --threads 1 --json
 check "nothing is left of these" none_of x
 
 # ---- pictures ----

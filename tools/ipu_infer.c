@@ -1,4 +1,5 @@
 /* `ipu infer`: what a network says of pictures. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,25 @@ static tool_exit keep_result(job *j, const char *path, const guess *guesses, int
     return ok ? TOOL_OK : tool_fail("out of memory");
 }
 
+static tool_exit check_numbers(const job *j, const char *path, const guess *guesses, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(guesses[i].confidence))
+            return tool_fail(
+                "%s: the network %s gives no numbers for it (nan): its training diverged, or its "
+                "weights are damaged; train it again, with a lower --lr",
+                path, j->file.path);
+    return TOOL_OK;
+}
+
+static tool_exit tell(job *j, const char *path, guess *guesses, int64_t n)
+{
+    qsort(guesses, (size_t)n, sizeof *guesses, by_confidence);
+    if (j->results) return keep_result(j, path, guesses, n);
+    print_result(j, path, guesses, n);
+    return TOOL_OK;
+}
+
 /* The first row of the first output. */
 static tool_exit report(job *j, const char *path)
 {
@@ -81,12 +101,8 @@ static tool_exit report(job *j, const char *path)
     }
     scores_probabilities(a, 0, n, probabilities);
     for (int64_t i = 0; i < n; i++) guesses[i] = (guess){i, probabilities[i]};
-    qsort(guesses, (size_t)n, sizeof *guesses, by_confidence);
-    tool_exit code = TOOL_OK;
-    if (j->results)
-        code = keep_result(j, path, guesses, n);
-    else
-        print_result(j, path, guesses, n);
+    tool_exit code = check_numbers(j, path, guesses, n);
+    if (code == TOOL_OK) code = tell(j, path, guesses, n);
     free(probabilities);
     free(guesses);
     return code;

@@ -100,10 +100,7 @@ static tool_exit run_batch(train_session *s, const ipu_batch *batch, double bega
     show(s);
     s->position = (ipu_loader_position){batch->epoch, batch->index + 1};
     if (s->position.batch == s->n_runs) s->position = (ipu_loader_position){batch->epoch + 1, 0};
-    if (isfinite(loss)) return TOOL_OK;
-    progress_clear(&s->progress);
-    if (!train_group_is_first(&s->group)) return TOOL_FAILED;
-    return tool_fail("the loss is %g in run %lld: a lower --lr may help", loss, (long long)s->record.runs);
+    return isfinite(loss) ? TOOL_OK : train_session_diverge(s, "the loss is", loss);
 }
 
 static bool due(const train_session *s)
@@ -199,6 +196,19 @@ static tool_exit stop(train_session *s)
     return code == TOOL_OK ? stop_code() : code;
 }
 
+enum { DOUBTFUL_LOSS = 1000000 }; /* of probabilities: beyond any that is learnt from */
+
+/* All processes come here. */
+static tool_exit check_result(train_session *s)
+{
+    double loss = s->record.n_epochs ? s->record.epochs[s->record.n_epochs - 1].test_loss : 0;
+    if (!isfinite(loss) && !s->settings.keep) return train_session_diverge(s, "the test loss is", loss);
+    if (loss > DOUBTFUL_LOSS && train_group_is_first(&s->group))
+        tool_warn("the test loss is %g: the training has probably diverged; a lower --lr than %g may help",
+                  loss, s->settings.rate);
+    return train_session_check_weights(s);
+}
+
 /* A signal that comes when all is trained and tested does not matter any more. */
 static tool_exit train(train_session *s)
 {
@@ -207,9 +217,18 @@ static tool_exit train(train_session *s)
         code = train_epoch_whole(s);
     if (code != TOOL_OK) return code;
     if (s->position.epoch < s->settings.epochs || !is_evaluated(&s->record)) return stop(s);
-    if (!train_group_is_first(&s->group)) return TOOL_OK;
+    code = check_result(s);
+    if (code != TOOL_OK || !train_group_is_first(&s->group)) return code;
     code = write_results(s);
     return code == TOOL_OK ? train_report(s, false) : code;
+}
+
+/* --keep: what it came to, for its owner to look into. */
+static void keep_diverged(train_session *s)
+{
+    const char *save = s->settings.save;
+    if (train_session_save_checkpoint(s) != TOOL_OK || !save || !train_group_is_first(&s->group)) return;
+    if (train_session_write_onnx(s, save) == TOOL_OK) progress_line(&s->progress, "saved %s", save);
 }
 
 tool_exit run_train(const tool_arguments *args)
@@ -220,6 +239,7 @@ tool_exit run_train(const tool_arguments *args)
     ipu_set_compile_progress(compiling, &s);
     tool_exit code = train_session_open(&s, args);
     if (code == TOOL_OK) code = train(&s);
+    if (s.has_diverged && s.settings.keep) keep_diverged(&s);
     ipu_set_compile_progress(NULL, NULL);
     train_session_close(&s, code);
     return code;

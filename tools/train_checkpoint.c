@@ -20,6 +20,8 @@ static char *make_text(const train_session *s)
 tool_exit train_session_save_checkpoint(train_session *s)
 {
     if (!s->settings.checkpoint_dir || s->last_saved == s->record.runs) return TOOL_OK;
+    tool_exit code = train_session_check_weights(s);
+    if (code != TOOL_OK) return code;
     ipu_checkpoint c = {.step     = s->record.runs,
                         .position = s->position,
                         .text     = make_text(s),

@@ -44,6 +44,18 @@ void train_count(const ipu_array *scores, const ipu_array *labels, int64_t n, tr
     t->n += n;
 }
 
+/* The kernels of a training look for themselves. */
+static tool_exit check_labels(const train_session *s, const ipu_batch *batch, int64_t n_classes)
+{
+    for (int64_t i = 0; i < batch->n_samples; i++) {
+        long long label = llround(ipu_array_value(&batch->arrays[1], i));
+        if (label >= n_classes)
+            return tool_fail("%s: a label of the test set is %lld: the network has classes 0 to %lld",
+                             s->settings.data, label, (long long)n_classes - 1);
+    }
+    return TOOL_OK;
+}
+
 static tool_exit evaluate_batch(train_session *s, const ipu_batch *batch, train_tally *t)
 {
     int64_t   n = ipu_loader_combined_batch_size(s->test_loader);
@@ -54,8 +66,9 @@ static tool_exit evaluate_batch(train_session *s, const ipu_batch *batch, train_
         return failed(s);
     const ipu_array *scores = train_find_scores(s->tester, n);
     if (!scores) return tool_fail("the model has no output [%lld, classes] to be evaluated by", (long long)n);
-    train_count(scores, &batch->arrays[1], batch->n_samples, t);
-    return TOOL_OK;
+    tool_exit code = check_labels(s, batch, scores->shape.dim[1]);
+    if (code == TOOL_OK) train_count(scores, &batch->arrays[1], batch->n_samples, t);
+    return code;
 }
 
 static tool_exit evaluate_all(train_session *s, train_tally *t, bool (*stop)(void))
@@ -87,5 +100,5 @@ tool_exit train_session_evaluate(train_session *s, bool (*stop)(void))
     train_epoch *last   = &s->record.epochs[s->record.n_epochs - 1];
     last->test_accuracy = results[0];
     last->test_loss     = results[1];
-    return TOOL_OK;
+    return isfinite(results[1]) ? TOOL_OK : train_session_diverge(s, "the test loss is", results[1]);
 }

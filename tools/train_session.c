@@ -70,11 +70,11 @@ static tool_exit compare_ranks(train_session *s)
     const train_settings *a = &s->settings;
     if (s->group.size == 1) return TOOL_OK;
     json_t   *all  = json_copy(s->options_json);
-    json_t   *more = json_pack("{s:I, s:I, s:I, s:b, s:b}", "training samples",
+    json_t   *more = json_pack("{s:I, s:I, s:I, s:b, s:b, s:b}", "training samples",
                                (json_int_t)ipu_dataset_n_samples(s->train), "test samples",
                                (json_int_t)ipu_dataset_n_samples(s->test), "checkpoint-every",
                                (json_int_t)a->checkpoint_every, "checkpoint-dir", a->checkpoint_dir != NULL,
-                               "resume", (int)a->resume);
+                               "resume", (int)a->resume, "keep", (int)a->keep);
     tool_exit code = all && more && json_object_update(more, all) == 0 ? train_group_compare(&s->group, more)
                                                                        : tool_fail("out of memory");
     json_decref(all);

@@ -30,6 +30,7 @@ typedef struct train_session {
     ipu_loader_position   position;     /* of the next run */
     int64_t               resumed_from; /* run; -1: it began at the beginning */
     int64_t               last_saved;   /* run of the newest checkpoint; -1: none */
+    bool                  has_diverged; /* which was reported */
 } train_session;
 
 /* To be closed also when it fails. */
@@ -66,6 +67,11 @@ void train_count(const ipu_array *scores, const ipu_array *labels, int64_t n, tr
 /* Accuracy and loss on the test set, put down for the last epoch. `stop`: asked now and then; true ends it early, and
  * nothing is put down. */
 tool_exit train_session_evaluate(train_session *s, bool (*stop)(void));
+
+/* Reports that `what`, "the loss is", is not finite, and what may help; all processes know and call it. TOOL_FAILED. */
+tool_exit train_session_diverge(train_session *s, const char *what, double value);
+/* Whether the weights are worth keeping, or --keep was given. All processes call it. */
+tool_exit train_session_check_weights(train_session *s);
 
 /* The trained network as an ONNX file, with what its pixels are. */
 tool_exit train_session_write_onnx(train_session *s, const char *path);

@@ -172,6 +172,7 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     s->plot              = v[TRAIN_PLOT];
     s->resume            = v[TRAIN_RESUME] != NULL;
     s->restart           = v[TRAIN_RESTART] != NULL;
+    s->keep              = v[TRAIN_KEEP] != NULL;
     s->json              = v[TRAIN_JSON] != NULL;
     size_t n             = strlen(s->model);
     s->from_file         = strchr(s->model, '/') || (n > 5 && !strcmp(s->model + n - 5, ".onnx"));

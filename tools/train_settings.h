@@ -34,7 +34,7 @@ typedef struct train_settings {
     double                 mean, std;
     const char            *checkpoint_dir, *save, *profile, *plot;
     int64_t                checkpoint_every; /* runs; 0: each epoch */
-    bool                   resume, restart, json;
+    bool                   resume, restart, keep, json;
 } train_settings;
 
 /* Of one of `n_processes` that train together. Reports what is wrong or does not go together. */

@@ -56,6 +56,11 @@ static ipu_status join(const ipu_array *x, const char *x_name, ipu__block *block
     IPU_TRY(describe(x, x_name, out));
     IPU_TRY(check_labels(y, y_name, out->n, x_name));
     IPU_TRY(ipu__labels_take(y, out->n, y_name, &out->labels));
+    if (!(out->where = ipu__strdup(x_name))) {
+        ipu__free(out->labels);
+        out->labels = NULL;
+        return ipu__fail_memory();
+    }
     out->kind   = kind;
     out->pixels = x->data;
     out->block  = *block;

@@ -1,4 +1,5 @@
 /* Datasets of PNG files in class folders and of numpy's files: what is found, how it is divided, what is refused. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -257,6 +258,28 @@ static void floats_are_not_divided_by_255(void **state)
     ipu_dataset_destroy(d);
 }
 
+static void pixels_that_are_no_numbers_are_named(void **state)
+{
+    (void)state;
+    static const double wrong[]  = {(double)NAN, -(double)INFINITY, 1e300};
+    static const char  *said[]   = {"x_train.npy: sample 1 is nan at element 2", "is -inf at element 2",
+                                    "is 1e+300 at element 2"};
+    double              pixels[] = {1, 2, 3, 4, 5, 6};
+    float               x[3];
+    int32_t             label;
+    ipu_dataset        *d;
+    put_npy("y_train.npy", IPU_INT64, IPU_SHAPE(2), two_labels);
+    for (int i = 0; i < 3; i++) {
+        pixels[5] = wrong[i];
+        put_npy("x_train.npy", IPU_DOUBLE, IPU_SHAPE(2, 3), pixels);
+        assert_int_equal(ipu_dataset_open(root, IPU_TRAIN, NULL, &d), IPU_OK);
+        assert_int_equal(ipu_dataset_get(d, 0, (void *[]){x, &label}), IPU_OK);
+        assert_int_equal(ipu_dataset_get(d, 1, (void *[]){x, &label}), IPU_INVALID);
+        assert_non_null(strstr(ipu_message(), said[i]));
+        ipu_dataset_destroy(d);
+    }
+}
+
 static void npz_files_have_either_names(void **state)
 {
     (void)state;
@@ -380,6 +403,7 @@ int main(void)
         EACH(an_undivided_folder_is_divided_once_and_for_all),
         EACH(npy_files_are_samples_by_row),
         EACH(floats_are_not_divided_by_255),
+        EACH(pixels_that_are_no_numbers_are_named),
         EACH(npz_files_have_either_names),
         EACH(wrong_arrays_are_named),
         EACH(any_allocation_may_fail),

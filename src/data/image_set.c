@@ -23,6 +23,7 @@ void ipu__images_free(ipu__images *images)
 {
     ipu__block_free(&images->block);
     ipu__free(images->labels);
+    ipu__free(images->where);
     *images = (ipu__images){0};
 }
 
@@ -54,15 +55,27 @@ static void get_bytes(const image_set *s, const uint8_t *from, float *to)
             to[c * s->n_pixels + p] = s->table[from[p * s->n_channels + c]];
 }
 
-static void get_floats(const image_set *s, int64_t i, float *to)
+/* A training would only say that its loss is no number. */
+static ipu_status fail_pixel(const image_set *s, int64_t i, int64_t k, double value)
+{
+    return ipu__fail(IPU_INVALID,
+                     "%s: sample %lld is %g at element %lld: expected finite numbers in the range of float; "
+                     "replace it (numpy.nan_to_num), or leave the sample out",
+                     s->images.where, (long long)i, isnan(value) ? (double)NAN : value, (long long)k);
+}
+
+static ipu_status get_floats(const image_set *s, int64_t i, float *to)
 {
     const ipu_array from = {.type = s->images.type, .data = (void *)s->images.pixels};
     const int64_t   n    = s->n_channels * s->n_pixels;
     const bool      last = s->images.channels_last;
     for (int64_t p = 0; p < n; p++) {
-        int64_t k = last ? p % s->n_pixels * s->n_channels + p / s->n_pixels : p;
-        to[p]     = transform(s, (float)ipu_array_value(&from, i * n + k), 1);
+        int64_t k     = last ? p % s->n_pixels * s->n_channels + p / s->n_pixels : p;
+        double  value = ipu_array_value(&from, i * n + k);
+        if (!isfinite((float)value)) return fail_pixel(s, i, k, value);
+        to[p] = transform(s, (float)value, 1);
     }
+    return IPU_OK;
 }
 
 static ipu_status get(void *user, int64_t i, void *const *fields)
@@ -72,7 +85,7 @@ static ipu_status get(void *user, int64_t i, void *const *fields)
     if (s->images.type == IPU_UINT8)
         get_bytes(s, (const uint8_t *)s->images.pixels + i * s->n_channels * s->n_pixels, fields[0]);
     else
-        get_floats(s, i, fields[0]);
+        IPU_TRY(get_floats(s, i, fields[0]));
     *(int32_t *)fields[1] = s->images.labels[i];
     return IPU_OK;
 }

@@ -18,6 +18,7 @@ typedef struct ipu__images {
     int32_t    *labels;    /* n of them. Owned */
     int64_t     n_classes; /* 0: one more than the largest label */
     bool        undivided; /* into training and test set: to be drawn */
+    char       *where;     /* file of the pixels, for messages; NULL where they are bytes. Owned */
 } ipu__images;
 
 void ipu__images_free(ipu__images *images);
