@@ -44,7 +44,7 @@ fuzz: ## FUZZ_SECONDS (600) for each fuzzer
 valgrind: ## the examples under valgrind
 	@scripts/valgrind.sh
 
-ci: ## all of the above, with one minute per fuzzer
+ci: ## all of the above, with half a minute per fuzzer
 	@scripts/ci.sh
 
 container-check: ## the steps of containers/Dockerfile, without Docker (as root)

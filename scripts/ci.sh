@@ -5,7 +5,7 @@ scripts/deps.sh build test check sanitize fuzz valgrind
 # Paths in debug information are relative, so a compiler cache may serve another checkout's objects.
 export CCACHE_NOHASHDIR=1
 # The seed is fixed, so that a red run can be run again; `make fuzz` looks for what is new.
-export IPU_INNER_RUN=1 FUZZ_SECONDS=${CI_FUZZ_SECONDS:-60} FUZZ_SEED=${FUZZ_SEED:-1}
+export IPU_INNER_RUN=1 FUZZ_SECONDS=${CI_FUZZ_SECONDS:-30} FUZZ_SEED=${FUZZ_SEED:-1}
 
 rm -f "$LOGS"/*.tally
 mkdir -p "$LOGS"
