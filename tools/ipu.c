@@ -1,6 +1,5 @@
 /* `ipu`: one binary, a command per row of commands.inc. This file starts them. */
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -31,10 +30,10 @@ static void occupy_standard(void)
 int main(int argc, char **argv)
 {
     occupy_standard();
-    signal(SIGPIPE, SIG_IGN); /* a reader that went away is then an error of the write, and is reported */
+    tool_mind_reader();
     tool_show_warnings();
     const tool_link    *link    = argc > 0 ? tool_find_link(argv[0]) : NULL;
     const tool_command *command = link ? tool_find_command(link->command) : &tool_commands[0];
     if (link) tool_called_as(link->name);
-    return tool_finish(tool_run(command, argc, argv));
+    return tool_end(tool_finish(tool_run(command, argc, argv)));
 }

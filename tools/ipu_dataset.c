@@ -140,6 +140,7 @@ static const action actions[] = {
 tool_exit run_dataset(const tool_arguments *args)
 {
     const tool_option *options = tool_find_command("dataset")->options;
+    tool_must_finish();
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         const action *a = &actions[i];
         int           n = a->operand ? 2 : 1;

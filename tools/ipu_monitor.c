@@ -130,5 +130,7 @@ tool_exit run_monitor(const tool_arguments *args)
     way       chosen;
     tool_exit code = choose(args, &chosen);
     if (code != TOOL_OK) return code;
-    return chosen == ONCE ? print_once(args) : run_watch(args, chosen);
+    if (chosen == ONCE) return print_once(args);
+    tool_must_finish(); /* it notices by itself, and ends in order */
+    return run_watch(args, chosen);
 }

@@ -55,6 +55,7 @@ static tool_exit run(poprun *p)
 tool_exit run_poprun(const tool_arguments *args)
 {
     poprun p;
+    tool_must_finish();
     if (getenv(POPRUN_STAGE)) return poprun_instance(args);
     if (args->values[POPRUN_VERSION]) return print_version(args->values[POPRUN_VERSION_FORMAT]);
     tool_exit code = poprun_read(&p, args);

@@ -145,6 +145,7 @@ tool_exit run_run(const tool_arguments *args)
                           "--repeat, --profile and --kernels");
     if (!v[RUN_TEST] && (v[RUN_RTOL] || v[RUN_ATOL]))
         return tool_usage("run", "--rtol and --atol are for --test");
+    if (v[RUN_OUTPUT] || v[RUN_PROFILE]) tool_must_finish();
     job       j    = {.args = args};
     tool_exit code = start(&j);
     free_outputs(&j);

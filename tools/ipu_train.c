@@ -234,6 +234,7 @@ static void keep_diverged(train_session *s)
 tool_exit run_train(const tool_arguments *args)
 {
     train_session s;
+    tool_must_finish();
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
     ipu_set_compile_progress(compiling, &s);

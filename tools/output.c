@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -259,6 +260,7 @@ tool_exit tool_open(tool_output *out, const char *path)
 {
     *out = (tool_output){.file = stdout, .path = path};
     if (!path) return TOOL_OK;
+    tool_must_finish();
     struct stat old;
     bool        exists = stat(path, &old) == 0;
     if (exists && !S_ISREG(old.st_mode))
@@ -280,10 +282,59 @@ tool_exit tool_close(tool_output *out, tool_exit result)
     return result;
 }
 
-tool_exit tool_fail_output(int error)
+/* ---- readers that went away ---- */
+
+static volatile sig_atomic_t must_finish;
+static bool                  reader_gone; /* which was noticed where a write failed */
+static struct sigaction      inherited;
+
+static bool is_reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    if (!error && poll(&out, 1, 0) == 1 && out.revents & POLLERR) error = EPIPE;
+    return poll(&out, 1, 0) == 1 && out.revents & (POLLERR | POLLHUP);
+}
+
+/* Other pipes and sockets have errors of their own. */
+static void on_broken_pipe(int number)
+{
+    int error = errno;
+    if (!must_finish && is_reader_gone()) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    errno = error;
+}
+
+void tool_mind_reader(void)
+{
+    struct sigaction mind = {.sa_handler = on_broken_pipe, .sa_flags = SA_RESTART};
+    sigemptyset(&mind.sa_mask);
+    sigaction(SIGPIPE, NULL, &inherited);
+    if (inherited.sa_handler != SIG_IGN) sigaction(SIGPIPE, &mind, NULL);
+}
+
+void tool_must_finish(void) { must_finish = true; }
+
+tool_exit tool_end(tool_exit result)
+{
+    sigset_t pipe;
+    if (!reader_gone || inherited.sa_handler == SIG_IGN) return result;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+    sigprocmask(SIG_UNBLOCK, &pipe, NULL);
+    return result;
+}
+
+/* ---- the end of output ---- */
+
+tool_exit tool_fail_output(int error)
+{
+    if (error == EPIPE || (!error && is_reader_gone())) {
+        reader_gone = true;
+        return TOOL_FAILED;
+    }
     return tool_fail("cannot write to standard output: %s",
                      error ? strerror(error) : "an earlier write failed");
 }
@@ -297,5 +348,8 @@ tool_exit tool_finish(tool_exit result)
     int error = errno;
     __fpurge(stdout); /* told once: nothing is left for a later flush to fail with */
     clearerr(stdout);
-    return tool_fail_output(error);
+    tool_exit code = tool_fail_output(error);
+    if (result == TOOL_OK) return code;
+    reader_gone = false; /* what went wrong before is why it ends */
+    return result;
 }

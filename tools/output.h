@@ -57,9 +57,17 @@ tool_exit tool_open(tool_output *out, const char *path);
 /* `result` of what was written so far: anything but TOOL_OK leaves the old file as it was. */
 tool_exit tool_close(tool_output *out, tool_exit result);
 
-/* Reports that standard output cannot be written. `error`: errno; 0 where it is not known any more. */
+/* From now on SIGPIPE ends the command only where standard output has lost its reader, as with other Unix tools: quietly. A
+ * parent that ignores it keeps it ignored; then the command ends with TOOL_FAILED. */
+void tool_mind_reader(void);
+/* This command has more to do than to print: a reader that goes away does not end it before it is done. */
+void tool_must_finish(void);
+/* The last thing main does: the end by SIGPIPE if the reader has gone. */
+tool_exit tool_end(tool_exit result);
+
+/* Reports that standard output cannot be written, unless its reader has gone. `error`: errno; 0 where it is not known any more. */
 tool_exit tool_fail_output(int error);
-/* Flushes standard output; a failure is reported. */
+/* Flushes standard output; a failure is reported. `result` if that is one. */
 tool_exit tool_finish(tool_exit result);
 
 #endif

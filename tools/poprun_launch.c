@@ -173,6 +173,7 @@ static tool_exit start(poprun *p, const words *l)
     if (pid < 0) return tool_fail("cannot start mpirun: %s", strerror(errno));
     if (pid == 0) {
         close(report[0]);
+        signal(SIGPIPE, SIG_IGN);
         if (!set_environment(p)) _exit(1);
         /* The other end sees it closed by a program that was started. */
         if (fcntl(report[1], F_SETFD, FD_CLOEXEC) == 0) execvp(l->at[0], l->at);
