@@ -72,11 +72,18 @@ static void append_values(char text[TEXT], int most, const progress_state *s)
     append(text, most, "%s left", left);
 }
 
+/* A run that takes longer than it should may be beyond its end. */
+static double share_of(const progress_state *s)
+{
+    if (s->total <= 0 || s->done <= 0) return 0;
+    return s->done < s->total ? (double)s->done / (double)s->total : 1;
+}
+
 static void draw(progress *p, const progress_state *s)
 {
     int    columns      = width(p), n_bar;
     char   values[TEXT] = "", bar[BAR + 3] = "", line[3 * TEXT];
-    double share = s->total > 0 ? (double)s->done / (double)s->total : 0;
+    double share = share_of(s);
     int    head  = (int)strlen(s->what) + 6; /* "epoch 2/5  45% " */
     append_values(values, columns - head, s);
     n_bar = columns - head - (int)strlen(values) - 2;
