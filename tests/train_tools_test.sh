@@ -219,6 +219,37 @@ no_room()
 }
 check "no room for a checkpoint: those of before stay" no_room
 
+# ---- pipes, which would be waited for ----
+
+mkfifo pipe
+mkdir piped && mkfifo piped/checkpoint-000000000001.npz
+soon() { local expected=$1 pattern=$2; shift 2; code=0; timeout -k 1 60 "$ipu" "$@" > "$box/out" 2>&1 < /dev/null || code=$?; cat "$box/out"
+    [ "$code" = "$expected" ] && grep -qE -- "$pattern" "$box/out"; }
+check "a checkpoint that is a pipe" soon 1 'piped/checkpoint-000000000001.npz: expected a regular file, found a pipe' \
+    "${brief[@]}" --checkpoint-dir piped --resume
+check "data that are a pipe" soon 1 'no dataset at pipe' train --data pipe
+check "a network that is a pipe" soon 1 'pipe/?.*: expected a regular file, found a pipe' train --data digits --model ./pipe --loss nll
+check "a dataset of pipes" bash -c 'mkdir -p pipes && mkfifo pipes/{x,y}_{train,test}.npy pipes/train-{images-idx3,labels-idx1}-ubyte'
+check "is no dataset" soon 1 'no dataset at pipes' train --data pipes
+ends() # SIGNAL CODE: while it reads
+{
+    local code=0 child holder
+    sleep 60 > pipe &
+    holder=$!
+    env --default-signal="$1" "$ipu" dump pipe < /dev/null > /dev/null 2>&1 &
+    child=$!
+    for _ in $(seq 3000); do
+        readlink "/proc/$child/fd/"* 2> /dev/null | grep -qx "$box/pipe" && break
+        sleep 0.01
+    done
+    kill -s "$1" $child
+    wait $child || code=$?
+    kill $holder
+    [ $code = "$2" ]
+}
+check "a pipe that nothing comes from: SIGINT ends it" ends INT 130
+check "a pipe that nothing comes from: SIGTERM ends it" ends TERM 143
+
 # ---- misuse ----
 
 check "no data" refused 2 'ipu train: expected --data DIR' train

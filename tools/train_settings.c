@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "ipu/device.h"
 #include "ipu/schedule.h"
@@ -136,6 +137,17 @@ static tool_exit read_precision(train_settings *s, const tool_arguments *args)
                                                                                         : TOOL_USAGE;
 }
 
+/* It is read several times, and waiting for a pipe could not be stopped by one signal. */
+static tool_exit check_model(const train_settings *s)
+{
+    struct stat st;
+    if (stat(s->model, &st) != 0 || S_ISREG(st.st_mode)) return TOOL_OK;
+    return tool_fail("cannot read %s: expected a regular file, found %s", s->model,
+                     S_ISDIR(st.st_mode)    ? "a directory"
+                     : S_ISFIFO(st.st_mode) ? "a pipe; write it to a file first"
+                                            : "something else");
+}
+
 /* A model that was trained before is given what it was trained with. */
 static tool_exit read_pixels(train_settings *s, const tool_arguments *args)
 {
@@ -146,6 +158,8 @@ static tool_exit read_pixels(train_settings *s, const tool_arguments *args)
         return tool_usage("train", "--raw takes pixels as they are: without --mean and --std");
     if (s->from_file) {
         ipu_onnx *file;
+        tool_exit wrong = check_model(s);
+        if (wrong != TOOL_OK) return wrong;
         if (ipu_onnx_open(s->model, &file) != IPU_OK) return tool_fail("%s", ipu_message());
         tool_exit code = picture_metadata(file, s->model, &s->raw, &s->mean, &s->std);
         ipu_onnx_close(file);

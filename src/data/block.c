@@ -2,21 +2,18 @@
 #include "data/block.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/regular.h"
 
 static ipu_status map_open(int fd, const char *path, ipu__block *out)
 {
     struct stat st;
     if (fstat(fd, &st) != 0) return ipu__fail(IPU_IO, "cannot read %s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return ipu__fail(IPU_IO, "cannot read %s: expected a regular file, found %s", path,
-                         S_ISDIR(st.st_mode) ? "a directory" : "something else");
     if (st.st_size == 0) return IPU_OK; /* mmap refuses a length of 0 */
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (at == MAP_FAILED) return ipu__fail(IPU_IO, "cannot map %s: %s", path, strerror(errno));
@@ -28,9 +25,7 @@ ipu_status ipu__block_map(const char *path, ipu__block *out)
 {
     int fd;
     *out = (ipu__block){0};
-    do fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    while (fd < 0 && errno == EINTR);
-    if (fd < 0) return ipu__fail(IPU_IO, "cannot open %s: %s", path, strerror(errno));
+    IPU_TRY(ipu__regular_open(path, &fd));
     ipu_status status = map_open(fd, path, out);
     close(fd);
     return status;

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/regular.h"
 #include "base/text.h"
 #include "data/npy.h"
 
@@ -52,11 +53,32 @@ static ipu_status open_archive(zip_source_t *source, const char *name, zip_error
     return ipu__fail(IPU_INVALID, "cannot read %s: expected a zip archive, found an empty file", name);
 }
 
-static ipu_status open_file(const char *path, archive *out)
+/* Owns `file`. */
+static ipu_status open_stream(FILE *file, const char *path, archive *out)
 {
     zip_error_t error;
     zip_error_init(&error);
-    return open_archive(zip_source_file_create(path, 0, -1, &error), path, &error, out);
+    zip_source_t *source = zip_source_filep_create(file, 0, -1, &error);
+    if (!source) fclose(file);
+    return open_archive(source, path, &error, out);
+}
+
+static ipu_status open_regular(const char *path, FILE **out)
+{
+    int fd;
+    *out = NULL;
+    IPU_TRY(ipu__regular_open(path, &fd));
+    *out = fdopen(fd, "rb");
+    if (*out) return IPU_OK;
+    close(fd);
+    return ipu__fail_memory();
+}
+
+static ipu_status open_file(const char *path, archive *out)
+{
+    FILE *file;
+    IPU_TRY(open_regular(path, &file));
+    return open_stream(file, path, out);
 }
 
 /* The length of an entry's name without ".npy"; 0: it is no array. */
@@ -264,7 +286,6 @@ static ipu_status check_seal(const char *path, int fd)
     struct stat st;
     char        found[SEAL_BYTES + 1] = "", digits[SEAL_DIGITS + 1];
     if (fstat(fd, &st) != 0) return fail_file("cannot read", path);
-    if (!S_ISREG(st.st_mode)) return ipu__fail(IPU_IO, "cannot read %s: expected a regular file", path);
     if (st.st_size >= SEAL_BYTES && pread(fd, found, SEAL_BYTES, st.st_size - SEAL_BYTES) != SEAL_BYTES)
         return fail_file("cannot read", path);
     if (memcmp(found, seal, SEAL_BYTES - SEAL_DIGITS) != 0)
@@ -282,20 +303,16 @@ static ipu_status check_seal(const char *path, int fd)
 /* The file that is read is the one that was checked, whatever is at `path` by then. */
 ipu_status ipu__npz_read_sealed(const char *path, ipu_npz *out)
 {
-    archive     a;
-    zip_error_t error;
-    *out       = (ipu_npz){0};
-    FILE *file = fopen(path, "rbe");
-    if (!file) return fail_file("cannot open", path);
+    archive a;
+    FILE   *file;
+    *out = (ipu_npz){0};
+    IPU_TRY(open_regular(path, &file));
     ipu_status status = check_seal(path, fileno(file));
     if (status != IPU_OK) {
         fclose(file);
         return status;
     }
-    zip_error_init(&error);
-    zip_source_t *source = zip_source_filep_create(file, 0, -1, &error);
-    if (!source) fclose(file);
-    IPU_TRY(open_archive(source, path, &error, &a));
+    IPU_TRY(open_stream(file, path, &a));
     return read_archive(&a, out);
 }
 

@@ -195,6 +195,26 @@ static void corrupted_elements_are_noticed(void **state)
     data[1000] ^= 1;
     assert_refused(data, bytes, "CRC");
     ipu__free(data);
+    data = archive(true, &bytes);
+    data[300] ^= 1;
+    assert_refused(data, bytes, "");
+    ipu__free(data);
+}
+
+static void pipes_are_not_waited_for(void **state)
+{
+    (void)state;
+    ipu_npz   z;
+    ipu_array a;
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(60);
+    assert_int_equal(ipu_npz_read(path, &z), IPU_IO);
+    assert_int_equal(ipu_array_read_npz(path, "x", &a), IPU_IO);
+    assert_int_equal(ipu__npz_read_sealed(path, &z), IPU_IO);
+    alarm(0);
+    assert_non_null(strstr(ipu_message(), "expected a regular file, found a pipe"));
+    unlink(path);
 }
 
 static void two_arrays_of_one_name_are_refused(void **state)
@@ -429,6 +449,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_may_be_long_utf_8_or_have_folders),
         cmocka_unit_test(archives_that_lie_about_sizes_are_refused),
         cmocka_unit_test(corrupted_elements_are_noticed),
+        cmocka_unit_test(pipes_are_not_waited_for),
         cmocka_unit_test(two_arrays_of_one_name_are_refused),
         cmocka_unit_test(unknown_methods_are_refused),
         cmocka_unit_test(entries_that_are_no_arrays),

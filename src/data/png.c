@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/regular.h"
 #include "data/array.h"
 #include "ipu/dataset.h"
 
@@ -183,8 +184,8 @@ ipu_status ipu__png_measure(const char *path, ipu__png_size *out)
 {
     enum { NAME_AT = 12, WIDTH_AT = 16, HEIGHT_AT = 20, COLOUR_AT = 25, BYTES = 26 };
     uint8_t head[BYTES];
-    int     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) return ipu__fail(IPU_IO, "cannot open %s: %s", path, strerror(errno));
+    int     fd;
+    IPU_TRY(ipu__regular_open(path, &fd));
     ssize_t n = read(fd, head, sizeof head);
     close(fd);
     if (n < 0) return ipu__fail(IPU_IO, "cannot read %s: %s", path, strerror(errno));

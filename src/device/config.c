@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
+#include "base/regular.h"
 #include "base/status.h"
 #include "device/ipuof.h"
 
@@ -29,7 +29,7 @@ static ipu_status add_file(ipu__arena *arena, const char *path, partitions *to)
     size_t              bytes;
     ipu__partition_spec spec;
     ipu_partition       p;
-    IPU_TRY(ipu__file_read(path, MOST_BYTES, &text, &bytes));
+    IPU_TRY(ipu__regular_read(path, MOST_BYTES, &text, &bytes));
     ipu_status status = ipu__ipuof_parse(arena, path, text, bytes, &spec);
     ipu__free(text);
     if (status == IPU_OK) status = ipu__partition_build(arena, &spec, &p);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/regular.h"
 #include "base/status.h"
 #include "device/runtime.h"
 
@@ -116,7 +116,7 @@ ipu_status ipu__event_read(ipu__arena *arena, ipu__event **out, size_t *n)
     if (!*out) return ipu__fail_memory();
     if (ipu__runtime_folder(false, folder, &exists) != IPU_OK || !exists) return IPU_OK;
     snprintf(path, sizeof path, "%s/" FILE_NAME, folder);
-    if (ipu__file_read(path, MOST_BYTES, &text, &bytes) != IPU_OK) return IPU_OK;
+    if (ipu__regular_read(path, MOST_BYTES, &text, &bytes) != IPU_OK) return IPU_OK;
     json_t *event = json_loadb(text, bytes, 0, NULL);
     if (json_is_object(event)) ok = copy_event(arena, event, path, *out, n);
     json_decref(event);

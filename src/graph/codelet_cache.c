@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/regular.h"
 #include "base/folder.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -176,7 +177,7 @@ ipu_status ipu__codelet_cache_read(const char *folder, const ipu__hash128 *hash,
     ipu__codelet_cache_path(folder, hash, path);
     *found            = false;
     *out              = (ipu__codelet_object){0};
-    ipu_status status = ipu__file_read(path, IPU__MODULE_LIMIT, &out->data, &out->bytes);
+    ipu_status status = ipu__regular_read(path, IPU__MODULE_LIMIT, &out->data, &out->bytes);
     if (status != IPU_OK) return status == IPU_OUT_OF_MEMORY ? status : IPU_OK;
     out->hash = ipu__hash_bytes(out->data, out->bytes);
     *found    = same_hash(&out->hash, hash);
@@ -211,7 +212,7 @@ static ipu_status hash_file(const char *path, char out[IPU__HASH_TEXT])
 {
     char  *data;
     size_t bytes;
-    IPU_TRY(ipu__file_read(path, IPU__MODULE_LIMIT, &data, &bytes));
+    IPU_TRY(ipu__regular_read(path, IPU__MODULE_LIMIT, &data, &bytes));
     ipu__hash128 hash = ipu__hash_bytes(data, bytes);
     ipu__hash_print(&hash, out);
     ipu__free(data);
@@ -325,7 +326,7 @@ ipu_status ipu__codelet_cache_find(const char *folder, const ipu__hash128 *key, 
     size_t bytes;
     *found = false;
     entry_path(folder, key, "dep", path);
-    ipu_status status = ipu__file_read(path, MANIFEST_LIMIT, &text, &bytes);
+    ipu_status status = ipu__regular_read(path, MANIFEST_LIMIT, &text, &bytes);
     if (status != IPU_OK) return status == IPU_OUT_OF_MEMORY ? status : IPU_OK;
     if (is_whole(text, bytes)) status = read_manifest(text, found, object);
     ipu__free(text);

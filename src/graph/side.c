@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/regular.h"
 
 static const char magic[8] = {'I', 'P', 'U', 'S', 'I', 'D', 'E', '1'};
 
@@ -80,7 +81,7 @@ static ipu_status read_entry(ipu__side *side, size_t *at, const char *path)
 
 ipu_status ipu__side_read(ipu__side *side, const char *path)
 {
-    IPU_TRY(ipu__file_read(path, LARGEST_FILE, &side->contents, &side->n_bytes));
+    IPU_TRY(ipu__regular_read(path, LARGEST_FILE, &side->contents, &side->n_bytes));
     if (side->n_bytes < HEADER_BYTES) return damaged(path, "it is shorter than a header");
     if (memcmp(side->contents, magic, sizeof magic) != 0)
         return damaged(path, "it does not begin with IPUSIDE1");

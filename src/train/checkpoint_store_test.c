@@ -306,6 +306,16 @@ static void one_that_cannot_be_read_is_an_error(void **state)
     assert_int_equal(ipu_checkpoint_load_last(s, &c), IPU_IO);
     assert_non_null(strstr(ipu_message(), "checkpoint-000000000002.npz"));
     ipu_checkpoint_store_close(s);
+    assert_int_equal(mkfifo(in_folder("checkpoint-000000000003.npz"), 0600), 0);
+    s = open_store(3);
+    alarm(60);
+    assert_int_equal(ipu_checkpoint_load_last(s, &c), IPU_IO);
+    alarm(0);
+    assert_non_null(
+        strstr(ipu_message(), "checkpoint-000000000003.npz: expected a regular file, found a pipe"));
+    assert_int_equal(ipu_checkpoint_store_restart(s), IPU_OK);
+    assert_int_equal(ipu_checkpoint_load_last(s, &c), IPU_NOT_FOUND);
+    ipu_checkpoint_store_close(s);
 }
 
 /* ---- no room, no right ---- */
