@@ -110,11 +110,17 @@ static ipu_status check_size(archive *a, const char *entry, const zip_stat_t *st
     return IPU_OK;
 }
 
+/* libzip 1.7 loses count of what it inflates if it is asked for 4 GiB or more. */
+enum { MOST_AT_ONCE = 1 << 24 };
+
 static ipu_status read_all(zip_file_t *file, const char *where, char *to, uint64_t bytes)
 {
     uint64_t n   = 0;
     int64_t  got = 1;
-    while (n < bytes && (got = zip_fread(file, to + n, bytes - n)) > 0) n += (uint64_t)got;
+    while (n < bytes && got > 0) {
+        got = zip_fread(file, to + n, bytes - n < MOST_AT_ONCE ? bytes - n : MOST_AT_ONCE);
+        if (got > 0) n += (uint64_t)got;
+    }
     char more;
     if (got > 0 || bytes == 0) got = zip_fread(file, &more, 1); /* also checks the sum of all before */
     if (got < 0)

@@ -201,6 +201,22 @@ static void corrupted_elements_are_noticed(void **state)
     ipu__free(data);
 }
 
+/* In pages that are never written to, there and back. */
+static void arrays_may_be_larger_than_4_gib(void **state)
+{
+    (void)state;
+    const int64_t n = ((int64_t)1 << 32) + 12345;
+    if (!getenv("IPU_TEST_LARGE")) skip(); /* 4 GiB of memory, a minute */
+    ipu_named_array one = {(char *)"zeros", {0}};
+    ipu_array       read;
+    assert_int_equal(ipu_array_create(IPU_UINT8, IPU_SHAPE(n), &one.array), IPU_OK);
+    assert_int_equal(ipu_npz_write(path, &one, 1, true), IPU_OK);
+    ipu_array_free(&one.array);
+    assert_int_equal(ipu_array_read_npz(path, "zeros", &read), IPU_OK);
+    assert_true(read.shape.dim[0] == n && ((const uint8_t *)read.data)[n - 1] == 0);
+    ipu_array_free(&read);
+}
+
 static void pipes_are_not_waited_for(void **state)
 {
     (void)state;
@@ -449,6 +465,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_may_be_long_utf_8_or_have_folders),
         cmocka_unit_test(archives_that_lie_about_sizes_are_refused),
         cmocka_unit_test(corrupted_elements_are_noticed),
+        cmocka_unit_test(arrays_may_be_larger_than_4_gib),
         cmocka_unit_test(pipes_are_not_waited_for),
         cmocka_unit_test(two_arrays_of_one_name_are_refused),
         cmocka_unit_test(unknown_methods_are_refused),
