@@ -202,6 +202,9 @@ static inline bool ipu__model_same_stage(const ipu_model *m, ipu__stage a, ipu__
 }
 /* What is emitted until the stage is set back goes where its inputs are. Returns what to set back to. */
 ipu__stage ipu__model_any_stage(ipu_model *m);
+/* Leave out stages of which no op of the forward pass is left; what else they have joins the stage before. Returns how
+ * many; `is_kept` tells for each that there was whether it is there still. Where none would be left, all stay. */
+size_t ipu__model_leave_out_stages(ipu_model *m, bool *is_kept);
 /* An op of the stage being built may use value `id`. */
 ipu_status ipu__model_check_stage(const ipu_model *m, const char *op, uint32_t id);
 

@@ -43,6 +43,39 @@ void ipu_model_stage(ipu_model *m, const char *name)
 
 size_t ipu_model_n_stages(const ipu_model *m) { return m->stages.n ? m->stages.n : 1; }
 
+/* Whether ops of the forward pass of stage `s` are left. */
+static bool has_ops(const ipu_model *m, uint32_t s)
+{
+    const ipu__block *whole = &m->blocks.at[0];
+    for (size_t i = 0; i < whole->order.n; i++) {
+        ipu__stage of = m->ops.at[whole->order.at[i]].stage;
+        if (of.number == s && !of.is_backward) return true;
+    }
+    return false;
+}
+
+size_t ipu__model_leave_out_stages(ipu_model *m, bool *is_kept)
+{
+    size_t before = m->stages.n, n = 0;
+    for (uint32_t s = 0; s < before; s++) {
+        is_kept[s] = has_ops(m, s);
+        if (is_kept[s]) m->stages.at[n++] = m->stages.at[s];
+    }
+    if (n == 0 || n == before) {
+        for (size_t s = 0; s < before; s++) is_kept[s] = true;
+        return 0;
+    }
+    for (size_t i = 0; i < m->ops.n; i++) {
+        ipu__stage *stage  = &m->ops.at[i].stage;
+        uint32_t    number = 0;
+        if (stage->number == IPU__STAGE_ANY) continue;
+        for (uint32_t s = 0; s <= stage->number; s++) number += is_kept[s];
+        stage->number = number > 0 ? number - 1 : 0;
+    }
+    m->stages.n = n;
+    return before - n;
+}
+
 ipu__stage ipu__model_any_stage(ipu_model *m)
 {
     ipu__stage before = m->stage;

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "graph/graph.h"
 
 /* ---- stages that nobody named ---- */
@@ -216,19 +217,33 @@ static ipu_status make_net(ipu__pipeline *l, const ipu_model *net)
     return IPU_OK;
 }
 
-static ipu_status make_stage_ipus(ipu__pipeline *l, size_t n_stages)
+/* Stages that folding and removing what nobody uses have left empty do nothing in a pipeline but fill slots. */
+static void make_stage_ipus(ipu__pipeline *l, bool *is_kept)
+{
+    const ipu_executor_options *o        = &l->x->options;
+    size_t                      n_stages = l->net->stages.n, n = 0;
+    size_t                      n_out = ipu__model_leave_out_stages(l->net, is_kept);
+    if (n_out > 0)
+        ipu__log(IPU_LOG_INFO, "train",
+                 "%zu of %zu stages are left out: nothing in them is computed in a run", n_out, n_stages);
+    for (size_t i = 0; i < n_stages; i++)
+        if (is_kept[i]) l->stage_ipus[n++] = o->n_stage_ipus > 0 ? o->stage_ipus[i] : (int64_t)i;
+}
+
+static ipu_status make_stages(ipu__pipeline *l)
 {
     const ipu_executor_options *o = &l->x->options;
-    l->stage_ipus                 = ipu__alloc(n_stages * sizeof *l->stage_ipus);
-    if (!l->stage_ipus) return ipu__fail_memory();
-    if (o->n_stage_ipus > 0 && o->n_stage_ipus != n_stages)
+    size_t                      n = l->net->stages.n;
+    if (o->n_stage_ipus > 0 && o->n_stage_ipus != n)
         return ipu__fail(
             IPU_INVALID,
-            "option stage_ipus: expected an IPU for each of the %zu stages of the network, found %zu",
-            n_stages, o->n_stage_ipus);
-    for (size_t i = 0; i < n_stages; i++)
-        l->stage_ipus[i] = o->n_stage_ipus > 0 ? o->stage_ipus[i] : (int64_t)i;
-    return IPU_OK;
+            "option stage_ipus: expected an IPU for each of the %zu stages of the network, found %zu", n,
+            o->n_stage_ipus);
+    l->stage_ipus = ipu__alloc(n * sizeof *l->stage_ipus);
+    bool *is_kept = ipu__alloc(n * sizeof *is_kept);
+    if (l->stage_ipus && is_kept) make_stage_ipus(l, is_kept);
+    ipu__free(is_kept);
+    return l->stage_ipus && is_kept ? IPU_OK : ipu__fail_memory();
 }
 
 static ipu_status make_room(ipu__pipeline *l)
@@ -251,9 +266,10 @@ static ipu_status lower(ipu__pipeline *l, const ipu_model *net)
 {
     const ipu_executor_options *o = &l->x->options;
     IPU_TRY(make_net(l, net));
-    IPU_TRY(make_stage_ipus(l, l->net->stages.n));
+    int64_t n_stages = (int64_t)l->net->stages.n;
+    IPU_TRY(make_stages(l));
     IPU_TRY(ipu__plan_make(l->net, l->stage_ipus, o->recompute, &l->plan));
-    l->n_ipus    = ipu__executor_ipus_per_replica(o, l->plan.n_stages);
+    l->n_ipus    = ipu__executor_ipus_per_replica(o, n_stages);
     l->n_batches = l->x->training ? o->gradient_accumulation : o->device_iterations;
     IPU_TRY(check_length(l));
     IPU_TRY(make_room(l));

@@ -24,6 +24,8 @@ typedef struct network {
     int  n_layers, n_stages; /* stages: 0: none are named */
     bool dropout, batch_norm, skip, tied;
     bool late; /* the input is used again at the end, and a loop is in the middle */
+    bool
+        hollow; /* around its stages are others of which nothing is left: constants, what nobody uses, nothing */
 } network;
 
 static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value shared, int i)
@@ -52,17 +54,28 @@ static ipu_value looped(ipu_model *m, ipu_value x)
     return after;
 }
 
+/* A stage with ops of which nothing is needed in a run: x times a constant that is 1, and an op that nobody uses. */
+static ipu_value begin_hollow(ipu_model *m, const char *name, ipu_value x)
+{
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_model_stage(m, name);
+    ipu_tanh(b, x);
+    return ipu_exp(b, ipu_constant_value(b, IPU_FLOAT, IPU_SHAPE(WIDTH), 0));
+}
+
 static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     const network *net = user;
     ipu_builder   *b   = ipu_model_builder(m);
-    ipu_value      x = in[0], first = in[0], shared = {0};
+    ipu_value      x = in[0], first = in[0], shared = {0}, ones = {0};
     if (net->tied) {
         shared = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(WIDTH, WIDTH), NULL, "shared");
         ipu_model_set_initial(m, shared, (ipu_initial){IPU_INITIAL_UNIFORM, -0.5, 0.5});
     }
+    if (net->hollow && net->n_stages) ones = begin_hollow(m, "front", x);
     for (int i = 0; i < net->n_layers; i++) {
         char name[32];
+        if (net->hollow && net->n_stages && i == net->n_layers / 2) begin_hollow(m, "middle", x);
         snprintf(name, sizeof name, "s%d", i * net->n_stages / net->n_layers);
         if (net->n_stages) ipu_model_stage(m, name);
         if (net->skip && i == net->n_layers - 1) x = ipu_add(b, x, first);
@@ -70,6 +83,7 @@ static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
         if (net->late && i == net->n_layers / 2) x = looped(m, x);
         x = layer(m, net, x, shared, i);
         if (i == 0) first = x;
+        if (i == 0 && ones.id) x = ipu_mul(b, x, ones);
     }
     ipu_model_output(m, x, "y");
     if (ipu_nn_is_training(m) && n > 1) ipu_nn_loss(m, ipu_mse_loss(b, x, in[1], IPU_LOSS_MEAN), "loss");
@@ -245,6 +259,21 @@ static void several_stages_share_an_ipu(void **state)
     compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
 }
 
+static void stages_of_nothing_are_left_out(void **state)
+{
+    (void)state;
+    const int64_t        ipus[] = {2, 0, 3, 1}, two[] = {0, 0, 1, 1};
+    const network        net = {.n_layers = 4, .n_stages = 2, .hollow = true};
+    ipu_executor_options o   = {.output_mode = IPU_OUTPUT_ALL, .n_stage_ipus = 4};
+    o.gradient_accumulation  = 3; /* as a pipeline of two stages needs */
+    o.stage_ipus             = ipus;
+    compare(net, o, true, "1", 0);
+    o.stage_ipus = two;
+    compare(net, o, true, "1", 0);
+    o.gradient_accumulation = 1, o.device_iterations = 2;
+    compare(net, o, false, "1", 0);
+}
+
 static void ipus_of_three_stages_are_rounded_up(void **state)
 {
     (void)state;
@@ -314,7 +343,7 @@ static void dropout_norms_skips_and_ties_pass_stages(void **state)
     compare((network){.n_layers = 4, .n_stages = 2, .batch_norm = true}, o, true, "1", 0);
     compare((network){.n_layers = 5, .n_stages = 4, .skip = true}, o, true, "1", 0);
     compare((network){.n_layers = 4, .n_stages = 4, .tied = true}, o, true, "1", 0);
-    compare((network){6, 4, true, true, true, true, true}, o, true, "1", 0);
+    compare((network){6, 4, true, true, true, true, true, false}, o, true, "1", 0);
 }
 
 static void loops_and_late_inputs_pass_stages(void **state)
@@ -343,7 +372,7 @@ static void nothing_is_read_before_it_is_written(void **state)
     (void)state;
     ipu_executor_options o = {.gradient_accumulation = 7};
     setenv("IPU_CHECK", "1", 1);
-    compare((network){4, 4, true, true, true, true, true}, o, true, "1", 0);
+    compare((network){4, 4, true, true, true, true, true, false}, o, true, "1", 0);
     unsetenv("IPU_CHECK");
 }
 
@@ -611,6 +640,7 @@ int main(void)
         cmocka_unit_test(stages_are_one_ipu_bit_for_bit),
         cmocka_unit_test(stages_one_after_another_need_no_second_batch),
         cmocka_unit_test(several_stages_share_an_ipu),
+        cmocka_unit_test(stages_of_nothing_are_left_out),
         cmocka_unit_test(ipus_of_three_stages_are_rounded_up),
         cmocka_unit_test(any_arrangement_gives_the_same_numbers),
         cmocka_unit_test(dropout_norms_skips_and_ties_pass_stages),
