@@ -222,7 +222,9 @@ class Emitter:
             results = node.handler(self, node, args, kwargs)
             self._set_outputs(node, results)
         except openipu.Error as e:
-            raise Error(f"{node.target}: {e.message}", "poptorch_cpp_error", node.where) from e
+            is_order = "of stage" in e.message and "comes later" in e.message
+            hint = self.graph.plan.hint if is_order and self.graph.plan is not None else ""
+            raise Error(f"{node.target}: {e.message}{hint}", "poptorch_cpp_error", node.where) from e
         except Error as e:
             if not e.location:
                 e.location = node.where

@@ -103,6 +103,12 @@ class Placement:
         """A block begins, and goes on until another does. ``hook``: what begins it, to know it again."""
         self._place = self._resolve(self._name(user_id, hook), ipu_id)
 
+    def begin_at(self, where: Optional[Place]) -> None:
+        """Ops that come now run there; None: they are in no block."""
+        if where is not None:
+            self._strategy._check_place(where)
+        self._place = where
+
     def enter(self, user_id: Any, ipu_id: Optional[int]) -> None:
         """A block begins that ``leave`` ends."""
         here = self._place if self._enclosing else None
@@ -169,6 +175,7 @@ class Plan:
     names: List[str] = field(default_factory=list)
     schedule: Schedule = Schedule.GROUPED
     off_chip: bool = False
+    hint: str = ""  # for whom the order of the stages is an error
 
     @property
     def n_ipus(self) -> int:
@@ -253,6 +260,8 @@ class PipelinedExecution(ExecutionStrategy):
     >>> opts.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.Stage("A", "B"), poptorch.Stage("C")))
     >>> opts.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement))
 
+    Stages that follow one another on the same IPU are one stage, as in PopTorch.
+
     A training model needs at least as many micro-batches to a step (``Training.gradientAccumulation``) as there are
     stages, those of the backward pass counted; an inference model that many ``deviceIterations``.
     """
@@ -276,11 +285,22 @@ class PipelinedExecution(ExecutionStrategy):
         return {"execution_mode": 0}
 
     def plan(self, places: Sequence[Place]) -> Plan:
+        """Stages that follow one another on one IPU are one: a pipeline has as many as there are changes of the IPU, and
+        one more."""
         first = {place.stage: place.ipu for place in reversed(places)}
-        ids = sorted(first)
         if len(set(first.values())) < 2:
             return Plan()
-        return Plan([str(i) for i in ids], _dense([first[i] for i in ids]), [str(p.stage) for p in places])
+        starts: List[int] = []  # stages that are on another IPU than the one before
+        start_of: Dict[int, int] = {}
+        for i in sorted(first):
+            if not starts or first[starts[-1]] != first[i]:
+                starts.append(i)
+            start_of[i] = starts[-1]
+        plan = Plan([str(i) for i in starts], _dense([first[i] for i in starts]), [str(start_of[p.stage]) for p in places])
+        if self._auto_stage == enums.AutoStage.SameAsIpu and not self._block_map:
+            plan.hint = (". With poptorch.AutoStage.SameAsIpu stages are numbered as their IPUs are: a block that goes back "
+                         "to an earlier IPU needs a stage of its own, by poptorch.AutoStage.AutoIncrement or poptorch.Stage")
+        return plan
 
     def choices(self, places: Sequence[Place]) -> Dict[str, Any]:
         return {"enablePipelining": len({p.ipu for p in places}) > 1}

@@ -144,6 +144,8 @@ def test_plans():
     assert (plan.stages, plan.ipus, plan.names) == (["0", "1", "2"], [0, 1, 0], ["0", "1", "1", "2"])
     assert plan.schedule == Schedule.GROUPED
     assert plan_of([a, c], options, False).stages == [], "all on one IPU"
+    plan = plan_of([a, Place(3, 0, 4), Place(1, 0, 0), c, Place(4, 0, 4)], options, False)
+    assert (plan.stages, plan.ipus, plan.names) == (["0", "3"], [0, 1], ["0", "3", "0", "0", "3"]), "one change of the IPU"
     options.setExecutionStrategy(poptorch.ShardedExecution())
     plan = plan_of([a, b, a, a], options, False)
     assert (plan.stages, plan.ipus, plan.names) == (["0", "1", "2"], [0, 1, 0], ["0", "1", "2", "2"])

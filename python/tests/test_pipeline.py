@@ -154,6 +154,90 @@ def test_tied_weights():
     assert_equal(network, expected)
 
 
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+        self.norm = torch.nn.LayerNorm(8)
+
+    def forward(self, x, hidden):
+        return self.norm(x + self.attention(x, x, x, key_padding_mask=hidden, need_weights=False)[0])
+
+
+class Encoder(torch.nn.Module):
+    """A model like BERT: tables, layers, and a head with the weights of a table. All that comes before the first block,
+    and all of two others, is constant or does nothing in a run."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(11, 8), torch.nn.Embedding(5, 8)
+        self.dropout = torch.nn.Dropout(0.0)
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(6))
+        self.pooler, self.head = torch.nn.Linear(8, 8), torch.nn.Linear(8, 11, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, tokens, mask, labels):
+        numbers = torch.arange(tokens.shape[1]).expand(tokens.shape[0], -1)
+        hidden = mask.view(tokens.shape) == 0
+        x = self.dropout(self.words(tokens) + self.places(numbers))
+        for layer in self.layers:
+            x = layer(x, hidden)
+        x = self.head(torch.tanh(self.pooler(x)))
+        return x, F.cross_entropy(x.view(-1, 11), labels.view(-1))
+
+
+def with_blocks(model):
+    """As scripts for BERT and GPT-2 do: more blocks than IPUs, and the head on the IPU of the table it shares."""
+    poptorch.BeginBlock(model.words, "Embedding", ipu_id=0)
+    poptorch.BeginBlock(model.dropout, "Dropout", ipu_id=2)  # of which nothing is left
+    for i, ipu in enumerate((0, 1, 1, 2, 3, 3)):
+        poptorch.BeginBlock(model.layers[i], f"Encoder{i}", ipu_id=ipu)
+    poptorch.BeginBlock(model.layers[4].norm, "Norm4", ipu_id=3)  # inside of another
+    poptorch.BeginBlock(model.pooler, "Pooler", ipu_id=3)
+    poptorch.BeginBlock(model.head, "Head", ipu_id=0)
+    return model
+
+
+def encoder_batches(n):
+    tokens = torch.randint(0, 11, (n, 5))
+    mask = (torch.arange(5) < torch.randint(2, 6, (n, 1))).long()
+    return tokens, mask, torch.randint(0, 11, (n, 5))
+
+
+def test_more_blocks_than_changes_of_the_ipu():
+    torch.manual_seed(5)
+    network = Encoder()
+    expected = copy.deepcopy(network)
+    with_blocks(network)
+    data = encoder_batches(26)
+    options = poptorch.Options().setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement))
+    with pytest.raises(poptorch.Error, match=r"number of pipeline stages \(13\).* with 7 pipeline stages"):
+        poptorch.trainingModel(network, options)(*(t[:2] for t in data))  # IPUs 0 2 0 1 2 3 0
+    options = options.clone()
+    options.Training.gradientAccumulation(13)
+    model = poptorch.trainingModel(network, options, torch.optim.SGD(network.parameters(), lr=0.1))
+    optimizer = torch.optim.SGD(expected.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        for micro in zip(*(t.split(2) for t in data)):
+            (expected(*micro)[1] / 13).backward()
+        optimizer.step()
+        model(*data)
+    assert_equal(network, expected)
+
+    inference = poptorch.inferenceModel(network, poptorch.Options().deviceIterations(7).setExecutionStrategy(
+        poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement)))
+    data = [t[:14] for t in data]
+    torch.testing.assert_close(inference(*data)[0], expected(*data)[0].detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_block_that_goes_back_needs_a_stage_of_its_own():
+    network = with_blocks(Encoder())
+    options = poptorch.Options().deviceIterations(4)
+    with pytest.raises(poptorch.Error, match="comes later.*AutoStage.AutoIncrement"):
+        poptorch.inferenceModel(network, options)(*encoder_batches(4))
+
+
 def test_mistakes(network):
     x, y = batches(1, 8)[0]
     with pytest.raises(poptorch.Error, match=r"deviceIterations must be .* \(4\)"):
