@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unittest.mock  # noqa: F401  (users of the original rely on it being imported)
 
-from . import _poplar_executor, enums, ops, optim, options, poptorch_core, profiling, testing
+from . import _poplar_executor, _torch_ops, enums, ops, optim, options, poptorch_core, profiling, testing
 from ._args import ICustomArgParser, registerCustomArgParser
 from ._async import AsynchronousDataAccessor
 from ._blocks import BeginBlock, Block, BlockFunction, removeBlocks

@@ -45,6 +45,13 @@ def _begin(user_id: Any, ipu_id: Optional[int], hook: Any = None) -> None:
         placement.begin(user_id, ipu_id, hook)
 
 
+def begin_at(where: Optional[Place]) -> None:
+    """Ops that come now run there; None: they are in no block."""
+    placement = _placement()
+    if placement is not None:
+        placement.begin_at(where)
+
+
 class Block(torch.nn.Module):
     """What is called inside of it runs on one IPU, and can be named in an execution strategy.
 

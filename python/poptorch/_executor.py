@@ -15,6 +15,7 @@ from ._args import Arguments, Signature
 from ._device_optimizer import DeviceOptimizer
 from ._errors import Error, createPoptorchError
 from ._logging import logger
+from ._overwrite import _OverwriteContextManager
 from ._printing import module_repr
 from ._program import Program, library_errors
 from ._strategies import plan_of
@@ -282,7 +283,7 @@ class PoplarExecutor:
         args, kwargs = arguments.with_tensors(batches)
         _utils.run_pre_compile_hooks()
         try:
-            with _blocks.capture(self._options._execution_strategy):
+            with _blocks.capture(self._options._execution_strategy), _OverwriteContextManager():
                 return self._captured(tuple(args), kwargs)
         finally:
             _utils.run_post_compile_hooks()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Iterator
+from typing import Any, Iterator
 
+from . import _wrapping
 from ._tensor import current
 
 _state = threading.local()
@@ -40,3 +41,13 @@ def isCompilingWithDispatcher() -> bool:
 def _restoreWrapperIfNecessary(obj: object) -> object:
     """What files that PopTorch itself wrote call for models that were being trained: the model as it is."""
     return obj
+
+
+def isWrapped(obj: Any) -> bool:
+    """Whether an object is a model, parameter or buffer of a model that is being trained."""
+    return _wrapping.is_wrapped(obj)
+
+
+def unwrapIfWrapped(obj: Any) -> Any:
+    """The object itself, of its own class again if it was wrapped for training, with the newest weights."""
+    return _wrapping.unwrap_one(obj)

@@ -172,6 +172,17 @@ def unwrap(model: torch.nn.Module) -> None:
     _changed()
 
 
+def unwrap_one(obj: Any) -> Any:
+    """A model or tensor, of its own class again and with the newest weights."""
+    if is_wrapped(obj):
+        obj._poptorch_sync()
+        if isinstance(obj, torch.nn.Module):
+            unwrap(obj)
+        else:
+            obj.__class__ = type(obj)._poptorch_original
+    return obj
+
+
 def owners_of(tensors: List[torch.Tensor]) -> List[Any]:
     """The executors that train some of these tensors."""
     found = {id(owner): owner for owner in map(owner_of, tensors) if owner is not None}
