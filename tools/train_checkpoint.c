@@ -83,7 +83,6 @@ static tool_exit take(train_session *s, const ipu_checkpoint *c)
 /* What was passed over is told whatever the log is set to: work is lost with it. */
 static tool_exit load_last(train_session *s, ipu_checkpoint *c, const char **path)
 {
-    size_t      n      = ipu_checkpoint_store_n(s->store);
     ipu_status  status = ipu_checkpoint_load_last(s->store, c);
     const char *hint   = status == IPU_INVALID ? " with --restart" : "";
     if (status == IPU_NOT_FOUND) {
@@ -91,11 +90,7 @@ static tool_exit load_last(train_session *s, ipu_checkpoint *c, const char **pat
         return TOOL_OK;
     }
     if (status != IPU_OK) return tool_fail("--resume: %s%s", ipu_message(), hint);
-    size_t whole = ipu_checkpoint_store_n(s->store);
-    *path        = ipu_checkpoint_store_at(s->store, whole - 1);
-    if (whole < n)
-        tool_warn("%zu damaged checkpoint%s in %s %s passed over, and now called NAME.damaged", n - whole,
-                  n - whole > 1 ? "s" : "", s->settings.checkpoint_dir, n - whole > 1 ? "are" : "is");
+    *path = ipu_checkpoint_store_at(s->store, ipu_checkpoint_store_n(s->store) - 1);
     return TOOL_OK;
 }
 
