@@ -389,7 +389,7 @@ assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
         check "they put a pipe in the place of the state" "${stranger[@]}" mkfifo "$stuck"
         check "it blocks nothing" sees "assert 'user $their: ' in s['problem'] and len(s['partitions']) == 1, s"
         rm -rf "$their_folder"
-        # With a name and a home of theirs, in a namespace of mounts that ends with the command: a configuration that never ends.
+        # With a name and a home of theirs, in a namespace of mounts that ends with the command: a configuration that would never end.
         { cat /etc/passwd; echo "theirs:x:$uid:$uid::$box/theirs:/bin/sh"; } > "$box/passwd"
         install -d -o "$uid" -m 755 "$box/theirs" "$box/theirs/.ipuof.conf.d"
         if unshare --mount mount --bind "$box/passwd" /etc/passwd 2> /dev/null; then
@@ -397,11 +397,9 @@ assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
             mkfifo "$box/theirs/.ipuof.conf.d/p.conf"
             as_named="mount --bind '$box/passwd' /etc/passwd || exit;" # in a namespace of mounts
             never_ends() { unshare --mount sh -c "$as_named exec ipu monitor --jsonl --all-users --interval 0.1 --count ${1:-1}" > "$box/lines" 2> "$box/err" < /dev/null; }
-            began=$SECONDS
             check "they put a pipe in the place of a configuration" never_ends 9
-            check "it is waited for once, not at each of nine looks" test $((SECONDS - began)) -lt 20
-            check "it is given up after three seconds" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
-assert 'user theirs: no answer within 3 s' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
+            check "which is not waited for" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert 'p.conf: expected a regular file, found a pipe' in s['problem'] and len(s['partitions']) == 1, s" "$box/lines"
             rm "$box/theirs/.ipuof.conf.d/p.conf"
             odd=$box/theirs/.ipuof.conf.d/$'\e[31mred\xff'.conf
             echo 'no JSON' > "$odd"

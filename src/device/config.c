@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/regular.h"
 #include "base/status.h"
 #include "device/ipuof.h"
@@ -23,13 +24,16 @@ typedef IPU_ARRAY(ipu_partition) partitions;
 
 /* ---- files ---- */
 
-static ipu_status add_file(ipu__arena *arena, const char *path, partitions *to)
+typedef ipu_status (*read_fn)(const char *path, size_t limit, char **out, size_t *bytes);
+
+/* A file that the user names may be a pipe, as of a shell's <(...); one that lies in a folder may not keep us waiting. */
+static ipu_status add_file(ipu__arena *arena, const char *path, read_fn read_whole, partitions *to)
 {
     char               *text;
     size_t              bytes;
     ipu__partition_spec spec;
     ipu_partition       p;
-    IPU_TRY(ipu__regular_read(path, MOST_BYTES, &text, &bytes));
+    IPU_TRY(read_whole(path, MOST_BYTES, &text, &bytes));
     ipu_status status = ipu__ipuof_parse(arena, path, text, bytes, &spec);
     ipu__free(text);
     if (status == IPU_OK) status = ipu__partition_build(arena, &spec, &p);
@@ -62,7 +66,7 @@ static ipu_status add_folder(ipu__arena *arena, const char *folder, partitions *
     for (int i = 0; i < n; i++) {
         if (status == IPU_OK) {
             snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-            status = add_file(arena, path, to);
+            status = add_file(arena, path, ipu__regular_read, to);
         }
         free(entries[i]);
     }
@@ -105,7 +109,7 @@ static ipu_status find_files(ipu__arena *arena, partitions *to)
     char        folder[PATH_MAX];
     const char *file = getenv("IPUOF_CONFIG_PATH");
     if (file && *file) {
-        ipu_status status = add_file(arena, file, to);
+        ipu_status status = add_file(arena, file, ipu__file_read, to);
         return status == IPU_IO
                  ? ipu__fail(status, "IPUOF_CONFIG_PATH: %s: correct or unset it", ipu_message())
                  : status;
