@@ -28,6 +28,7 @@ struct web_connection {
     web_phase       phase;
     bool            cut;
     int64_t         since;
+    web_request     request; /* the server's thread's alone */
 };
 
 struct web_connections {
@@ -143,11 +144,22 @@ void web_connections_notify(void *cls, struct MHD_Connection *connection, void *
     }
 }
 
-void web_connection_enter(web_connections *all, struct MHD_Connection *connection, web_phase phase)
+static web_connection *find(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection,
                                                                    MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    web_connection                 *c    = info ? info->socket_context : NULL;
+    return info ? info->socket_context : NULL;
+}
+
+web_request *web_connection_request(struct MHD_Connection *connection)
+{
+    web_connection *c = find(connection);
+    return c ? &c->request : NULL;
+}
+
+void web_connection_enter(web_connections *all, struct MHD_Connection *connection, web_phase phase)
+{
+    web_connection *c = find(connection);
     if (!c) return;
     pthread_mutex_lock(&all->lock);
     take(all, c);

@@ -10,6 +10,8 @@
 #include <microhttpd.h>
 #include <stdint.h>
 
+#include "web_request.h"
+
 /* What a connection is at, and thus for how long. */
 typedef enum web_phase {
     WEB_ASKING,    /* its request is not complete: 10 s from the first byte it could have sent */
@@ -30,6 +32,9 @@ void             web_connections_destroy(web_connections *all);
 /* For MHD_OPTION_NOTIFY_CONNECTION: cls is the web_connections. */
 void web_connections_notify(void *cls, struct MHD_Connection *connection, void **context,
                             enum MHD_ConnectionNotificationCode code);
+
+/* The request that a connection is at. NULL: there was no memory for it. */
+web_request *web_connection_request(struct MHD_Connection *connection);
 
 void web_connection_enter(web_connections *all, struct MHD_Connection *connection, web_phase phase);
 

@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -24,18 +23,12 @@ static unsigned judge_target(const char *target)
     return OK;
 }
 
-void *web_request_begin(void *cls, const char *target, struct MHD_Connection *connection)
+void web_request_begin(web_request *r, const char *target)
 {
-    web_request *r = calloc(1, sizeof *r);
-    (void)cls, (void)connection;
-    if (!r) return NULL;
-    r->target      = target;
-    r->target_end  = target ? target + strlen(target) : NULL;
-    r->target_flaw = target ? judge_target(target) : BAD;
-    return r;
+    *r = (web_request){.target      = target,
+                       .target_end  = target ? target + strlen(target) : NULL,
+                       .target_flaw = target ? judge_target(target) : BAD};
 }
-
-void web_request_end(web_request *r) { free(r); }
 
 /* ---- headers ---- */
 

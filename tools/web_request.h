@@ -1,7 +1,4 @@
-/* Is a request well formed? libmicrohttpd lets through much that a proxy in front of us may read differently.
- *
- * web_request_begin and web_request_end bracket each request.
- */
+/* Is a request well formed? libmicrohttpd lets through much that a proxy in front of us may read differently. */
 #ifndef TOOLS_WEB_REQUEST_H
 #define TOOLS_WEB_REQUEST_H
 
@@ -17,9 +14,8 @@ typedef struct web_request {
     bool     has_head; /* its head was looked at */
 } web_request;
 
-/* For MHD_OPTION_URI_LOG_CALLBACK. Owned: web_request_end. NULL: out of memory. */
-void *web_request_begin(void *cls, const char *target, struct MHD_Connection *connection);
-void  web_request_end(web_request *request);
+/* A request of this path and query begins: `target` is as MHD_OPTION_URI_LOG_CALLBACK has it. */
+void web_request_begin(web_request *request, const char *target);
 
 /* The status to refuse it with (400, 414 or 431) and why; 0: it is well formed. To be called as soon as the head is there. */
 unsigned web_request_flaw(const web_request *request, struct MHD_Connection *connection, const char *method,

@@ -14,7 +14,6 @@
 #include "web_connections.h"
 #include "watch_users.h"
 #include "web_files.h"
-#include "web_request.h"
 
 enum {
     CONNECTIONS      = 256,
@@ -259,6 +258,15 @@ static bool has_body(connection *c)
         || MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
+/* Its record is the connection's: libmicrohttpd does not tell the end of every request that it refuses by itself. */
+static void *begin_request(void *cls, const char *target, connection *c)
+{
+    web_request *q = web_connection_request(c);
+    (void)cls;
+    if (q) web_request_begin(q, target);
+    return q;
+}
+
 static enum MHD_Result begin(web_server *s, connection *c, const web_request *q, const char *method,
                              const char *version)
 {
@@ -294,7 +302,6 @@ static void complete(void *cls, connection *c, void **context, enum MHD_RequestT
 {
     web_server *s = cls;
     (void)code;
-    web_request_end(*context);
     *context = NULL;
     web_connection_enter(s->connections, c, WEB_RESTING);
 }
@@ -311,7 +318,7 @@ static struct MHD_Daemon *start_daemon(web_server *s)
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_SECONDS, NULL},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
-        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)web_request_begin, NULL},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)begin_request, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)complete, s},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)web_connections_notify, s->connections},
         {MHD_OPTION_END, 0, NULL},
