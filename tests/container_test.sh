@@ -212,7 +212,7 @@ attach() # COMMAND...: it says that it is attached, and stays so
     "$@" > "$box/held" 2> "$box/err" < "$box/pipe" &
     holder=$!
     exec 8> "$box/pipe"
-    for _ in $(seq 600); do
+    for _ in $(seq 2000); do
         grep -q attached "$box/held" && return
         kill -0 "$holder" 2> /dev/null || break
         sleep 0.05

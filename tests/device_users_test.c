@@ -9,7 +9,10 @@
 #include "device/sandbox_test.h"
 #include "ipu/device.h"
 
-enum { STRANGER = 65534, N_CHECKS = 12 };
+enum { N_CHECKS = 12 };
+
+/* A user without a name, another one in each run: /tmp has a folder for each user. */
+static uid_t stranger;
 
 /* What a child found out: names of what went wrong. */
 typedef struct findings {
@@ -29,7 +32,7 @@ static void as_stranger(void (*act)(void))
     pid_t pid = fork();
     int   status;
     if (pid == 0) {
-        if (setgroups(0, NULL) != 0 || setgid(STRANGER) != 0 || setuid(STRANGER) != 0) _exit(1);
+        if (setgroups(0, NULL) != 0 || setgid(stranger) != 0 || setuid(stranger) != 0) _exit(1);
         act();
         _exit(0);
     }
@@ -112,7 +115,9 @@ static void a_folder_made_by_another_is_refused(void **state)
     setenv("IPU_ELASTIC", "0", 1);
     assert_status(ipu_device_open(0, &d), IPU_OK);
     assert_status(ipu_device_attach(d, 0), IPU_IO);
-    assert_message("of user 65534's");
+    char owner[64];
+    snprintf(owner, sizeof owner, "of user %lu's", (unsigned long)stranger);
+    assert_message(owner);
     as_stranger(link_folder_first);
     assert_status(ipu_device_attach(d, 0), IPU_IO);
     ipu_device_close(d);
@@ -151,7 +156,7 @@ static void follow_the_wrong_variable(void)
     unsetenv("IPU_RUNTIME_DIR");
     setenv("XDG_RUNTIME_DIR", sandbox, 1); /* root's */
     snprintf(wrong, sizeof wrong, "%s/openipu", sandbox);
-    snprintf(right, sizeof right, "/tmp/openipu-%d", STRANGER);
+    snprintf(right, sizeof right, "/tmp/openipu-%lu", (unsigned long)stranger);
     snprintf(file, sizeof file, "%s/default.gcd0.ipus1", right);
     bool was_there = stat(right, &st) == 0;
     EXPECT(ipu_device_open(0, &d) == IPU_OK && ipu_device_attach(d, 1) == IPU_OK);
@@ -221,7 +226,7 @@ static void nobody_is_stopped_by_a_folder_in_tmp(void **state)
     assert_int_equal(mkdir(home, 0700), 0);
     assert_int_equal(chown(home, victim, victim), 0);
     assert_int_equal(mkdir(contested, 0777), 0);
-    assert_int_equal(chown(contested, STRANGER, STRANGER), 0);
+    assert_int_equal(chown(contested, stranger, stranger), 0);
     in_child(use_what_is_left);
     assert_int_equal(rmdir(contested), 0);
     in_child(stay_where_the_state_is); /* and not in /tmp, where others of the user's are not */
@@ -239,5 +244,6 @@ int main(void)
         SHARED(anothers_runtime_folder_is_passed_over),
         SHARED(nobody_is_stopped_by_a_folder_in_tmp),
     };
+    stranger = (uid_t)(1500000 + getpid() % 400000);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

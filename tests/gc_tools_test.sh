@@ -129,7 +129,7 @@ attach()
     : > "$box/attached"
     "$1" "$2" < "$box/open" > "$box/attached" 2>&1 9>&- &
     holders+=($!)
-    for _ in $(seq 100); do
+    for _ in $(seq 2000); do
         grep -q attached "$box/attached" && return
         sleep 0.05
     done

@@ -48,9 +48,9 @@ export PATH=$box/bin:$PATH
 
 # ---- what checks are made of ----
 
-until_true() # COMMAND...: for up to half a minute
+until_true() # COMMAND...: for up to two minutes
 {
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         "$@" > /dev/null 2>&1 && return
         sleep 0.1
     done
@@ -157,18 +157,18 @@ check "256 IPUs" with HOME="$box/large" sh -c "mkdir -p $box/large && ipu partit
 
 # ---- ends: pipes, disks, signals, configurations ----
 
-full() { timeout 30 "$@" > /dev/full 2> "$box/err"; [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output: No space' "$box/err"; }
+full() { timeout 120 "$@" > /dev/full 2> "$box/err"; [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output: No space' "$box/err"; }
 torn() # its reader goes away: it ends as SIGPIPE ends a program (1: where that is ignored) and says nothing
 {
     "$@" 2> "$box/err" | head -1 > /dev/null
     local code=${PIPESTATUS[0]}
     [ ! -s "$box/err" ] && { [ "$code" = 141 ] || [ "$code" = 1 ]; }
 }
-closed() { (timeout 30 "$@" >&- 2> "$box/err"); [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output' "$box/err"; }
+closed() { (timeout 120 "$@" >&- 2> "$box/err"); [ $? = 1 ] && cat "$box/err" && grep -q 'cannot write to standard output' "$box/err"; }
 for format in --csv --jsonl; do
     check "$format: standard output closed" closed ipu monitor $format
     check "$format: disk full" full ipu monitor $format
-    check "$format: reader gone" torn timeout 30 ipu monitor $format --interval 0.1
+    check "$format: reader gone" torn timeout 120 ipu monitor $format --interval 0.1
 done
 stopped() # SIGNAL CODE COMMAND...: it ends with that code, in order
 {
@@ -204,6 +204,7 @@ blocked() # a reader that does not read: SIGTERM ends it all the same
 check "SIGTERM while the reader does not read" blocked
 check "a configuration that is wrong at first is an error" fails 1 'key "ipuz" is not known' \
     with IPUOF_CONFIG_PATH=<(echo '{"ipuz": 4}') ipu monitor --csv
+several() { [ "$(grep -c -- "$1" "$2")" -ge 4 ]; } # PATTERN FILE
 goes_wrong() # later it is told once, and what is mended is told
 {
     rm -f "$box/lines"
@@ -212,8 +213,7 @@ goes_wrong() # later it is told once, and what is mended is told
     pids+=("$pid")
     until_true test -s "$box/lines" || return
     echo '{"ipuz": 4}' > "$HOME/.ipuof.conf.d/p0.conf"
-    until_true grep -q '"problem":"[^"]*p0.conf' "$box/lines" || return
-    sleep 0.5
+    until_true several '"problem":"[^"]*p0.conf' "$box/lines" || return
     rm "$HOME/.ipuof.conf.d/p0.conf"
     until_true grep -q 'is mended' "$box/err" || return
     kill "$pid"
@@ -302,7 +302,7 @@ release
 slow() # a command that never ends holds up neither the watch nor its end
 {
     start "$hold" 6 || return
-    timeout 60 ipu monitor --jsonl --interval 0.1 --count 20 --alert 'free<1' --exec 'echo $$ > '"$box/slow"'; exec sleep 100' \
+    timeout 120 ipu monitor --jsonl --interval 0.1 --count 20 --alert 'free<1' --exec 'echo $$ > '"$box/slow"'; exec sleep 600' \
         > "$box/lines" 2> "$box/err" < /dev/null || return
     [ "$(wc -l < "$box/lines")" = 20 ] && grep -q 'still run' "$box/err" || return
     kill -0 "$(cat "$box/slow")" && kill "$(cat "$box/slow")"

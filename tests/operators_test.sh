@@ -20,7 +20,7 @@ export PATH=$box/bin:$PATH PYTHONPATH=$root/python IPU_LIBRARY=$build/src/libipu
 holder=$!
 release() { kill "$holder" 2> /dev/null && wait "$holder" 2> /dev/null; }
 trap 'release; chmod -R u+w "$box"; rm -rf "$box"' EXIT
-for ((i = 0; i < 300; i++)); do grep -q attached held && break; sleep 0.1; done
+for ((i = 0; i < 1000; i++)); do grep -q attached held && break; sleep 0.1; done
 
 # block KIND N: the N-th block of that kind, without the indentation of a list.
 block() { awk -v kind="$1" -v wanted="$2" '$1 == "```" && inside { exit } inside { print } $1 == "```" kind && ++n == wanted { inside = 1 }' "$page"; }

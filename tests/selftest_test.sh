@@ -116,7 +116,7 @@ attach()
     : > "$box/attached"
     "$hold" "$1" < "$box/open" > "$box/attached" 2>&1 9>&- &
     holder=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 2000); do
         grep -q attached "$box/attached" && return
         sleep 0.05
     done
@@ -410,7 +410,7 @@ for line in p.stdout:
     if re.search(when, line): break
 busy = subprocess.run(["gc-memorytest", "-t", "1", "-q"], capture_output=True, text=True)
 p.send_signal(number)
-out, err = p.communicate(timeout=60)
+out, err = p.communicate(timeout=180)
 print(out, err, p.returncode)
 assert "occupied by another process" in busy.stderr, busy
 assert p.returncode == code and err == "", (p.returncode, err)

@@ -103,7 +103,7 @@ in_use() # by a training that is going on
     local pid code=0
     (train busy --epochs 1000 > /dev/null 2>&1) &
     pid=$!
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         ls busy/*.npz > /dev/null 2>&1 && break
         sleep 0.01
     done

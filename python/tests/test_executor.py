@@ -529,7 +529,7 @@ def test_other_threads_go_on_meanwhile():
     model = poptorch.inferenceModel(Long(), poptorch.Options().deviceIterations(20))
     x = torch.ones(20, 1)
     model.compile(x)
-    ticks, done = [], threading.Event()
+    ticks, done, most = [], threading.Event(), 0
 
     def tick():
         while not done.is_set():
@@ -538,12 +538,16 @@ def test_other_threads_go_on_meanwhile():
 
     thread = threading.Thread(target=tick)
     thread.start()
-    begin = time.perf_counter()
-    model(x)
-    end = time.perf_counter()
+    for _ in range(20):  # on a busy machine neither thread has a processor all the time
+        begin = time.perf_counter()
+        model(x)
+        end = time.perf_counter()
+        most = max(most, sum(begin < t < end for t in list(ticks)))
+        if most >= 3:
+            break
     done.set()
     thread.join()
-    assert sum(begin < t < end for t in ticks) >= 3
+    assert most >= 3
 
 
 def test_interrupt_stops_a_run():

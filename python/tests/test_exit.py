@@ -59,7 +59,7 @@ ASYNC = "num_workers={workers}, mode=poptorch.DataLoaderMode.{mode}"
 def _run(tmp_path, code: str) -> subprocess.CompletedProcess:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(code))
-    return subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.mark.parametrize("workers, mode, end", [

@@ -299,7 +299,7 @@ static void a_wait_ends_when_its_time_is_up(void **state)
     double      began = ipu__clock_seconds();
     assert_status(ipu_device_attach(d, 0.05), IPU_BUSY);
     assert_message("after a wait of 0.05 s");
-    assert_true(ipu__clock_seconds() - began >= 0.05 && ipu__clock_seconds() - began < 5);
+    assert_true(ipu__clock_seconds() - began >= 0.05 && ipu__clock_seconds() - began < 60);
     end_holder(h);
     ipu_device_close(d);
 }
@@ -361,15 +361,16 @@ static void nobody_overtakes_the_line(void **state)
     if (pid == 0) { /* waits for all four */
         ipu_device *d;
         close(h.hold);
-        _exit(ipu_device_open(6, &d) == IPU_OK && ipu_device_attach(d, 30) == IPU_OK ? 0 : 1);
+        _exit(ipu_device_open(6, &d) == IPU_OK && ipu_device_attach(d, 120) == IPU_OK ? 0 : 1);
     }
     ipu_device *d = opened(3); /* free, but not ours to take any more once the other waits */
     ipu_status  status;
+    double      began = ipu__clock_seconds();
     do {
         status = ipu_device_attach(d, 0);
         if (status == IPU_OK) assert_status(ipu_device_detach(d), IPU_OK);
         usleep(1000);
-    } while (status == IPU_OK);
+    } while (status == IPU_OK && ipu__clock_seconds() - began < 60);
     assert_int_equal(status, IPU_BUSY);
     assert_message("waits in line before");
     end_holder(h);

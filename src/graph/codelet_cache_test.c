@@ -135,7 +135,7 @@ static void a_killed_writer_leaves_nothing_that_is_used(void **state)
     setenv("IPU_CC", in_box("slow-cc"), 1);
     pid_t pid = fork();
     if (pid == 0) _exit(load_shared());
-    for (int i = 0; i < 1000 && access(in_box("began"), F_OK) != 0; i++) usleep(10000);
+    for (int i = 0; i < 6000 && access(in_box("began"), F_OK) != 0; i++) usleep(10000);
     assert_int_equal(access(in_box("began"), F_OK), 0);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);

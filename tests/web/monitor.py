@@ -61,7 +61,7 @@ class Monitor:
 
     def ask(self, path, method="GET", headers=None):
         """The status, headers (by their names in small letters) and body of an answer."""
-        c = http.client.HTTPConnection(self.host, self.port, timeout=60)
+        c = http.client.HTTPConnection(self.host, self.port, timeout=180)
         try:
             c.putrequest(method, path, skip_host=bool(headers and "Host" in headers), skip_accept_encoding=True)
             for name, value in (headers or {}).items():
@@ -80,7 +80,7 @@ class Monitor:
 
     def events(self, headers=None):
         """Yields (event, data) as they come; comments as (None, text)."""
-        c = http.client.HTTPConnection(self.host, self.port, timeout=60)
+        c = http.client.HTTPConnection(self.host, self.port, timeout=180)
         c.request("GET", "/events", headers=headers or {})
         answer = c.getresponse()
         tap.equal((answer.status, answer.getheader("Content-Type")), (200, "text/event-stream"))
@@ -124,12 +124,12 @@ class Monitor:
         """Its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(with_signal)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=180)
 
 
 def run(env, *words):
     """`ipu` with these words: exit status, output, errors."""
-    p = subprocess.run([IPU, *words], env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    p = subprocess.run([IPU, *words], env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=180, check=False)
     return p.returncode, p.stdout, p.stderr
 
 
@@ -150,4 +150,4 @@ class Holder:
     def end(self):
         """Lets the IPU go."""
         self.process.stdin.close()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=180)

@@ -47,7 +47,7 @@ def note(text):
         print(f"# {text}", flush=True)
 
 
-def until(question, seconds=30, every=0.05):
+def until(question, seconds=120, every=0.05):
     """Waits until the answer is true, and returns it."""
     end = time.monotonic() + seconds
     while True:
