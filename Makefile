@@ -9,7 +9,7 @@ CC := gcc
 endif
 export BUILD PREFIX DESTDIR FUZZ_SECONDS CC CHECKOUT
 
-.PHONY: all demo test test-tiny bench conformance poptorch-conformance check sanitize fuzz valgrind ci container-check format install uninstall clean help
+.PHONY: all demo test test-tiny test-loaded bench conformance poptorch-conformance check sanitize fuzz valgrind ci container-check format install uninstall clean help
 
 all: ## build the library, the tools and the examples
 	@scripts/build.sh
@@ -22,6 +22,9 @@ test: ## run every test
 
 test-tiny: ## run the few tests that take seconds
 	@scripts/test.sh tiny
+
+test-loaded: ## run every test on a busy machine: LOAD (8 for each core) processes that compute
+	@scripts/test_loaded.sh
 
 conformance: ## run the public ONNX suite
 	@scripts/conformance.sh
