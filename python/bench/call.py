@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import Callable
 
@@ -54,4 +55,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that goes away ends it without a traceback
     main()

@@ -9,6 +9,7 @@ against torch's own (eager) steps; what a call costs beyond its work; and how lo
 from __future__ import annotations
 
 import os
+import signal
 import statistics
 import sys
 import time
@@ -196,4 +197,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that goes away ends it without a traceback
     main()

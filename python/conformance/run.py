@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, TextIO
 
+from reader import quietly
+
 HERE = Path(__file__).resolve().parent
 # Files that say nothing about this package, and why.
 LEFT_OUT = {
@@ -252,4 +254,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(quietly(main))

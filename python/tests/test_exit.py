@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,14 @@ def test_a_loader_that_is_half_consumed(tmp_path, workers, mode, end):
 def test_objects_that_outlive_their_modules(tmp_path):
     done = _run(tmp_path, OUTLIVING)
     assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.parametrize("path, status", [("bench/dataloader.py", -13), ("conformance/run.py", 141),
+                                          ("conformance/scripts.py", 141)])
+def test_a_reader_that_goes_away_ends_our_programs_without_a_word(path, status):
+    ours, its = os.pipe()
+    os.close(ours)
+    done = subprocess.run([sys.executable, Path(__file__).parents[1] / path, "--help"], stdout=its, stderr=subprocess.PIPE,
+                          timeout=240, check=False)
+    os.close(its)
+    assert (done.returncode, done.stderr) == (status, b"")
