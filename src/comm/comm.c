@@ -32,22 +32,44 @@ static bool open_end(ipu_comm *comm)
 {
     ipu__comm_end *end = &comm->end;
     end->transport     = comm->transport;
-    return end->transport->open(comm->argument, &end->self, &end->rank, &end->size, end->message,
-                                sizeof end->message);
+    if (!end->transport->open(comm->argument, &end->self, &end->rank, &end->size, end->message,
+                              sizeof end->message))
+        return false;
+    return ipu__comm_notes_open(end);
+}
+
+/* What of a group whose jobs are not over cannot be closed in order: the launcher ends the others. */
+static void close_end(ipu__comm_end *end)
+{
+    if (!end->self || !end->peers) return;
+    ipu__comm_part(end);
+    if (!end->is_broken) end->transport->close(end->self);
+}
+
+static bool pass(ipu__comm_end *end, const ipu__comm_job *job)
+{
+    if (job->kind == IPU__COMM_ALL_REDUCE) return ipu__comm_all_reduce(end, job->type, job->data, job->bytes);
+    if (job->kind == IPU__COMM_BROADCAST) return ipu__comm_broadcast(end, job->root, job->data, job->bytes);
+    return ipu__comm_gather(end, job->root, job->data, job->bytes, job->all);
 }
 
 static bool do_job(ipu_comm *comm, ipu__comm_job *job)
 {
     ipu__comm_end *end = &comm->end;
-    switch (job->kind) {
-    case IPU__COMM_OPEN: return open_end(comm);
-    case IPU__COMM_ALL_REDUCE: return ipu__comm_all_reduce(end, job->type, job->data, job->bytes);
-    case IPU__COMM_BROADCAST: return ipu__comm_broadcast(end, job->root, job->data, job->bytes);
-    case IPU__COMM_GATHER: return ipu__comm_gather(end, job->root, job->data, job->bytes, job->all);
-    case IPU__COMM_STOP: break;
+    if (job->kind == IPU__COMM_OPEN) return open_end(comm);
+    if (job->kind == IPU__COMM_STOP) {
+        close_end(end);
+        return true;
     }
-    if (end->self) end->transport->close(end->self);
-    return true;
+    if (end->is_broken) return false;
+    end->now = (ipu__comm_note){.job   = end->now.job + 1,
+                                .kind  = job->kind,
+                                .type  = job->type,
+                                .bytes = (int64_t)job->bytes,
+                                .root  = job->root};
+    bool ok  = pass(end, job);
+    if (!ok) ipu__comm_break(end);
+    return ok;
 }
 
 static void *work(void *arg)

@@ -58,6 +58,33 @@ IPU__SIMD_DECLARE(extern const ipu__comm_loops, ipu__comm_loops)
 /* `n` elements, float or double. */
 void ipu__comm_add(ipu_type type, const void *a, const void *b, void *to, size_t n);
 
+/* ---- notes.c: what processes tell one another beside the data ---- */
+
+enum { IPU__COMM_NOTE_TAG = 32001 };
+
+typedef enum ipu__comm_word { /* the last two are final */
+                              IPU__COMM_NOTHING,
+                              IPU__COMM_WAITS,
+                              IPU__COMM_LEFT,
+                              IPU__COMM_FAILED
+} ipu__comm_word;
+
+typedef struct ipu__comm_note {
+    int64_t word, job; /* jobs are counted from 1; 0: none yet */
+    int64_t kind, type, bytes, root;
+    char    text[192]; /* of FAILED */
+} ipu__comm_note;
+
+typedef struct ipu__comm_peer {
+    ipu__comm_note last;
+    int64_t        told; /* the last job it was told of that this one waits */
+} ipu__comm_peer;
+
+/* How long nothing has moved. All zero: something just has. */
+typedef struct ipu__comm_stall {
+    double since, looked;
+} ipu__comm_stall;
+
 /* ---- jobs.c: what the group's thread does ---- */
 
 /* One process as that thread sees it. */
@@ -67,6 +94,9 @@ typedef struct ipu__comm_end {
     int64_t               rank, size;
     int64_t               bytes_sent;
     char                 *arriving; /* of all-reduces; NULL until the first */
+    ipu__comm_note        now;      /* the job it is in */
+    ipu__comm_peer       *peers;
+    bool                  is_broken; /* a job failed: none is done any more */
     char                  message[IPU__COMM_MESSAGE_BYTES];
 } ipu__comm_end;
 
@@ -76,6 +106,17 @@ void ipu__comm_end_fini(ipu__comm_end *end);
 bool ipu__comm_all_reduce(ipu__comm_end *end, ipu_type type, void *data, size_t bytes);
 bool ipu__comm_broadcast(ipu__comm_end *end, int64_t root, void *data, size_t bytes);
 bool ipu__comm_gather(ipu__comm_end *end, int64_t root, const void *data, size_t bytes, void *all);
+
+/* Sleeps a moment. */
+void ipu__comm_pause(void);
+
+bool ipu__comm_notes_open(ipu__comm_end *end);
+/* To be called while nothing comes from `peers`, and nothing can be sent to them. False: nothing ever will. */
+bool ipu__comm_look_around(ipu__comm_end *end, ipu__comm_stall *s, const int64_t *peers, int n);
+/* After a failure, which the others are told of. */
+void ipu__comm_break(ipu__comm_end *end);
+/* At the end. */
+void ipu__comm_part(ipu__comm_end *end);
 
 /* ---- plugin.c ---- */
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -202,6 +203,102 @@ static void ranks_that_were_started_otherwise_are_named_to_all(void **state)
     check_start(2, 0, NULL, "rank 1 was started with batch size 16, rank 0 with it left out");
 }
 
+/* ---- ranks that go, and ranks that lie ---- */
+
+static void drop_letters(void)
+{
+    for (letter *next; letters; letters = next) {
+        next = letters->next;
+        free(letters);
+    }
+    for (waiting *next; waitings; waitings = next) {
+        next = waitings->next;
+        free(waitings);
+    }
+}
+
+enum { PART = 40000, GUARD = 64 };
+
+typedef struct member {
+    int64_t     rank;
+    const char *does; /* from its second call on; NULL: what is agreed */
+    pthread_t   thread;
+    ipu_status  status;
+    bool        is_hurt; /* something was written behind its data */
+    char        message[600];
+} member;
+
+static ipu_status call(ipu_comm *comm, const char *does, char *data, size_t room)
+{
+    if (!does) return ipu_comm_all_reduce(comm, IPU_DOUBLE, data, room / sizeof(double));
+    if (!strcmp(does, "less")) return ipu_comm_all_reduce(comm, IPU_DOUBLE, data, room / sizeof(double) / 2);
+    if (!strcmp(does, "least")) return ipu_comm_all_reduce(comm, IPU_DOUBLE, data, 1);
+    if (!strcmp(does, "broadcast")) return ipu_comm_broadcast(comm, 0, data, room);
+    if (!strcmp(does, "gather")) return ipu_comm_gather(comm, 0, data, 16, data);
+    return IPU_OK;
+}
+
+static void *take_part(void *arg)
+{
+    member    *m = arg;
+    end        e = {m->rank};
+    ipu_comm  *comm;
+    const char guard[GUARD] = {0};
+    char      *data         = calloc(1, PART + GUARD);
+    m->status               = ipu__comm_create(&threads, &e, &comm);
+    for (int i = 0; i < 4 && m->status == IPU_OK; i++) {
+        if (i > 0 && m->does && !strcmp(m->does, "leave")) break;
+        m->status = call(comm, i > 0 ? m->does : NULL, data, PART);
+    }
+    if (m->status != IPU_OK) snprintf(m->message, sizeof m->message, "%s", ipu_message());
+    m->is_hurt = memcmp(data + PART, guard, GUARD) != 0;
+    ipu_comm_close(comm);
+    free(data);
+    return NULL;
+}
+
+/* All but rank 1, which may not notice, fail, in time and with words that say why. */
+static void check_members(int64_t ranks, const char *does, const char *expected)
+{
+    member          m[MOST];
+    struct timespec begin, now;
+    n_ranks = ranks;
+    delay   = 0;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int64_t r = 0; r < ranks; r++) {
+        m[r] = (member){.rank = r, .does = r == 1 ? does : NULL};
+        assert_int_equal(pthread_create(&m[r].thread, NULL, take_part, &m[r]), 0);
+    }
+    for (int64_t r = 0; r < ranks; r++) pthread_join(m[r].thread, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    bool any = false;
+    for (int64_t r = 0; r < ranks; r++) {
+        assert_false(m[r].is_hurt);
+        any |= strstr(m[r].message, expected) != NULL;
+        if (r != 1) assert_int_equal(m[r].status, IPU_IO);
+    }
+    if (!any) fail_msg("expected \"%s\", found \"%s\"", expected, m[0].message);
+    assert_true(now.tv_sec - begin.tv_sec < 60); /* a few seconds, but for machines under load */
+    drop_letters();
+}
+
+static void a_rank_that_leaves_fails_the_others(void **state)
+{
+    (void)state;
+    check_members(2, "leave", "rank 1 has left the group while rank 0 waits for it");
+    check_members(4, "leave", "rank 1 has left the group while rank 0 waits for it");
+}
+
+static void ranks_that_make_other_calls_fail_and_harm_nothing(void **state)
+{
+    (void)state;
+    check_members(2, "less", "bytes, found");
+    check_members(4, "least", "bytes, found");
+    check_members(4, "least", "has failed: expected");
+    check_members(2, "broadcast", "for a broadcast of 40000 bytes");
+    check_members(4, "gather", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +308,8 @@ int main(void)
         cmocka_unit_test(a_launcher_without_the_plugin_is_told_what_to_install),
         cmocka_unit_test(failures_of_the_transport_are_reported),
         cmocka_unit_test(ranks_that_were_started_otherwise_are_named_to_all),
+        cmocka_unit_test(a_rank_that_leaves_fails_the_others),
+        cmocka_unit_test(ranks_that_make_other_calls_fail_and_harm_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

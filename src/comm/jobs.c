@@ -32,20 +32,25 @@ void ipu__comm_add(ipu_type type, const void *a, const void *b, void *to, size_t
 /* ---- waiting without taking a processor from who computes ---- */
 
 typedef struct idler {
-    int  looks;
-    long nanoseconds;
+    int             looks;
+    long            nanoseconds;
+    ipu__comm_stall stall;
 } idler;
 
-static void idle(idler *i)
+/* False: what is waited for will not come. */
+static bool idle(ipu__comm_end *end, idler *i, const int64_t *peers, int n)
 {
     if (++i->looks < SPIN) {
         sched_yield();
-        return;
+        return true;
     }
     i->nanoseconds = i->nanoseconds == 0 ? SLEEP_LEAST : i->nanoseconds * 2;
     if (i->nanoseconds > SLEEP_MOST) i->nanoseconds = SLEEP_MOST;
     nanosleep(&(struct timespec){.tv_nsec = i->nanoseconds}, NULL);
+    return ipu__comm_look_around(end, &i->stall, peers, n);
 }
+
+void ipu__comm_pause(void) { nanosleep(&(struct timespec){.tv_nsec = SLEEP_MOST}, NULL); }
 
 /* ---- sums ---- */
 
@@ -106,10 +111,23 @@ static bool make_room(ipu__comm_end *end)
     return end->arriving != NULL;
 }
 
+/* What is still on its way after a failure may yet arrive. */
 void ipu__comm_end_fini(ipu__comm_end *end)
 {
+    ipu__free(end->peers);
+    end->peers = NULL;
+    if (end->is_broken) return;
     ipu__free_pages(end->arriving, end->arriving ? (size_t)IN_FLIGHT * CHUNK_BYTES : 0);
     end->arriving = NULL;
+}
+
+static bool idle_for_chunks(ipu__comm_end *end, idler *i, const chunk *chunks)
+{
+    int64_t peers[IN_FLIGHT];
+    int     n = 0;
+    for (int k = 0; k < IN_FLIGHT; k++)
+        if (chunks[k].bit != 0) peers[n++] = end->rank ^ chunks[k].bit;
+    return idle(end, i, peers, n);
 }
 
 bool ipu__comm_all_reduce(ipu__comm_end *end, ipu_type type, void *data, size_t bytes)
@@ -142,21 +160,21 @@ bool ipu__comm_all_reduce(ipu__comm_end *end, ipu_type type, void *data, size_t 
         }
         if (any)
             i = (idler){0};
-        else
-            idle(&i);
+        else if (!idle_for_chunks(end, &i, chunks))
+            return false;
     }
     return true;
 }
 
 /* ---- one and all ---- */
 
-static bool finish(ipu__comm_end *end, ipu__request *request)
+static bool finish(ipu__comm_end *end, int64_t peer, ipu__request *request)
 {
     idler i    = {0};
     bool  done = false;
     while (look(end, request, &done)) {
         if (done) return true;
-        idle(&i);
+        if (!idle(end, &i, &peer, 1)) return false;
     }
     return false;
 }
@@ -166,7 +184,7 @@ static bool send_all(ipu__comm_end *end, int64_t to, const char *data, size_t by
     ipu__request request;
     for (size_t at = 0; at < bytes; at += MANY_BYTES) {
         size_t n = bytes - at < MANY_BYTES ? bytes - at : MANY_BYTES;
-        if (!send(end, to, OTHER_TAG, data + at, n, &request) || !finish(end, &request)) return false;
+        if (!send(end, to, OTHER_TAG, data + at, n, &request) || !finish(end, to, &request)) return false;
     }
     return true;
 }
@@ -176,7 +194,8 @@ static bool receive_all(ipu__comm_end *end, int64_t from, char *data, size_t byt
     ipu__request request;
     for (size_t at = 0; at < bytes; at += MANY_BYTES) {
         size_t n = bytes - at < MANY_BYTES ? bytes - at : MANY_BYTES;
-        if (!receive(end, from, OTHER_TAG, data + at, n, &request) || !finish(end, &request)) return false;
+        if (!receive(end, from, OTHER_TAG, data + at, n, &request) || !finish(end, from, &request))
+            return false;
     }
     return true;
 }

@@ -26,12 +26,17 @@ typedef struct end {
     int64_t rank;
 } end;
 
+/* Those of requests that are never asked about again stay in the list. */
 typedef struct waiting {
-    int64_t from, to;
-    int     tag, looks;
-    void   *data;
-    size_t  bytes;
+    struct waiting *next;
+    int64_t         from, to;
+    int             tag, looks;
+    void           *data;
+    size_t          bytes;
 } waiting;
+
+static waiting *waitings;
+static int      n_open;
 
 static bool open_end(void *argument, void **self, int64_t *rank, int64_t *size, char *message, size_t room)
 {
@@ -43,10 +48,30 @@ static bool open_end(void *argument, void **self, int64_t *rank, int64_t *size, 
     *rank = e->rank;
     *size = n_ranks;
     *self = e;
+    pthread_mutex_lock(&lock);
+    n_open++;
+    pthread_mutex_unlock(&lock);
     return true;
 }
 
-static void close_end(void *self) { (void)self; }
+/* Notes of the last to leave have nobody to take them. */
+static void close_end(void *self)
+{
+    (void)self;
+    pthread_mutex_lock(&lock);
+    letter **at = &letters;
+    n_open--;
+    while (n_open == 0 && *at) {
+        letter *l = *at;
+        if (l->tag == IPU__COMM_NOTE_TAG) {
+            *at = l->next;
+            free(l);
+        } else {
+            at = &l->next;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
 
 static bool send(void *self, int64_t to, int tag, const void *data, size_t bytes, ipu__request *request,
                  char *message, size_t room)
@@ -74,9 +99,21 @@ static bool receive(void *self, int64_t from, int tag, void *data, size_t bytes,
         snprintf(message, room, "out of memory");
         return false;
     }
-    *w       = (waiting){from, ((end *)self)->rank, tag, 0, data, bytes};
+    *w       = (waiting){NULL, from, ((end *)self)->rank, tag, 0, data, bytes};
     *request = (ipu__request){.space = {w}};
+    pthread_mutex_lock(&lock);
+    w->next  = waitings;
+    waitings = w;
+    pthread_mutex_unlock(&lock);
     return true;
+}
+
+static void forget(waiting *w)
+{
+    waiting **at = &waitings;
+    while (*at != w) at = &(*at)->next;
+    *at = w->next;
+    free(w);
 }
 
 static bool is_done(void *self, ipu__request *request, bool *done, char *message, size_t room)
@@ -96,11 +133,21 @@ static bool is_done(void *self, ipu__request *request, bool *done, char *message
         if (ok) memcpy(w->data, l->data, l->bytes);
         if (!ok) snprintf(message, room, "expected %zu bytes, found %zu", w->bytes, l->bytes);
         free(l);
-        free(w);
+        forget(w);
         break;
     }
     pthread_mutex_unlock(&lock);
     return ok;
+}
+
+static bool has_come(void *self, int64_t from, int tag, bool *out)
+{
+    *out = false;
+    pthread_mutex_lock(&lock);
+    for (const letter *l = letters; l; l = l->next)
+        if (l->from == from && l->to == ((end *)self)->rank && l->tag == tag) *out = true;
+    pthread_mutex_unlock(&lock);
+    return true;
 }
 
 static void abort_all(void *self, int status)
@@ -110,6 +157,6 @@ static void abort_all(void *self, int status)
 }
 
 static const ipu__transport threads = {
-    IPU__TRANSPORT_VERSION, "threads", open_end, close_end, send, receive, is_done, abort_all};
+    IPU__TRANSPORT_VERSION, "threads", open_end, close_end, send, receive, is_done, has_come, abort_all};
 
 #endif

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { IPU__TRANSPORT_VERSION = 1 };
+enum { IPU__TRANSPORT_VERSION = 2 };
 
 #define IPU__TRANSPORT_PLUGIN "ipu__comm_plugin"
 
@@ -30,8 +30,10 @@ typedef struct ipu__transport {
                  char *message, size_t room);
     bool (*receive)(void *self, int64_t from, int tag, void *data, size_t bytes, ipu__request *request,
                     char *message, size_t room);
-    /* Once done, a request is not asked about again. */
+    /* Once done, a request is not asked about again. A message of another length than was to be received is a failure. */
     bool (*is_done)(void *self, ipu__request *request, bool *done, char *message, size_t room);
+    /* Whether there is a message that nobody has begun to receive. */
+    bool (*has_come)(void *self, int64_t from, int tag, bool *out);
     /* End all processes. Does not return. From any thread. */
     void (*abort)(void *self, int exit_status);
 } ipu__transport;
