@@ -23,10 +23,24 @@ static uint64_t digest(uint64_t hash, const void *data, size_t bytes)
 
 static const uint64_t digest_begin = 0xcbf29ce484222325;
 
-/* Numbers of samples, and some of them. False: one cannot be read, which was reported. */
-static bool digest_dataset(const ipu_dataset *d, uint64_t *hash)
+/* The same of eight bytes at a time. */
+static uint64_t digest_fast(uint64_t hash, const void *data, size_t bytes)
 {
-    enum { SAMPLES = 64 };
+    const char *p = data;
+    size_t      n = bytes / sizeof hash;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word;
+        memcpy(&word, p + i * sizeof word, sizeof word);
+        hash = (hash ^ word) * 0x100000001b3;
+    }
+    return digest(hash, p + n * sizeof hash, bytes % sizeof hash);
+}
+
+typedef uint64_t (*digest_fn)(uint64_t hash, const void *data, size_t bytes);
+
+/* The number of samples, and `most` of them, or all if there are fewer. False: one cannot be read, which was reported. */
+static bool digest_samples(const ipu_dataset *d, int64_t most, digest_fn add, uint64_t *hash)
+{
     int64_t   n           = ipu_dataset_n_samples(d);
     ipu_array fields[2]   = {0};
     void     *pointers[2] = {NULL, NULL};
@@ -37,14 +51,30 @@ static bool digest_dataset(const ipu_dataset *d, uint64_t *hash)
         ok                 = ipu_array_create(f->type, f->shape, &fields[i]) == IPU_OK;
         pointers[i]        = fields[i].data;
     }
-    for (int64_t k = 0; ok && k < SAMPLES && k < n; k++) {
-        ok = ipu_dataset_get(d, k * n / (n < SAMPLES ? n : SAMPLES), pointers) == IPU_OK;
-        for (size_t i = 0; i < 2 && ok; i++)
-            *hash = digest(*hash, fields[i].data, ipu_array_bytes(&fields[i]));
+    if (most > n) most = n;
+    for (int64_t k = 0; ok && k < most; k++) {
+        ok = ipu_dataset_get(d, k * (n / most) + k * (n % most) / most, pointers) == IPU_OK;
+        for (size_t i = 0; i < 2 && ok; i++) *hash = add(*hash, fields[i].data, ipu_array_bytes(&fields[i]));
     }
     for (size_t i = 0; i < 2; i++) ipu_array_free(&fields[i]);
     if (!ok) failed();
     return ok;
+}
+
+static bool digest_dataset(const ipu_dataset *d, uint64_t *hash)
+{
+    enum { SAMPLES = 64 };
+    return digest_samples(d, SAMPLES, digest, hash);
+}
+
+/* All of what takes no more than seconds to read; of larger data, samples that lie evenly. */
+static bool digest_contents(const ipu_dataset *d, uint64_t *hash)
+{
+    const int64_t    most_bytes = (int64_t)4 << 30;
+    const ipu_shape *shape      = &ipu_dataset_field_at(d, 0)->shape;
+    int64_t          bytes      = sizeof(float) + sizeof(int32_t);
+    for (int i = 0; i < shape->rank; i++) bytes *= shape->dim[i] > 0 ? shape->dim[i] : 1;
+    return digest_samples(d, most_bytes / bytes, digest_fast, hash);
 }
 
 static tool_exit make_options_json(train_session *s)
@@ -67,14 +97,18 @@ static tool_exit make_options_json(train_session *s)
 /* With what is no option of the result, but has all meet as often. */
 static tool_exit compare_ranks(train_session *s)
 {
-    const train_settings *a = &s->settings;
+    const train_settings *a        = &s->settings;
+    uint64_t              contents = digest_begin;
+    char                  text[TRAIN_DIGEST];
     if (s->group.size == 1) return TOOL_OK;
+    if (!digest_contents(s->train, &contents)) return TOOL_FAILED;
+    snprintf(text, sizeof text, "%016" PRIx64, contents);
     json_t   *all  = json_copy(s->options_json);
-    json_t   *more = json_pack("{s:I, s:I, s:I, s:b, s:b, s:b}", "training samples",
+    json_t   *more = json_pack("{s:I, s:I, s:s, s:I, s:b, s:b, s:b}", "training samples",
                                (json_int_t)ipu_dataset_n_samples(s->train), "test samples",
-                               (json_int_t)ipu_dataset_n_samples(s->test), "checkpoint-every",
-                               (json_int_t)a->checkpoint_every, "checkpoint-dir", a->checkpoint_dir != NULL,
-                               "resume", (int)a->resume, "keep", (int)a->keep);
+                               (json_int_t)ipu_dataset_n_samples(s->test), "contents of the training data",
+                               text, "checkpoint-every", (json_int_t)a->checkpoint_every, "checkpoint-dir",
+                               a->checkpoint_dir != NULL, "resume", (int)a->resume, "keep", (int)a->keep);
     tool_exit code = all && more && json_object_update(more, all) == 0 ? train_group_compare(&s->group, more)
                                                                        : tool_fail("out of memory");
     json_decref(all);

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import atexit
-from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
-from typing import Optional
+from ctypes import Structure, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from typing import Dict, Optional
 
 from .library import check, declare, lib
 
@@ -13,8 +13,13 @@ declare("ipu_comm_close", None, [c_void_p])
 declare("ipu_comm_rank", c_int64, [c_void_p])
 declare("ipu_comm_size", c_int64, [c_void_p])
 declare("ipu_comm_broadcast", c_int, [c_void_p, c_int64, c_void_p, c_size_t])
+declare("ipu_comm_agree", c_int, [c_void_p, c_void_p, c_size_t])
 
 _world: Optional["Comm"] = None
+
+
+class _Item(Structure):
+    _fields_ = [("name", c_char_p), ("value", c_char_p)]
 
 
 class Comm:
@@ -30,6 +35,11 @@ class Comm:
     def broadcast(self, address: int, n_bytes: int) -> None:
         """Bytes of process 0 to all, which all call it."""
         check(lib().ipu_comm_broadcast(self.pointer, 0, address, n_bytes))
+
+    def agree(self, items: Dict[str, object]) -> None:
+        """Raise Error in all processes where not all were started with the same; the message says what differs."""
+        array = (_Item * max(1, len(items)))(*[_Item(k.encode(), str(v).encode()) for k, v in items.items()])
+        check(lib().ipu_comm_agree(self.pointer, array, len(items)))
 
     def close(self) -> None:
         pointer, self.pointer = self.pointer, None

@@ -7,6 +7,7 @@ the library's copy.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Iterable, List, Sequence
 
 import torch
@@ -68,6 +69,9 @@ class Weights:
 
     def share(self, world: Comm) -> None:
         """Let all processes that train together have the values of the first; all of them call this."""
+        shapes = "\n".join(f"{kept.name} {tuple(kept.tensor.shape)} {kept.tensor.dtype}" for kept in self._kept)
+        world.agree({"torch": torch.__version__, "a number of weights of": len(self._kept),
+                     "weights whose names, shapes and types have the hash": sha256(shapes.encode()).hexdigest()[:16]})
         with torch._C.DisableTorchFunction(), torch.no_grad():
             for kept in self._kept:
                 plain = kept.tensor.detach().contiguous()

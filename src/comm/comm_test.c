@@ -205,18 +205,6 @@ static void ranks_that_were_started_otherwise_are_named_to_all(void **state)
 
 /* ---- ranks that go, and ranks that lie ---- */
 
-static void drop_letters(void)
-{
-    for (letter *next; letters; letters = next) {
-        next = letters->next;
-        free(letters);
-    }
-    for (waiting *next; waitings; waitings = next) {
-        next = waitings->next;
-        free(waitings);
-    }
-}
-
 enum { PART = 40000, GUARD = 64 };
 
 typedef struct member {
@@ -234,6 +222,10 @@ static ipu_status call(ipu_comm *comm, const char *does, char *data, size_t room
     if (!strcmp(does, "less")) return ipu_comm_all_reduce(comm, IPU_DOUBLE, data, room / sizeof(double) / 2);
     if (!strcmp(does, "least")) return ipu_comm_all_reduce(comm, IPU_DOUBLE, data, 1);
     if (!strcmp(does, "broadcast")) return ipu_comm_broadcast(comm, 0, data, room);
+    if (!strcmp(does, "ahead")) { /* nobody waits for the gather */
+        IPU_TRY(ipu_comm_gather(comm, 0, data, 16, data));
+        return ipu_comm_broadcast(comm, 0, data, 16);
+    }
     if (!strcmp(does, "gather")) return ipu_comm_gather(comm, 0, data, 16, data);
     return IPU_OK;
 }
@@ -297,6 +289,8 @@ static void ranks_that_make_other_calls_fail_and_harm_nothing(void **state)
     check_members(4, "least", "has failed: expected");
     check_members(2, "broadcast", "for a broadcast of 40000 bytes");
     check_members(4, "gather", "");
+    check_members(2, "ahead",
+                  "rank 0 waits for a sum of 40000 bytes, its call 2 of the group; rank 1 is at its call 3");
 }
 
 int main(void)

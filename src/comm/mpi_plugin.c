@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/mpi_watch_plugin.h"
 #include "comm/transport.h"
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a request has room for MPI's");
@@ -39,10 +40,13 @@ static bool open_group(void *argument, void **self, int64_t *rank, int64_t *size
     /* Open MPI spins while it waits for its own; where processes are more than processors it must not. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     bool ok = check(MPI_Initialized(&is_initialized), "MPI_Initialized", message, room);
-    if (ok && !is_initialized)
+    if (ok && !is_initialized) {
+        ipu__mpi_watch watch;
+        ipu__mpi_watch_begin(&watch);
         ok = check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", message,
                    room);
-    else if (ok)
+        ipu__mpi_watch_end(&watch);
+    } else if (ok)
         ok = check(MPI_Query_thread(&provided), "MPI_Query_thread", message, room);
     if (ok && is_initialized && provided < MPI_THREAD_SERIALIZED) {
         snprintf(message, room, "MPI was begun for one thread: begin it with MPI_THREAD_SERIALIZED");

@@ -102,6 +102,16 @@ static bool judge(ipu__comm_end *end, int64_t peer, double waited)
         return false;
     }
     if (waited < fail_after) return true;
+    if (note->word == IPU__COMM_WAITS
+        && note->job > end->now.job) { /* what it had to send for this job, it has */
+        describe(&end->now, here);
+        snprintf(end->message, sizeof end->message,
+                 "rank %" PRId64 " waits for %s, its call %" PRId64 " of the group; rank %" PRId64
+                 " is at its call %" PRId64
+                 ": all processes of a group make the same calls in the same order",
+                 end->rank, here, end->now.job, peer, note->job);
+        return false;
+    }
     if (note->word == IPU__COMM_LEFT)
         snprintf(end->message, sizeof end->message,
                  "rank %" PRId64 " has left the group while rank %" PRId64

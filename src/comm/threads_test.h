@@ -156,6 +156,19 @@ static void abort_all(void *self, int status)
     exit(status);
 }
 
+/* What is left of groups that failed. */
+static inline void drop_letters(void)
+{
+    for (letter *next; letters; letters = next) {
+        next = letters->next;
+        free(letters);
+    }
+    for (waiting *next; waitings; waitings = next) {
+        next = waitings->next;
+        free(waitings);
+    }
+}
+
 static const ipu__transport threads = {
     IPU__TRANSPORT_VERSION, "threads", open_end, close_end, send, receive, is_done, has_come, abort_all};
 

@@ -60,9 +60,16 @@ static ipu_status agree(ipu_executor *x)
                    {"precision", (int64_t)o->precision},
                    {"stochastic_rounding", o->stochastic_rounding},
                    {"shard_optimizer", o->shard_optimizer},
+                   {"optimizer_off_chip", o->optimizer_off_chip},
+                   {"activations_off_chip", o->activations_off_chip},
+                   {"stages", o->stages},
+                   {"schedule", (int64_t)o->schedule},
+                   {"recompute", o->recompute},
+                   {"no_fold", o->no_fold},
+                   {"groups of parameters", x->training ? (int64_t)x->how.n_groups : 0},
                    {"replicas folded into one", x->n_folded},
                    {"parameters and states", (int64_t)x->kept.n}};
-    enum { N_NUMBERS = sizeof numbers / sizeof *numbers, N = N_NUMBERS + 3 };
+    enum { N_NUMBERS = sizeof numbers / sizeof *numbers, N = N_NUMBERS + 4 };
     ipu_comm_item items[N];
     char          values[N][IPU__HASH_TEXT > 32 ? IPU__HASH_TEXT : 32];
     for (size_t i = 0; i < N_NUMBERS; i++) {
@@ -70,6 +77,9 @@ static ipu_status agree(ipu_executor *x)
         items[i] = (ipu_comm_item){numbers[i].name, values[i]};
     }
     snprintf(values[N_NUMBERS], sizeof values[0], "%.9g", x->rates[0]);
+    const ipu__hash128 rates = ipu__hash_bytes(x->rates, (x->how.n_groups + 1) * sizeof *x->rates);
+    ipu__hash_print(&rates, values[N_NUMBERS + 3]);
+    items[N_NUMBERS + 3] = (ipu_comm_item){"learning rates of groups, of hash", values[N_NUMBERS + 3]};
     ipu__hash_print(&x->program[0], values[N_NUMBERS + 1]);
     ipu__hash_print(&x->program[1], values[N_NUMBERS + 2]);
     items[N_NUMBERS]     = (ipu_comm_item){"learning rate", values[N_NUMBERS]};

@@ -15,15 +15,31 @@
 
 enum { SAMPLES = 64, FEATURES = 300, CLASSES = 4, MOST = 4 };
 
+typedef struct task {
+    int64_t              rank, n_epochs;
+    ipu_executor_options options;
+    uint32_t             seed;    /* of weights */
+    int64_t              batch;   /* 0: 2 */
+    double               rate;    /* 0: 0.01 */
+    bool                 is_wide; /* another network */
+    const ipu_npz       *resume;  /* NULL: from the beginning */
+    ipu_npz              state;
+    double               loss; /* of its last run */
+    int                  n_between;
+    ipu_status           status;
+    char                 message[600];
+    pthread_t            thread;
+} task;
+
 /* Over 256 KB of weights in two layers, what each replica draws for itself, and what each keeps. */
 static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     ipu_builder *b = ipu_model_builder(m);
-    (void)user;
-    ipu_value x = ipu_tanh(b, ipu_nn_linear(m, in[0], 300, "a"));
-    x           = ipu_nn_batch_norm(m, ipu_nn_dropout(m, x, 0.25), "norm");
-    x           = ipu_tanh(b, ipu_nn_linear(m, x, 300, "b"));
-    x           = ipu_log_softmax(b, ipu_nn_linear(m, x, CLASSES, "c"), 1);
+    const task  *t = user;
+    ipu_value    x = ipu_tanh(b, ipu_nn_linear(m, in[0], t->is_wide ? 400 : 300, "a"));
+    x              = ipu_nn_batch_norm(m, ipu_nn_dropout(m, x, 0.25), "norm");
+    x              = ipu_tanh(b, ipu_nn_linear(m, x, 300, "b"));
+    x              = ipu_log_softmax(b, ipu_nn_linear(m, x, CLASSES, "c"), 1);
     ipu_model_output(m, x, "scores");
     if (n > 1) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
 }
@@ -47,19 +63,6 @@ static ipu_dataset *make_dataset(void)
 }
 
 /* ---- one process ---- */
-
-typedef struct task {
-    int64_t              rank, n_epochs;
-    ipu_executor_options options;
-    uint32_t             seed;   /* of weights */
-    const ipu_npz       *resume; /* NULL: from the beginning */
-    ipu_npz              state;
-    double               loss; /* of its last run */
-    int                  n_between;
-    ipu_status           status;
-    char                 message[600];
-    pthread_t            thread;
-} task;
 
 /* Kernels from the first sum that is begun to the wait for all. */
 static int kernels_between(const ipu_executable *exe)
@@ -90,12 +93,13 @@ static ipu_status train(task *t, ipu_executor *x, ipu_loader *loader)
 
 static ipu_status run(task *t, ipu_dataset *d)
 {
-    const ipu_loader_options how     = {.batch_size = 2, .shuffle = true, .seed = 3};
-    const ipu_nn_training    optimal = {.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.01}};
-    ipu_module              *module;
-    ipu_executor            *x      = NULL;
-    ipu_loader              *loader = NULL;
-    IPU_TRY(ipu_module_create(forward, NULL, &module));
+    const ipu_loader_options how     = {.batch_size = t->batch ? t->batch : 2, .shuffle = true, .seed = 3};
+    const ipu_nn_training    optimal = {
+           .optimizer = {.kind = IPU_NN_ADAM, .rate = t->rate != 0 ? t->rate : 0.01}};
+    ipu_module   *module;
+    ipu_executor *x      = NULL;
+    ipu_loader   *loader = NULL;
+    IPU_TRY(ipu_module_create(forward, t, &module));
     ipu_module_set_seed(module, t->seed);
     ipu_status status = ipu_training_model(module, &t->options, &optimal, &x);
     if (status == IPU_OK) status = ipu_loader_create(d, &t->options, &how, &loader);
@@ -121,7 +125,7 @@ static void *run_task(void *arg)
 
 /* ---- several, and one with all the replicas ---- */
 
-static void run_group(task *tasks, int64_t ranks)
+static void start_group(task *tasks, int64_t ranks)
 {
     n_ranks = ranks;
     for (int64_t r = 0; r < ranks; r++) {
@@ -130,6 +134,11 @@ static void run_group(task *tasks, int64_t ranks)
         assert_int_equal(pthread_create(&tasks[r].thread, NULL, run_task, &tasks[r]), 0);
     }
     for (int64_t r = 0; r < ranks; r++) pthread_join(tasks[r].thread, NULL);
+}
+
+static void run_group(task *tasks, int64_t ranks)
+{
+    start_group(tasks, ranks);
     for (int64_t r = 0; r < ranks; r++)
         if (tasks[r].status != IPU_OK) fail_msg("rank %d: %s", (int)r, tasks[r].message);
 }
@@ -228,6 +237,54 @@ static void states_resume_in_any_layout(void **state)
     ipu_options_destroy(engine);
 }
 
+/* `other`: what rank 1 does otherwise. Both fail, and hear of the same. */
+static void check_difference(task other, const char *expected)
+{
+    ipu_options *engine = one_thread();
+    task         t[2]   = {{.n_epochs = 1, .options = {.replicas = 1}}, other};
+    t[1].n_epochs       = 1;
+    for (int r = 0; r < 2; r++) t[r].options.engine = engine;
+    if (t[1].options.replicas == 0) t[1].options.replicas = 1;
+    start_group(t, 2);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(t[r].status, IPU_INVALID);
+        if (!strstr(t[r].message, expected))
+            fail_msg("expected \"%s\", found \"%s\"", expected, t[r].message);
+        ipu_npz_free(&t[r].state);
+    }
+    assert_null(letters);
+    ipu_options_destroy(engine);
+}
+
+static void what_processes_differ_in_is_named(void **state)
+{
+    (void)state;
+    check_difference((task){.is_wide = true},
+                     "rank 1 was started with a network (or batch size, or optimizer) of hash");
+    check_difference((task){.batch = 4},
+                     "rank 1 was started with a network (or batch size, or optimizer) of hash");
+    check_difference((task){.rate = 0.02}, "rank 1 was started with learning rate 0.02, rank 0 with 0.01");
+    check_difference((task){.options = {.replicas = 2}}, "rank 1 was started with replicas 2, rank 0 with 1");
+    check_difference((task){.options = {.gradient_accumulation = 2}},
+                     "gradient_accumulation 2, rank 0 with 1");
+    check_difference((task){.options = {.device_iterations = 2}}, "device_iterations 2, rank 0 with 1");
+    check_difference((task){.options = {.precision = IPU_PRECISION_MIXED}}, "precision 1, rank 0 with 0");
+}
+
+static void a_process_that_trains_less_fails_the_others(void **state)
+{
+    (void)state;
+    ipu_options *engine = one_thread();
+    task         t[2]   = {{.n_epochs = 2, .options = {.replicas = 1, .engine = engine}}, {.n_epochs = 1}};
+    t[1].options        = t[0].options;
+    start_group(t, 2);
+    assert_int_equal(t[0].status, IPU_IO);
+    assert_non_null(strstr(t[0].message, "rank 1"));
+    for (int r = 0; r < 2; r++) ipu_npz_free(&t[r].state);
+    drop_letters();
+    ipu_options_destroy(engine);
+}
+
 static void *run_keep_last(void *arg)
 {
     task *t   = arg;
@@ -258,6 +315,8 @@ int main(void)
         cmocka_unit_test(processes_train_as_one_with_all_replicas),
         cmocka_unit_test(states_resume_in_any_layout),
         cmocka_unit_test(short_batches_cannot_be_divided),
+        cmocka_unit_test(what_processes_differ_in_is_named),
+        cmocka_unit_test(a_process_that_trains_less_fails_the_others),
     };
     dataset    = make_dataset();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,12 @@
  * goes on in the background (comm/comm.h), as the tree over their ranks; what comes back is written to all replicas by
  * the wait. The additions are those of one process that has all the replicas, rank by rank.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "engine/cpu/engine.h"
 #include "engine/memory.h"
 
@@ -188,12 +191,41 @@ static size_t packed_bytes(const ipu__exe_reduce *r)
     return (size_t)ipu__memory_round(r->n_elements * (int64_t)ipu_type_size(r->type));
 }
 
+/* All have the same sums in the same order: else one would wait for what never comes. */
+static ipu_status agree(const ipu_executable *exe, ipu_comm *comm)
+{
+    ipu__text all = {0};
+    char      hash_text[IPU__HASH_TEXT], value[96];
+    int64_t   n = 0, n_elements = 0;
+    for (size_t i = 0; i < exe->code.n; i++) {
+        if (exe->code.at[i].op != IPU__OP_ALL_REDUCE && exe->code.at[i].op != IPU__OP_ALL_REDUCE_WAIT)
+            continue;
+        const ipu__exe_reduce *r = exe->code.at[i].op == IPU__OP_ALL_REDUCE
+                                     ? &exe->reduces.at[exe->code.at[i].a]
+                                     : NULL;
+        ipu__text_add(&all, "%d %" PRId64 ";", r ? (int)r->type : -1, r ? r->n_elements : 0);
+        n += r != NULL;
+        n_elements += r ? r->n_elements : 0;
+    }
+    if (all.failed) {
+        ipu__text_fini(&all);
+        return ipu__fail_memory();
+    }
+    ipu__hash128 hash = ipu__hash_bytes(all.at, all.n);
+    ipu__text_fini(&all);
+    ipu__hash_print(&hash, hash_text);
+    snprintf(value, sizeof value, "%" PRId64 ", of %" PRId64 " elements in all (hash %.8s)", n, n_elements,
+             hash_text);
+    return ipu_comm_agree(comm, &(ipu_comm_item){"a program whose sums over processes are", value}, 1);
+}
+
 ipu_status ipu_engine_join(ipu_engine *e, ipu_comm *comm)
 {
     const ipu_executable *exe = e->exe;
     IPU_TRY(ipu__engine_check(e));
     ipu__engine_leave(e);
     if (ipu_comm_size(comm) == 1) return IPU_OK;
+    IPU_TRY(agree(exe, comm));
     for (size_t i = 0; i < exe->reduces.n; i++) e->sums_bytes += packed_bytes(&exe->reduces.at[i]);
     e->sums      = ipu__alloc_zeroed((exe->reduces.n + 1) * sizeof *e->sums);
     e->sums_data = ipu__alloc_pages(e->sums_bytes);
