@@ -146,7 +146,32 @@ check "another batch size is named" differ 'batch-size 8, rank 0 with 4' --batch
 check "other epochs are named" differ 'epochs 3, rank 0 with 2' --epochs 3
 check "another seed is named" differ 'seed 5, rank 0 with 0' --seed 5
 check "another optimizer is named" differ 'optimizer "lamb", rank 0 with "adam"' --optimizer lamb
+cp -r data changed
+printf '\7\7' | dd of=changed/train-images-idx3-ubyte bs=1 seek=$((16 + 784 * 77 + 300)) conv=notrunc status=none
+check "another schedule is named" differ 'schedule "step", rank 0 with "cosine"' --schedule step
+check "another precision is named" differ 'precision "16", rank 0 with (it )?left out' --precision 16
+check "another accumulation is named" differ 'gradient-accumulation 2, rank 0 with 1' --gradient-accumulation 2
+check "other replicas are named" differ 'replicas 4, rank 0 with 2' --replicas 4
+check "other contents of as many data are named" differ 'contents of the training data "[0-9a-f]+", rank 0 with "[0-9a-f]+"' --data changed
 check "fewer data are named" differ 'training samples 100, rank 0 with 200' --data fewer
+
+# ---- ranks that leave ----
+
+# leaves PATTERN COMMAND...: what rank 1 does instead; all are gone within 10 s, with a message
+leaves()
+{
+    local pattern=$1
+    shift
+    SECONDS=0
+    exits 1 "$pattern" timeout 60 mpirun --mca plm isolated --oversubscribe --bind-to none \
+        -n 1 "$ipu" "${options[@]}" --epochs 1000 : -n 1 "$@"
+    local code=$?
+    echo "gone after $SECONDS s"
+    [ $code = 0 ] && [ $SECONDS -le 10 ]
+}
+check "a rank that exits with 0 at once ends the others" leaves \
+    'rank 0: of 2 processes that were started together on this host, 1 ended before' true
+check "a rank that fails at once ends the others" leaves 'non-zero' false
 
 # ---- going on, and being killed ----
 

@@ -10,7 +10,8 @@
  *     ipu_comm_close(comm);
  *
  * All processes of the group make the same calls in the same order. Sums are added in one order whatever the
- * process, so that all have the same bits. A process that is gone ends the others: see docs/distributed.md.
+ * process, so that all have the same bits. A process that is gone ends the others, and one that leaves, or makes other
+ * calls, fails those who wait for it (IO): see docs/distributed.md.
  */
 #ifndef IPU_COMM_H
 #define IPU_COMM_H
@@ -56,7 +57,8 @@ ipu_status ipu_comm_agree(ipu_comm *comm, const ipu_comm_item *items, size_t n);
 /* End all processes of the group, this one too: what a tool does that cannot go on. */
 void ipu_comm_abort(ipu_comm *comm, int exit_status);
 
-/* What the all-reduce steps of an engine's programs go over; borrowed until the engine is gone. NULL: alone. */
+/* What the all-reduce steps of an engine's programs go over; borrowed until the engine is gone. NULL: alone. All
+ * processes call it. Statuses: INVALID in all of them (their programs add up other things). */
 ipu_status ipu_engine_join(ipu_engine *e, ipu_comm *comm);
 /* Seconds that steps of the engine waited for others, and bytes sent, since it was created. */
 void ipu_engine_comm_counters(const ipu_engine *e, double *waited, int64_t *bytes);

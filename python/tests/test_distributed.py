@@ -58,17 +58,44 @@ def plugin_folder():
     return next((str(folder) for folder in (own, build) if (folder / PLUGIN).exists()), None)
 
 
+def run_two(call):
+    """Two processes that each call a function of this file."""
+    here = str(Path(__file__).resolve().parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, str(Path(here).parent)]),
+                   "IPU_COMM_PATH": plugin_folder(), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = ["mpirun", "--mca", "plm", "isolated", "--mca", "mpi_yield_when_idle", "1", "--oversubscribe",
+               "-n", "2", sys.executable, "-c", f"import test_distributed; test_distributed.{call}"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def misled(what):
+    """What process 1 does otherwise."""
+    options = poptorch.Options().outputMode(poptorch.OutputMode.All)
+    own = what if options.Distributed.processId == 1 else ""
+    model = Loss()
+    if own == "model":
+        model.linear = nn.Linear(3, 2, bias=False)
+    training = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
+    for x, y in list(zip(*data()))[:1 if own == "fewer" else None]:
+        training(x, y)
+
+
+@pytest.mark.skipif(not shutil.which("mpirun") or plugin_folder() is None, reason="needs Open MPI")
+@pytest.mark.parametrize("what, expected", [
+    ("model", "rank 1 was started with a number of weights of 3, rank 0 with 4"),
+    ("fewer", "rank 1 has left the group while rank 0 waits for it"),
+])
+def test_processes_that_differ_are_told(what, expected):
+    done = run_two(f"misled({what!r})")
+    assert done.returncode != 0
+    assert expected in done.stderr, done.stderr[-3000:]
+
+
 @pytest.mark.skipif(not shutil.which("mpirun") or plugin_folder() is None, reason="needs Open MPI")
 def test_two_processes_train_as_two_replicas():
     with tempfile.TemporaryDirectory() as folder:
-        here = str(Path(__file__).resolve().parent)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, str(Path(here).parent)]),
-                       "IPU_COMM_PATH": plugin_folder(), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        code = f"import test_distributed; test_distributed.child({folder!r})"
-        command = ["mpirun", "--mca", "plm", "isolated", "--mca", "mpi_yield_when_idle", "1", "--oversubscribe",
-                   "-n", "2", sys.executable, "-c", code]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        done = run_two(f"child({folder!r})")
         assert done.returncode == 0, done.stderr[-3000:]
         found = [torch.load(os.path.join(folder, f"{rank}.pt")) for rank in (0, 1)]
     options = poptorch.Options().replicationFactor(2).outputMode(poptorch.OutputMode.All)
