@@ -6,6 +6,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/support/check.sh
 check_ipu "${1:-}"
+sources=$PWD
 export TMPDIR=$box
 unset IPU_COMM_PATH
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -260,6 +261,14 @@ partition()
 check "a partition is made and removed" partition
 check "an instance that fails is told of" exits 3 'rank [01] on host .* ended with exit code 3' \
     ./poprun -r 2 -n 2 --mpi-global-args --oversubscribe sh -c 'exit 3'
+# The leaving one has joined, and ends with 0 before the other has.
+unfinished()
+{
+    printf 'import os, sys; sys.path.insert(0, sys.argv[1]); from openipu.comm import world\nw = world()\nif w.rank == 1: os._exit(0)\nw.broadcast(0, 0); w.agree({})\n' > unfinished.py
+    IPU_LIBRARY=$(dirname "$plugin")/libipu.so exits 1 'an instance failed, or ended while others waited for it' timeout 60 \
+        ./poprun -r 2 -n 2 --mpi-global-args --oversubscribe "$python" unfinished.py "$sources/python"
+}
+check "an instance that ends with 0 too early is told of" unfinished
 trains() { ./poprun -r 2 -n 2 --mpi-global-args --oversubscribe "$ipu" "${options[@]}" --save pop.onnx && cmp one.onnx pop.onnx; }
 check "poprun trains as mpirun does" trains
 

@@ -137,9 +137,11 @@ static bool set_environment(const poprun *p)
 /* ---- running ---- */
 
 static volatile sig_atomic_t running; /* mpirun's PID; 0: none */
+static volatile sig_atomic_t stopped;
 
 static void pass_on(int number)
 {
+    stopped = 1;
     if (running) kill((pid_t)running, number);
 }
 
@@ -162,6 +164,8 @@ static tool_exit wait_for(poprun *p, pid_t pid)
         poprun_log(p, 'E', "mpirun (PID %ld) was killed by signal %d", (long)pid, WTERMSIG(status));
         return (tool_exit)(128 + WTERMSIG(status));
     }
+    if (WEXITSTATUS(status) != 0 && !stopped)
+        poprun_log(p, 'E', "an instance failed, or ended while others waited for it: all were ended");
     poprun_log(p, 'I', "mpirun (PID %ld) terminated with exit code %d", (long)pid, WEXITSTATUS(status));
     return (tool_exit)WEXITSTATUS(status);
 }
