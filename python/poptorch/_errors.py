@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Optional
 
 from ._torch_compat import DynamicOutputShapeException
@@ -60,6 +61,29 @@ def createPoptorchError(msg: str) -> Error:
     return Error(msg, "poptorch_py_error")
 
 
+#: Options of the library that come from poptorch.Options, by the names that they have there.
+_OPTIONS = {
+    "attach": "Options.connectionType",
+    "device_iterations": "Options.deviceIterations",
+    "gradient_accumulation": "Options.Training.gradientAccumulation",
+    "input_group_size": "Options.inputReplicaGrouping",
+    "output_mode": "Options.outputMode",
+    "output_period": "Options.outputMode(..., output_return_period)",
+    "replicas": "Options.replicationFactor",
+    "shard_optimizer": "TensorLocationSettings.useReplicatedTensorSharding",
+    "stage_ipus": "ipu_id of blocks",
+}
+
+
+def _in_our_terms(message: str) -> str:
+    """Options that a message of the library begins with, by the names that the user knows."""
+
+    def named(found: "re.Match[str]") -> str:
+        return " and ".join(_OPTIONS.get(name, f"option {name}") for name in found.group(1).split("/")) + ":"
+
+    return re.sub(r"^option ([a-z_/]+):", named, message)
+
+
 def from_library(error: Exception, location: Optional[str] = None) -> Error:
     """An error of libipu as one of poptorch."""
-    return Error(getattr(error, "message", str(error)), "poptorch_cpp_error", location or "")
+    return Error(_in_our_terms(getattr(error, "message", str(error))), "poptorch_cpp_error", location or "")

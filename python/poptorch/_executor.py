@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from . import (_anchors, _blocks, _capture, _counters, _interrupt, _listing, _replicas, _reports, _saving, _utils,
+from . import (_anchors, _blocks, _capture, _counters, _effects, _interrupt, _listing, _replicas, _reports, _saving, _utils,
                _wrapping, enums, optim)
 from ._args import Arguments, Signature
 from ._device_optimizer import DeviceOptimizer
@@ -254,6 +254,7 @@ class PoplarExecutor:
         self._check_buffers(graph)
         graph.plan = plan_of([node.place for node in graph.nodes], self._options, self._training)
         settings = executor_options(self._options, self._training, graph.plan)
+        _effects.tell(self._options, graph.plan, self._training)
         _listing.check_overlaps(graph, self._options)
         _listing.log(graph, self._options)
         training = None

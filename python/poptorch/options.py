@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from typing import Any, Dict, List, Optional
 
@@ -175,7 +176,8 @@ class _DistributedOptions(OptionsDict):
 
 
 class TensorLocationSettings(OptionsDict):
-    """Where tensors of a kind are kept.
+    """Where tensors of a kind are kept. On a host only ``useOnChipStorage`` of activations and of the optimizer's states
+    and ``useReplicatedTensorSharding`` of the latter change what happens.
 
     >>> opts.TensorLocations.setOptimizerLocation(poptorch.TensorLocationSettings().useOnChipStorage(False))
     """
@@ -196,7 +198,8 @@ class TensorLocationSettings(OptionsDict):
         return self._set_flag("onChip", use)
 
     def useReplicatedTensorSharding(self, use: bool = True) -> TensorLocationSettings:
-        """Each replica keeps a part of the tensor, rather than all of it."""
+        """Each replica keeps a part of the tensor, rather than all of it: of the optimizer's states. With one replica
+        it changes nothing."""
         return self._set_flag("useReplicatedTensorSharding", use)
 
     def useIOTilesToLoad(self, use: bool = True) -> TensorLocationSettings:
@@ -222,7 +225,8 @@ class _TensorLocationOptions(OptionsDict):
     """``opts.TensorLocations``: where tensors are kept, by their kinds."""
 
     def numIOTiles(self, num_tiles: int) -> _TensorLocationOptions:
-        """Tiles of each IPU that only load and store, so that transfers can overlap computing."""
+        """Tiles of each IPU that only load and store, so that transfers can overlap computing. Checked, and without
+        effect on a host."""
         assert isinstance(num_tiles, int) and 32 <= num_tiles <= 192 and num_tiles % 2 == 0, (
             f"numIOTiles must be an even number between 32 and 192. It was {num_tiles!r}")
         self.createOrSet(numIOTiles=num_tiles)
@@ -233,7 +237,7 @@ class _TensorLocationOptions(OptionsDict):
         return self._set_location("location_activation", location)
 
     def setWeightLocation(self, location: TensorLocationSettings) -> _TensorLocationOptions:
-        """Of parameters."""
+        """Of parameters. It changes nothing on a host."""
         return self._set_location("location_weight", location)
 
     def setOptimizerLocation(self, location: TensorLocationSettings) -> _TensorLocationOptions:
@@ -241,7 +245,7 @@ class _TensorLocationOptions(OptionsDict):
         return self._set_location("location_optimizer", location)
 
     def setAccumulatorLocation(self, location: TensorLocationSettings) -> _TensorLocationOptions:
-        """Of gradients that are being gathered."""
+        """Of gradients that are being gathered. It changes nothing on a host."""
         return self._set_location("location_accumulator", location)
 
     def _set_location(self, name: str, location: TensorLocationSettings) -> _TensorLocationOptions:
@@ -460,7 +464,7 @@ class Options(OptionsDict):
         return self
 
     def syncPattern(self, sync_pattern: enums.SyncPattern) -> Options:
-        """Which IPUs wait for each other: see :class:`SyncPattern`. A hint."""
+        """Which IPUs wait for each other: see :class:`SyncPattern`. It changes nothing on a host."""
         assert isinstance(sync_pattern, enums.SyncPattern), f"Expected a poptorch.SyncPattern, not {sync_pattern!r}"
         self.set(sync_pattern=sync_pattern.value)
         return self
@@ -479,7 +483,8 @@ class Options(OptionsDict):
         return self
 
     def setAvailableMemoryProportion(self, available_memory_proportion: Dict[str, float]) -> Options:
-        """How much of the memory of each IPU single ops may use while they run, such as ``{"IPU0": 0.5}``. A hint."""
+        """How much of the memory of each IPU single ops may use while they run, such as ``{"IPU0": 0.5}``. It changes
+        nothing on a host."""
         for key in available_memory_proportion:
             assert key.startswith("IPU"), ('Available memory proportions are expected to be in a dictionary of '
                                            '{"IPU0": 0.5} where the 0 in IPU is the index of the IPU. Invalid key: '
@@ -528,12 +533,12 @@ class Options(OptionsDict):
     # ---- what one learns of it ----
 
     def logDir(self, log_dir: str) -> Options:
-        """Folder for files of logs. The current one at first."""
+        """Folder for files of logs. The current one at first. There are none here: POPTORCH_LOG_DEST names a file."""
         self.set(log_dir=log_dir)
         return self
 
     def maxRepeatLogs(self, max_lines: Optional[int]) -> Options:
-        """How often the same line is logged. 4 at first; None: always."""
+        """How often the same line is logged. 4 at first; None: always. Kept, but lines are logged as often as they come."""
         self.set(max_repeat_logs=(1 << 64) - 1 if max_lines is None else max_lines)
         return self
 
@@ -626,10 +631,15 @@ class Options(OptionsDict):
         never = self.connection_type == enums.ConnectionType.Never
         return self.auto_round_num_ipus or never or self._uses_ipu_model()
 
+    @staticmethod
+    def _is_known_report(key: str) -> bool:
+        """Whether an option of the engine asks for a profile, or says where it goes."""
+        return key in ("autoReport.all", "autoReport.directory") or key.startswith("autoReport.output")
+
     def _profile_folder(self, training: bool) -> Optional[str]:
         """Where the profile of a model goes; None: there is none to be written."""
-        engine = self._popart.options.get("engineOptions", {})
-        if engine.get("autoReport.all") != "true":
+        engine = {**self._popart.options.get("engineOptions", {}), **_engine_options_of_environment()}
+        if not any(self._is_known_report(key) and _is_true(value) for key, value in engine.items()):
             return None
         name = self.model_name if self.exists("model_name") else "training" if training else "inference"
         return os.path.join(engine.get("autoReport.directory", "."), name)
@@ -678,13 +688,27 @@ def executor_options(options: Options, training: bool, plan: Optional[Plan] = No
         activations_off_chip=training and (plan.off_chip or locations._has("location_activation", "onChip", 0)),
         comm=_comm(options) if training else None,
         optimizer_off_chip=training and locations._has("location_optimizer", "onChip", 0),
-        shard_optimizer=training and locations._has("location_optimizer", "useReplicatedTensorSharding", 1),
+        shard_optimizer=(training and options.replication_factor > 1
+                         and locations._has("location_optimizer", "useReplicatedTensorSharding", 1)),
         stochastic_rounding=bool(backend.get("enableStochasticRounding", False)),
         half_partials=backend.get("partialsTypeMatMuls") == "half",
         round_ipus=options._rounds_ipus(),
         check_floats=bool(backend.get("enableFloatingPointChecks", False)),
     )
     return out
+
+
+def _is_true(value: Any) -> bool:
+    return value is True or str(value).lower() in ("true", "1")
+
+
+def _engine_options_of_environment() -> Dict[str, Any]:
+    """What POPLAR_ENGINE_OPTIONS says; the library looks there itself, and says what is wrong with it."""
+    try:
+        found = json.loads(os.environ.get("POPLAR_ENGINE_OPTIONS") or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _target(options: Options) -> Optional[str]:
@@ -712,7 +736,8 @@ def waits_for_device() -> bool:
 
 
 def _engine_options(options: "Options", backend: Dict[str, Any]) -> Dict[str, str]:
-    out = {key: str(value) for key, value in backend.get("engineOptions", {}).items()}
+    out = {key: str(value).lower() if isinstance(value, bool) else str(value)
+           for key, value in backend.get("engineOptions", {}).items()}
     if waits_for_device() and options.connection_type == enums.ConnectionType.OnDemand.value:
         out.setdefault("device.wait", str(_LONG))  # a run attaches; otherwise it is waited for in Python
     return out
