@@ -7,7 +7,7 @@ is differentiated.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch.utils.checkpoint import CheckpointFunction
@@ -122,8 +122,8 @@ def attach(capture: Any, given: Sequence[IpuTensor], results: Sequence[IpuTensor
 
 
 def grad(capture: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: Any = None,
-         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool = False,
-         is_grads_batched: bool = False) -> Tuple[Any, ...]:
+         create_graph: bool = False, only_inputs: bool = True, allow_unused: Optional[bool] = None,
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> Tuple[Any, ...]:
     """torch.autograd.grad in forward(): gradients become part of the network."""
     if is_grads_batched:
         raise createPoptorchError("torch.autograd.grad(is_grads_batched=True) is not supported in a model for the IPU")
@@ -133,7 +133,7 @@ def grad(capture: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, reta
         if d is None and y.numel() != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
     found = [any(_depends(capture.read(y), capture.read(x)) for y in outputs) for x in inputs]
-    if not all(found) and not allow_unused:
+    if not all(found) and not (materialize_grads if allow_unused is None else allow_unused):
         raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
                            "allow_unused=True if this is the desired behavior.")
     used = [x for x, is_used in zip(inputs, found) if is_used]
@@ -141,7 +141,8 @@ def grad(capture: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, reta
     results = iter(capture.call_named("poptorch::grad", (outputs, used, given, create_graph)))
     if not create_graph:
         results = (r.detach() for r in list(results))
-    return tuple(next(results) if is_used else None for is_used in found)
+    return tuple(next(results) if is_used else torch.zeros_like(x) if materialize_grads else None
+                 for x, is_used in zip(inputs, found))
 
 
 def _as_list(tensors: Any) -> list:

@@ -253,7 +253,7 @@ def _set_up(capture: Capture, model: Any) -> Iterator[None]:
     """Torch as a capture needs it."""
     with contextlib.ExitStack() as stack:
         for context in (_active(capture), _no_validation(), _grad_mode(capture), _named_calls(capture, model),
-                        _seen_inside(capture), _gradients.functions_seen(capture)):
+                        _seen_inside(capture), compat.plain_checkpoints(), _gradients.functions_seen(capture)):
             stack.enter_context(context)
         yield
 

@@ -106,6 +106,31 @@ def no_modes() -> Iterator[None]:
         del guard
 
 
+class _PlainCheckpoint:
+    """In place of torch.utils.checkpoint.CheckpointFunction."""
+
+    @staticmethod
+    def apply(function: Callable, _preserves_seed: bool, *args: Any) -> Any:
+        return function(*args)
+
+
+@contextlib.contextmanager
+def plain_checkpoints() -> Iterator[None]:
+    """What torch.utils.checkpoint is given is called as it is: torch 2 looks for a module of the device, and keeps data."""
+    from torch.utils import checkpoint
+    generator = getattr(checkpoint, "_checkpoint_without_reentrant_generator", None)
+    if generator is None:  # torch before 2.1
+        yield
+        return
+    reentrant = checkpoint.CheckpointFunction
+    checkpoint._checkpoint_without_reentrant_generator = lambda *args, **kwargs: iter((None, ))
+    checkpoint.CheckpointFunction = _PlainCheckpoint
+    try:
+        yield
+    finally:
+        checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction = generator, reentrant
+
+
 def set_shape(tensor: torch.Tensor, like: torch.Tensor) -> None:
     """Give a tensor without data the shape and strides of another one."""
     with no_modes():

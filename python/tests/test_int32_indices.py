@@ -121,7 +121,7 @@ def test_as_with_64_bits(name):
 
 
 def test_others_are_refused_as_torch_refuses_them():
-    with pytest.raises(IndexError, match="must be long, byte or bool"):
+    with pytest.raises((IndexError, RuntimeError), match="must be long,.* byte or bool"):
         poptorch.inferenceModel(lambda x, i: x[i])(torch.randn(5, 6), ROWS.short())
-    with pytest.raises(RuntimeError, match="int64"):
+    with pytest.raises(RuntimeError, match="int64|index"):
         poptorch.inferenceModel(lambda x, i: x.gather(0, i))(torch.randn(5, 6), DEEP.float())
