@@ -20,6 +20,7 @@ import torch.utils.data
 from . import _async_worker
 from ._args import rebuild
 from ._async_worker import COMMAND, MESSAGE, Command, Message, Settings
+from ._ending import wait_if_ending
 from ._errors import createPoptorchError
 from ._logging import logger
 from ._ring import Arena, SharedFile
@@ -99,9 +100,16 @@ class _Process:
 
     def send(self, kind: Command, slot: int = 0) -> None:
         try:
-            os.write(self._commands.fileno(), COMMAND.pack(kind, slot))
+            os.write(self._end(self._commands), COMMAND.pack(kind, slot))
         except BrokenPipeError:
             pass  # why it died is in its messages
+
+    def _end(self, pipe: Any) -> int:
+        """The descriptor of a pipe to the process, if there is one still."""
+        if pipe.closed:
+            wait_if_ending()
+            raise createPoptorchError("The process of this AsynchronousDataAccessor has ended: make another one")
+        return pipe.fileno()
 
     def receive(self) -> Tuple[int, int, int, bytes]:
         """The next message: kind, slot, rows, payload."""
@@ -112,14 +120,15 @@ class _Process:
     def n_batches(self) -> int:
         """How many batches are there to receive without waiting."""
         poll = select.poll()
-        poll.register(self._messages.fileno(), select.POLLIN)
+        poll.register(self._end(self._messages), select.POLLIN)
         while poll.poll(0):
             self._read()
         return sum(message[0] == Message.BATCH for message in self._pending)
 
     def _read(self) -> None:
-        data = os.read(self._messages.fileno(), 65536)
+        data = os.read(self._end(self._messages), 65536)
         if not data:
+            wait_if_ending()
             self._process.join(timeout=_SHUTDOWN_SECONDS)
             raise createPoptorchError("The AsynchronousDataAccessor worker process has died: exit code "
                                       f"{self._process.exitcode} (a negative one is the number of a signal)")

@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from . import (_anchors, _blocks, _capture, _counters, _effects, _interrupt, _listing, _replicas, _reports, _saving, _utils,
-               _wrapping, enums, optim)
+from . import (_anchors, _blocks, _capture, _counters, _effects, _ending, _interrupt, _listing, _replicas, _reports,
+               _saving, _utils, _wrapping, enums, optim)
 from ._args import Arguments, Signature
 from ._device_optimizer import DeviceOptimizer
 from ._errors import Error, createPoptorchError
@@ -108,6 +108,9 @@ class PoplarExecutor:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model, called with the arguments of its forward(). The first call compiles it."""
+        _ending.callers.add(threading.get_ident())
+        if _ending.is_ending:
+            _ending.wait_if_ending()
         with self._lock:
             program = self._executable
             tensors = program.match(args) if program is not None and not kwargs and self._is_attached else None

@@ -93,3 +93,43 @@ def test_a_reader_that_goes_away_ends_our_programs_without_a_word(path, status):
                           timeout=240, check=False)
     os.close(its)
     assert (done.returncode, done.stderr) == (status, b"")
+
+
+THREADS = """
+import sys, threading
+import torch, poptorch
+
+def train(model, started):
+    while True:
+        model(torch.ones(4, 8))
+        started.set()
+
+def load(loader, started):
+    while True:
+        for _ in loader:
+            started.set()
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y, poptorch.identity_loss(y.sum(), "sum")
+
+if __name__ == "__main__":
+    options = poptorch.Options().showCompilationProgressBar(False)
+    data = torch.utils.data.TensorDataset(torch.rand(400, 8))
+    loader = poptorch.DataLoader(options, data, mode=poptorch.DataLoaderMode.Async)
+    for work, given in ((train, poptorch.trainingModel(Net(), options)), (load, loader)):
+        started = threading.Event()
+        threading.Thread(target=work, args=(given, started), daemon=True).start()
+        assert started.wait(60)
+    sys.exit(3)
+"""
+
+
+def test_threads_that_go_on(tmp_path):
+    done = _run(tmp_path, THREADS)
+    assert done.returncode == 3 and done.stderr == ""
