@@ -111,6 +111,7 @@ class PoplarExecutor:
         _ending.callers.add(threading.get_ident())
         if _ending.is_ending:
             _ending.wait_if_ending()
+        _interrupt.watch()
         with self._lock:
             program = self._executable
             tensors = program.match(args) if program is not None and not kwargs and self._is_attached else None
@@ -135,7 +136,6 @@ class PoplarExecutor:
         assert self._options.connection_type != enums.ConnectionType.Never, (
             "Trying to run a model on an offline device (ConnectionType.Never): use model.compile(inputs) instead of "
             "model(inputs)")
-        _interrupt.watch()
         arguments = self._signature.resolve(args, kwargs)
         program = self._executable
         if program is None:

@@ -412,7 +412,11 @@ def test_the_end_of_the_host_is_the_end_of_its_loader(tmp_path, number):
             os.killpg(host.pid, number)  # as a terminal does
         else:
             os.kill(host.pid, number)
-        errors = host.communicate(timeout=120)[1]
+        try:
+            errors = host.communicate(timeout=120)[1]
+        except subprocess.TimeoutExpired:
+            os.killpg(host.pid, signal.SIGKILL)
+            raise
     assert _gone(pid)
     if number == signal.SIGINT:
         assert errors.strip().endswith("KeyboardInterrupt") and errors.count("Traceback") == 1
