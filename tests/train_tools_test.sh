@@ -433,8 +433,8 @@ check "infer: --top 0" refused 2 'option --top: "0" is no number' infer colours.
 check "check" exits 0 '^OpenIPU is installed successfully!$' check
 check "check: one IPU" matches out '^OpenIPU works well on 1 IPU\.$'
 check "check: two IPUs" matches out '^OpenIPU works well on 2 IPUs\.$'
-check "check: JSON" json 'd["works"] and [c["result"] for c in d["checks"]] == ["ok"] * 6
-    and [c["name"] for c in d["checks"]][:2] == ["engine", "codelets"]' check --json
+check "check: JSON" json 'd["works"] and [c["result"] for c in d["checks"]] == ["ok"] * 7
+    and [c["name"] for c in d["checks"]][:3] == ["engine", "kernels", "codelets"]' check --json
 smaller() { "$ipu" partition create old --target c2 && exits 0 '^engine +ok: 1216 vertices on 1216 tiles' check && "$ipu" partition remove old; }
 check "check: on a partition of a chip with fewer tiles" smaller
 no_compiler() { IPU_CC=$box/none exits 0 '^codelets +missing: .*apt-get install gcc' check; }

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "ipu/codelet.h"
+#include "ipu/conv.h"
 #include "ipu/device.h"
 #include "ipu/engine.h"
 #include "ipu/executor.h"
 #include "ipu/graph.h"
 #include "ipu/loss.h"
+#include "ipu/matmul.h"
 #include "ipu/version.h"
 #include "output.h"
 
@@ -149,6 +151,108 @@ static void check_codelets(finding *f)
         say(f, BROKEN, "%d of %lld vertices computed something else", l.wrong, (long long)l.n_tiles);
     else
         say(f, FINE, "compiled from C source and run");
+}
+
+/* ---- kernels: by all threads, more than there are rows ---- */
+
+enum { MOST_FLOATS = 1 << 16 }; /* of an operand */
+
+/* A product [m,k] x [n,k] transposed, or a convolution of m images of `in` channels with n kernels of 3x3, padded. */
+typedef struct kernel_case {
+    int64_t m, n, k, in, size;
+} kernel_case;
+
+static const kernel_case cases[] = {
+    {.m = 1, .n = 40, .k = 1568},          {.m = 40, .n = 1, .k = 1568},
+    {.m = 5, .n = 100, .k = 600},          {.m = 100, .n = 3, .k = 400},
+    {.m = 6, .n = 3000, .k = 13},          {.m = 1, .n = 16, .in = 16, .size = 7},
+    {.m = 1, .n = 5, .in = 3, .size = 29}, {.m = 3, .n = 33, .in = 8, .size = 9},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+static ipu_shape shape_of(const kernel_case *c, int operand)
+{
+    if (c->in == 0) return operand == 0 ? IPU_SHAPE(c->m, c->k) : IPU_SHAPE(c->n, c->k);
+    return operand == 0 ? IPU_SHAPE(c->m, c->in, c->size, c->size) : IPU_SHAPE(c->n, c->in, 3, 3);
+}
+
+static int64_t n_floats(const ipu_shape *shape)
+{
+    int64_t n = 1;
+    for (int d = 0; d < shape->rank; d++) n *= shape->dim[d];
+    return n;
+}
+
+static void forward_case(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)n;
+    const kernel_case *c = user;
+    ipu_builder       *b = ipu_model_builder(m);
+    ipu_value          y = c->in == 0 ? ipu_matmul_with(b, in[0], in[1], false, true)
+                                      : ipu_conv(b, in[0], in[1], IPU_NO_VALUE, (ipu_conv_options){.padding = {1, 1}});
+    ipu_model_output(m, y, "y");
+}
+
+/* Element `at` of the result. */
+static double expect(const kernel_case *c, const float *x, const float *w, int64_t at)
+{
+    double sum = 0;
+    if (c->in == 0) {
+        for (int64_t k = 0; k < c->k; k++) sum += (double)(x[at / c->n * c->k + k] * w[at % c->n * c->k + k]);
+        return sum;
+    }
+    int64_t column = at % c->size, row = at / c->size % c->size, plane = at / (c->size * c->size);
+    for (int64_t i = 0; i < c->in * 9; i++) {
+        int64_t r = row + i / 3 % 3 - 1, k = column + i % 3 - 1, from = plane / c->n * c->in + i / 9;
+        if (r < 0 || r >= c->size || k < 0 || k >= c->size) continue;
+        sum += (double)(x[(from * c->size + r) * c->size + k] * w[plane % c->n * c->in * 9 + i]);
+    }
+    return sum;
+}
+
+/* `wrong` counts elements that are not what they should be. */
+static ipu_status run_case(const kernel_case *c, float *data, int64_t *wrong)
+{
+    ipu_module                *module;
+    ipu_executor              *x       = NULL;
+    const ipu_executor_options options = {.cache_folder = ""};
+    const ipu_array            in[]    = {{IPU_FLOAT, shape_of(c, 0), data},
+                                          {IPU_FLOAT, shape_of(c, 1), data + MOST_FLOATS}};
+    for (int i = 0; i < 2; i++)
+        for (int64_t k = 0; k < n_floats(&in[i].shape); k++)
+            ((float *)in[i].data)[k] = (float)(k % (5 + 2 * i) - 2);
+    IPU_TRY(ipu_module_create(forward_case, (void *)(uintptr_t)c, &module));
+    ipu_status status = ipu_inference_model(module, &options, &x);
+    if (status == IPU_OK) status = ipu_executor_run(x, in, 2);
+    const ipu_array *y = status == IPU_OK ? ipu_executor_output(x, "y") : NULL;
+    *wrong += status == IPU_OK && !y;
+    for (int64_t i = 0; y && i < n_floats(&y->shape); i++) {
+        double expected = expect(c, in[0].data, in[1].data, i), found = (double)((const float *)y->data)[i];
+        *wrong += !(fabs(found - expected) <= 1e-4 * (100 + fabs(expected)));
+    }
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    return status;
+}
+
+static void check_kernels(finding *f)
+{
+    int64_t wrong = 0;
+    float  *data  = calloc(2 * MOST_FLOATS, sizeof *data);
+    for (int i = 0; i < N_CASES && data; i++) {
+        ipu_status status = run_case(&cases[i], data, &wrong);
+        if (status == IPU_OK) continue;
+        say(f, status == IPU_BUSY ? MISSING : BROKEN, "%s", ipu_message());
+        free(data);
+        return;
+    }
+    if (!data)
+        say(f, BROKEN, "out of memory");
+    else if (wrong)
+        say(f, BROKEN, "%lld numbers of %d products and convolutions are wrong", (long long)wrong, N_CASES);
+    else
+        say(f, FINE, "%d products and convolutions", N_CASES);
+    free(data);
 }
 
 /* ---- devices, cache ---- */
@@ -319,6 +423,7 @@ static const struct {
     const char *praise; /* printed in the end if it is fine */
 } checks[] = {
     {"engine", check_engine, NULL},
+    {"kernels", check_kernels, NULL},
     {"codelets", check_codelets, NULL},
     {"devices", check_devices, NULL},
     {"cache", check_cache, NULL},
