@@ -4,12 +4,13 @@ BUILD        ?= build
 PREFIX       ?= /usr/local
 DESTDIR      ?=
 FUZZ_SECONDS ?= 600
+SWEEP_SECONDS ?= 600
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-export BUILD PREFIX DESTDIR FUZZ_SECONDS CC CHECKOUT
+export BUILD PREFIX DESTDIR FUZZ_SECONDS SWEEP_SECONDS CC CHECKOUT
 
-.PHONY: all demo test test-tiny test-loaded bench conformance poptorch-conformance check sanitize fuzz valgrind ci container-check format install uninstall clean help
+.PHONY: all demo test test-tiny test-loaded bench conformance poptorch-conformance check sanitize fuzz sweep valgrind ci container-check format install uninstall clean help
 
 all: ## build the library, the tools and the examples
 	@scripts/build.sh
@@ -43,6 +44,9 @@ sanitize: ## tests and examples under ASan + UBSan, then TSan
 
 fuzz: ## FUZZ_SECONDS (600) for each fuzzer
 	@scripts/fuzz.sh
+
+sweep: ## SWEEP_SECONDS (600) of random uses of every op
+	@scripts/sweep.sh
 
 valgrind: ## the examples under valgrind
 	@scripts/valgrind.sh

@@ -19,6 +19,8 @@ typedef struct eager {
     ipu_graph  *g;          /* for views; NULL until the first */
     IPU_ARRAY(void *) data; /* by id */
     IPU_ARRAY(step *) tape;
+    void (*watch)(const ipu_kernel_call *call, void *user); /* NULL: nobody */
+    void *watcher;
 } eager;
 
 static eager *self(ipu_builder *b) { return (eager *)b; }
@@ -121,6 +123,7 @@ static ipu_status emit_kernel(eager *e, const ipu_op_def *op, const ipu_kernel_c
         IPU_TRY(add(e, &call->operand[i], &out[i - op->n_in]));
         operand[i] = eager_data(out[i - op->n_in]);
     }
+    if (e->watch) e->watch(call, e->watcher);
     op->kernel.ref(call, operand);
     return IPU_OK;
 }
@@ -157,6 +160,12 @@ ipu_builder *eager_create(bool take_apart)
         return NULL;
     }
     return &e->base;
+}
+
+void eager_watch(ipu_builder *b, void (*fn)(const ipu_kernel_call *call, void *user), void *user)
+{
+    self(b)->watch   = fn;
+    self(b)->watcher = user;
 }
 
 void eager_destroy(ipu_builder *b)

@@ -12,12 +12,16 @@ int check_record(const ipu_op_def *op);
 /* Every implementation against `ref`: 1 to 3 parts in both orders, sentinels, inputs left alone, outputs in
  * the place of inputs where the record allows it; and `ref` against `ref` in double. */
 int check_implementations(const sample *s);
+/* The same in so many parts, but for double. */
+int check_parts(const sample *s, int n_parts);
 
 /* What it composes to gives what the kernel gives. */
 int check_composition(const sample *s);
 
 /* Plans and work are positive and grow. */
 int check_cost(const ipu_op_def *op);
+/* One plan is positive. */
+int check_price(const sample *s);
 
 /* `prepare` fails cleanly whichever allocation fails. */
 int check_memory(const sample *s);

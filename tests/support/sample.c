@@ -263,11 +263,13 @@ void *guarded_data(const guarded *g) { return g->memory + RED; }
 
 bool guarded_ok(const guarded *g, ptrdiff_t *where)
 {
-    for (size_t i = 0; i < g->total; i++)
-        if ((i < RED || i >= RED + g->bytes) && g->memory[i] != RED_BYTE) {
+    for (size_t i = 0; i < g->total; i++) {
+        if (i == RED) i += g->bytes;
+        if (g->memory[i] != RED_BYTE) {
             *where = (ptrdiff_t)i - RED;
             return false;
         }
+    }
     return true;
 }
 

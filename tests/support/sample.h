@@ -15,10 +15,11 @@ typedef struct sample {
     ipu_kernel_call   call; /* inputs; outputs after sample_infer */
     bool              present[IPU__MAX_OPERANDS];
     double            low[IPU__MAX_OPERANDS], high[IPU__MAX_OPERANDS];
-    ipu_attribute     attributes[SAMPLE_MAX_ATTRIBUTES];
-    int64_t           ints[SAMPLE_MAX_ATTRIBUTES][SAMPLE_MAX_INTS];
-    char              words[2048]; /* names and texts of attributes */
-    size_t            n_words;
+    bool conditioned; /* results may be as far apart as those of inputs that differ in the last bit */
+    ipu_attribute attributes[SAMPLE_MAX_ATTRIBUTES];
+    int64_t       ints[SAMPLE_MAX_ATTRIBUTES][SAMPLE_MAX_INTS];
+    char          words[2048]; /* names and texts of attributes */
+    size_t        n_words;
 } sample;
 
 /* False: not a sample; `error` says why. A sample refers to itself and must not be moved. */
