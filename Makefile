@@ -10,7 +10,7 @@ CC := gcc
 endif
 export BUILD PREFIX DESTDIR FUZZ_SECONDS SWEEP_SECONDS CC CHECKOUT
 
-.PHONY: all demo test test-tiny test-loaded bench conformance poptorch-conformance check sanitize fuzz sweep valgrind ci container-check format install uninstall clean help
+.PHONY: all demo test test-tiny test-loaded bench conformance poptorch-conformance check sanitize fuzz sweep threads valgrind ci container-check format install uninstall clean help
 
 all: ## build the library, the tools and the examples
 	@scripts/build.sh
@@ -47,6 +47,9 @@ fuzz: ## FUZZ_SECONDS (600) for each fuzzer
 
 sweep: ## SWEEP_SECONDS (600) of random uses of every op
 	@scripts/sweep.sh
+
+threads: ## ops, examples, training and ipu check on 1 to 256 threads
+	@scripts/threads.sh
 
 valgrind: ## the examples under valgrind
 	@scripts/valgrind.sh
