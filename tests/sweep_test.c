@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,9 +31,9 @@
 #include "sweep.h"
 
 enum {
-    CASES         = IPU__SANITIZED ? 1 : 4,
-    MOST_FINDINGS = 3,  /* of an op */
-    HANG          = 120 /* seconds: far more than what is affordable takes */
+    CASES         = IPU__SANITIZED ? 2 : 16,
+    MOST_FINDINGS = 3, /* of an op */
+    HANG          = 60 /* seconds of this process: far more than what is affordable takes */
 };
 
 /* Shared with the process that tries: what it was at when it died. */
@@ -54,6 +55,11 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void limit_time(void)
+{
+    setitimer(ITIMER_VIRTUAL, &(struct itimerval){.it_value = {.tv_sec = HANG}}, NULL);
 }
 
 /* The sample of `at`; false: its bounds leave nothing to be tried. */
@@ -89,7 +95,7 @@ static int try_case(test_random *random)
     static sample     s;
     static sweep_list related;
     int               bad = try_kernel();
-    if (bad || !take(&s)) return bad;
+    if (bad || !take(&s) || !sweep_is_small(&s)) return bad;
     ipu_status status = sweep_relate(&s, &related);
     if (status != IPU_OK && status != IPU_UNSUPPORTED && !is_degenerate(&s)) {
         fprintf(stderr, "%s (%s): emitting it and its gradient: %s\n", at->op->kernel.name, at->text,
@@ -112,7 +118,7 @@ static int walk_op(const ipu_op_def *op)
     at->op  = op;
     for (size_t i = 0; op->samples[i]; i++)
         for (size_t k = 0; k < n_parts && bad < MOST_FINDINGS; k++) {
-            alarm(HANG);
+            limit_time();
             snprintf(at->text, sizeof at->text, "%s", op->samples[i]);
             at->n_parts = parts[k];
             bad += try_kernel() > 0;
@@ -130,7 +136,7 @@ static int sweep_op(const ipu_op_def *op)
     for (const char *c = op->kernel.name; *c; c++) random.state = random_bits(&random) + (unsigned char)*c;
     for (int round = 0; bad < MOST_FINDINGS && (seconds > 0 ? now() < end : round < cases); round++)
         for (size_t i = 0; op->samples[i] && bad < MOST_FINDINGS && (seconds == 0 || now() < end); i++) {
-            alarm(HANG);
+            limit_time();
             at->op = op;
             if (!sweep_make(&random, op, i, at->text)) continue;
             at->n_parts = sweep_parts(&random);
@@ -191,8 +197,9 @@ static int run_chosen(char *const *names, int n_names)
 int main(int argc, char **argv)
 {
     omp_set_num_threads(1); /* as the engine's threads do */
-    at   = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    seed = test_number("SWEEP_SEED", getenv("SWEEP_SECONDS") ? (uint64_t)time(NULL) : 1);
+    guarded_from_reads = true;
+    at                 = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    seed               = test_number("SWEEP_SEED", getenv("SWEEP_SECONDS") ? (uint64_t)time(NULL) : 1);
     if (at == MAP_FAILED) return 1;
     if (argc == 4 && ipu__op_find(argv[1]) && atoi(argv[3]) > 0) {
         snprintf(at->text, sizeof at->text, "%s", argv[2]);

@@ -191,7 +191,8 @@ static int compare(const sample *s, const char *what, int i, const void *expecte
     double   *condition = NULL;
     if (s->conditioned) {
         if (largest > 0x1p100) return 0; /* so is one in float */
-        t = tolerance_of(&s->call, type, largest == 0 ? 1 : largest);
+        t = tolerance_of(&s->call, type,
+                         largest < 0x1p-40 ? 1 : largest); /* all that is left when terms cancel */
         t.rest *= 64;
     }
     for (int64_t j = 0; j < n; j++) {

@@ -9,6 +9,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include "graph/graph.h"
 
@@ -249,6 +252,21 @@ void element_set(ipu_type type, void *data, int64_t i, double value)
 
 enum { RED = 64, RED_BYTE = 0xa5, OLD_BYTE = 0xff }; /* OLD: NaN in every floating type */
 
+bool guarded_from_reads;
+
+static void set_red(const guarded *g, bool red)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    if (!guarded_from_reads) return;
+    void (*const set)(void const volatile *, size_t) = red ? __asan_poison_memory_region
+                                                           : __asan_unpoison_memory_region;
+    set(g->memory, RED);
+    set(g->memory + RED + g->bytes, g->total - RED - g->bytes);
+#else
+    (void)g, (void)red;
+#endif
+}
+
 guarded guarded_make(size_t bytes)
 {
     guarded g = {.bytes = bytes, .total = RED + (bytes + RED - 1) / RED * RED + RED};
@@ -256,6 +274,7 @@ guarded guarded_make(size_t bytes)
     if (!g.memory) abort();
     memset(g.memory, RED_BYTE, g.total);
     memset(g.memory + RED, OLD_BYTE, bytes);
+    set_red(&g, true);
     return g;
 }
 
@@ -263,18 +282,20 @@ void *guarded_data(const guarded *g) { return g->memory + RED; }
 
 bool guarded_ok(const guarded *g, ptrdiff_t *where)
 {
-    for (size_t i = 0; i < g->total; i++) {
+    bool ok = true;
+    set_red(g, false);
+    for (size_t i = 0; i < g->total && ok; i++) {
         if (i == RED) i += g->bytes;
-        if (g->memory[i] != RED_BYTE) {
-            *where = (ptrdiff_t)i - RED;
-            return false;
-        }
+        ok     = g->memory[i] == RED_BYTE;
+        *where = (ptrdiff_t)i - RED;
     }
-    return true;
+    set_red(g, true);
+    return ok;
 }
 
 void guarded_free(guarded *g)
 {
+    set_red(g, false);
     free(g->memory);
     g->memory = NULL;
 }

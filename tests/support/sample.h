@@ -44,6 +44,9 @@ typedef struct guarded {
     size_t         bytes, total;
 } guarded;
 
+/* AddressSanitizer stops at what is read or written outside. To be set before any is made. */
+extern bool guarded_from_reads;
+
 guarded guarded_make(size_t bytes);
 void   *guarded_data(const guarded *g);
 /* -1, or the first byte outside (relative to the data) that was written. */

@@ -12,12 +12,6 @@
 #include "base/cpu.h"
 #include "eager.h"
 
-#define MOST_ELEMENTS 40000.0
-#define MOST_WORK 2e6
-/* Now and then: what only large operands reach. */
-#define MOST_ELEMENTS_RARELY 400000.0
-#define MOST_WORK_RARELY 4e7
-
 /* ---- as text ---- */
 
 typedef struct writer {
@@ -101,8 +95,9 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes, N_SMALL = 16, N_MEDIUM = 32 };
 
 static int64_t draw_size(test_random *r)
 {
+    if (random_chance(r, 6)) return 0;
     int64_t most = random_chance(r, 50) ? N_SMALL : random_chance(r, 70) ? N_MEDIUM : N_SIZES;
-    return sizes[random_in(r, random_chance(r, 90), most - 1)];
+    return sizes[random_in(r, 0, most - 1)];
 }
 
 static int draw_input(test_random *r, const sample *s)
@@ -309,7 +304,7 @@ static double n_elements(const ipu_shape *shape)
     return n;
 }
 
-static bool is_affordable(const sample *s, bool rarely)
+static bool is_affordable(const sample *s, double most_elements, double most_work)
 {
     double n = 0;
     for (int i = 0; i < s->call.n_operands; i++) {
@@ -317,9 +312,10 @@ static bool is_affordable(const sample *s, bool rarely)
             if (s->call.operand[i].shape.dim[d] < 0) return false;
         n += n_elements(&s->call.operand[i].shape);
     }
-    if (n > (rarely ? MOST_ELEMENTS_RARELY : MOST_ELEMENTS)) return false;
-    return !s->op->kernel.work || s->op->kernel.work(&s->call) <= (rarely ? MOST_WORK_RARELY : MOST_WORK);
+    return n <= most_elements && (!s->op->kernel.work || s->op->kernel.work(&s->call) <= most_work);
 }
+
+bool sweep_is_small(const sample *s) { return is_affordable(s, 5000, 1e6); }
 
 bool sweep_make(test_random *r, const ipu_op_def *op, size_t i, char text[SWEEP_TEXT])
 {
@@ -327,12 +323,14 @@ bool sweep_make(test_random *r, const ipu_op_def *op, size_t i, char text[SWEEP_
     static char   next[SWEEP_TEXT];
     char          error[SAMPLE_ERROR];
     int           kept = 0, most = (int)random_in(r, 1, 6);
-    bool          rarely = random_chance(r, 2);
+    bool          rarely   = random_chance(r, 2); /* what only large operands reach */
+    double        elements = rarely ? 400000 : 40000, work = rarely ? 4e7 : 2e6;
     snprintf(text, SWEEP_TEXT, "%s", op->samples[i]);
     for (int tries = 0; tries < 30 && kept < most; tries++) {
         if (!sample_parse(&s, op, text, error)) return false;
         change(r, &s);
-        if (sample_infer(&s) != IPU_OK || !is_affordable(&s, rarely) || !sweep_write(&s, next)) continue;
+        if (sample_infer(&s) != IPU_OK || !is_affordable(&s, elements, work) || !sweep_write(&s, next))
+            continue;
         if (strcmp(next, text) == 0) continue;
         strcpy(text, next);
         kept++;

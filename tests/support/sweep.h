@@ -26,7 +26,9 @@ typedef struct sweep_list {
     char              text[SWEEP_RELATED][SWEEP_TEXT];
 } sweep_list;
 
-/* Statuses: what the builder says. */
+/* Gradients take references that go over all pairs of elements: so only of small ones. Statuses: what the builder
+ * says. */
+bool       sweep_is_small(const sample *s);
 ipu_status sweep_relate(const sample *s, sweep_list *out);
 
 /* The sample as text; false: it has no room. */
