@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,12 +19,16 @@
 
 /* ---- making ---- */
 
-/* A new name is brought to disk as that of a file is. */
-static bool make_one(const char *path, mode_t mode)
+static ipu_status fail_make(const char *path)
 {
-    if (mkdir(path, mode) != 0) return errno == EEXIST;
-    ipu__file_sync_folder(path);
-    return true;
+    return ipu__fail(IPU_IO, "cannot make the folder %s: %s", path, strerror(errno));
+}
+
+/* A new name is brought to disk as that of a file is. */
+static ipu_status make_one(const char *path, mode_t mode)
+{
+    if (mkdir(path, mode) == 0) return ipu__file_sync_folder(path);
+    return errno == EEXIST ? IPU_OK : fail_make(path);
 }
 
 ipu_status ipu__folder_make(const char *path, mode_t mode)
@@ -32,20 +37,17 @@ ipu_status ipu__folder_make(const char *path, mode_t mode)
     struct stat st;
     size_t      n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
-    bool ok = n < sizeof part;
-    errno   = ENAMETOOLONG;
-    if (ok) snprintf(part, sizeof part, "%.*s", (int)n, path);
-    for (char *slash = part; ok && (slash = strchr(slash + 1, '/'));) {
+    errno = ENAMETOOLONG;
+    if (n >= sizeof part) return fail_make(path);
+    snprintf(part, sizeof part, "%.*s", (int)n, path);
+    for (char *slash = part; (slash = strchr(slash + 1, '/'));) {
         *slash = 0;
-        ok     = make_one(part, mode);
+        IPU_TRY(make_one(part, mode));
         *slash = '/';
     }
-    ok = ok && make_one(part, mode);
-    if (ok && (stat(part, &st) != 0 || !S_ISDIR(st.st_mode))) {
-        ok    = false;
-        errno = ENOTDIR;
-    }
-    return ok ? IPU_OK : ipu__fail(IPU_IO, "cannot make the folder %s: %s", path, strerror(errno));
+    IPU_TRY(make_one(part, mode));
+    errno = ENOTDIR;
+    return stat(part, &st) == 0 && S_ISDIR(st.st_mode) ? IPU_OK : fail_make(path);
 }
 
 const char *ipu__folder_distrust(const char *path)
@@ -61,25 +63,36 @@ const char *ipu__folder_distrust(const char *path)
 
 /* ---- clearing ---- */
 
-/* Numbers of processes are used again, and another container's are not seen: then age decides. */
-static bool is_rest(int folder, const char *name)
+/* Numbers of processes are used again: then age decides. */
+static bool is_rest(int folder, const char *name, pid_t writer)
 {
     const time_t hour = 3600;
     struct stat  st;
-    pid_t        writer;
-    if (!ipu__file_is_temporary(name, &writer)) return false;
-    if (kill(writer, 0) != 0 && errno == ESRCH) return true;
-    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime < time(NULL) - hour;
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return false;
+    return (kill(writer, 0) != 0 && errno == ESRCH) || st.st_mtime < time(NULL) - hour;
 }
 
-void ipu__folder_clear_rests(const char *path)
+/* Unless someone is writing it: a lock says so whatever container or host the process is in. It is held until the file is
+ * gone, as who has just made it takes the lock next and begins again with another name if it cannot. */
+static void remove_rest(int folder, const char *name)
 {
-    DIR *d = opendir(path);
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) unlinkat(folder, name, 0);
+    if (fd >= 0) close(fd);
+}
+
+void ipu__folder_clear(const char *path, bool (*is_temporary)(const char *name, pid_t *writer))
+{
+    DIR  *d = opendir(path);
+    pid_t writer;
     if (!d) return;
     for (struct dirent *e = readdir(d); e; e = readdir(d))
-        if (is_rest(dirfd(d), e->d_name)) unlinkat(dirfd(d), e->d_name, 0);
+        if (is_temporary(e->d_name, &writer) && is_rest(dirfd(d), e->d_name, writer))
+            remove_rest(dirfd(d), e->d_name);
     closedir(d);
 }
+
+void ipu__folder_clear_rests(const char *path) { ipu__folder_clear(path, ipu__file_is_temporary); }
 
 /* ---- trimming ---- */
 

@@ -15,9 +15,11 @@ ipu_status ipu__folder_make(const char *path, mode_t mode);
  * be used. NULL: nothing is wrong. Static or as strerror's. */
 const char *ipu__folder_distrust(const char *path);
 
-/* Removes temporary files (base/file.h) in it whose writer was killed: its process is no more, or it is an hour
- * since. */
+/* Removes temporary files (base/file.h) in it whose writer was killed: nobody has them locked, and its process is no more
+ * or it is an hour since. */
 void ipu__folder_clear_rests(const char *path);
+/* The same of other names: `is_temporary` says whether a name is that of a temporary file, and whose. */
+void ipu__folder_clear(const char *path, bool (*is_temporary)(const char *name, pid_t *writer));
 
 /* Removes files, those used least recently first, until there are no more than that. Only regular files for which
  * `is_entry` holds count and are removed. Use is the time of modification: ipu__folder_note_use. */

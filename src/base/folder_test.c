@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,6 +122,31 @@ static void rests_of_killed_writers_are_cleared_and_nothing_else(void **state)
     ipu__folder_clear_rests("/no/such/folder");
 }
 
+/* Its process may be in another container, or on another host. */
+static void a_rest_that_is_being_written_stays(void **state)
+{
+    (void)state;
+    char name[64];
+    snprintf(name, sizeof name, ".ipu-%ld-9.tmp", (long)dead_process());
+    assert_int_equal(ipu__file_write(in_folder(name), "x", 1), IPU_OK);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    ipu__folder_clear_rests(folder);
+    assert_int_equal(access(path, F_OK), 0);
+    close(fd);
+    ipu__folder_clear_rests(folder);
+    assert_int_not_equal(access(path, F_OK), 0);
+
+    ipu__new_file f; /* and who writes takes such a lock */
+    assert_int_equal(ipu__file_begin(in_folder("whole"), &f), IPU_OK);
+    fd = open(in_folder(f.temporary), O_RDONLY | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), -1);
+    assert_int_equal(ipu__file_commit(&f), IPU_OK);
+    assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), 0);
+    close(fd);
+    assert_int_equal(unlink(in_folder("whole")), 0);
+}
+
 static void only_ones_own_folder_is_trusted(void **state)
 {
     (void)state;
@@ -180,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_folder_is_made_with_those_above_it, empty_folder),
         cmocka_unit_test_teardown(rests_of_killed_writers_are_cleared_and_nothing_else, empty_folder),
+        cmocka_unit_test_teardown(a_rest_that_is_being_written_stays, empty_folder),
         cmocka_unit_test_teardown(only_ones_own_folder_is_trusted, empty_folder),
         cmocka_unit_test_teardown(what_was_used_last_is_kept, empty_folder),
     };

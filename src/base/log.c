@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 /* Poplar's modules. */
 #define MODULE_LIST(X)    \
@@ -75,16 +76,18 @@ static void guard_fork(void)
 
 static void write_parts(int fd, struct iovec *part, int n)
 {
+    ipu__size_guard guard = ipu__size_guard_begin();
     while (n) {
         ssize_t done = writev(fd, part, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return; /* a log that cannot be written has nowhere to say so */
+        if (done < 0) break; /* a log that cannot be written has nowhere to say so */
         for (; n && (size_t)done >= part->iov_len; part++, n--) done -= (ssize_t)part->iov_len;
         if (n) {
             part->iov_base = (char *)part->iov_base + done;
             part->iov_len -= (size_t)done;
         }
     }
+    ipu__size_guard_end(&guard);
 }
 
 /* "12:34:56.789 [ipu:engine] W text"; PRINT is bare. In one write, so that processes sharing a file do not
@@ -129,11 +132,12 @@ static int open_destination(void)
         path = family_variable(families[i], "DEST", name, sizeof name);
     if (!path || strcasecmp(path, "stderr") == 0) return STDERR_FILENO;
     if (strcasecmp(path, "stdout") == 0) return STDOUT_FILENO;
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+    bool trusted = ipu__file_links_are_trusted(path);
+    int  fd      = trusted ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666) : -1;
     if (fd >= 0) return fd;
     char text[256];
     snprintf(text, sizeof text, "%s: cannot write %.150s (%s): the log goes to stderr", name, path,
-             strerror(errno));
+             trusted ? strerror(errno) : "another user's link");
     write_line(STDERR_FILENO, IPU_LOG_WARN, "log", text);
     return STDERR_FILENO;
 }

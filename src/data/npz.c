@@ -353,22 +353,26 @@ static ipu_status add_entry(zip_t *zip, const ipu_named_array *one, bool compres
 typedef struct sink {
     ipu__new_file f;
     int64_t       at;
+    int           failed; /* errno of a write; 0: none has */
     zip_error_t   error;
 } sink;
 
 static int64_t sink_write(sink *s, const char *data, uint64_t bytes)
 {
-    for (uint64_t n = 0; n < bytes;) {
+    ipu__size_guard guard = ipu__size_guard_begin();
+    bool            ok    = true;
+    for (uint64_t n = 0; n < bytes && ok;) {
         ssize_t done = pwrite(s->f.fd, data + n, bytes - n, s->at);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) {
-            zip_error_set(&s->error, ZIP_ER_WRITE, errno);
-            return -1;
-        }
+        ok           = done >= 0 || errno == EINTR;
+        if (done < 0) continue;
         n += (uint64_t)done;
         s->at += done;
     }
-    return (int64_t)bytes;
+    ipu__size_guard_end(&guard);
+    if (ok) return (int64_t)bytes;
+    s->failed = errno;
+    zip_error_set(&s->error, ZIP_ER_WRITE, errno);
+    return -1;
 }
 
 static int64_t sink_seek(sink *s, void *data, uint64_t bytes)
@@ -442,7 +446,10 @@ static ipu_status write_archive(const char *path, const ipu_named_array *arrays,
     if (status == IPU_OK && how == SEALED && zip_set_archive_comment(zip, seal, SEAL_BYTES) != 0)
         status = ipu__fail(IPU_IO, "cannot write %s: %s", path, zip_strerror(zip));
     if (status == IPU_OK && zip_close(zip) == 0) return IPU_OK;
-    if (status == IPU_OK) status = ipu__fail(IPU_IO, "cannot write %s: %s", path, zip_strerror(zip));
+    char reason[IPU__FILE_REASON];
+    if (status == IPU_OK)
+        status = ipu__fail(IPU_IO, "cannot write %s: %s", path,
+                           s->failed ? ipu__file_reason(s->failed, reason) : zip_strerror(zip));
     zip_discard(zip);
     return status;
 }

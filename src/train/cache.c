@@ -88,7 +88,8 @@ static ipu_status write_entry(const char *path, const void *data, size_t bytes)
     IPU_TRY(ipu__file_begin(path, &f));
     f.hasty = true;
     if (fchmod(f.fd, 0600) == 0 && ipu__file_append(&f, data, bytes)) return ipu__file_commit(&f);
-    ipu_status status = ipu__fail(IPU_IO, "cannot write %s: %s", path, strerror(errno));
+    char       reason[IPU__FILE_REASON];
+    ipu_status status = ipu__fail(IPU_IO, "cannot write %s: %s", path, ipu__file_reason(errno, reason));
     ipu__file_abandon(&f);
     return status;
 }
