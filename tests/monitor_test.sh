@@ -374,7 +374,8 @@ assert len(only(s, '$me', '$their')['ipus']) == 8, s" "$box/lines" || return
         }
         check "they fill their state with noise" noise
         check "they cut their state short" "${stranger[@]}" truncate -s 5000 "$state"
-        check "that is told, and root's own is seen" sees "assert 'user $their: ' in s['problem'] and [i['pid'] for i in s['ipus'] if i['owner'] == '$me'][0], s"
+        check "they and root's own are seen nevertheless" sees "assert s['problem'] is None and len(s['ipus']) == 8 and len([i for i in s['ipus'] if i['pid']]) == 3, s
+assert all(p['seconds'] < 86400 for p in s['processes']), s"
         release
         rm -rf "$their_folder"
         check "a folder of theirs that all may write to" "${stranger[@]}" mkdir -m 777 "$their_folder"
@@ -437,6 +438,13 @@ assert len(n) >= 3 and set(n) == {4}, n" "$box/lines"
             check "a partition of theirs" never_ends
             check "is seen as theirs" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
 assert s['problem'] is None and [(p['owner'], p['name'], p['ipus']) for p in s['partitions']][1] == ('theirs', 'theirs', 16), s" "$box/lines"
+            rm -rf "$their_folder"
+            mkdir "$their_folder" # root's, in the way of theirs
+            check "their state is in their home if another has made their folder in /tmp" start "${stranger[@]}" env HOME="$box/theirs" "$hold" 0
+            check "a look at all users" never_ends
+            check "finds it there" python "s = only(samples(sys.argv[1])[-1], '$me', 'theirs')
+assert s['problem'] is None and [i['id'] for i in s['ipus'] if i['owner'] == 'theirs' and i['pid']] == [0], s" "$box/lines"
+            release
             rm -rf "$their_folder"
         else
             skip "no mounts of one's own here: a home of the other user's"

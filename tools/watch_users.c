@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -22,7 +23,8 @@ enum {
     PATIENCE_MS = 3000,
     REST_MS     = 60000,
     MOST_BYTES  = 16 << 20, /* more than a sample may have */
-    MOST_FOUND  = 1 << 20,  /* folders that there may be: more than a user with subordinates can make */
+    MOST_ASKED  = 64,
+    MOST_FOUND  = 1 << 20, /* folders that there may be: more than a user with subordinates can make */
 };
 
 void watch_user_name(int64_t uid, char *out, size_t size)
@@ -58,15 +60,27 @@ static bool is_folder_of(int folder, const char *name, int64_t uid)
         && S_ISDIR(st.stx_mode) && (int64_t)st.stx_uid == uid;
 }
 
-/* Adds the users whose own folder is in `folder` as PREFIX and number. False: out of memory. */
+static bool has_name(int64_t uid)
+{
+    struct passwd entry, *found = NULL;
+    char          buffer[4096];
+    return getpwuid_r((uid_t)uid, &entry, buffer, sizeof buffer, &found) == 0 && found;
+}
+
+/* Adds the users whose own folder is in `folder` as PREFIX and number. What another has put in its place (anyone can, in
+ * /tmp) is one as well, if there is such a user: their state is then in their home. Names may come over a network, and anyone
+ * can put many: few are asked for. False: out of memory. */
 static bool find_in(const char *folder, const char *prefix, int64_t **uids, int *n)
 {
     DIR           *d = opendir(folder);
     struct dirent *entry;
-    bool           ok = true;
+    bool           ok      = true;
+    int            n_asked = 0;
     while (d && ok && *n < MOST_FOUND && (entry = readdir(d))) {
         int64_t uid = user_in(entry->d_name, prefix);
-        if (uid < 0 || !is_folder_of(dirfd(d), entry->d_name, uid)) continue;
+        if (uid < 0) continue;
+        if (!is_folder_of(dirfd(d), entry->d_name, uid) && (n_asked++ >= MOST_ASKED || !has_name(uid)))
+            continue;
         int64_t *grown = realloc(*uids, ((size_t)*n + 1) * sizeof *grown);
         ok             = grown != NULL;
         if (!ok) break;
@@ -171,10 +185,14 @@ static void leave_monitor(int fd)
     while (open("/dev/null", O_RDWR | O_CLOEXEC) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0) {}
 }
 
+/* Where the library looks (src/device/runtime.c), as the user whose home is HOME. */
 static bool has_folder(int64_t uid)
 {
     struct stat st;
-    char        path[64];
+    char        path[PATH_MAX], host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0 || !*host || strchr(host, '/')) strcpy(host, "host");
+    int n = snprintf(path, sizeof path, "%s/.openipu-%s", getenv("HOME"), host);
+    if (n > 0 && (size_t)n < sizeof path && lstat(path, &st) == 0) return true;
     snprintf(path, sizeof path, "/run/user/%lld/openipu", (long long)uid);
     if (lstat(path, &st) == 0) return true;
     snprintf(path, sizeof path, "/tmp/openipu-%lld", (long long)uid);

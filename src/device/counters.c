@@ -14,13 +14,20 @@ static void set(atomic_llong *counter, int64_t n) { atomic_store_explicit(counte
 
 void ipu__counters_clear(ipu__counters *c)
 {
-    atomic_llong *const zero[] = {&c->runs,         &c->supersteps, &c->host_bytes,    &c->running,
-                                  &c->run_began_ns, &c->busy_ns,    &c->window_busy_ns};
-    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) set(zero[i], 0);
+#define X(name) set(&c->name, 0);
+    IPU__COUNTERS(X)
+#undef X
     set(&c->cycles, -1);
     set(&c->tile_bytes, -1);
     set(&c->last_share, NO_SHARE);
     set(&c->window_began_ns, ipu__clock_ns());
+}
+
+void ipu__counters_copy(const ipu__counters *c, ipu__counts *out)
+{
+#define X(name) out->name = get(&c->name);
+    IPU__COUNTERS(X)
+#undef X
 }
 
 void ipu__counters_begin(ipu__counters *c, int64_t now_ns)
@@ -28,10 +35,9 @@ void ipu__counters_begin(ipu__counters *c, int64_t now_ns)
     if (atomic_fetch_add_explicit(&c->running, 1, memory_order_relaxed) == 0) set(&c->run_began_ns, now_ns);
 }
 
-/* Of the window since it began, in millionths. */
-static int64_t share(const ipu__counters *c, int64_t busy_ns, int64_t now_ns)
+/* The part of a window in millionths. */
+static int64_t share(int64_t part, int64_t whole)
 {
-    int64_t whole = now_ns - get(&c->window_began_ns), part = busy_ns - get(&c->window_busy_ns);
     if (whole <= 0 || part <= 0) return 0;
     return part >= whole ? MILLION : (int64_t)((double)part / (double)whole * MILLION);
 }
@@ -39,29 +45,34 @@ static int64_t share(const ipu__counters *c, int64_t busy_ns, int64_t now_ns)
 void ipu__counters_end(ipu__counters *c, int64_t now_ns)
 {
     if (atomic_fetch_sub_explicit(&c->running, 1, memory_order_relaxed) > 1) return;
-    int64_t took = now_ns - get(&c->run_began_ns);
-    int64_t busy = atomic_fetch_add_explicit(&c->busy_ns, took, memory_order_relaxed) + took;
-    if (now_ns - get(&c->window_began_ns) < WINDOW_NS) return;
-    set(&c->last_share, share(c, busy, now_ns));
+    int64_t took   = now_ns - get(&c->run_began_ns);
+    int64_t busy   = atomic_fetch_add_explicit(&c->busy_ns, took, memory_order_relaxed) + took;
+    int64_t window = now_ns - get(&c->window_began_ns);
+    if (window < WINDOW_NS) return;
+    set(&c->last_share, share(busy - get(&c->window_busy_ns), window));
     set(&c->window_busy_ns, busy);
     set(&c->window_began_ns, now_ns);
 }
 
-void ipu__counters_read(const ipu__counters *c, bool measures, int64_t attached_ns, ipu_device_counters *out)
+/* Differences of what a file says may be anything. */
+static int64_t less(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+
+void ipu__counts_tell(const ipu__counts *c, bool measures, int64_t attached_ns, ipu_device_counters *out)
 {
-    int64_t now = ipu__clock_ns(), busy = get(&c->busy_ns);
-    *out = (ipu_device_counters){.runs                = get(&c->runs),
-                                 .supersteps          = get(&c->supersteps),
-                                 .cycles              = get(&c->cycles),
-                                 .host_bytes          = get(&c->host_bytes),
-                                 .tile_bytes          = get(&c->tile_bytes),
+    int64_t now = ipu__clock_ns(), busy = c->busy_ns;
+    *out = (ipu_device_counters){.runs                = c->runs,
+                                 .supersteps          = c->supersteps,
+                                 .cycles              = c->cycles,
+                                 .host_bytes          = c->host_bytes,
+                                 .tile_bytes          = c->tile_bytes,
                                  .utilisation         = -1,
                                  .utilisation_session = -1};
     if (!measures) return;
-    if (get(&c->running) > 0) busy += now - get(&c->run_began_ns);
-    int64_t life = now - attached_ns, last = get(&c->last_share);
+    if (c->running > 0) busy = less(busy, less(c->run_began_ns, now));
+    int64_t life = less(now, attached_ns), window = less(now, c->window_began_ns);
     /* A window that has just begun tells little: the one before does. */
-    bool young               = now - get(&c->window_began_ns) < WINDOW_NS && last != NO_SHARE;
-    out->utilisation         = (double)(young ? last : share(c, busy, now)) / MILLION;
+    bool    young            = window < WINDOW_NS && c->last_share != NO_SHARE;
+    int64_t part             = young ? c->last_share : share(less(busy, c->window_busy_ns), window);
+    out->utilisation         = (double)part / MILLION;
     out->utilisation_session = life <= 0 || busy <= 0 ? 0 : busy >= life ? 1 : (double)busy / (double)life;
 }

@@ -1,8 +1,17 @@
-/* Counters of an attachment: written by its process with relaxed additions, read by anyone. */
+/* Counters of an attachment: memory of its process, which threads add to. Others see copies of it in the state. */
 #ifndef IPU_DEVICE_COUNTERS_H
 #define IPU_DEVICE_COUNTERS_H
 
+#include <stdatomic.h>
+
 #include "device/state.h"
+#include "ipu/device.h"
+
+typedef struct ipu__counters {
+#define X(name) atomic_llong name;
+    IPU__COUNTERS(X)
+#undef X
+} ipu__counters;
 
 static inline void ipu__count(atomic_llong *counter, int64_t n)
 {
@@ -16,6 +25,9 @@ void ipu__counters_clear(ipu__counters *c);
 void ipu__counters_begin(ipu__counters *c, int64_t now_ns);
 void ipu__counters_end(ipu__counters *c, int64_t now_ns);
 
-void ipu__counters_read(const ipu__counters *c, bool measures, int64_t attached_ns, ipu_device_counters *out);
+void ipu__counters_copy(const ipu__counters *c, ipu__counts *out);
+
+/* What is told of them. */
+void ipu__counts_tell(const ipu__counts *c, bool measures, int64_t attached_ns, ipu_device_counters *out);
 
 #endif

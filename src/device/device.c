@@ -168,41 +168,51 @@ typedef struct attempt {
     char               why[WHY_BYTES]; /* it has IPUs of its own; "": it has not */
 } attempt;
 
-static void fill_slot(const ipu_device *d, int i, int first, int id)
+void ipu__device_record(const ipu_device *d)
 {
-    ipu__slot      *slot = &d->state->map->slots[i];
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    atomic_store(&slot->pid, 0);
-    slot->uid           = (int64_t)geteuid();
-    slot->pid_namespace = ipu__state_pid_namespace();
-    slot->since_ns      = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    slot->attached_ns   = d->attached_ns;
-    slot->id            = id;
-    slot->first         = first;
-    slot->n_ipus        = (int32_t)(d->n_ipus < INT32_MAX ? d->n_ipus : INT32_MAX);
-    slot->measures      = d->gcda.measures;
-    snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
-    atomic_store(&slot->pid, getpid());
+    ipu__slot slot = {.pid           = getpid(),
+                      .uid           = (int64_t)geteuid(),
+                      .since_ns      = d->since_ns,
+                      .attached_ns   = d->attached_ns,
+                      .pid_namespace = ipu__state_pid_namespace(),
+                      .id            = d->id,
+                      .first         = d->slot < IPU__MOST_IPUS ? d->slot : -1,
+                      .n_ipus        = (int32_t)(d->n_ipus < INT32_MAX ? d->n_ipus : INT32_MAX),
+                      .measures      = d->gcda.measures};
+    snprintf(slot.command, sizeof slot.command, "%s", program_invocation_short_name);
+    for (int i = d->slot; i < d->slot + d->n_slots; i++) ipu__state_write(d->state, i, &slot);
+}
+
+static bool has_error(const ipu_device *d)
+{
+    char error[IPU__ERROR_BYTES] = "";
+    for (int i = d->slot; !*error && d->slot < IPU__MOST_IPUS && i < d->slot + d->n_slots; i++)
+        ipu__state_read_error(d->state, i, error);
+    return *error;
 }
 
 static void become_attached(attempt *a, int slot, int n_slots, int id)
 {
-    ipu_device *d  = a->d;
+    ipu_device     *d = a->d;
+    struct timespec now;
+    ipu__counts     counts;
+    clock_gettime(CLOCK_REALTIME, &now);
     d->state       = a->state;
     a->state       = NULL;
     d->gcda        = a->gcda;
-    d->attached_ns = ipu__clock_ns();
-    d->slot        = slot;
-    d->n_slots     = n_slots;
-    d->id          = id;
-    d->counters    = d->state ? &d->state->map->slots[slot].counters : &d->own;
-    ipu__counters_clear(d->counters);
+    d->since_ns    = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    d->attached_ns = d->recorded_ns = ipu__clock_ns();
+    d->slot                         = slot;
+    d->n_slots                      = n_slots;
+    d->id                           = id;
+    ipu__counters_clear(&d->counters);
+    ipu__counters_copy(&d->counters, &counts);
     atomic_store(&d->n_runs, 0);
-    atomic_store(&d->failed, false);
-    for (int i = slot; i < slot + n_slots; i++) {
-        if (slot < IPU__MOST_IPUS && *d->state->map->slots[i].error) atomic_store(&d->failed, true);
-        fill_slot(d, i, slot < IPU__MOST_IPUS ? slot : -1, id);
+    atomic_store(&d->n_unpublished, 0);
+    atomic_store(&d->failed, d->state && has_error(d));
+    if (d->state) {
+        ipu__state_write_counts(d->state, slot, &counts);
+        ipu__device_record(d);
     }
     d->next       = attached_here;
     attached_here = d;
@@ -492,9 +502,12 @@ int64_t ipu_device_n_ipus(const ipu_device *device) { return device->n_ipus; }
 
 void ipu_device_get_counters(const ipu_device *device, ipu_device_counters *out)
 {
+    ipu__counts counts;
     *out = (ipu_device_counters){0};
     ipu__state_lock();
-    if (ipu_device_is_attached(device))
-        ipu__counters_read(device->counters, device->gcda.measures, device->attached_ns, out);
+    if (ipu_device_is_attached(device)) {
+        ipu__counters_copy(&device->counters, &counts);
+        ipu__counts_tell(&counts, device->gcda.measures, device->attached_ns, out);
+    }
     ipu__state_unlock();
 }

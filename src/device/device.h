@@ -18,17 +18,18 @@ struct ipu_device {
     char            chip[IPU__CHIP_BYTES]; /* wanted; "": the partition's */
     ipu_device_info allowed; /* its IPUs and no others, by IPU_DEVICE_ID; id -1: all of the partition */
 
-    atomic_bool    attached;
-    atomic_int     n_running;
-    ipu__state    *state; /* NULL: not attached, or to IPUs that no one else sees */
-    int            slot, n_slots, id;
-    ipu__counters *counters; /* of the first slot, or `own` */
-    ipu__counters  own;
-    int64_t        attached_ns;
-    ipu__gcda      gcda;
-    atomic_llong   n_runs; /* that were begun since it was attached */
-    atomic_bool    failed; /* it reported an error */
-    ipu_device    *next;   /* of those that are attached in this process */
+    atomic_bool   attached;
+    atomic_int    n_running;
+    ipu__state   *state; /* NULL: not attached, or to IPUs that no one else sees */
+    int           slot, n_slots, id;
+    ipu__counters counters;
+    atomic_int    n_unpublished; /* changes of them that others do not see yet */
+    int64_t       attached_ns, since_ns;
+    int64_t       recorded_ns; /* when its record was last found to be there, by who publishes */
+    ipu__gcda     gcda;
+    atomic_llong  n_runs; /* that were begun since it was attached */
+    atomic_bool   failed; /* it reported an error */
+    ipu_device   *next;   /* of those that are attached in this process */
 };
 
 /* Device for an engine that needs `n_ipus` of `chip`: one that the process has attached, or a new one. With
@@ -51,6 +52,9 @@ void ipu__device_end_run(ipu_device *device, const ipu__run_counts *counts);
 /* The errors of the IPUs in slots [first, first + n) are no more: devices of this process there may run,
  * and count their runs anew. Under the state's lock. */
 void ipu__device_rearm(const ipu__state *state, int first, int n);
+
+/* Writes who it is into its slots: under the state's lock or during a run. */
+void ipu__device_record(const ipu_device *device);
 
 /* Between runs. */
 void ipu__device_count_host_bytes(ipu_device *device, int64_t bytes);

@@ -549,11 +549,6 @@ static void a_state_that_was_removed_is_made_anew(void **state)
     ipu_device_close(other);
     ipu_device_close(d);
     assert_int_equal(access(path, F_OK), 0);
-    put_file("run/p1.gcd0.ipus1", "short");
-    d = opened(0);
-    assert_status(ipu_device_attach(d, 0), IPU_IO);
-    assert_message("p1.gcd0.ipus1 is not the state of devices");
-    ipu_device_close(d);
 }
 
 /* A daemon that has closed them: the state must not become its output. */

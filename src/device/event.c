@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,17 +67,18 @@ static json_t *describe(const ipu_device *d, const char *message)
 
 static void write_event(const char *text)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 16], temporary[PATH_MAX + 40];
-    bool exists;
+    char          folder[PATH_MAX], path[PATH_MAX + 16];
+    ipu__new_file file;
+    bool          exists;
     if (ipu__runtime_folder(false, folder, &exists) != IPU_OK || !exists) return;
     snprintf(path, sizeof path, "%s/" FILE_NAME, folder);
-    snprintf(temporary, sizeof temporary, "%s/.event.%ld", folder, (long)getpid());
-    size_t bytes = strlen(text);
-    int    fd    = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return;
-    bool ok = write(fd, text, bytes) == (ssize_t)bytes;
-    close(fd);
-    if (!ok || rename(temporary, path) != 0) unlink(temporary);
+    ipu__runtime_clear(folder);
+    if (ipu__file_begin(path, &file) != IPU_OK) return;
+    file.hasty = true;
+    if (fchmod(file.fd, 0600) == 0 && ipu__file_append(&file, text, strlen(text)))
+        ipu__file_commit(&file);
+    else
+        ipu__file_abandon(&file);
 }
 
 ipu_status ipu__event_failed(const ipu_device *device, ipu_status status)

@@ -31,8 +31,8 @@ static ipu_status set_bool(const char *key, const char *value, bool *out)
 static ipu_status set_errors(const char *key, const char *value, ipu__gcda *out)
 {
     size_t n = strlen(value);
-    if (n == 0 || n >= sizeof out->errors || strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_,") != n
-        || *value == ',' || value[n - 1] == ',' || strstr(value, ",,"))
+    if (n == 0 || n >= sizeof out->errors || strspn(value, IPU__ERROR_LETTERS) != n || *value == ','
+        || value[n - 1] == ',' || strstr(value, ",,"))
         return wrong(key,
                      "names in capitals, with commas between, of at most 63 letters in all, as IPUSOFTERR",
                      value);

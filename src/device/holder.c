@@ -4,6 +4,7 @@
 
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,22 +32,46 @@ void ipu__clean_name(char *name)
 }
 
 /* Copies the record; false: it is not that of `pid` (0: of any), or it is being written. */
-static bool read_record(ipu__slot *slot, int i, int64_t pid, ipu__holder *out)
+static bool read_record(const ipu__state *state, int i, int64_t pid, ipu__holder *out)
 {
-    int64_t before = atomic_load_explicit(&slot->pid, memory_order_acquire);
-    *out           = (ipu__holder){.pid         = pid,
-                                   .uid         = (int64_t)geteuid(), /* the state is theirs alone */
-                                   .since_ns    = slot->since_ns,
-                                   .attached_ns = slot->attached_ns,
-                                   .id          = slot->id,
-                                   .first       = slot->first,
-                                   .n_ipus      = slot->n_ipus,
-                                   .measures    = slot->measures != 0};
-    memcpy(out->command, slot->command, sizeof out->command - 1);
-    bool another = pid && before != pid && slot->pid_namespace == ipu__state_pid_namespace();
-    /* Adding nothing, unlike a load, keeps what was read above from being read after it. */
-    if (before == 0 || another || atomic_fetch_add(&slot->pid, 0) != before) return false;
+    ipu__slot slot;
+    ipu__state_read(state, i, &slot);
+    *out = (ipu__holder){.pid         = pid,
+                         .uid         = (int64_t)geteuid(), /* the state is theirs alone */
+                         .since_ns    = slot.since_ns,
+                         .attached_ns = slot.attached_ns,
+                         .id          = slot.id,
+                         .first       = slot.first,
+                         .n_ipus      = slot.n_ipus,
+                         .measures    = slot.measures != 0,
+                         .counts      = slot.counts};
+    memcpy(out->command, slot.command, sizeof out->command - 1);
+    bool another = pid && slot.pid != pid && slot.pid_namespace == ipu__state_pid_namespace();
+    if (slot.pid == 0 || another || ipu__state_read_pid(state, i) != slot.pid) return false;
     return is_possible(out, i);
+}
+
+/* When the process began, as it has been attached since then at most; now, if that cannot be told. Field 22 of its stat,
+ * after a name that may have anything in it: ticks since the machine was started. */
+static int64_t began_ns(int64_t pid)
+{
+    char               path[40], *text = NULL;
+    size_t             bytes = 0;
+    struct timespec    now, up;
+    unsigned long long ticks  = 0;
+    const int64_t      second = 1000000000, tick = second / sysconf(_SC_CLK_TCK);
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    bool        known = pid > 0 && ipu__file_read(path, 4096, &text, &bytes) == IPU_OK;
+    const char *at    = known ? strrchr(text, ')') : NULL;
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    if (at) ticks = strtoull(at, NULL, 10);
+    ipu__free(text);
+    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    int64_t now_ns = (int64_t)now.tv_sec * second + now.tv_nsec,
+            up_ns  = (int64_t)up.tv_sec * second + up.tv_nsec;
+    bool told      = ticks > 0 && ticks <= (unsigned long long)(up_ns / tick);
+    return told ? now_ns - up_ns + (int64_t)ticks * tick : now_ns;
 }
 
 static void guess(int i, int64_t pid, ipu__holder *out)
@@ -54,7 +79,7 @@ static void guess(int i, int64_t pid, ipu__holder *out)
     char   path[40], *text = NULL;
     size_t bytes = 0;
     bool   own   = i >= IPU__MOST_IPUS;
-    *out         = (ipu__holder){.pid = pid, .uid = (int64_t)geteuid(), .n_ipus = 1};
+    *out    = (ipu__holder){.pid = pid, .uid = (int64_t)geteuid(), .n_ipus = 1, .since_ns = began_ns(pid)};
     out->id = out->first = own ? -1 : i;
     snprintf(path, sizeof path, "/proc/%lld/comm", (long long)pid);
     if (ipu__file_read(path, 4096, &text, &bytes) == IPU_OK && bytes > 0)
@@ -68,7 +93,7 @@ bool ipu__holder_read(const ipu__state *state, int i, ipu__holder *out)
 {
     int64_t pid;
     if (!ipu__state_holder(state, i, &pid)) return false;
-    if (!read_record(&state->map->slots[i], i, pid, out)) guess(i, pid, out);
+    if (!read_record(state, i, pid, out)) guess(i, pid, out);
     ipu__clean_name(out->command);
     return true;
 }

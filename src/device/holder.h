@@ -6,10 +6,11 @@
 
 /* Members as in ipu_attached. */
 typedef struct ipu__holder {
-    int64_t pid, uid, since_ns, attached_ns;
-    int     id, first, n_ipus;
-    bool    measures;
-    char    command[IPU__COMMAND_BYTES];
+    int64_t     pid, uid, since_ns, attached_ns;
+    int         id, first, n_ipus;
+    bool        measures;
+    char        command[IPU__COMMAND_BYTES];
+    ipu__counts counts; /* if it is its first slot */
 } ipu__holder;
 
 /* Who has slot i; false: nobody. Under the state's lock. A holder that has yet to write who it is, is known

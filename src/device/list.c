@@ -29,8 +29,7 @@ static const char *executable_of(ipu__arena *arena, const ipu__holder *h)
     return ipu__arena_strdup(arena, path);
 }
 
-static bool add_process(ipu__arena *arena, const ipu__state *state, int slot, const ipu__holder *h,
-                        processes *to)
+static bool add_process(ipu__arena *arena, const ipu__holder *h, processes *to)
 {
     ipu_attached a = {.pid      = h->pid,
                       .uid      = h->uid,
@@ -40,7 +39,7 @@ static bool add_process(ipu__arena *arena, const ipu__state *state, int slot, co
                       .first    = h->first,
                       .n_ipus   = h->n_ipus};
     a.executable   = executable_of(arena, h);
-    ipu__counters_read(&state->map->slots[slot].counters, h->measures, h->attached_ns, &a.counters);
+    ipu__counts_tell(&h->counts, h->measures, h->attached_ns, &a.counters);
     return a.command && a.executable && ipu__push(to, a);
 }
 
@@ -54,7 +53,7 @@ static bool add_shown(ipu__arena *arena, const ipu__state *state, ipu_partition 
         if (!ipu__holder_read(state, i, &h)) continue;
         const ipu_attached *last = to->n > 0 ? &to->at[to->n - 1] : NULL;
         bool                same = last && h.first == last->first && h.pid == last->pid && h.first < i;
-        if (!same && !add_process(arena, state, i, &h, to)) return false;
+        if (!same && !add_process(arena, &h, to)) return false;
         of_single[i] = to->n - 1;
     }
     return true;
@@ -65,18 +64,18 @@ static bool add_own(ipu__arena *arena, const ipu__state *state, processes *to)
     ipu__holder h;
     bool        any = ipu__state_any_other(state, IPU__MOST_IPUS, IPU__MOST_OWN);
     for (int i = IPU__MOST_IPUS; i < IPU__N_SLOTS; i++)
-        if ((any || state->held[i]) && ipu__holder_read(state, i, &h)
-            && !add_process(arena, state, i, &h, to))
+        if ((any || state->held[i]) && ipu__holder_read(state, i, &h) && !add_process(arena, &h, to))
             return false;
     return true;
 }
 
 static bool read_errors(ipu__arena *arena, const ipu__state *state, ipu_partition *p)
 {
+    char error[IPU__ERROR_BYTES];
     for (size_t i = 0; i < p->n_ipus; i++) {
-        const char *error = state->map->slots[i].error;
+        ipu__state_read_error(state, (int)i, error);
         if (!*error) continue;
-        p->singles[i].error = ipu__arena_format(arena, "%.*s", IPU__ERROR_BYTES - 1, error);
+        p->singles[i].error = ipu__arena_strdup(arena, error);
         if (!p->singles[i].error) return false;
     }
     return true;

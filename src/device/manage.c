@@ -1,13 +1,14 @@
 /* Making and removing partitions of this host: a file in the user's folder, and the state that goes with
  * it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/folder.h"
 #include "base/status.h"
 #include "device/config.h"
 #include "device/holder.h"
@@ -27,23 +28,19 @@ static ipu_status fail_exists(const char *name, const char *path)
 /* All of it or nothing, and never over another's. */
 static ipu_status write_new(const char *name, const char *folder, const char *text)
 {
-    char   path[PATH_MAX + 80], temporary[PATH_MAX + 120];
-    size_t bytes = strlen(text);
+    char          path[PATH_MAX + 80], reason[IPU__FILE_REASON];
+    struct stat   st;
+    ipu__new_file file;
     snprintf(path, sizeof path, "%s/%s.conf", folder, name);
-    snprintf(temporary, sizeof temporary, "%s/.%s.%ld", folder, name, (long)getpid());
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) return ipu__fail(IPU_IO, "cannot write %s: %s", temporary, strerror(errno));
-    bool ok    = write(fd, text, bytes) == (ssize_t)bytes && fsync(fd) == 0;
-    int  error = errno;
-    close(fd);
-    if (ok && link(temporary, path) != 0) {
-        ok    = false;
-        error = errno;
-    }
-    unlink(temporary);
-    if (ok) return IPU_OK;
-    return error == EEXIST ? fail_exists(name, path)
-                           : ipu__fail(IPU_IO, "cannot write %s: %s", path, strerror(error));
+    ipu__folder_clear_rests(folder);
+    IPU_TRY(ipu__file_begin(path, &file));
+    bool ok = fstat(file.fd, &st) == 0 && fchmod(file.fd, st.st_mode & 0644) == 0
+           && ipu__file_append(&file, text, strlen(text));
+    if (ok && ipu__file_commit_new(&file)) return IPU_OK;
+    int error = errno;
+    if (!ok) ipu__file_abandon(&file);
+    if (error == EEXIST) return fail_exists(name, path);
+    return ipu__fail(IPU_IO, "cannot write %s: %s", path, ipu__file_reason(error, reason));
 }
 
 static ipu_status create(ipu__arena *arena, const char *name, const ipu__partition_spec *spec)

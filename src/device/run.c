@@ -1,6 +1,7 @@
 /* Runs on devices: counted, and failing where GCDA_OPTIONS simulates errors; resets. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -8,6 +9,7 @@
 #include "device/config.h"
 #include "device/event.h"
 #include "device/holder.h"
+#include "device/runtime.h"
 
 static bool fired; /* the simulated errors have happened; under the state's lock */
 
@@ -15,9 +17,12 @@ static bool fired; /* the simulated errors have happened; under the state's lock
 
 static ipu_status fail_device(ipu_device *d)
 {
-    const char *errors = d->gcda.errors;
-    for (int i = d->slot; d->state && d->slot < IPU__MOST_IPUS && i < d->slot + d->n_slots; i++)
-        if (*d->state->map->slots[i].error) errors = d->state->map->slots[i].error;
+    char errors[IPU__ERROR_BYTES], found[IPU__ERROR_BYTES];
+    memcpy(errors, d->gcda.errors, sizeof errors);
+    for (int i = d->slot; d->state && d->slot < IPU__MOST_IPUS && i < d->slot + d->n_slots; i++) {
+        ipu__state_read_error(d->state, i, found);
+        if (*found) memcpy(errors, found, sizeof errors);
+    }
     return ipu__fail(
         IPU_DEVICE_ERROR,
         "device %d of partition %s reports %s: reset it (ipu_device_reset, gc-reset -d %d) and run again",
@@ -27,7 +32,7 @@ static ipu_status fail_device(ipu_device *d)
 static void raise_errors(ipu_device *d)
 {
     for (int i = d->slot; d->state && d->slot < IPU__MOST_IPUS && i < d->slot + d->n_slots; i++)
-        memcpy(d->state->map->slots[i].error, d->gcda.errors, sizeof d->gcda.errors);
+        ipu__state_write_error(d->state, i, d->gcda.errors);
     atomic_store(&d->failed, true);
     fired = true;
 }
@@ -44,6 +49,35 @@ static ipu_status check_errors(ipu_device *d)
     if (status == IPU_OK) return IPU_OK;
     ipu__log_text(IPU_LOG_ERR, "device", ipu_message());
     return ipu__event_failed(d, status);
+}
+
+/* ---- what others see ---- */
+
+static void publish_once(ipu_device *d)
+{
+    const int64_t second = 1000000000;
+    ipu__counts   counts;
+    int64_t       now = ipu__clock_ns();
+    if (now - d->recorded_ns > second) { /* mending has wiped it out, or it was cut off */
+        int last = d->slot + d->n_slots - 1;
+        if (ipu__state_read_pid(d->state, d->slot) != getpid()
+            || ipu__state_read_pid(d->state, last) != getpid())
+            ipu__device_record(d);
+        d->recorded_ns = now;
+    }
+    ipu__counters_copy(&d->counters, &counts);
+    ipu__state_write_counts(d->state, d->slot, &counts);
+}
+
+/* By one thread at a time, so that older counts do not replace newer ones. The others do not wait: who is at it writes
+ * once more. */
+static void publish(ipu_device *d)
+{
+    if (!d->state || atomic_fetch_add(&d->n_unpublished, 1) > 0) return;
+    for (int seen = 1; seen > 0;) {
+        publish_once(d);
+        seen = atomic_fetch_sub(&d->n_unpublished, seen) - seen;
+    }
 }
 
 /* ---- runs ---- */
@@ -63,13 +97,16 @@ ipu_status ipu__device_begin_run(ipu_device *device, double wait_seconds)
             return status;
         }
     }
-    if (device->gcda.measures) ipu__counters_begin(device->counters, ipu__clock_ns());
+    if (device->gcda.measures) {
+        ipu__counters_begin(&device->counters, ipu__clock_ns());
+        publish(device);
+    }
     return IPU_OK;
 }
 
 void ipu__device_end_run(ipu_device *device, const ipu__run_counts *counts)
 {
-    ipu__counters *c = device->counters;
+    ipu__counters *c = &device->counters;
     if (device->generation != ipu__state_generation()) return; /* a child forked during the run has none */
     if (device->gcda.measures) ipu__counters_end(c, ipu__clock_ns());
     ipu__count(&c->runs, 1);
@@ -82,13 +119,17 @@ void ipu__device_end_run(ipu_device *device, const ipu__run_counts *counts)
     }
     if (counts->tile_bytes >= 0)
         atomic_store_explicit(&c->tile_bytes, counts->tile_bytes, memory_order_relaxed);
+    publish(device);
     atomic_fetch_sub(&device->n_running, 1);
 }
 
 void ipu__device_count_host_bytes(ipu_device *device, int64_t bytes)
 {
     atomic_fetch_add(&device->n_running, 1);
-    if (ipu_device_is_attached(device)) ipu__count(&device->counters->host_bytes, bytes);
+    if (ipu_device_is_attached(device)) {
+        ipu__count(&device->counters.host_bytes, bytes);
+        publish(device);
+    }
     atomic_fetch_sub(&device->n_running, 1);
 }
 
@@ -96,7 +137,8 @@ void ipu__device_count_host_bytes(ipu_device *device, int64_t bytes)
 
 static void clear_errors(ipu__state *state, int first, int n)
 {
-    for (int i = first; i < first + n; i++) memset(state->map->slots[i].error, 0, IPU__ERROR_BYTES);
+    static const char none[IPU__ERROR_BYTES];
+    for (int i = first; i < first + n; i++) ipu__state_write_error(state, i, none);
 }
 
 static bool all_held_here(const ipu__state *state, int first, int n)
@@ -141,6 +183,7 @@ static ipu_status reset(ipu__arena *arena, int id)
     if (status == IPU_OK && gcda.rearms) fired = false;
     ipu__state_close(state);
     ipu__state_unlock();
+    ipu__runtime_tell();
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "device/runtime.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "ipu/device.h"
 
@@ -59,24 +61,45 @@ static bool is_usable(const char *path)
     return lstat(path, &st) == 0 && is_own_folder(&st);
 }
 
-/* Logged by who may: choosing is under the state's lock, and the log has one of its own. */
-static char        passed_over[PATH_MAX + 64];
-static atomic_bool is_passed_over, is_told;
+/* ---- what is to be logged ---- */
 
-static void note_passed_over(const char *path, const char *instead)
+/* By who may: what is noted is noted under the state's lock, and the log has one of its own. Without a lock, which a fork
+ * could leave taken: a note that comes while another waits to be told is lost. */
+enum { EMPTY, WRITING, WAITING };
+static char        note[2 * PATH_MAX];
+static atomic_int  stage;
+static atomic_bool is_passed_over;
+
+void ipu__runtime_note(const char *format, ...)
 {
-    if (atomic_load(&is_passed_over)) return;
-    snprintf(passed_over, sizeof passed_over,
-             "%.400s is not user %lu's alone: the state of devices is in %.400s", path,
-             (unsigned long)geteuid(), instead);
-    atomic_store(&is_passed_over, true);
+    int     expected = EMPTY;
+    va_list args;
+    if (!atomic_compare_exchange_strong(&stage, &expected, WRITING)) return;
+    va_start(args, format);
+    vsnprintf(note, sizeof note, format, args);
+    va_end(args);
+    atomic_store(&stage, WAITING);
 }
 
 void ipu__runtime_tell(void)
 {
-    if (atomic_load(&is_passed_over) && !atomic_exchange(&is_told, true))
-        ipu__log_text(IPU_LOG_WARN, "device", passed_over);
+    int  expected = WAITING;
+    char text[sizeof note];
+    if (!atomic_compare_exchange_strong(&stage, &expected, WRITING)) return;
+    memcpy(text, note, sizeof text);
+    atomic_store(&stage, EMPTY);
+    ipu__log_text(IPU_LOG_WARN, "device", text);
 }
+
+/* Once in a process. */
+static void note_passed_over(const char *path, const char *instead)
+{
+    if (!atomic_exchange(&is_passed_over, true))
+        ipu__runtime_note("%.400s is not user %lu's alone: the state of devices is in %.400s", path,
+                          (unsigned long)geteuid(), instead);
+}
+
+/* ---- choosing ---- */
 
 /* The first that is there and the user's: so all processes arrive at the same, even if what was in the way of an
  * earlier one is gone. If none is there, the first that can be made. "": none; `*blocked`: what is there is in the way of
@@ -149,10 +172,34 @@ ipu_status ipu_device_folder(char *out, size_t bytes)
     char folder[PATH_MAX], whole[PATH_MAX];
     bool exists;
     IPU_TRY(ipu__runtime_folder(true, folder, &exists));
+    ipu__runtime_tell();
     if (!realpath(folder, whole))
         return ipu__fail(IPU_IO, "cannot use the folder %s: %s", folder, strerror(errno));
     int n = snprintf(out, bytes, "%s", whole);
     return n >= 0 && (size_t)n < bytes
              ? IPU_OK
              : ipu__fail(IPU_INVALID, "%zu bytes are too few for \"%s\"", bytes, whole);
+}
+
+/* ---- clearing ---- */
+
+/* Versions before this one called them so: .event.PID, NAME.gcdN.ipus1.PID. */
+static bool is_old_temporary(const char *name, pid_t *writer)
+{
+    static const char *const before[] = {".event.", ".ipus1."};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        const char *at = strstr(name, before[i]), *number = at ? at + strlen(before[i]) : "";
+        char       *end;
+        if (*number < '1' || *number > '9') continue;
+        long pid = strtol(number, &end, 10);
+        *writer  = (pid_t)pid;
+        if (!*end && pid > 0 && pid <= INT_MAX) return true;
+    }
+    return false;
+}
+
+void ipu__runtime_clear(const char *folder)
+{
+    ipu__folder_clear_rests(folder);
+    ipu__folder_clear(folder, is_old_temporary);
 }

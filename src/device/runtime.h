@@ -13,7 +13,11 @@
  * IPU_RUNTIME_DIR is not the user's, or others may write to it). */
 ipu_status ipu__runtime_folder(bool create, char out[PATH_MAX], bool *exists);
 
-/* Logs, once, that a folder was passed over for not being the user's. Not under the state's lock. */
-void ipu__runtime_tell(void);
+/* What was found in the folder that should not have been, to be logged later; and logs it: not under the state's lock. */
+__attribute__((format(printf, 1, 2))) void ipu__runtime_note(const char *format, ...);
+void                                       ipu__runtime_tell(void);
+
+/* Removes from `folder` what processes that were killed had begun to write. */
+void ipu__runtime_clear(const char *folder);
 
 #endif

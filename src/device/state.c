@@ -1,31 +1,36 @@
-/* The state of partitions: opening each file once, locks, the line of those who wait, forks. */
+/* The state of partitions: opening each file once, mending it, records, locks, the line of those who wait, forks. */
 #include "device/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "device/runtime.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 1, MOST_TRIES = 4 };
 
 static const ipu__state_header expected = {"OpenIPU", FORMAT, sizeof(ipu__slot), IPU__N_SLOTS};
 
-/* Bytes that are locked lie far behind the end of the file for those who wait. */
+/* Bytes that are locked lie far behind the end of the file for those who wait, and before them one for who mends it. */
 #define LINE_BEGIN ((off_t)1 << 32)
+#define MENDING (LINE_BEGIN - 1)
+#define MOST_TICKETS ((int64_t)1 << 40)
 
 static pthread_mutex_t     lock = PTHREAD_MUTEX_INITIALIZER;
 static ipu__state         *states;  /* all that are open */
 static ipu__place_in_line *waiting; /* of this process */
 static atomic_uint         generation;
+static bool                is_clear; /* this process has cleared up */
 
 /* ---- forks ---- */
 
@@ -35,13 +40,12 @@ static void leave_to_parent(void)
 {
     for (ipu__state *s = states; s; s = s->next) {
         close(s->fd);
-        munmap(s->map, sizeof *s->map);
-        s->fd  = -1;
-        s->map = NULL;
+        s->fd = -1;
         memset(s->held, 0, sizeof s->held);
     }
-    states  = NULL;
-    waiting = NULL;
+    states   = NULL;
+    waiting  = NULL;
+    is_clear = false;
     atomic_fetch_add(&generation, 1);
     pthread_mutex_unlock(&lock);
 }
@@ -61,10 +65,18 @@ unsigned ipu__state_generation(void) { return atomic_load_explicit(&generation, 
 
 /* ---- files ---- */
 
+/* Looking changes nothing; who takes IPUs clears up first, once in its life. */
+static void clear(const char *folder)
+{
+    if (!is_clear) ipu__runtime_clear(folder);
+    is_clear = true;
+}
+
 static ipu_status path_of(const char *partition, int gcd, bool create, char out[PATH_MAX], bool *exists)
 {
     char folder[PATH_MAX];
     IPU_TRY(ipu__runtime_folder(create, folder, exists));
+    if (create) clear(folder);
     int n = snprintf(out, PATH_MAX, "%s/%s.gcd%d.ipus%d", folder, partition, gcd, FORMAT);
     if (n < 0 || n >= PATH_MAX)
         return ipu__fail(IPU_IO, "the path of the runtime folder is too long: %.60s...", folder);
@@ -76,47 +88,93 @@ static ipu_status fail_file(const char *what, const char *path)
     return ipu__fail(IPU_IO, "%s the state of devices, %s: %s", what, path, strerror(errno));
 }
 
-/* Made beside it and linked into place whole, so that no one ever sees half of it; with all of its blocks,
- * so that no one dies of a full disk by writing to the map. */
+/* All of its blocks, so that a full disk is told now. Without them it serves as well: locks need none. */
+static void allocate(int fd)
+{
+    ipu__size_guard guard = ipu__size_guard_begin();
+    (void)!posix_fallocate(fd, 0, sizeof(ipu__state_file));
+    ipu__size_guard_end(&guard);
+}
+
+/* Made beside it and linked into place whole, so that no one ever sees half of it. */
 static ipu_status make(const char *path)
 {
-    char temporary[PATH_MAX + 32];
-    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-    int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 && errno == EEXIST
-        && unlink(temporary) == 0) /* of a process that is no more and had our number */
-        fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return fail_file("cannot make", temporary);
-    int error = write(fd, &expected, sizeof expected) == sizeof expected ? 0 : errno;
-    if (!error) error = posix_fallocate(fd, 0, sizeof(ipu__state_file));
-    if (!error && link(temporary, path) != 0 && errno != EEXIST) error = errno;
-    close(fd);
-    unlink(temporary);
-    errno = error;
-    return error ? fail_file("cannot make", path) : IPU_OK;
+    ipu__new_file file;
+    IPU_TRY(ipu__file_begin(path, &file));
+    file.hasty = true;
+    bool ok    = fchmod(file.fd, 0600) == 0 && ipu__file_append(&file, &expected, sizeof expected);
+    if (ok) allocate(file.fd);
+    if (ok && (ipu__file_commit_new(&file) || errno == EEXIST)) return IPU_OK;
+    ipu_status status = fail_file("cannot make", path);
+    if (!ok) ipu__file_abandon(&file);
+    return status;
+}
+
+static bool is_own_file(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
 static ipu_status check_file(const char *path, const struct stat *st)
 {
-    if (S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH))
-        && st->st_size == sizeof(ipu__state_file))
-        return IPU_OK;
+    if (is_own_file(st)) return IPU_OK;
     return ipu__fail(
         IPU_IO,
-        "%s is not the state of devices: expected a file of %zu bytes of user %lu's that no other may "
-        "write to: remove it when no program runs",
-        path, sizeof(ipu__state_file), (unsigned long)geteuid());
+        "%s is not the state of devices: expected a file of user %lu's that no other may write to: "
+        "remove it when no program runs",
+        path, (unsigned long)geteuid());
 }
 
-static ipu_status map_file(ipu__state *s, const char *path)
+/* Out of the way of a new one, not removed: someone may need it. */
+static void set_aside(const char *path)
 {
-    s->map = mmap(NULL, sizeof *s->map, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-    if (s->map == MAP_FAILED) {
-        s->map = NULL;
-        return fail_file("cannot map", path);
+    char aside[PATH_MAX + 40];
+    snprintf(aside, sizeof aside, "%s.aside-%ld", path, (long)getpid());
+    if (rename(path, aside) == 0)
+        ipu__runtime_note("%.300s was not a file of the user's alone: it is now %.300s", path, aside);
+}
+
+/* ---- mending ---- */
+
+static bool set_lock(int fd, short type, off_t first, off_t n)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
+    int          result;
+    do result = fcntl(fd, F_SETLK, &range);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+static bool has_header(int fd)
+{
+    ipu__state_header found;
+    return pread(fd, &found, sizeof found, 0) == sizeof found && memcmp(&found, &expected, sizeof found) == 0;
+}
+
+static void write_at(const ipu__state *s, const void *data, size_t bytes, off_t at)
+{
+    ipu__size_guard guard;
+    if (s->is_limited) guard = ipu__size_guard_begin();
+    (void)!pwrite(s->fd, data, bytes, at);
+    if (s->is_limited) ipu__size_guard_end(&guard);
+}
+
+/* Where it is: those who hold IPUs have locks on this file, and would be out of sight with another in its place. They write
+ * their records again. By one process at a time, or it would wipe out what the first has written since. */
+static void mend(ipu__state *s, const char *path)
+{
+    static const char zeros[4096];
+    struct stat       st;
+    if (!has_header(s->fd) && set_lock(s->fd, F_WRLCK, MENDING, 1)) {
+        if (!has_header(s->fd)) {
+            for (off_t at = 0; at < (off_t)sizeof(ipu__state_file); at += (off_t)sizeof zeros)
+                write_at(s, zeros, sizeof zeros, at);
+            write_at(s, &expected, sizeof expected, 0);
+            ipu__runtime_note("%s was damaged: it is mended", path);
+        }
+        set_lock(s->fd, F_UNLCK, MENDING, 1);
     }
-    if (memcmp(&s->map->header, &expected, sizeof expected) == 0) return IPU_OK;
-    return ipu__fail(IPU_IO, "%s is not the state of devices: remove it when no program runs", path);
+    if (fstat(s->fd, &st) == 0 && st.st_size < (off_t)sizeof(ipu__state_file)) allocate(s->fd);
 }
 
 static ipu__state *find_open(const struct stat *st)
@@ -128,7 +186,6 @@ static ipu__state *find_open(const struct stat *st)
 
 static void release(ipu__state *s)
 {
-    if (s->map) munmap(s->map, sizeof *s->map);
     if (s->fd >= 0) close(s->fd);
     ipu__free(s);
 }
@@ -144,6 +201,12 @@ static int open_above_standard(const char *path)
     close(fd);
     errno = error;
     return above;
+}
+
+static bool is_limited(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 /* `handle` names the file without opening it: what was checked is what is opened, and a file that is open
@@ -163,10 +226,10 @@ static ipu_status open_handle(int handle, const char *path, ipu__state **out)
     s = ipu__alloc_zeroed(sizeof *s);
     if (!s) return ipu__fail_memory();
     snprintf(again, sizeof again, "/proc/self/fd/%d", handle);
-    *s                = (ipu__state){.n_users = 1, .device = st.st_dev, .inode = st.st_ino};
-    s->fd             = open_above_standard(again);
-    ipu_status status = s->fd < 0 ? fail_file("cannot open", path) : map_file(s, path);
-    if (status != IPU_OK) {
+    *s    = (ipu__state){.n_users = 1, .device = st.st_dev, .inode = st.st_ino, .is_limited = is_limited()};
+    s->fd = open_above_standard(again);
+    if (s->fd < 0) {
+        ipu_status status = fail_file("cannot open", path);
         release(s);
         return status;
     }
@@ -174,6 +237,19 @@ static ipu_status open_handle(int handle, const char *path, ipu__state **out)
     states  = s;
     *out    = s;
     return IPU_OK;
+}
+
+/* Can what is there be the state? Otherwise there is nothing at `path` afterwards, if that can be had. */
+static bool is_usable(int handle, const char *path)
+{
+    struct stat st;
+    char        again[40];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", handle);
+    if (fstat(handle, &st) != 0
+        || (is_own_file(&st) && faccessat(AT_FDCWD, again, R_OK | W_OK, AT_EACCESS) == 0))
+        return true;
+    set_aside(path);
+    return false;
 }
 
 ipu_status ipu__state_open(const char *partition, int gcd, bool create, ipu__state **out)
@@ -186,15 +262,22 @@ ipu_status ipu__state_open(const char *partition, int gcd, bool create, ipu__sta
     IPU_TRY(path_of(partition, gcd, create, path, &exists));
     for (int tries = 0; handle < 0; tries++) {
         handle = exists ? open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW) : -1;
-        if (handle >= 0) break;
-        if (exists && errno != ENOENT) return fail_file("cannot open", path);
-        if (!create) return IPU_OK;
-        if (tries == 3) return fail_file("cannot keep", path);
-        IPU_TRY(make(path));
+        if (handle < 0 && exists && errno != ENOENT) return fail_file("cannot open", path);
+        if (handle < 0 && !create) return IPU_OK;
+        if (handle < 0 && tries == MOST_TRIES) return fail_file("cannot keep", path);
+        if (handle < 0)
+            IPU_TRY(make(path));
+        else if (create && tries < MOST_TRIES && !is_usable(handle, path)) {
+            close(handle);
+            handle = -1;
+        }
     }
     ipu_status status = open_handle(handle, path, out);
     close(handle);
-    return status;
+    if (status != IPU_OK) return status;
+    if (create) mend(*out, path);
+    (*out)->is_sound = has_header((*out)->fd);
+    return IPU_OK;
 }
 
 void ipu__state_close(ipu__state *state)
@@ -223,16 +306,63 @@ ipu_status ipu__state_remove(const char *partition, int gcd)
     return IPU_OK;
 }
 
-/* ---- locks ---- */
+/* ---- records ---- */
 
-static bool set_lock(int fd, short type, off_t first, off_t n)
+static off_t place_of(int slot, size_t member)
 {
-    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
-    int          result;
-    do result = fcntl(fd, F_SETLK, &range);
-    while (result != 0 && errno == EINTR);
-    return result == 0;
+    return (off_t)(offsetof(ipu__state_file, slots) + (size_t)slot * sizeof(ipu__slot) + member);
 }
+
+/* What lies behind the end of the file reads as zeros. */
+static void read_at(const ipu__state *s, void *data, size_t bytes, off_t at)
+{
+    ssize_t n = s->is_sound ? pread(s->fd, data, bytes, at) : 0;
+    if (n < 0) n = 0;
+    memset((char *)data + n, 0, bytes - (size_t)n);
+}
+
+void ipu__state_read(const ipu__state *state, int i, ipu__slot *out)
+{
+    read_at(state, out, sizeof *out, place_of(i, 0));
+}
+
+int64_t ipu__state_read_pid(const ipu__state *state, int i)
+{
+    int64_t pid;
+    read_at(state, &pid, sizeof pid, place_of(i, offsetof(ipu__slot, pid)));
+    return pid;
+}
+
+void ipu__state_read_error(const ipu__state *state, int i, char out[IPU__ERROR_BYTES])
+{
+    read_at(state, out, IPU__ERROR_BYTES, place_of(i, offsetof(ipu__slot, error)));
+    bool   ends = out[IPU__ERROR_BYTES - 1] == 0;
+    size_t n    = ends ? strspn(out, IPU__ERROR_LETTERS) : 0;
+    while (ends && n < IPU__ERROR_BYTES) ends = out[n++] == 0;
+    if (!ends) *out = 0;
+}
+
+/* Without a number while it is being written: who reads meanwhile does not believe it. */
+void ipu__state_write(const ipu__state *state, int i, const ipu__slot *slot)
+{
+    const size_t  pid = offsetof(ipu__slot, pid), rest = offsetof(ipu__slot, uid);
+    const int64_t none = 0;
+    write_at(state, &none, sizeof none, place_of(i, pid));
+    write_at(state, (const char *)slot + rest, offsetof(ipu__slot, error) - rest, place_of(i, rest));
+    write_at(state, &slot->pid, sizeof slot->pid, place_of(i, pid));
+}
+
+void ipu__state_write_error(const ipu__state *state, int i, const char error[IPU__ERROR_BYTES])
+{
+    write_at(state, error, IPU__ERROR_BYTES, place_of(i, offsetof(ipu__slot, error)));
+}
+
+void ipu__state_write_counts(const ipu__state *state, int i, const ipu__counts *counts)
+{
+    write_at(state, counts, sizeof *counts, place_of(i, offsetof(ipu__slot, counts)));
+}
+
+/* ---- locks ---- */
 
 /* A lock outlives its process where another shares its descriptors, and the number may be a stranger's by now: who asks
  * could end that one instead. */
@@ -284,13 +414,24 @@ bool ipu__state_any_other(const ipu__state *state, int first, int n)
 
 /* ---- the line ---- */
 
+/* The next ticket is what the file says, if it can be, or else a later one: a lock says that it is taken. */
 void ipu__state_line_enter(ipu__state *state, ipu__place_in_line *place)
 {
+    const off_t at = offsetof(ipu__state_file, next_ticket);
+    int64_t     ticket;
+    read_at(state, &ticket, sizeof ticket, at);
+    if (ticket < 0 || ticket > MOST_TICKETS) ticket = 0;
+    for (const ipu__place_in_line *p = waiting; p; p = p->next)
+        if (p->state == state && p->ticket >= ticket) ticket = p->ticket + 1;
+    for (int tries = 0; tries < IPU__N_SLOTS && !set_lock(state->fd, F_WRLCK, LINE_BEGIN + ticket, 1);
+         tries++)
+        ticket++;
+    int64_t next  = ticket + 1;
     place->state  = state;
-    place->ticket = atomic_fetch_add(&state->map->next_ticket, 1);
+    place->ticket = ticket;
     place->next   = waiting;
     waiting       = place;
-    set_lock(state->fd, F_WRLCK, LINE_BEGIN + place->ticket, 1);
+    write_at(state, &next, sizeof next, at);
 }
 
 void ipu__state_line_leave(ipu__place_in_line *place)
@@ -305,9 +446,10 @@ void ipu__state_line_leave(ipu__place_in_line *place)
 
 bool ipu__state_line_others(const ipu__state *state, const ipu__place_in_line *place, int64_t *pid)
 {
-    int64_t before = place ? place->ticket : atomic_load(&state->map->next_ticket);
-    *pid           = getpid();
+    const off_t to_the_end = 0;
+    *pid                   = getpid();
     for (const ipu__place_in_line *p = waiting; p; p = p->next)
-        if (p->state == state && p->ticket < before) return true;
-    return before > 0 && get_lock(state->fd, LINE_BEGIN, before, pid);
+        if (p->state == state && (!place || p->ticket < place->ticket)) return true;
+    if (!place) return get_lock(state->fd, LINE_BEGIN, to_the_end, pid);
+    return place->ticket > 0 && get_lock(state->fd, LINE_BEGIN, place->ticket, pid);
 }
