@@ -217,20 +217,29 @@ static void in_child(void (*act)(void))
     assert_int_equal(found->n, 0);
 }
 
-static void nobody_is_stopped_by_a_folder_in_tmp(void **state)
+static void put_folder(void) { assert_int_equal(mkdir(contested, 0777), 0); }
+static void put_plain_file(void) { assert_int_equal(close(creat(contested, 0666)), 0); }
+static void put_link(void) { assert_int_equal(symlink(home, contested), 0); }
+static void put_dangling_link(void) { assert_int_equal(symlink("nowhere", contested), 0); }
+
+static void nobody_is_stopped_by_what_is_in_tmp(void **state)
 {
     ROOT_ONLY;
-    victim = (uid_t)(2000000 + getpid());
-    snprintf(home, sizeof home, "%s/home", sandbox);
+    static void (*const puts[])(void) = {put_folder, put_plain_file, put_link, put_dangling_link};
+    victim                            = (uid_t)(2000000 + getpid());
     snprintf(contested, sizeof contested, "/tmp/openipu-%lu", (unsigned long)victim);
-    assert_int_equal(mkdir(home, 0700), 0);
-    assert_int_equal(chown(home, victim, victim), 0);
-    assert_int_equal(mkdir(contested, 0777), 0);
-    assert_int_equal(chown(contested, stranger, stranger), 0);
-    in_child(use_what_is_left);
-    assert_int_equal(rmdir(contested), 0);
-    in_child(stay_where_the_state_is); /* and not in /tmp, where others of the user's are not */
-    assert_int_not_equal(access(contested, F_OK), 0);
+    for (int i = 0; i < 5; i++) {
+        snprintf(home, sizeof home, "%s/home%d", sandbox, i);
+        assert_int_equal(mkdir(home, 0700), 0);
+        assert_int_equal(chown(home, victim, victim), 0);
+        puts[i % 4]();
+        assert_int_equal(lchown(contested, i < 4 ? stranger : victim, stranger), 0);
+        if (i == 4) assert_int_equal(chmod(contested, 0777), 0); /* one of their own that all may write to */
+        in_child(use_what_is_left);
+        assert_int_equal(remove(contested), 0);
+        in_child(stay_where_the_state_is); /* and not in /tmp, where others of the user's are not */
+        assert_int_not_equal(access(contested, F_OK), 0);
+    }
 }
 
 #define SHARED(test) cmocka_unit_test_setup_teardown(test, enter_shared, leave_shared)
@@ -238,11 +247,9 @@ static void nobody_is_stopped_by_a_folder_in_tmp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SHARED(state_is_the_owners_alone),
-        SHARED(a_folder_made_by_another_is_refused),
-        SHARED(each_user_has_ipus_of_their_own),
-        SHARED(anothers_runtime_folder_is_passed_over),
-        SHARED(nobody_is_stopped_by_a_folder_in_tmp),
+        SHARED(state_is_the_owners_alone),           SHARED(a_folder_made_by_another_is_refused),
+        SHARED(each_user_has_ipus_of_their_own),     SHARED(anothers_runtime_folder_is_passed_over),
+        SHARED(nobody_is_stopped_by_what_is_in_tmp),
     };
     stranger = (uid_t)(1500000 + getpid() % 400000);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -268,6 +268,19 @@ that "with the rights it had" test "$(stat -c %a "$box/self.ipu")" = 640
 that "no temporary file is left" bash -c '! ls "$1"/*.ipu.?????? 2> /dev/null' - "$box"
 that "output to a device" "$ipu" dump "$box/good.ipu" -o /dev/null
 bad "output to a full device" 1 'cannot write /dev/full: No space left' dump "$box/good.ipu" -o /dev/full
+ln -s kept2.ipu "$box/link.ipu" && echo old > "$box/kept2.ipu"
+that "output to a link" "$ipu" dump "$box/good.ipu" -o "$box/link.ipu"
+that "the link stays, and what it names is replaced" bash -c '[ -L "$1/link.ipu" ] && cmp "$1/new.ipu" "$1/kept2.ipu"' - "$box"
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 1777 "$box/shared" && mkdir "$box/own" && echo precious > "$box/own/file"
+    ln -s ../own/file "$box/shared/file" && ln -s ../own "$box/shared/folder"
+    chown -h 65534 "$box/shared/file" "$box/shared/folder"
+    for planted in file folder/file; do
+        bad "output to a planted link: $planted" 1 'is a link that another user has put' dump "$box/good.ipu" -o "$box/shared/$planted"
+    done
+    that "what they name is as it was" grep -qx precious "$box/own/file"
+fi
+that "output that is too large is reported" bash -c 'ulimit -f 1; "$1" help --man train > "$2/man" 2> "$2/err"; [ $? = 1 ] && grep "cannot write to standard output: .*ulimit -f" "$2/err"' - "$ipu" "$box"
 bad "output to nowhere" 1 'cannot write .*: No such file' dump "$box/good.ipu" -o "$box/none/x"
 
 bad "no such file" 1 'cannot read .*none.ipu: No such file' dump "$box/none.ipu"

@@ -57,6 +57,18 @@ import json
 d = json.load(open('prof/one/profile.json'))
 assert any(s['measured'] and s['measured']['seconds'] > 0 for s in d['steps'])"
 
+limited() { (ulimit -f 8 && "$@"); } # in KiB
+check "train: a model larger than ulimit -f is an error" limited exits 1 \
+    'cannot write large.onnx: File too large: .*raise the limit .ulimit -f' "${brief[@]}" --save large.onnx
+check "train: a checkpoint larger than ulimit -f is an error" limited exits 1 \
+    'cannot write large/checkpoint-.*npz: File too large: .*ulimit -f' "${brief[@]}" --checkpoint-dir large
+check "train: neither leaves anything half written" bash -c '! ls large.onnx .ipu-* large/*.npz large/.ipu-* 2> /dev/null'
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 1777 shared && echo precious > precious && ln -s ../precious shared/x.onnx && chown -h 65534 shared/x.onnx
+    check "train: a link that another user has planted" exits 1 'shared/x.onnx: x.onnx is a link that user 65534 has put there' \
+        "${brief[@]}" --save shared/x.onnx
+    check "train: what it names is as it was" matches precious '^precious$'
+fi
 check "train: the same again" exits 0 '^top1 score' "${train[@]}" --epochs 3 --save again.onnx
 check "train: the same bits" equal model/mnist.onnx again.onnx
 check "train: two threads" json 'd["top1"] > 0.4' "${brief[@]}" --threads 2 --json

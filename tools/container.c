@@ -141,6 +141,7 @@ static tool_exit build(words *w, const container_program *program, const ipu_par
 static tool_exit become(const container_program *program, const words *w)
 {
     fflush(stdout);
+    tool_default_signals();
     execvp(w->at[0], w->at);
     if (errno == ENOENT)
         return tool_fail(

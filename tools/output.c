@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -191,6 +192,13 @@ tool_exit tool_print_json(FILE *out, json_t *value)
 
 /* ---- files ---- */
 
+static const char *why_unwritten(int error)
+{
+    return error == EFBIG ? "it would be larger than files may be here: raise the limit (ulimit -f)"
+         : error          ? strerror(error)
+                          : "an earlier write failed";
+}
+
 static char *read_all(FILE *file, const char *path, size_t *bytes)
 {
     size_t n = 0, capacity = 1 << 16;
@@ -235,10 +243,38 @@ char *tool_read(const char *path, size_t *bytes)
     return text;
 }
 
-/* A new file beside `path` to be renamed to it, with the rights the old one has or a new one would have. */
+/* As in the library (src/base/file.c): a link that another user has put in a folder which all may write to would lead what
+ * is written to a file of one's own. */
+static bool is_planted(const char *link, const char *folder)
+{
+    struct stat st, above;
+    return lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && stat(folder, &above) == 0
+        && above.st_mode & S_IWOTH && st.st_uid != geteuid() && st.st_uid != above.st_uid;
+}
+
+static tool_exit check_links(const char *path)
+{
+    char        part[PATH_MAX], folder[PATH_MAX] = ".";
+    const char *at = path;
+    if (strlen(path) >= sizeof part) return tool_fail("cannot write %s: %s", path, strerror(ENAMETOOLONG));
+    while (*at) {
+        at += strspn(at, "/");
+        at += strcspn(at, "/");
+        snprintf(part, sizeof part, "%.*s", (int)(at - path), path);
+        if (is_planted(part, folder))
+            return tool_fail(
+                "cannot write %s: %s is a link that another user has put in a folder which all may write to: "
+                "use another folder, or remove it if it is meant",
+                path, part);
+        snprintf(folder, sizeof folder, "%.*s/", (int)(at - path), path);
+    }
+    return TOOL_OK;
+}
+
+/* A new file beside the target to be renamed to it, with the rights the old one has or a new one would have. */
 static FILE *open_beside(tool_output *out, const struct stat *old)
 {
-    if (asprintf(&out->temporary, "%s.XXXXXX", out->path) < 0) {
+    if (asprintf(&out->temporary, "%s.XXXXXX", out->target) < 0) {
         out->temporary = NULL;
         return NULL;
     }
@@ -256,29 +292,43 @@ static FILE *open_beside(tool_output *out, const struct stat *old)
     return NULL;
 }
 
+/* A link stays, and what it names is replaced. A device or a pipe cannot be, nor what a link names that is not there yet. */
 tool_exit tool_open(tool_output *out, const char *path)
 {
     *out = (tool_output){.file = stdout, .path = path};
     if (!path) return TOOL_OK;
     tool_must_finish();
-    struct stat old;
-    bool        exists = stat(path, &old) == 0;
-    if (exists && !S_ISREG(old.st_mode))
-        out->file = fopen(path, "wb"); /* a device or a pipe cannot be replaced */
-    else
-        out->file = open_beside(out, exists ? &old : NULL);
-    return out->file ? TOOL_OK : tool_fail("cannot write %s: %s", path, strerror(errno));
+    tool_exit code = check_links(path);
+    if (code != TOOL_OK) return code;
+    struct stat old, link;
+    bool        exists = stat(path, &old) == 0, is_link = lstat(path, &link) == 0 && S_ISLNK(link.st_mode);
+    bool        in_place = exists ? !S_ISREG(old.st_mode) : is_link;
+    out->target          = is_link && !in_place ? realpath(path, NULL) : strdup(path);
+    out->file = !out->target ? NULL : in_place ? fopen(path, "wb") : open_beside(out, exists ? &old : NULL);
+    if (out->file) return TOOL_OK;
+    code = tool_fail("cannot write %s: %s", path, strerror(errno));
+    free(out->target);
+    return code;
 }
 
 tool_exit tool_close(tool_output *out, tool_exit result)
 {
     if (!out->path) return result;
-    bool failed = ferror(out->file) || fflush(out->file) || (out->temporary && fsync(fileno(out->file)));
-    failed |= fclose(out->file) != 0;
-    if (!failed && result == TOOL_OK && out->temporary) failed = rename(out->temporary, out->path) != 0;
-    if (failed) result = tool_fail("cannot write %s: %s", out->path, strerror(errno));
+    errno       = 0;
+    bool failed = fflush(out->file) || ferror(out->file) || (out->temporary && fsync(fileno(out->file)));
+    int  error  = errno;
+    if (fclose(out->file) != 0 && !failed) {
+        failed = true;
+        error  = errno;
+    }
+    if (!failed && result == TOOL_OK && out->temporary && rename(out->temporary, out->target) != 0) {
+        failed = true;
+        error  = errno;
+    }
+    if (failed) result = tool_fail("cannot write %s: %s", out->path, why_unwritten(error));
     if (out->temporary && result != TOOL_OK) unlink(out->temporary);
     free(out->temporary);
+    free(out->target);
     return result;
 }
 
@@ -327,6 +377,12 @@ tool_exit tool_end(tool_exit result)
     return result;
 }
 
+void tool_default_signals(void)
+{
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+}
+
 /* ---- the end of output ---- */
 
 tool_exit tool_fail_output(int error)
@@ -335,8 +391,7 @@ tool_exit tool_fail_output(int error)
         reader_gone = true;
         return TOOL_FAILED;
     }
-    return tool_fail("cannot write to standard output: %s",
-                     error ? strerror(error) : "an earlier write failed");
+    return tool_fail("cannot write to standard output: %s", why_unwritten(error));
 }
 
 tool_exit tool_finish(tool_exit result)

@@ -50,6 +50,7 @@ char *tool_read(const char *path, size_t *bytes);
 typedef struct tool_output {
     FILE       *file;
     const char *path;
+    char       *target;    /* links followed */
     char       *temporary; /* NULL: written in place */
 } tool_output;
 
@@ -64,6 +65,9 @@ void tool_mind_reader(void);
 void tool_must_finish(void);
 /* The last thing main does: the end by SIGPIPE if the reader has gone. */
 tool_exit tool_end(tool_exit result);
+
+/* What main has set about signals is undone, for programs that take the place of this one. */
+void tool_default_signals(void);
 
 /* Reports that standard output cannot be written, unless its reader has gone. `error`: errno; 0 where it is not known any more. */
 tool_exit tool_fail_output(int error);

@@ -33,7 +33,7 @@ static void choose_output(const char *rank)
 /* Does not return. */
 static void become(char **program, const char *rank, pid_t parent)
 {
-    signal(SIGPIPE, SIG_DFL);
+    tool_default_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* when its parent is killed */
     if (getppid() != parent) _exit(1);
     choose_output(rank);

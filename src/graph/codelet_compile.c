@@ -322,8 +322,12 @@ static ipu_status write_plain(const char *path, const char *text, size_t bytes)
 {
     FILE *f = fopen(path, "wxe");
     if (!f) return ipu__fail(IPU_IO, "cannot write %s: %s", path, strerror(errno));
-    bool ok = fwrite(text, 1, bytes, f) == bytes;
-    if ((fclose(f) != 0) | !ok) return ipu__fail(IPU_IO, "cannot write %s: %s", path, strerror(errno));
+    char            reason[IPU__FILE_REASON];
+    ipu__size_guard guard = ipu__size_guard_begin();
+    bool            ok    = fwrite(text, 1, bytes, f) == bytes;
+    ok                    = (fclose(f) == 0) & ok;
+    ipu__size_guard_end(&guard);
+    if (!ok) return ipu__fail(IPU_IO, "cannot write %s: %s", path, ipu__file_reason(errno, reason));
     return IPU_OK;
 }
 
@@ -455,7 +459,8 @@ static ipu_status judge(const ipu__codelet_job *job, const char *folder, int sta
         if (said.n) ipu__log(IPU_LOG_WARN, "codelets", "%s: %s says:\n%s", job->source->name, cc, said.at);
     } else if (result == IPU_OK) {
         if (WIFSIGNALED(status))
-            snprintf(end, sizeof end, "was stopped by signal %d", WTERMSIG(status));
+            snprintf(end, sizeof end, "was stopped by signal %d%s", WTERMSIG(status),
+                     WTERMSIG(status) == SIGXFSZ ? " (ulimit -f: raise the limit)" : "");
         else if (WEXITSTATUS(status) == 0)
             snprintf(end, sizeof end, "made no file");
         else
