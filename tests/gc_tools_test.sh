@@ -404,6 +404,30 @@ else
     skip "no script here, for a terminal"
 fi
 
+# ---- names that would do something to a terminal ----
+
+# plain COMMAND...: whatever its exit code, all it says is UTF-8 without controls or what turns text around.
+plain()
+{
+    "$@" > "$box/out" 2>&1 < /dev/null
+    "$python" -c "import sys, unicodedata
+text = open(sys.argv[1], 'rb').read().decode()
+assert len(text) > 20 and not [c for c in text if c != '\n' and unicodedata.category(c) in ('Cc', 'Cf', 'Zl', 'Zp')], ascii(text)" "$box/out"
+}
+evil=$'\x1b[31m\x9b\xff\xe2\x80\xae\xc2\x9b'
+cp "$hold" "$box/bin/$evil"
+check "one with such a name attaches" attach "$box/bin/$evil" 4
+mkdir "$box/$evil" "$box/$evil/.ipuof.conf.d" && cp "$gc/p1.conf" "$box/$evil/.ipuof.conf.d/$evil.conf"
+for tool in "gc-info -l" "gc-info -d 0 -i" "gc-info -d 0 -i --json" "gc-inventory" "gc-inventory --json" "gc-monitor" "gc-monitor --json" "gc-reset -d 0" \
+    "ipu partition list" "ipu monitor --csv --count 1" "ipu monitor --jsonl --count 1"; do
+    read -ra words <<< "$tool"
+    check "$tool: a name" plain "${words[@]}"
+    check "$tool: a configuration's file" plain with "HOME=$box/$evil" "${words[@]}"
+done
+echo "no JSON" > "$box/$evil/.ipuof.conf.d/$evil.conf"
+check "gc-info: a file that is wrong" plain with "HOME=$box/$evil" gc-info -l
+release
+
 # ---- two users ----
 
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then

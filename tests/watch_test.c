@@ -24,8 +24,8 @@ static void add_partition(watch_sample *s, int64_t uid, const char *name, int n_
     watch_ipu       *u = WATCH_GROW(s->ipus, s->n_ipus, n_ipus);
     assert_true(p && u && WATCH_GROW(s->processes, s->n_processes, 0));
     *p = (watch_partition){.uid = uid, .first_ipu = s->n_ipus, .n_ipus = n_ipus, .n_free = n_ipus};
-    watch_copy(p->name, sizeof p->name, name);
-    watch_copy(p->title, sizeof p->title, name);
+    harmless_copy(p->name, sizeof p->name, name);
+    harmless_copy(p->title, sizeof p->title, name);
     for (int i = 0; i < n_ipus; i++)
         u[i] = (watch_ipu){.partition = s->n_partitions, .id = s->n_ipus + i, .index = i, .process = -1};
     s->n_partitions++;
@@ -44,7 +44,7 @@ static void attach(watch_sample *s, int ipu, int64_t pid, const char *command, d
                          .n_ipus               = 1,
                          .counters.utilisation = utilisation,
                          .runs_per_second      = -1};
-    watch_copy(p->command, sizeof p->command, command);
+    harmless_copy(p->command, sizeof p->command, command);
     s->ipus[ipu].process = s->n_processes++;
     s->partitions[p->partition].n_free--;
 }
@@ -55,7 +55,7 @@ static void copies(const char *text, size_t size, const char *expected)
 {
     char out[64];
     memset(out, 'x', sizeof out);
-    watch_copy(out, size, text);
+    harmless_copy(out, size, text);
     assert_string_equal(out, expected);
     assert_int_equal(out[size - 1], 0);
     if (size < sizeof out) assert_int_equal(out[size], 'x');

@@ -66,7 +66,7 @@ static bool put_change(alerts *a, const alert *one)
 
 /* ---- subjects ---- */
 
-#define COPY(to, text) watch_copy(to, sizeof(to), text)
+#define COPY(to, text) harmless_copy(to, sizeof(to), text)
 
 static void set_process(alert *one, const watch_sample *s, const watch_process *p)
 {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "harmless.h"
 #include "output.h"
 
 typedef struct summary {
@@ -75,7 +76,8 @@ static void print_fields(const ipu_dataset *set)
     for (size_t i = 0; i < ipu_dataset_n_fields(set); i++) {
         const ipu_field *f = ipu_dataset_field_at(set, i);
         ipu_shape_text(&f->shape, shape, sizeof shape);
-        printf("%s%s %s%s", i ? ", " : "", f->name, ipu_type_name(f->type), f->shape.rank ? shape : "");
+        printf("%s%s %s%s", i ? ", " : "", harmless(f->name), ipu_type_name(f->type),
+               f->shape.rank ? shape : "");
     }
     putchar('\n');
 }
@@ -102,8 +104,8 @@ static json_t *describe_fields(const ipu_dataset *set)
         json_t          *shape = json_array();
         for (int d = 0; d < f->shape.rank; d++)
             failed |= json_array_append_new(shape, json_integer(f->shape.dim[d])) != 0;
-        failed |= json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", f->name, "type",
-                                                        ipu_type_name(f->type), "shape", shape))
+        failed |= json_array_append_new(list, json_pack("{s:o, s:s, s:o}", "name", tool_json_text(f->name),
+                                                        "type", ipu_type_name(f->type), "shape", shape))
                != 0;
     }
     if (!failed) return list;

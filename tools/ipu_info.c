@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "harmless.h"
 #include "info_list.h"
 #include "info_tiles.h"
 #include "ipu/ipuinfo.h"
@@ -47,7 +48,7 @@ static tool_exit print_attributes(const ipu_info *info, const query *q)
         if (q->json)
             made = device_set(object, key, value) && made;
         else
-            printf("  %s: %s\n", key, value);
+            printf("  %s: %s\n", key, harmless(value));
     if (!q->json) return TOOL_OK;
     if (made) return tool_print_json(stdout, object);
     json_decref(object);
@@ -57,8 +58,8 @@ static tool_exit print_attributes(const ipu_info *info, const query *q)
 /* One value alone, or as JSON under its name. */
 static tool_exit print_one(const query *q, const char *name, const char *value)
 {
-    if (q->json) return tool_print_json(stdout, json_pack("{s:s}", name, value));
-    puts(value);
+    if (q->json) return tool_print_json(stdout, json_pack("{s:o}", name, tool_json_text(value)));
+    puts(harmless(value));
     return TOOL_OK;
 }
 

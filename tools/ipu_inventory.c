@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "harmless.h"
 #include "ipu/ipuinfo.h"
 #include "output.h"
 
@@ -15,8 +16,8 @@ static void print_text(const ipu_info *info)
     for (int d = 0; d < ipu_info_n_devices(info); d++) {
         puts("Device:");
         for (int i = 0; ipu_info_at(info, d, i, &key, &value); i++) {
-            if (!strcmp(key, newer_key)) printf("  %s: %s\n", older_key, value);
-            printf("  %s: %s\n", key, value);
+            if (!strcmp(key, newer_key)) printf("  %s: %s\n", older_key, harmless(value));
+            printf("  %s: %s\n", key, harmless(value));
         }
     }
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "harmless.h"
 #include "output.h"
 
 /* ---- list ---- */
@@ -24,7 +25,7 @@ static void print_list(const ipu_device_list *list)
     for (size_t i = 0; (p = ipu_device_list_at(list, i)); i++)
         printf("%-*s  %3d  %-6s  %4zu  %7zu  %-7s  %6d  %-6s  %s\n", width, p->name, p->gcd, p->chip,
                p->n_ipus, p->n_devices, p->elastic ? "elastic" : "hard", n_used(p), p->active ? "yes" : "no",
-               *p->file ? p->file : "-");
+               *p->file ? harmless(p->file) : "-");
 }
 
 static json_t *describe_one(const ipu_partition *p)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harmless.h"
 #include "ipu/cost.h"
 #include "onnx_file.h"
 #include "output.h"
@@ -58,7 +59,7 @@ static void find_work(const onnx_file *f, work *w)
 /* Nothing if there is nothing to say. */
 static void print_text(const char *title, const char *text, const char *more)
 {
-    if (*text) printf("%-*s%s%s%s\n", COLUMN, title, text, *more ? " " : "", more);
+    if (*text) printf("%-*s%s%s%s\n", COLUMN, title, harmless(text), *more ? " " : "", harmless(more));
 }
 
 static void print_ports(const char *title, const ipu_onnx_port *ports, size_t n)
@@ -66,7 +67,7 @@ static void print_ports(const char *title, const ipu_onnx_port *ports, size_t n)
     char text[512];
     for (size_t i = 0; i < n; i++) {
         onnx_port_text(&ports[i], text, sizeof text);
-        printf("%-*s%s  %s\n", COLUMN, i ? "" : title, ports[i].name, text);
+        printf("%-*s%s  %s\n", COLUMN, i ? "" : title, harmless(ports[i].name), harmless(text));
     }
 }
 
@@ -76,7 +77,7 @@ static void print_ops(const onnx_file *f)
     for (size_t i = 0; ipu_onnx_op_count_at(f->onnx, i, &op); i++) {
         char name[256];
         snprintf(name, sizeof name, "%s%s%s", op.domain, *op.domain ? "." : "", op.name);
-        printf("%-*s%-28s %6zu%s\n", COLUMN, i ? "" : "ops", name, op.n,
+        printf("%-*s%-28s %6zu%s\n", COLUMN, i ? "" : "ops", harmless(name), op.n,
                op.is_known ? "" : "  not supported");
     }
 }
@@ -86,7 +87,7 @@ static void print_metadata(const shown *s)
     const char *key, *value;
     for (size_t i = 0; i < s->info.n_metadata; i++) {
         ipu_onnx_metadata_at(s->file.onnx, i, &key, &value);
-        printf("%-*s%s: %s\n", COLUMN, i ? "" : "metadata", key, value);
+        printf("%-*s%s: %s\n", COLUMN, i ? "" : "metadata", harmless(key), harmless(value));
     }
 }
 

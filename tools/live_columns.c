@@ -99,7 +99,7 @@ static void ipu_process(const live_view *v, int row, char out[LIVE_CELL])
     if (!*error) return;
     char whole[LIVE_CELL + WATCH_TEXT + 4];
     snprintf(whole, sizeof whole, "%s%s%s", error, *out ? "; " : "", out);
-    watch_copy(out, LIVE_CELL, whole);
+    harmless_copy(out, LIVE_CELL, whole);
 }
 static double ipu_process_order(const live_view *v, int row)
 {

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harmless.h"
 #include "ipu/log.h"
 
 enum { READ_LIMIT = 1 << 30 }; /* a text form of a gigabyte is no text form */
@@ -37,6 +38,7 @@ __attribute__((format(printf, 2, 0))) static void tell(const char *kind, const c
     char *text = NULL;
     fflush(stdout);
     if (vasprintf(&text, format, args) < 0) text = NULL;
+    if (text) harmless_lines(text); /* names of files and what others have called themselves */
     fprintf(stderr, "%s: %s%s\n", called ? called : "ipu", kind, text ? text : "out of memory");
     free(text);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harmless.h"
 #include "kernels.h"
 #include "output.h"
 
@@ -93,7 +94,7 @@ static void print_value(const char *title, const char *name, const ipu_onnx_valu
     char text[256] = "nothing";
     if (v->kind == IPU_ONNX_ARRAY) shape_text(&v->array, text, sizeof text);
     if (v->kind == IPU_ONNX_SEQUENCE) snprintf(text, sizeof text, "sequence of %zu", v->n_items);
-    printf("%-*s%s  %s%s%s\n", COLUMN, title, name, text, *note ? "  " : "", note);
+    printf("%-*s%s  %s%s%s\n", COLUMN, title, harmless(name), text, *note ? "  " : "", note);
     if (!in_full) return;
     if (v->kind == IPU_ONNX_ARRAY) print_array(&v->array);
     for (size_t i = 0; v->kind == IPU_ONNX_SEQUENCE && i < v->n_items; i++) {

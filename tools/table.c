@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "harmless.h"
+
 enum { MOST_COLUMNS = 1000 };
 
 static void repeat(FILE *out, char c, int n)
@@ -39,11 +41,6 @@ static const char *skip(const char *text, int n)
     return text;
 }
 
-static void put_clean(FILE *out, const char *text)
-{
-    for (; *text; text++) fputc((unsigned char)*text < ' ' || *text == 0x7F ? '?' : *text, out);
-}
-
 static void put_cell(FILE *out, const char *text, int width)
 {
     int n    = characters(text);
@@ -53,7 +50,7 @@ static void put_cell(FILE *out, const char *text, int width)
         fputs("...", out);
         text = skip(text, n - width + 3);
     }
-    put_clean(out, text);
+    fputs(harmless(text), out);
     repeat(out, ' ', width - n - left);
 }
 

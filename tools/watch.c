@@ -108,7 +108,7 @@ static void look_own(watch *w)
     watch_user      *me = &w->me;
     ipu_device_list *list;
     if (ipu_device_list_create(IPU_ALL_PARTITIONS, &list) != IPU_OK) {
-        watch_copy(me->problem, sizeof me->problem, ipu_message());
+        harmless_copy(me->problem, sizeof me->problem, ipu_message());
         return;
     }
     watch_sample_clear(&me->sample);

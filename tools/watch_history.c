@@ -64,7 +64,7 @@ static int make(watch_histories *h, const watch_sample *s, const watch_ipu *u)
     history *one = malloc(sizeof *one);
     if (!one) return -1;
     *one = (history){.uid = p->uid, .gcd = p->gcd, .index = u->index};
-    watch_copy(one->partition, sizeof one->partition, p->name);
+    harmless_copy(one->partition, sizeof one->partition, p->name);
     for (int i = 0; i < WATCH_HISTORY; i++) one->shares[i] = -1;
     h->all[h->n] = one;
     return h->n++;

@@ -1,4 +1,4 @@
-/* Samples: text that is harmless, joining, sending them from process to process. */
+/* Samples: joining, sending them from process to process. */
 #include "watch_sample.h"
 
 #include <errno.h>
@@ -8,48 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- text ---- */
-
-/* The character at `text`, and how many bytes it has; 0: it is none of UTF-8. */
-static int decode(const unsigned char *text, uint32_t *out)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int n = *text < 0x80 ? 1 : *text >> 5 == 6 ? 2 : *text >> 4 == 14 ? 3 : *text >> 3 == 30 ? 4 : 0;
-    *out  = n <= 1 ? *text : *text & (0xFFu >> (n + 1));
-    for (int i = 1; i < n; i++) {
-        if ((text[i] & 0xC0) != 0x80) return 0;
-        *out = *out << 6 | (text[i] & 0x3F);
-    }
-    return n && *out >= least[n] && *out <= 0x10FFFF && *out >> 11 != 0x1B ? n : 0;
-}
-
-/* Controls, and what turns the direction of text: nothing that a name should do to a screen. */
-static bool does_harm(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200E && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E)
-        || (c >= 0x2066 && c <= 0x2069);
-}
-
-void watch_copy(char *out, size_t size, const char *text)
-{
-    const unsigned char *at   = (const unsigned char *)text;
-    size_t               used = 0;
-    while (*at) {
-        uint32_t c;
-        int      n    = decode(at, &c);
-        bool     keep = n > 0 && !does_harm(c);
-        size_t   room = keep ? (size_t)n : 1;
-        if (used + room >= size) break;
-        if (keep)
-            memcpy(out + used, at, room);
-        else
-            out[used] = '?';
-        used += room;
-        at += n > 0 ? n : 1;
-    }
-    memset(out + used, 0, size - used);
-}
 
 /* ---- lists that grow ---- */
 
@@ -138,7 +96,7 @@ static void clean(char *text, size_t size)
     char copy[WATCH_PATH];
     memcpy(copy, text, size);
     copy[size - 1] = 0;
-    watch_copy(text, size, copy);
+    harmless_copy(text, size, copy);
 }
 
 #define CLEAN(text) clean(text, sizeof(text))

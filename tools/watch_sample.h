@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "harmless.h"
 #include "ipu/device.h"
 
 /* What is looked at of another user's, so that no user can make the one who looks run out of memory or time: sixteen
@@ -96,8 +97,5 @@ void *watch_grow(void **list, int n, int more, size_t size);
 
 /* Who, in words: "IPU 0 of p1", "IPUs 0 to 3 of p1", "8 further IPUs of default". */
 void watch_ipus_text(const watch_sample *s, const watch_process *p, char *out, size_t size);
-
-/* Copies text so that it is harmless (above), cut between two characters where there is no room. */
-void watch_copy(char *out, size_t size, const char *text);
 
 #endif

@@ -33,7 +33,7 @@ void watch_user_name(int64_t uid, char *out, size_t size)
     char          buffer[4096], number[24];
     snprintf(number, sizeof number, "%lld", (long long)uid);
     bool named = getpwuid_r((uid_t)uid, &entry, buffer, sizeof buffer, &found) == 0 && found;
-    watch_copy(out, size, named ? found->pw_name : number);
+    harmless_copy(out, size, named ? found->pw_name : number);
 }
 
 /* ---- which there are ---- */
@@ -244,7 +244,7 @@ static void fail_user(watch_user *u, const char *why)
 {
     char text[WATCH_PROBLEM];
     snprintf(text, sizeof text, "user %s: %.400s", u->name, why);
-    watch_copy(u->problem, sizeof u->problem, text);
+    harmless_copy(u->problem, sizeof u->problem, text);
 }
 
 static void begin(looking *k, watch_user *u, bool all)
@@ -284,7 +284,7 @@ static void take_answer(const looking *k, watch_user *u)
     } else if (k->n > 0 && k->bytes[0] == '+' && watch_sample_read(k->bytes + 1, k->n - 1, &s)) {
         for (int i = 0; i < s.n_partitions; i++) {
             s.partitions[i].uid = u->uid;
-            watch_copy(s.partitions[i].owner, sizeof s.partitions[i].owner, u->name);
+            harmless_copy(s.partitions[i].owner, sizeof s.partitions[i].owner, u->name);
         }
         watch_sample_fini(&u->sample);
         u->sample     = s;

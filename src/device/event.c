@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/regular.h"
 #include "base/status.h"
+#include "device/holder.h"
 #include "device/runtime.h"
 
 #define FILE_NAME "event.json"
@@ -95,14 +96,22 @@ ipu_status ipu__event_failed(const ipu_device *device, ipu_status status)
 
 /* ---- reading ---- */
 
+/* The file is the user's: what is in it may be anything. */
+static char *copy_clean(ipu__arena *arena, const char *value)
+{
+    char *copy = ipu__arena_strdup(arena, value);
+    if (copy) ipu__clean_name(copy);
+    return copy;
+}
+
 static bool copy_event(ipu__arena *arena, const json_t *event, const char *path, ipu__event *out, size_t *n)
 {
-    out[(*n)++] = (ipu__event){"event record path", ipu__arena_strdup(arena, path)};
+    out[(*n)++] = (ipu__event){"event record path", copy_clean(arena, path)};
     bool ok     = out[0].value != NULL;
     for (int i = 0; i < N_KEYS; i++) {
         const char *value = json_string_value(json_object_get(event, keys[i]));
         if (!value) continue;
-        out[*n] = (ipu__event){keys[i], ipu__arena_strdup(arena, value)};
+        out[*n] = (ipu__event){keys[i], copy_clean(arena, value)};
         ok      = ok && out[(*n)++].value;
     }
     return ok;
