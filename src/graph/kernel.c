@@ -48,6 +48,24 @@ bool ipu__kernel_has_output(const ipu_kernel_call *call)
     return !any; /* one without outputs is run for something else */
 }
 
+static double n_elements(const ipu_shape *shape)
+{
+    double n = 1;
+    for (int d = 0; d < shape->rank; d++) n *= (double)shape->dim[d];
+    return n;
+}
+
+double ipu__kernel_ref_work(const ipu_kernel_call *call)
+{
+    const ipu_kernel_def *def = call->def;
+    if (!ipu__kernel_has_output(call)) return 0;
+    if (def->ref_work) return def->ref_work(call);
+    if (def->work) return def->work(call);
+    double work = 0;
+    for (int i = 0; i < call->n_operands; i++) work += n_elements(&call->operand[i].shape);
+    return work;
+}
+
 bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out)
 {
     const ipu_kernel_operand *operands = call->def->operands;

@@ -141,6 +141,8 @@ typedef struct ipu_kernel_def {
     void (*ref)(const ipu_kernel_call *call, void *const *operand);
     /* Work in floating-point or elementary operations, for deciding how to split. */
     double (*work)(const ipu_kernel_call *call);
+    /* The same of `ref`, where it is a slower algorithm. NULL: as `work`. */
+    double (*ref_work)(const ipu_kernel_call *call);
     ipu_status (*plan)(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
     /* First that fits is used; `ref` on one thread if none does. */
     const ipu_kernel_impl *implementations;
@@ -155,6 +157,9 @@ const ipu_kernel_def *ipu__kernel_find(const char *name); /* NULL: none */
 /* Operands, by bits, whose dimension 0 is one and the same number of rows that do not depend on each other; others are
  * the same for all rows. 0: there are none such. Defined by op. */
 uint32_t ipu__kernel_rows(const ipu_kernel_call *call);
+
+/* Elementary operations that `ref` takes: for deciding whether to compute a value now. */
+double ipu__kernel_ref_work(const ipu_kernel_call *call);
 
 /* The attribute of that name; NULL: the call has none. */
 const ipu_attribute *ipu__attribute_find(const ipu_kernel_call *call, const char *name);

@@ -107,6 +107,15 @@ double ipu__conv_work(const ipu_kernel_call *call)
          * (double)ipu__conv_volume(c.k);
 }
 
+/* The reference of the input's gradient goes through the larger side. */
+static double conv_ref_work(const ipu_kernel_call *call)
+{
+    ipu__conv c = ipu__conv_get(call);
+    double    x = (double)ipu__conv_volume(c.x), y = (double)ipu__conv_volume(c.y);
+    return 8 * (double)(c.n * c.groups * c.in) * (double)c.out * (x > y ? x : y)
+         * (double)ipu__conv_volume(c.k);
+}
+
 /* ---- infer ---- */
 
 enum { MOST = 1 << 30 }; /* of a stride, padding, ...: products of two cannot overflow */
@@ -506,6 +515,7 @@ const ipu_op_def ipu__op_conv = {
                      .check             = ipu__op_check,
                      .ref               = ipu__conv_ref,
                      .work              = ipu__conv_work,
+                     .ref_work          = conv_ref_work,
                      .plan              = ipu__conv_plan,
                      .implementations   = forward_implementations,
                      .n_implementations = IPU__COUNT(forward_implementations)},
@@ -529,6 +539,7 @@ const ipu_op_def ipu__op_conv_input_grad = {
                      .check             = ipu__op_check,
                      .ref               = ipu__conv_ref,
                      .work              = ipu__conv_work,
+                     .ref_work          = conv_ref_work,
                      .plan              = ipu__conv_plan,
                      .implementations   = input_grad_implementations,
                      .n_implementations = IPU__COUNT(input_grad_implementations)},
@@ -550,6 +561,7 @@ const ipu_op_def ipu__op_conv_weight_grad = {
                      .check             = ipu__op_check,
                      .ref               = ipu__conv_ref,
                      .work              = ipu__conv_work,
+                     .ref_work          = conv_ref_work,
                      .plan              = ipu__conv_plan,
                      .implementations   = weight_grad_implementations,
                      .n_implementations = IPU__COUNT(weight_grad_implementations)},

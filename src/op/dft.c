@@ -92,6 +92,12 @@ static void dft_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
+static double dft_ref_work(const ipu_kernel_call *call)
+{
+    shape s = get_shape(call);
+    return 40 * (double)(s.outer * s.inner) * (double)s.n * (double)s.n_out;
+}
+
 /* ---- what is made at load ---- */
 
 typedef struct state {
@@ -387,6 +393,7 @@ const ipu_op_def ipu__op_dft = {
                      .check             = ipu__op_check,
                      .ref               = dft_ref,
                      .work              = dft_work,
+                     .ref_work          = dft_ref_work,
                      .plan              = dft_plan,
                      .implementations   = implementations,
                      .n_implementations = 1},

@@ -146,6 +146,17 @@ static void scatter_elements_ref(const ipu_kernel_call *call, void *const *opera
     }
 }
 
+/* Each element that is added to in half or bfloat16 looks at all indices. */
+static double scatter_elements_ref_work(const ipu_kernel_call *call)
+{
+    ipu_type type   = call->operand[X].type;
+    bool     is_set = true;
+    double   n      = (double)ipu__op_n_elements(&call->operand[INDICES].shape);
+    double   all    = 4 * (n + (double)ipu__op_n_elements(&call->operand[X].shape));
+    get_set(call, &is_set);
+    return !is_set && (type == IPU_HALF || type == IPU_BFLOAT16) ? all + 8 * n * n : all;
+}
+
 /* ---- by lanes ---- */
 
 typedef struct lanes {
@@ -434,6 +445,7 @@ const ipu_op_def ipu__op_scatter_elements = {
                      .examine           = examine,
                      .ref               = scatter_elements_ref,
                      .work              = indices_work,
+                     .ref_work          = scatter_elements_ref_work,
                      .plan              = elements_plan,
                      .implementations   = scatter_impls,
                      .n_implementations = 1},

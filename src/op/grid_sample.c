@@ -270,6 +270,13 @@ static void input_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
+/* Each element looks at all places of the grid. */
+static double input_ref_work(const ipu_kernel_call *call)
+{
+    ipu__grid g = get_grid(call, INPUT_OUT, INPUT_GRID);
+    return 40 * (double)ipu__op_n_elements(&call->operand[INPUT_OUT].shape) * (double)g.out;
+}
+
 /* Places [begin, end) of all images. */
 static void place_grads(const ipu_kernel_call *call, void *const *operand, ipu_interval places)
 {
@@ -517,6 +524,8 @@ static const ipu_kernel_impl input_implementations[]  = PLANES(input_run);
 static const ipu_kernel_impl place_implementations[]  = {
      {.name = "places", .fits = ipu__op_fits_always, .run = place_run}};
 
+#define sample_ref_work NULL
+#define place_ref_work NULL
 #define RECORD(op, prefix, attributes_, ...)                                                              \
     const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,                           \
                                                       .operands          = prefix##_operands,             \
@@ -524,6 +533,7 @@ static const ipu_kernel_impl place_implementations[]  = {
                                                       .check             = ipu__op_check,                 \
                                                       .ref               = prefix##_ref,                  \
                                                       .work              = work,                          \
+                                                      .ref_work          = prefix##_ref_work,             \
                                                       .plan              = plan,                          \
                                                       .implementations   = prefix##_implementations,      \
                                                       .n_implementations = 1},                            \

@@ -161,6 +161,13 @@ static void non_max_ref(const ipu_kernel_call *call, void *const *operand)
     *(int64_t *)operand[COUNT] = n;
 }
 
+/* Each search for the next box looks at all of them. */
+static double ref_work(const ipu_kernel_call *call)
+{
+    double boxes = (double)call->operand[SCORES].shape.dim[2];
+    return 8 * (double)ipu__op_n_elements(&call->operand[SCORES].shape) * boxes;
+}
+
 /* ---- with a heap of candidates ---- */
 
 static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
@@ -260,6 +267,7 @@ const ipu_op_def ipu__op_non_max_suppression = {
                      .check             = ipu__op_check,
                      .ref               = non_max_ref,
                      .work              = work,
+                     .ref_work          = ref_work,
                      .plan              = plan,
                      .implementations   = implementations,
                      .n_implementations = 1},

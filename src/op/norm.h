@@ -128,6 +128,7 @@ IPU__SIMD_DECLARE(extern const ipu__norm_lane_loops, ipu__norm_lane_loops_of)
 void       ipu__norm_ref(const ipu_kernel_call *call, void *const *operand);
 void       ipu__norm_grad_ref(const ipu_kernel_call *call, void *const *operand);
 double     ipu__norm_work(const ipu_kernel_call *call);
+double     ipu__norm_ref_work(const ipu_kernel_call *call);
 ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 
 extern const ipu_kernel_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];

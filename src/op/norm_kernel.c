@@ -287,6 +287,13 @@ const ipu_kernel_impl ipu__norm_row_grad_implementations[1] = ROWS(grad_rows_run
 
 /* ---- pricing ---- */
 
+/* The gradient's goes through all elements for each weight. */
+double ipu__norm_ref_work(const ipu_kernel_call *call)
+{
+    ipu__norm s = ipu__norm_of(call);
+    return ipu__norm_work(call) * (s.is_grad ? 2 * (double)s.n_weights + 1 : 1);
+}
+
 double ipu__norm_work(const ipu_kernel_call *call)
 {
     ipu__norm s = ipu__norm_of(call);

@@ -585,15 +585,41 @@ static void scatter_grad(ipu__gradient *g)
 
 /* ---- pricing ---- */
 
-static double window_work(const ipu_kernel_call *call)
+static double n_taps(const ipu_kernel_call *call)
 {
-    double         n = (double)ipu__op_n_elements(&call->operand[0].shape), taps = 1;
-    double         m = (double)ipu__op_n_elements(&call->operand[1].shape);
     size_t         n_dims;
     const int64_t *kernel = ipu__op_ints(call, "kernel", &n_dims);
+    double         taps   = 1;
     for (size_t i = 0; i < n_dims; i++) taps *= (double)kernel[i];
-    return n + (n < m ? n : m) * taps;
+    return taps;
 }
+
+static double window_work(const ipu_kernel_call *call)
+{
+    double n = (double)ipu__op_n_elements(&call->operand[0].shape);
+    double m = (double)ipu__op_n_elements(&call->operand[1].shape);
+    return n + (n < m ? n : m) * n_taps(call);
+}
+
+/* The references go through whole windows, those of gradients through all windows for each element. */
+static double max_ref_work(const ipu_kernel_call *call)
+{
+    return 8 * (double)ipu__op_n_elements(&call->operand[Y].shape) * n_taps(call);
+}
+#define average_ref_work max_ref_work
+
+static double average_grad_ref_work(const ipu_kernel_call *call)
+{
+    return 8 * (double)ipu__op_n_elements(&call->operand[X].shape) * (double)plane_of(&call->operand[Y].shape)
+         * n_taps(call);
+}
+
+static double scatter_ref_work(const ipu_kernel_call *call)
+{
+    return 2 * (double)ipu__op_n_elements(&call->operand[TO].shape)
+         * (double)plane_of(&call->operand[FROM].shape);
+}
+#define gather_ref_work NULL
 
 static double index_work(const ipu_kernel_call *call)
 {
@@ -732,6 +758,7 @@ IMPLEMENTATION(scatter_implementations, index_bytes, scatter_run, ipu__pool_scat
                                                       .check             = ipu__op_check,               \
                                                       .ref               = prefix##_ref,                \
                                                       .work              = work_,                       \
+                                                      .ref_work          = prefix##_ref_work,           \
                                                       .plan              = plan_,                       \
                                                       .implementations   = prefix##_implementations,    \
                                                       .n_implementations = 1},                          \

@@ -74,6 +74,8 @@ static ipu_status bernoulli_run(const ipu_kernel_call *call, void *state, void *
     return IPU_OK;
 }
 
+#define bernoulli_ref_work NULL
+
 /* ---- multinomial ---- */
 
 static ipu_status multinomial_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
@@ -125,6 +127,12 @@ static void multinomial_ref(const ipu_kernel_call *call, void *const *operand)
         }
         store(call->operand[OUT].type, operand[OUT], i, k);
     }
+}
+
+static double multinomial_ref_work(const ipu_kernel_call *call)
+{
+    return 40 * (double)ipu__op_n_elements(&call->operand[OUT].shape)
+         * ((double)call->operand[X].shape.dim[1] + 1);
 }
 
 static size_t sums_bytes(const ipu_kernel_call *call, int n_parts)
@@ -242,6 +250,7 @@ static const ipu_kernel_impl multinomial_implementations[] = {
                                                       .check             = ipu__op_check,        \
                                                       .ref               = op##_ref,             \
                                                       .work              = op##_work,            \
+                                                      .ref_work          = op##_ref_work,        \
                                                       .plan              = op##_plan,            \
                                                       .implementations   = op##_implementations, \
                                                       .n_implementations = 1},                   \

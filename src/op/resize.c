@@ -300,6 +300,13 @@ static void grad_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
+/* Each element looks at all outputs. */
+static double grad_ref_work(const ipu_kernel_call *call)
+{
+    return 8 * (double)ipu__op_n_elements(&call->operand[X].shape)
+         * (double)ipu__op_n_elements(&call->operand[Y].shape);
+}
+
 /* ---- gradients ---- */
 
 enum { MOST_ATTRIBUTES = 40 };
@@ -439,13 +446,14 @@ static const ipu_kernel_impl implementations[] = {{.name          = "separable",
                                                    .release       = ipu__resize_release,
                                                    .run           = ipu__resize_run}};
 
-#define RECORD(op, operands_, attributes_, ref_, ...)                                       \
+#define RECORD(op, operands_, attributes_, ref_, ref_work_, ...)                            \
     const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,             \
                                                       .operands          = operands_,       \
                                                       .n_operands        = 2,               \
                                                       .check             = ipu__op_check,   \
                                                       .ref               = ref_,            \
                                                       .work              = work,            \
+                                                      .ref_work          = ref_work_,       \
                                                       .plan              = plan,            \
                                                       .implementations   = implementations, \
                                                       .n_implementations = 1},              \
@@ -454,11 +462,12 @@ static const ipu_kernel_impl implementations[] = {{.name          = "separable",
                                      .attributes   = attributes_,                           \
                                      .n_attributes = IPU__COUNT(attributes_),               \
                                      __VA_ARGS__}
-RECORD(resize, operands, attributes, resize_ref, .infer = infer, .grad = resize_gradient, .samples = samples,
-       .summary = "other extents, by the nearest elements, lines or cubics between them",
-       .onnx    = "Resize:10,11,13 Upsample:7,9");
-RECORD(resize_grad, grad_operands, grad_attributes, grad_ref, .infer = grad_infer, .grad = grad_gradient,
-       .samples = grad_samples, .summary = "the gradient of resize: elements added up where they came from");
+RECORD(resize, operands, attributes, resize_ref, NULL, .infer = infer, .grad = resize_gradient,
+       .samples = samples, .summary = "other extents, by the nearest elements, lines or cubics between them",
+       .onnx = "Resize:10,11,13 Upsample:7,9");
+RECORD(resize_grad, grad_operands, grad_attributes, grad_ref, grad_ref_work, .infer = grad_infer,
+       .grad = grad_gradient, .samples = grad_samples,
+       .summary = "the gradient of resize: elements added up where they came from");
 
 /* ---- the functions of ipu/resize.h ---- */
 

@@ -373,6 +373,11 @@ static void *const nowhere[IPU__MAX_OPERANDS];
         job j = op##_job(call, nowhere);                                                                     \
         return ((double)j.rows.n + (double)j.rows.extent) * (double)j.rows.outer * (double)j.rows.inner;     \
     }                                                                                                        \
+    static double op##_ref_work(const ipu_kernel_call *call)                                                 \
+    {                                                                                                        \
+        job j = op##_job(call, nowhere);                                                                     \
+        return op##_work(call) * ((double)j.rows.n + 1);                                                     \
+    }                                                                                                        \
     static ipu_status op##_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out) \
     {                                                                                                        \
         job j = op##_job(call, nowhere);                                                                     \
@@ -383,11 +388,11 @@ static void *const nowhere[IPU__MAX_OPERANDS];
 SCATTER_KERNEL(gather_grad)
 SCATTER_KERNEL(scatter_nd)
 
-#define KERNEL(op_name, operand_list, n)                                                                    \
-    {                                                                                                       \
-        .name = #op_name, .operands = (operand_list), .n_operands = (n), .check = ipu__op_check,            \
-        .examine = op_name##_examine, .ref = op_name##_ref, .work = op_name##_work, .plan = op_name##_plan, \
-        .implementations = op_name##_implementations, .n_implementations = 1                                \
+#define KERNEL(op_name, operand_list, n)                                                                     \
+    {                                                                                                        \
+        .name = #op_name, .operands = (operand_list), .n_operands = (n), .check = ipu__op_check,             \
+        .examine = op_name##_examine, .ref = op_name##_ref, .work = op_name##_work, .plan = op_name##_plan,  \
+        .ref_work = op_name##_ref_work, .implementations = op_name##_implementations, .n_implementations = 1 \
     }
 
 static const ipu_kernel_operand gather_grad_operands[] = {IPU__INPUT("dy"), IPU__INPUT("indices"),

@@ -57,20 +57,73 @@ static uint64_t lane_key(const lanes *l, const void *x, int64_t lane, int64_t in
     return ipu__key_of(l->type, x, at) ^ l->flip;
 }
 
-/* An element's place is the number of those that come before it. */
+/* ---- the meaning: a heap of the k first, whose top is the last of them ---- */
+
+typedef struct heap {
+    const lanes *l;
+    const void  *x;
+    int32_t     *index; /* of element 0 of the heap in INDICES; the next is `inner` further */
+    int64_t      lane, n;
+} heap;
+
+static int32_t *slot(const heap *h, int64_t place) { return h->index + place * h->l->inner; }
+
+/* Of equal elements the one that was there first comes first. */
+static bool is_before(const heap *h, int64_t a, int64_t b)
+{
+    uint64_t x = lane_key(h->l, h->x, h->lane, a), y = lane_key(h->l, h->x, h->lane, b);
+    return x < y || (x == y && a < b);
+}
+
+static void swap(const heap *h, int64_t a, int64_t b)
+{
+    int32_t t   = *slot(h, a);
+    *slot(h, a) = *slot(h, b);
+    *slot(h, b) = t;
+}
+
+static void sift_up(const heap *h, int64_t at)
+{
+    for (; at > 0 && is_before(h, *slot(h, (at - 1) / 2), *slot(h, at)); at = (at - 1) / 2)
+        swap(h, at, (at - 1) / 2);
+}
+
+static void sift_down(const heap *h)
+{
+    for (int64_t at = 0, child; (child = 2 * at + 1) < h->n; at = child) {
+        if (child + 1 < h->n && is_before(h, *slot(h, child), *slot(h, child + 1))) child++;
+        if (!is_before(h, *slot(h, at), *slot(h, child))) return;
+        swap(h, at, child);
+    }
+}
+
+static void sort_lane(heap *h, void *const *operand)
+{
+    int64_t k = h->l->k;
+    for (int32_t i = 0; i < h->l->n; i++) {
+        if (h->n < k) {
+            *slot(h, h->n++) = i;
+            sift_up(h, h->n - 1);
+        } else if (is_before(h, i, *slot(h, 0))) {
+            *slot(h, 0) = i;
+            sift_down(h);
+        }
+    }
+    while (h->n > 1) { /* the last of those left goes to their end */
+        swap(h, 0, --h->n);
+        sift_down(h);
+    }
+    for (int64_t place = 0; place < k; place++) put(h->l, operand, h->lane, place, *slot(h, place));
+}
+
 static void sort_ref(const ipu_kernel_call *call, void *const *operand)
 {
     lanes l = get_lanes(call);
-    for (int64_t lane = 0; lane < l.outer * l.inner; lane++)
-        for (int64_t i = 0; i < l.n; i++) {
-            uint64_t own   = lane_key(&l, operand[X], lane, i);
-            int64_t  place = 0;
-            for (int64_t j = 0; j < l.n; j++) {
-                uint64_t other = lane_key(&l, operand[X], lane, j);
-                place += other < own || (other == own && j < i);
-            }
-            if (place < l.k) put(&l, operand, lane, place, i);
-        }
+    for (int64_t lane = 0; lane < l.outer * l.inner && l.k > 0; lane++) {
+        int64_t first = lane / l.inner * l.k * l.inner + lane % l.inner;
+        heap    h     = {&l, operand[X], (int32_t *)operand[INDICES] + first, lane, 0};
+        sort_lane(&h, operand);
+    }
 }
 
 /* ---- by radix ---- */
@@ -191,6 +244,11 @@ static double sort_work(const ipu_kernel_call *call)
     return 8 * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
+static double sort_ref_work(const ipu_kernel_call *call)
+{
+    return sort_work(call) * log2((double)get_lanes(call).k + 2);
+}
+
 static ipu_status sort_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
 {
     lanes        l      = get_lanes(call);
@@ -214,7 +272,8 @@ static const ipu_kernel_impl impls[] = {
 #define KERNEL(op)                                                                                   \
     {                                                                                                \
         .name = #op, .operands = operands, .n_operands = 3, .check = ipu__op_check, .ref = sort_ref, \
-        .work = sort_work, .plan = sort_plan, .implementations = impls, .n_implementations = 1       \
+        .work = sort_work, .ref_work = sort_ref_work, .plan = sort_plan, .implementations = impls,   \
+        .n_implementations = 1                                                                       \
     }
 
 static const ipu_op_attribute sort_attributes[] = {

@@ -156,6 +156,11 @@ static void cumprod_grad_ref(const ipu_kernel_call *call, void *const *operand)
         }
 }
 
+static double cumprod_grad_ref_work(const ipu_kernel_call *call)
+{
+    return 4 * (double)get_lanes(call).n * (double)ipu__op_n_elements(&call->operand[G_X].shape);
+}
+
 static size_t cumprod_grad_scratch(const ipu_kernel_call *call, int n_parts)
 {
     (void)n_parts;
@@ -339,6 +344,7 @@ const ipu_op_def ipu__op_cumprod_grad = {
                      .check             = ipu__op_check,
                      .ref               = cumprod_grad_ref,
                      .work              = scan_work,
+                     .ref_work          = cumprod_grad_ref_work,
                      .plan              = scan_plan,
                      .implementations   = grad_impls,
                      .n_implementations = 1},

@@ -1,6 +1,8 @@
 /* Sorting and running sums by hand: ties, NaN, zeros, and what is refused. */
 #include <math.h>
+#include <unistd.h>
 
+#include "op/op.h"
 #include "op/run_bench.h"
 
 static void equal_elements_keep_their_order(void **unused)
@@ -57,6 +59,30 @@ static void long_lanes_come_out_in_order(void **unused)
         assert_true(before == after);
     }
     bench_end(&t);
+}
+
+/* Comparing each with each would take minutes. */
+static void the_reference_sorts_long_lanes(void **unused)
+{
+    (void)unused;
+    enum { N = 1 << 19 };
+    static int32_t  x[N], values[N], indices[N];
+    void           *operand[] = {x, values, indices};
+    ipu_kernel_call call      = {
+             .def        = &ipu__op_sort.kernel,
+             .n_operands = 3,
+             .operand    = {{IPU_INT32, IPU_SHAPE(N)}, {IPU_INT32, IPU_SHAPE(N)}, {IPU_INT32, IPU_SHAPE(N)}}};
+    for (int i = 0; i < N; i++) x[i] = (int32_t)(((uint32_t)i * 2654435761u) >> 13) - 1000;
+    alarm(60);
+    call.def->ref(&call, operand);
+    alarm(0);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(values[i], x[indices[i]]);
+        if (i == 0) continue;
+        if (values[i] < values[i - 1] || (values[i] == values[i - 1] && indices[i] < indices[i - 1]))
+            fail_msg("%d of %d follows %d of %d", values[i], indices[i], values[i - 1], indices[i - 1]);
+    }
+    assert_true(ipu__kernel_ref_work(&call) < 1e9);
 }
 
 static void a_short_list_gives_what_sorting_gives(void **unused)
@@ -146,6 +172,7 @@ int main(void)
         cmocka_unit_test(equal_elements_keep_their_order),
         cmocka_unit_test(nan_is_the_largest_and_both_zeros_are_equal),
         cmocka_unit_test(long_lanes_come_out_in_order),
+        cmocka_unit_test(the_reference_sorts_long_lanes),
         cmocka_unit_test(a_short_list_gives_what_sorting_gives),
         cmocka_unit_test(running_sums_go_both_ways),
         cmocka_unit_test(integers_wrap_and_halves_round_once),

@@ -99,6 +99,11 @@ static void unique_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
+static double ref_work(const ipu_kernel_call *call)
+{
+    return 3 * (double)get_slices(call).n * (double)ipu__op_n_elements(&call->operand[X].shape);
+}
+
 /* ---- by merging ---- */
 
 /* `a`, with `b` to work in; where the result is. Equal ones stay in order. */
@@ -237,6 +242,7 @@ const ipu_op_def ipu__op_unique = {
                      .check             = ipu__op_check,
                      .ref               = unique_ref,
                      .work              = work,
+                     .ref_work          = ref_work,
                      .plan              = plan,
                      .implementations   = implementations,
                      .n_implementations = 1},
