@@ -6,17 +6,19 @@
 #include "graph/graph.h"
 #include "model/pass.h"
 
-enum { MOST_DEPTH = 2000 }; /* of values that are made of values */
+/* Of a reference, and of all that one evaluation computes: a second or two. */
+#define MOST_WORK 0x1p25
+#define MOST_WORK_OF_ALL 0x1p26
+#define MOST_BYTES_OF_ALL 0x1p28
 
-/* Of a reference, and of all that one evaluation computes: some seconds at most. */
-#define MOST_WORK 0x1p26
-#define MOST_WORK_OF_ALL 0x1p28
-#define MOST_BYTES_OF_ALL 0x1p29
+/* In `known`: this value cannot be computed. */
+static const char not_known;
 
 void ipu__evaluation_fini(ipu__evaluation *e)
 {
     ipu_graph_destroy(e->scratch);
     ipu__array_fini(&e->known);
+    ipu__array_fini(&e->open);
 }
 
 /* ---- views ---- */
@@ -86,8 +88,6 @@ ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu_
 
 /* ---- values of values ---- */
 
-static ipu_status evaluate(ipu__evaluation *e, uint32_t id, int depth, const void **data);
-
 /* Whether it may be computed; its cost is added to `e`. A view costs by its elements. */
 static bool afford(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel_call *call)
 {
@@ -99,54 +99,66 @@ static bool afford(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel
         work += n;
         bytes += n * (double)ipu_type_size(call->operand[i].type);
     }
-    if (!op->def->view && op->def->kernel.work) work += op->def->kernel.work(call);
-    if (work > MOST_WORK || e->work + work > MOST_WORK_OF_ALL || e->bytes + bytes > MOST_BYTES_OF_ALL)
+    if (!op->def->view) work += ipu__kernel_ref_work(call);
+    if (work > MOST_WORK || e->work + work > MOST_WORK_OF_ALL || e->bytes + bytes > MOST_BYTES_OF_ALL) {
+        e->gave_up = true;
         return false;
+    }
     e->work += work;
     e->bytes += bytes;
     return true;
 }
 
-static ipu_status evaluate_definer(ipu__evaluation *e, ipu__model_op *op, int depth, bool *known)
+/* NULL: not known yet. */
+static const void *data_of(const ipu__evaluation *e, uint32_t id)
+{
+    const ipu__model_value *v = &e->m->values.at[id];
+    return v->kind == IPU__VALUE_CONSTANT ? v->data : e->known.at[id];
+}
+
+/* Computes `op`, whose inputs are known. */
+static ipu_status compute(ipu__evaluation *e, const ipu__model_op *op)
 {
     void           *operand[IPU__MAX_OPERANDS] = {NULL};
     ipu_kernel_call call                       = ipu__model_call(e->m, op);
-    *known                                     = false;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        const void *data = NULL;
-        if (!op->in[i]) continue;
-        IPU_TRY(evaluate(e, op->in[i], depth + 1, &data));
-        if (!data) return IPU_OK;
-        operand[i] = (void *)(uintptr_t)data;
+    if (!afford(e, op, &call)) {
+        for (uint32_t i = 0; i < op->n_out; i++) e->known.at[op->first_out + i] = &not_known;
+        return IPU_OK;
     }
-    if (!afford(e, op, &call)) return IPU_OK;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i]) operand[i] = (void *)(uintptr_t)data_of(e, op->in[i]);
     IPU_TRY(ipu__evaluate_alloc(e->m, op, &call, operand));
     IPU_TRY(ipu__evaluate_op(e, op, &call, operand));
     for (uint32_t i = 0; i < op->n_out; i++) e->known.at[op->first_out + i] = operand[op->n_in + i];
-    *known = true;
     return IPU_OK;
 }
 
-static ipu_status evaluate(ipu__evaluation *e, uint32_t id, int depth, const void **data)
+/* The last of those that are open, or what it needs first. */
+static ipu_status step(ipu__evaluation *e)
 {
-    const ipu__model_value *v = &e->m->values.at[id];
-    *data                     = NULL;
-    if (v->kind == IPU__VALUE_CONSTANT) {
-        *data = v->data;
-        return IPU_OK;
+    uint32_t             id   = e->open.at[e->open.n - 1];
+    const ipu__model_op *op   = ipu__pass_definer(e->m, id);
+    bool                 lost = !op;
+    for (uint32_t i = 0; !lost && i < op->n_in; i++) {
+        const void *data = op->in[i] ? data_of(e, op->in[i]) : e;
+        if (!data) return ipu__push(&e->open, op->in[i]) ? IPU_OK : ipu__fail_memory();
+        lost = data == &not_known;
     }
-    while (e->known.n < e->m->values.n)
-        if (!ipu__push(&e->known, NULL)) return ipu__fail_memory();
-    *data             = e->known.at[id];
-    ipu__model_op *op = ipu__pass_definer(e->m, id);
-    if (*data || !op || depth > MOST_DEPTH) return IPU_OK;
-    bool known;
-    IPU_TRY(evaluate_definer(e, op, depth, &known));
-    if (known) *data = e->known.at[id];
+    e->open.n--;
+    if (!lost) return compute(e, op);
+    e->known.at[id] = &not_known;
     return IPU_OK;
 }
 
 ipu_status ipu__evaluate(ipu__evaluation *e, uint32_t id, const void **data)
 {
-    return evaluate(e, id, 0, data);
+    ipu_status status = IPU_OK;
+    *data             = NULL;
+    while (e->known.n < e->m->values.n)
+        if (!ipu__push(&e->known, NULL)) return ipu__fail_memory();
+    e->open.n = 0;
+    if (!data_of(e, id) && !ipu__push(&e->open, id)) return ipu__fail_memory();
+    while (e->open.n > 0 && status == IPU_OK) status = step(e);
+    if (status == IPU_OK && data_of(e, id) != &not_known) *data = data_of(e, id);
+    return status;
 }

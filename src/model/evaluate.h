@@ -16,7 +16,9 @@ typedef struct ipu__evaluation {
     ipu_model *m;
     ipu_graph *scratch;            /* for views of constants; NULL until there is one */
     IPU_ARRAY(const void *) known; /* by id, what was computed; data is in the model's arena */
+    IPU_ARRAY(uint32_t) open;      /* ids that are being computed, each for the one before */
     double work, bytes;            /* of all of it */
+    bool   gave_up;                /* something would have taken too long or too much memory */
 } ipu__evaluation;                 /* all zero but m: nothing known */
 
 void ipu__evaluation_fini(ipu__evaluation *e);

@@ -12,6 +12,42 @@ enum {
     MOST_WORK     = 1 << 24  /* elementary operations of a reference: some milliseconds */
 };
 
+/* What all results of a model may take: so much, and a multiple of its constants. The rest is left to the run. */
+#define FREE_WORK 0x1p28
+#define FREE_BYTES 0x1p28
+enum { MOST_PER_ELEMENT = 64, MOST_PER_BYTE = 4 };
+
+static void find_budget(ipu_model *m)
+{
+    double n = 0, bytes = 0;
+    if (m->has_fold_budget) return;
+    for (size_t i = 1; i < m->values.n; i++) {
+        const ipu__builder_value *v = &m->base.values.at[i];
+        if (m->values.at[i].kind != IPU__VALUE_CONSTANT) continue;
+        n += (double)ipu__op_n_elements(&v->shape);
+        bytes += (double)ipu__op_n_elements(&v->shape) * (double)ipu_type_size(v->type);
+    }
+    m->has_fold_budget = true;
+    m->fold_work       = FREE_WORK + MOST_PER_ELEMENT * n;
+    m->fold_bytes      = FREE_BYTES + MOST_PER_BYTE * bytes;
+}
+
+/* Whether there is that much left; then it is taken. */
+static bool afford(ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call)
+{
+    double work = 0, bytes = 0;
+    for (uint32_t i = op->n_in; i < op->n_in + op->n_out; i++) {
+        double n = (double)ipu__op_n_elements(&call->operand[i].shape);
+        work += n;
+        bytes += n * (double)ipu_type_size(call->operand[i].type);
+    }
+    if (!op->def->view) work += ipu__kernel_ref_work(call);
+    if (work > m->fold_work || bytes > m->fold_bytes) return false;
+    m->fold_work -= work;
+    m->fold_bytes -= bytes;
+    return true;
+}
+
 static bool is_constant(const ipu_model *m, uint32_t id)
 {
     return id == 0 || m->values.at[id].kind == IPU__VALUE_CONSTANT;
@@ -28,15 +64,15 @@ static bool is_worth_it(const ipu__model_op *op, const ipu_kernel_call *call)
         out += n;
     }
     if (out > FREE_ELEMENTS && out > in) return false;
-    return op->def->view || !op->def->kernel.work || op->def->kernel.work(call) <= MOST_WORK;
+    return op->def->view || ipu__kernel_ref_work(call) <= MOST_WORK;
 }
 
-static bool is_foldable(const ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call)
+static bool is_foldable(ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call)
 {
     if (op->def->flags & IPU__OP_IMPURE) return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!is_constant(m, op->in[i])) return false;
-    return is_worth_it(op, call);
+    return is_worth_it(op, call) && afford(m, op, call);
 }
 
 /* ---- computing ---- */
@@ -125,6 +161,7 @@ ipu_status ipu__model_fold(ipu_model *m, bool *changed)
 {
     ipu__folding f = {.m = m, .evaluation = {.m = m}};
     ipu__fold_find_rules(&f);
+    find_budget(m);
     ipu_status status = walk(&f, 0);
     if (status == IPU_OK) ipu__renames_apply(&f.renames, m);
     *changed = f.changed;

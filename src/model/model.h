@@ -113,9 +113,11 @@ struct ipu_model {
     bool                   is_inference;     /* layers that differ behave as after training */
     uint32_t               recompute;        /* ops emitted now get this number */
     uint32_t               n_recomputes;     /* numbers given so far */
-    struct ipu__recompute *again;  /* while a gradient is emitted: what it uses instead of forward values */
-    IPU_ARRAY(ipu_tensor) tensors; /* by id, after lowering */
-    IPU_ARRAY(ipu_tensor) output_tensors; /* by number of the output, after lowering */
+    struct ipu__recompute *again; /* while a gradient is emitted: what it uses instead of forward values */
+    bool                   has_fold_budget;       /* the two are known */
+    double                 fold_work, fold_bytes; /* what folding may still take (fold.c) */
+    IPU_ARRAY(ipu_tensor) tensors;                /* by id, after lowering */
+    IPU_ARRAY(ipu_tensor) output_tensors;         /* by number of the output, after lowering */
 };
 
 static inline ipu_model *ipu__model_of(ipu_builder *b) { return (ipu_model *)b; }
