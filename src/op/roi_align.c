@@ -79,6 +79,20 @@ static taps get_taps(const align *a, const span *s, int axis, int64_t cell, int6
     return (taps){2, {low, low + 1}, {1 - (p - (double)low), p - (double)low}};
 }
 
+/* Samples of a cell that may lie in the image, and one on each side that does not: regions may reach far beyond. */
+static ipu_interval samples_near(const align *a, const span *s, int axis, int64_t cell)
+{
+    double base = s->begin + (double)cell * s->cell, step = s->cell / (double)s->samples;
+    if (s->samples < 1) return (ipu_interval){0, 0};
+    if (!isfinite(base) || !isfinite(step)) return (ipu_interval){0, 1}; /* all of them are outside */
+    if (step <= 0) return (ipu_interval){0, s->samples};
+    double low = floor((-1 - base) / step) - 2, high = ceil(((double)a->in[axis] - base) / step) + 2;
+    double last = (double)s->samples - 1;
+    low         = low < 0 ? 0 : low > last ? last : low;
+    high        = high > last + 1 ? last + 1 : high < low + 1 ? low + 1 : high;
+    return (ipu_interval){(int64_t)low, (int64_t)high};
+}
+
 static double count_of(const span s[2])
 {
     double n = (double)s[0].samples * (double)s[1].samples;
@@ -175,9 +189,10 @@ static ipu_status examine(const ipu_kernel_call *call, void *const *operand)
 /* The mean of cell `cell` of plane `plane`. */
 static double mean_of(const align *a, const span s[2], const void *x, int64_t plane, const int64_t cell[2])
 {
-    double sum = 0;
-    for (int64_t i = 0; i < s[0].samples; i++)
-        for (int64_t j = 0; j < s[1].samples; j++) {
+    double       sum  = 0;
+    ipu_interval rows = samples_near(a, &s[0], 0, cell[0]), columns = samples_near(a, &s[1], 1, cell[1]);
+    for (int64_t i = rows.begin; i < rows.end; i++)
+        for (int64_t j = columns.begin; j < columns.end; j++) {
             taps v = get_taps(a, &s[0], 0, cell[0], i), h = get_taps(a, &s[1], 1, cell[1], j);
             for (int k = 0; k < v.n * h.n; k++) {
                 int64_t at = (plane * a->in[0] + v.index[k / h.n]) * a->in[1] + h.index[k % h.n];
@@ -203,8 +218,9 @@ static void align_ref(const ipu_kernel_call *call, void *const *operand)
 /* What a cell gives to the element at `at` along an axis, over all of its samples. */
 static double weight_of(const align *a, const span *s, int axis, int64_t cell, int64_t at)
 {
-    double sum = 0;
-    for (int64_t i = 0; i < s->samples; i++) {
+    double       sum  = 0;
+    ipu_interval near = samples_near(a, s, axis, cell);
+    for (int64_t i = near.begin; i < near.end; i++) {
         taps t = get_taps(a, s, axis, cell, i);
         for (int k = 0; k < t.n; k++) sum += t.index[k] == at ? t.weight[k] : 0;
     }
@@ -244,9 +260,11 @@ static bool fits_floats(const ipu_kernel_call *call, unsigned cpu_features, int 
 
 /* Calls `body` for each tap of cell (row, column), with its place in a plane and its weight. */
 #define EACH_TAP(a, s, row, column, at, w, body)                                     \
-    for (int64_t i_ = 0; i_ < (s)[0].samples; i_++) {                                \
-        taps v_ = get_taps((a), &(s)[0], 0, (row), i_);                              \
-        for (int64_t j_ = 0; j_ < (s)[1].samples && v_.n > 0; j_++) {                \
+    for (ipu_interval r_ = samples_near((a), &(s)[0], 0, (row)),                     \
+                      c_ = samples_near((a), &(s)[1], 1, (column));                  \
+         r_.begin < r_.end; r_.begin++) {                                            \
+        taps v_ = get_taps((a), &(s)[0], 0, (row), r_.begin);                        \
+        for (int64_t j_ = c_.begin; j_ < c_.end && v_.n > 0; j_++) {                 \
             taps h_ = get_taps((a), &(s)[1], 1, (column), j_);                       \
             for (int k_ = 0; k_ < v_.n * h_.n; k_++) {                               \
                 int64_t at = v_.index[k_ / h_.n] * (a)->in[1] + h_.index[k_ % h_.n]; \
@@ -326,9 +344,10 @@ static void offer(best *b, double value, double weight, int64_t at)
 
 static best max_of(const align *a, const span s[2], const void *x, int64_t plane, const int64_t cell[2])
 {
-    best b = {.at = -1};
-    for (int64_t i = 0; i < s[0].samples; i++)
-        for (int64_t j = 0; j < s[1].samples; j++) {
+    best         b    = {.at = -1};
+    ipu_interval rows = samples_near(a, &s[0], 0, cell[0]), columns = samples_near(a, &s[1], 1, cell[1]);
+    for (int64_t i = rows.begin; i < rows.end; i++)
+        for (int64_t j = columns.begin; j < columns.end; j++) {
             taps v = get_taps(a, &s[0], 0, cell[0], i), h = get_taps(a, &s[1], 1, cell[1], j);
             for (int k = 0; k < v.n * h.n; k++) {
                 int64_t at     = v.index[k / h.n] * a->in[1] + h.index[k % h.n];
