@@ -25,7 +25,12 @@ static ipu_tensor commit(ipu_graph *graph, ipu_type type, const ipu_shape *shape
 {
     ipu_graph *g  = graph->root;
     uint32_t   id = ipu__view_commit(&g->builder, &g->views, type, shape);
-    if (id == 0) ipu__graph_fail_memory(g);
+    if (id == 0 && g->builder.is_irregular)
+        ipu__graph_fail(
+            g, IPU_UNSUPPORTED,
+            "this tensor's elements lie too irregularly for a view of them: copy what it is made of");
+    else if (id == 0)
+        ipu__graph_fail_memory(g);
     return (ipu_tensor){graph, id};
 }
 
@@ -479,22 +484,39 @@ static bool check_concat(const ipu_tensor *tensors, size_t n, int dim, ipu_shape
     return check_shape("ipu_tensor_concat", tensors[0], shape);
 }
 
+typedef struct part {
+    ipu_tensor       t;
+    int64_t          block; /* elements in a round */
+    ipu__piece_index index;
+} part;
+
+/* Those tensors that have elements. */
+static size_t find_parts(ipu_graph *g, const ipu_tensor *tensors, size_t n, int dim, part *parts)
+{
+    size_t n_parts = 0;
+    for (size_t i = 0; i < n; i++) {
+        ipu__view view  = ipu__view_get(&g->views, tensors[i].id);
+        int64_t   block = product(&view.shape, dim, view.shape.rank);
+        if (block > 0) parts[n_parts++] = (part){tensors[i], block, {0}};
+    }
+    return n_parts;
+}
+
 /* Round by round of the dimensions before `dim`, a block of each tensor in turn. */
 static bool interleave(ipu_graph *g, const ipu_tensor *tensors, size_t n, int dim, int64_t outer)
 {
-    ipu__piece_index *indices = ipu__alloc_zeroed(n * sizeof *indices);
-    bool              ok      = indices != NULL;
+    part *parts = ipu__alloc(n * sizeof *parts);
+    bool  ok    = parts != NULL;
+    n           = ok ? find_parts(g, tensors, n, dim, parts) : 0;
     for (int64_t o = 0; ok && o < outer; o++)
         for (size_t i = 0; ok && i < n; i++) {
-            ipu__view  view  = ipu__view_get(&g->views, tensors[i].id);
-            int64_t    block = product(&view.shape, dim, view.shape.rank);
             ipu__piece nest;
-            start_nest(&nest, o * block);
-            add_loop(&nest, block, 1);
-            ok = ipu__view_select(&g->builder, &g->views, &indices[i], tensors[i].id, &nest);
+            start_nest(&nest, o * parts[i].block);
+            add_loop(&nest, parts[i].block, 1);
+            ok = ipu__view_select(&g->builder, &g->views, &parts[i].index, parts[i].t.id, &nest);
         }
-    for (size_t i = 0; indices && i < n; i++) ipu__piece_index_fini(&indices[i]);
-    ipu__free(indices);
+    for (size_t i = 0; i < n; i++) ipu__piece_index_fini(&parts[i].index);
+    ipu__free(parts);
     return ok;
 }
 

@@ -235,9 +235,18 @@ static void unpack_last(const ipu__view_builder *b, ipu__piece *out)
     memcpy(out->loop, w + PIECE_WORDS, (size_t)out->n_loops * sizeof *out->loop);
 }
 
+/* One more piece, or the last one longer, of a view that has some. */
+static void count_piece(ipu__view_builder *b)
+{
+    b->n_added++;
+    if ((b->most_added && b->n_added > b->most_added) || b->n_pieces >= IPU__VIEW_PIECES)
+        b->failed = b->is_irregular = true;
+}
+
 void ipu__view_add(ipu__view_builder *b, const ipu__piece *piece)
 {
     ipu__piece p;
+    if (b->n_pieces > 0) count_piece(b);
     copy_piece(&p, piece);
     ipu__nest_normalise(&p);
     if (b->n_pieces > 0 && !b->failed) {
@@ -250,7 +259,7 @@ void ipu__view_add(ipu__view_builder *b, const ipu__piece *piece)
         }
     }
     size_t n = PIECE_WORDS + 2 * (size_t)p.n_loops;
-    if (b->failed || b->n_pieces == UINT32_MAX || !ipu__reserve(&b->words, n)) {
+    if (b->failed || !ipu__reserve(&b->words, n)) {
         b->failed = true;
         return;
     }
@@ -357,7 +366,7 @@ void ipu__view_add_view(ipu__view_builder *b, const ipu__view_pool *pool, uint32
 {
     ipu__view   view   = ipu__view_get(pool, id);
     ipu__pieces pieces = ipu__view_pieces(pool, &view);
-    for (ipu__piece piece; ipu__pieces_next(&pieces, &piece);) ipu__view_add(b, &piece);
+    for (ipu__piece piece; !b->failed && ipu__pieces_next(&pieces, &piece);) ipu__view_add(b, &piece);
 }
 
 /* ---- selection ---- */
@@ -424,7 +433,7 @@ static int64_t piece_at(const selection *s, int64_t f, ipu__piece *out)
 
 static void add_flat_range(const selection *s, int64_t begin, int64_t end)
 {
-    while (begin < end) {
+    while (begin < end && !s->b->failed) {
         ipu__piece piece;
         int64_t    first = piece_at(s, begin, &piece), past = first + ipu__piece_count(&piece);
         if (past > end) past = end;
@@ -500,31 +509,67 @@ static bool compose(const ipu__piece *piece, const ipu__piece *nest, ipu__piece 
     return true;
 }
 
+/* The flat elements of the least and the largest number that a nest selects. */
+static void reach_of(const ipu__piece *nest, int64_t *low, int64_t *high)
+{
+    *low = *high = nest->start;
+    for (int k = 0; k < nest->n_loops; k++) {
+        int64_t reach = (nest->loop[k].count - 1) * nest->loop[k].stride;
+        *(reach < 0 ? low : high) += reach;
+    }
+}
+
+/* Adds the nest if all it selects is in one piece, and is one nest there. */
+static bool add_as_one(const selection *s, const ipu__piece *nest, int64_t low, int64_t high)
+{
+    ipu__piece piece, composed, within;
+    int64_t    first = piece_at(s, low, &piece);
+    if (high >= first + ipu__piece_count(&piece)) return false;
+    copy_piece(&within, nest);
+    within.start -= first;
+    if (!compose(&piece, &within, &composed)) return false;
+    ipu__view_add(s->b, &composed);
+    return true;
+}
+
+/* How many rounds of a nest's outermost loop select from the piece that the first does; 1 if that is more than one. */
+static int64_t rounds_in_piece(const selection *s, const ipu__piece *nest, const ipu__piece *round)
+{
+    ipu__piece piece;
+    int64_t    low, high, stride = nest->loop[0].stride, n = nest->loop[0].count;
+    reach_of(round, &low, &high);
+    int64_t first = piece_at(s, low, &piece), past = first + ipu__piece_count(&piece);
+    if (high >= past) return 1;
+    int64_t room = stride > 0 ? (past - 1 - high) / stride : stride < 0 ? (low - first) / -stride : n;
+    return room + 1 < n ? room + 1 : n;
+}
+
 static void select_nest(const selection *s, const ipu__piece *nest)
 {
     if (nest->n_loops == 1 && nest->loop[0].stride == 1) {
         add_flat_range(s, nest->start, nest->start + nest->loop[0].count);
         return;
     }
-    int64_t low = nest->start, high = nest->start;
-    for (int k = 0; k < nest->n_loops; k++) {
-        int64_t reach = (nest->loop[k].count - 1) * nest->loop[k].stride;
-        *(reach < 0 ? &low : &high) += reach;
-    }
-    ipu__piece piece, composed, within, rest;
-    int64_t    first = piece_at(s, low, &piece);
-    copy_piece(&within, nest);
-    within.start -= first;
-    if (high < first + ipu__piece_count(&piece) && compose(&piece, &within, &composed)) {
-        ipu__view_add(s->b, &composed);
-        return;
-    }
-    rest.var     = nest->var; /* not one nest: one by one for each round of the outermost loop */
+    int64_t low, high;
+    reach_of(nest, &low, &high);
+    if (add_as_one(s, nest, low, high) || nest->n_loops == 0) return;
+    ipu__piece rest,
+        some; /* not one nest: by rounds of the outermost loop, as many at once as one piece holds */
+    rest.var     = nest->var;
     rest.n_loops = nest->n_loops - 1;
     memcpy(rest.loop, nest->loop + 1, (size_t)rest.n_loops * sizeof *rest.loop);
-    for (int64_t i = 0; i < nest->loop[0].count && !s->b->failed; i++) {
-        rest.start = nest->start + i * nest->loop[0].stride;
-        select_nest(s, &rest);
+    copy_piece(&some, nest);
+    while (some.loop[0].count > 0 && !s->b->failed) {
+        int64_t left       = some.loop[0].count;
+        rest.start         = some.start;
+        some.loop[0].count = rounds_in_piece(s, &some, &rest);
+        if (some.loop[0].count > 1) reach_of(&some, &low, &high);
+        if (some.loop[0].count == 1 || !add_as_one(s, &some, low, high)) {
+            select_nest(s, &rest);
+            some.loop[0].count = 1;
+        }
+        some.start += some.loop[0].count * some.loop[0].stride;
+        some.loop[0].count = left - some.loop[0].count;
     }
 }
 

@@ -93,14 +93,19 @@ bool      ipu__runs_next(ipu__runs *runs, ipu__run *out);
 /* The single run of a view that is one ascending run of neighbours (also: one element). */
 bool ipu__view_contiguous(const ipu__view_pool *pool, uint32_t id, ipu__run *out);
 
+/* Pieces of one view: what lies more irregularly must be copied first. */
+enum { IPU__VIEW_PIECES = 1 << 24 };
+
 /* Building a view: pieces are added in order, normalised, and joined to the one before
  * where that gives a single piece. */
 typedef struct ipu__view_builder {
     IPU_ARRAY(int64_t) words; /* var, n_loops, start, (count, stride)* per piece */
     size_t   last;            /* where the last piece begins */
     uint32_t n_pieces;
-    bool     failed; /* out of memory */
-} ipu__view_builder; /* all zero: empty */
+    bool     failed;              /* out of memory, or is_irregular */
+    bool     is_irregular;        /* too many pieces; stays */
+    int64_t  n_added, most_added; /* pieces but the first of each view, so far and at most; 0: no limit */
+} ipu__view_builder;              /* all zero: empty */
 
 void ipu__view_add(ipu__view_builder *b, const ipu__piece *piece);
 /* Elements begin <= i < end of the flat order of a piece. */

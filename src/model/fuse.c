@@ -58,6 +58,7 @@ typedef struct fusing {
     IPU_ARRAY(uint32_t) order; /* of a block, anew */
     ipu__renames renames;
     size_t       position;
+    size_t       n_sealed; /* groups before this one all are */
     uint32_t     block;
     bool         changed;
 } fusing;
@@ -218,7 +219,7 @@ static bool meet_op(fusing *f, uint32_t id)
 
 static void seal_all(fusing *f)
 {
-    for (size_t i = 0; i < f->groups.n; i++) f->groups.at[i].sealed = true;
+    while (f->n_sealed < f->groups.n) f->groups.at[f->n_sealed++].sealed = true;
 }
 
 static void note_wanted(fusing *f)

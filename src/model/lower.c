@@ -13,6 +13,9 @@
 
 #define AT_END UINT32_MAX /* a position after all ops */
 
+/* Pieces of views of one model; so many take seconds and a gigabyte. */
+enum { MOST_PIECES = 1 << 26 };
+
 typedef struct lowering {
     ipu_model  *m;
     ipu_graph  *g;
@@ -24,7 +27,8 @@ typedef struct lowering {
 
     ipu__model_settled_fn settled; /* NULL: nobody asks */
     void                 *user;
-    uint32_t *last_read; /* by value: last_use, but for updates that take it as it is; if somebody asks */
+    uint32_t   *last_read; /* by value: last_use, but for updates that take it as it is; if somebody asks */
+    ipu_graph **window;    /* by value that is kept: where it is; NULL: all are in `g` */
 } lowering;
 
 static ipu_status lower_block(lowering *l, uint32_t block);
@@ -411,19 +415,32 @@ static ipu_graph *window_of(const lowering *l, const ipu__model_op *op)
 }
 
 /* A kept value is in the window of what the first op that reads it reads besides. */
+static ipu_status find_windows(lowering *l)
+{
+    const ipu_model  *m       = l->m;
+    const ipu__block *b       = &m->blocks.at[0];
+    bool              has_any = false;
+    for (size_t i = 1; i < m->values.n && !has_any; i++)
+        has_any = m->values.at[i].bound.id && m->values.at[i].bound.graph != l->g;
+    if (!has_any) return IPU_OK;
+    l->window = ipu__alloc_zeroed(m->values.n * sizeof *l->window);
+    if (!l->window) return ipu__fail_memory();
+    for (size_t i = 0; i < b->order.n; i++) {
+        const ipu__model_op *op = &m->ops.at[b->order.at[i]];
+        ipu_graph           *g  = NULL;
+        for (uint32_t k = 0; k < op->n_in && !op->dead && !g; k++) {
+            ipu_tensor t = m->values.at[op->in[k]].bound;
+            if (t.id && t.graph != l->g) g = t.graph;
+        }
+        for (uint32_t k = 0; k < op->n_in && g; k++)
+            if (!l->window[op->in[k]]) l->window[op->in[k]] = g;
+    }
+    return IPU_OK;
+}
+
 static ipu_graph *window_of_kept(const lowering *l, uint32_t id)
 {
-    const ipu__block *b = &l->m->blocks.at[0];
-    for (size_t i = 0; i < b->order.n; i++) {
-        const ipu__model_op *op    = &l->m->ops.at[b->order.at[i]];
-        bool                 reads = false;
-        for (uint32_t k = 0; k < op->n_in && !op->dead; k++) reads |= op->in[k] == id;
-        for (uint32_t k = 0; k < op->n_in && reads; k++) {
-            ipu_tensor t = l->m->values.at[op->in[k]].bound;
-            if (t.id && t.graph != l->g) return t.graph;
-        }
-    }
-    return l->g;
+    return l->window && l->window[id] ? l->window[id] : l->g;
 }
 
 static ipu_status lower_op_there(lowering *l, const ipu__model_op *op)
@@ -643,6 +660,7 @@ static ipu_status lower(lowering *l)
     for (size_t i = 0; i < m->values.n; i++) m->tensors.at[i] = (ipu_tensor){l->g, 0};
     m->tensors.n = m->values.n;
     IPU_TRY(prepare(l));
+    IPU_TRY(find_windows(l));
     IPU_TRY(lower_boundary(l));
     IPU_TRY(lower_block(l, 0));
     IPU_TRY(lower_outputs(l));
@@ -655,11 +673,15 @@ ipu_status ipu__model_lower_with(ipu_model *m, ipu_graph *g, ipu__model_settled_
     IPU_TRY(check_ready(m));
     ipu__location here = ipu__here();
     lowering      l = {.m = m, .g = g, .program = ipu_program_sequence(g), .settled = settled, .user = user};
-    ipu_status    status = lower(&l);
-    *out                 = l.program;
+    int64_t      *most = &g->root->builder.most_added;
+    *most              = g->root->builder.n_added + MOST_PIECES;
+    ipu_status status  = lower(&l);
+    *most              = 0;
+    *out               = l.program;
     ipu_here(here.file, here.line);
     ipu__free(l.last_use);
     ipu__free(l.last_read);
+    ipu__free(l.window);
     ipu__free(l.is_operand);
     ipu__free(l.in_place);
     ipu__free(l.position);

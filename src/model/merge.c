@@ -76,7 +76,7 @@ static uint64_t hash_op(const merging *g, const ipu__model_op *op)
 {
     uint64_t hash = mix((uint64_t)(uintptr_t)op->def, op->recompute);
     if (commutes(g, op))
-        hash = mix(hash, (uint64_t)op->in[0] + op->in[1]);
+        hash = mix(hash, mix(0, op->in[0]) + mix(0, op->in[1])); /* sums of ids are easily alike */
     else
         for (uint32_t i = 0; i < op->n_in; i++) hash = mix(hash, op->in[i]);
     for (size_t i = 0; i < op->n_attributes; i++) hash = hash_attribute(hash, &op->attributes[i]);
