@@ -12,12 +12,16 @@
 
 /* ---- adding ---- */
 
+enum { LOOK_BACK = 8 }; /* flows: what is copied again and again comes in few pieces */
+
 bool ipu__exchange_add(ipu__exchange *x, uint32_t to, uint32_t from, uint32_t var, int64_t begin, int64_t end)
 {
-    if (x->flows.n > 0) {
-        ipu__flow *last = &x->flows.at[x->flows.n - 1];
-        if (last->to == to && last->from == from && last->var == var && last->end == begin) {
-            last->end = end;
+    for (size_t i = 0; i < LOOK_BACK && i < x->flows.n; i++) {
+        ipu__flow *f = &x->flows.at[x->flows.n - 1 - i];
+        if (f->to != to || f->from != from || f->var != var) continue;
+        if (f->begin <= begin && end <= f->end) return true;
+        if (i == 0 && f->end == begin) {
+            f->end = end;
             return true;
         }
     }

@@ -103,7 +103,10 @@ static void take_on_tiles(ipu__pricer *p, bool has_code, int64_t *most, int64_t 
 typedef struct copier {
     ipu__pricer *p;
     bool         once; /* no source element is copied twice */
+    int64_t      n_runs;
 } copier;
+
+enum { MOST_RUNS = 1 << 25 }; /* of one copy: some seconds */
 
 /* `n` elements from x on to y on: neighbours in both. */
 static bool copy_run(copier *c, ipu__interval x, ipu__interval y)
@@ -129,21 +132,69 @@ static bool copy_run(copier *c, ipu__interval x, ipu__interval y)
     return true;
 }
 
+/* The elements of a run that are on the tile of its first. */
+static int64_t count_on_tile(ipu__pricer *p, const ipu__run *run, uint32_t *tile)
+{
+    ipu__interval first = {run->var, 0, run->start, run->start + 1};
+    ipu__cost_split(p, &first, tile);
+    const ipu__placement *place = &p->g->variables.at[run->var].mapping.places.at[p->hint[run->var]];
+    int64_t               n     = run->stride > 0 ? (place->end - 1 - run->start) / run->stride + 1
+                                : run->stride < 0 ? (run->start - place->begin) / -run->stride + 1
+                                                  : run->count;
+    return n < run->count ? n : run->count;
+}
+
+static void advance(ipu__run *run, int64_t n)
+{
+    run->start += n * run->stride;
+    run->count -= n;
+}
+
+/* `n` elements from x on to y on, which need not be neighbours: tile by tile. Both are advanced. */
+static bool copy_strided(copier *c, ipu__run *x, ipu__run *y, int64_t n)
+{
+    int64_t size = (int64_t)ipu_type_size(c->p->g->variables.at[x->var].type);
+    bool    ok   = true;
+    for (int64_t k; n > 0 && ok; n -= k) {
+        uint32_t from, to;
+        int64_t  on_y = count_on_tile(c->p, y, &to);
+        k             = count_on_tile(c->p, x, &from);
+        if (k > on_y) k = on_y;
+        if (k > n) k = n;
+        if (from == to)
+            c->p->on_tile[to] += k * size;
+        else if (c->once)
+            ok = ipu__exchange_add_bytes(&c->p->in, to, from, x->var, k * size);
+        else if (x->stride == 0 || x->stride == 1)
+            ok = ipu__exchange_add(&c->p->in, to, from, x->var, x->start, x->start + (x->stride ? k : 1));
+        else
+            for (int64_t i = 0, at = x->start; i < k && ok; i++, at += x->stride)
+                ok = ipu__exchange_add(&c->p->in, to, from, x->var, at, at + 1);
+        advance(x, k);
+        advance(y, k);
+    }
+    return ok;
+}
+
 static bool copy_runs(copier *c, const ipu__step *s)
 {
     ipu__runs from = ipu__view_runs(&c->p->g->views, s->from), to = ipu__view_runs(&c->p->g->views, s->to);
     ipu__run  x = {0}, y = {0};
-    for (;;) {
+    for (; c->n_runs < MOST_RUNS; c->n_runs++) {
         if (x.count == 0 && !ipu__runs_next(&from, &x)) return true;
         if (y.count == 0 && !ipu__runs_next(&to, &y)) return true;
-        bool    runs = (x.stride == 1 || x.count == 1) && (y.stride == 1 || y.count == 1);
-        int64_t n    = !runs ? 1 : x.count < y.count ? x.count : y.count;
+        int64_t n = x.count < y.count ? x.count : y.count;
+        if ((x.stride != 1 || y.stride != 1) && n > 1) {
+            if (!copy_strided(c, &x, &y, n)) return false;
+            continue;
+        }
         if (!copy_run(c, (ipu__interval){x.var, 0, x.start, x.start + n},
                       (ipu__interval){y.var, 0, y.start, y.start + n}))
             return false;
-        x.start += n * x.stride, x.count -= n;
-        y.start += n * y.stride, y.count -= n;
+        advance(&x, n);
+        advance(&y, n);
     }
+    return true;
 }
 
 static int64_t copy_cycles(const ipu__pricer *p, int64_t bytes)
@@ -170,10 +221,13 @@ static bool note_copying(ipu__pricer *p, ipu__cost_row *row)
 static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
 {
     bool         ok;
-    copier       c = {p, !ipu__view_has_aliases(&p->g->views, s->from, &ok)};
+    copier       c = {p, !ipu__view_has_aliases(&p->g->views, s->from, &ok), 0};
     ipu__traffic traffic;
     int64_t      most, all = 0;
     if (!ok || !copy_runs(&c, s)) return ipu__fail_memory();
+    if (c.n_runs == MOST_RUNS)
+        return ipu__fail(IPU_UNSUPPORTED, "a copy of over %d parts, which is too much to estimate",
+                         MOST_RUNS);
     IPU_TRY(ipu__exchange_price(p, &p->in, &traffic));
     for (int64_t t = 0; t < p->model->n_tiles; t++) all += p->on_tile[t];
     if (!note_copying(p, row)) return ipu__fail_memory();
