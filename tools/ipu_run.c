@@ -86,7 +86,9 @@ static tool_exit price(job *j)
 static tool_exit make_session(job *j)
 {
     const char *const *values = j->args->values;
-    int64_t            threads;
+    int64_t            threads, most_bytes = 0;
+    if (values[RUN_MEMORY] && !tool_integer("max-memory", values[RUN_MEMORY], 1, INT64_MAX, &most_bytes))
+        return TOOL_USAGE;
     if (values[RUN_THREADS] && !tool_integer("threads", values[RUN_THREADS], 0, 1024, &threads))
         return TOOL_USAGE;
     if (ipu_target_find(values[RUN_TARGET] ? values[RUN_TARGET] : ipu_device_chip(), 0, &j->target) != IPU_OK
@@ -94,8 +96,11 @@ static tool_exit make_session(job *j)
         || (values[RUN_THREADS] && ipu_options_set(j->options, "threads", values[RUN_THREADS]) != IPU_OK)
         || (values[RUN_PROFILE] && ipu_options_set(j->options, "profile", "true") != IPU_OK))
         return failed();
-    const ipu_onnx_options options = {
-        .dims = j->file.dims, .n_dims = j->file.n_dims, .options = j->options, .target = &j->target};
+    const ipu_onnx_options options = {.dims       = j->file.dims,
+                                      .n_dims     = j->file.n_dims,
+                                      .options    = j->options,
+                                      .target     = &j->target,
+                                      .most_bytes = most_bytes};
     return ipu_onnx_session_create(j->file.onnx, &options, &j->session) == IPU_OK ? TOOL_OK : failed();
 }
 

@@ -43,9 +43,9 @@ static ipu_status measure(ipu_model *m, work *w)
     return IPU_OK;
 }
 
-static void find_work(const onnx_file *f, work *w)
+static void find_work(const onnx_file *f, int64_t most_bytes, work *w)
 {
-    const ipu_onnx_options options = {.dims = f->dims, .n_dims = f->n_dims};
+    const ipu_onnx_options options = {.dims = f->dims, .n_dims = f->n_dims, .most_bytes = most_bytes};
     ipu_model             *m       = NULL;
     ipu_status             status  = ipu_onnx_import(f->onnx, &options, &m);
     if (status == IPU_OK) status = measure(m, w);
@@ -228,11 +228,14 @@ static json_t *json_file(const shown *s)
 
 tool_exit run_show(const tool_arguments *args)
 {
-    shown     s    = {0};
+    shown       s          = {0};
+    int64_t     most_bytes = 0;
+    const char *memory     = args->values[SHOW_MEMORY];
+    if (memory && !tool_integer("max-memory", memory, 1, INT64_MAX, &most_bytes)) return TOOL_USAGE;
     tool_exit code = onnx_file_open(&s.file, "show", args, SHOW_SHAPE);
     if (code == TOOL_OK) {
         ipu_onnx_get_info(s.file.onnx, &s.info);
-        find_work(&s.file, &s.work);
+        find_work(&s.file, most_bytes, &s.work);
         if (args->values[SHOW_JSON])
             code = tool_print_json(stdout, json_file(&s));
         else

@@ -7,11 +7,11 @@
  *     ipu_onnx_value x = {.kind = IPU_ONNX_ARRAY, .array = image}, y = {0};
  *     IPU_TRY(ipu_onnx_session_run(s, &x, 1, &y, 1));
  *
- * A file is read and checked as a whole: hostile ones give an error, in bounded time and memory. Shapes are
- * static in a model. An input whose value decides a shape (that of a Reshape, the k of a TopK) is a compile-time
- * input: a session keeps one executable for each value it has seen, and for each set of input shapes. An output
- * whose extent depends on data (NonZero, Unique) is computed in a buffer of the largest extent and cut by the
- * session. Sequences and optionals are resolved when a model is made. docs/onnx.md tells more.
+ * A file is read and checked as a whole: hostile ones give an error, in bounded time and memory (docs/onnx.md has the
+ * limits). Shapes are static in a model. An input whose value decides a shape (that of a Reshape, the k of a TopK) is
+ * a compile-time input: a session keeps one executable for each value it has seen, and for each set of input shapes.
+ * An output whose extent depends on data (NonZero, Unique) is computed in a buffer of the largest extent and cut by
+ * the session. Sequences and optionals are resolved when a model is made. docs/onnx.md tells more.
  */
 #ifndef IPU_ONNX_H
 #define IPU_ONNX_H
@@ -109,6 +109,9 @@ typedef struct ipu_onnx_options {
     /* What is float in the file is computed in double, inputs and outputs included: to check gradients against
      * differences. */
     bool wide;
+    /* Bytes that sparse tensors may take beyond what the file holds of them, and that the variables of a session may
+     * take. 0: 64 MiB and 128 times what the file holds; no limit for variables. */
+    int64_t most_bytes;
     /* Of a session: engine options; the target that is compiled for (NULL: one IPU of ipu_device_chip()). */
     const ipu_options *options;
     const ipu_target  *target;

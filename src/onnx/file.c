@@ -10,7 +10,12 @@
 #include "onnx/tensor.h"
 #include "onnx/wire.h"
 
-enum { LEAST_IR = 1, MOST_IR = 13, KEY_BYTES = 1000 };
+enum {
+    LEAST_IR  = 1,
+    MOST_IR   = 13,
+    KEY_BYTES = 1000,
+    MOST_SETS = 1000 /* operator sets and attributes of a node: they are searched one by one */
+};
 
 static void *pb_alloc(void *user, size_t bytes)
 {
@@ -78,6 +83,11 @@ static ipu_status count_op(ipu_onnx *file, const Ipu__NodeProto *node)
     return index_pair(file, &file->op_index, key, file->ops.n - 1);
 }
 
+static ipu_status too_many(const char *what, size_t n)
+{
+    return ipu__fail(IPU_INVALID, "%zu %s; expected at most %d", n, what, MOST_SETS);
+}
+
 static ipu_status index_functions(ipu_onnx *file)
 {
     for (size_t i = 0; i < file->proto->n_functions; i++) {
@@ -85,6 +95,7 @@ static ipu_status index_functions(ipu_onnx *file)
         const char               *name = ipu__or_empty(f->name);
         char                      key[KEY_BYTES];
         uint32_t                  taken;
+        if (f->n_opset_import > MOST_SETS) return too_many("operator sets of a function", f->n_opset_import);
         if (!make_key(f->domain, name, key))
             return ipu__fail(IPU_INVALID, "the name of a function has over %d bytes", KEY_BYTES);
         if (ipu__map_find(&file->function_index, key, &taken))
@@ -98,6 +109,31 @@ static ipu_status index_functions(ipu_onnx *file)
 
 enum { FUNCTION_ATTRIBUTE_PROTO = 11 }; /* their numbers in onnx.proto */
 
+static bool make_default_key(const Ipu__FunctionProto *f, const char *name, char key[KEY_BYTES])
+{
+    return snprintf(key, KEY_BYTES, "%s\n%s\n%s", ipu__onnx_domain(f->domain), ipu__or_empty(f->name), name)
+         < KEY_BYTES;
+}
+
+const Ipu__AttributeProto *ipu__onnx_default(const ipu_onnx *file, const Ipu__FunctionProto *f,
+                                             const char *name)
+{
+    char     key[KEY_BYTES];
+    uint32_t at;
+    if (file->defaults.n == 0 || !make_default_key(f, name, key)) return NULL;
+    return ipu__map_find(&file->default_index, key, &at) ? file->defaults.at[at] : NULL;
+}
+
+static ipu_status index_default(ipu_onnx *file, const Ipu__FunctionProto *f, const Ipu__AttributeProto *a)
+{
+    char     key[KEY_BYTES];
+    uint32_t taken;
+    if (!make_default_key(f, ipu__or_empty(a->name), key))
+        return ipu__fail(IPU_INVALID, "the name of an attribute has over %d bytes", KEY_BYTES);
+    if (ipu__map_find(&file->default_index, key, &taken)) return IPU_OK; /* the first counts */
+    return index_pair(file, &file->default_index, key, file->defaults.n - 1);
+}
+
 static ipu_status read_default(ipu_onnx *file, const Ipu__FunctionProto *f,
                                const ProtobufCMessageUnknownField *u)
 {
@@ -110,7 +146,11 @@ static ipu_status read_default(ipu_onnx *file, const Ipu__FunctionProto *f,
     size_t         bytes = u->len - skip - 1;
     IPU_TRY(ipu__wire_check(&ipu__attribute_proto__descriptor, data, bytes));
     Ipu__AttributeProto *a = ipu__attribute_proto__unpack(&ipu__onnx_allocator, bytes, data);
-    if (a && !a->g && a->n_graphs == 0 && ipu__push(&file->defaults, ((ipu__default){f, a}))) return IPU_OK;
+    if (a && !a->g && a->n_graphs == 0) {
+        if (ipu__push(&file->defaults, a)) return index_default(file, f, a);
+        ipu__attribute_proto__free_unpacked(a, &ipu__onnx_allocator);
+        return ipu__fail_memory();
+    }
     if (a) ipu__attribute_proto__free_unpacked(a, &ipu__onnx_allocator);
     return ipu__fail(IPU_UNSUPPORTED, "function \"%s\" has an attribute of a kind that is not supported",
                      ipu__or_empty(f->name));
@@ -133,6 +173,8 @@ static ipu_status count_nodes(ipu_onnx *file, Ipu__NodeProto *const *nodes, size
 {
     for (size_t i = 0; i < n; i++) {
         IPU_TRY(count_op(file, nodes[i]));
+        if (nodes[i]->n_attribute > MOST_SETS) return too_many("attributes of a node", nodes[i]->n_attribute);
+        file->n_ports += nodes[i]->n_input + nodes[i]->n_output;
         for (size_t a = 0; a < nodes[i]->n_attribute; a++) {
             const Ipu__AttributeProto *attribute = nodes[i]->attribute[a];
             if (attribute->g) IPU_TRY(count_nodes(file, attribute->g->node, attribute->g->n_node));
@@ -169,6 +211,7 @@ static ipu_status examine(ipu_onnx *file)
                          (long long)m->ir_version, LEAST_IR, MOST_IR);
     if (ipu__onnx_opset(file, "") == 0 && m->graph->n_node > 0 && m->n_opset_import == 0)
         return ipu__fail(IPU_INVALID, "it does not say which operator sets it uses");
+    if (m->n_opset_import > MOST_SETS) return too_many("operator sets", m->n_opset_import);
     IPU_TRY(index_functions(file));
     IPU_TRY(read_defaults(file));
     IPU_TRY(list_inputs(file));
@@ -235,10 +278,11 @@ void ipu_onnx_close(ipu_onnx *file)
     if (!file) return;
     if (file->proto) ipu__model_proto__free_unpacked(file->proto, &ipu__onnx_allocator);
     for (size_t i = 0; i < file->defaults.n; i++)
-        ipu__attribute_proto__free_unpacked(file->defaults.at[i].attribute, &ipu__onnx_allocator);
+        ipu__attribute_proto__free_unpacked(file->defaults.at[i], &ipu__onnx_allocator);
     ipu__array_fini(&file->defaults);
     ipu__map_fini(&file->op_index);
     ipu__map_fini(&file->function_index);
+    ipu__map_fini(&file->default_index);
     ipu__arena_fini(&file->arena);
     ipu__array_fini(&file->inputs);
     ipu__array_fini(&file->ops);

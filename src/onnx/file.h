@@ -8,22 +8,19 @@
 #include "ipu/onnx.h"
 #include "onnx.pb-c.h"
 
-/* What an attribute of a function is where a call does not give it. IR version 9 has these; the onnx.proto that we
- * build with may be older. */
-typedef struct ipu__default {
-    const Ipu__FunctionProto *function;
-    Ipu__AttributeProto      *attribute;
-} ipu__default;
-
 struct ipu_onnx {
     Ipu__ModelProto *proto;
     char            *name;                         /* "resnet50.onnx", for messages */
     char            *folder;                       /* of external data; NULL: there is none */
     IPU_ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
     IPU_ARRAY(ipu_onnx_op_count) ops;
+    size_t     n_ports;                  /* inputs and outputs of all nodes */
     ipu__map   op_index, function_index; /* "domain\nname" to numbers; keys in the arena */
     ipu__arena arena;
-    IPU_ARRAY(ipu__default) defaults;
+    /* What attributes of functions are where a call does not give them, "domain\nfunction\nname" to numbers. IR
+     * version 9 has these; the onnx.proto that we build with may be older. */
+    IPU_ARRAY(Ipu__AttributeProto *) defaults;
+    ipu__map default_index;
 };
 
 /* protobuf-c's memory through base/alloc.h. */
@@ -38,6 +35,10 @@ int64_t ipu__onnx_opset(const ipu_onnx *file, const char *domain);
 const char *ipu__onnx_domain(const char *domain);
 /* The function of the file by that name, NULL: none. */
 const Ipu__FunctionProto *ipu__onnx_function(const ipu_onnx *file, const char *domain, const char *name);
+
+/* What an attribute of a function is where a call does not give it; NULL: nothing. */
+const Ipu__AttributeProto *ipu__onnx_default(const ipu_onnx *file, const Ipu__FunctionProto *f,
+                                             const char *name);
 
 /* "[1,3,?,224]", in `text`. */
 const char *ipu__onnx_shape_text(const ipu_shape *shape, char *text, size_t size);

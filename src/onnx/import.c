@@ -14,7 +14,11 @@
 enum {
     MOST_DEPTH = 64,     /* graphs within graphs, functions within functions */
     MOST_NODES = 100000, /* emitted beyond those of the file: a small one can ask for very many */
-    MOST_TRIES = 32      /* loops that are unrolled because something in them decides a shape */
+    MOST_TRIES = 32,     /* loops that are unrolled because something in them decides a shape */
+    PORTS      = 16,     /* inputs and outputs that count as one node more */
+    /* What sparse tensors may take: so much, and a multiple of what the file holds of them. */
+    FREE_BYTES  = 64 << 20,
+    MOST_GROWTH = 128
 };
 
 static ipu_status fail(ipu__import *im, ipu_status status, const char *format, ...)
@@ -46,12 +50,12 @@ static void bind(ipu__import *im, const char *name, ipu__item item)
         fail(im, IPU_INVALID, "value \"%s\" is defined twice", name);
 }
 
-/* A constant, or a parameter in training. */
+/* A constant, or with a name a parameter in training. */
 static ipu_value initial_value(ipu__import *im, const char *name, const ipu_array *a)
 {
     static const char nothing[16];
-    const void       *data         = a->data ? a->data : nothing;
-    bool              is_parameter = im->options->training && ipu__op_is_floating(a->type) && im->depth == 0;
+    const void       *data = a->data ? a->data : nothing;
+    bool is_parameter      = name && im->options->training && ipu__op_is_floating(a->type) && im->depth == 0;
     return is_parameter ? ipu_model_parameter(im->m, a->type, a->shape, data, name)
                         : ipu_constant_data(im->b, a->type, a->shape, data);
 }
@@ -78,16 +82,31 @@ void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *o
     ipu_array_free(out);
 }
 
-static void load_pending(ipu__import *im, const char *name, ipu__item *item)
+/* A graph may be emitted many times, as the body of a loop that is unrolled is, but its tensors only once. */
+ipu_value ipu__import_constant(ipu__import *im, const Ipu__TensorProto *t, const char *name)
 {
     ipu_array a;
-    if (im->status != IPU_OK) return;
-    ipu__import_tensor(im, item->pending, &a);
-    if (im->status == IPU_OK) {
-        item->v       = initial_value(im, name, &a);
-        item->pending = NULL;
+    uint32_t  id;
+    char      key[32];
+    snprintf(key, sizeof key, "%p", (const void *)t);
+    if (ipu__map_find(&im->tensors, key, &id)) {
+        im->m->values.at[id].block = 0; /* used from everywhere */
+        return ipu__model_handle(im->m, id);
     }
+    ipu__import_tensor(im, t, &a);
+    ipu_value v = im->status == IPU_OK ? initial_value(im, name, &a) : IPU_NO_VALUE;
     ipu_array_free(&a);
+    if (v.id == 0 || im->m->values.at[v.id].kind != IPU__VALUE_CONSTANT) return v;
+    const char *own = ipu__arena_strdup(&im->arena, key);
+    if (!own || !ipu__map_set(&im->tensors, own, v.id)) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
+    return v;
+}
+
+static void load_pending(ipu__import *im, const char *name, ipu__item *item)
+{
+    if (im->status != IPU_OK) return;
+    item->v = ipu__import_constant(im, item->pending, name);
+    if (im->status == IPU_OK) item->pending = NULL;
 }
 
 static ipu__item look_up(ipu__import *im, const char *name)
@@ -128,6 +147,23 @@ static ipu_status scatter_sparse(const ipu_array *values, const ipu_array *indic
     return IPU_OK;
 }
 
+/* What a dense tensor takes beyond a multiple of what the file holds of it is bounded for all of them together. */
+static ipu_status claim(ipu__import *im, const ipu_array *values, const ipu_array *indices,
+                        const ipu_shape *shape)
+{
+    char   text[200];
+    double held = (double)ipu_array_bytes(values) + (double)ipu_array_bytes(indices);
+    double most = im->options->most_bytes ? (double)im->options->most_bytes : FREE_BYTES;
+    double all  = (double)ipu_type_size(values->type);
+    for (int d = 0; d < shape->rank; d++) all *= (double)shape->dim[d];
+    if (all > MOST_GROWTH * held) im->n_claimed += all - MOST_GROWTH * held;
+    if (im->n_claimed <= most) return IPU_OK;
+    return ipu__fail(IPU_INVALID,
+                     "a sparse tensor of shape %s would take %.0f bytes, of which the file holds %.0f: more "
+                     "than the %.0f that are allowed (ipu_onnx_options.most_bytes, --max-memory)",
+                     ipu__onnx_shape_text(shape, text, sizeof text), all, held, most);
+}
+
 static ipu_status sparse_array(ipu__import *im, const Ipu__SparseTensorProto *t, ipu_array *out)
 {
     ipu_array values = {0}, indices = {0};
@@ -140,6 +176,7 @@ static ipu_status sparse_array(ipu__import *im, const Ipu__SparseTensorProto *t,
     ipu_status status      = ipu__tensor_shape(&dense, &shape);
     if (status == IPU_OK) status = ipu__tensor_array(t->values, im->file->folder, &values);
     if (status == IPU_OK) status = ipu__tensor_array(t->indices, im->file->folder, &indices);
+    if (status == IPU_OK) status = claim(im, &values, &indices, &shape);
     if (status == IPU_OK) status = ipu_array_create(values.type, shape, out);
     if (status == IPU_OK) status = scatter_sparse(&values, &indices, out);
     ipu_array_free(&values);
@@ -373,7 +410,7 @@ static void import_node(ipu__import *im, const Ipu__NodeProto *proto)
     if (!n.in || !n.out) return;
     memset(n.out, 0, n.n_out * sizeof *n.out);
     for (size_t i = 0; i < n.n_in; i++) n.in[i] = look_up(im, proto->input[i]);
-    ipu__import_charge(im, 1);
+    ipu__import_charge(im, 1 + (int64_t)((n.n_in + n.n_out) / PORTS));
     if (!ipu__import_ok(im)) return;
     const Ipu__FunctionProto *f = ipu__onnx_function(im->file, domain, ipu__or_empty(proto->op_type));
     if (f) {
@@ -486,7 +523,12 @@ static ipu__output output_of(ipu__import *im, ipu__imported *result, const char 
     uint32_t    taken;
     ipu__text   text = {0};
     ipu__text_add(&text, "%s", name);
-    while (text.at && ipu__map_find(&im->m->names, text.at, &taken)) ipu__text_add(&text, " (output)");
+    if (text.at && ipu__map_find(&im->m->names, text.at, &taken)) ipu__text_add(&text, " (output)");
+    size_t plain = text.n;
+    while (text.at && ipu__map_find(&im->m->names, text.at, &taken)) { /* a number that no other one got */
+        text.n = plain;
+        ipu__text_add(&text, " %lld", (long long)++im->n_renamed);
+    }
     if (item->kind == IPU_ONNX_ARRAY && text.at) ipu_model_output(im->m, item->v, text.at);
     if (out.has_count) {
         ipu__text_add(&text, " (count)");
@@ -529,20 +571,27 @@ static void import_file(ipu__import *im, ipu__imported *result)
     if (ipu__import_ok(im)) import_outputs(im, result);
 }
 
+/* What all tries of an import have taken so far. */
+typedef struct spent {
+    int64_t n_emitted;
+    double  work; /* of values that were computed */
+} spent;
+
 /* *again receives a loop that must be unrolled for it to succeed, else NULL. */
 static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, const ipu__node_list *unrolled,
-                             int64_t *n_emitted, ipu__imported *out, const Ipu__NodeProto **again)
+                             spent *all, ipu__imported *out, const Ipu__NodeProto **again)
 {
     ipu__scope  scope = {0};
     ipu__import im    = {.file = file, .options = options, .scope = &scope, .unrolled = unrolled};
-    im.n_emitted      = *n_emitted;
-    im.most_emitted   = MOST_NODES;
+    im.n_emitted      = all->n_emitted;
+    im.most_emitted   = MOST_NODES + (int64_t)(file->n_ports / PORTS);
     im.turns          = 1;
     for (size_t i = 0; i < file->ops.n; i++) im.most_emitted += (int64_t)file->ops.at[i].n;
     *out = (ipu__imported){0};
     IPU_TRY(ipu_model_create(&im.m));
     im.b               = ipu_model_builder(im.m);
     im.evaluation.m    = im.m;
+    im.evaluation.work = all->work;
     im.m->is_inference = !options->training;
     im.needed          = ipu__alloc_zeroed(file->inputs.n + 1);
     if (!im.needed) im.status = IPU_OUT_OF_MEMORY;
@@ -553,11 +602,12 @@ static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, co
     const char *message = im.message ? im.message : ipu_builder_message(im.b);
     if (status != IPU_OK)
         ipu__fail(status, "%s: %s", file->name, *message ? message : ipu_status_text(status));
-    *again     = im.must_unroll;
-    *n_emitted = im.n_emitted;
+    *again = im.must_unroll;
+    *all   = (spent){im.n_emitted, im.evaluation.work};
     ipu__evaluation_fini(&im.evaluation);
     ipu__scope_fini(&scope);
     ipu__arena_fini(&im.arena);
+    ipu__map_fini(&im.tensors);
     ipu__array_fini(&im.loops);
     ipu__array_fini(&im.owners);
     ipu__free(im.message);
@@ -572,15 +622,15 @@ static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, co
 
 ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu__imported *out)
 {
-    ipu__node_list        unrolled  = {0};
-    const Ipu__NodeProto *again     = NULL;
-    int64_t               n_emitted = 0; /* by all tries */
-    *out                            = (ipu__imported){0};
+    ipu__node_list        unrolled = {0};
+    const Ipu__NodeProto *again    = NULL;
+    spent                 all      = {0, 0};
+    *out                           = (ipu__imported){0};
     IPU_TRY(refuse_unknown(file));
-    ipu_status status = try_import(file, options, &unrolled, &n_emitted, out, &again);
+    ipu_status status = try_import(file, options, &unrolled, &all, out, &again);
     while (status != IPU_OK && again && !out->needed && unrolled.n < MOST_TRIES) {
         if (ipu__push(&unrolled, again))
-            status = try_import(file, options, &unrolled, &n_emitted, out, &again);
+            status = try_import(file, options, &unrolled, &all, out, &again);
         else
             again = NULL;
     }

@@ -69,6 +69,9 @@ typedef struct ipu__import {
     int        depth;                  /* of graphs within graphs and functions within functions */
     int64_t    most_emitted;
     int64_t    n_emitted; /* nodes so far: unrolled loops and functions are bounded */
+    double     n_claimed; /* bytes of sparse tensors that the file does not hold */
+    ipu__map   tensors;   /* of the file, by address, to the constants they became */
+    int64_t    n_renamed; /* outputs that got a number, as their names were taken */
     int64_t    turns;     /* of the loops around that are being unrolled, multiplied */
     size_t     n_bytes;   /* of the arena */
     ipu__loops loops;     /* of the model */
@@ -169,6 +172,9 @@ void ipu__import_charge(ipu__import *im, int64_t n);
 
 /* A tensor of the file, in double if the import is wide. After an error *out is empty. Owned: ipu_array_free. */
 void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *out);
+/* The same as a constant; or, in training and outside of graphs within, as a parameter of that name. NULL: a constant
+ * in any case. */
+ipu_value ipu__import_constant(ipu__import *im, const Ipu__TensorProto *t, const char *name);
 /* float, or double if the import is wide. */
 ipu_type ipu__float(const ipu__import *im);
 /* A sparse tensor made dense. */

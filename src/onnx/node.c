@@ -10,7 +10,7 @@
 #include "onnx/tensor.h"
 
 /* Of lists while importing: a small file can ask for very long sequences. */
-#define MOST_BYTES ((size_t)1 << 30)
+#define MOST_BYTES ((size_t)1 << 28)
 
 /* ---- errors ---- */
 
@@ -37,7 +37,7 @@ void *ipu__import_alloc(ipu__import *im, size_t bytes)
     if (data || im->status != IPU_OK) return data;
     im->status = is_too_much ? IPU_INVALID : IPU_OUT_OF_MEMORY;
     if (is_too_much)
-        im->message = ipu__strdup("sequences and lists of over 1 GiB: the file is not a real model");
+        im->message = ipu__strdup("sequences and lists of over 256 MiB: the file is not a real model");
     return NULL;
 }
 
@@ -107,10 +107,15 @@ static void note_input(ipu__import *im, uint32_t id)
     if (low < im->owners.n && im->m->inputs.at[low] == id) im->needed[im->owners.at[low]] = true;
 }
 
+/* Ids of their blocks grow, too. */
 static void note_loop(ipu__import *im, uint32_t block)
 {
-    for (size_t i = 0; i < im->loops.n; i++)
-        if (im->loops.at[i].block == block) im->must_unroll = im->loops.at[i].node;
+    size_t low = 0, high = im->loops.n;
+    while (high - low > 1) {
+        size_t middle                                         = low + (high - low) / 2;
+        *(im->loops.at[middle].block <= block ? &low : &high) = middle;
+    }
+    if (low < im->loops.n && im->loops.at[low].block == block) im->must_unroll = im->loops.at[low].node;
 }
 
 static void look_at_yields(search *s, uint32_t block)
@@ -177,7 +182,9 @@ const void *ipu__must_know(ipu__node *n, ipu_value v, const char *what)
             what, names.at ? names.at : "?");
     else
         ipu__node_fail(n, IPU_UNSUPPORTED,
-                       "%s decides a shape and depends on data that are known only when the model runs",
+                       im->evaluation.gave_up
+                           ? "%s decides a shape and takes too much to compute before the model runs"
+                           : "%s decides a shape and depends on data that are known only when the model runs",
                        what);
     im->has_needs = is_all && any;
     ipu__text_fini(&names);
@@ -269,16 +276,6 @@ static const Ipu__AttributeProto *find(Ipu__AttributeProto *const *list, size_t 
     return NULL;
 }
 
-static const Ipu__AttributeProto *default_of(const ipu_onnx *file, const Ipu__FunctionProto *f,
-                                             const char *name)
-{
-    for (size_t i = 0; i < file->defaults.n; i++)
-        if (file->defaults.at[i].function == f
-            && strcmp(ipu__or_empty(file->defaults.at[i].attribute->name), name) == 0)
-            return file->defaults.at[i].attribute;
-    return NULL;
-}
-
 const Ipu__AttributeProto *ipu__attr(ipu__node *n, const char *name)
 {
     const Ipu__AttributeProto *a    = find(n->proto->attribute, n->proto->n_attribute, name);
@@ -291,7 +288,7 @@ const Ipu__AttributeProto *ipu__attr(ipu__node *n, const char *name)
         }
         const Ipu__AttributeProto *given = find(call->node->attribute, call->node->n_attribute,
                                                 a->ref_attr_name);
-        if (!given) return default_of(n->im->file, call->function, a->ref_attr_name);
+        if (!given) return ipu__onnx_default(n->im->file, call->function, a->ref_attr_name);
         a    = given;
         call = call->parent;
     }

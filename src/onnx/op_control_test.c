@@ -284,7 +284,7 @@ static void loops_that_would_fill_all_memory_are_refused(void **state)
                                    "out y; e = SequenceEmpty(); y = Loop(n, -, e) body=@0";
     const ipu_onnx_value x = FLOATS(IPU_SHAPE(2), 1, 2), z = FLOATS(IPU_SHAPE(1), 1);
     expect_error(model(13, graph(endless, swap), none), VALUES(x, z), IPU_INVALID, "nodes once loops");
-    expect_error(model(13, graph(longest, grow), none), VALUES(x, z), IPU_INVALID, "over 1 GiB");
+    expect_error(model(13, graph(longest, grow), none), VALUES(x, z), IPU_INVALID, "over 256 MiB");
 }
 
 /* ---- Scan ---- */

@@ -16,13 +16,7 @@ static ipu_value constant_ints(ipu__node *n, const int64_t *values, size_t count
 
 static ipu_value constant_tensor(ipu__node *n, const Ipu__TensorProto *t)
 {
-    ipu_array a;
-    ipu__import_tensor(n->im, t, &a);
-    if (!ipu__import_ok(n->im)) return IPU_NO_VALUE;
-    static const char nothing[16];
-    ipu_value         v = ipu_constant_data(n->b, a.type, a.shape, a.data ? a.data : nothing);
-    ipu_array_free(&a);
-    return v;
+    return ipu__import_constant(n->im, t, NULL);
 }
 
 void ipu__onnx_Constant(ipu__node *n)
@@ -32,7 +26,7 @@ void ipu__onnx_Constant(ipu__node *n)
     if (a && a->t)
         ipu__give(n, 0, constant_tensor(n, a->t));
     else if ((a = ipu__attr(n, "sparse_value")) && a->sparse_tensor)
-        ipu__give(n, 0, ipu__import_sparse(n->im, a->sparse_tensor, ""));
+        ipu__give(n, 0, ipu__import_sparse(n->im, a->sparse_tensor, NULL));
     else if (ipu__attr(n, "value_float"))
         ipu__give(n, 0,
                   ipu_constant_value(n->b, ipu__float(n->im), (ipu_shape){0},

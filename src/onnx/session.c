@@ -8,7 +8,12 @@
 #include "ipu/device.h"
 #include "onnx/import.h"
 
-enum { MOST_COMPILED = 64 }; /* executables kept; the one used longest ago goes */
+enum {
+    MOST_COMPILED = 64, /* executables kept; the one used longest ago goes */
+    MANY_TURNS    = 16, /* of importing, each with an input more that decides a shape */
+    MOST_TURNS    = 64,
+    SMALL         = 1024 /* elements of an input */
+};
 
 typedef struct compiled {
     ipu__imported   imported;
@@ -111,6 +116,20 @@ void ipu_onnx_session_destroy(ipu_onnx_session *s)
 
 /* ---- compiling ---- */
 
+/* Notes the inputs that decide shapes; all that are small once there were many turns, as each costs an import. False:
+ * there are no new ones. */
+static bool fix_inputs(ipu_onnx_session *s, const ipu_onnx_value *in, const bool *needed, int turn)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->n_in; i++) {
+        bool is_small = in[i].kind == IPU_ONNX_ARRAY && ipu_array_n_elements(&in[i].array) <= SMALL;
+        bool fixes    = needed[i] || (turn >= MANY_TURNS && is_small);
+        any |= fixes && !s->fixed[i];
+        s->fixed[i] |= fixes;
+    }
+    return any;
+}
+
 /* Again with every input that turns out to decide a shape, until none is missing. */
 static ipu_status import(ipu_onnx_session *s, const ipu_onnx_value *in, ipu__imported *out)
 {
@@ -118,17 +137,26 @@ static ipu_status import(ipu_onnx_session *s, const ipu_onnx_value *in, ipu__imp
     options.inputs           = in;
     options.n_inputs         = s->n_in;
     options.fixed            = s->fixed;
-    for (size_t turn = 0;; turn++) {
+    for (int turn = 0; turn < MOST_TURNS; turn++) {
         ipu_status status = ipu__onnx_import(s->file, &options, out);
-        if (status == IPU_OK || !out->needed || turn > s->n_in) return status;
-        bool any = false;
-        for (size_t i = 0; i < s->n_in; i++) {
-            any |= out->needed[i] && !s->fixed[i];
-            s->fixed[i] |= out->needed[i];
-        }
+        if (status == IPU_OK || !out->needed) return status;
+        bool any = fix_inputs(s, in, out->needed, turn);
         ipu__imported_fini(out);
         if (!any) return status;
     }
+    return ipu__fail(IPU_UNSUPPORTED, "%s: over %d inputs decide shapes, one after another", s->file->name,
+                     MOST_TURNS);
+}
+
+static ipu_status check_memory(const ipu_onnx_session *s, const ipu_executable *exe)
+{
+    int64_t planned, unshared, most = s->options.most_bytes;
+    ipu_executable_memory(exe, &planned, &unshared);
+    if (most == 0 || planned <= most) return IPU_OK;
+    return ipu__fail(IPU_OUT_OF_MEMORY,
+                     "%s: its variables take %lld bytes, more than the %lld that are allowed "
+                     "(ipu_onnx_options.most_bytes, --max-memory)",
+                     s->file->name, (long long)planned, (long long)most);
 }
 
 static ipu_status compile(ipu_onnx_session *s, const ipu_onnx_value *in, compiled *c)
@@ -143,6 +171,7 @@ static ipu_status compile(ipu_onnx_session *s, const ipu_onnx_value *in, compile
     }
     ipu_status status = ipu_model_compile(c->imported.m, &s->target, s->options.options, &c->exe);
     if (status != IPU_OK) return ipu__fail(status, "%s: %s", s->file->name, ipu_message());
+    IPU_TRY(check_memory(s, c->exe));
     IPU_TRY(ipu_engine_create(c->exe, s->options.options, &c->engine));
     ipu__alloc_trim();
     return IPU_OK;
