@@ -4,13 +4,32 @@
  */
 #include "graph/kernel.h"
 
+#include <pthread.h>
 #include <string.h>
+
+#include "base/map.h"
+
+/* Kernels by the hash of their names: every op that is emitted is looked up. */
+enum { SLOTS = 1024 };
+static const ipu_kernel_def *slots[SLOTS];
+static pthread_once_t        once = PTHREAD_ONCE_INIT;
+
+static void fill_slots(void)
+{
+    size_t n = 0;
+    for (const ipu_kernel_def *const *def = ipu__kernels; *def && n < SLOTS - 1; def++, n++) {
+        uint32_t at = ipu__hash_text((*def)->name);
+        while (slots[at % SLOTS]) at++;
+        slots[at % SLOTS] = *def;
+    }
+    IPU_ASSERT(n < SLOTS / 2); /* or searches become long */
+}
 
 const ipu_kernel_def *ipu__kernel_find(const char *name)
 {
-    if (!name) return NULL;
-    for (const ipu_kernel_def *const *def = ipu__kernels; *def; def++)
-        if (strcmp((*def)->name, name) == 0) return *def;
+    if (!name || pthread_once(&once, fill_slots) != 0) return NULL;
+    for (uint32_t at = ipu__hash_text(name); slots[at % SLOTS]; at++)
+        if (strcmp(slots[at % SLOTS]->name, name) == 0) return slots[at % SLOTS];
     return NULL;
 }
 
