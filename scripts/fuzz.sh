@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs each fuzzer for FUZZ_SECONDS from its corpus in fuzz/corpus/NAME. A crash, a hang of ten seconds
-# or more than 2 GiB fails; what caused it is kept in $BUILD/fuzz/found, the grown corpus in $BUILD/fuzz/corpus.
+# Runs each fuzzer for FUZZ_SECONDS from its corpus in fuzz/corpus/NAME. A crash, an input that takes more than five
+# seconds or a gigabyte fails; it is kept in $BUILD/fuzz/found, the grown corpus in $BUILD/fuzz/corpus.
 # FUZZ_SEED: the same choices again.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build fuzz
@@ -17,8 +17,8 @@ fuzz_one()
     local name=$1 seeds=
     mkdir -p "$folder/corpus/$name"
     [ ! -d "fuzz/corpus/$name" ] || seeds=fuzz/corpus/$name
-    "$folder/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
-        ${FUZZ_SEED:+-seed=$FUZZ_SEED} -rss_limit_mb=2048 -print_final_stats=1 \
+    "$folder/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=5 \
+        ${FUZZ_SEED:+-seed=$FUZZ_SEED} -rss_limit_mb=1024 -print_final_stats=1 \
         -artifact_prefix="$folder/found/$name-" "$folder/corpus/$name" $seeds
 }
 
