@@ -1,5 +1,6 @@
 /* `ipu`: one binary, a command per row of commands.inc. This file starts them. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -31,8 +32,7 @@ int main(int argc, char **argv)
 {
     occupy_standard();
     tool_mind_reader();
-    signal(SIGXFSZ,
-           SIG_IGN); /* a file that has reached the limit (ulimit -f) is then an error of the write */
+    signal(SIGXFSZ, SIG_IGN); /* ulimit -f is then an error of the write */
     tool_show_warnings();
     const tool_link    *link    = argc > 0 ? tool_find_link(argv[0]) : NULL;
     const tool_command *command = link ? tool_find_command(link->command) : &tool_commands[0];

@@ -37,10 +37,9 @@ int main(int argc, char **argv)
     CHECK(ipu_training_model(model, &opts, &optimizer, &trainer));
     for (int epoch = 0, epochs = argc > 2 ? atoi(argv[2]) : 30; epoch < epochs; epoch++) {
         double total_loss = 0, loss;
-        for (ipu_batch batch; ipu_loader_next(train_loader, &batch);) {
+        for (ipu_batch batch; ipu_loader_next(train_loader, &batch); total_loss += loss) {
             CHECK(ipu_executor_run(trainer, batch.arrays, 2));
             CHECK(ipu_executor_scalar(trainer, "loss", &loss));
-            total_loss += loss;
         }
         CHECK(ipu_loader_status(train_loader));
         printf("epoch %d: loss %.4f\n", epoch + 1, total_loss / (double)ipu_loader_n_batches(train_loader));

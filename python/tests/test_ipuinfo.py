@@ -164,7 +164,7 @@ def test_an_error_is_not_healthy(monkeypatch):
         "lib().ipu_engine_create(exe, None, ctypes.byref(engine))\n"
         "print(openipu.error.status_name(lib().ipu_engine_run(engine, 0)))\n",
         GCDA_OPTIONS='{"simulateSOCError.errorList":"IPUSOFTERR"}')
-    assert failing == "DEVICE_ERROR\n"
+    assert failing.endswith("DEVICE_ERROR\n") and "gc-reset -d 0" in failing  # also in the log, which goes to stderr
     info = Info()
     assert info[0]["ipu error state"] == "IPUSOFTERR"
     healthy, why = info.health(0)

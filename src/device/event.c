@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/regular.h"
 #include "base/status.h"
 #include "device/holder.h"
