@@ -131,11 +131,14 @@ static inline bytes tensor_of_numbers(const char *name, const char *type, const 
     int   number_of = type_number(type, strcspn(type, "["));
     bytes out       = JOIN(tensor_dims(type), number(2, number_of), text(8, name));
     for (char *end; *numbers; numbers = end + strspn(end, " ")) {
-        double value = strtod(numbers, &end);
+        double  value = strtod(numbers, &end);
+        char   *digits;
+        int64_t whole = strtoll(numbers, &digits, 10); /* a double does not hold the largest */
         if (end == numbers) break;
+        if (digits != end) whole = (int64_t)value;
         out = join(out, number_of == 1   ? real(4, (float)value)
-                        : number_of == 7 ? number(7, (int64_t)value)
-                                         : number(5, (int64_t)value));
+                        : number_of == 7 ? number(7, whole)
+                                         : number(5, whole));
     }
     return out;
 }
