@@ -12,8 +12,8 @@
 #include "model/model.h"
 #include "onnx/run_test.h"
 
-/* Imported, which may fail, but with a sentence. */
-static void import_small(bytes file)
+/* What is in `file` is imported, and where `compiles` compiled. Either may fail, but with a sentence. */
+static void import_file(bytes file, bool compiles)
 {
     ipu_onnx  *opened;
     ipu_model *m      = NULL;
@@ -21,12 +21,19 @@ static void import_small(bytes file)
     if (status == IPU_OK) {
         ipu_onnx_info info;
         ipu_onnx_get_info(opened, &info);
+        ipu_executable *exe = NULL;
+        ipu_target      target;
+        assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
         status = ipu_onnx_import(opened, NULL, &m);
+        if (status == IPU_OK && compiles) status = ipu_model_compile(m, &target, NULL, &exe);
+        ipu_executable_release(exe);
         ipu_model_destroy(m);
         ipu_onnx_close(opened);
     }
     if (status != IPU_OK) assert_true(*ipu_message());
 }
+
+static void import_small(bytes file) { import_file(file, false); }
 
 /* ---- numbers ---- */
 
@@ -146,6 +153,95 @@ static void numbers_at_the_ends_of_their_range_are_refused_or_taken(void **state
                 char source[800];
                 with_number(with_numbers[i], numbers[k], source, sizeof source);
                 import_small(model(version, graph(source, NULL), none));
+                ipu__arena_fini(&pool);
+            }
+}
+
+/* Each op on a tensor without elements whose other dimensions cannot be multiplied. */
+static const char *const on_nothing[] = {
+    "y = Flatten(x) axis=1",
+    "y = Flatten(x) axis=3",
+    "y = Transpose(x)",
+    "y = Identity(x)",
+    "y = Size(x)",
+    "y = Shape(x)",
+    "y = Concat(x, x) axis=1",
+    "y = Concat(x, x) axis=2",
+    "y = Relu(x)",
+    "y = Add(x, x)",
+    "y = MatMul(x, x)",
+    "y = Softmax(x) axis=1",
+    "y = LogSoftmax(x) axis=2",
+    "y = ReduceSum(x)",
+    "y = ReduceMax(x) axes=[0]",
+    "y = ReduceMean(x) axes=[1]",
+    "y = ArgMax(x) axis=1",
+    "y = CumSum(x, k)",
+    "y = TopK(x, k)",
+    "y = Gather(x, k) axis=1",
+    "y = GatherElements(x, k)",
+    "y = Unsqueeze(x, k)",
+    "y = Expand(x, k)",
+    "y = Reshape(x, k)",
+    "y = Split(x) axis=1",
+    "y = NonZero(x)",
+    "y = Unique(x)",
+    "y = OneHot(x, k, x)",
+    "y = Where(x, x, x)",
+    "y = Cast(x) to=11",
+    "y = Einsum(x) equation='abc->cb'",
+    "y = MaxPool(x) kernel_shape=[2]",
+    "y = AveragePool(x) kernel_shape=[2]",
+    "y = GlobalMaxPool(x)",
+    "y = LRN(x) size=3",
+    "y = InstanceNormalization(x, x, x)",
+    "y = LayerNormalization(x, k) axis=1",
+    "y = LpNormalization(x) axis=1",
+    "y = MeanVarianceNormalization(x)",
+    "y = Conv(x, x)",
+    "y = ConvTranspose(x, x)",
+    "y = Trilu(x)",
+    "y = Det(x)",
+    "y = DFT(x) axis=1",
+    "y = ReverseSequence(x, k)",
+    "y = Hardmax(x) axis=1",
+    "y = SplitToSequence(x) axis=1",
+    "y = RNN(x, x, x)",
+    "y = LSTM(x, x, x)",
+    "y = QuantizeLinear(x, x)",
+    "y = DequantizeLinear(x, x)",
+    "y = BatchNormalization(x, x, x, x, x)",
+    "y = ScatterElements(x, k, x)",
+    "y = ScatterND(x, k, x)",
+    "y = GatherND(x, k)",
+    "y = Compress(x, k)",
+    "y = EyeLike(x)",
+    "y = Pad(x, k)",
+    "y = Tile(x, k)",
+    "y = Slice(x, k, k)",
+    "y = Resize(x, -, -, k)",
+    "y = Multinomial(x)",
+    "y = RandomNormalLike(x)",
+    "y = DepthToSpace(x) blocksize=2",
+    "y = Gemm(x, x)",
+    "y = Dropout(x)",
+    "y = SoftmaxCrossEntropyLoss(x, k)",
+    "y = NegativeLogLikelihoodLoss(x, k)",
+};
+
+static void tensors_without_elements_are_taken_or_refused(void **state)
+{
+    static const char *const shapes[] = {"0,4611686018427387904,4", "70368744177664,70368744177664,0",
+                                         "70368744177664,0,70368744177664", "4611686018427387904,0",
+                                         "0,70368744177664,70368744177664,3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof on_nothing / sizeof *on_nothing; i++)
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+            for (int version = 12; version <= 18; version += 5) {
+                char source[400];
+                snprintf(source, sizeof source, "in x float[%s]; const k int64[1] 1; out y; %s", shapes[k],
+                         on_nothing[i]);
+                import_file(model(version, graph(source, NULL), none), true);
                 ipu__arena_fini(&pool);
             }
 }
@@ -419,6 +515,7 @@ int main(void)
     alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_at_the_ends_of_their_range_are_refused_or_taken),
+        cmocka_unit_test(tensors_without_elements_are_taken_or_refused),
         cmocka_unit_test(blocks_whose_square_cannot_be_counted_are_refused),
         cmocka_unit_test(what_takes_long_is_left_to_the_run),
         cmocka_unit_test(all_that_is_folded_has_one_budget),
