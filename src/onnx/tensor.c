@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,8 +147,8 @@ static ipu_status open_external(const Ipu__TensorProto *t, const char *folder, i
 }
 
 /* Memory is taken once it is clear that the file holds as much. */
-static ipu_status map_external(const Ipu__TensorProto *t, int fd, size_t bytes, const ipu_shape *shape,
-                               ipu_array *out)
+static ipu_status read_data(const Ipu__TensorProto *t, int fd, size_t bytes, const ipu_shape *shape,
+                            ipu_array *out)
 {
     int64_t     offset, length;
     struct stat info;
@@ -164,13 +163,15 @@ static ipu_status map_external(const Ipu__TensorProto *t, int fd, size_t bytes, 
             "tensor \"%s\": %lld bytes from %lld on of its external data are wanted, the file has %lld",
             name_of(t), (long long)length, (long long)offset, (long long)info.st_size);
     IPU_TRY(ipu_array_create(ipu__onnx_type(t->data_type), *shape, out));
-    if (bytes == 0) return IPU_OK;
-    int64_t page = offset / sysconf(_SC_PAGESIZE) * sysconf(_SC_PAGESIZE);
-    size_t  all  = (size_t)(offset - page) + bytes;
-    char   *map  = mmap(NULL, all, PROT_READ, MAP_PRIVATE, fd, page);
-    if (map == MAP_FAILED) return ipu__fail(IPU_IO, "tensor \"%s\": mmap: %s", name_of(t), strerror(errno));
-    memcpy(out->data, map + (offset - page), bytes);
-    munmap(map, all);
+    /* Not mapped: a file that is cut short meanwhile would end the process. */
+    for (size_t n = 0; n < bytes;) {
+        ssize_t got = pread(fd, (char *)out->data + n, bytes - n, offset + (off_t)n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            return ipu__fail(IPU_IO, "tensor \"%s\": cannot read its external data: %s", name_of(t),
+                             got < 0 ? strerror(errno) : "the file has become shorter");
+        n += (size_t)got;
+    }
     return IPU_OK;
 }
 
@@ -179,7 +180,7 @@ static ipu_status read_external(const Ipu__TensorProto *t, const char *folder, s
 {
     int fd;
     IPU_TRY(open_external(t, folder, &fd));
-    ipu_status status = map_external(t, fd, bytes, shape, out);
+    ipu_status status = read_data(t, fd, bytes, shape, out);
     close(fd);
     return status;
 }
