@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -279,12 +280,23 @@ ipu_status ipu_checkpoint_load_last(ipu_checkpoint_store *store, ipu_checkpoint 
 
 /* ---- beginning anew ---- */
 
+/* NAME.before, or, if an earlier restart has left that, NAME.before.2, ... NULL: out of memory. */
+static char *free_name(const ipu_checkpoint_store *s, const char *name)
+{
+    struct stat st;
+    for (int i = 1;; i++) {
+        ipu__text text = {0};
+        ipu__text_add(&text, "%s/%s.before", s->folder, name);
+        if (i > 1) ipu__text_add(&text, ".%d", i);
+        char *path = ipu__text_take(&text);
+        if (!path || lstat(path, &st) != 0) return path;
+        ipu__free(path);
+    }
+}
+
 static ipu_status move_before(ipu_checkpoint_store *s, const char *name)
 {
-    char     *from = path_in(s->folder, name);
-    ipu__text text = {0};
-    ipu__text_add(&text, "%s/%s.before", s->folder, name);
-    char      *to     = ipu__text_take(&text);
+    char      *from = path_in(s->folder, name), *to = free_name(s, name);
     ipu_status status = from && to ? IPU_OK : ipu__fail_memory();
     if (status == IPU_OK && rename(from, to) != 0)
         status = ipu__fail(IPU_IO, "cannot rename %s to %s: %s", from, to, strerror(errno));

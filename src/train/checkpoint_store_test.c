@@ -289,6 +289,10 @@ static void if_all_are_damaged_it_stays_an_error_until_a_restart(void **state)
         assert_int_equal(ipu_checkpoint_store_restart(s), IPU_OK);
         assert_int_equal(ipu_checkpoint_store_n(s), 0);
         assert_int_equal(access(in_folder("checkpoint-000000000001.npz.before"), F_OK), 0);
+        assert_int_equal(save_step(s, 1), IPU_OK);
+        assert_int_equal(ipu_checkpoint_store_restart(s), IPU_OK); /* what an earlier one has kept stays */
+        assert_int_equal(access(in_folder("checkpoint-000000000001.npz.before"), F_OK), 0);
+        assert_int_equal(access(in_folder("checkpoint-000000000001.npz.before.2"), F_OK), 0);
         ipu_checkpoint_store_close(s);
         empty_folder(NULL);
     }
