@@ -17,10 +17,9 @@ import torch
 import torch.multiprocessing as multiprocessing
 import torch.utils.data
 
-from . import _async_worker
+from . import _async_worker, _ending
 from ._args import rebuild
 from ._async_worker import COMMAND, MESSAGE, Command, Message, Settings
-from ._ending import wait_if_ending
 from ._errors import createPoptorchError
 from ._logging import logger
 from ._ring import Arena, SharedFile
@@ -103,11 +102,14 @@ class _Process:
             os.write(self._end(self._commands), COMMAND.pack(kind, slot))
         except BrokenPipeError:
             pass  # why it died is in its messages
+        except OSError:
+            self._end(self._commands)  # closed by another thread just now
+            raise
 
     def _end(self, pipe: Any) -> int:
         """The descriptor of a pipe to the process, if there is one still."""
         if pipe.closed:
-            wait_if_ending()
+            _ending.wait_if_ending()
             raise createPoptorchError("The process of this AsynchronousDataAccessor has ended: make another one")
         return pipe.fileno()
 
@@ -126,9 +128,13 @@ class _Process:
         return sum(message[0] == Message.BATCH for message in self._pending)
 
     def _read(self) -> None:
-        data = os.read(self._end(self._messages), 65536)
+        try:
+            data = os.read(self._end(self._messages), 65536)
+        except OSError:
+            self._end(self._messages)  # closed by another thread just now
+            raise
         if not data:
-            wait_if_ending()
+            _ending.wait_if_ending()
             self._process.join(timeout=_SHUTDOWN_SECONDS)
             raise createPoptorchError("The AsynchronousDataAccessor worker process has died: exit code "
                                       f"{self._process.exitcode} (a negative one is the number of a signal)")
@@ -225,6 +231,7 @@ class AsynchronousWorker:
 
     def next_batch(self) -> Any:
         """The next batch. What the last one was in is given back."""
+        _ending.stop_if_ending()
         if self._held is not None:
             self._release()
         if self._ended:

@@ -12,7 +12,7 @@ from typing import Set
 from . import _interrupt
 
 is_ending = False
-callers: Set[int] = set()  # threads that have called a model, by threading.get_ident()
+_callers: Set[int] = set()  # threads that have called a model or asked for a batch, by threading.get_ident()
 _waiting: Set[int] = set()
 
 _SECONDS = 1.0  # for runs in progress to end
@@ -24,11 +24,18 @@ def _wait_for_callers() -> None:
     is_ending = True
     began = time.monotonic()
     while True:
-        others = {t.ident for t in threading.enumerate() if t is not threading.main_thread()} & callers - _waiting
+        others = {t.ident for t in threading.enumerate() if t is not threading.main_thread()} & _callers - _waiting
         seconds = time.monotonic() - began
         if not others or seconds > (_SECONDS if _interrupt.running else _MOMENT):
             return
         time.sleep(0.001)
+
+
+def stop_if_ending() -> None:
+    """Before a call. At the end of the program it never returns but in the main thread."""
+    _callers.add(threading.get_ident())
+    if is_ending:
+        wait_if_ending()
 
 
 def wait_if_ending() -> None:

@@ -108,9 +108,7 @@ class PoplarExecutor:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model, called with the arguments of its forward(). The first call compiles it."""
-        _ending.callers.add(threading.get_ident())
-        if _ending.is_ending:
-            _ending.wait_if_ending()
+        _ending.stop_if_ending()
         _interrupt.watch()
         with self._lock:
             program = self._executable

@@ -121,11 +121,12 @@ class Net(torch.nn.Module):
 if __name__ == "__main__":
     options = poptorch.Options().showCompilationProgressBar(False)
     data = torch.utils.data.TensorDataset(torch.rand(400, 8))
-    loader = poptorch.DataLoader(options, data, mode=poptorch.DataLoaderMode.Async)
-    for work, given in ((train, poptorch.trainingModel(Net(), options)), (load, loader)):
+    loader = poptorch.DataLoader(options, data, mode=poptorch.DataLoaderMode.Async,
+                                 async_options={"sharing_strategy": poptorch.SharingStrategy.Fork})
+    for work, given in ((load, loader), (train, poptorch.trainingModel(Net(), options))):
         started = threading.Event()
         threading.Thread(target=work, args=(given, started), daemon=True).start()
-        assert started.wait(60)
+        assert started.wait(150)
     sys.exit(3)
 """
 
