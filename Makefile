@@ -4,11 +4,10 @@ BUILD        ?= build
 PREFIX       ?= /usr/local
 DESTDIR      ?=
 FUZZ_SECONDS ?= 600
-SWEEP_SECONDS ?= 600
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-export BUILD PREFIX DESTDIR FUZZ_SECONDS SWEEP_SECONDS CC CHECKOUT
+export BUILD PREFIX DESTDIR FUZZ_SECONDS CC CHECKOUT
 
 .PHONY: all demo test test-tiny test-loaded bench conformance poptorch-conformance check sanitize fuzz sweep threads valgrind ci container-check format install uninstall clean help
 
