@@ -129,7 +129,6 @@ class Network:
         self.builder = self._lib.ipu_model_builder(pointer)
         self._owned = owned
         self._constants: list = [{}]
-        self._n_random = 0
         self._seed: Optional[Value] = None
         self._callbacks: list = []
         #: What a gradient function raised: C cannot pass it on.
@@ -184,13 +183,10 @@ class Network:
 
     def emit(self, op: str, values: Sequence[Optional[Value]], n_out: int = 1,
              **attributes: object) -> Union[Value, Tuple[Value, ...]]:
-        """An op by its name. Attributes that are None are left out; ops that draw random numbers get keys of their own."""
+        """An op by its name. Attributes that are None are left out."""
         if op == "concat" and len(values) > _MOST_JOINED:
             return self._join(list(values), **attributes)
         info = op_info(op)
-        if "key" in info.kinds and attributes.get("key") is None:
-            self._n_random += 1
-            attributes["key"] = self._n_random
         raw_attributes, n, keep = _attributes(info, attributes)
         out = (RawValue * n_out)()
         self._lib.ipu_emit(self.builder, info.encoded, raw_attributes, n, self.raws(values), len(values), out, n_out)

@@ -527,7 +527,7 @@ static void add_random(lowering *l, const ipu__model_value *v, ipu_tensor t)
     ipu_attribute settings[] = {IPU_FLOAT_ATTRIBUTE(uniform ? "low" : "mean", v->initial.a),
                                 IPU_FLOAT_ATTRIBUTE(uniform ? "high" : "std", v->initial.b),
                                 /* apart from those of random ops, which count up from 0 */
-                                IPU_INT_ATTRIBUTE("key", (int64_t)(0x80000000u + v->key))};
+                                IPU_INT_ATTRIBUTE("key", (int64_t)(IPU__FIRST_INITIAL_KEY + v->key))};
     ipu_tensor    key        = ipu_graph_add_constant(l->g, IPU_UINT32, IPU_SHAPE(2), seed, NULL);
     ipu_graph_map_linearly(l->g, key);
     ipu_program_add_kernel(l->program, uniform ? "random_uniform" : "random_normal", settings, 3,

@@ -228,6 +228,68 @@ static void every_rounding_is_at_random(void **state)
     ipu_model_destroy(m);
 }
 
+/* Masks and roundings with one key would be functions of the same words. */
+static void masks_and_roundings_have_keys_of_their_own(void **state)
+{
+    (void)state;
+    ipu_model    *m       = new_model();
+    ipu_builder  *b       = &m->base;
+    ipu_value     x       = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(4, 8), "x");
+    ipu_attribute p       = IPU_FLOAT_ATTRIBUTE("p", 0.5);
+    const char   *names[] = {"fc1", "fc2", "fc3"};
+    for (int i = 0; i < 3; i++) {
+        x              = ipu_nn_linear(m, x, 8, names[i]);
+        ipu_value in[] = {x, ipu_model_seed(m)};
+        ipu_emit(b, "dropout", &p, 1, in, 2, &x, 1); /* as a front end does, which knows of no keys */
+    }
+    ipu_model_output(m, x, "y");
+    halve(m, true);
+    round_at_random(m);
+
+    bool   taken[64] = {false};
+    size_t n_masks = 0, n_roundings = 0;
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const ipu__model_op *op = &m->ops.at[i];
+        if (op->dead || op->kind != IPU__MODEL_OP) continue;
+        bool is_mask = strcmp(op->def->kernel.name, "dropout") == 0;
+        if (!is_mask && strcmp(op->def->kernel.name, "cast_stochastic") != 0) continue;
+        ipu_kernel_call call = ipu__model_call(m, op);
+        int64_t         key  = ipu__op_int(&call, "key");
+        assert_in_range(key, 0, IPU__COUNT(taken) - 1);
+        if (taken[key]) fail_msg("two ops have key %d", (int)key);
+        taken[key] = true;
+        n_masks += is_mask;
+        n_roundings += !is_mask;
+    }
+    assert_int_equal(n_masks, 3);
+    assert_true(n_roundings >= 3);
+    ipu_model_destroy(m);
+}
+
+/* What is emitted once more with the key it has draws the same; a key that is given is not given again. */
+static void keys_that_are_given_are_kept_and_not_given_again(void **state)
+{
+    (void)state;
+    ipu_model    *m      = new_model();
+    ipu_builder  *b      = &m->base;
+    ipu_value     x      = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(4, 8), "x");
+    ipu_value     in[]   = {x, ipu_model_seed(m)};
+    ipu_attribute with[] = {IPU_FLOAT_ATTRIBUTE("p", 0.5), IPU_INT_ATTRIBUTE("key", 5)};
+    ipu_value     y;
+    ipu_emit(b, "dropout", with, 2, in, 2, &y, 1);
+    assert_int_equal(b->next_key, 6);
+    with[1].i = 2;
+    ipu_emit(b, "dropout", with, 2, in, 2, &y, 1);
+    assert_int_equal(b->next_key, 6);
+    with[1].i = UINT32_MAX; /* one of initial values */
+    ipu_emit(b, "dropout", with, 2, in, 2, &y, 1);
+    assert_int_equal(b->next_key, 6);
+    ipu_dropout(b, x, in[1], 0.5);
+    assert_int_equal(b->next_key, 7);
+    assert_string_equal(ipu_builder_message(b), "");
+    ipu_model_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +301,8 @@ int main(void)
         cmocka_unit_test(branches_and_loops_give_what_they_gave),
         cmocka_unit_test(what_is_cast_once_serves_all_in_its_place),
         cmocka_unit_test(every_rounding_is_at_random),
+        cmocka_unit_test(masks_and_roundings_have_keys_of_their_own),
+        cmocka_unit_test(keys_that_are_given_are_kept_and_not_given_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -310,6 +310,36 @@ static ipu_status infer(const ipu_op_def *op, ipu_kernel_call *call)
     return IPU_OK;
 }
 
+static bool takes_key(const ipu_op_def *op)
+{
+    for (size_t i = 0; i < op->n_attributes; i++)
+        if (strcmp(op->attributes[i].name, "key") == 0) return true;
+    return false;
+}
+
+/* Gives a random op a key if the call has none. A key that is given is not given again: an op that is emitted once more, as
+ * gradients and parsers do, draws what it drew. False if memory ran out. */
+static bool settle_key(ipu_builder *b, const ipu_op_def *op, ipu_kernel_call *call)
+{
+    if (!takes_key(op)) return true;
+    for (size_t i = 0; i < call->n_attributes; i++) {
+        const ipu_attribute *a = &call->attributes[i];
+        if (strcmp(a->name, "key") != 0) continue;
+        if (a->kind == IPU_ATTRIBUTE_INT && a->i >= b->next_key && a->i < IPU__FIRST_INITIAL_KEY)
+            b->next_key = (uint32_t)a->i + 1;
+        return true;
+    }
+    ipu_attribute *with = ipu__arena_alloc(&b->arena, (call->n_attributes + 1) * sizeof *with);
+    if (!with) {
+        fail_memory(b);
+        return false;
+    }
+    if (call->n_attributes > 0) memcpy(with, call->attributes, call->n_attributes * sizeof *with);
+    with[call->n_attributes++] = IPU_INT_ATTRIBUTE("key", (int64_t)b->next_key++);
+    call->attributes           = with;
+    return true;
+}
+
 static const ipu_op_def *find(ipu_builder *b, const char *name)
 {
     const ipu_op_def *op = ipu__op_find(name);
@@ -347,7 +377,7 @@ void ipu_emit(ipu_builder *b, const char *name, const ipu_attribute *attributes,
     }
     ipu_kernel_call call = {
         .def = &op->kernel, .attributes = attributes, .n_attributes = n_attributes, .n_operands = op->n_in};
-    if (!take_inputs(b, op, in, n_in, all_in, &call)) return;
+    if (!take_inputs(b, op, in, n_in, all_in, &call) || !settle_key(b, op, &call)) return;
     ipu_status status = infer(op, &call);
     if (status != IPU_OK) {
         fail_emit(b, op, all_in, status);

@@ -31,8 +31,11 @@ struct ipu_builder {
     ipu__arena arena;                     /* names, attributes */
     IPU_ARRAY(ipu__builder_value) values; /* by id; 0 unused */
     ipu__text scope;                      /* "encoder/layer3/", or empty */
-    uint32_t  next_key;                   /* of random ops: which of them draws which numbers */
+    uint32_t  next_key; /* of random ops that are given none: which of them draws which numbers */
 };
+
+/* Keys from here on are those of parameters' initial values. */
+#define IPU__FIRST_INITIAL_KEY 0x80000000u
 
 ipu_status ipu__builder_init(ipu_builder *b, const ipu__builder_class *class);
 void       ipu__builder_fini(ipu_builder *b);

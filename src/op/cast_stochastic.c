@@ -101,9 +101,7 @@ const ipu_op_def ipu__op_cast_stochastic = {
 
 ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed)
 {
-    ipu_attribute key = IPU_INT_ATTRIBUTE("key", (int64_t)b->next_key);
-    b->next_key++;
-    return ipu__emit1(b, "cast_stochastic", &key, 1, IPU__IN(x, seed));
+    return ipu__emit1(b, "cast_stochastic", NULL, 0, IPU__IN(x, seed));
 }
 
 /* ---- lerp ---- */

@@ -370,11 +370,9 @@ RECORD(dropout, dropout, dropout, 3, .infer = dropout_infer, .grad = dropout_gra
 static ipu_value make(ipu_builder *b, const char *op, ipu_value seed, ipu_type type, const ipu_shape *shape,
                       ipu_attribute first, ipu_attribute second)
 {
-    ipu_attribute list[] = {first, IPU_INT_ATTRIBUTE("key", (int64_t)b->next_key),
-                            IPU__INTS("shape", shape->dim, shape->rank),
+    ipu_attribute list[] = {first, IPU__INTS("shape", shape->dim, shape->rank),
                             IPU_TEXT_ATTRIBUTE("type", ipu_type_name(type)), second};
-    b->next_key++;
-    return ipu__emit1(b, op, list, second.name ? 5 : 4, IPU__IN(seed));
+    return ipu__emit1(b, op, list, second.name ? 4 : 3, IPU__IN(seed));
 }
 
 ipu_value ipu_random_uniform(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double low,
@@ -405,7 +403,5 @@ ipu_value ipu_random_int(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shap
 
 ipu_value ipu_dropout(ipu_builder *b, ipu_value x, ipu_value seed, double p)
 {
-    ipu_attribute list[] = {IPU_FLOAT_ATTRIBUTE("p", p), IPU_INT_ATTRIBUTE("key", (int64_t)b->next_key)};
-    b->next_key++;
-    return ipu__emit1(b, "dropout", list, 2, IPU__IN(x, seed));
+    return ipu__emit1(b, "dropout", &IPU_FLOAT_ATTRIBUTE("p", p), 1, IPU__IN(x, seed));
 }

@@ -268,17 +268,12 @@ RECORD(multinomial, .summary = "random classes of each row, with probabilities s
 
 ipu_value ipu_bernoulli(ipu_builder *b, ipu_value p, ipu_value seed, ipu_type type)
 {
-    ipu_attribute list[] = {IPU_INT_ATTRIBUTE("key", (int64_t)b->next_key),
-                            IPU_TEXT_ATTRIBUTE("type", ipu_type_name(type))};
-    b->next_key++;
-    return ipu__emit1(b, "bernoulli", list, 2, IPU__IN(p, seed));
+    return ipu__emit1(b, "bernoulli", &IPU_TEXT_ATTRIBUTE("type", ipu_type_name(type)), 1, IPU__IN(p, seed));
 }
 
 ipu_value ipu_multinomial(ipu_builder *b, ipu_value x, ipu_value seed, int64_t samples, ipu_type type)
 {
-    ipu_attribute list[] = {IPU_INT_ATTRIBUTE("key", (int64_t)b->next_key),
-                            IPU_INT_ATTRIBUTE("samples", samples),
+    ipu_attribute list[] = {IPU_INT_ATTRIBUTE("samples", samples),
                             IPU_TEXT_ATTRIBUTE("type", ipu_type_name(type))};
-    b->next_key++;
-    return ipu__emit1(b, "multinomial", list, 3, IPU__IN(x, seed));
+    return ipu__emit1(b, "multinomial", list, 2, IPU__IN(x, seed));
 }
