@@ -73,7 +73,7 @@ static int speed_work(const char *name, const char *batch, const char *mode, con
 
 /* Seconds in one call, the least of some windows, and operations. A sum over steps of one kind has their name. */
 typedef struct speed_step {
-    char   name[48], where[64];
+    char   name[48], shape[64]; /* shape: of its first operand */
     int    n;
     double seconds, operations, each; /* each: of one step */
 } speed_step;
@@ -92,17 +92,17 @@ static void speed_print_steps(speed_step *steps, size_t n, double least)
     for (size_t i = 0; i < n && steps[i].seconds > least * sum; i++)
         printf("%10.1f %5.1f%% %5d %9.3f %8.1f  %s%s%s\n", 1e6 * steps[i].seconds,
                100 * steps[i].seconds / sum, steps[i].n, 1e-6 * steps[i].operations,
-               steps[i].operations / steps[i].seconds * 1e-9, steps[i].name, *steps[i].where ? "  " : "",
-               steps[i].where);
+               steps[i].operations / steps[i].seconds * 1e-9, steps[i].name, *steps[i].shape ? "  " : "",
+               steps[i].shape);
 }
 
 static bool speed_same(const speed_step *a, const speed_step *b, bool alike)
 {
     return strcmp(a->name, b->name) == 0
-        && (!alike || (a->each == b->each && strcmp(a->where, b->where) == 0));
+        && (!alike || (a->each == b->each && strcmp(a->shape, b->shape) == 0));
 }
 
-/* Steps of one kind together, `alike`: only those of one size and place; number of them. */
+/* Steps of one kind together, `alike`: only those of one size; number of them. */
 static size_t speed_kinds(const speed_step *steps, size_t n, bool alike, speed_step *kinds)
 {
     size_t n_kinds = 0;
@@ -113,7 +113,7 @@ static size_t speed_kinds(const speed_step *steps, size_t n, bool alike, speed_s
             kinds[n_kinds]   = (speed_step){.each = steps[i].each};
             speed_step *kind = &kinds[n_kinds++];
             memcpy(kind->name, steps[i].name, sizeof kind->name);
-            if (alike) memcpy(kind->where, steps[i].where, sizeof kind->where);
+            if (alike) memcpy(kind->shape, steps[i].shape, sizeof kind->shape);
         }
         kinds[k].n++;
         kinds[k].seconds += steps[i].seconds;
@@ -122,14 +122,27 @@ static size_t speed_kinds(const speed_step *steps, size_t n, bool alike, speed_s
     return n_kinds;
 }
 
+/* Name, operations and shape of a step of the engine's program. */
+static void speed_describe(const ipu_engine *e, const ipu_step_time *t, speed_step *out)
+{
+    ipu_engine_kernel  kernel;
+    ipu_engine_operand operand;
+    size_t             n = 0;
+    snprintf(out->name, sizeof out->name, "%s", t->kernel >= 0 ? t->name : t->kind);
+    if (t->kernel < 0 || !ipu_engine_kernel_at(e, (size_t)t->kernel, &kernel)) return;
+    out->operations = out->each = kernel.operations;
+    if (!ipu_engine_operand_at(e, (size_t)t->kernel, 0, &operand)) return;
+    for (int d = 0; d < operand.shape.rank && n < sizeof out->shape; d++)
+        n += (size_t)snprintf(out->shape + n, sizeof out->shape - n, "%s%lld", d ? "x" : "",
+                              (long long)operand.shape.dim[d]);
+}
+
 /* Steps that ran, each with the least of its times in `windows` windows of `calls` calls. */
 static size_t speed_measure_steps(speed_ours *s, int windows, int calls, speed_step **out)
 {
-    ipu_cost      *cost;
-    ipu_cost_step  step;
     ipu_step_time *times = NULL, *before = NULL;
     double        *least = NULL;
-    size_t         n = 0, kept = 0;
+    size_t         n     = 0;
     for (int w = 0; w <= windows; w++) { /* the first warms up */
         speed_time(s, calls);
         ipu_free(before);
@@ -141,27 +154,15 @@ static size_t speed_measure_steps(speed_ours *s, int windows, int calls, speed_s
             least[i]    = w == 1 || each < least[i] ? each : least[i];
         }
     }
-    for (size_t i = 0; i < n; i++) {
-        times[i].seconds = least[i];
-        times[i].runs    = 1;
-    }
-    BENCH_CHECK(ipu_executor_cost(s->executor, NULL, &cost));
-    BENCH_CHECK(ipu_cost_set_times(cost, times, n));
     if (!(*out = calloc(n + 1, sizeof **out))) exit(1);
-    for (int64_t i = 0; kept < n && ipu_cost_step_at(cost, i, &step); i++) {
-        if (step.host_runs == 0) continue;
-        speed_step *to = &(*out)[kept++];
-        *to            = (speed_step){
-                       .n = 1, .seconds = step.host_seconds, .operations = step.operations, .each = step.operations};
-        bool is_kernel = strcmp(step.kind, "kernel") == 0;
-        snprintf(to->name, sizeof to->name, "%s", is_kernel ? step.name : step.kind);
-        snprintf(to->where, sizeof to->where, "%s", is_kernel ? step.where : step.name);
+    for (size_t i = 0; i < n; i++) {
+        (*out)[i] = (speed_step){.n = 1, .seconds = least[i]};
+        speed_describe(ipu_executor_engine(s->executor), &times[i], &(*out)[i]);
     }
     free(least);
     ipu_free(times);
     ipu_free(before);
-    ipu_cost_destroy(cost);
-    return kept;
+    return n;
 }
 
 /* Host times of the steps of one call, the largest first. */
@@ -188,7 +189,7 @@ static void speed_profile(const char *name, int64_t batch, bool trains, const ch
            threads, strcmp(threads, "1") == 0 ? "" : "s", 1e6 * plain, n, 1e6 * sum);
     printf("%10s %6s %5s %9s %8s  %s\n", "us", "share", "steps", "MFLOP", "GFLOP/s", "kind");
     speed_print_steps(kinds, speed_kinds(steps, n, false, kinds), 0.003);
-    printf("%10s %6s %5s %9s %8s  %s\n", "", "", "", "", "", "of one size and place");
+    printf("%10s %6s %5s %9s %8s  %s\n", "", "", "", "", "", "of one size");
     speed_print_steps(kinds, speed_kinds(steps, n, true, kinds), 0.01);
     fflush(stdout);
     free(kinds);

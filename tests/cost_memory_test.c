@@ -462,7 +462,13 @@ static ipu_status everything_once(void)
     IPU_TRY(ipu_graph_parse(everything, strlen(everything), "text", NULL, 0, NULL, &parsed));
     ipu_status status = ipu_cost_estimate(parsed.graph, parsed.programs, parsed.n_programs, NULL, &cost);
     ipu_graph_destroy(parsed.graph);
-    if (status == IPU_OK) status = ipu_cost_set_times(cost, &(ipu_step_time){1, 0, 1, 1}, 1);
+    if (status == IPU_OK) {
+        /* Of no step of the program: all are listed apart. */
+        const ipu_step_time times[] = {{1, 0, 1, 1, "kernel", "another", 0}, {1, 1, 1, 1, "copy", "", -1}};
+        status                      = ipu_cost_set_times(cost, times, 2);
+        ipu_step_time apart;
+        if (status == IPU_OK) assert_true(ipu_cost_host_step_at(cost, 1, &apart));
+    }
     if (status == IPU_OK) status = ipu_cost_print(cost, IPU_PROFILE_STEPS, &text);
     if (status == IPU_OK) ipu_free(text);
     if (status == IPU_OK) status = ipu_cost_json(cost, IPU_PROFILE_TILES, &text);

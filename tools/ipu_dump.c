@@ -127,7 +127,7 @@ static tool_exit dump(const tool_arguments *args, const ipu_parsed *p)
 /* Of a model as a compilation leaves it: layouts are of what is run. */
 static tool_exit dump_layouts(const tool_arguments *args, tool_source *source)
 {
-    tool_exit code = source->model ? tool_source_lower(source, "gc200") : TOOL_OK;
+    tool_exit code = source->model ? tool_source_lower(source, "gc200", IPU_PASS_ALL) : TOOL_OK;
     if (code != TOOL_OK) return code;
     return kernels_write(&source->parsed, args->values[DUMP_OUTPUT], args->values[DUMP_JSON] != NULL);
 }

@@ -54,7 +54,8 @@ tool_exit run_profile(const tool_arguments *args)
     tool_exit   code = tool_source_read(&source, path, args->values[PROFILE_SIDE]);
     if (code != TOOL_OK) return code;
     if (source.model)
-        code = tool_source_lower(&source, target ? target : "gc200");
+        code = tool_source_lower(&source, target ? target : "gc200",
+                                 args->values[PROFILE_HOST] ? IPU_PASS_ALL : IPU_PASS_CHIP);
     else if (target)
         code = tool_fail("%s holds a graph, which names its target: --target is for models", path);
     if (code == TOOL_OK && args->values[PROFILE_HOST])

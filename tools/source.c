@@ -30,11 +30,11 @@ tool_exit tool_source_read(tool_source *s, const char *path, const char *side)
     return status == IPU_OK ? TOOL_OK : tool_fail("%s", ipu_message());
 }
 
-tool_exit tool_source_lower(tool_source *s, const char *target)
+tool_exit tool_source_lower(tool_source *s, const char *target, unsigned passes)
 {
     ipu_target found;
     ipu_graph *g;
-    if (ipu_target_find(target, 0, &found) != IPU_OK || ipu_model_optimise(s->model, IPU_PASS_ALL) != IPU_OK
+    if (ipu_target_find(target, 0, &found) != IPU_OK || ipu_model_optimise(s->model, passes) != IPU_OK
         || ipu_graph_create(&found, 1, &g) != IPU_OK)
         return tool_fail("%s", ipu_message());
     s->parsed = (ipu_parsed){.graph = g};

@@ -14,8 +14,8 @@ typedef struct tool_source {
 
 /* "-": standard input. `side` NULL: no side file. */
 tool_exit tool_source_read(tool_source *s, const char *path, const char *side);
-/* Makes `parsed` of the model, as a compilation for that target would. */
-tool_exit tool_source_lower(tool_source *s, const char *target);
+/* Makes `parsed` of the model after these passes (IPU_PASS_*): ALL, what this host runs; CHIP, what is priced. */
+tool_exit tool_source_lower(tool_source *s, const char *target, unsigned passes);
 void      tool_source_free(tool_source *s);
 
 #endif

@@ -136,11 +136,9 @@ tool_exit train_profile(train_session *s)
     if (status == IPU_OK) status = train_session_trainer(s, module, options, &x);
     if (status == IPU_OK) status = run_measured(s, x);
     if (status == IPU_OK) status = ipu_executor_cost(x, NULL, &cost);
-    /* What rounds at random, and replicas as one batch, run other steps than are priced. */
-    const char       *apart    = ipu_executor_fold_reason(x);
-    bool              other    = s->settings.stochastic_rounding || (apart && !*apart);
-    const ipu_engine *measured = other ? NULL : ipu_executor_engine(x);
-    tool_exit code = status == IPU_OK ? folder_write_profile(s->settings.profile, cost, measured) : failed();
+    tool_exit code = status == IPU_OK
+                       ? folder_write_profile(s->settings.profile, cost, ipu_executor_engine(x))
+                       : failed();
     ipu_cost_destroy(cost);
     ipu_executor_destroy(x);
     ipu_module_destroy(module);

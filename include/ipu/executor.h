@@ -194,15 +194,16 @@ ipu_status ipu_executor_detach(ipu_executor *x);
 bool       ipu_executor_is_attached(const ipu_executor *x);
 
 /* Whether replicas run as one larger batch: "": they do; else why they do not, such as that the network draws
- * random numbers. Results are the same to rounding, and ipu_executor_cost says the same. NULL: not compiled.
+ * random numbers. Results are the same to rounding, and prices are the same. NULL: not compiled.
  * Borrowed. */
 const char *ipu_executor_fold_reason(const ipu_executor *x);
 
 /* Borrowed; NULL before it is compiled. Program 0 is one run. */
 ipu_executable *ipu_executor_executable(ipu_executor *x);
 ipu_engine     *ipu_executor_engine(ipu_executor *x);
-/* What one run would take on the target. Owned: ipu_cost_destroy. INVALID: not compiled. With stochastic rounding its
- * steps are those of the program without it, and not those that the engine measures. */
+/* What one run would take on the target: the chip's program, replica by replica, without what only pays on a host or
+ * takes steps only there (fusion for its CPU, folded replicas, rounding at random). Threads change no price.
+ * Owned: ipu_cost_destroy. INVALID: not compiled. */
 ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, ipu_cost **out);
 /* Seconds that compiling took; whether the cache had it. */
 double ipu_executor_compile_seconds(const ipu_executor *x, bool *was_cached);

@@ -149,7 +149,9 @@ enum {
     IPU_PASS_DEAD   = 4,  /* what no output or update needs is dropped */
     IPU_PASS_FUSE   = 8,  /* elementwise chains; epilogues of matmul and convolution */
     IPU_PASS_NARROW = 16, /* of what is used in a region only, or 0 outside it, the region is computed */
-    IPU_PASS_ALL    = 31
+    IPU_PASS_HOST = 32, /* fusion that pays on the host's CPU: convolution and pool, a layer and its update */
+    IPU_PASS_CHIP = 31, /* all that is priced: without the host's */
+    IPU_PASS_ALL  = 63
 };
 /* In place; values that outputs, updates and the user's handles of inputs and parameters name stay. */
 ipu_status ipu_model_optimise(ipu_model *m, unsigned passes);
@@ -165,8 +167,8 @@ ipu_tensor ipu_model_tensor(const ipu_model *m, ipu_value v);
 ipu_status ipu_model_compile(ipu_model *m, const ipu_target *target, const ipu_options *options,
                              ipu_executable **out);
 
-/* What one run would take on `target`: what ipu_model_compile compiles, priced. `options` NULL: the defaults.
- * Owned: ipu_cost_destroy. Statuses: the builder's own error, those of ipu_cost_estimate. */
+/* What one run would take on `target`: a copy after the passes IPU_PASS_CHIP, lowered and priced. `options` NULL: the
+ * defaults. Owned: ipu_cost_destroy. Statuses: the builder's own error, those of ipu_cost_estimate. */
 ipu_status ipu_model_cost(ipu_model *m, const ipu_target *target, const ipu_cost_options *options,
                           ipu_cost **out);
 

@@ -196,6 +196,7 @@ void ipu_cost_destroy(ipu_cost *cost)
     ipu__array_fini(&cost->unknown);
     ipu__array_fini(&cost->by_default);
     ipu__array_fini(&cost->overfull);
+    ipu__array_fini(&cost->host);
     ipu__array_fini(&cost->levels);
     ipu__array_fini(&cost->ranges);
     ipu__free(cost->tiles);

@@ -10,6 +10,7 @@
 #include "graph/check.h"
 #include "graph/graph.h"
 #include "ipu/cost.h"
+#include "ipu/profile.h"
 
 #define IPU__NO_UNIT UINT32_MAX
 
@@ -68,6 +69,7 @@ struct ipu_cost {
     IPU_ARRAY(const char *) unknown;
     IPU_ARRAY(const char *) by_default;
     IPU_ARRAY(ipu_cost_overfull) overfull;
+    IPU_ARRAY(ipu_step_time) host; /* times of another program; texts in the arena */
     ipu_cost_tile *tiles;
     ipu_cost_ipu  *ipus;
     IPU_ARRAY(ipu__level) levels;

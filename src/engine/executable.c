@@ -201,6 +201,13 @@ static ipu_status finish(ipu__compiler *c)
     return ipu__or_memory(!c->out_of_memory && trimmed && ipu__exe_add_names(exe));
 }
 
+/* Programs of a graph, the one that runs at the start among them. */
+typedef struct program_list {
+    ipu_graph         *g;
+    const ipu_program *at;
+    size_t             n;
+} program_list;
+
 static ipu_status run_passes(ipu__compiler *c)
 {
     ipu_executable *exe = c->exe;
@@ -224,24 +231,27 @@ static ipu_status run_passes(ipu__compiler *c)
 }
 
 /* What the programs would cost: for the counters of devices. */
-static ipu_status estimate(ipu__compiler *c)
+static ipu_status estimate(ipu_executable *exe, const program_list *chip)
 {
     ipu_cost        *cost;
     ipu_cost_cycles  cycles;
     ipu_cost_summary summary;
-    IPU_TRY(ipu_cost_estimate(c->g, c->programs, c->n_programs, NULL, &cost));
-    for (size_t i = 0; i < c->exe->programs.n && ipu_cost_program_at(cost, (int64_t)i, &cycles); i++)
-        c->exe->programs.at[i].cycles = cycles.total;
+    IPU_TRY(ipu_cost_estimate(chip->g, chip->at, chip->n, NULL, &cost));
+    for (size_t i = 0; i < exe->programs.n && ipu_cost_program_at(cost, (int64_t)i, &cycles); i++)
+        exe->programs.at[i].cycles = cycles.total;
     ipu_cost_get_summary(cost, &summary);
-    c->exe->tile_bytes = summary.memory_total * summary.replication;
+    exe->tile_bytes = summary.memory_total * summary.replication;
     ipu_cost_destroy(cost);
     return IPU_OK;
 }
 
-static ipu_status compile(ipu_graph *g, const ipu_program *programs, size_t n, const ipu_options *options,
+static ipu_status compile(const program_list *host, const program_list *chip, const ipu_options *options,
                           ipu_executable **out)
 {
-    ipu__settings settings;
+    ipu_graph         *g        = host->g;
+    const ipu_program *programs = host->at;
+    size_t             n        = host->n;
+    ipu__settings      settings;
     IPU_TRY(ipu__graph_check(g, programs, n, true));
     IPU_TRY(ipu__options_settle(options, &settings));
     ipu_executable *exe = ipu__alloc_zeroed(sizeof *exe);
@@ -262,7 +272,7 @@ static ipu_status compile(ipu_graph *g, const ipu_program *programs, size_t n, c
                             .progress      = progress.fn,
                             .progress_user = progress.user};
     ipu_status    status = run_passes(&c);
-    if (status == IPU_OK && settings.estimate) status = estimate(&c);
+    if (status == IPU_OK && settings.estimate) status = estimate(exe, chip);
     compiler_fini(&c);
 #ifndef NDEBUG
     if (status == IPU_OK) status = ipu__executable_validate(exe);
@@ -281,18 +291,42 @@ static ipu_status compile(ipu_graph *g, const ipu_program *programs, size_t n, c
     return IPU_OK;
 }
 
-ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
-                                  const ipu_options *options, ipu_executable **out)
+/* To be freed: out->at, if it is not `programs`. */
+static ipu_status list_programs(ipu_graph *g, const ipu_program *programs, size_t n, program_list *out)
 {
-    *out = NULL;
-    if (g->root->start == 0) return compile(g, programs, n, options, out);
+    *out = (program_list){g, programs, n};
+    if (g->root->start == 0) return IPU_OK;
     ipu_program *all = n < SIZE_MAX / sizeof *all ? ipu__alloc((n + 1) * sizeof *all) : NULL;
     if (!all) return ipu__fail_memory();
     for (size_t i = 0; i < n; i++) all[i] = programs[i];
-    all[n]            = (ipu_program){g->root, g->root->start};
-    ipu_status status = compile(g, all, n + 1, options, out);
-    ipu__free(all);
+    all[n] = (ipu_program){g->root, g->root->start};
+    *out   = (program_list){g, all, n + 1};
+    return IPU_OK;
+}
+
+static void free_list(const program_list *list, const ipu_program *programs)
+{
+    if (list->at != programs) ipu__free((void *)(uintptr_t)list->at);
+}
+
+ipu_status ipu__executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
+                                   const ipu_options *options, ipu_graph *chip,
+                                   const ipu_program *chip_programs, ipu_executable **out)
+{
+    program_list run = {.at = programs}, priced = {.at = chip_programs};
+    *out              = NULL;
+    ipu_status status = list_programs(g, programs, n, &run);
+    if (status == IPU_OK && chip) status = list_programs(chip, chip_programs, n, &priced);
+    if (status == IPU_OK) status = compile(&run, chip ? &priced : &run, options, out);
+    free_list(&run, programs);
+    free_list(&priced, chip_programs);
     return status;
+}
+
+ipu_status ipu_executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
+                                  const ipu_options *options, ipu_executable **out)
+{
+    return ipu__executable_compile(g, programs, n, options, NULL, NULL, out);
 }
 
 /* ---- life ---- */

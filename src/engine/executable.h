@@ -291,6 +291,12 @@ static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name
     return exe->strings.at + name;
 }
 
+/* ipu_executable_compile of programs that the chip would not run as they are: with the option "estimate" those of the
+ * graph `chip` are priced, one for each. NULL: they are. */
+ipu_status ipu__executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
+                                   const ipu_options *options, ipu_graph *chip,
+                                   const ipu_program *chip_programs, ipu_executable **out);
+
 /* ipu_executable_load of a file that is the effective user's and that nobody else may write to (else INVALID), without
  * compiled-in codelets. NOT_FOUND: there is no file. */
 ipu_status ipu__executable_load_own(const char *path, const ipu_options *options, ipu_executable **out);

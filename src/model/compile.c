@@ -1,5 +1,7 @@
-/* A model compiled or priced: a copy of it is optimised and lowered to a graph, of which an executable or a cost
- * is made. */
+/* A model compiled or priced: a copy of it is optimised, for the host or for the chip, and lowered to a graph, of which
+ * an executable or a cost is made. */
+#include "engine/executable.h"
+#include "engine/options.h"
 #include "model/fit.h"
 #include "model/model.h"
 
@@ -10,13 +12,13 @@ typedef struct lowered {
 } lowered;
 
 /* To be undone also when it fails. */
-static ipu_status lower(ipu_model *m, const ipu_target *target, lowered *out)
+static ipu_status lower(ipu_model *m, const ipu_target *target, unsigned passes, lowered *out)
 {
     *out = (lowered){0};
     if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
     out->copy = ipu__model_copy(m);
     if (!out->copy) return ipu__fail_memory();
-    IPU_TRY(ipu_model_optimise(out->copy, IPU_PASS_ALL));
+    IPU_TRY(ipu_model_optimise(out->copy, passes));
     IPU_TRY(ipu_graph_create(target, 1, &out->g));
     return ipu_model_lower(out->copy, out->g, &out->run);
 }
@@ -30,12 +32,17 @@ static void undo(lowered *l)
 ipu_status ipu_model_compile(ipu_model *m, const ipu_target *target, const ipu_options *options,
                              ipu_executable **out)
 {
-    lowered l;
-    *out              = NULL;
-    ipu_status status = lower(m, target, &l);
+    lowered       host, chip = {0};
+    ipu__settings settings;
+    *out = NULL;
+    IPU_TRY(ipu__options_settle(options, &settings));
+    ipu_status status = lower(m, target, IPU_PASS_ALL, &host);
     if (status == IPU_OK) ipu__warn_if_too_large(ipu__model_kept_bytes(m), target);
-    if (status == IPU_OK) status = ipu_executable_compile(l.g, &l.run, 1, options, out);
-    undo(&l);
+    if (status == IPU_OK && settings.estimate) status = lower(m, target, IPU_PASS_CHIP, &chip);
+    if (status == IPU_OK)
+        status = ipu__executable_compile(host.g, &host.run, 1, options, chip.g, &chip.run, out);
+    undo(&host);
+    undo(&chip);
     return status;
 }
 
@@ -44,7 +51,7 @@ ipu_status ipu_model_cost(ipu_model *m, const ipu_target *target, const ipu_cost
 {
     lowered l;
     *out              = NULL;
-    ipu_status status = lower(m, target, &l);
+    ipu_status status = lower(m, target, IPU_PASS_CHIP, &l);
     if (status == IPU_OK) status = ipu_cost_estimate(l.g, &l.run, 1, options, out);
     undo(&l);
     return status;

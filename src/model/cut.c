@@ -259,7 +259,7 @@ static ipu_status make_copies(cutting *c, const ipu_model *m, ipu_model **plain,
     c->crossing       = ipu__alloc_zeroed((c->n_ops + 1) * sizeof *c->crossing);
     if (!*plain || !*fused || !c->number || !c->sum || !c->crossing) return ipu__fail_memory();
     IPU_TRY(ipu_model_optimise(*plain, IPU_PASS_DEAD | IPU_PASS_FOLD));
-    return ipu_model_optimise(*fused, IPU_PASS_ALL);
+    return ipu_model_optimise(*fused, IPU_PASS_CHIP);
 }
 
 ipu_status ipu__model_cut(ipu_model *m, uint32_t n, const ipu_target *target)

@@ -428,17 +428,16 @@ static ipu_status drop_stops(ipu_model *m)
     return ok ? IPU_OK : ipu__fail_memory();
 }
 
-ipu_status ipu__model_fuse(ipu_model *m, bool *changed)
+typedef ipu_status (*kind_fn)(ipu_model *m, bool *changed);
+
+static ipu_status fuse_kinds(ipu_model *m, const kind_fn *kinds, size_t n, bool *changed)
 {
-    static ipu_status (*const kinds[])(ipu_model *, bool *) = {
-        ipu__fuse_masks, ipu__fuse_conv_pools, ipu__fuse_updates, ipu__fuse_norms, ipu__fuse_epilogues, fuse,
-    };
     /* Chains hold numbers as text, which have a point whatever language the program around us speaks. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return ipu__fail_memory();
     locale_t   before = uselocale(c);
     ipu_status status = drop_stops(m);
-    for (size_t i = 0; status == IPU_OK && i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; status == IPU_OK && i < n; i++) {
         bool did = false;
         status   = kinds[i](m, &did);
         *changed |= did;
@@ -446,4 +445,17 @@ ipu_status ipu__model_fuse(ipu_model *m, bool *changed)
     uselocale(before);
     freelocale(c);
     return status;
+}
+
+ipu_status ipu__model_fuse(ipu_model *m, bool *changed)
+{
+    static const kind_fn kinds[] = {ipu__fuse_epilogues, fuse};
+    return fuse_kinds(m, kinds, sizeof kinds / sizeof *kinds, changed);
+}
+
+ipu_status ipu__model_fuse_for_host(ipu_model *m, bool *changed)
+{
+    static const kind_fn kinds[] = {ipu__fuse_masks, ipu__fuse_conv_pools, ipu__fuse_updates,
+                                    ipu__fuse_norms};
+    return fuse_kinds(m, kinds, sizeof kinds / sizeof *kinds, changed);
 }

@@ -19,7 +19,7 @@
 static void gradients_and_step_become_one(void **state)
 {
     (void)state;
-    expect(IPU_PASS_FUSE,
+    expect(IPU_PASS_HOST | IPU_PASS_FUSE,
            HEAD "  y = matmul(x, w) transpose_b=1;\n"
                 "  g = matmul(d, x) transpose_a=1;\n"
                 "  dx = matmul(d, w);\n"
@@ -55,8 +55,8 @@ static void it_waits_for_what_reads_the_weights(void **state)
         ipu__text text = {0};
         ipu__text_add(&text, "%s%s%s%s%s%s%s", HEAD "  g = matmul(d, x) transpose_a=1;\n", DX, readers[i],
                       STEP, "  output dx2 = dx;\n", ends[i], END);
-        expect_part(IPU_PASS_FUSE, text.at, "  dx = matmul(d, w);\n", true);
-        expect_part(IPU_PASS_FUSE, text.at, after[i], true);
+        expect_part(IPU_PASS_HOST | IPU_PASS_FUSE, text.at, "  dx = matmul(d, w);\n", true);
+        expect_part(IPU_PASS_HOST | IPU_PASS_FUSE, text.at, after[i], true);
         ipu__text_fini(&text);
     }
 }
@@ -64,7 +64,7 @@ static void it_waits_for_what_reads_the_weights(void **state)
 static void it_needs_no_gradient_of_the_input(void **state)
 {
     (void)state;
-    expect(IPU_PASS_FUSE,
+    expect(IPU_PASS_HOST | IPU_PASS_FUSE,
            HEAD "  g = matmul(d, x) transpose_a=1;\n"
                 "  y = matmul(x, w) transpose_b=1;\n" STEP "  output y2 = y;\n" END,
            HEAD "  y = matmul(x, w) transpose_b=1;\n"
@@ -91,7 +91,7 @@ static void layers_follow_each_other(void **state)
                                      "  output dx2 = dx;\n"
                                      "  update w = w1;\n"
                                      "  update u = u1;\n";
-    expect_part(IPU_PASS_FUSE, model,
+    expect_part(IPU_PASS_HOST | IPU_PASS_FUSE, model,
                 "  u1, t1, dh = linear_sgd(d, h, u, rate) input_gradient=1;\n"
                 "  w1, v1, dx = linear_sgd(dh, x, w, rate) input_gradient=1;\n",
                 true);
@@ -111,7 +111,7 @@ static void what_a_layer_reads_may_be_trained_too(void **state)
                                      "  p1, t1 = sgd(p, dp, rate);\n"
                                      "  update w = w1;\n"
                                      "  update p = p1;\n";
-    expect_part(IPU_PASS_FUSE, model,
+    expect_part(IPU_PASS_HOST | IPU_PASS_FUSE, model,
                 "  w1, v1, dp = linear_sgd(d, p, w, rate) input_gradient=1;\n"
                 "  p1, t1 = sgd(p, dp, rate);\n",
                 true);
@@ -129,8 +129,8 @@ static void masks_of_a_relu_go_into_it(void **state)
                            "  h = relu(x);\n"
                            "  g = matmul(d, h) transpose_a=1;\n",
                       DX, masks[i], "  r = where(c, dx, zero);\n", STEP, "  output r2 = r;\n" END);
-        expect_part(IPU_PASS_FUSE, text.at, "relu=1", i == 0);
-        expect_part(IPU_PASS_FUSE, text.at, "where", i == 1);
+        expect_part(IPU_PASS_HOST | IPU_PASS_FUSE, text.at, "relu=1", i == 0);
+        expect_part(IPU_PASS_HOST | IPU_PASS_FUSE, text.at, "where", i == 1);
         ipu__text_fini(&text);
     }
 }
@@ -153,7 +153,7 @@ static void other_updates_stay(void **state)
         "  g = matmul(d, x) transpose_a=1;\n  w1, v1 = sgd(w, g, rate);\n  update w = w1;\n",
     };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        expect_part(IPU_PASS_FUSE, models[i], "linear_sgd", false);
+        expect_part(IPU_PASS_HOST | IPU_PASS_FUSE, models[i], "linear_sgd", false);
 }
 
 int main(void)

@@ -195,6 +195,8 @@ ipu_status ipu__model_join(ipu_model *m, bool *changed);
 ipu_status ipu__model_merge(ipu_model *m, bool *changed);
 ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed);
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed);
+/* Before it: what only the host's CPU gains by, which no chip would run. */
+ipu_status ipu__model_fuse_for_host(ipu_model *m, bool *changed);
 ipu_status ipu__model_narrow(ipu_model *m, bool *changed);
 
 /* Whether passes may make one of two ops: in a model with stages, if they are of the same. */

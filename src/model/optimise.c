@@ -35,6 +35,7 @@ static ipu_status optimise(ipu_model *m, unsigned passes)
     IPU_TRY(run(m, passes, IPU_PASS_NARROW, ipu__model_narrow, &changed));
     if (changed) IPU_TRY(simplify(m, passes));
     changed = false;
+    IPU_TRY(run(m, passes, IPU_PASS_HOST, ipu__model_fuse_for_host, &changed));
     IPU_TRY(run(m, passes, IPU_PASS_FUSE, ipu__model_fuse, &changed));
     return changed ? simplify(m, passes & IPU_PASS_MERGE) : IPU_OK;
 }

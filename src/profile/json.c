@@ -208,6 +208,19 @@ static json_t *json_steps(const ipu_cost *cost, bool *ok)
     return list;
 }
 
+static json_t *json_host_steps(const ipu_cost *cost, bool *ok)
+{
+    json_t       *list = json_array();
+    ipu_step_time t;
+    for (int64_t i = 0; ipu_cost_host_step_at(cost, i, &t); i++) {
+        json_t *o = json_pack("{s:s, s:I, s:f}", "kind", t.kind, "runs", (json_int_t)t.runs, "seconds",
+                              t.seconds);
+        put(o, "name", text(t.name), ok);
+        append(list, o, ok);
+    }
+    return list;
+}
+
 ipu_status ipu_cost_json(const ipu_cost *cost, unsigned flags, char **out)
 {
     bool             ok = true;
@@ -220,6 +233,7 @@ ipu_status ipu_cost_json(const ipu_cost *cost, unsigned flags, char **out)
     put(o, "memory", json_memory(cost, &s, flags, &ok), &ok);
     put(o, "execution", json_execution(cost, &s, &ok), &ok);
     put(o, "steps", json_steps(cost, &ok), &ok);
+    put(o, "host_steps", json_host_steps(cost, &ok), &ok);
     char *dump = ok ? json_dumps(o, JSON_INDENT(1)) : NULL;
     json_decref(o);
     *out = dump ? ipu__strdup(dump) : NULL; /* memory that ipu_free takes */

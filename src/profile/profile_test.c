@@ -172,7 +172,9 @@ static void measured_times_stand_beside_their_steps(void **unused)
     char         *text;
     assert_true(ipu_cost_step_at(cost, 1, &execute) && ipu_cost_step_at(cost, 2, &sync));
     assert_true(execute.program != sync.program); /* the loop's body is a sequence of its own */
-    ipu_step_time times[] = {{execute.program, execute.step, 30, 0.00006}, {99, 7, 1, 1}};
+    ipu_step_time times[] = {{execute.program, execute.step, 30, 0.00006, "execute", "touch",
+                              -1}, /* the name of the compute set */
+                             {99, 7, 1, 1, "kernel", "conv", 0}};
     assert_int_equal(ipu_cost_set_times(cost, times, 2), IPU_OK);
     assert_true(ipu_cost_step_at(cost, 1, &execute) && ipu_cost_step_at(cost, 2, &sync));
     assert_int_equal(execute.host_runs, 30);
@@ -191,6 +193,36 @@ static void measured_times_stand_beside_their_steps(void **unused)
     ipu_cost_destroy(cost);
 }
 
+/* One name that differs says that all places mean something else. */
+static void measured_times_of_another_program_are_listed_apart(void **unused)
+{
+    (void)unused;
+    ipu_cost     *cost    = estimate();
+    ipu_cost_step execute = {0};
+    ipu_step_time found;
+    char         *text;
+    assert_true(ipu_cost_step_at(cost, 1, &execute));
+    ipu_step_time times[] = {{execute.program, execute.step, 30, 0.00006, "kernel", "conv_max_pool", 0},
+                             {99, 7, 2, 0.00002, "copy", "", -1}};
+    assert_int_equal(ipu_cost_set_times(cost, times, 2), IPU_OK);
+    assert_true(ipu_cost_step_at(cost, 1, &execute));
+    assert_int_equal(execute.host_runs, 0);
+    assert_true(ipu_cost_host_step_at(cost, 1, &found));
+    assert_string_equal(found.kind, "copy");
+    assert_false(ipu_cost_host_step_at(cost, 2, &found) || ipu_cost_host_step_at(cost, -1, &found));
+    assert_int_equal(ipu_cost_print(cost, IPU_PROFILE_STEPS, &text), IPU_OK);
+    assert_says(text, "        30      2.000  75.0% kernel conv_max_pool\n");
+    assert_says(text, "         2     10.000  25.0% copy\n");
+    ipu_free(text);
+    json_t *o = as_json(cost, 0), *listed = json_object_get(o, "host_steps");
+    assert_int_equal(json_array_size(listed), 2);
+    assert_int_equal(integer(json_array_get(listed, 0), "runs"), 30);
+    json_decref(o);
+    assert_int_equal(ipu_cost_set_times(cost, NULL, 0), IPU_OK);
+    assert_false(ipu_cost_host_step_at(cost, 0, &found));
+    ipu_cost_destroy(cost);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +232,7 @@ int main(void)
         cmocka_unit_test(every_constant_has_unit_source_and_certainty),
         cmocka_unit_test(names_that_are_no_utf8_still_make_json),
         cmocka_unit_test(measured_times_stand_beside_their_steps),
+        cmocka_unit_test(measured_times_of_another_program_are_listed_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

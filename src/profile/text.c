@@ -176,6 +176,24 @@ static void print_steps(printer *p)
     }
 }
 
+/* Nothing where the program that ran is the one that is priced. */
+static void print_host_steps(printer *p)
+{
+    ipu_step_time t;
+    double        sum = 0;
+    if (!ipu_cost_host_step_at(p->cost, 0, &t)) return;
+    for (int64_t i = 0; ipu_cost_host_step_at(p->cost, i, &t); i++) sum += t.seconds;
+    ipu__text_add(&p->out,
+                  "\nSteps that the host ran: not those above, as what pays on its CPU is fused "
+                  "(measured time of one run)\n  %10s %10s %6s step\n",
+                  "runs", "host us", "share");
+    for (int64_t i = 0; ipu_cost_host_step_at(p->cost, i, &t); i++) {
+        double each = t.runs > 0 ? 1e6 * t.seconds / (double)t.runs : 0;
+        ipu__text_add(&p->out, "  %10lld %10.3f %5.1f%% %s%s%s\n", (long long)t.runs, each,
+                      sum > 0 ? 100 * t.seconds / sum : 0, t.kind, *t.name ? " " : "", t.name);
+    }
+}
+
 ipu_status ipu_cost_print(const ipu_cost *cost, unsigned flags, char **out)
 {
     printer p = {.cost = cost};
@@ -186,6 +204,7 @@ ipu_status ipu_cost_print(const ipu_cost *cost, unsigned flags, char **out)
     print_execution(&p);
     print_ipus(&p);
     if (flags & IPU_PROFILE_STEPS) print_steps(&p);
+    if (flags & IPU_PROFILE_STEPS) print_host_steps(&p);
     *out = ipu__text_take(&p.out);
     return *out ? IPU_OK : ipu__fail_memory();
 }

@@ -1,5 +1,6 @@
-/* Measured host times beside the estimated steps, matched by their place in the programs. */
+/* Measured host times beside the estimated steps, matched by their place in the programs; of another program, apart. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cost/cost.h"
 #include "ipu/profile.h"
@@ -27,9 +28,29 @@ static ipu_cost_step *find(ipu_cost_step **steps, size_t n, const ipu_step_time 
                                                                                              : NULL;
 }
 
+/* Whether something else than ran stands at its place. Kinds of other steps say little: the host need not do all. */
+static bool is_another(const ipu_cost_step *s, const ipu_step_time *time)
+{
+    return s && time->kind && *time->name
+        && (strcmp(s->kind, time->kind) != 0 || strcmp(s->name, time->name) != 0);
+}
+
+/* Texts are the engine's, which may go before the cost does. */
+static ipu_status list_apart(ipu_cost *cost, const ipu_step_time *times, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        ipu_step_time t = times[i];
+        t.kind          = ipu__arena_strdup(&cost->arena, t.kind ? t.kind : "step");
+        t.name          = ipu__arena_strdup(&cost->arena, t.name ? t.name : "");
+        if (!t.kind || !t.name || !ipu__push(&cost->host, t)) return ipu__fail_memory();
+    }
+    return IPU_OK;
+}
+
 ipu_status ipu_cost_set_times(ipu_cost *cost, const ipu_step_time *times, size_t n)
 {
     size_t          n_steps = cost->rows.n;
+    bool            other   = false;
     ipu_cost_step **steps   = ipu__alloc(n_steps * sizeof(ipu_cost_step *));
     if (!steps) return ipu__fail_memory();
     for (size_t i = 0; i < n_steps; i++) {
@@ -37,13 +58,22 @@ ipu_status ipu_cost_set_times(ipu_cost *cost, const ipu_step_time *times, size_t
         steps[i]->host_runs    = 0;
         steps[i]->host_seconds = 0;
     }
+    cost->host.n = 0;
     qsort(steps, n_steps, sizeof(ipu_cost_step *), by_place);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !other; i++) other = is_another(find(steps, n_steps, &times[i]), &times[i]);
+    for (size_t i = 0; i < n && !other; i++) {
         ipu_cost_step *s = find(steps, n_steps, &times[i]);
         if (!s) continue;
         s->host_runs    = times[i].runs;
         s->host_seconds = times[i].seconds;
     }
     ipu__free(steps);
-    return IPU_OK;
+    return other ? list_apart(cost, times, n) : IPU_OK;
+}
+
+bool ipu_cost_host_step_at(const ipu_cost *cost, int64_t i, ipu_step_time *out)
+{
+    if (i < 0 || (size_t)i >= cost->host.n) return false;
+    *out = cost->host.at[i];
+    return true;
 }

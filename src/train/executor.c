@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "engine/executable.h"
 #include "engine/options.h"
 #include "ipu/comm.h"
 #include "ipu/version.h"
@@ -182,6 +183,20 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     return status;
 }
 
+static ipu_status compile_program(ipu_executor *x, const ipu__executor_models *models)
+{
+    ipu__executor_lowered host, chip = {0};
+    ipu__settings         settings;
+    IPU_TRY(ipu__options_settle(x->options.engine, &settings));
+    ipu_status status = ipu__executor_lower(x, models, &host);
+    if (status == IPU_OK && settings.estimate) status = ipu__executor_lower_for_chip(x, &chip);
+    if (status == IPU_OK)
+        status = ipu__executable_compile(host.g, &host.run, 1, x->options.engine, chip.g, &chip.run, &x->exe);
+    ipu__executor_lowered_fini(&host);
+    ipu__executor_lowered_fini(&chip);
+    return status;
+}
+
 static ipu_status compile_models(ipu_executor *x, const ipu__executor_models *models)
 {
     const char  *folder = cache_folder(x);
@@ -193,11 +208,7 @@ static ipu_status compile_models(ipu_executor *x, const ipu__executor_models *mo
         x->was_cached     = status == IPU_OK;
         if (status != IPU_NOT_FOUND) return status;
     }
-    ipu__executor_lowered l;
-    ipu_status            status = ipu__executor_lower(x, models, &l);
-    if (status == IPU_OK) status = ipu_executable_compile(l.g, &l.run, 1, x->options.engine, &x->exe);
-    ipu__executor_lowered_fini(&l);
-    if (status == IPU_OK) status = ipu__executor_count_replicas(x);
+    ipu_status status = compile_program(x, models);
     if (status == IPU_OK && folder) ipu__cache_store(folder, &key, x->exe);
     return status;
 }
@@ -233,7 +244,7 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
 {
     ipu__executor_models models = {0};
     IPU_TRY(ipu__executor_make_inputs(x, in, n));
-    ipu_status status = ipu__executor_build(x, &models);
+    ipu_status status = ipu__executor_build(x, false, &models);
     if (status == IPU_OK)
         status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
@@ -301,17 +312,10 @@ ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, i
 {
     *out = NULL;
     if (!x->exe) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    ipu__executor_models  models;
-    ipu__executor_lowered l         = {0};
-    bool                  at_random = x->options.stochastic_rounding;
-    /* The chip rounds at random at no cost, and in half: it is the program without it that is priced. */
-    x->options.stochastic_rounding = false;
-    ipu_status status              = ipu__executor_build(x, &models);
-    x->options.stochastic_rounding = at_random;
-    if (status == IPU_OK) status = ipu__executor_lower(x, &models, &l);
+    ipu__executor_lowered l;
+    ipu_status            status = ipu__executor_lower_for_chip(x, &l);
     if (status == IPU_OK) status = ipu_cost_estimate(l.g, &l.run, 1, options, out);
     ipu__executor_lowered_fini(&l);
-    ipu__executor_models_fini(&models);
     return status;
 }
 

@@ -86,16 +86,15 @@ struct ipu_executor {
 typedef struct ipu__executor_models {
     ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
     int64_t    n_folded;   /* replicas that `net` is for; 0: 1 */
+    bool       for_chip;   /* they are priced; else they run on the host */
 } ipu__executor_models;
 
 /* The models of `x` for its inputs. To be undone with ipu__executor_models_fini also when it fails. */
-ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out);
+ipu_status ipu__executor_build(ipu_executor *x, bool for_chip, ipu__executor_models *out);
 void       ipu__executor_models_fini(ipu__executor_models *m);
 
 /* Make `net` one for all replicas, if that can be (executor_fold.c). */
 ipu_status ipu__executor_fold(ipu_executor *x, ipu__executor_models *m);
-/* What one run of the folded program counts on a device is what replicas would take. */
-ipu_status ipu__executor_count_replicas(ipu_executor *x);
 /* Copies of the graph that runs. */
 int64_t ipu__executor_n_graphs(const ipu_executor *x);
 
@@ -114,14 +113,16 @@ void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_N
 /* ---- precision (executor_precision.c) ---- */
 
 /* Of a network just built, and when its gradients are in it too. */
-ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net);
-ipu_status ipu__executor_finish_precision(const ipu_executor *x, ipu_model *net);
+ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__executor_models *m);
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, const ipu__executor_models *m);
+/* Whether values of half are rounded at random by steps of their own. The chip does so at no cost. */
+bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__executor_models *m);
 /* A weight of the module from and to the device, which has it as `type`. */
 ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type);
 ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type);
 
-/* Passes over its models. */
-unsigned ipu__executor_passes(const ipu_executor *x);
+/* Passes over these models. */
+unsigned ipu__executor_passes(const ipu_executor *x, const ipu__executor_models *m);
 
 /* ---- the program (executor_lower.c, executor_reduce.c) ---- */
 
@@ -135,6 +136,8 @@ typedef struct ipu__executor_lowered {
 /* To be undone with ipu__executor_lowered_fini also when it fails. */
 ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
                                ipu__executor_lowered *out);
+/* The program as the chip would run it, replica by replica and without what only a host does. Undone alike. */
+ipu_status ipu__executor_lower_for_chip(ipu_executor *x, ipu__executor_lowered *out);
 void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
 
 /* Steps in `p` by which input `i` of a batch gets to `t`, or output `i` of it from `t` to where it is given; `begin`

@@ -87,12 +87,12 @@ static void accumulate(const ipu_executor *x, ipu_model *m, const ipu_value *w, 
 /* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
  * network. Sums are cleared afterwards (executor_shard.c). */
 static ipu_status build_step(const ipu_executor *x, const ipu_value *w, const ipu_value *dw, size_t n,
-                             ipu_model **out)
+                             ipu__executor_models *out)
 {
-    IPU_TRY(ipu_model_create(out));
-    ipu_model   *m      = *out;
+    IPU_TRY(ipu_model_create(&out->step));
+    ipu_model   *m      = out->step;
     ipu_builder *b      = ipu_model_builder(m);
-    m->rounds_at_random = x->options.stochastic_rounding;
+    m->rounds_at_random = ipu__executor_rounds_at_random(x, out);
     ipu_value *mine     = ipu__alloc(2 * (n + 1) * sizeof *mine);
     size_t     k        = 0;
     if (!mine) return ipu__fail_memory();
@@ -137,14 +137,14 @@ static ipu_status build_training(ipu_executor *x, ipu__executor_models *out)
         accumulate(x, m, w, dw, n);
         status = status_of(m);
     }
-    if (status == IPU_OK) status = build_step(x, w, dw, n, &out->step);
+    if (status == IPU_OK) status = build_step(x, w, dw, n, out);
     ipu__free(w);
     return status;
 }
 
-ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
+ipu_status ipu__executor_build(ipu_executor *x, bool for_chip, ipu__executor_models *out)
 {
-    *out             = (ipu__executor_models){0};
+    *out             = (ipu__executor_models){.for_chip = for_chip};
     ipu__port *ports = ipu__alloc((x->inputs.n + 1) * sizeof *ports);
     if (!ports) return ipu__fail_memory();
     for (size_t i = 0; i < x->inputs.n; i++) ports[i] = x->inputs.at[i].port;
@@ -156,10 +156,10 @@ ipu_status ipu__executor_build(ipu_executor *x, ipu__executor_models *out)
                          "the network has no output: name one with ipu_model_output or ipu_nn_loss");
     x->weights.n = 0;
     IPU_TRY(ipu__module_register(x->module, out->net, &x->weights));
-    IPU_TRY(ipu__executor_set_precision(x, out->net));
+    IPU_TRY(ipu__executor_set_precision(x, out));
     IPU_TRY(ipu__executor_begin_stages(x, out->net));
     if (x->training) IPU_TRY(build_training(x, out));
-    IPU_TRY(ipu__executor_finish_precision(x, out->net));
+    IPU_TRY(ipu__executor_finish_precision(x, out));
     return ipu__executor_end_stages(x, out->net);
 }
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/executable.h"
 #include "train/executor.h"
 
 int64_t ipu__executor_n_graphs(const ipu_executor *x) { return x->options.replicas / x->n_folded; }
@@ -46,17 +45,3 @@ ipu_status ipu__executor_fold(ipu_executor *x, ipu__executor_models *m)
 }
 
 const char *ipu_executor_fold_reason(const ipu_executor *x) { return x->exe ? x->fold_reason : NULL; }
-
-ipu_status ipu__executor_count_replicas(ipu_executor *x)
-{
-    if (x->n_folded == 1 || x->exe->tile_bytes < 0) return IPU_OK; /* it is not priced */
-    ipu_cost        *cost;
-    ipu_cost_cycles  cycles;
-    ipu_cost_summary summary;
-    IPU_TRY(ipu_executor_cost(x, NULL, &cost));
-    if (ipu_cost_program_at(cost, 0, &cycles)) x->exe->programs.at[0].cycles = cycles.total;
-    ipu_cost_get_summary(cost, &summary);
-    x->exe->tile_bytes = summary.memory_total * summary.replication;
-    ipu_cost_destroy(cost);
-    return IPU_OK;
-}

@@ -11,15 +11,17 @@ ipu_status ipu__executor_graph_status(ipu_graph *g)
                                          : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
 }
 
-unsigned ipu__executor_passes(const ipu_executor *x)
+unsigned ipu__executor_passes(const ipu_executor *x, const ipu__executor_models *m)
 {
-    return x->options.check_floats ? IPU_PASS_ALL & ~(unsigned)IPU_PASS_FUSE : IPU_PASS_ALL;
+    unsigned passes = m->for_chip ? IPU_PASS_CHIP : IPU_PASS_ALL;
+    return x->options.check_floats ? passes & ~(unsigned)(IPU_PASS_FUSE | IPU_PASS_HOST) : passes;
 }
 
-static ipu_status optimised(const ipu_executor *x, const ipu_model *m, ipu_model **out)
+static ipu_status optimised(const ipu_executor *x, const ipu__executor_models *models, const ipu_model *m,
+                            ipu_model **out)
 {
     *out = ipu__model_copy(m);
-    return *out ? ipu_model_optimise(*out, ipu__executor_passes(x)) : ipu__fail_memory();
+    return *out ? ipu_model_optimise(*out, ipu__executor_passes(x, models)) : ipu__fail_memory();
 }
 
 uint32_t ipu__executor_find_kept(const ipu_model *m, const char *name)
@@ -112,11 +114,11 @@ static ipu_program batches(const ipu_executor *x, ipu_graph *g, const ipu_progra
 }
 
 /* The batches of one step of the optimizer, one after another. */
-static ipu_status lower_batches(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
-                                ipu_program begin, ipu_program *out)
+static ipu_status lower_batches(const ipu_executor *x, const ipu__executor_models *models,
+                                ipu__executor_lowered *l, ipu_program begin, ipu_program *out)
 {
     ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
-    IPU_TRY(optimised(x, net, &l->models.net));
+    IPU_TRY(optimised(x, models, models->net, &l->models.net));
     IPU_TRY(ipu__executor_lower_net(x, l, &run, &last));
     const ipu_model *m = l->models.net;
     for (size_t i = 0; i < x->inputs.n; i++)
@@ -140,10 +142,10 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
     if (n_stages > 1)
         IPU_TRY(ipu__executor_pipeline(x, models->net, l, begin, &iteration));
     else
-        IPU_TRY(lower_batches(x, models->net, l, begin, &iteration));
+        IPU_TRY(lower_batches(x, models, l, begin, &iteration));
     if (n_stages > 1 && !x->training) iterations = 1; /* they are the batches of the pipeline */
     if (models->step) {
-        IPU_TRY(optimised(x, models->step, &l->models.step));
+        IPU_TRY(optimised(x, models, models->step, &l->models.step));
         share_kept(l->models.step, l->models.net);
         IPU_TRY(ipu__executor_reduce(x, l, iteration));
         IPU_TRY(ipu__executor_lower_step(x, l, iteration));
@@ -157,8 +159,18 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
 ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
                                ipu__executor_lowered *out)
 {
-    *out = (ipu__executor_lowered){0};
+    *out = (ipu__executor_lowered){.models.for_chip = models->for_chip};
     return lower(x, models, out);
+}
+
+ipu_status ipu__executor_lower_for_chip(ipu_executor *x, ipu__executor_lowered *out)
+{
+    ipu__executor_models models;
+    *out              = (ipu__executor_lowered){0};
+    ipu_status status = ipu__executor_build(x, true, &models);
+    if (status == IPU_OK) status = ipu__executor_lower(x, &models, out);
+    ipu__executor_models_fini(&models);
+    return status;
 }
 
 void ipu__executor_lowered_fini(ipu__executor_lowered *l)

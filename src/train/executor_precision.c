@@ -5,10 +5,16 @@
 #include "model/precision.h"
 #include "train/executor.h"
 
-ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net)
+bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__executor_models *m)
 {
-    const ipu_executor_options *o = &x->options;
-    net->rounds_at_random         = o->stochastic_rounding;
+    return x->options.stochastic_rounding && !m->for_chip;
+}
+
+ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__executor_models *m)
+{
+    const ipu_executor_options *o   = &x->options;
+    ipu_model                  *net = m->net;
+    net->rounds_at_random           = ipu__executor_rounds_at_random(x, m);
     if (o->precision != IPU_PRECISION_FLOAT && net->customs.n > 0)
         return ipu__fail(
             IPU_INVALID,
@@ -16,13 +22,13 @@ ipu_status ipu__executor_set_precision(const ipu_executor *x, ipu_model *net)
             "know nothing of other types: make its values half where they are built");
     if (o->precision != IPU_PRECISION_FLOAT)
         IPU_TRY(ipu__model_to_half(net, o->precision == IPU_PRECISION_HALF));
-    return o->stochastic_rounding ? ipu__model_round_at_random(net) : IPU_OK;
+    return net->rounds_at_random ? ipu__model_round_at_random(net) : IPU_OK;
 }
 
-ipu_status ipu__executor_finish_precision(const ipu_executor *x, ipu_model *net)
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, const ipu__executor_models *m)
 {
-    if (x->options.stochastic_rounding) IPU_TRY(ipu__model_round_at_random(net));
-    return x->options.half_partials ? ipu__model_half_partials(net) : IPU_OK;
+    if (m->net->rounds_at_random) IPU_TRY(ipu__model_round_at_random(m->net));
+    return x->options.half_partials ? ipu__model_half_partials(m->net) : IPU_OK;
 }
 
 /* ---- weights ---- */

@@ -105,9 +105,9 @@ static ipu_status update_early(ipu_model *m)
     return status;
 }
 
-/* Gradients need not all be there at once: where they are many, each weight is updated when its gradient is there, and
- * the next gradient has its memory. Small ones are better updated together, when no product reads them any more. */
-static ipu_status update_soon(ipu_model *m)
+/* Gradients need not all be there at once: each weight is updated when its gradient is there, and the next gradient has
+ * its memory. On a host few bytes are better updated together, when no product reads the weights any more. */
+static ipu_status update_soon(ipu_model *m, bool for_chip)
 {
     enum { MANY_BYTES = 8 << 20 };
     int64_t   bytes = 0;
@@ -120,7 +120,7 @@ static ipu_status update_soon(ipu_model *m)
         kept[n++] = m->parameters.at[i];
     }
     for (size_t i = 0; i < m->states.n; i++) kept[n++] = m->states.at[i];
-    ipu_status status = bytes < MANY_BYTES ? IPU_OK : ipu__model_update_early(m, kept, n);
+    ipu_status status = !for_chip && bytes < MANY_BYTES ? IPU_OK : ipu__model_update_early(m, kept, n);
     ipu__free(kept);
     return status;
 }
@@ -128,15 +128,13 @@ static ipu_status update_soon(ipu_model *m)
 ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered *l, ipu_program *net,
                                    ipu_program *last)
 {
+    bool for_chip = l->models.for_chip, alone = ipu_comm_size(x->options.comm) == 1;
     *last = (ipu_program){l->g, 0};
-    if (!x->training || ipu_comm_size(x->options.comm) == 1) {
-        if (x->training) IPU_TRY(update_soon(l->models.net));
-        if (x->training) IPU_TRY(ipu__model_compute_again(l->models.net, LARGE_BYTES));
-        return ipu_model_lower(l->models.net, l->g, net);
-    }
-    splitter s = {.l = l};
-    IPU_TRY(update_early(l->models.net));
-    IPU_TRY(ipu__model_compute_again(l->models.net, LARGE_BYTES));
+    if (!x->training) return ipu_model_lower(l->models.net, l->g, net);
+    IPU_TRY(alone ? update_soon(l->models.net, for_chip) : update_early(l->models.net));
+    if (!for_chip) IPU_TRY(ipu__model_compute_again(l->models.net, LARGE_BYTES));
+    if (alone) return ipu_model_lower(l->models.net, l->g, net);
+    splitter   s      = {.l = l};
     ipu_status status = ipu__model_lower_with(l->models.net, l->g, settled, &s, net);
     if (status == IPU_OK && !close_segment(&s, net, l->begun.n)) status = ipu__fail_memory();
     if (status == IPU_OK) add_segments(&s, false, *net); /* which is a new one now */

@@ -52,6 +52,38 @@ void ipu__times_end(ipu__lane *l)
 /* What a step does again, or when it is done: its time counts, and is no run of its own. */
 static bool is_run(ipu__opcode op) { return op != IPU__OP_AGAIN && op != IPU__OP_JUMP; }
 
+static const char *kind_of(ipu__opcode op)
+{
+    static const char *const kinds[] = {
+        [IPU__OP_EXECUTE]         = "execute",
+        [IPU__OP_KERNEL]          = "kernel",
+        [IPU__OP_MOVE]            = "copy",
+        [IPU__OP_READ]            = "read",
+        [IPU__OP_WRITE]           = "write",
+        [IPU__OP_REMOTE_READ]     = "remote_read",
+        [IPU__OP_REMOTE_WRITE]    = "remote_write",
+        [IPU__OP_REPEAT]          = "repeat",
+        [IPU__OP_AGAIN]           = "repeat",
+        [IPU__OP_SWITCH]          = "switch",
+        [IPU__OP_CALL]            = "call",
+        [IPU__OP_PARALLEL]        = "parallel",
+        [IPU__OP_PRINT]           = "print",
+        [IPU__OP_ABORT_IF]        = "abort_if",
+        [IPU__OP_ERROR]           = "error",
+        [IPU__OP_CROSS_REPLICA]   = "cross_replica_copy",
+        [IPU__OP_ALL_REDUCE]      = "all_reduce",
+        [IPU__OP_ALL_REDUCE_WAIT] = "all_reduce_wait",
+    };
+    const char *kind = (size_t)op < sizeof kinds / sizeof *kinds ? kinds[op] : NULL;
+    return kind ? kind : "branch";
+}
+
+static const char *name_of(const ipu_executable *exe, const ipu__instruction *i)
+{
+    if (i->op == IPU__OP_KERNEL) return exe->kernels.at[i->a].call.def->name;
+    return i->op == IPU__OP_EXECUTE ? ipu__exe_text(exe, exe->sets.at[i->a].name) : "";
+}
+
 static int by_place(const void *a, const void *b)
 {
     const ipu_step_time *x = a, *y = b;
@@ -67,6 +99,11 @@ static size_t join(ipu_step_time *times, size_t n)
         if (by_place(&times[last], &times[i]) == 0) {
             times[last].runs += times[i].runs;
             times[last].seconds += times[i].seconds;
+            if (times[last].kernel < 0 && *times[last].name == 0) {
+                times[last].kind   = times[i].kind;
+                times[last].name   = times[i].name;
+                times[last].kernel = times[i].kernel;
+            }
         } else {
             times[++last] = times[i];
         }
@@ -90,8 +127,14 @@ ipu_status ipu_engine_step_times(const ipu_engine *e, ipu_step_time **out, size_
         const ipu__exe_step *s = &exe->steps.at[pc];
         const ipu__time     *t = &e->times[pc];
         if (t->runs == 0 || s->program == 0) continue; /* the ends of programs and functions are no steps */
-        times[n_times++] = (ipu_step_time){s->program, s->step, is_run(exe->code.at[pc].op) ? t->runs : 0,
-                                           1e-9 * (double)t->nanoseconds};
+        const ipu__instruction *i = &exe->code.at[pc];
+        times[n_times++]          = (ipu_step_time){.program = s->program,
+                                                    .step    = s->step,
+                                                    .runs    = is_run(i->op) ? t->runs : 0,
+                                                    .seconds = 1e-9 * (double)t->nanoseconds,
+                                                    .kind    = kind_of(i->op),
+                                                    .name    = name_of(exe, i),
+                                                    .kernel  = i->op == IPU__OP_KERNEL ? (int64_t)i->a : -1};
     }
     qsort(times, n_times, sizeof *times, by_place);
     *out = times;
