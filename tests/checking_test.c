@@ -3,7 +3,7 @@
  */
 #include <signal.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 #include "support/error_bench.h"
 #include "support/random.h"
 
@@ -464,8 +464,8 @@ static void kernels_run_by_their_reference(void **state)
     assert_int_equal(ipu_executable_compile(b.g, &b.p, 1, NULL, &exe), IPU_OK);
     assert_int_equal(ipu_engine_create(exe, NULL, &plain), IPU_OK);
     checked = make_engine(b.g, b.p);
-    assert_non_null(plain->kernels[0].impl);
-    assert_null(checked->kernels[0].impl);
+    assert_non_null(ipu__cpu_of(plain)->kernels[0].impl);
+    assert_null(ipu__cpu_of(checked)->kernels[0].impl);
     ipu_engine_destroy(plain);
     ipu_engine_destroy(checked);
     ipu_executable_release(exe);

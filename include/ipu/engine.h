@@ -86,6 +86,11 @@ ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ip
 ipu_status ipu_engine_create_on(ipu_executable *exe, const ipu_options *options, ipu_device *device,
                                 ipu_engine **out);
 void       ipu_engine_destroy(ipu_engine *e);
+/* What computes: "cpu". */
+const char *ipu_engine_name(const ipu_engine *e);
+/* The i-th that the option "engine" (IPU_ENGINE) can name, and a line about it; NULL past the last. The first is the default.
+ * Static. */
+const char *ipu_engine_at(int i, const char **summary);
 /* What it is on, which other engines of the process may be on too. Borrowed; NULL: on none (option "device.attach"). */
 ipu_device *ipu_engine_device(ipu_engine *e);
 

@@ -7,7 +7,7 @@
  * Keys of our own: see src/engine/options.inc, which `ipu help options` prints. Keys of Poplar's
  * engine that have no meaning here are accepted and noted in the log; any other key is an error.
  * POPLAR_ENGINE_OPTIONS and IPU_ENGINE_OPTIONS (JSON objects) override what a program sets;
- * IPU_CHECK=1 sets "check".
+ * IPU_CHECK=1 sets "check", and IPU_ENGINE=null "engine".
  */
 #ifndef IPU_OPTIONS_H
 #define IPU_OPTIONS_H

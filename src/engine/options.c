@@ -11,8 +11,9 @@
 #include "base/nearest.h"
 #include "base/pool.h"
 #include "base/status.h"
+#include "engine/engine.h"
 
-typedef enum kind { COUNT, BOOL, WHEN } kind;
+typedef enum kind { COUNT, BOOL, WHEN, ENGINE } kind;
 
 static const struct {
     const char *key;
@@ -147,6 +148,19 @@ static ipu_status set_when(const char *key, const char *value, char out[VALUE_BY
     return IPU_OK;
 }
 
+static ipu_status set_engine(const char *key, const char *value, char out[VALUE_BYTES])
+{
+    ipu__nearest nearest = ipu__nearest_to(value);
+    for (int i = 0; ipu__engines[i]; i++) {
+        ipu__nearest_try(&nearest, ipu__engines[i]->name);
+        if (strcmp(ipu__engines[i]->name, value) != 0) continue;
+        snprintf(out, VALUE_BYTES, "%s", value);
+        return IPU_OK;
+    }
+    return ipu__fail(IPU_INVALID, "option \"%s\": there is no engine \"%s\"%s: `ipu help engine` lists them",
+                     key, value, ipu__nearest_hint(&nearest));
+}
+
 static int find(const char *key)
 {
     int i = 0;
@@ -166,7 +180,7 @@ static bool is_poplar(const char *key)
 ipu_status ipu_options_set(ipu_options *options, const char *key, const char *value)
 {
     static ipu_status (*const setters[])(const char *, const char *, char *) = {
-        [COUNT] = set_count, [BOOL] = set_bool, [WHEN] = set_when};
+        [COUNT] = set_count, [BOOL] = set_bool, [WHEN] = set_when, [ENGINE] = set_engine};
     if (!key || !value)
         return ipu__fail(IPU_INVALID, "ipu_options_set: the %s is NULL", key ? "value" : "key");
     int i = find(key);
@@ -260,13 +274,13 @@ const char *ipu_options_key_at(int i, const char **value, const char **help)
     return known[i].key;
 }
 
-/* IPU_CHECK=1 is short for {"check": "true"}. */
-static ipu_status apply_check_variable(ipu_options *options)
+/* Short for an option: IPU_CHECK=1 is {"check": "true"}. */
+static ipu_status apply_variable(ipu_options *options, const char *variable, const char *key)
 {
-    const char *value = getenv("IPU_CHECK");
+    const char *value = getenv(variable);
     if (!value || !*value) return IPU_OK;
-    ipu_status status = ipu_options_set(options, "check", value);
-    return status == IPU_INVALID ? ipu__fail(status, "IPU_CHECK: %s", ipu_message()) : status;
+    ipu_status status = ipu_options_set(options, key, value);
+    return status == IPU_INVALID ? ipu__fail(status, "%s: %s", variable, ipu_message()) : status;
 }
 
 ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
@@ -279,7 +293,8 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
         const char *json = getenv(variables[i]);
         if (json && *json) status = apply_json(settled, variables[i], json);
     }
-    if (status == IPU_OK) status = apply_check_variable(settled);
+    if (status == IPU_OK) status = apply_variable(settled, "IPU_CHECK", "check");
+    if (status == IPU_OK) status = apply_variable(settled, "IPU_ENGINE", "engine");
     if (status == IPU_OK) {
         int threads       = atoi(ipu_options_get(settled, "threads"));
         out->threads      = threads ? threads : ipu__pool_default_threads();
@@ -293,6 +308,7 @@ ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out)
         out->estimate     = strcmp(ipu_options_get(settled, "estimate"), "true") == 0;
         out->attach       = (ipu__attach_when)find_when(ipu_options_get(settled, "device.attach"));
         out->wait_seconds = atoi(ipu_options_get(settled, "device.wait"));
+        snprintf(out->engine, sizeof out->engine, "%s", ipu_options_get(settled, "engine"));
     }
     ipu_options_destroy(settled);
     return status;

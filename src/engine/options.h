@@ -13,7 +13,8 @@ typedef enum ipu__attach_when {
 } ipu__attach_when;
 
 typedef struct ipu__settings {
-    int              threads; /* >= 1 */
+    char             engine[16]; /* name */
+    int              threads;    /* >= 1 */
     bool             share;
     bool             layouts; /* of buffers between kernels may be chosen */
     bool             profile;

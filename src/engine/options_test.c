@@ -10,6 +10,7 @@
 
 #include "base/pool.h"
 #include "engine/options.h"
+#include "ipu/engine.h"
 #include "ipu/log.h"
 
 static int set_up(void **state)
@@ -42,7 +43,7 @@ static void defaults_are_those_listed(void **state)
         assert_string_equal(ipu_options_get(*state, key), value);
         assert_true(strlen(help) > 10);
     }
-    assert_int_equal(n, 10);
+    assert_int_equal(n, 11);
     assert_null(ipu_options_key_at(-1, NULL, NULL));
     assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);
     assert_int_equal(settings.threads, ipu__pool_default_threads());
@@ -54,6 +55,7 @@ static void defaults_are_those_listed(void **state)
     assert_false(settings.estimate);
     assert_int_equal(settings.attach, IPU__ATTACH_ALWAYS);
     assert_int_equal(settings.wait_seconds, 0);
+    assert_string_equal(settings.engine, "cpu");
 }
 
 static void values_are_checked_and_kept_as_they_were_when_wrong(void **state)
@@ -90,6 +92,32 @@ static void keep_text(void *user, ipu_log_level level, const char *module, const
     assert_int_equal(level, IPU_LOG_INFO);
     assert_string_equal(module, "engine");
     strncpy(user, text, 199);
+}
+
+static void engines_are_chosen_by_name(void **state)
+{
+    ipu__settings settings;
+    const char   *summary;
+    assert_int_equal(ipu_options_set(*state, "engine", "nul"), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "there is no engine \"nul\" (did you mean \"null\"?)"));
+    assert_string_equal(ipu_options_get(*state, "engine"), "cpu");
+    for (int i = 0; ipu_engine_at(i, &summary); i++) {
+        assert_int_equal(ipu_options_set(*state, "engine", ipu_engine_at(i, NULL)), IPU_OK);
+        assert_int_equal(ipu__options_settle(*state, &settings), IPU_OK);
+        assert_string_equal(settings.engine, ipu_engine_at(i, NULL));
+        assert_true(strlen(summary) > 10);
+    }
+    assert_null(ipu_engine_at(-1, NULL));
+    setenv("IPU_ENGINE", "null", 1);
+    assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);
+    assert_string_equal(settings.engine, "null");
+    setenv("IPU_ENGINE", "gpu", 1);
+    assert_int_equal(ipu__options_settle(NULL, &settings), IPU_INVALID);
+    assert_non_null(strstr(ipu_message(), "IPU_ENGINE: "));
+    setenv("IPU_ENGINE", "", 1);
+    assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);
+    assert_string_equal(settings.engine, "cpu");
+    unsetenv("IPU_ENGINE");
 }
 
 static void options_of_poplar_are_accepted_and_noted(void **state)
@@ -185,7 +213,7 @@ int main(void)
         TEST(defaults_are_those_listed),        TEST(values_are_checked_and_kept_as_they_were_when_wrong),
         TEST(an_unknown_key_names_the_nearest), TEST(options_of_poplar_are_accepted_and_noted),
         TEST(json_sets_all_or_nothing),         TEST(the_environment_overrides_and_ours_comes_last),
-        TEST(wrong_environment_is_named),
+        TEST(wrong_environment_is_named),       TEST(engines_are_chosen_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

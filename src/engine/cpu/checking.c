@@ -8,7 +8,7 @@ static const ipu__place host_place = (uint64_t)IPU__SPACE_HOST << IPU__SPACE_SHI
 
 /* ---- life ---- */
 
-static bool alloc_remotes(ipu_engine *e)
+static bool alloc_remotes(ipu__cpu *e)
 {
     const ipu_executable *exe = e->exe;
     ipu__checking        *c   = e->check;
@@ -22,7 +22,7 @@ static bool alloc_remotes(ipu_engine *e)
     return c->remotes != NULL;
 }
 
-static bool alloc_shadows(ipu_engine *e)
+static bool alloc_shadows(ipu__cpu *e)
 {
     const ipu_executable *exe = e->exe;
     ipu__checking        *c   = e->check;
@@ -46,13 +46,13 @@ static bool alloc_shadows(ipu_engine *e)
     return alloc_remotes(e);
 }
 
-static void move_batch(ipu_engine *e, uint32_t batch, int64_t replica, int64_t to_replica)
+static void move_batch(ipu__cpu *e, uint32_t batch, int64_t replica, int64_t to_replica)
 {
     const ipu__exe_batch *b = &e->exe->batches.at[batch];
     ipu__checking_move(e, b->first, b->first + b->n, replica, to_replica);
 }
 
-ipu_status ipu__checking_create(ipu_engine *e)
+ipu_status ipu__checking_create(ipu__cpu *e)
 {
     const ipu_executable *exe = e->exe;
     e->check                  = ipu__alloc_zeroed(sizeof *e->check);
@@ -68,7 +68,7 @@ ipu_status ipu__checking_create(ipu_engine *e)
     return IPU_OK;
 }
 
-void ipu__checking_destroy(ipu_engine *e)
+void ipu__checking_destroy(ipu__cpu *e)
 {
     ipu__checking *c = e->check;
     if (!c) return;
@@ -87,21 +87,21 @@ void ipu__checking_destroy(ipu_engine *e)
 
 /* ---- moving ---- */
 
-void ipu__checking_move(ipu_engine *e, uint32_t first, uint32_t end, int64_t replica, int64_t to_replica)
+void ipu__checking_move(ipu__cpu *e, uint32_t first, uint32_t end, int64_t replica, int64_t to_replica)
 {
     for (uint32_t m = first; m < end; m++)
         ipu__move_run(&e->exe->moves, m, e->check->bases[to_replica], e->check->bases[replica]);
 }
 
 /* All of a tensor that was written, or (0) has no value any more. */
-static void set_tensor(ipu_engine *e, uint32_t tensor, int64_t first, int64_t end, char defined)
+static void set_tensor(ipu__cpu *e, uint32_t tensor, int64_t first, int64_t end, char defined)
 {
     const ipu__exe_tensor *t = &e->exe->tensors.at[tensor];
     memset(e->check->host, defined, (size_t)t->bytes);
     for (int64_t r = first; r < end; r++) move_batch(e, t->batch, r, r);
 }
 
-static void cross_replica(ipu_engine *e, const ipu__exe_cross *cross)
+static void cross_replica(ipu__cpu *e, const ipu__exe_cross *cross)
 {
     const int64_t *to = e->exe->replicas.at + cross->to;
     for (int64_t r = 0; cross->gather != IPU__NONE && r < e->replication; r++)
@@ -115,7 +115,7 @@ typedef struct reader {
     char text[IPU__CHECK_TEXT];
 } reader;
 
-static reader make_reader(const ipu_engine *e, const ipu__instruction *i, const char *what, const char *name,
+static reader make_reader(const ipu__cpu *e, const ipu__instruction *i, const char *what, const char *name,
                           int64_t replica)
 {
     reader who;
@@ -127,7 +127,7 @@ static reader make_reader(const ipu_engine *e, const ipu__instruction *i, const 
     return who;
 }
 
-static void read_tensor(ipu_engine *e, const reader *who, uint32_t tensor, int64_t replica)
+static void read_tensor(ipu__cpu *e, const reader *who, uint32_t tensor, int64_t replica)
 {
     const ipu__exe_tensor *t     = &e->exe->tensors.at[tensor];
     const ipu__exe_batch  *batch = &e->exe->batches.at[t->batch];
@@ -139,7 +139,7 @@ static void read_tensor(ipu_engine *e, const reader *who, uint32_t tensor, int64
 
 /* ---- steps ---- */
 
-static ipu_status read_tensors(ipu_engine *e, const ipu__instruction *i, const char *what, const char *name,
+static ipu_status read_tensors(ipu__cpu *e, const ipu__instruction *i, const char *what, const char *name,
                                uint32_t tensor)
 {
     for (int64_t r = 0; tensor != IPU__NONE && r < e->replication; r++) {
@@ -149,7 +149,7 @@ static ipu_status read_tensors(ipu_engine *e, const ipu__instruction *i, const c
     return ipu__checking_conclude(e, IPU_ABORTED);
 }
 
-static ipu_status read_value(ipu_engine *e, const ipu__instruction *i, const char *what, ipu_type type,
+static ipu_status read_value(ipu__cpu *e, const ipu__instruction *i, const char *what, ipu_type type,
                              ipu__place place)
 {
     for (int64_t r = 0; r < e->replication; r++) {
@@ -160,7 +160,7 @@ static ipu_status read_value(ipu_engine *e, const ipu__instruction *i, const cha
 }
 
 /* Kernels are trusted to write all they say: outputs are defined from here on. */
-static ipu_status kernel(ipu_engine *e, const ipu__instruction *i)
+static ipu_status kernel(ipu__cpu *e, const ipu__instruction *i)
 {
     const ipu__exe_kernel *k      = &e->exe->kernels.at[i->a];
     const ipu__exe_batch  *gather = &e->exe->batches.at[k->gather];
@@ -182,7 +182,7 @@ static ipu_status kernel(ipu_engine *e, const ipu__instruction *i)
     return ipu__checking_conclude(e, IPU_ABORTED);
 }
 
-static void kernel_outputs(ipu_engine *e, const ipu__exe_kernel *k)
+static void kernel_outputs(ipu__cpu *e, const ipu__exe_kernel *k)
 {
     for (int64_t r = 0; r < e->replication; r++) {
         for (int o = 0; o < k->call.n_operands; o++) {
@@ -206,7 +206,7 @@ static int64_t row_number(const ipu__exe_tensor *rows, const char *packed, int64
 }
 
 /* Shadows of rows to or from the packed buffer. A row out of range stops the step itself. */
-static bool move_rows(ipu_engine *e, const ipu__exe_transfer *transfer, int64_t replica, const char *numbers,
+static bool move_rows(ipu__cpu *e, const ipu__exe_transfer *transfer, int64_t replica, const char *numbers,
                       bool is_read)
 {
     const ipu__exe_remote *remote = &e->exe->remotes.at[transfer->object];
@@ -222,7 +222,7 @@ static bool move_rows(ipu_engine *e, const ipu__exe_transfer *transfer, int64_t 
     return true;
 }
 
-static ipu_status remote_one(ipu_engine *e, const ipu__instruction *i, int64_t r)
+static ipu_status remote_one(ipu__cpu *e, const ipu__instruction *i, int64_t r)
 {
     const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
     const ipu__exe_tensor   *tensor   = &e->exe->tensors.at[transfer->tensor];
@@ -231,7 +231,7 @@ static ipu_status remote_one(ipu_engine *e, const ipu__instruction *i, int64_t r
         const ipu__exe_tensor *rows = &e->exe->tensors.at[transfer->rows];
         numbers                     = ipu__alloc((size_t)rows->bytes);
         if (!numbers) return ipu__fail_memory();
-        ipu__engine_move_host(e->lanes, rows->batch, r, r + 1, numbers);
+        ipu__cpu_move_packed(e->lanes, rows->batch, r, r + 1, numbers);
     }
     bool is_read = i->op == IPU__OP_REMOTE_READ;
     if (!is_read) move_batch(e, tensor->batch, r, r);
@@ -241,7 +241,7 @@ static ipu_status remote_one(ipu_engine *e, const ipu__instruction *i, int64_t r
     return IPU_OK;
 }
 
-static ipu_status remote(ipu_engine *e, const ipu__instruction *i)
+static ipu_status remote(ipu__cpu *e, const ipu__instruction *i)
 {
     const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
     const char              *name     = ipu__exe_text(e->exe, e->exe->remotes.at[transfer->object].handle);
@@ -250,8 +250,9 @@ static ipu_status remote(ipu_engine *e, const ipu__instruction *i)
     return IPU_OK;
 }
 
-ipu_status ipu__checking_step(ipu_engine *e, const ipu__instruction *i)
+static ipu_status step(ipu_engine *engine, const ipu__instruction *i)
 {
+    ipu__cpu             *e   = engine->own;
     const ipu_executable *exe = e->exe;
     switch (i->op) {
     case IPU__OP_MOVE:
@@ -285,9 +286,10 @@ ipu_status ipu__checking_step(ipu_engine *e, const ipu__instruction *i)
 
 /* ---- the host ---- */
 
-ipu_status ipu__checking_host(ipu_engine *e, const char *handle, uint32_t tensor, bool is_write,
-                              int64_t first, int64_t end)
+static ipu_status host(ipu_engine *engine, const char *handle, uint32_t tensor, bool is_write, int64_t first,
+                       int64_t end)
 {
+    ipu__cpu *e = engine->own;
     if (is_write) {
         set_tensor(e, tensor, first, end, 1);
         return IPU_OK;
@@ -297,8 +299,9 @@ ipu_status ipu__checking_host(ipu_engine *e, const char *handle, uint32_t tensor
     return ipu__checking_conclude(e, IPU_INVALID);
 }
 
-ipu_status ipu__checking_host_row(ipu_engine *e, uint32_t id, int64_t replica, int64_t row, bool is_write)
+static ipu_status host_row(ipu_engine *engine, uint32_t id, int64_t replica, int64_t row, bool is_write)
 {
+    ipu__cpu              *e      = engine->own;
     const ipu__exe_remote *r      = &e->exe->remotes.at[id];
     size_t                 bytes  = (size_t)r->row_bytes;
     char                  *shadow = e->check->remotes[id] + (replica * r->n_rows + row) * r->row_bytes;
@@ -313,3 +316,5 @@ ipu_status ipu__checking_host_row(ipu_engine *e, uint32_t id, int64_t replica, i
         "write or initialise them first",
         who.text, (long long)row, (long long)(hole - shadow));
 }
+
+const ipu__engine_checks ipu__cpu_checks = {step, host, host_row};

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "engine/checkinfo.h"
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 /* A run that a field of the vertex at hand is connected to, and where its copy is. */
 typedef struct ipu__guard {
@@ -57,35 +57,30 @@ typedef struct ipu__origin {
 enum { IPU__CHECK_TEXT = 1024 };
 
 /* ---- checking.c ---- */
-ipu_status ipu__checking_create(ipu_engine *e);
-void       ipu__checking_destroy(ipu_engine *e);
-/* Before a step: is what it reads defined? Then the shadow of what the step will do. */
-ipu_status ipu__checking_step(ipu_engine *e, const ipu__instruction *i);
-/* Before the host reads or writes a tensor of replicas [first, end), or a row of a remote buffer. */
-ipu_status ipu__checking_host(ipu_engine *e, const char *handle, uint32_t tensor, bool is_write,
-                              int64_t first, int64_t end);
-ipu_status ipu__checking_host_row(ipu_engine *e, uint32_t remote, int64_t replica, int64_t row,
-                                  bool is_write);
+ipu_status ipu__checking_create(ipu__cpu *e);
+void       ipu__checking_destroy(ipu__cpu *e);
+/* Shadows follow each step and each access of the host: what is read must be defined. */
+extern const ipu__engine_checks ipu__cpu_checks;
 /* Moves of shadows. */
-void ipu__checking_move(ipu_engine *e, uint32_t first, uint32_t end, int64_t replica, int64_t to_replica);
+void ipu__checking_move(ipu__cpu *e, uint32_t first, uint32_t end, int64_t replica, int64_t to_replica);
 
 /* ---- checking_vertex.c ---- */
 
 /* A compute set, vertex by vertex. What bodies that return false leave is in `failed` of the first lane. */
-ipu_status ipu__checking_execute(ipu_engine *e, const ipu__instruction *i);
+ipu_status ipu__checking_execute(ipu__cpu *e, const ipu__instruction *i);
 
 /* ---- checking_report.c ---- */
-ipu__origin ipu__checking_origin(const ipu_engine *e, ipu__gathered by, ipu__place place, int64_t unit,
+ipu__origin ipu__checking_origin(const ipu__cpu *e, ipu__gathered by, ipu__place place, int64_t unit,
                                  int64_t count);
 /* "elements [2, 4) of variable "x" (added at file.c:5)" */
-const char *ipu__checking_origin_text(const ipu_engine *e, const ipu__origin *origin,
+const char *ipu__checking_origin_text(const ipu__cpu *e, const ipu__origin *origin,
                                       char text[IPU__CHECK_TEXT]);
-void        ipu__checking_find(ipu_engine *e, const char *who, const char *format, ...)
+void        ipu__checking_find(ipu__cpu *e, const char *who, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A finding if one of `count` elements has no value; true: all have. */
-bool ipu__checking_defined(ipu_engine *e, const char *who, int64_t replica, ipu__gathered by,
-                           ipu__place place, int64_t unit, int64_t count);
+bool ipu__checking_defined(ipu__cpu *e, const char *who, int64_t replica, ipu__gathered by, ipu__place place,
+                           int64_t unit, int64_t count);
 /* `status` with the findings, IPU_OK if there are none; none are left. */
-ipu_status ipu__checking_conclude(ipu_engine *e, ipu_status status);
+ipu_status ipu__checking_conclude(ipu__cpu *e, ipu_status status);
 
 #endif

@@ -50,7 +50,7 @@ static const ipu__check_variable *variable_at(const ipu__check_info *info, ipu__
     return NULL;
 }
 
-ipu__origin ipu__checking_origin(const ipu_engine *e, ipu__gathered by, ipu__place place, int64_t unit,
+ipu__origin ipu__checking_origin(const ipu__cpu *e, ipu__gathered by, ipu__place place, int64_t unit,
                                  int64_t count)
 {
     ipu__place  first  = trace(e->exe, by, place);
@@ -66,7 +66,7 @@ ipu__origin ipu__checking_origin(const ipu_engine *e, ipu__gathered by, ipu__pla
     return origin;
 }
 
-const char *ipu__checking_origin_text(const ipu_engine *e, const ipu__origin *origin,
+const char *ipu__checking_origin_text(const ipu__cpu *e, const ipu__origin *origin,
                                       char text[IPU__CHECK_TEXT])
 {
     const ipu__check_variable *v = origin->variable;
@@ -80,7 +80,7 @@ const char *ipu__checking_origin_text(const ipu_engine *e, const ipu__origin *or
     return text;
 }
 
-void ipu__checking_find(ipu_engine *e, const char *who, const char *format, ...)
+void ipu__checking_find(ipu__cpu *e, const char *who, const char *format, ...)
 {
     ipu__checking *c = e->check;
     char           text[2 * IPU__CHECK_TEXT];
@@ -107,8 +107,8 @@ static int64_t count_undefined(const char *shadow, int64_t unit, int64_t first, 
     return n;
 }
 
-bool ipu__checking_defined(ipu_engine *e, const char *who, int64_t replica, ipu__gathered by,
-                           ipu__place place, int64_t unit, int64_t count)
+bool ipu__checking_defined(ipu__cpu *e, const char *who, int64_t replica, ipu__gathered by, ipu__place place,
+                           int64_t unit, int64_t count)
 {
     const char *shadow = ipu__place_pointer(place, e->check->bases[replica]);
     const char *hole   = count > 0 ? memchr(shadow, 0, (size_t)(count * unit)) : NULL;
@@ -124,7 +124,7 @@ bool ipu__checking_defined(ipu_engine *e, const char *who, int64_t replica, ipu_
     return false;
 }
 
-ipu_status ipu__checking_conclude(ipu_engine *e, ipu_status status)
+ipu_status ipu__checking_conclude(ipu__cpu *e, ipu_status status)
 {
     ipu__checking *c = e->check;
     if (c->n_findings == 0) return IPU_OK;

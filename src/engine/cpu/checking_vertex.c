@@ -21,7 +21,7 @@ enum { ZONE = 256 }; /* bytes on either side: a stray write beyond it is seen by
 enum { BEYOND = 8, BEYOND_BYTES = 1 << 16, FENCE_BYTES = 2 * BEYOND * BEYOND_BYTES };
 
 typedef struct vertex {
-    ipu_engine             *e;
+    ipu__cpu               *e;
     const ipu__exe_set     *set;
     const ipu__exe_group   *group;
     const ipu__exe_codelet *codelet;
@@ -42,7 +42,7 @@ static bool is_written(const ipu__guard *g)
 
 static char *memory_of(const vertex *v, const ipu__guard *g)
 {
-    return ipu__engine_pointer(v->e, v->replica, g->place);
+    return ipu__cpu_pointer(v->e, v->replica, g->place);
 }
 
 enum { PERIOD = 16 };
@@ -424,7 +424,7 @@ static bool note_fault(const vertex *v, const ipu__fault *fault)
 
 static void note_failure(const vertex *v)
 {
-    ipu_engine        *e       = v->e;
+    ipu__cpu          *e       = v->e;
     unsigned long long failure = (unsigned long long)e->exe->vertices.at[number_of(v)].number << 32
                                | (unsigned long long)v->replica;
     if (failure < atomic_load(&e->lanes->failed)) atomic_store(&e->lanes->failed, failure);
@@ -461,7 +461,7 @@ static bool run(const vertex *v)
 
 static bool run_gathered(vertex *v)
 {
-    ipu_engine *e = v->e;
+    ipu__cpu *e = v->e;
     if (v->group->first_moves == IPU__NONE) return run(v);
     const ipu__exe_vertex_moves *moves = &e->exe->vertex_moves.at[v->group->first_moves + v->index];
     char *const                 *bases = e->lanes->bases[v->replica];
@@ -474,7 +474,7 @@ static bool run_gathered(vertex *v)
     return true;
 }
 
-static bool run_set(ipu_engine *e, const ipu__exe_set *set)
+static bool run_set(ipu__cpu *e, const ipu__exe_set *set)
 {
     const ipu_executable *exe = e->exe;
     for (int64_t r = 0; r < e->replication; r++)
@@ -497,7 +497,7 @@ static bool run_set(ipu_engine *e, const ipu__exe_set *set)
     return true;
 }
 
-ipu_status ipu__checking_execute(ipu_engine *e, const ipu__instruction *i)
+ipu_status ipu__checking_execute(ipu__cpu *e, const ipu__instruction *i)
 {
     e->check->was_left = false;
     ipu__fault_begin();

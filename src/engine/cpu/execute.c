@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "engine/cpu/checking.h"
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 enum {
     WORTH_NANOSECONDS      = 8000,   /* see parallel.c */
@@ -17,7 +17,7 @@ enum {
     BYTES_PER_NANOSECOND   = 8,
 };
 
-static void note_failure(ipu__lane *l, uint32_t vertex, int64_t replica)
+static void note_failure(ipu__cpu_lane *l, uint32_t vertex, int64_t replica)
 {
     unsigned long long failure = (unsigned long long)l->e->exe->vertices.at[vertex].number << 32
                                | (unsigned long long)replica;
@@ -35,7 +35,7 @@ static bool call_multi(const ipu__group *group, char *record, unsigned n_workers
     return ok;
 }
 
-static void run_gathering(ipu__lane *l, const ipu__group *group, int64_t replica, int64_t i, char *record)
+static void run_gathering(ipu__cpu_lane *l, const ipu__group *group, int64_t replica, int64_t i, char *record)
 {
     const ipu_executable        *exe     = l->e->exe;
     const ipu__exe_vertex_moves *moves   = &exe->vertex_moves.at[group->first_moves + i];
@@ -48,7 +48,7 @@ static void run_gathering(ipu__lane *l, const ipu__group *group, int64_t replica
 }
 
 /* Vertices begin <= i < end of the group. */
-static void run_group(ipu__lane *l, const ipu__group *group, int64_t replica, int64_t begin, int64_t end)
+static void run_group(ipu__cpu_lane *l, const ipu__group *group, int64_t replica, int64_t begin, int64_t end)
 {
     ipu_compute_fn compute = group->compute;
     unsigned       workers = l->e->exe->n_workers;
@@ -69,7 +69,7 @@ static void run_group(ipu__lane *l, const ipu__group *group, int64_t replica, in
 }
 
 /* Vertices begin <= i < end of the set, of one replica. */
-static void run_vertices(ipu__lane *l, const ipu__set *set, int64_t replica, int64_t begin, int64_t end)
+static void run_vertices(ipu__cpu_lane *l, const ipu__set *set, int64_t replica, int64_t begin, int64_t end)
 {
     for (uint32_t k = 0; k < set->n_groups; k++) {
         const ipu__group *group = &set->groups[k];
@@ -91,7 +91,7 @@ static void run_items(const ipu__work *work, int64_t begin, int64_t end)
     }
 }
 
-static void run_set(ipu__lane *l, const ipu__set *set)
+static void run_set(ipu__cpu_lane *l, const ipu__set *set)
 {
     int64_t   replication = l->e->replication;
     ipu__work work        = {.lane = l, .run = run_items, .object = set};
@@ -103,7 +103,7 @@ static void run_set(ipu__lane *l, const ipu__set *set)
 
 /* Now and then the time decides how the next runs go: on one thread if that takes too little to be worth
  * sharing, or less than sharing took. What is computed is the same either way. */
-static void run_timed(ipu__lane *l, ipu__set *set)
+static void run_timed(ipu__cpu_lane *l, ipu__set *set)
 {
     int64_t begin = ipu__clock_ns();
     run_set(l, set);
@@ -116,7 +116,7 @@ static void run_timed(ipu__lane *l, ipu__set *set)
     }
 }
 
-static ipu_status fail(ipu__lane *l, const ipu__exe_set *set)
+static ipu_status fail(ipu__cpu_lane *l, const ipu__exe_set *set)
 {
     const ipu_executable *exe = l->e->exe;
     unsigned long long failed = atomic_exchange_explicit(&l->failed, IPU__NO_FAILURE, memory_order_relaxed);
@@ -140,10 +140,10 @@ static ipu_status fail(ipu__lane *l, const ipu__exe_set *set)
                      ipu__exe_text(exe, set->name));
 }
 
-ipu_status ipu__engine_execute(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__cpu_execute(ipu__cpu_lane *l, const ipu__instruction *i)
 {
-    ipu_engine *e   = l->e;
-    ipu__set   *set = &e->sets[i->a];
+    ipu__cpu *e   = l->e;
+    ipu__set *set = &e->sets[i->a];
     if (e->check)
         IPU_TRY(ipu__checking_execute(e, i));
     else if (l->pool && set->may_be_parallel && (set->runs & (set->runs - 1)) == 0 && set->runs != 1)
@@ -151,15 +151,13 @@ ipu_status ipu__engine_execute(ipu__lane *l, const ipu__instruction *i)
     else
         run_set(l, set);
     set->runs++;
-    l->counts.supersteps++;
-    l->counts.vertices += set->n_vertices * e->replication;
     if (atomic_load_explicit(&l->failed, memory_order_relaxed) == IPU__NO_FAILURE) return IPU_OK;
     return fail(l, &e->exe->sets.at[i->a]);
 }
 
 /* ---- at creation ---- */
 
-static void resolve_records(ipu_engine *e, const ipu__exe_group *from, int64_t replica)
+static void resolve_records(ipu__cpu *e, const ipu__exe_group *from, int64_t replica)
 {
     const ipu__exe_codelet *codelet = &e->exe->codelets.at[from->codelet];
     const ipu__exe_field   *fields  = e->exe->fields.at + codelet->first_field;
@@ -168,12 +166,12 @@ static void resolve_records(ipu_engine *e, const ipu__exe_group *from, int64_t r
         for (uint32_t k = 0; k < codelet->n_fields; k++) {
             ipu__place place;
             memcpy(&place, record + fields[k], sizeof place);
-            char *pointer = ipu__engine_pointer(e, replica, place);
+            char *pointer = ipu__cpu_pointer(e, replica, place);
             memcpy(record + fields[k], &pointer, sizeof pointer);
         }
 }
 
-static void prepare_groups(ipu_engine *e)
+static void prepare_groups(ipu__cpu *e)
 {
     const ipu_executable *exe = e->exe;
     for (int64_t r = 0; r < e->replication; r++) {
@@ -182,13 +180,13 @@ static void prepare_groups(ipu_engine *e)
         for (size_t i = 0; i < exe->groups.n; i++) resolve_records(e, &exe->groups.at[i], r);
         for (size_t i = 0; i < exe->spans.n; i++) {
             const ipu__exe_span *span              = &exe->spans.at[i];
-            e->spans[(size_t)r * exe->spans.n + i] = (ipu_span){ipu__engine_pointer(e, r, span->place),
+            e->spans[(size_t)r * exe->spans.n + i] = (ipu_span){ipu__cpu_pointer(e, r, span->place),
                                                                 span->size};
         }
     }
 }
 
-void ipu__engine_prepare_sets(ipu_engine *e)
+void ipu__cpu_prepare_sets(ipu__cpu *e)
 {
     const ipu_executable *exe = e->exe;
     prepare_groups(e);

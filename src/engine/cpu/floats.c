@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 typedef struct found {
     int64_t n, infinities, nans;
@@ -44,7 +44,7 @@ static bool has_infinite_attribute(const ipu_kernel_call *call)
     return false;
 }
 
-static ipu_status fail(const ipu_engine *e, const ipu__instruction *i, int operand, int64_t replica,
+static ipu_status fail(const ipu__cpu *e, const ipu__instruction *i, int operand, int64_t replica,
                        const found *f)
 {
     const ipu_kernel_def     *def            = e->kernels[i->a].call->def;
@@ -59,14 +59,14 @@ static ipu_status fail(const ipu_engine *e, const ipu__instruction *i, int opera
                  f->nans > 0         ? "NaN"
                  : f->infinities > 1 ? "infinities"
                                      : "infinity");
-    return ipu__engine_abort(e, i,
+    return ipu__engine_abort(e->engine, i,
                              "floating point exception in kernel \"%s\": its %s \"%s\"%s has %s among %lld "
                              "elements (option check.floats)",
                              def->name, what->access == IPU_ACCESS_READ ? "input" : "output", what->name,
                              of_replica, counts, (long long)f->n);
 }
 
-ipu_status ipu__floats_check_inputs(const ipu_engine *e, const ipu__instruction *i, bool *has_inf)
+ipu_status ipu__floats_check_inputs(const ipu__cpu *e, const ipu__instruction *i, bool *has_inf)
 {
     const ipu__kernel     *kernel = &e->kernels[i->a];
     const ipu_kernel_call *call   = kernel->call;
@@ -81,7 +81,7 @@ ipu_status ipu__floats_check_inputs(const ipu_engine *e, const ipu__instruction 
     return IPU_OK;
 }
 
-ipu_status ipu__floats_check_outputs(const ipu_engine *e, const ipu__instruction *i, bool has_inf)
+ipu_status ipu__floats_check_outputs(const ipu__cpu *e, const ipu__instruction *i, bool has_inf)
 {
     const ipu__kernel     *kernel = &e->kernels[i->a];
     const ipu_kernel_call *call   = kernel->call;

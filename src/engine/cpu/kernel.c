@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 #include "engine/memory.h"
 
 /* 4 us at some 5 operations per ns. Below that a second thread costs more than it gives; above, lines that the
@@ -19,7 +19,7 @@
 extern void omp_set_num_threads(int n) __attribute__((weak));
 extern int  omp_get_max_threads(void) __attribute__((weak));
 
-int ipu__openmp_enter(ipu_engine *e)
+int ipu__openmp_enter(ipu__cpu *e)
 {
     if (e->exe->kernels.n == 0 || !omp_set_num_threads || !omp_get_max_threads) return 0;
     int before = omp_get_max_threads();
@@ -27,7 +27,7 @@ int ipu__openmp_enter(ipu_engine *e)
     return before;
 }
 
-void ipu__openmp_leave(ipu_engine *e, int before)
+void ipu__openmp_leave(ipu__cpu *e, int before)
 {
     (void)e;
     if (before > 0) omp_set_num_threads(before);
@@ -70,7 +70,7 @@ static bool is_worth_sharing(const ipu_kernel_call *call, double work)
 }
 
 /* A function of the call, the CPU, the number of threads and of replicas alone, so that results do not vary. */
-static void choose(const ipu_engine *e, const ipu_kernel_call *call, int threads, ipu__kernel *kernel)
+static void choose(const ipu__cpu *e, const ipu_kernel_call *call, int threads, ipu__kernel *kernel)
 {
     kernel->n_parts = kernel->n_states = 1;
     if (e->check) return; /* by the reference */
@@ -100,7 +100,7 @@ static ipu_status prepare_states(const ipu_kernel_call *call, ipu__kernel *kerne
 }
 
 /* Kernels that bodies run have the threads of a lane. */
-static ipu_status begin(const ipu_engine *e, size_t i)
+static ipu_status begin(const ipu__cpu *e, size_t i)
 {
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i];
     ipu__kernel           *kernel = &e->kernels[i];
@@ -110,7 +110,7 @@ static ipu_status begin(const ipu_engine *e, size_t i)
     if (!kernel->operands) return ipu__fail_memory();
     for (int64_t r = 0; r < e->replication; r++)
         for (size_t k = 0; k < n; k++)
-            kernel->operands[(size_t)r * n + k] = ipu__engine_pointer(e, r, from->place[k]);
+            kernel->operands[(size_t)r * n + k] = ipu__cpu_pointer(e, r, from->place[k]);
     kernel->is_idle = !ipu__kernel_has_output(&from->call);
     kernel->n_parts = kernel->n_states = 1;
     if (!kernel->is_idle)
@@ -118,7 +118,7 @@ static ipu_status begin(const ipu_engine *e, size_t i)
     return IPU_OK;
 }
 
-static ipu_status prepare(const ipu_engine *e, size_t i, size_t *scratch_bytes)
+static ipu_status prepare(const ipu__cpu *e, size_t i, size_t *scratch_bytes)
 {
     ipu__kernel           *kernel = &e->kernels[i];
     const ipu_kernel_impl *impl   = kernel->impl;
@@ -132,7 +132,7 @@ static ipu_status prepare(const ipu_engine *e, size_t i, size_t *scratch_bytes)
     return prepare_states(kernel->call, kernel);
 }
 
-ipu_status ipu__engine_prepare_kernels(ipu_engine *e)
+ipu_status ipu__cpu_prepare_kernels(ipu__cpu *e)
 {
     size_t n = e->exe->kernels.n, scratch_bytes[2] = {0}; /* of all, and of those in bodies */
     if (n == 0) return IPU_OK;
@@ -145,14 +145,14 @@ ipu_status ipu__engine_prepare_kernels(ipu_engine *e)
     ipu_status status = IPU_OK;
     int        before = ipu__openmp_enter(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++) status = begin(e, i);
-    if (status == IPU_OK) status = ipu__engine_choose_rows(e);
-    if (status == IPU_OK) status = ipu__engine_choose_layouts(e);
+    if (status == IPU_OK) status = ipu__cpu_choose_rows(e);
+    if (status == IPU_OK) status = ipu__cpu_choose_layouts(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++) status = prepare(e, i, scratch_bytes);
     ipu__openmp_leave(e, before);
-    return status == IPU_OK ? ipu__lanes_prepare(e, scratch_bytes[0], scratch_bytes[1]) : status;
+    return status == IPU_OK ? ipu__cpu_lanes_prepare(e, scratch_bytes[0], scratch_bytes[1]) : status;
 }
 
-void ipu__engine_release_kernels(ipu_engine *e)
+void ipu__cpu_release_kernels(ipu__cpu *e)
 {
     for (size_t i = 0; e->kernels && i < e->exe->kernels.n; i++) {
         ipu__kernel *kernel = &e->kernels[i];
@@ -169,7 +169,7 @@ void ipu__engine_release_kernels(ipu_engine *e)
 /* ---- running ---- */
 
 typedef struct call {
-    ipu__lane             *lane;
+    ipu__cpu_lane         *lane;
     const ipu__kernel     *kernel;
     const ipu_kernel_call *call;
     void *const           *operands; /* of one replica, or of the first */
@@ -185,7 +185,7 @@ static void note(ipu__part *part, ipu_status status, int64_t replica)
 }
 
 /* Slices begin where they do for all kernels with so many parts, so that their lines stay with one core. */
-static char *scratch_of(const ipu__lane *l, int part, int n_parts)
+static char *scratch_of(const ipu__cpu_lane *l, int part, int n_parts)
 {
     return l->scratch + (size_t)part * (l->scratch_bytes / (size_t)n_parts / 64 * 64);
 }
@@ -262,20 +262,19 @@ static ipu_status run_calls(call *c)
     return IPU_OK;
 }
 
-ipu_status ipu__engine_run_kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *n)
+ipu_status ipu__cpu_run_kernel(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n)
 {
-    const ipu_engine      *e      = l->e;
+    const ipu__cpu        *e      = l->e;
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i->a];
     const ipu__kernel     *kernel = &e->kernels[i->a];
     call                   c      = {l, kernel, kernel->call, kernel->operands};
     *n                            = 1;
-    if (kernel->n_chunks > 0) return ipu__engine_run_rows(l, i, n);
+    if (kernel->n_chunks > 0) return ipu__cpu_run_rows(l, i, n);
     bool has_inf = false;
-    ipu__engine_move(l, from->gather, 0, e->replication, NULL);
+    ipu__cpu_move(l, from->gather, 0, e->replication, NULL);
     if (e->check_floats) IPU_TRY(ipu__floats_check_inputs(e, i, &has_inf));
     IPU_TRY(run_calls(&c));
     if (e->check_floats) IPU_TRY(ipu__floats_check_outputs(e, i, has_inf));
-    ipu__engine_move(l, from->scatter, 0, e->replication, NULL);
-    l->counts.supersteps++;
+    ipu__cpu_move(l, from->scatter, 0, e->replication, NULL);
     return IPU_OK;
 }

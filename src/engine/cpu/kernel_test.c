@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 #include "ipu/ipu.h"
 
 enum { M = 96, MOST_REPLICAS = 8 };
@@ -62,7 +62,7 @@ static void run_network(int64_t replication, const char *threads, int n_states,
     ipu_program_add_kernel(turn, "tanh", NULL, 0, (ipu_tensor[]){z, y}, 2);
     ipu_program_add_repeat(p, 10, turn);
     ipu_engine *e = new_engine(g, p, threads);
-    if (n_states) assert_int_equal(e->kernels[0].n_states, n_states);
+    if (n_states) assert_int_equal(ipu__cpu_of(e)->kernels[0].n_states, n_states);
     for (int64_t r = 0; r < replication; r++)
         for (int which = 0; which < 2; which++) {
             float values[M * M];
@@ -218,7 +218,7 @@ static void bodies_overlap_on_two_threads(void **state)
     ipu_engine *one = new_products(g, "1"), *two = new_products(h, "2");
     double      alone = 1e9, together = 1e9;
     assert_int_equal(two->n_lanes, 2);
-    assert_int_equal(two->kernels[0].n_parts, 1);
+    assert_int_equal(ipu__cpu_of(two)->kernels[0].n_parts, 1);
     for (int i = 0; i < 100 && (i < 5 || alone < 1.5 * together); i++) {
         double a = time_of(one), b = time_of(two);
         if (a < alone) alone = a;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 #include "engine/validate.h"
 #include "ipu/ipu.h"
 

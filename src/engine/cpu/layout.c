@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 typedef struct buffer {
     uint32_t         group;                  /* another of its group; itself: it stands for it */
@@ -120,7 +120,7 @@ static uint8_t cheapest(const buffer *b)
 }
 
 /* The call with its layouts, for kernels that have one that is not plain. */
-static ipu_status set_layouts(const ipu_engine *e, buffer *buffers, size_t i)
+static ipu_status set_layouts(const ipu__cpu *e, buffer *buffers, size_t i)
 {
     const ipu__exe_kernel *from = &e->exe->kernels.at[i];
     ipu__kernel           *to   = &e->kernels[i];
@@ -145,7 +145,7 @@ static ipu_status set_layouts(const ipu_engine *e, buffer *buffers, size_t i)
     return IPU_OK;
 }
 
-ipu_status ipu__engine_choose_layouts(ipu_engine *e)
+ipu_status ipu__cpu_choose_layouts(ipu__cpu *e)
 {
     const ipu_executable *exe = e->exe;
     if (exe->n_buffers == 0 || !e->layouts || e->check) return IPU_OK;

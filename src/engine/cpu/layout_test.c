@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "base/cpu.h"
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 #include "ipu/ipu.h"
 
 enum { ROWS = 64 };
@@ -113,7 +113,7 @@ static int64_t n_of(ipu_tensor t)
 static int count_chunked(const ipu_engine *e)
 {
     int n = 0;
-    for (size_t i = 0; i < e->exe->kernels.n; i++) n += e->kernels[i].n_chunks > 0;
+    for (size_t i = 0; i < e->exe->kernels.n; i++) n += ipu__cpu_of(e)->kernels[i].n_chunks > 0;
     return n;
 }
 
@@ -121,8 +121,8 @@ static int count_layouts(const ipu_engine *e)
 {
     int n = 0;
     for (size_t i = 0; i < e->exe->kernels.n; i++)
-        for (int k = 0; k < e->kernels[i].call->n_operands; k++)
-            n += e->kernels[i].call->layout[k] != IPU_LAYOUT_PLAIN;
+        for (int k = 0; k < ipu__cpu_of(e)->kernels[i].call->n_operands; k++)
+            n += ipu__cpu_of(e)->kernels[i].call->layout[k] != IPU_LAYOUT_PLAIN;
     return n;
 }
 
@@ -185,7 +185,7 @@ static void what_the_host_reads_lies_plain(void **unused)
     machine         m   = small_network(16, true);
     ipu_executable *exe = compile(&m);
     ipu_engine     *e = start(exe, "true", "2"), *plain = start(exe, "false", "2");
-    assert_int_equal(e->kernels[0].call->layout[7], IPU_LAYOUT_PLAIN);
+    assert_int_equal(ipu__cpu_of(e)->kernels[0].call->layout[7], IPU_LAYOUT_PLAIN);
     run_small(e, 16);
     run_small(plain, 16);
     compare(plain, e, "a", 16 * 500);
@@ -206,8 +206,9 @@ static void a_loaded_executable_has_the_same_choices(void **unused)
     assert_int_equal(ipu_executable_deserialise(bytes, n, NULL, 0, NULL, &again), IPU_OK);
     ipu_engine *a = start(exe, "true", "2"), *b = start(again, "true", "2");
     for (size_t i = 0; i < exe->kernels.n; i++) {
-        assert_int_equal(a->kernels[i].n_chunks, b->kernels[i].n_chunks);
-        assert_memory_equal(a->kernels[i].call->layout, b->kernels[i].call->layout, IPU__MAX_OPERANDS);
+        assert_int_equal(ipu__cpu_of(a)->kernels[i].n_chunks, ipu__cpu_of(b)->kernels[i].n_chunks);
+        assert_memory_equal(ipu__cpu_of(a)->kernels[i].call->layout, ipu__cpu_of(b)->kernels[i].call->layout,
+                            IPU__MAX_OPERANDS);
     }
     free(bytes);
     ipu_engine_destroy(a);

@@ -5,7 +5,7 @@
  * the other way now and then, and stay with what took less. Parts are the same either way, and with them the bits.
  */
 #include "base/clock.h"
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 enum {
     FIRST_TRIAL  = 32,      /* runs before the first trial: memory is warm then */
@@ -15,7 +15,7 @@ enum {
     WORTH_CHANGE = 16,      /* a change must save one part in so many */
 };
 
-int64_t ipu__pace_begin(const ipu_engine *e, const ipu__pace *p)
+int64_t ipu__pace_begin(const ipu__cpu *e, const ipu__pace *p)
 {
     if (!e->lanes->pool || e->n_lanes > 0) return 0;
     ipu__pool_set_alone(e->lanes->pool, p->alone);

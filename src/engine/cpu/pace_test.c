@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 enum { US = 1000, LONG_ENOUGH = 2000 }; /* runs: several trials */
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 enum {
     CHUNKS            = 8, /* of a thread's range: what is left to take when others are done */
@@ -29,8 +29,8 @@ static void run_shares(void *data, int part, int n_parts)
 
 void ipu__parallel_run(ipu__work *work, int64_t n)
 {
-    const ipu__lane *l = work->lane;
-    work->chunk        = n / ((int64_t)l->n_threads * CHUNKS);
+    const ipu__cpu_lane *l = work->lane;
+    work->chunk            = n / ((int64_t)l->n_threads * CHUNKS);
     if (work->chunk < 1) work->chunk = 1;
     for (int64_t part = 0; part < l->n_threads; part++) {
         atomic_store_explicit(&l->shares[part].next, n * part / l->n_threads, memory_order_relaxed);
@@ -42,7 +42,7 @@ void ipu__parallel_run(ipu__work *work, int64_t n)
 /* Item i is move i % n of replica i / n. */
 static void run_moves(const ipu__work *work, int64_t begin, int64_t end)
 {
-    const ipu__lane      *l       = work->lane;
+    const ipu__cpu_lane  *l       = work->lane;
     const ipu__exe_batch *batch   = work->object;
     int64_t               replica = work->first_replica + begin / batch->n, move = begin % batch->n;
     for (; begin < end; begin++) {
@@ -71,7 +71,7 @@ static void copy_part(void *data, int part, int n_parts)
     memcpy(c->to + begin, c->from + begin, end - begin);
 }
 
-static bool copy_run(ipu__lane *l, const ipu__exe_batch *b, int64_t replica)
+static bool copy_run(ipu__cpu_lane *l, const ipu__exe_batch *b, int64_t replica)
 {
     const ipu__move *m = &l->e->exe->moves.at.at[b->first];
     if (m->n_loops > 0 || m->bytes < WORTH_COPY_BYTES) return false;
@@ -81,7 +81,7 @@ static bool copy_run(ipu__lane *l, const ipu__exe_batch *b, int64_t replica)
     return true;
 }
 
-void ipu__engine_move(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica)
+void ipu__cpu_move(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica)
 {
     const ipu__exe_batch *b    = &l->e->exe->batches.at[batch];
     int64_t               n    = (end - first) * b->n;
@@ -94,8 +94,8 @@ void ipu__engine_move(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, 
         run_moves(&work, 0, n);
 }
 
-void ipu__engine_move_host(ipu__lane *l, uint32_t batch, int64_t first, int64_t end, void *host)
+void ipu__cpu_move_packed(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end, void *host)
 {
     for (int64_t r = first; r < end; r++) l->bases[r][IPU__SPACE_HOST] = host;
-    ipu__engine_move(l, batch, first, end, NULL);
+    ipu__cpu_move(l, batch, first, end, NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/cpu/engine.h"
+#include "engine/cpu/cpu.h"
 
 enum {
     MOST_CHUNK  = IPU__LAYOUT_WIDTH,
@@ -18,7 +18,7 @@ enum {
 #define WORTH_OPERATIONS 1e5
 
 typedef struct run {
-    ipu__lane              *lane;
+    ipu__cpu_lane          *lane;
     const ipu__instruction *code;
     uint32_t                n;
     size_t scratch_bytes; /* of a thread: the most that a kernel needs, as threads are not at the same one */
@@ -33,12 +33,12 @@ static int64_t row_bytes(const ipu_kernel_value *value)
 
 /* ---- at creation ---- */
 
-static ipu__kernel *kernel_at(const ipu_engine *e, const run *r, uint32_t k)
+static ipu__kernel *kernel_at(const ipu__cpu *e, const run *r, uint32_t k)
 {
     return &e->kernels[r->code[k].a];
 }
 
-static const ipu__exe_kernel *from_at(const ipu_engine *e, const run *r, uint32_t k)
+static const ipu__exe_kernel *from_at(const ipu__cpu *e, const run *r, uint32_t k)
 {
     return &e->exe->kernels.at[r->code[k].a];
 }
@@ -52,7 +52,7 @@ static int64_t n_rows_of(const ipu_kernel_call *call, uint32_t rows)
 }
 
 /* Whether the kernel can run row by row at all; *bytes: of the rows that it touches. */
-static bool is_fit(const ipu_engine *e, const run *r, uint32_t k, int64_t n_rows, int64_t *bytes)
+static bool is_fit(const ipu__cpu *e, const run *r, uint32_t k, int64_t n_rows, int64_t *bytes)
 {
     const ipu__exe_kernel *from = from_at(e, r, k);
     uint32_t               rows = ipu__kernel_rows(&from->call);
@@ -74,7 +74,7 @@ static bool is_fit(const ipu_engine *e, const run *r, uint32_t k, int64_t n_rows
 }
 
 /* Rows of a chunk; 0: the run is not worth it, or its chunks do not come out even. */
-static int64_t choose_chunk(const ipu_engine *e, const run *r)
+static int64_t choose_chunk(const ipu__cpu *e, const run *r)
 {
     int64_t n_rows = n_rows_of(&from_at(e, r, 0)->call, ipu__kernel_rows(&from_at(e, r, 0)->call));
     int64_t most = 0, bytes, chunk = MOST_CHUNK;
@@ -99,7 +99,7 @@ static ipu_kernel_call call_of_chunk(const ipu_kernel_call *call, int64_t chunk)
     return small;
 }
 
-static bool all_have_implementations(const ipu_engine *e, const run *r, int64_t chunk)
+static bool all_have_implementations(const ipu__cpu *e, const run *r, int64_t chunk)
 {
     for (uint32_t k = 0; k < r->n; k++) {
         ipu_kernel_call call = call_of_chunk(&from_at(e, r, k)->call, chunk);
@@ -108,7 +108,7 @@ static bool all_have_implementations(const ipu_engine *e, const run *r, int64_t 
     return true;
 }
 
-static ipu_status set_chunk(const ipu_engine *e, ipu__kernel *kernel, const ipu_kernel_call *call,
+static ipu_status set_chunk(const ipu__cpu *e, ipu__kernel *kernel, const ipu_kernel_call *call,
                             int64_t chunk)
 {
     uint32_t rows = ipu__kernel_rows(call);
@@ -127,7 +127,7 @@ static ipu_status set_chunk(const ipu_engine *e, ipu__kernel *kernel, const ipu_
     return IPU_OK;
 }
 
-ipu_status ipu__engine_choose_rows(ipu_engine *e)
+ipu_status ipu__cpu_choose_rows(ipu__cpu *e)
 {
     const ipu_executable *exe = e->exe;
     if (!e->layouts || e->check || e->check_floats || e->replication > 1) return IPU_OK;
@@ -147,7 +147,7 @@ ipu_status ipu__engine_choose_rows(ipu_engine *e)
 
 static ipu_status run_chunk(const run *r, uint32_t k, int64_t chunk, int part)
 {
-    const ipu_engine  *e      = r->lane->e;
+    const ipu__cpu    *e      = r->lane->e;
     const ipu__kernel *kernel = kernel_at(e, r, k);
     void              *operand[IPU__MAX_OPERANDS];
     for (int i = 0; i < kernel->call->n_operands; i++)
@@ -158,15 +158,16 @@ static ipu_status run_chunk(const run *r, uint32_t k, int64_t chunk, int part)
 
 static void run_chunks(void *data, int part, int n_parts)
 {
-    const run *r     = data;
-    ipu__lane *l     = r->lane;
-    int64_t    n     = kernel_at(l->e, r, 0)->n_chunks;
-    ipu__part *own   = &l->parts[part];
-    int64_t    begin = n * part / n_parts, end = n * (part + 1) / n_parts;
+    const run     *r     = data;
+    ipu__cpu_lane *l     = r->lane;
+    int64_t        n     = kernel_at(l->e, r, 0)->n_chunks;
+    ipu__part     *own   = &l->parts[part];
+    int64_t        begin = n * part / n_parts, end = n * (part + 1) / n_parts;
     own->status = IPU_OK;
     for (int64_t chunk = begin; chunk < end; chunk++)
         for (uint32_t k = 0; k < r->n; k++) {
-            if (part == 0 && l->e->times) ipu__times_go_on(l, (uint32_t)(r->code - l->e->exe->code.at) + k);
+            if (part == 0 && l->e->engine->times)
+                ipu__times_go_on(l->run, (uint32_t)(r->code - l->e->exe->code.at) + k);
             own->status  = run_chunk(r, k, chunk, part);
             own->replica = k;
             if (own->status == IPU_OK) continue;
@@ -175,12 +176,13 @@ static void run_chunks(void *data, int part, int n_parts)
         }
 }
 
-ipu_status ipu__engine_run_rows(ipu__lane *l, const ipu__instruction *i, uint32_t *n)
+ipu_status ipu__cpu_run_rows(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n)
 {
-    const ipu_engine *e = l->e;
-    run               r = {.lane = l, .code = i, .n = 1};
+    const ipu__cpu *e = l->e;
+    run             r = {.lane = l, .code = i, .n = 1};
     while (r.n < i->n && e->kernels[i[r.n].a].n_chunks == e->kernels[i->a].n_chunks) r.n++;
-    for (uint32_t k = 1; e->times && k < r.n; k++) e->times[(size_t)(i - e->exe->code.at) + k].runs++;
+    ipu__time *times = e->engine->times;
+    for (uint32_t k = 1; times && k < r.n; k++) times[(size_t)(i - e->exe->code.at) + k].runs++;
     *n = r.n;
     for (uint32_t k = 0; k < r.n; k++)
         if (kernel_at(e, &r, k)->scratch_bytes > r.scratch_bytes)
@@ -189,7 +191,6 @@ ipu_status ipu__engine_run_rows(ipu__lane *l, const ipu__instruction *i, uint32_
         ipu__pool_run(l->pool, run_chunks, &r);
     else
         run_chunks(&r, 0, 1);
-    l->counts.supersteps += r.n;
     for (int p = 0; p < l->n_threads; p++)
         if (l->parts[p].status != IPU_OK)
             return ipu__fail(l->parts[p].status, "kernel \"%s\": %s",

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "engine/cpu/engine.h"
+#include "engine/run/run.h"
 
 static void add_element(ipu__text *text, ipu_type type, const char *at)
 {
@@ -57,16 +57,15 @@ static void add_dimension(ipu__text *text, const ipu__exe_tensor *tensor, int di
     ipu__text_add(text, by_line && n > 0 ? "\n]" : "]");
 }
 
-static void add_tensor(ipu__lane *l, ipu__text *text, uint32_t index, int64_t replica)
+static ipu_status add_tensor(ipu__lane *l, ipu__text *text, uint32_t index, int64_t replica)
 {
     ipu_engine            *e      = l->e;
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[index];
-    const char            *at     = l->staging;
-    if (tensor->direct)
-        at = ipu__engine_pointer(e, replica, tensor->place);
-    else
-        ipu__engine_move_host(l, tensor->batch, replica, replica + 1, l->staging);
+    const char            *at     = tensor->direct ? ipu__engine_map(e, replica, tensor->place) : NULL;
+    if (!at) IPU_TRY(e->def->read(l, tensor, replica, l->staging));
+    if (!at) at = l->staging;
     add_dimension(text, tensor, 0, &at);
+    return ipu__or_memory(!text->failed);
 }
 
 ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i)
@@ -79,11 +78,10 @@ ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i)
         ipu__text_add(&text, "%s", ipu__exe_text(e->exe, print->text));
         if (e->replication > 1) ipu__text_add(&text, " (replica %lld)", (long long)r);
         ipu__text_add(&text, ": ");
-        add_tensor(l, &text, print->tensor, r);
-        bool ok = !text.failed;
-        if (ok) ipu__log_text(IPU_LOG_PRINT, "program", text.at);
+        ipu_status status = add_tensor(l, &text, print->tensor, r);
+        if (status == IPU_OK) ipu__log_text(IPU_LOG_PRINT, "program", text.at);
         ipu__text_fini(&text);
-        if (!ok) return ipu__fail_memory();
+        if (status != IPU_OK) return status;
     }
     return IPU_OK;
 }
@@ -94,9 +92,9 @@ ipu_status ipu__engine_error(ipu__lane *l, const ipu__instruction *i)
     const ipu__exe_print *print = &e->exe->prints.at[i->a];
     const char           *what  = ipu__exe_text(e->exe, print->text);
     if (print->tensor == IPU__NONE) return ipu__engine_abort(e, i, "%s", what);
-    ipu__text text = {0};
-    add_tensor(l, &text, print->tensor, 0);
-    ipu_status status = text.failed ? ipu__fail_memory() : ipu__engine_abort(e, i, "%s: %s", what, text.at);
+    ipu__text  text   = {0};
+    ipu_status status = add_tensor(l, &text, print->tensor, 0);
+    if (status == IPU_OK) status = ipu__engine_abort(e, i, "%s: %s", what, text.at);
     ipu__text_fini(&text);
     return status;
 }

@@ -1,8 +1,8 @@
 /* Streams and remote buffers while a program runs. */
 #include <string.h>
 
-#include "engine/cpu/engine.h"
 #include "engine/memory.h"
+#include "engine/run/run.h"
 
 static ipu_status call_back(const ipu_engine *e, uint32_t stream, const ipu__connection *c, void *data)
 {
@@ -31,23 +31,16 @@ static ipu_status check_connected(const ipu_engine *e, const ipu__exe_transfer *
                      ipu__exe_text(e->exe, e->exe->streams.at[t->object].handle));
 }
 
-enum { LENT_ALIGN = 16 }; /* of memory that kernels read: see graph/kernel.h */
-
-/* Kernels that take what this READ brings look for it there. False: there are none such. */
-static bool point_kernels(const ipu_engine *e, const ipu__exe_transfer *t, void *data)
+static bool lend(ipu_engine *e, const ipu__exe_transfer *t, const void *data)
 {
-    bool any = false;
-    for (size_t i = 0; i < e->exe->lendings.n; i++) {
-        const ipu__exe_lending *l = &e->exe->lendings.at[i];
-        if (&e->exe->transfers.at[l->transfer] != t) continue;
-        e->kernels[l->kernel].operands[l->operand] = data;
-        any                                        = true;
-    }
-    return any;
+    return e->def->lend && e->def->lend(e, (uint32_t)(t - e->exe->transfers.at), data);
 }
 
-/* Whether kernels may read what is lent where it lies: bodies of parallel steps, replicas and checking have copies. */
-static bool may_lend(const ipu_engine *e) { return e->replication == 1 && e->n_lanes == 0 && !e->check; }
+/* Where the host may be shown the tensor itself; NULL: it takes a copy. */
+static char *map(const ipu_engine *e, const ipu__exe_tensor *t, int64_t replica)
+{
+    return t->direct ? ipu__engine_map(e, replica, t->place) : NULL;
+}
 
 static ipu_status read_lent(ipu__lane *l, const ipu__exe_transfer *t, const ipu__connection *c, int64_t first,
                             int64_t end)
@@ -59,10 +52,7 @@ static ipu_status read_lent(ipu__lane *l, const ipu__exe_transfer *t, const ipu_
     if (!from)
         return ipu__fail(IPU_ABORTED, "stream \"%s\": its callback lent nothing",
                          ipu__exe_text(exe, exe->streams.at[t->object].handle));
-    void *data = (void *)(uintptr_t)from; /* moves and kernels only read there */
-    if (may_lend(l->e) && (uintptr_t)from % LENT_ALIGN == 0 && point_kernels(l->e, t, data)) return IPU_OK;
-    ipu__engine_move_host(l, tensor->batch, first, end, data);
-    return IPU_OK;
+    return lend(l->e, t, from) ? IPU_OK : l->e->def->write(l, tensor, first, end, from);
 }
 
 /* One transfer for replicas [first, end), from the connection of the first. */
@@ -73,17 +63,12 @@ static ipu_status read_one(ipu__lane *l, const ipu__exe_transfer *transfer, int6
     ipu__connection       *c      = &e->connections[transfer->object * e->replication + first];
     IPU_TRY(check_connected(e, transfer, c));
     l->counts.streamed_bytes += tensor->bytes;
-    if (may_lend(e)) point_kernels(e, transfer, ipu__engine_pointer(e, 0, tensor->place));
+    lend(e, transfer, NULL);
     if (c->lend) return read_lent(l, transfer, c, first, end);
-    if (!c->fn) {
-        ipu__engine_move_host(l, tensor->batch, first, end, next_part(c, (size_t)tensor->bytes));
-        return IPU_OK;
-    }
-    if (tensor->direct && end - first == 1)
-        return call_back(e, transfer->object, c, ipu__engine_pointer(e, first, tensor->place));
-    IPU_TRY(call_back(e, transfer->object, c, l->staging));
-    ipu__engine_move_host(l, tensor->batch, first, end, l->staging);
-    return IPU_OK;
+    if (!c->fn) return e->def->write(l, tensor, first, end, next_part(c, (size_t)tensor->bytes));
+    char *own = end - first == 1 ? map(e, tensor, first) : NULL;
+    IPU_TRY(call_back(e, transfer->object, c, own ? own : l->staging));
+    return own ? IPU_OK : e->def->write(l, tensor, first, end, l->staging);
 }
 
 ipu_status ipu__engine_read_stream(ipu__lane *l, const ipu__instruction *i)
@@ -104,16 +89,12 @@ static ipu_status write_one(ipu__lane *l, const ipu__exe_transfer *transfer, int
     l->counts.streamed_bytes += tensor->bytes;
     if (c->place) {
         void *to = c->place(c->user, (size_t)tensor->bytes);
-        if (to) ipu__engine_move_host(l, tensor->batch, r, r + 1, to);
-        return IPU_OK;
+        return to ? e->def->read(l, tensor, r, to) : IPU_OK;
     }
-    if (!c->fn) {
-        ipu__engine_move_host(l, tensor->batch, r, r + 1, next_part(c, (size_t)tensor->bytes));
-        return IPU_OK;
-    }
-    if (tensor->direct) return call_back(e, transfer->object, c, ipu__engine_pointer(e, r, tensor->place));
-    ipu__engine_move_host(l, tensor->batch, r, r + 1, l->staging);
-    return call_back(e, transfer->object, c, l->staging);
+    if (!c->fn) return e->def->read(l, tensor, r, next_part(c, (size_t)tensor->bytes));
+    char *own = map(e, tensor, r);
+    if (!own) IPU_TRY(e->def->read(l, tensor, r, l->staging));
+    return call_back(e, transfer->object, c, own ? own : l->staging);
 }
 
 ipu_status ipu__engine_write_stream(ipu__lane *l, const ipu__instruction *i)
@@ -154,8 +135,8 @@ static ipu_status find_rows(ipu__lane *l, const ipu__instruction *i, int64_t r, 
     out->buffer = e->remotes[transfer->object] + r * remote->n_rows * remote->row_bytes;
     if (transfer->rows != IPU__NONE) {
         const ipu__exe_tensor *numbers = &e->exe->tensors.at[transfer->rows];
-        char                  *packed  = l->staging + ipu__memory_round(tensor->direct ? 0 : tensor->bytes);
-        ipu__engine_move_host(l, numbers->batch, r, r + 1, packed);
+        char *packed = l->staging + (map(e, tensor, r) ? 0 : ipu__memory_round(tensor->bytes));
+        IPU_TRY(e->def->read(l, numbers, r, packed));
         out->numbers   = packed;
         out->is_signed = numbers->type == IPU_INT32;
     }
@@ -185,18 +166,15 @@ static ipu_status remote_one(ipu__lane *l, const ipu__instruction *i, int64_t r)
     rows x;
     IPU_TRY(find_rows(l, i, r, &x));
     l->counts.streamed_bytes += x.tensor->bytes;
+    const ipu__engine_def *def = l->e->def;
+    char                  *own = map(l->e, x.tensor, r);
     if (x.n == 1) {
-        ipu__engine_move_host(l, x.tensor->batch, r, r + 1, x.buffer + row_at(&x, 0) * x.remote->row_bytes);
-        return IPU_OK;
+        char *row = x.buffer + row_at(&x, 0) * x.remote->row_bytes;
+        return is_read ? def->write(l, x.tensor, r, r + 1, row) : def->read(l, x.tensor, r, row);
     }
-    if (x.tensor->direct) {
-        move_rows(&x, ipu__engine_pointer(l->e, r, x.tensor->place), is_read);
-        return IPU_OK;
-    }
-    if (is_read) move_rows(&x, l->staging, true);
-    ipu__engine_move_host(l, x.tensor->batch, r, r + 1, l->staging);
-    if (!is_read) move_rows(&x, l->staging, false);
-    return IPU_OK;
+    if (!own && !is_read) IPU_TRY(def->read(l, x.tensor, r, l->staging));
+    move_rows(&x, own ? own : l->staging, is_read);
+    return own || !is_read ? IPU_OK : def->write(l, x.tensor, r, r + 1, l->staging);
 }
 
 ipu_status ipu__engine_remote(ipu__lane *l, const ipu__instruction *i)

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/cpu/checking.h"
-#include "engine/cpu/engine.h"
+#include "engine/run/run.h"
 
 ipu_status ipu__engine_abort(const ipu_engine *e, const ipu__instruction *i, const char *format, ...)
 {
@@ -44,13 +43,22 @@ static int64_t integer_at(ipu_type type, const char *at)
 
 static bool same(int64_t a, int64_t b, bool as_truth) { return as_truth ? !a == !b : a == b; }
 
+static ipu_status peek(const ipu_engine *e, int64_t replica, ipu_type type, ipu__place place, int64_t *out)
+{
+    char bytes[sizeof(int64_t)] = {0};
+    IPU_TRY(e->def->peek(e, replica, place, bytes, ipu_type_size(type)));
+    *out = integer_at(type, bytes);
+    return IPU_OK;
+}
+
 /* The value that all replicas agree on. */
 static ipu_status read_control(const ipu_engine *e, const ipu__instruction *i, ipu_type type,
                                ipu__place place, bool as_truth, int64_t *out)
 {
-    *out = integer_at(type, ipu__engine_pointer(e, 0, place));
+    IPU_TRY(peek(e, 0, type, place, out));
     for (int64_t r = 1; r < e->replication; r++) {
-        int64_t other = integer_at(type, ipu__engine_pointer(e, r, place));
+        int64_t other;
+        IPU_TRY(peek(e, r, type, place, &other));
         if (!same(*out, other, as_truth))
             return ipu__engine_abort(e, i,
                                      "control flow diverges between replicas: "
@@ -62,15 +70,21 @@ static ipu_status read_control(const ipu_engine *e, const ipu__instruction *i, i
 
 static ipu_status abort_if(const ipu_engine *e, const ipu__instruction *i)
 {
-    for (int64_t r = 0; r < e->replication; r++)
-        if (integer_at((ipu_type)i->a, ipu__engine_pointer(e, r, i->n)) != 0)
-            return ipu__engine_abort(e, i, "%s", ipu__exe_text(e->exe, i->b));
+    for (int64_t r = 0; e->def->peek && r < e->replication; r++) {
+        int64_t value;
+        IPU_TRY(peek(e, r, (ipu_type)i->a, i->n, &value));
+        if (value != 0) return ipu__engine_abort(e, i, "%s", ipu__exe_text(e->exe, i->b));
+    }
     return IPU_OK;
 }
 
 static ipu_status jump(const ipu_engine *e, const ipu__instruction *i, uint32_t *pc)
 {
     int64_t value;
+    if (!e->def->peek) { /* jumps lead out of loops */
+        *pc = i->b;
+        return IPU_OK;
+    }
     IPU_TRY(read_control(e, i, (ipu_type)i->a, i->n, true, &value));
     if ((value != 0) == (i->op == IPU__OP_JUMP_IF)) *pc = i->b;
     return IPU_OK;
@@ -81,8 +95,9 @@ static ipu_status jump_to_case(const ipu_engine *e, const ipu__instruction *i, u
     const ipu__exe_switch *s     = &e->exe->switches.at[i->a];
     const ipu__exe_case   *cases = e->exe->cases.at + s->first_case;
     int64_t                value;
-    IPU_TRY(read_control(e, i, s->type, s->control, false, &value));
     *pc = s->otherwise;
+    if (!e->def->peek) return IPU_OK;
+    IPU_TRY(read_control(e, i, s->type, s->control, false, &value));
     for (uint32_t k = 0; k < s->n_cases; k++)
         if (cases[k].value == value) {
             *pc = cases[k].target;
@@ -91,22 +106,37 @@ static ipu_status jump_to_case(const ipu_engine *e, const ipu__instruction *i, u
     return IPU_OK;
 }
 
-/* ---- copies ---- */
+/* ---- steps that the engine does ---- */
 
-static void move(ipu__lane *l, const ipu__instruction *i)
+static ipu_status execute(ipu__lane *l, const ipu__instruction *i)
 {
-    const ipu_engine *e = l->e;
-    ipu__engine_move(l, i->a, 0, e->replication, NULL);
-    l->counts.copied_bytes += e->exe->batches.at[i->a].bytes * e->replication;
+    l->counts.supersteps++;
+    l->counts.vertices += l->e->exe->sets.at[i->a].n_vertices * l->e->replication;
+    return l->e->def->execute(l, i);
 }
 
-static void cross_replica(ipu__lane *l, const ipu__instruction *i)
+static ipu_status kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *pc)
+{
+    uint32_t n = 1;
+    IPU_TRY(l->e->def->kernel(l, i, &n));
+    l->counts.supersteps += n;
+    *pc += n - 1;
+    return IPU_OK;
+}
+
+static ipu_status move(ipu__lane *l, const ipu__instruction *i)
+{
+    l->counts.copied_bytes += l->e->exe->batches.at[i->a].bytes * l->e->replication;
+    return l->e->def->move(l, i->a, NULL);
+}
+
+static ipu_status cross_replica(ipu__lane *l, const ipu__instruction *i)
 {
     const ipu_engine     *e     = l->e;
     const ipu__exe_cross *cross = &e->exe->crosses.at[i->a];
-    if (cross->gather != IPU__NONE) ipu__engine_move(l, cross->gather, 0, e->replication, NULL);
-    ipu__engine_move(l, cross->copy, 0, e->replication, e->exe->replicas.at + cross->to);
+    if (cross->gather != IPU__NONE) IPU_TRY(e->def->move(l, cross->gather, NULL));
     l->counts.copied_bytes += e->exe->batches.at[cross->copy].bytes * e->replication;
+    return e->def->move(l, cross->copy, e->exe->replicas.at + cross->to);
 }
 
 /* ---- the loop ---- */
@@ -129,19 +159,16 @@ ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth)
     const ipu__instruction *code   = e->exe->code.at;
     ipu_status              status = IPU_OK;
     const uint32_t          bottom = depth;
-    uint32_t                n;
+    const bool              checks = ipu__engine_is_checking(e);
     while (status == IPU_OK) {
         const ipu__instruction *i = &code[pc++];
         if (is_stopped(l)) return interrupted();
         if (e->times) ipu__times_begin(l, pc - 1);
-        if (e->check) IPU_TRY(ipu__checking_step(e, i));
+        if (checks) IPU_TRY(e->def->checks->step(e, i));
         switch (i->op) {
-        case IPU__OP_EXECUTE: status = ipu__engine_execute(l, i); break;
-        case IPU__OP_KERNEL:
-            status = ipu__engine_run_kernel(l, i, &n);
-            pc += n - 1;
-            break;
-        case IPU__OP_MOVE: move(l, i); break;
+        case IPU__OP_EXECUTE: status = execute(l, i); break;
+        case IPU__OP_KERNEL: status = kernel(l, i, &pc); break;
+        case IPU__OP_MOVE: status = move(l, i); break;
         case IPU__OP_READ: status = ipu__engine_read_stream(l, i); break;
         case IPU__OP_WRITE: status = ipu__engine_write_stream(l, i); break;
         case IPU__OP_REMOTE_READ:
@@ -166,8 +193,8 @@ ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth)
         case IPU__OP_PRINT: status = ipu__engine_print(l, i); break;
         case IPU__OP_ABORT_IF: status = abort_if(e, i); break;
         case IPU__OP_ERROR: status = ipu__engine_error(l, i); break;
-        case IPU__OP_CROSS_REPLICA: cross_replica(l, i); break;
-        case IPU__OP_ALL_REDUCE: status = ipu__engine_all_reduce(e, i); break;
+        case IPU__OP_CROSS_REPLICA: status = cross_replica(l, i); break;
+        case IPU__OP_ALL_REDUCE: status = ipu__engine_all_reduce(l, i); break;
         case IPU__OP_ALL_REDUCE_WAIT: status = ipu__engine_all_reduce_wait(e); break;
         case IPU__OP_UNDEFINE: break;
         case IPU__OP_END: return IPU_OK;
@@ -208,21 +235,19 @@ static void finish_sums(ipu_engine *e)
     ipu__free(message);
 }
 
-static ipu_status run_program(ipu_engine *e, const ipu__exe_program *program)
+static ipu_status run_program(ipu_engine *e, size_t i)
 {
+    const ipu__exe_program *program = &e->exe->programs.at[i];
     IPU_TRY(check_streams(e, program));
-    int before = ipu__openmp_enter(e);
     e->running = true;
     e->lanes->counts.runs++;
-    ipu__pace *pace   = &e->paces[program - e->exe->programs.at];
-    int64_t    begin  = ipu__pace_begin(e, pace);
+    if (e->def->begin_run) e->def->begin_run(e, i);
     ipu_status status = ipu__lane_run(e->lanes, program->begin, 0);
-    ipu__pace_end(pace, begin);
     if (status != IPU_OK) finish_sums(e);
+    if (e->def->end_run) e->def->end_run(e, i);
     if (status == IPU_INTERRUPTED) atomic_store(&e->interrupted, 0);
     if (e->times) ipu__times_end(e->lanes);
     e->running = false;
-    ipu__openmp_leave(e, before);
     return status;
 }
 
@@ -236,9 +261,9 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
     const ipu__exe_program    *program = &e->exe->programs.at[i];
     const ipu_engine_counters *counts  = &e->lanes->counts;
     const ipu_engine_counters  before  = *counts;
-    if (!e->device) return run_program(e, program);
-    IPU_TRY(ipu__device_begin_run(e->device, e->wait_seconds));
-    ipu_status status = run_program(e, program);
+    if (!e->device) return run_program(e, i);
+    IPU_TRY(ipu__device_begin_run(e->device, e->settings.wait_seconds));
+    ipu_status status = run_program(e, i);
     ipu__device_end_run(e->device,
                         &(ipu__run_counts){.supersteps = counts->supersteps - before.supersteps,
                                            .host_bytes = counts->streamed_bytes - before.streamed_bytes,
@@ -250,8 +275,8 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
 ipu_status ipu__engine_start(ipu_engine *e)
 {
     if (e->exe->start == IPU__NONE) return IPU_OK;
-    ipu_status status = run_program(e, &e->exe->programs.at[e->exe->start]);
-    e->lanes->counts  = (ipu_engine_counters){.threads = e->n_threads};
+    ipu_status status = run_program(e, e->exe->start);
+    e->lanes->counts  = (ipu_engine_counters){.threads = e->settings.threads};
     return status;
 }
 

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
-#include "engine/cpu/checking.h"
-#include "engine/cpu/engine.h"
+#include "engine/run/run.h"
 
 /* ---- names ---- */
 
@@ -137,8 +136,10 @@ static ipu_status access_tensor(ipu_engine *e, const char *handle, bool is_write
     IPU_TRY(check_replica(e, handle, first));
     const ipu__exe_tensor *tensor = &exe->tensors.at[exe->handles.at[id].tensor];
     IPU_TRY(check_buffer(what, handle, tensor->bytes, data, bytes));
-    if (e->check) IPU_TRY(ipu__checking_host(e, handle, exe->handles.at[id].tensor, is_write, first, end));
-    ipu__engine_move_host(e->lanes, tensor->batch, first, end, data);
+    if (ipu__engine_is_checking(e))
+        IPU_TRY(e->def->checks->host(e, handle, exe->handles.at[id].tensor, is_write, first, end));
+    IPU_TRY(is_write ? e->def->write(e->lanes, tensor, first, end, data)
+                     : e->def->read(e->lanes, tensor, first, data));
     if (e->device) ipu__device_count_host_bytes(e->device, (int64_t)bytes);
     return IPU_OK;
 }
@@ -192,7 +193,7 @@ static ipu_status copy_row(ipu_engine *e, const remote_row *r, void *to_host)
     IPU_TRY(check_row(e, r, id));
     const ipu__exe_remote *remote = &e->exe->remotes.at[id];
     char *at = e->remotes[id] + (r->replica * remote->n_rows + r->number) * remote->row_bytes;
-    if (e->check) IPU_TRY(ipu__checking_host_row(e, id, r->replica, r->number, !to_host));
+    if (ipu__engine_is_checking(e)) IPU_TRY(e->def->checks->row(e, id, r->replica, r->number, !to_host));
     if (r->bytes > 0) memcpy(to_host ? to_host : at, to_host ? at : r->data, r->bytes);
     return IPU_OK;
 }

@@ -1,7 +1,7 @@
 /* Engines on devices: what they hold and when, what is counted of their runs, errors that devices report. */
 #include "device/sandbox_test.h"
 
-#include "engine/cpu/engine.h"
+#include "engine/engine.h"
 #include "ipu/graph.h"
 
 enum { N = 64 };

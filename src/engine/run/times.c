@@ -6,13 +6,13 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "engine/cpu/engine.h"
+#include "engine/run/run.h"
 #include "ipu/profile.h"
 
-ipu_status ipu__times_init(ipu_engine *e, bool profile)
+ipu_status ipu__times_init(ipu_engine *e)
 {
     const ipu_executable *exe = e->exe;
-    if (!profile) return IPU_OK;
+    if (!e->settings.profile) return IPU_OK;
     if (exe->steps.n != exe->code.n)
         return ipu__fail(IPU_INVALID,
                          "the option \"profile\" is set for the engine and was not when its executable was "

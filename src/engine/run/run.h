@@ -1,0 +1,57 @@
+/* What the files of run share: steps that are the same on every engine. */
+#ifndef IPU_ENGINE_RUN_RUN_H
+#define IPU_ENGINE_RUN_RUN_H
+
+#include "engine/engine.h"
+
+#define IPU__NO_BODY UINT64_MAX
+
+/* ---- engine.c ---- */
+
+/* The engine of that name; NULL: there is none. */
+const ipu__engine_def *ipu__engine_find(const char *name);
+/* FORKED, or INVALID from within a run. */
+ipu_status ipu__engine_check(const ipu_engine *e);
+/* e->def->map, or NULL. */
+char *ipu__engine_map(const ipu_engine *e, int64_t replica, ipu__place place);
+
+/* ---- run.c ---- */
+
+/* Instructions from `pc` on, until the program ends or the function that was entered at this depth of calls. */
+ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth);
+/* Run the program that engines begin with, if there is one. Counts nothing. */
+ipu_status ipu__engine_start(ipu_engine *e);
+
+/* ---- lane.c ---- */
+ipu_status ipu__lanes_create(ipu_engine *e);
+void       ipu__lanes_destroy(ipu_engine *e);
+/* The bodies of a parallel step, run by `l`: over the lanes, or one after another. */
+ipu_status ipu__lane_run_bodies(ipu__lane *l, const ipu__instruction *i, uint32_t depth);
+
+/* ---- transfer.c ---- */
+
+static inline bool ipu__is_connected(const ipu__connection *c)
+{
+    return c->fn || c->lend || c->place || c->data;
+}
+
+ipu_status ipu__engine_read_stream(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_write_stream(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_remote(ipu__lane *l, const ipu__instruction *i);
+
+/* ---- reduce.c: sums over replicas and processes ---- */
+ipu_status ipu__engine_all_reduce(ipu__lane *l, const ipu__instruction *i);
+/* For all that was begun. */
+ipu_status ipu__engine_all_reduce_wait(ipu_engine *e);
+void       ipu__engine_leave(ipu_engine *e);
+
+/* ---- times.c: one look at the clock when an instruction begins, which is when the last one ends ---- */
+ipu_status ipu__times_init(ipu_engine *e);
+void       ipu__times_begin(ipu__lane *l, uint32_t pc);
+void       ipu__times_end(ipu__lane *l); /* of a run, however it ended */
+
+/* ---- print.c ---- */
+ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_error(ipu__lane *l, const ipu__instruction *i);
+
+#endif
