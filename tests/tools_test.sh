@@ -114,6 +114,8 @@ good "options may be abbreviated" '"chips"' target --js
 
 bad "help of an unknown command" 2 'did you mean "target"' help tagret
 good "help options lists those of the engine" '^  threads \(default: ' help options
+good "help engine lists them" '^  null  +computes nothing' help engine
+bad "no man page of engines" 2 'no command "engine"' help --man engine
 bad "completion stands alone" 2 'stands alone' help --completion dump
 bad "no man page of options" 2 'no command "options"' help --man options
 for page in ipu help target ops dump run show dataset info monitor inventory reset partition \

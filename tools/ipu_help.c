@@ -1,8 +1,9 @@
-/* `ipu help`: the commands, their man pages, completion, and the options of engines. */
+/* `ipu help`: the commands, their man pages, completion, engines and their options. */
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
+#include "ipu/engine.h"
 #include "ipu/options.h"
 #include "output.h"
 
@@ -18,6 +19,16 @@ static void print_engine_options(void)
     }
 }
 
+static void print_engines(void)
+{
+    const char *name, *summary;
+    puts("Engines, for the option \"engine\" and IPU_ENGINE; the first is the default:\n");
+    for (int i = 0; (name = ipu_engine_at(i, &summary)); i++) {
+        printf("  %-8s  ", name);
+        tool_print_wrapped(stdout, summary, 12, 12, WIDTH);
+    }
+}
+
 tool_exit run_help(const tool_arguments *args)
 {
     const char *topic = args->n_operands ? args->operands[0] : "ipu";
@@ -29,6 +40,10 @@ tool_exit run_help(const tool_arguments *args)
     }
     if (!strcmp(topic, "options") && !args->values[HELP_MAN]) {
         print_engine_options();
+        return TOOL_OK;
+    }
+    if (!strcmp(topic, "engine") && !args->values[HELP_MAN]) {
+        print_engines();
         return TOOL_OK;
     }
     const tool_command *command = tool_find_command(topic);
