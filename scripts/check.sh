@@ -45,9 +45,10 @@ scripts_all() { find scripts tests containers .ci \( -name '*.sh' -o -path '.ci/
 
 exports() { scripts/check_exports.sh "$BUILD"; }
 
+layers() { scripts/check_layers.sh "$BUILD"; }
+
 checks=(
     "format|format"
-    "layers|scripts/check_layers.sh"
     "no tabs or trailing blanks|scripts/check_hygiene.sh blanks"
     "files under 800 lines|scripts/check_hygiene.sh length"
     "no machine paths|scripts/check_hygiene.sh paths"
@@ -56,6 +57,7 @@ checks=(
     "gcc build|gcc_build"
     "clang build|clang_build"
     "exports|exports"
+    "layers|layers"
     "shellcheck|scripts_all"
     "cppcheck|cppcheck_all"
     "clang-tidy|tidy"

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Every #include respects the order of the layers (docs/layout.md): a folder of src/ includes itself and
-# those before it; tools and examples include ipu/*.h and their own headers. Tests may include any.
+# The order of the layers (docs/layout.md). Every #include respects it: a folder of src/ includes itself and those before it;
+# tools and examples include ipu/*.h and their own headers; tests may include any. And so does every symbol: no object of the
+# archive refers to what a layer after its own defines, and an engine defines no ipu_engine_* itself.
+# Usage: check_layers.sh [BUILD]; without libipu.a there, only #includes are checked.
 set -euo pipefail
+build=${1:-build}
 cd "$(dirname "$0")/.."
 
 layers="base target device graph data cost comm engine profile op model onnx train"
@@ -28,6 +31,8 @@ includes() { grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"' "$@" | s
 while IFS=: read -r file line to; do
     from=${file#src/}
     from=${from%%/*}
+    # Right in src/ lies what puts the layers together (kernels.c).
+    [[ $from != *.c ]] || from=${layers##* }
     case $to in
         ipu/*) [ -f "include/$to" ] || complain "$file:$line: no public header $to" ;;
         */*)
@@ -56,4 +61,28 @@ while IFS=: read -r file line to; do
         *) complain "$file:$line: a public header includes \"$to\"" ;;
     esac
 done < <(for f in include/ipu/*.h; do includes "$f" || true; done)
+
+# Objects are named after their sources: "graph_kernel.c.o". Those of generated code (meson-generated_.._parse.tab.c.o) and of what
+# lies right in src/ are of no layer.
+upward()
+{
+    nm -A "$1" 2> /dev/null | awk -v layers="$layers" '
+        BEGIN { n = split(layers, name, " "); for (i = 1; i <= n; i++) rank[name[i]] = i }
+        {
+            object = $1; sub(/^[^:]*:/, "", object); sub(/:.*/, "", object)
+            layer = object; sub(/[_.].*/, "", layer)
+            if ($(NF - 1) ~ /^[TDBRVWC]$/) { defined_in[$NF] = object; layer_of[$NF] = layer }
+            else if ($(NF - 1) == "U" && layer in rank) { from[++uses] = object; own[uses] = layer; uses_name[uses] = $NF }
+            if ($(NF - 1) == "T" && $NF ~ /^ipu_engine_/ && object ~ /^engine_/ && object !~ /^engine_run_/)
+                print object ": defines " $NF ", which is for src/engine/run"
+        }
+        END {
+            for (i = 1; i <= uses; i++)
+                if (rank[layer_of[uses_name[i]]] > rank[own[i]])
+                    print from[i] ": " uses_name[i] " is defined in " defined_in[uses_name[i]] ", a layer below it"
+        }'
+}
+if [ -f "$build/src/libipu.a" ]; then
+    while read -r found; do complain "$found"; done < <(upward "$build/src/libipu.a")
+fi
 exit $status

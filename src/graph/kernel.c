@@ -1,6 +1,6 @@
 /* Kernels by name, and the attributes of a call.
  *
- * requires: ipu__kernels, which op defines. Leaves everything as it was but this thread's message.
+ * requires: ipu__kernels (src/kernels.c). Leaves everything as it was but this thread's message.
  */
 #include "graph/kernel.h"
 

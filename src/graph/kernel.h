@@ -139,6 +139,9 @@ typedef struct ipu_kernel_def {
     ipu_status (*examine)(const ipu_kernel_call *call, void *const *operand);
     /* The meaning: plain C, one thread, plain operands. */
     void (*ref)(const ipu_kernel_call *call, void *const *operand);
+    /* Operands, by bits, whose dimension 0 is one and the same number of rows that do not depend on each other; others
+     * are the same for all rows. 0, as NULL: there are none such. */
+    uint32_t (*rows)(const ipu_kernel_call *call);
     /* Work in floating-point or elementary operations, for deciding how to split. */
     double (*work)(const ipu_kernel_call *call);
     /* The same of `ref`, where it is a slower algorithm. NULL: as `work`. */
@@ -149,14 +152,16 @@ typedef struct ipu_kernel_def {
     int                    n_implementations;
 } ipu_kernel_def;
 
-/* All kernels there are, NULL at the end. Defined by op. */
+/* All kernels there are, NULL at the end. Defined above all layers (src/kernels.c), or by a program with kernels of its own. */
 extern const ipu_kernel_def *const ipu__kernels[];
 
 const ipu_kernel_def *ipu__kernel_find(const char *name); /* NULL: none */
 
-/* Operands, by bits, whose dimension 0 is one and the same number of rows that do not depend on each other; others are
- * the same for all rows. 0: there are none such. Defined by op. */
-uint32_t ipu__kernel_rows(const ipu_kernel_call *call);
+/* `rows` of its record. */
+static inline uint32_t ipu__kernel_rows(const ipu_kernel_call *call)
+{
+    return call->def->rows ? call->def->rows(call) : 0;
+}
 
 /* Elementary operations that `ref` takes: for deciding whether to compute a value now. */
 double ipu__kernel_ref_work(const ipu_kernel_call *call);

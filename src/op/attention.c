@@ -347,8 +347,8 @@ static const char *const grad_samples[] = {
 #define KERNEL(op, operands_of, meaning, impl)                                                               \
     {                                                                                                        \
         .name = #op, .operands = operands_of, .n_operands = IPU__COUNT(operands_of), .check = ipu__op_check, \
-        .ref = meaning, .work = attention_work, .plan = attention_plan, .implementations = &(impl),          \
-        .n_implementations = 1                                                                               \
+        .rows = ipu__op_rows, .ref = meaning, .work = attention_work, .plan = attention_plan,                \
+        .implementations = &(impl), .n_implementations = 1                                                   \
     }
 
 const ipu_op_def ipu__op_attention = {

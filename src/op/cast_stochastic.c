@@ -84,6 +84,7 @@ const ipu_op_def ipu__op_cast_stochastic = {
                      .operands          = stochastic_operands,
                      .n_operands        = 4,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = stochastic_ref,
                      .work              = stochastic_work,
                      .plan              = stochastic_plan,

@@ -228,6 +228,7 @@ const ipu_op_def ipu__op_chain = {
                      .operands          = operands,
                      .n_operands        = N_IN + N_OUT,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = chain_ref,
                      .work              = chain_work,
                      .plan              = chain_plan,

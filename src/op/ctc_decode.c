@@ -344,6 +344,7 @@ const ipu_op_def ipu__op_ctc_decode = {
                      .operands          = operands,
                      .n_operands        = IPU__COUNT(operands),
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .examine           = decode_examine,
                      .ref               = decode_ref,
                      .work              = decode_work,

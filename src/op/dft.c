@@ -391,6 +391,7 @@ const ipu_op_def ipu__op_dft = {
                      .operands          = operands,
                      .n_operands        = 2,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = dft_ref,
                      .work              = dft_work,
                      .ref_work          = dft_ref_work,

@@ -267,6 +267,7 @@ static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU
                                    .operands          = kind##_operands,                    \
                                    .n_operands        = (n) + 1,                            \
                                    .check             = ipu__op_check,                      \
+                                   .rows              = ipu__op_rows,                       \
                                    .ref               = ipu__element_ref,                   \
                                    .work              = ipu__element_work,                  \
                                    .plan              = ipu__element_plan,                  \

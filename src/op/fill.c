@@ -115,6 +115,7 @@ const ipu_op_def ipu__op_fill = {
                      .operands          = operands,
                      .n_operands        = 1,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = fill_ref,
                      .work              = fill_work,
                      .plan              = fill_plan,

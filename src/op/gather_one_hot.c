@@ -137,6 +137,7 @@ const ipu_op_def ipu__op_one_hot = {
                      .operands          = operands,
                      .n_operands        = 2,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = one_hot_ref,
                      .work              = one_hot_work,
                      .plan              = one_hot_plan,

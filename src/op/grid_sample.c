@@ -531,6 +531,7 @@ static const ipu_kernel_impl place_implementations[]  = {
                                                       .operands          = prefix##_operands,             \
                                                       .n_operands        = IPU__COUNT(prefix##_operands), \
                                                       .check             = ipu__op_check,                 \
+                                                      .rows              = ipu__op_rows,                  \
                                                       .ref               = prefix##_ref,                  \
                                                       .work              = work,                          \
                                                       .ref_work          = prefix##_ref_work,             \

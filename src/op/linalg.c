@@ -335,6 +335,7 @@ static const char *const det_grad_samples[] = {"float[2,2]{1,2}, float[]",   "fl
                                                  .operands          = op##_operands,   \
                                                  .n_operands        = (ins) + 1,       \
                                                  .check             = ipu__op_check,   \
+                                                 .rows              = ipu__op_rows,    \
                                                  .ref               = linalg_ref,      \
                                                  .work              = linalg_work,     \
                                                  .plan              = linalg_plan,     \

@@ -190,6 +190,7 @@ const ipu_op_def ipu__op_linear_sgd = {
                      .operands          = operands,
                      .n_operands        = N_OPERANDS,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = linear_sgd_ref,
                      .work              = linear_sgd_work,
                      .plan              = linear_sgd_plan,

@@ -382,11 +382,11 @@ static const char *const loss_samples[] = {
     NULL};
 /* clang-format on */
 
-#define KERNEL(op, operand_list, n)                                                       \
-    {                                                                                     \
-        .name = #op, .operands = operand_list, .n_operands = (n), .check = ipu__op_check, \
-        .examine = ctc_examine, .ref = ctc_ref, .work = ctc_work, .plan = ctc_plan,       \
-        .implementations = implementations, .n_implementations = 1                        \
+#define KERNEL(op, operand_list, n)                                                                       \
+    {                                                                                                     \
+        .name = #op, .operands = operand_list, .n_operands = (n), .check = ipu__op_check,                 \
+        .rows = ipu__op_rows, .examine = ctc_examine, .ref = ctc_ref, .work = ctc_work, .plan = ctc_plan, \
+        .implementations = implementations, .n_implementations = 1                                        \
     }
 
 const ipu_op_def ipu__op_ctc = {

@@ -372,6 +372,7 @@ const ipu_op_def ipu__op_matmul = {
                      .operands          = operands,
                      .n_operands        = IPU__COUNT(operands),
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = matmul_ref,
                      .work              = matmul_work,
                      .plan              = ipu__matmul_plan,

@@ -265,6 +265,7 @@ const ipu_op_def ipu__op_non_max_suppression = {
                      .operands          = operands,
                      .n_operands        = 7,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = non_max_ref,
                      .work              = work,
                      .ref_work          = ref_work,

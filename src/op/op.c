@@ -16,12 +16,6 @@ const ipu_op_def *const ipu__ops[] = {
 #undef OP
     NULL};
 
-const ipu_kernel_def *const ipu__kernels[] = {
-#define OP(name) &ipu__op_##name.kernel,
-#include "op/ops.inc"
-#undef OP
-    NULL};
-
 const ipu_op_def *ipu__op_find(const char *name)
 {
     const ipu_kernel_def *kernel = ipu__kernel_find(name);

@@ -98,6 +98,9 @@ static inline int ipu__op_n_out(const ipu_op_def *op) { return op->kernel.n_oper
 /* `check` of all ops: operands, attributes, then that the outputs are what `infer` says. */
 ipu_status ipu__op_check(const ipu_kernel_call *call);
 
+/* `rows` of ops with a kernel, from `batch` and the like. */
+uint32_t ipu__op_rows(const ipu_kernel_call *call);
+
 /* Names and kinds of the attributes, and that required ones are there. */
 ipu_status ipu__op_check_attributes(const ipu_kernel_call *call);
 

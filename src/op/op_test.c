@@ -35,8 +35,13 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 static void no_ref(const ipu_kernel_call *call, void *const *operand) { (void)call, (void)operand; }
 
 static const ipu_op_def probe = {
-    .kernel = {.name = "probe", .operands = operands, .n_operands = 4, .check = ipu__op_check, .ref = no_ref},
-    .n_in   = 3,
+    .kernel       = {.name       = "probe",
+                     .operands   = operands,
+                     .n_operands = 4,
+                     .check      = ipu__op_check,
+                     .rows       = ipu__op_rows,
+                     .ref        = no_ref},
+    .n_in         = 3,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = infer,
@@ -226,6 +231,15 @@ static void all_names_differ(void **unused)
     assert_null(ipu__op_find("no such op"));
 }
 
+static void kernels_say_what_their_rows_are(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; ipu__ops[i]; i++) {
+        const ipu_kernel_def *kernel = &ipu__ops[i]->kernel;
+        if (kernel->ref && !kernel->rows) fail_msg("%s has no `rows`", kernel->name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_loop_is_dealt_evenly_to_tiles),
         cmocka_unit_test(counts_end_where_int64_does),
         cmocka_unit_test(all_names_differ),
+        cmocka_unit_test(kernels_say_what_their_rows_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -384,6 +384,7 @@ static const ipu_kernel_impl implementations[] = {
                    .operands          = op##_operands,                                             \
                    .n_operands        = IPU__COUNT(op##_operands),                                 \
                    .check             = ipu__op_check,                                             \
+                   .rows              = ipu__op_rows,                                              \
                    .ref               = optimizer_ref,                                             \
                    .work              = optimizer_work,                                            \
                    .plan              = optimizer_plan,                                            \

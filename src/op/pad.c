@@ -300,6 +300,7 @@ const ipu_op_def ipu__op_pad = {
                      .operands          = operands,
                      .n_operands        = 2,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = pad_ref,
                      .work              = pad_work,
                      .plan              = pad_plan,

@@ -756,6 +756,7 @@ IMPLEMENTATION(scatter_implementations, index_bytes, scatter_run, ipu__pool_scat
                                                       .operands          = operands_,                   \
                                                       .n_operands        = IPU__COUNT(operands_),       \
                                                       .check             = ipu__op_check,               \
+                                                      .rows              = ipu__op_rows,                \
                                                       .ref               = prefix##_ref,                \
                                                       .work              = work_,                       \
                                                       .ref_work          = prefix##_ref_work,           \

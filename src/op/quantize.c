@@ -424,6 +424,7 @@ static const ipu_kernel_impl dynamic_implementations[] = {
                                                  .operands          = operands_,             \
                                                  .n_operands        = IPU__COUNT(operands_), \
                                                  .check             = ipu__op_check,         \
+                                                 .rows              = ipu__op_rows,          \
                                                  .ref               = prefix##_ref,          \
                                                  .work              = work,                  \
                                                  .plan              = plan_,                 \

@@ -200,6 +200,7 @@ static const ipu_kernel_impl implementations[] = {
                                                  .operands          = prefix##_operands, \
                                                  .n_operands        = (ins) + 1,         \
                                                  .check             = ipu__op_check,     \
+                                                 .rows              = ipu__op_rows,      \
                                                  .ref               = product_ref,       \
                                                  .work              = work,              \
                                                  .plan              = plan,              \

@@ -343,6 +343,7 @@ static const ipu_kernel_impl dropout_implementations[] = {
                                                       .operands          = kind##_operands,        \
                                                       .n_operands        = (ins) + 1,              \
                                                       .check             = ipu__op_check,          \
+                                                      .rows              = ipu__op_rows,           \
                                                       .ref               = kind##_ref,             \
                                                       .work              = work,                   \
                                                       .plan              = plan,                   \

@@ -248,6 +248,7 @@ static const ipu_kernel_impl multinomial_implementations[] = {
                                                       .operands          = op##_operands,        \
                                                       .n_operands        = 4,                    \
                                                       .check             = ipu__op_check,        \
+                                                      .rows              = ipu__op_rows,         \
                                                       .ref               = op##_ref,             \
                                                       .work              = op##_work,            \
                                                       .ref_work          = op##_ref_work,        \

@@ -316,11 +316,11 @@ static const ipu_kernel_operand lstm_grad_operands[] = {
     IPU__INPUT("gates"),      IPU__INPUT("cells"),    IPU__OPTIONAL("c0"),    IPU__OPTIONAL("d_gates"),
     IPU__OPTIONAL("d_cells"), IPU__OUTPUT("d_ih"),    IPU__OUTPUT("d_h0"),    IPU__OUTPUT("d_c0")};
 
-#define KERNEL(op, meaning, impl)                                                               \
-    {                                                                                           \
-        .name = #op, .operands = op##_operands, .n_operands = IPU__COUNT(op##_operands),        \
-        .check = ipu__op_check, .ref = meaning, .work = recurrent_work, .plan = recurrent_plan, \
-        .implementations = &(impl), .n_implementations = 1                                      \
+#define KERNEL(op, meaning, impl)                                                             \
+    {                                                                                         \
+        .name = #op, .operands = op##_operands, .n_operands = IPU__COUNT(op##_operands),      \
+        .check = ipu__op_check, .rows = ipu__op_rows, .ref = meaning, .work = recurrent_work, \
+        .plan = recurrent_plan, .implementations = &(impl), .n_implementations = 1            \
     }
 #define LAYER(op, inputs, attributes_of, rows, text)                                                     \
     {                                                                                                    \

@@ -252,6 +252,7 @@ static const char *const samples[] = {"float[3,4]",
                                                          .operands          = operands,        \
                                                          .n_operands        = 2,               \
                                                          .check             = ipu__op_check,   \
+                                                         .rows              = ipu__op_rows,    \
                                                          .ref               = arg_ref,         \
                                                          .work              = arg_work,        \
                                                          .plan              = arg_plan,        \

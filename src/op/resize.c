@@ -451,6 +451,7 @@ static const ipu_kernel_impl implementations[] = {{.name          = "separable",
                                                       .operands          = operands_,       \
                                                       .n_operands        = 2,               \
                                                       .check             = ipu__op_check,   \
+                                                      .rows              = ipu__op_rows,    \
                                                       .ref               = ref_,            \
                                                       .work              = work,            \
                                                       .ref_work          = ref_work_,       \

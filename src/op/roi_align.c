@@ -510,6 +510,7 @@ static const ipu_kernel_impl max_implementations[] = {
                                                       .operands          = prefix##_operands,             \
                                                       .n_operands        = IPU__COUNT(prefix##_operands), \
                                                       .check             = ipu__op_check,                 \
+                                                      .rows              = ipu__op_rows,                  \
                                                       .examine           = examine,                       \
                                                       .ref               = prefix##_ref,                  \
                                                       .work              = work,                          \

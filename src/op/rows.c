@@ -1,5 +1,5 @@
-/* Which operands of a call are rows that do not depend on each other: what an engine asks before it runs kernels
- * depth first (graph/kernel.h). From what records say of batches (op.h); products and softmax by their attributes. */
+/* Which operands of a call are rows that do not depend on each other: `rows` of records. From what they say of batches
+ * (op.h); products and softmax by their attributes. */
 #include "op/epilogue.h"
 #include "op/matmul.h"
 #include "op/replicas.h"
@@ -86,7 +86,7 @@ static uint32_t axis_rows(const ipu_kernel_call *call)
     return mask;
 }
 
-uint32_t ipu__kernel_rows(const ipu_kernel_call *call)
+uint32_t ipu__op_rows(const ipu_kernel_call *call)
 {
     const ipu_op_def *op = ipu__op_of(call->def);
     if (op->flags & IPU__OP_IMPURE) return 0;

@@ -388,11 +388,12 @@ static void *const nowhere[IPU__MAX_OPERANDS];
 SCATTER_KERNEL(gather_grad)
 SCATTER_KERNEL(scatter_nd)
 
-#define KERNEL(op_name, operand_list, n)                                                                     \
-    {                                                                                                        \
-        .name = #op_name, .operands = (operand_list), .n_operands = (n), .check = ipu__op_check,             \
-        .examine = op_name##_examine, .ref = op_name##_ref, .work = op_name##_work, .plan = op_name##_plan,  \
-        .ref_work = op_name##_ref_work, .implementations = op_name##_implementations, .n_implementations = 1 \
+#define KERNEL(op_name, operand_list, n)                                                                  \
+    {                                                                                                     \
+        .name = #op_name, .operands = (operand_list), .n_operands = (n), .check = ipu__op_check,          \
+        .rows = ipu__op_rows, .examine = op_name##_examine, .ref = op_name##_ref, .work = op_name##_work, \
+        .plan = op_name##_plan, .ref_work = op_name##_ref_work,                                           \
+        .implementations = op_name##_implementations, .n_implementations = 1                              \
     }
 
 static const ipu_kernel_operand gather_grad_operands[] = {IPU__INPUT("dy"), IPU__INPUT("indices"),

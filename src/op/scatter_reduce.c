@@ -213,6 +213,7 @@ const ipu_op_def ipu__op_scatter_reduce = {
                      .operands          = operands,
                      .n_operands        = 4,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .examine           = scatter_examine,
                      .ref               = scatter_ref,
                      .work              = scatter_work,

@@ -165,6 +165,7 @@ const ipu_op_def ipu__op_nonzero = {
                 .operands          = nonzero_operands,
                 .n_operands        = 3,
                 .check             = ipu__op_check,
+                .rows              = ipu__op_rows,
                 .ref               = nonzero_ref,
                 .work              = work,
                 .plan              = plan,

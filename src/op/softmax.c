@@ -332,11 +332,11 @@ static const char *const grad_samples[]    = {"float[3,4], float[3,4]",
                                               NULL};
 static const char *const softmin_samples[] = {"float[3,4]", "float[3,4]; axis=0", NULL};
 
-#define KERNEL(name_, operands_, n_)                                                                         \
-    {                                                                                                        \
-        .name = #name_, .operands = operands_, .n_operands = n_, .check = ipu__op_check, .ref = softmax_ref, \
-        .work = softmax_work, .plan = softmax_plan, .implementations = implementations,                      \
-        .n_implementations = 1                                                                               \
+#define KERNEL(name_, operands_, n_)                                                          \
+    {                                                                                         \
+        .name = #name_, .operands = operands_, .n_operands = n_, .check = ipu__op_check,      \
+        .rows = ipu__op_rows, .ref = softmax_ref, .work = softmax_work, .plan = softmax_plan, \
+        .implementations = implementations, .n_implementations = 1                            \
     }
 
 #define COMMON .family = "softmax", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)

@@ -269,11 +269,11 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("valu
 static const ipu_kernel_impl impls[] = {
     {.name = "radix", .fits = ipu__op_fits_always, .scratch_bytes = sort_scratch, .run = sort_run}};
 
-#define KERNEL(op)                                                                                   \
-    {                                                                                                \
-        .name = #op, .operands = operands, .n_operands = 3, .check = ipu__op_check, .ref = sort_ref, \
-        .work = sort_work, .ref_work = sort_ref_work, .plan = sort_plan, .implementations = impls,   \
-        .n_implementations = 1                                                                       \
+#define KERNEL(op)                                                                                        \
+    {                                                                                                     \
+        .name = #op, .operands = operands, .n_operands = 3, .check = ipu__op_check, .rows = ipu__op_rows, \
+        .ref = sort_ref, .work = sort_work, .ref_work = sort_ref_work, .plan = sort_plan,                 \
+        .implementations = impls, .n_implementations = 1                                                  \
     }
 
 static const ipu_op_attribute sort_attributes[] = {

@@ -211,6 +211,7 @@ const ipu_op_def ipu__op_tf_idf = {
                      .operands          = operands,
                      .n_operands        = 3,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = tf_idf_ref,
                      .work              = comparisons,
                      .plan              = plan,

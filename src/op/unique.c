@@ -240,6 +240,7 @@ const ipu_op_def ipu__op_unique = {
                      .operands          = operands,
                      .n_operands        = 6,
                      .check             = ipu__op_check,
+                     .rows              = ipu__op_rows,
                      .ref               = unique_ref,
                      .work              = work,
                      .ref_work          = ref_work,

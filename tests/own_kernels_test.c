@@ -1,0 +1,133 @@
+/* Graph, cost and engine without the op library: this program's own list of kernels stands for the one of src/kernels.c, so that no op is
+ * linked. The layers below op then depend on the record (graph/kernel.h) and on nothing else.
+ */
+#include "support/machine.h"
+
+#include "engine/engine.h"
+#include "op/op.h"
+
+/* ---- a kernel ---- */
+
+static ipu_status check(const ipu_kernel_call *call)
+{
+    if (call->operand[0].type == IPU_FLOAT && call->operand[1].type == IPU_FLOAT
+        && memcmp(&call->operand[0].shape, &call->operand[1].shape, sizeof(ipu_shape)) == 0)
+        return IPU_OK;
+    return ipu__fail(IPU_INVALID, "twice: expected floats of one shape");
+}
+
+static void ref(const ipu_kernel_call *call, void *const *operand)
+{
+    const float *x = operand[0];
+    float       *y = operand[1];
+    for (int64_t i = 0; i < call->operand[0].shape.dim[0]; i++) y[i] = 2 * x[i];
+}
+
+static double work(const ipu_kernel_call *call) { return (double)call->operand[0].shape.dim[0]; }
+
+static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+{
+    (void)target;
+    *out = (ipu_kernel_plan){
+        .n_tiles = 1, .cycles = 100 + 6 * call->operand[0].shape.dim[0], .basis = "a test's"};
+    return IPU_OK;
+}
+
+static const ipu_kernel_operand operands[] = {
+    {.name = "x", .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE},
+    {.name = "y", .access = IPU_ACCESS_WRITE, .shares = IPU_SHARES_NONE},
+};
+static const ipu_kernel_def twice = {.name       = "twice",
+                                     .operands   = operands,
+                                     .n_operands = 2,
+                                     .check      = check,
+                                     .ref        = ref,
+                                     .work       = work,
+                                     .plan       = plan};
+
+const ipu_kernel_def *const ipu__kernels[] = {&twice, NULL};
+
+/* ---- programs ---- */
+
+static ipu_program make_program(ipu_graph **g)
+{
+    *g            = machine_graph(1);
+    ipu_tensor x  = machine_variable(*g, IPU_FLOAT, IPU_SHAPE(4), "x"),
+               y  = machine_variable(*g, IPU_FLOAT, IPU_SHAPE(4), "y");
+    ipu_program p = ipu_program_sequence(*g);
+    ipu_program_add_kernel(p, "twice", NULL, 0, (ipu_tensor[]){x, y}, 2);
+    ipu_program_add_kernel(p, "twice", NULL, 0, (ipu_tensor[]){y, x}, 2);
+    return p;
+}
+
+static void it_runs(void **state)
+{
+    (void)state;
+    ipu_graph      *g;
+    ipu_program     p = make_program(&g);
+    ipu_executable *exe;
+    assert_ok(ipu_executable_compile(g, &p, 1, NULL, &exe));
+    for (int i = 0; ipu__engines[i]; i++) {
+        ipu_engine *e;
+        float       x[4];
+        bool        computes = ipu__engines[i] != &ipu__null_engine;
+        assert_ok(ipu__engine_create(ipu__engines[i], exe, NULL, NULL, &e));
+        assert_ok(ipu_engine_write(e, "x", (float[]){1, 2, 3, 4}, 16));
+        assert_ok(ipu_engine_run(e, 0));
+        assert_ok(ipu_engine_read(e, "x", x, 16));
+        for (int k = 0; k < 4; k++) assert_true(x[k] == (computes ? 4.0f * (float)(k + 1) : 0));
+        ipu_engine_destroy(e);
+    }
+    ipu_executable_release(exe);
+    ipu_graph_destroy(g);
+}
+
+static void it_is_priced(void **state)
+{
+    (void)state;
+    ipu_graph  *g;
+    ipu_program p = make_program(&g);
+    ipu_cost   *cost;
+    char       *json;
+    assert_ok(ipu_cost_estimate(g, &p, 1, NULL, &cost));
+    assert_ok(ipu_cost_json(cost, 0, &json));
+    assert_non_null(strstr(json, "a test's"));
+    ipu_free(json);
+    ipu_cost_destroy(cost);
+    ipu_graph_destroy(g);
+}
+
+static void other_names_are_unknown(void **state)
+{
+    (void)state;
+    ipu_graph      *g = machine_graph(1);
+    ipu_tensor      x = machine_variable(g, IPU_FLOAT, IPU_SHAPE(4), "x");
+    ipu_program     p = ipu_program_sequence(g);
+    ipu_executable *exe;
+    ipu_program_add_kernel(p, "twise", NULL, 0, (ipu_tensor[]){x, x}, 2);
+    assert_status(ipu_executable_compile(g, &p, 1, NULL, &exe), IPU_NOT_FOUND);
+    assert_says("no kernel \"twise\" (did you mean \"twice\"?)");
+    ipu_graph_destroy(g);
+}
+
+/* Not there unless something else asks for it: a weak reference takes nothing out of an archive. */
+extern const ipu_op_def ipu__op_matmul __attribute__((weak));
+
+static void no_op_is_linked(void **state)
+{
+    (void)state;
+    assert_null(&ipu__op_matmul);
+    assert_ptr_equal(ipu__kernel_find("twice"), &twice);
+    assert_null(ipu__kernel_find("matmul"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_runs),
+        cmocka_unit_test(it_is_priced),
+        cmocka_unit_test(other_names_are_unknown),
+        cmocka_unit_test(no_op_is_linked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
