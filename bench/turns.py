@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Times of two builds of bench/speed, ours only, in turns; and of the first one twice, which says how much is noise.
+
+    turns.py BASE/bench/speed TREE/bench/speed [ROW...]       ROW: "seed-cnn/16/train/2"; none: all below
+
+Each row has three processes (the base, the tree, the base again) that answer in turn, in a new order each round. A row's figure is the
+median over rounds of the tree's time divided by the base's; the last line has the geometric means. Exit status 1 if that of the tree is
+above 1.02, or a row is slower by more than 5 % beyond what the two runs of the base differ.
+"""
+import itertools
+import math
+import statistics
+import subprocess
+import sys
+
+ROWS = [f"{name}/{batch}/{mode}/{threads}"
+        for name, batch, modes in (("seed-cnn", 16, ("train", "infer")), ("seed-cnn", 64, ("train", "infer")),
+                                   ("mnist-cnn", 16, ("train", "infer")), ("mnist-cnn", 256, ("train",)),
+                                   ("mlp", 16, ("train", "infer")), ("mlp", 256, ("train",)), ("lstm", 64, ("train", "infer")),
+                                   ("resnet18", 32, ("train",)), ("bert-mini", 8, ("train", "infer")), ("resnet50", 1, ("infer",)))
+        for mode in modes for threads in (2, 1)]
+ROUNDS, SLICE = 15, 0.06
+
+
+class Side:
+    """One process of `speed --work`; its seconds for a call, and to compile."""
+
+    def __init__(self, program, row):
+        self.process = subprocess.Popen([program, "--work", *row.split("/")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.compiled = float(self.process.stdout.readline().split()[1])
+        self.calls = 1
+        self.calls = 1 + int(SLICE / max(self.time(), 1e-6))
+        self.times = []
+
+    def time(self):
+        print("time", self.calls, file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(base, tree, row):
+    sides = [Side(base, row), Side(tree, row), Side(base, row)]
+    for order in itertools.islice(itertools.cycle(itertools.permutations(sides)), ROUNDS):
+        for side in order:
+            side.times.append(side.time())
+    for side in sides:
+        side.end()
+
+    def ratio(side):
+        return statistics.median(a / b for a, b in zip(side.times, sides[0].times))
+    return ratio(sides[1]), ratio(sides[2]), statistics.median(sides[0].times), sides[1].compiled / sides[0].compiled
+
+
+def mean(values):
+    return math.exp(statistics.fmean(math.log(v) for v in values))
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] in ("-h", "--help"):
+        sys.exit(__doc__)
+    found = []
+    print(f"{'row':28} {'base us':>10} {'tree':>6} {'again':>6} {'compile':>8}")
+    for row in sys.argv[3:] or ROWS:
+        tree, again, seconds, compiled = compare(sys.argv[1], sys.argv[2], row)
+        slow = tree > 1.05 * max(1, again)
+        found.append((tree, again, compiled, slow))
+        print(f"{row:28} {1e6 * seconds:10.1f} {tree:6.3f} {again:6.3f} {compiled:8.2f}{'  slower' if slow else ''}", flush=True)
+    means = [mean(f[i] for f in found) for i in range(3)]
+    print(f"{'geometric mean':28} {'':10} {means[0]:6.3f} {means[1]:6.3f} {means[2]:8.2f}")
+    sys.exit(means[0] > 1.02 or any(f[3] for f in found))
+
+
+main()
