@@ -202,7 +202,8 @@ const char *ipu_executor_fold_reason(const ipu_executor *x);
 ipu_executable *ipu_executor_executable(ipu_executor *x);
 ipu_engine     *ipu_executor_engine(ipu_executor *x);
 /* What one run would take on the target: the chip's program, replica by replica, without what only pays on a host or
- * takes steps only there (fusion for its CPU, folded replicas, rounding at random). Threads change no price.
+ * takes steps only there (fusion for its CPU, folded replicas, rounding at random). Threads change no price. That program
+ * is made when it is first asked for, and kept.
  * Owned: ipu_cost_destroy. INVALID: not compiled. */
 ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, ipu_cost **out);
 /* Seconds that compiling took; whether the cache had it. */

@@ -149,7 +149,8 @@ enum {
     IPU_PASS_DEAD   = 4,  /* what no output or update needs is dropped */
     IPU_PASS_FUSE   = 8,  /* elementwise chains; epilogues of matmul and convolution */
     IPU_PASS_NARROW = 16, /* of what is used in a region only, or 0 outside it, the region is computed */
-    IPU_PASS_HOST = 32, /* fusion that pays on the host's CPU: convolution and pool, a layer and its update */
+    IPU_PASS_HOST =
+        32, /* fusion that pays on the engine (IPU_ENGINE): convolution and pool, a layer and its update */
     IPU_PASS_CHIP = 31, /* all that is priced: without the host's */
     IPU_PASS_ALL  = 63
 };

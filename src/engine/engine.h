@@ -83,11 +83,39 @@ typedef struct ipu__engine_def {
 
     /* NULL: it has no checking mode, and takes no executable compiled for it. */
     const ipu__engine_checks *checks;
+
+    /* ---- what programs for it are compiled by; what they cost on the chip does not depend on it ---- */
+
+    /* Whether it runs that call, by `ref` or better. Models are compiled for it with the op's composition in place of what
+     * it does not run. NULL: it runs all. */
+    bool (*supports)(const ipu_kernel_call *call);
+    /* Whether it gains by that call in place of the several ops it stands for, which no chip would run as one. The call has
+     * its inputs only, and what attributes are known. NULL: it never does. */
+    bool (*fuses)(const ipu_kernel_call *call);
+    /* Bytes of activations, held at once, from which on it pays to compute some of them again; and bytes of weights and
+     * states below which it pays to update them together. 0: it never does. */
+    int64_t again_bytes, update_bytes;
 } ipu__engine_def;
 
 /* All there are, NULL at the end; the first is the default. */
-extern const ipu__engine_def *const ipu__engines[];
-extern const ipu__engine_def        ipu__cpu_engine, ipu__null_engine;
+extern const ipu__engine_def *ipu__engines[];
+extern const ipu__engine_def  ipu__cpu_engine, ipu__null_engine;
+
+/* One more, for the rest of the process, that the option can name: of a test, or of what is linked to the archive. False:
+ * there are too many. Not while other threads compile or create engines. */
+bool ipu__engine_add(const ipu__engine_def *def);
+/* The engine of that name; NULL: there is none. */
+const ipu__engine_def *ipu__engine_find(const char *name);
+
+static inline bool ipu__engine_supports(const ipu__engine_def *def, const ipu_kernel_call *call)
+{
+    return !def->supports || def->supports(call);
+}
+
+static inline bool ipu__engine_fuses(const ipu__engine_def *def, const ipu_kernel_call *call)
+{
+    return def->fuses && ipu__engine_supports(def, call) && def->fuses(call);
+}
 
 /* ---- what run holds ---- */
 

@@ -1,7 +1,6 @@
 /* A model compiled or priced: a copy of it is optimised, for the host or for the chip, and lowered to a graph, of which
  * an executable or a cost is made. */
-#include "engine/executable.h"
-#include "engine/options.h"
+#include "engine/engine.h"
 #include "model/fit.h"
 #include "model/model.h"
 
@@ -11,14 +10,14 @@ typedef struct lowered {
     ipu_program run;
 } lowered;
 
-/* To be undone also when it fails. */
-static ipu_status lower(ipu_model *m, const ipu_target *target, unsigned passes, lowered *out)
+/* For an engine, or the chip (NULL). To be undone also when it fails. */
+static ipu_status lower(ipu_model *m, const ipu_target *target, const ipu__engine_def *engine, lowered *out)
 {
     *out = (lowered){0};
     if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
     out->copy = ipu__model_copy(m);
     if (!out->copy) return ipu__fail_memory();
-    IPU_TRY(ipu_model_optimise(out->copy, passes));
+    IPU_TRY(ipu__model_optimise_for(out->copy, engine ? IPU_PASS_ALL : IPU_PASS_CHIP, engine));
     IPU_TRY(ipu_graph_create(target, 1, &out->g));
     return ipu_model_lower(out->copy, out->g, &out->run);
 }
@@ -36,9 +35,9 @@ ipu_status ipu_model_compile(ipu_model *m, const ipu_target *target, const ipu_o
     ipu__settings settings;
     *out = NULL;
     IPU_TRY(ipu__options_settle(options, &settings));
-    ipu_status status = lower(m, target, IPU_PASS_ALL, &host);
+    ipu_status status = lower(m, target, ipu__engine_find(settings.engine), &host);
     if (status == IPU_OK) ipu__warn_if_too_large(ipu__model_kept_bytes(m), target);
-    if (status == IPU_OK && settings.estimate) status = lower(m, target, IPU_PASS_CHIP, &chip);
+    if (status == IPU_OK && settings.estimate) status = lower(m, target, NULL, &chip);
     if (status == IPU_OK)
         status = ipu__executable_compile(host.g, &host.run, 1, options, chip.g, &chip.run, out);
     undo(&host);
@@ -51,7 +50,7 @@ ipu_status ipu_model_cost(ipu_model *m, const ipu_target *target, const ipu_cost
 {
     lowered l;
     *out              = NULL;
-    ipu_status status = lower(m, target, IPU_PASS_CHIP, &l);
+    ipu_status status = lower(m, target, NULL, &l);
     if (status == IPU_OK) status = ipu_cost_estimate(l.g, &l.run, 1, options, out);
     undo(&l);
     return status;

@@ -4,23 +4,35 @@
 
 #include <string.h>
 
+#include "engine/engine.h"
 #include "ipu/text.h"
 #include "model/model.h"
 
-/* What is printed of a model after the passes; `inside` is what stands between its braces. Owned: ipu_free. */
-static inline char *optimised_text(unsigned passes, const char *inside)
+static inline ipu_model *parsed(const char *inside)
 {
     ipu__text  text = {0};
     ipu_model *m;
-    char      *printed;
     ipu__text_add(&text, "model {\n%s}\n", inside);
     if (ipu_model_parse(text.at, text.n, "before", NULL, &m) != IPU_OK) fail_msg("%s", ipu_message());
-    if (ipu_model_optimise(m, passes) != IPU_OK) fail_msg("%s", ipu_message());
+    ipu__text_fini(&text);
+    return m;
+}
+
+/* What is printed of a model after the passes for that engine; `inside` is what stands between its braces. Owned: ipu_free. */
+static inline char *optimised_text_for(const ipu__engine_def *engine, unsigned passes, const char *inside)
+{
+    ipu_model *m = parsed(inside);
+    char      *printed;
+    if (ipu__model_optimise_for(m, passes, engine) != IPU_OK) fail_msg("%s", ipu_message());
     if (ipu__model_verify(m) != IPU_OK) fail_msg("%s", ipu_message());
     if (ipu_model_print(m, 0, NULL, &printed) != IPU_OK) fail_msg("%s", ipu_message());
-    ipu__text_fini(&text);
     ipu_model_destroy(m);
     return printed;
+}
+
+static inline char *optimised_text(unsigned passes, const char *inside)
+{
+    return optimised_text_for(&ipu__cpu_engine, passes, inside);
 }
 
 /* It is `after`, between the braces. */

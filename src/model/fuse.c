@@ -457,5 +457,6 @@ ipu_status ipu__model_fuse_for_host(ipu_model *m, bool *changed)
 {
     static const kind_fn kinds[] = {ipu__fuse_masks, ipu__fuse_conv_pools, ipu__fuse_updates,
                                     ipu__fuse_norms};
+    if (!m->engine->fuses) return IPU_OK;
     return fuse_kinds(m, kinds, sizeof kinds / sizeof *kinds, changed);
 }

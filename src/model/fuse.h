@@ -5,6 +5,7 @@
 #ifndef IPU_MODEL_FUSE_H
 #define IPU_MODEL_FUSE_H
 
+#include "engine/engine.h"
 #include "model/pass.h"
 #include "op/chain.h"
 

@@ -8,11 +8,7 @@
 
 #include "model/fuse.h"
 
-enum {
-    LEAST_IMAGES =
-        16, /* below, parts of the convolution are of one image, and the fused op has images only */
-    MOST_WITH = 10
-};
+enum { MOST_WITH = 10 };
 
 /* What is known of a scatter of masked gradients; NO_OP: there is none such. */
 #define NO_OP UINT32_MAX
@@ -260,17 +256,26 @@ static ipu_status drop_mask(ipu_model *m, uint32_t where)
     return IPU_OK;
 }
 
+/* Whether the engine wants `def` of what the convolution reads. */
+static bool is_wanted(const ipu_model *m, const ipu__model_op *conv, const ipu_op_def *def)
+{
+    ipu_kernel_call call = ipu__model_call(m, conv);
+    call.def             = &def->kernel;
+    call.n_operands      = def->n_in;
+    return ipu__engine_fuses(m->engine, &call);
+}
+
 static ipu_status fuse_pool(ipu_model *m, uint32_t id, const uint32_t *uses, bool *changed)
 {
     ipu__model_op  *relu, *conv = conv_before(m, &m->ops.at[id], uses, &relu);
     ipu_kernel_call call = ipu__model_call(m, &m->ops.at[id]);
     backward        b;
-    if (!conv || !has_plain_windows(&call) || call.operand[0].shape.dim[0] < LEAST_IMAGES) return IPU_OK;
+    if (!conv || !has_plain_windows(&call) || !is_wanted(m, conv, &ipu__op_conv_max_pool)) return IPU_OK;
     IPU_TRY(fuse_forward(m, id, conv, relu));
     *changed = true;
     if (!relu || !find_scatter(m, &m->ops.at[id], uses, &b)) return IPU_OK;
     find_users(m, uses, &b);
-    if (!b.alone) return IPU_OK;
+    if (!b.alone || !is_wanted(m, conv, &ipu__op_conv_max_pool_weight_grad)) return IPU_OK;
     IPU_TRY(fuse_backward(m, id, &b));
     return drop_mask(m, b.where);
 }

@@ -11,11 +11,6 @@
 
 enum { PARAMETER, GRADIENT, RATE, STEP, MOMENTUM, SGD_IN }; /* inputs of sgd */
 
-/* Rows of the batch. What weights and momenta take to come and go is saved, which is the same for all; sums for the
- * input's gradient, of which each thread has some, are more with each row (measured with 100 x 972 weights and two
- * threads: 16 rows 70 to 50 us, 64 rows 197 to 183). */
-enum { MOST_ROWS = 64 };
-
 typedef struct update {
     ipu_model *m;
     uint32_t  *uses; /* by value, of those that were there before */
@@ -53,6 +48,15 @@ static int64_t dim(const ipu_model *m, uint32_t value, int i)
     return m->base.values.at[value].shape.dim[i];
 }
 
+static bool is_wanted(const ipu_model *m, const ipu__model_op *weight, const ipu__model_op *sgd)
+{
+    const uint32_t  in[] = {weight->in[0], weight->in[1], sgd->in[PARAMETER]};
+    ipu_kernel_call call = {.def = &ipu__op_linear_sgd.kernel, .n_operands = 3};
+    for (int i = 0; i < call.n_operands; i++)
+        call.operand[i] = (ipu_kernel_value){m->base.values.at[in[i]].type, m->base.values.at[in[i]].shape};
+    return ipu__engine_fuses(m->engine, &call);
+}
+
 static bool is_candidate(const update *u, const ipu__model_op *sgd)
 {
     const ipu_model *m = u->m;
@@ -64,8 +68,7 @@ static bool is_candidate(const update *u, const ipu__model_op *sgd)
     if (!is_product(m, weight, true) || weight->block != 0
         || !ipu__model_same_stage(m, sgd->stage, weight->stage))
         return false;
-    int64_t rows = dim(m, weight->in[0], 0);
-    return rows >= IPU__LINEAR_SGD_LEAST && rows <= MOST_ROWS
+    return dim(m, weight->in[0], 0) >= IPU__LINEAR_SGD_LEAST && is_wanted(m, weight, sgd)
         && dim(m, sgd->in[PARAMETER], 0) >= IPU__LINEAR_SGD_LEAST && dim(m, sgd->in[PARAMETER], 1) > 0;
 }
 

@@ -116,6 +116,7 @@ struct ipu_model {
     struct ipu__recompute *again; /* while a gradient is emitted: what it uses instead of forward values */
     bool                   has_fold_budget;       /* the two are known */
     double                 fold_work, fold_bytes; /* what folding may still take (fold.c) */
+    const struct ipu__engine_def *engine;         /* what it is being optimised for; NULL: the chip */
     IPU_ARRAY(ipu_tensor) tensors;                /* by id, after lowering */
     IPU_ARRAY(ipu_tensor) output_tensors;         /* by number of the output, after lowering */
 };
@@ -189,14 +190,19 @@ ipu_status ipu__model_verify(const ipu_model *m);
 bool ipu__model_carries_in_place(const ipu_model *m, uint32_t block, uint32_t i, uint32_t *marks,
                                  uint32_t mark);
 
+/* ipu_model_optimise for an engine; NULL: for the chip, without IPU_PASS_HOST. */
+ipu_status ipu__model_optimise_for(ipu_model *m, unsigned passes, const struct ipu__engine_def *engine);
+
 /* Passes, each over the whole model: true if it changed anything. */
 ipu_status ipu__model_fold(ipu_model *m, bool *changed);
 ipu_status ipu__model_join(ipu_model *m, bool *changed);
 ipu_status ipu__model_merge(ipu_model *m, bool *changed);
 ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed);
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed);
-/* Before it: what only the host's CPU gains by, which no chip would run. */
+/* Before it: what only m->engine gains by, which no chip would run. */
 ipu_status ipu__model_fuse_for_host(ipu_model *m, bool *changed);
+/* What m->engine does not support becomes other ops (decompose.c). UNSUPPORTED: there are none. */
+ipu_status ipu__model_decompose(ipu_model *m, bool *changed);
 ipu_status ipu__model_narrow(ipu_model *m, bool *changed);
 
 /* Whether passes may make one of two ops: in a model with stages, if they are of the same. */

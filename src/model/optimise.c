@@ -1,4 +1,5 @@
 /* The passes one after another, until none finds anything to do. */
+#include "engine/engine.h"
 #include "model/model.h"
 
 enum { ROUNDS = 8 }; /* each but the last has changed something; models settle in two or three */
@@ -37,10 +38,19 @@ static ipu_status optimise(ipu_model *m, unsigned passes)
     changed = false;
     IPU_TRY(run(m, passes, IPU_PASS_HOST, ipu__model_fuse_for_host, &changed));
     IPU_TRY(run(m, passes, IPU_PASS_FUSE, ipu__model_fuse, &changed));
+    if (m->engine && m->engine->supports) IPU_TRY(ipu__model_decompose(m, &changed));
     return changed ? simplify(m, passes & IPU_PASS_MERGE) : IPU_OK;
 }
 
 ipu_status ipu_model_optimise(ipu_model *m, unsigned passes)
+{
+    ipu__settings settings;
+    if (!(passes & IPU_PASS_HOST)) return ipu__model_optimise_for(m, passes, NULL);
+    IPU_TRY(ipu__options_settle(NULL, &settings));
+    return ipu__model_optimise_for(m, passes, ipu__engine_find(settings.engine));
+}
+
+ipu_status ipu__model_optimise_for(ipu_model *m, unsigned passes, const ipu__engine_def *engine)
 {
     if (m->base.status != IPU_OK) return ipu__fail(m->base.status, "%s", ipu_builder_message(&m->base));
     if (passes & ~(unsigned)IPU_PASS_ALL)
@@ -48,7 +58,8 @@ ipu_status ipu_model_optimise(ipu_model *m, unsigned passes)
     if (m->block != 0)
         return ipu__fail(IPU_INVALID,
                          "ipu_model_optimise: a branch or loop has no end yet: ipu_model_end is missing");
-    ipu_status status = optimise(m, passes);
+    m->engine         = engine;
+    ipu_status status = optimise(m, engine ? passes : passes & ~(unsigned)IPU_PASS_HOST);
 #ifndef NDEBUG
     if (status == IPU_OK) status = ipu__model_verify(m);
     IPU_ASSERT(status != IPU_INVALID);

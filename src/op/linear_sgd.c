@@ -4,6 +4,8 @@
  */
 #include "op/linear_sgd.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "op/number.h"
@@ -113,6 +115,32 @@ static void linear_sgd_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
+/* dx is of the weights before the step. */
+static void linear_sgd_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+                               ipu_value *out)
+{
+    enum { MOST = 8 };
+    ipu_attribute with[MOST];
+    size_t        n = 0;
+    for (size_t i = 0; i < call->n_attributes && n < MOST; i++)
+        if (strcmp(call->attributes[i].name, "input_gradient") != 0
+            && strcmp(call->attributes[i].name, "relu") != 0)
+            with[n++] = call->attributes[i];
+    ipu_value dw = ipu__emit1(b, "matmul", IPU__WITH(IPU_INT_ATTRIBUTE("transpose_a", 1)),
+                              IPU__IN(in[DY], in[X]));
+    if (ipu__op_int(call, "input_gradient")) {
+        ipu_value dx = ipu__emit1(b, "matmul", NULL, 0, IPU__IN(in[DY], in[P]));
+        if (ipu__op_int(call, "relu")) {
+            ipu_value zero     = ipu_scalar_like(b, dx, 0);
+            ipu_value is_above = ipu__emit1(b, "greater", NULL, 0, IPU__IN(in[X], zero));
+            dx                 = ipu__emit1(b, "where", NULL, 0, IPU__IN(is_above, dx, zero));
+        }
+        out[DX - N_IN] = dx;
+    }
+    const ipu_value of_sgd[] = {in[P], dw, in[RATE], in[IPU__LINEAR_SGD_STEP], in[MOMENTUM]};
+    ipu_emit(b, "sgd", with, n, of_sgd, IPU__COUNT(of_sgd), out, 2);
+}
+
 static double linear_sgd_work(const ipu_kernel_call *call)
 {
     ipu_kernel_call gradient = ipu__linear_sgd_gradient(call), update = ipu__linear_sgd_update(call);
@@ -202,5 +230,6 @@ const ipu_op_def ipu__op_linear_sgd = {
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = linear_sgd_infer,
+    .compose      = linear_sgd_compose,
     .samples      = samples,
 };

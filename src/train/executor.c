@@ -121,6 +121,7 @@ static void forget(ipu_executor *x)
     }
     ipu_engine_destroy(x->engine);
     ipu_executable_release(x->exe);
+    ipu__executor_lowered_fini(&x->chip);
     x->engine  = NULL;
     x->exe     = NULL;
     x->version = 0;
@@ -172,7 +173,8 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     const char *key;
     for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
         ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));
-    const char *const variables[] = {"IPU_ENGINE_OPTIONS", "POPLAR_ENGINE_OPTIONS", "IPU_CHECK"};
+    const char *const variables[] = {"IPU_ENGINE_OPTIONS", "POPLAR_ENGINE_OPTIONS", "IPU_CHECK",
+                                     "IPU_ENGINE"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i]);
         ipu__text_add(&t, "%s=%s;", variables[i], value ? value : "");
@@ -183,17 +185,27 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     return status;
 }
 
+/* What is priced is lowered when that is first asked for, and kept. */
+static ipu_status lower_for_chip(ipu_executor *x)
+{
+    if (x->chip.g) return IPU_OK;
+    ipu_status status = ipu__executor_lower_for_chip(x, &x->chip);
+    if (status != IPU_OK) ipu__executor_lowered_fini(&x->chip);
+    ipu__executor_models_fini(&x->chip.models);
+    return status;
+}
+
 static ipu_status compile_program(ipu_executor *x, const ipu__executor_models *models)
 {
-    ipu__executor_lowered host, chip = {0};
+    ipu__executor_lowered host;
     ipu__settings         settings;
     IPU_TRY(ipu__options_settle(x->options.engine, &settings));
     ipu_status status = ipu__executor_lower(x, models, &host);
-    if (status == IPU_OK && settings.estimate) status = ipu__executor_lower_for_chip(x, &chip);
+    if (status == IPU_OK && settings.estimate) status = lower_for_chip(x);
     if (status == IPU_OK)
-        status = ipu__executable_compile(host.g, &host.run, 1, x->options.engine, chip.g, &chip.run, &x->exe);
+        status = ipu__executable_compile(host.g, &host.run, 1, x->options.engine, x->chip.g, &x->chip.run,
+                                         &x->exe);
     ipu__executor_lowered_fini(&host);
-    ipu__executor_lowered_fini(&chip);
     return status;
 }
 
@@ -243,8 +255,10 @@ static ipu_status warn_if_too_large(const ipu_executor *x, const ipu_model *net)
 static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
 {
     ipu__executor_models models = {0};
+    ipu__settings        settings;
     IPU_TRY(ipu__executor_make_inputs(x, in, n));
-    ipu_status status = ipu__executor_build(x, false, &models);
+    ipu_status status = ipu__options_settle(x->options.engine, &settings);
+    if (status == IPU_OK) status = ipu__executor_build(x, ipu__engine_find(settings.engine), &models);
     if (status == IPU_OK)
         status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
@@ -312,11 +326,8 @@ ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, i
 {
     *out = NULL;
     if (!x->exe) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    ipu__executor_lowered l;
-    ipu_status            status = ipu__executor_lower_for_chip(x, &l);
-    if (status == IPU_OK) status = ipu_cost_estimate(l.g, &l.run, 1, options, out);
-    ipu__executor_lowered_fini(&l);
-    return status;
+    IPU_TRY(lower_for_chip(x));
+    return ipu_cost_estimate(x->chip.g, &x->chip.run, 1, options, out);
 }
 
 /* ---- running ---- */

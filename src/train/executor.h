@@ -8,6 +8,7 @@
 #ifndef IPU_TRAIN_EXECUTOR_H
 #define IPU_TRAIN_EXECUTOR_H
 
+#include "engine/engine.h"
 #include "model/fold_batch.h"
 #include "model/nn.h"
 #include "train/module.h"
@@ -54,6 +55,20 @@ typedef struct ipu__executor_kept {
     int64_t   n_part;
 } ipu__executor_kept;
 
+typedef struct ipu__executor_models {
+    ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
+    int64_t    n_folded;   /* replicas that `net` is for; 0: 1 */
+    const ipu__engine_def
+        *engine; /* what they are to run on; NULL: the chip, of which only the price is asked */
+} ipu__executor_models;
+
+typedef struct ipu__executor_lowered {
+    ipu__executor_models models; /* optimised copies */
+    ipu_graph           *g;
+    ipu_program          run;
+    IPU_ARRAY(ipu_tensor) begun; /* sums of gradients that the network's program begins to add up itself */
+} ipu__executor_lowered;
+
 struct ipu_executor {
     ipu_module          *module;
     ipu_executor_options options;
@@ -67,30 +82,25 @@ struct ipu_executor {
     IPU_ARRAY(ipu__executor_output) outputs;
     IPU_ARRAY(ipu__executor_kept) kept;
     IPU_ARRAY(ipu__executor_wire) in_wires, out_wires;
-    ipu__numbers    weights; /* of the module */
-    int64_t         version; /* of the weights it has */
-    ipu_executable *exe;
-    ipu_engine     *engine;
-    ipu_npz         pending;  /* state to be set when there is an engine */
-    ipu_npz         carried;  /* of the executable before, until another one has taken it over */
-    int64_t         n_folded; /* replicas that run as one: all of them, or 1 */
-    char            fold_reason[IPU__FOLD_REASON];
-    ipu_options    *own_engine; /* options.engine with what executors add; NULL: nothing is */
-    bool            was_cached, must_compile, keeps_times;
-    bool            updates_weights; /* a run does: it trains, or the network has states that change */
-    double          compile_seconds;
+    ipu__numbers          weights; /* of the module */
+    int64_t               version; /* of the weights it has */
+    ipu_executable       *exe;
+    ipu_engine           *engine;
+    ipu__executor_lowered chip;     /* what is priced; all zero: nobody has asked yet */
+    ipu_npz               pending;  /* state to be set when there is an engine */
+    ipu_npz               carried;  /* of the executable before, until another one has taken it over */
+    int64_t               n_folded; /* replicas that run as one: all of them, or 1 */
+    char                  fold_reason[IPU__FOLD_REASON];
+    ipu_options          *own_engine; /* options.engine with what executors add; NULL: nothing is */
+    bool                  was_cached, must_compile, keeps_times;
+    bool                  updates_weights; /* a run does: it trains, or the network has states that change */
+    double                compile_seconds;
 };
 
 /* ---- models (executor_build.c) ---- */
 
-typedef struct ipu__executor_models {
-    ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
-    int64_t    n_folded;   /* replicas that `net` is for; 0: 1 */
-    bool       for_chip;   /* they are priced; else they run on the host */
-} ipu__executor_models;
-
 /* The models of `x` for its inputs. To be undone with ipu__executor_models_fini also when it fails. */
-ipu_status ipu__executor_build(ipu_executor *x, bool for_chip, ipu__executor_models *out);
+ipu_status ipu__executor_build(ipu_executor *x, const ipu__engine_def *engine, ipu__executor_models *out);
 void       ipu__executor_models_fini(ipu__executor_models *m);
 
 /* Make `net` one for all replicas, if that can be (executor_fold.c). */
@@ -121,17 +131,10 @@ bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__executor_m
 ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type);
 ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type);
 
-/* Passes over these models. */
-unsigned ipu__executor_passes(const ipu_executor *x, const ipu__executor_models *m);
+/* Optimise `m`, which is one of these models or a part of it. */
+ipu_status ipu__executor_optimise(const ipu_executor *x, const ipu__executor_models *models, ipu_model *m);
 
 /* ---- the program (executor_lower.c, executor_reduce.c) ---- */
-
-typedef struct ipu__executor_lowered {
-    ipu__executor_models models; /* optimised copies */
-    ipu_graph           *g;
-    ipu_program          run;
-    IPU_ARRAY(ipu_tensor) begun; /* sums of gradients that the network's program begins to add up itself */
-} ipu__executor_lowered;
 
 /* To be undone with ipu__executor_lowered_fini also when it fails. */
 ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,

@@ -142,9 +142,9 @@ static ipu_status build_training(ipu_executor *x, ipu__executor_models *out)
     return status;
 }
 
-ipu_status ipu__executor_build(ipu_executor *x, bool for_chip, ipu__executor_models *out)
+ipu_status ipu__executor_build(ipu_executor *x, const ipu__engine_def *engine, ipu__executor_models *out)
 {
-    *out             = (ipu__executor_models){.for_chip = for_chip};
+    *out             = (ipu__executor_models){.engine = engine};
     ipu__port *ports = ipu__alloc((x->inputs.n + 1) * sizeof *ports);
     if (!ports) return ipu__fail_memory();
     for (size_t i = 0; i < x->inputs.n; i++) ports[i] = x->inputs.at[i].port;

@@ -11,17 +11,18 @@ ipu_status ipu__executor_graph_status(ipu_graph *g)
                                          : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
 }
 
-unsigned ipu__executor_passes(const ipu_executor *x, const ipu__executor_models *m)
+ipu_status ipu__executor_optimise(const ipu_executor *x, const ipu__executor_models *models, ipu_model *m)
 {
-    unsigned passes = m->for_chip ? IPU_PASS_CHIP : IPU_PASS_ALL;
-    return x->options.check_floats ? passes & ~(unsigned)(IPU_PASS_FUSE | IPU_PASS_HOST) : passes;
+    unsigned passes = models->engine ? IPU_PASS_ALL : IPU_PASS_CHIP;
+    if (x->options.check_floats) passes &= ~(unsigned)(IPU_PASS_FUSE | IPU_PASS_HOST);
+    return ipu__model_optimise_for(m, passes, models->engine);
 }
 
 static ipu_status optimised(const ipu_executor *x, const ipu__executor_models *models, const ipu_model *m,
                             ipu_model **out)
 {
     *out = ipu__model_copy(m);
-    return *out ? ipu_model_optimise(*out, ipu__executor_passes(x, models)) : ipu__fail_memory();
+    return *out ? ipu__executor_optimise(x, models, *out) : ipu__fail_memory();
 }
 
 uint32_t ipu__executor_find_kept(const ipu_model *m, const char *name)
@@ -159,7 +160,7 @@ static ipu_status lower(const ipu_executor *x, const ipu__executor_models *model
 ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
                                ipu__executor_lowered *out)
 {
-    *out = (ipu__executor_lowered){.models.for_chip = models->for_chip};
+    *out = (ipu__executor_lowered){.models.engine = models->engine};
     return lower(x, models, out);
 }
 
@@ -167,7 +168,7 @@ ipu_status ipu__executor_lower_for_chip(ipu_executor *x, ipu__executor_lowered *
 {
     ipu__executor_models models;
     *out              = (ipu__executor_lowered){0};
-    ipu_status status = ipu__executor_build(x, true, &models);
+    ipu_status status = ipu__executor_build(x, NULL, &models);
     if (status == IPU_OK) status = ipu__executor_lower(x, &models, out);
     ipu__executor_models_fini(&models);
     return status;
@@ -178,4 +179,5 @@ void ipu__executor_lowered_fini(ipu__executor_lowered *l)
     ipu__array_fini(&l->begun);
     ipu_graph_destroy(l->g);
     ipu__executor_models_fini(&l->models);
+    *l = (ipu__executor_lowered){0};
 }

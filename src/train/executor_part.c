@@ -250,7 +250,7 @@ ipu_status ipu__pipeline_lower_part(ipu__pipeline *l, uint32_t q)
     part->body = ipu_program_sequence(part->g);
     take_kept(l, q);
     take_routes(l, q, fetched);
-    IPU_TRY(ipu_model_optimise(part->m, ipu__executor_passes(l->x, &l->l->models)));
+    IPU_TRY(ipu__executor_optimise(l->x, &l->l->models, part->m));
     IPU_TRY(ipu_model_lower(part->m, part->g, &run));
     read_inputs(l, q);
     ipu_program_add(part->body, fetched);

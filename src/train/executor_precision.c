@@ -7,7 +7,7 @@
 
 bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__executor_models *m)
 {
-    return x->options.stochastic_rounding && !m->for_chip;
+    return x->options.stochastic_rounding && m->engine;
 }
 
 ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__executor_models *m)

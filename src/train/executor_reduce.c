@@ -10,10 +10,7 @@
 #include "op/op.h"
 #include "train/executor.h"
 
-enum {
-    BUNDLE_BYTES = 256 << 10, /* of several parameters: more than what a message costs */
-    LARGE_BYTES  = 24 << 20 /* of activations: more than caches hold, so that computing again costs little */
-};
+enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: more than what a message costs */
 
 /* Whether the step wants the sum of that name and size: one that is divided among the replicas of a single process is
  * added up otherwise (executor_shard.c). */
@@ -106,10 +103,9 @@ static ipu_status update_early(ipu_model *m)
 }
 
 /* Gradients need not all be there at once: each weight is updated when its gradient is there, and the next gradient has
- * its memory. On a host few bytes are better updated together, when no product reads the weights any more. */
-static ipu_status update_soon(ipu_model *m, bool for_chip)
+ * its memory. An engine may rather have few bytes updated together, when no product reads the weights any more. */
+static ipu_status update_soon(ipu_model *m, const ipu__engine_def *engine)
 {
-    enum { MANY_BYTES = 8 << 20 };
     int64_t   bytes = 0;
     uint32_t *kept  = ipu__alloc((m->parameters.n + m->states.n + 1) * sizeof *kept);
     size_t    n     = 0;
@@ -120,7 +116,7 @@ static ipu_status update_soon(ipu_model *m, bool for_chip)
         kept[n++] = m->parameters.at[i];
     }
     for (size_t i = 0; i < m->states.n; i++) kept[n++] = m->states.at[i];
-    ipu_status status = !for_chip && bytes < MANY_BYTES ? IPU_OK : ipu__model_update_early(m, kept, n);
+    ipu_status status = engine && bytes < engine->update_bytes ? IPU_OK : ipu__model_update_early(m, kept, n);
     ipu__free(kept);
     return status;
 }
@@ -128,11 +124,13 @@ static ipu_status update_soon(ipu_model *m, bool for_chip)
 ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered *l, ipu_program *net,
                                    ipu_program *last)
 {
-    bool for_chip = l->models.for_chip, alone = ipu_comm_size(x->options.comm) == 1;
-    *last = (ipu_program){l->g, 0};
+    const ipu__engine_def *engine = l->models.engine;
+    bool                   alone  = ipu_comm_size(x->options.comm) == 1;
+    *last                         = (ipu_program){l->g, 0};
     if (!x->training) return ipu_model_lower(l->models.net, l->g, net);
-    IPU_TRY(alone ? update_soon(l->models.net, for_chip) : update_early(l->models.net));
-    if (!for_chip) IPU_TRY(ipu__model_compute_again(l->models.net, LARGE_BYTES));
+    IPU_TRY(alone ? update_soon(l->models.net, engine) : update_early(l->models.net));
+    if (engine && engine->again_bytes > 0)
+        IPU_TRY(ipu__model_compute_again(l->models.net, engine->again_bytes));
     if (alone) return ipu_model_lower(l->models.net, l->g, net);
     splitter   s      = {.l = l};
     ipu_status status = ipu__model_lower_with(l->models.net, l->g, settled, &s, net);

@@ -177,4 +177,8 @@ const ipu__engine_def ipu__cpu_engine = {
     .describe  = describe,
     .layout    = layout,
     .checks    = &ipu__cpu_checks,
+    .fuses     = ipu__cpu_fuses,
+    /* More than what caches hold, so that computing again costs little; what they hold, so that weights are still there. */
+    .again_bytes  = 24 << 20,
+    .update_bytes = 8 << 20,
 };

@@ -189,6 +189,9 @@ ipu_status ipu__cpu_run_kernel(ipu__cpu_lane *l, const ipu__instruction *i, uint
 int  ipu__openmp_enter(ipu__cpu *e);
 void ipu__openmp_leave(ipu__cpu *e, int before);
 
+/* ---- fuses.c ---- */
+bool ipu__cpu_fuses(const ipu_kernel_call *call);
+
 /* ---- lend.c ---- */
 bool ipu__cpu_lend(ipu_engine *e, uint32_t transfer, const void *data);
 

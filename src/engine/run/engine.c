@@ -4,7 +4,22 @@
 
 #include "engine/run/run.h"
 
-const ipu__engine_def *const ipu__engines[] = {&ipu__cpu_engine, &ipu__null_engine, NULL};
+enum { MOST_ENGINES = 16 };
+const ipu__engine_def *ipu__engines[MOST_ENGINES + 1] = {&ipu__cpu_engine, &ipu__null_engine};
+
+static int n_engines(void)
+{
+    int n = 0;
+    while (ipu__engines[n]) n++;
+    return n;
+}
+
+bool ipu__engine_add(const ipu__engine_def *def)
+{
+    int n = n_engines();
+    if (n < MOST_ENGINES) ipu__engines[n] = def;
+    return n < MOST_ENGINES;
+}
 
 const ipu__engine_def *ipu__engine_find(const char *name)
 {
@@ -15,8 +30,7 @@ const ipu__engine_def *ipu__engine_find(const char *name)
 
 const char *ipu_engine_at(int i, const char **summary)
 {
-    enum { N = sizeof ipu__engines / sizeof *ipu__engines - 1 };
-    if (i < 0 || i >= N) return NULL;
+    if (i < 0 || i >= n_engines()) return NULL;
     if (summary) *summary = ipu__engines[i]->summary;
     return ipu__engines[i]->name;
 }
@@ -107,6 +121,17 @@ ipu_status ipu_engine_create(ipu_executable *exe, const ipu_options *options, ip
     return ipu_engine_create_on(exe, options, NULL, out);
 }
 
+static ipu_status check_kernels(const ipu__engine_def *def, const ipu_executable *exe)
+{
+    for (size_t i = 0; def->supports && i < exe->kernels.n; i++)
+        if (!def->supports(&exe->kernels.at[i].call))
+            return ipu__fail(IPU_UNSUPPORTED,
+                             "the engine \"%s\" has no kernel \"%s\": compile the model for it (option "
+                             "\"engine\" or IPU_ENGINE), so that other ops take its place",
+                             def->name, exe->kernels.at[i].call.def->name);
+    return IPU_OK;
+}
+
 static ipu_status create(const ipu__engine_def *def, ipu_executable *exe, const ipu__settings *settings,
                          ipu_device *device, ipu_engine **out)
 {
@@ -118,6 +143,7 @@ static ipu_status create(const ipu__engine_def *def, ipu_executable *exe, const 
                          "the engine \"%s\" has no checking mode, and the executable was compiled for it: "
                          "use the engine \"%s\", or compile without the option \"check\" (IPU_CHECK)",
                          def->name, ipu__engines[0]->name);
+    IPU_TRY(check_kernels(def, exe));
     pthread_once(&fork_once, watch_forks);
     ipu_engine *e = ipu__alloc_zeroed(sizeof *e);
     if (!e) return ipu__fail_memory();

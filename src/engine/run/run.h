@@ -8,8 +8,6 @@
 
 /* ---- engine.c ---- */
 
-/* The engine of that name; NULL: there is none. */
-const ipu__engine_def *ipu__engine_find(const char *name);
 /* FORKED, or INVALID from within a run. */
 ipu_status ipu__engine_check(const ipu_engine *e);
 /* e->def->map, or NULL. */
