@@ -89,7 +89,7 @@ typedef struct ipu__exe_vertex_moves {
 /* A list of moves that may run at the same time. */
 typedef struct ipu__exe_batch {
     uint32_t first, n;
-    int64_t  bytes, nanoseconds;
+    int64_t  bytes;
 } ipu__exe_batch;
 
 /* A view and the host: moves between it and a packed buffer. Direct: the variable is such a buffer itself,

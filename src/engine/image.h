@@ -14,7 +14,7 @@
 #include "base/hash.h"
 
 enum {
-    IPU__FILE_FORMAT = 6,
+    IPU__FILE_FORMAT = 7,
     IPU__FILE_ORDER  = 0x01020304,
     IPU__FILE_NAME   = 16, /* bytes of a name of a section, with its 0 */
 };

@@ -11,7 +11,7 @@
 #include "engine/place.h"
 #include "graph/view.h"
 
-/* 128 KiB: some 10 us of memcpy, well above the cost of handing a move to a thread. */
+/* 128 KiB: on a CPU some 10 us of memcpy, well above the cost of handing a move to a thread. */
 enum { IPU__MOVE_BYTES = 128 << 10 };
 
 typedef struct ipu__stride {
@@ -50,11 +50,6 @@ bool ipu__moves_add_pack(ipu__moves *moves, size_t first, const ipu__layout *lay
                          ipu__place to);
 bool ipu__moves_add_unpack(ipu__moves *moves, size_t first, const ipu__layout *layout, ipu__place from,
                            uint32_t to);
-
-/* Estimated time of moves first .. first + n, for deciding whether threads are worth it. */
-int64_t ipu__moves_nanoseconds(const ipu__moves *moves, size_t first, size_t n);
-
-void ipu__move_run(const ipu__moves *moves, size_t i, char *const *to_bases, char *const *from_bases);
 
 /* ---- reading a view front to back, some elements at a time ---- */
 

@@ -10,6 +10,7 @@
 
 #include "../../tests/support/random.h"
 #include "base/status.h"
+#include "engine/cpu/move.h"
 #include "engine/moves.h"
 #include "graph/graph.h"
 

@@ -1,5 +1,6 @@
 /* Shadows: made with the engine, looked at and moved before each step. */
 #include "engine/cpu/checking.h"
+#include "engine/cpu/move.h"
 
 #include <stdio.h>
 #include <string.h>

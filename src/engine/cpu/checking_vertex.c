@@ -12,6 +12,7 @@
 
 #include "engine/cpu/checking.h"
 #include "engine/cpu/fault.h"
+#include "engine/cpu/move.h"
 #include "engine/memory.h"
 
 enum { ZONE = 256 }; /* bytes on either side: a stray write beyond it is seen by a neighbour, or not at all */

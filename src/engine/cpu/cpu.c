@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/cpu/checking.h"
+#include "engine/cpu/move.h"
 #include "engine/memory.h"
 
 /* ---- memory ---- */
@@ -27,13 +28,17 @@ static bool alloc_memory(ipu__cpu *e)
     e->variables              = alloc_replicas(e, e->variables_stride);
     e->gather                 = alloc_replicas(e, e->gather_stride);
     e->records                = alloc_replicas(e, e->records_stride);
+    e->batch_ns               = ipu__alloc(exe->batches.n * sizeof *e->batch_ns);
     e->spans                  = ipu__alloc(exe->spans.n * n * sizeof *e->spans);
     e->groups                 = ipu__alloc(exe->groups.n * sizeof *e->groups);
     e->sets                   = ipu__alloc(exe->sets.n * sizeof *e->sets);
     e->paces                  = ipu__alloc((exe->programs.n + 1) * sizeof *e->paces);
-    if (!e->variables || !e->gather || !e->records || !e->spans || !e->groups || !e->sets || !e->paces)
+    if (!e->variables || !e->gather || !e->records || !e->batch_ns || !e->spans || !e->groups || !e->sets
+        || !e->paces)
         return false;
     for (size_t i = 0; i < exe->programs.n; i++) ipu__pace_init(&e->paces[i]);
+    for (size_t i = 0; i < exe->batches.n; i++)
+        e->batch_ns[i] = ipu__moves_nanoseconds(&exe->moves, exe->batches.at[i].first, exe->batches.at[i].n);
     return true;
 }
 
@@ -79,7 +84,7 @@ static void destroy(ipu_engine *engine)
     ipu__free_pages(e->variables, e->variables_stride * n);
     ipu__free_pages(e->gather, e->gather_stride * n);
     ipu__free_pages(e->records, e->records_stride * n);
-    void *const owned[] = {e->spans, e->groups, e->sets, e->paces, e->in_body, e};
+    void *const owned[] = {e->batch_ns, e->spans, e->groups, e->sets, e->paces, e->in_body, e};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) ipu__free(owned[i]);
 }
 

@@ -105,6 +105,7 @@ struct ipu__cpu {
     char     *variables, *gather, *records; /* pages; all replicas one after another */
     size_t    variables_stride, gather_stride, records_stride;
     ipu_span *spans;
+    int64_t  *batch_ns; /* by batch: estimated time of its moves, for one replica */
 
     ipu__group  *groups;
     ipu__set    *sets;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/cpu/checking.h"
 #include "engine/cpu/cpu.h"
+#include "engine/cpu/move.h"
 
 enum {
     WORTH_NANOSECONDS      = 8000,   /* see parallel.c */

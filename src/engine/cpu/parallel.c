@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
+#include "engine/cpu/move.h"
 
 enum {
     CHUNKS            = 8, /* of a thread's range: what is left to take when others are done */
@@ -88,7 +89,7 @@ void ipu__cpu_move(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end,
     ipu__work             work = {
                     .lane = l, .run = run_moves, .object = b, .first_replica = first, .to_replica = to_replica};
     if (n == 0 || (l->pool && n == 1 && !to_replica && copy_run(l, b, first))) return;
-    if (l->pool && n > 1 && b->nanoseconds * (end - first) > WORTH_NANOSECONDS)
+    if (l->pool && n > 1 && l->e->batch_ns[batch] * (end - first) > WORTH_NANOSECONDS)
         ipu__parallel_run(&work, n);
     else
         run_moves(&work, 0, n);
