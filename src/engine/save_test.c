@@ -223,7 +223,7 @@ static void other_formats_are_refused(void **state)
     size_t            bytes;
     char             *data = serialise(false, &bytes);
     ipu__file_header *h = (void *)data, right = *h;
-    char why[64];
+    char              why[64];
     snprintf(why, sizeof why, "found format %d (OpenIPU", IPU__FILE_FORMAT + 1);
     h->format++;
     check_refused(data, bytes, why);
