@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "op_check.h"
 
 /* ---- an op without fault: out = 2 x ---- */
@@ -100,22 +101,22 @@ static ipu_status free_plan(const ipu_kernel_call *call, const ipu_target *targe
 }
 
 static const ipu_kernel_operand operand_table[]   = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_impl    implementations[] = {
-       {.name = "fast", .fits = ipu__op_fits_always, .scratch_bytes = twice_scratch, .run = twice_run}};
-static const char *const samples[] = {"float[5,7]", NULL};
+static const ipu__cpu_impl      implementations[] = {
+         {.head = {"fast", ipu__op_fits_always}, .scratch_bytes = twice_scratch, .run = twice_run}};
+static const ipu_kernel_impls lists[]   = {IPU__CPU_IMPLS(implementations), {.engine = NULL}};
+static const char *const      samples[] = {"float[5,7]", NULL};
 
 static ipu_op_def make_twice(void)
 {
     return (ipu_op_def){
-        .kernel  = {.name              = "twice",
-                    .operands          = operand_table,
-                    .n_operands        = 2,
-                    .check             = ipu__op_check,
-                    .ref               = twice_ref,
-                    .work              = twice_work,
-                    .plan              = twice_plan,
-                    .implementations   = implementations,
-                    .n_implementations = 1},
+        .kernel  = {.name            = "twice",
+                    .operands        = operand_table,
+                    .n_operands      = 2,
+                    .check           = ipu__op_check,
+                    .ref             = twice_ref,
+                    .work            = twice_work,
+                    .plan            = twice_plan,
+                    .implementations = lists},
         .n_in    = 1,
         .family  = "test",
         .summary = "2 x",

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cpu.h"
 #include "base/sanitized.h"
+#include "engine/cpu/impl.h"
 #include "op_check.h"
 
 static const ipu_type floating[] = {IPU_FLOAT, IPU_HALF, IPU_BFLOAT16, IPU_DOUBLE};
@@ -83,7 +83,7 @@ static double now(void)
 }
 
 /* Seconds of one run on one thread: the best of several, each of at least a millisecond. */
-static double time_run(const sample *s, const ipu_kernel_impl *impl)
+static double time_run(const sample *s, const ipu__cpu_impl *impl)
 {
     operands o       = operands_make(s, 1);
     void    *state   = NULL;
@@ -127,10 +127,10 @@ static void perf_op(const ipu_op_def *op)
     for (size_t i = 0; op->samples[i] && op->kernel.ref; i++) {
         if (!take_sample(&s, op, i, IPU_FLOAT)) continue;
         print_perf(&s, "ref", time_run(&s, NULL));
-        for (int k = 0; k < op->kernel.n_implementations; k++)
-            if (op->kernel.implementations[k].fits(&s.call, ipu__cpu_features(), 1))
-                print_perf(&s, op->kernel.implementations[k].name,
-                           time_run(&s, &op->kernel.implementations[k]));
+        ipu__cpu_impls all = ipu__cpu_impls_of(&op->kernel);
+        for (int k = 0; k < all.n; k++)
+            if (all.at[k].head.fits(&s.call, ipu__cpu_machine_here(), 1))
+                print_perf(&s, all.at[k].head.name, time_run(&s, &all.at[k]));
     }
 }
 

@@ -1,6 +1,6 @@
 /* Buffers: variables that nothing but kernels touches, and those whole.
  *
- * How such a variable lies in memory is between its kernels: an engine may choose a layout for it (graph/kernel.h).
+ * How such a variable lies in memory is between its kernels: an engine may choose a layout for it (cpu/layout.c).
  * Everything else that can be named, a vertex, copy, stream, host handle or view of a part, finds variables plain.
  * requires: access. `is_plain` is complete when all kernels are lowered.
  */

@@ -78,8 +78,8 @@ typedef struct ipu__engine_def {
 
     /* What it chose for a kernel: fills in what it knows better than `out` says already. NULL: nothing. */
     void (*describe)(const ipu_engine *e, size_t kernel, ipu_engine_kernel *out);
-    /* How an operand lies. NULL: plain. */
-    ipu_layout (*layout)(const ipu_engine *e, size_t kernel, int operand);
+    /* How an operand lies, in a word. NULL: "plain". */
+    const char *(*layout)(const ipu_engine *e, size_t kernel, int operand);
 
     /* NULL: it has no checking mode, and takes no executable compiled for it. */
     const ipu__engine_checks *checks;

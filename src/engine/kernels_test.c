@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "engine/cpu/impl.h"
 #include "engine/executable.h"
 #include "ipu/ipu.h"
 
@@ -156,9 +157,9 @@ static void only_the_elements_of_the_view_are_written(void **state)
     ipu_engine_destroy(e);
 }
 
-static bool fits_all(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits_all(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)call, (void)cpu_features, (void)n_parts;
+    (void)call, (void)machine, (void)n_parts;
     return true;
 }
 
@@ -185,8 +186,8 @@ static double little_work(const ipu_kernel_call *call)
 static void scratch_that_cannot_be_had_is_no_engine(void **state)
 {
     (void)state;
-    static const ipu_kernel_impl impl = {
-        .name = "greedy", .fits = fits_all, .scratch_bytes = no_answer, .run = must_not_run};
+    static const ipu__cpu_impl impl[] = {
+        {.head = {"greedy", fits_all}, .scratch_bytes = no_answer, .run = must_not_run}};
     ipu_graph  *g = new_graph();
     ipu_program p = ipu_program_sequence(g);
     ipu_tensor  x = new_variable(g, IPU_FLOAT, IPU_SHAPE(4), "x");
@@ -196,8 +197,7 @@ static void scratch_that_cannot_be_had_is_no_engine(void **state)
     assert_int_equal(ipu_executable_compile(g, &p, 1, NULL, &exe), IPU_OK);
     ipu_kernel_def greedy       = *exe->kernels.at[0].call.def;
     greedy.work                 = little_work; /* that of its op knows the op by its record */
-    greedy.implementations      = &impl;
-    greedy.n_implementations    = 1;
+    greedy.implementations      = IPU__ON_CPU(impl);
     exe->kernels.at[0].call.def = &greedy;
     assert_int_equal(ipu_engine_create(exe, NULL, &e), IPU_OUT_OF_MEMORY);
     assert_null(e);

@@ -9,7 +9,7 @@
 #include "engine/compile.h"
 
 enum {
-    CHUNK = IPU__LAYOUT_WIDTH,
+    CHUNK = 16, /* the most rows that engines take at a time */
     /* Of one operand: a chunk of larger ones has no place in a cache of the second level. */
     MOST_ROW_BYTES = 128 << 10,
     /* Of operands that are the same for all rows. */

@@ -1,4 +1,4 @@
-/* Kernels by name, and the attributes of a call.
+/* Kernels by name, the attributes of a call, and what fits it.
  *
  * requires: ipu__kernels (src/kernels.c). Leaves everything as it was but this thread's message.
  */
@@ -94,18 +94,22 @@ bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out)
     return operands[out].shares == in || operands[in].shares == out || operands[out].shares == IPU_SHARES_ANY;
 }
 
-/* ---- layouts ---- */
+/* ---- implementations ---- */
 
-bool ipu__layout_fits(ipu_layout layout, const ipu_shape *shape)
+ipu_kernel_impls ipu__kernel_impls_of(const ipu_kernel_def *def, const char *engine)
 {
-    if (layout == IPU_LAYOUT_PLAIN) return true;
-    int dim = layout == IPU_LAYOUT_LANES ? 0 : 1;
-    return shape->rank > dim + 1 && shape->dim[dim] > 0 && shape->dim[dim] % IPU__LAYOUT_WIDTH == 0;
+    for (const ipu_kernel_impls *impls = def->implementations; impls && impls->engine; impls++)
+        if (strcmp(impls->engine, engine) == 0) return *impls;
+    return (ipu_kernel_impls){.engine = NULL};
 }
 
-const char *ipu__layout_name(ipu_layout layout)
+const ipu_kernel_impl *ipu__kernel_find_impl(const ipu_kernel_call *call, const char *engine,
+                                             const void *machine, int n_parts)
 {
-    static const char *const names[] = {
-        [IPU_LAYOUT_PLAIN] = "plain", [IPU_LAYOUT_LANES] = "lanes", [IPU_LAYOUT_BLOCKED] = "blocked"};
-    return names[layout];
+    ipu_kernel_impls impls = ipu__kernel_impls_of(call->def, engine);
+    for (int i = 0; i < impls.n; i++) {
+        const ipu_kernel_impl *impl = ipu__kernel_impl_at(&impls, i);
+        if (impl->fits(call, machine, n_parts)) return impl;
+    }
+    return NULL;
 }

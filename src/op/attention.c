@@ -348,7 +348,7 @@ static const char *const grad_samples[] = {
     {                                                                                                        \
         .name = #op, .operands = operands_of, .n_operands = IPU__COUNT(operands_of), .check = ipu__op_check, \
         .rows = ipu__op_rows, .ref = meaning, .work = attention_work, .plan = attention_plan,                \
-        .implementations = &(impl), .n_implementations = 1                                                   \
+        .implementations = IPU__ON_CPU(impl)                                                                 \
     }
 
 const ipu_op_def ipu__op_attention = {

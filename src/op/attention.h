@@ -7,6 +7,7 @@
 #define IPU_OP_ATTENTION_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
 /* Operands of attention, and of its gradient. */
@@ -53,7 +54,7 @@ void ipu__attention_grad_ref(const ipu_kernel_call *call, void *const *operand);
 
 /* ---- attention_run.c ---- */
 
-extern const ipu_kernel_impl ipu__attention_impl, ipu__attention_grad_impl;
+extern const ipu__cpu_impl ipu__attention_impl[1], ipu__attention_grad_impl[1];
 
 /* ---- attention_emit.c ---- */
 

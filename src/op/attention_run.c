@@ -66,9 +66,9 @@ static areas plan_scratch(const ipu__attention *a, bool back)
     return s;
 }
 
-static bool fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[IPU__ATTENTION_GRAD_Q].type != IPU_DOUBLE; /* k forwards: of the same type */
 }
 
@@ -232,12 +232,11 @@ static ipu_status forward_run(const ipu_kernel_call *call, void *prepared, void 
     return IPU_OK;
 }
 
-const ipu_kernel_impl ipu__attention_impl = {.name          = "blocks",
-                                             .fits          = fits,
-                                             .scratch_bytes = forward_scratch_bytes,
-                                             .prepare       = forward_prepare,
-                                             .release       = ipu__free,
-                                             .run           = forward_run};
+const ipu__cpu_impl ipu__attention_impl[1] = {{.head          = {"blocks", fits},
+                                               .scratch_bytes = forward_scratch_bytes,
+                                               .prepare       = forward_prepare,
+                                               .release       = ipu__free,
+                                               .run           = forward_run}};
 
 /* ---- backwards ---- */
 
@@ -306,9 +305,8 @@ static ipu_status back_run(const ipu_kernel_call *call, void *prepared, void *co
     return IPU_OK;
 }
 
-const ipu_kernel_impl ipu__attention_grad_impl = {.name          = "blocks",
-                                                  .fits          = fits,
-                                                  .scratch_bytes = back_scratch_bytes,
-                                                  .prepare       = back_prepare,
-                                                  .release       = ipu__free,
-                                                  .run           = back_run};
+const ipu__cpu_impl ipu__attention_grad_impl[1] = {{.head          = {"blocks", fits},
+                                                    .scratch_bytes = back_scratch_bytes,
+                                                    .prepare       = back_prepare,
+                                                    .release       = ipu__free,
+                                                    .run           = back_run}};

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "engine/cpu/impl.h"
 #include "op/number.h"
 #include "op/op.h"
 
@@ -96,7 +96,7 @@ static inline void call_free(call_made *made)
 
 typedef struct call_part {
     const ipu_kernel_call *call;
-    const ipu_kernel_impl *impl;
+    const ipu__cpu_impl   *impl;
     void *const           *operand;
     void                  *state, *scratch;
     int                    part, n_parts;
@@ -111,7 +111,7 @@ static inline void *call_run_part(void *data)
 }
 
 /* Two parts at once, on threads; more one after another, the last first. */
-static inline void call_run(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand,
+static inline void call_run(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *const *operand,
                             int n_parts)
 {
     enum { MOST = 8 };
@@ -164,9 +164,10 @@ static inline void call_check_parts(call_made *made, double size, bool same_bits
     const ipu_op_def *op      = ipu__op_of(call->def);
     void             *found[3][IPU__MAX_OPERANDS];
     call->def->ref(call, made->data);
-    for (int i = 0; i < call->def->n_implementations; i++) {
-        const ipu_kernel_impl *impl = &call->def->implementations[i];
-        if (!impl->fits(call, ipu__cpu_features(), 1)) continue;
+    ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
+    for (int i = 0; i < all.n; i++) {
+        const ipu__cpu_impl *impl = &all.at[i];
+        if (!impl->head.fits(call, ipu__cpu_machine_here(), 1)) continue;
         for (int p = 0; p < 3; p++)
             for (int k = 0; k < call->n_operands; k++) {
                 found[p][k] = aligned_alloc(64, (made->bytes[k] + 64) / 64 * 64);
@@ -178,7 +179,7 @@ static inline void call_check_parts(call_made *made, double size, bool same_bits
         for (int p = 0; p < 3; p++) {
             call_run(call, impl, found[p], parts[p]);
             for (int k = op->n_in; k < call->n_operands; k++) {
-                call_compare(call, impl->name, k, found[p][k], made->data[k], size);
+                call_compare(call, impl->head.name, k, found[p][k], made->data[k], size);
                 if (same_bits) assert_memory_equal(found[p][k], found[0][k], made->bytes[k]);
             }
             for (int k = 0; k < op->n_in; k++)

@@ -2,6 +2,7 @@
  *
  * Element i takes its bits from its word of the op's random numbers (random.h): parts and tiles do not change it.
  */
+#include "engine/cpu/impl.h"
 #include "ipu/elementwise.h"
 #include "op/builder.h"
 #include "op/random.h"
@@ -69,10 +70,9 @@ static const ipu_kernel_operand stochastic_operands[] = {IPU__INPUT("x"), IPU__I
 static const ipu_op_attribute stochastic_attributes[] = {
     {.name = "key", .kind = IPU_ATTRIBUTE_INT, .meaning = "which op of the program draws"}};
 
-static const ipu_kernel_impl implementations[] = {{.name          = "blocks",
-                                                   .fits          = ipu__op_fits_always,
-                                                   .scratch_bytes = stochastic_scratch_bytes,
-                                                   .run           = stochastic_run}};
+static const ipu__cpu_impl implementations[] = {{.head          = {"blocks", ipu__op_fits_always},
+                                                 .scratch_bytes = stochastic_scratch_bytes,
+                                                 .run           = stochastic_run}};
 
 static const char *const stochastic_samples[] = {"float[3,5], uint32[2]",
                                                  "float[3], uint32[2], uint32[]; key=3",
@@ -80,16 +80,15 @@ static const char *const stochastic_samples[] = {"float[3,5], uint32[2]",
                                                  "float[20011]{-66000,66000}, uint32[2]; key=9", NULL};
 
 const ipu_op_def ipu__op_cast_stochastic = {
-    .kernel       = {.name              = "cast_stochastic",
-                     .operands          = stochastic_operands,
-                     .n_operands        = 4,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = stochastic_ref,
-                     .work              = stochastic_work,
-                     .plan              = stochastic_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "cast_stochastic",
+                     .operands        = stochastic_operands,
+                     .n_operands      = 4,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = stochastic_ref,
+                     .work            = stochastic_work,
+                     .plan            = stochastic_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 3,
     .family       = "elementwise",
     .attributes   = stochastic_attributes,

@@ -203,9 +203,8 @@ static ipu_kernel_layouts chain_layouts(const ipu_kernel_call *call, int n_parts
     return ipu__op_layouts_alike(call, N_IN, operand);
 }
 
-static const ipu_kernel_impl implementations[] = {{
-    .name          = "blocks",
-    .fits          = ipu__op_fits_always,
+static const ipu__cpu_impl implementations[] = {{
+    .head          = {"blocks", ipu__op_fits_always},
     .layouts       = chain_layouts,
     .scratch_bytes = chain_scratch_bytes,
     .prepare       = chain_prepare,
@@ -224,16 +223,15 @@ static const char *const samples[] = {
     NULL};
 
 const ipu_op_def ipu__op_chain = {
-    .kernel       = {.name              = "chain",
-                     .operands          = operands,
-                     .n_operands        = N_IN + N_OUT,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = chain_ref,
-                     .work              = chain_work,
-                     .plan              = chain_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "chain",
+                     .operands        = operands,
+                     .n_operands      = N_IN + N_OUT,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = chain_ref,
+                     .work            = chain_work,
+                     .plan            = chain_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = N_IN,
     .family       = "elementwise",
     .summary      = "elementwise ops one after another, block by block",

@@ -102,10 +102,10 @@ static void run_op(ipu_kernel_call *call, const int *in, random_chain *c)
     *result           = make_value(call->operand[op->n_in].type, call->operand[op->n_in].shape);
     operand[op->n_in] = result->data;
     call->n_operands  = op->n_in + 1;
-    assert_int_equal(op->kernel.implementations->prepare(call, 3, &kernel), IPU_OK);
+    assert_int_equal(ipu__cpu_impls_of(&op->kernel).at->prepare(call, 3, &kernel), IPU_OK);
     for (int part = 0; part < 3; part++)
-        op->kernel.implementations->run(call, kernel, operand, scratch, part, 3);
-    op->kernel.implementations->release(kernel);
+        ipu__cpu_impls_of(&op->kernel).at->run(call, kernel, operand, scratch, part, 3);
+    ipu__cpu_impls_of(&op->kernel).at->release(kernel);
     check_end(result);
     c->n_steps++;
 }
@@ -271,8 +271,8 @@ static void the_op_agrees_with_its_reference(void **unused)
     assert_int_equal(call.def->check(&call), IPU_OK);
     for (int i = 0; i < 2; i++) ref[12 + i] = by_ref[i], run[12 + i] = by_run[i];
     call.def->ref(&call, ref);
-    const ipu_kernel_impl *impl    = call.def->implementations;
-    void                  *scratch = aligned_alloc(64, impl->scratch_bytes(&call, 2));
+    const ipu__cpu_impl *impl    = ipu__cpu_impls_of(call.def).at;
+    void                *scratch = aligned_alloc(64, impl->scratch_bytes(&call, 2));
     assert_int_equal(impl->prepare(&call, 2, &kernel), IPU_OK);
     for (int part = 0; part < 2; part++) impl->run(&call, kernel, run, scratch, part, 2);
     impl->release(kernel);

@@ -427,67 +427,66 @@ static const char *const weight_grad_samples[] = {
 
 #define GEMM(op)                                                                                      \
     {                                                                                                 \
-        .name = "gemm", .fits = ipu__conv_gemm_fits, .scratch_bytes = ipu__conv_gemm_scratch_bytes,   \
+        .head = {"gemm", ipu__conv_gemm_fits}, .scratch_bytes = ipu__conv_gemm_scratch_bytes,         \
         .prepare = ipu__conv_gemm_prepare, .release = ipu__conv_release, .run = ipu__conv_##op##_run, \
     }
 
-#define DEPTHWISE(op)                                                                               \
-    {                                                                                               \
-        .name = "depthwise", .fits = ipu__conv_depthwise_fits,                                      \
-        .scratch_bytes = ipu__conv_depthwise_scratch_bytes, .prepare = ipu__conv_depthwise_prepare, \
-        .release = ipu__conv_release, .run = ipu__conv_depthwise_##op##_run,                        \
+#define DEPTHWISE(op)                                                                                        \
+    {                                                                                                        \
+        .head = {"depthwise", ipu__conv_depthwise_fits}, .scratch_bytes = ipu__conv_depthwise_scratch_bytes, \
+        .prepare = ipu__conv_depthwise_prepare, .release = ipu__conv_release,                                \
+        .run = ipu__conv_depthwise_##op##_run,                                                               \
     }
 
-#define ONEDNN                                                                                            \
-    {                                                                                                     \
-        .name = "onednn", .fits = ipu__conv_onednn_fits, .scratch_bytes = ipu__conv_onednn_scratch_bytes, \
-        .prepare = ipu__conv_onednn_prepare, .release = ipu__conv_onednn_release,                         \
-        .run = ipu__conv_onednn_run,                                                                      \
+#define ONEDNN                                                                                      \
+    {                                                                                               \
+        .head = {"onednn", ipu__conv_onednn_fits}, .scratch_bytes = ipu__conv_onednn_scratch_bytes, \
+        .prepare = ipu__conv_onednn_prepare, .release = ipu__conv_onednn_release,                   \
+        .run = ipu__conv_onednn_run,                                                                \
     }
 
 /* The same but for the loops that it goes by. */
 #define LANES(way, find)                                                                                    \
     {                                                                                                       \
-        .name = (way), .fits = (find), .scratch_bytes = ipu__conv_lanes_scratch_bytes,                      \
+        .head = {(way), (find)}, .scratch_bytes = ipu__conv_lanes_scratch_bytes,                            \
         .prepare = ipu__conv_lanes_prepare, .release = ipu__conv_lanes_release, .run = ipu__conv_lanes_run, \
         .layouts = ipu__conv_lanes_layouts, .writes = ipu__conv_lanes_writes,                               \
     }
 #define BOTH_LANES LANES("toom", ipu__conv_lanes_toom_fits), LANES("lanes", ipu__conv_lanes_fits)
 
-#define BLOCKED                                                                                  \
-    {                                                                                            \
-        .name = "blocked", .fits = ipu__conv_blocked_fits, .layouts = ipu__conv_blocked_layouts, \
-        .scratch_bytes = ipu__conv_blocked_scratch_bytes, .prepare = ipu__conv_blocked_prepare,  \
-        .release = ipu__conv_blocked_release, .run = ipu__conv_blocked_run,                      \
+#define BLOCKED                                                                                 \
+    {                                                                                           \
+        .head = {"blocked", ipu__conv_blocked_fits}, .layouts = ipu__conv_blocked_layouts,      \
+        .scratch_bytes = ipu__conv_blocked_scratch_bytes, .prepare = ipu__conv_blocked_prepare, \
+        .release = ipu__conv_blocked_release, .run = ipu__conv_blocked_run,                     \
     }
 
-#define WINOGRAD                                                                                    \
-    {                                                                                               \
-        .name = "winograd", .fits = ipu__conv_winograd_fits, .layouts = ipu__conv_winograd_layouts, \
-        .scratch_bytes = ipu__conv_winograd_scratch_bytes, .prepare = ipu__conv_winograd_prepare,   \
-        .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                       \
+#define WINOGRAD                                                                                  \
+    {                                                                                             \
+        .head = {"winograd", ipu__conv_winograd_fits}, .layouts = ipu__conv_winograd_layouts,     \
+        .scratch_bytes = ipu__conv_winograd_scratch_bytes, .prepare = ipu__conv_winograd_prepare, \
+        .release = ipu__conv_winograd_release, .run = ipu__conv_winograd_run,                     \
     }
 
 #define WIDE                                                                              \
     {                                                                                     \
-        .name = "wide", .fits = ipu__conv_wide_fits, .layouts = ipu__conv_wide_layouts,   \
+        .head = {"wide", ipu__conv_wide_fits}, .layouts = ipu__conv_wide_layouts,         \
         .scratch_bytes = ipu__conv_wide_scratch_bytes, .prepare = ipu__conv_wide_prepare, \
         .release = ipu__conv_wide_release, .run = ipu__conv_wide_run,                     \
     }
 
-static const ipu_kernel_impl forward_implementations[] = {
+static const ipu__cpu_impl forward_implementations[] = {
     IPU__WIDE, WIDE, WINOGRAD, BOTH_LANES, DEPTHWISE(forward), BLOCKED, GEMM(forward), ONEDNN};
-static const ipu_kernel_impl input_grad_implementations[] = {
+static const ipu__cpu_impl input_grad_implementations[] = {
     IPU__WIDE, WIDE, WINOGRAD, BOTH_LANES, DEPTHWISE(input_grad), BLOCKED, GEMM(input_grad), ONEDNN};
-static const ipu_kernel_impl weight_grad_implementations[] = {
+static const ipu__cpu_impl weight_grad_implementations[] = {
     IPU__WIDE,
     WIDE,
     WINOGRAD,
     BOTH_LANES,
     DEPTHWISE(weight_grad),
     {
-        .name          = "blocked",
-        .fits          = ipu__conv_blocked_weights_fits,
+        .head          = {"blocked", ipu__conv_blocked_weights_fits},
         .layouts       = ipu__conv_blocked_weights_layouts,
         .scratch_bytes = ipu__conv_blocked_weights_scratch_bytes,
         .prepare       = ipu__conv_blocked_weights_prepare,
@@ -496,8 +495,7 @@ static const ipu_kernel_impl weight_grad_implementations[] = {
     },
 #if defined(__x86_64__)
     {
-        .name          = "dots",
-        .fits          = ipu__conv_dots_fits,
+        .head          = {"dots", ipu__conv_dots_fits},
         .scratch_bytes = ipu__conv_dots_scratch_bytes,
         .prepare       = ipu__conv_dots_prepare,
         .release       = ipu__conv_release,
@@ -509,17 +507,16 @@ static const ipu_kernel_impl weight_grad_implementations[] = {
 };
 
 const ipu_op_def ipu__op_conv = {
-    .kernel       = {.name              = "conv",
-                     .operands          = conv_operands,
-                     .n_operands        = IPU__COUNT(conv_operands),
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = ipu__conv_ref,
-                     .work              = ipu__conv_work,
-                     .ref_work          = conv_ref_work,
-                     .plan              = ipu__conv_plan,
-                     .implementations   = forward_implementations,
-                     .n_implementations = IPU__COUNT(forward_implementations)},
+    .kernel       = {.name            = "conv",
+                     .operands        = conv_operands,
+                     .n_operands      = IPU__COUNT(conv_operands),
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = ipu__conv_ref,
+                     .work            = ipu__conv_work,
+                     .ref_work        = conv_ref_work,
+                     .plan            = ipu__conv_plan,
+                     .implementations = IPU__ON_CPU(forward_implementations)},
     .n_in         = IPU__CONV_OUT,
     .family       = "conv",
     .summary      = "convolution of 1 to 3 dimensions, grouped, strided, dilated",
@@ -534,17 +531,16 @@ const ipu_op_def ipu__op_conv = {
 };
 
 const ipu_op_def ipu__op_conv_input_grad = {
-    .kernel       = {.name              = "conv_input_grad",
-                     .operands          = input_grad_operands,
-                     .n_operands        = IPU__COUNT(input_grad_operands),
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = ipu__conv_ref,
-                     .work              = ipu__conv_work,
-                     .ref_work          = conv_ref_work,
-                     .plan              = ipu__conv_plan,
-                     .implementations   = input_grad_implementations,
-                     .n_implementations = IPU__COUNT(input_grad_implementations)},
+    .kernel       = {.name            = "conv_input_grad",
+                     .operands        = input_grad_operands,
+                     .n_operands      = IPU__COUNT(input_grad_operands),
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = ipu__conv_ref,
+                     .work            = ipu__conv_work,
+                     .ref_work        = conv_ref_work,
+                     .plan            = ipu__conv_plan,
+                     .implementations = IPU__ON_CPU(input_grad_implementations)},
     .n_in         = 2,
     .family       = "conv",
     .summary      = "gradient of conv with respect to x; conv_transpose without a bias",
@@ -557,17 +553,16 @@ const ipu_op_def ipu__op_conv_input_grad = {
 };
 
 const ipu_op_def ipu__op_conv_weight_grad = {
-    .kernel       = {.name              = "conv_weight_grad",
-                     .operands          = weight_grad_operands,
-                     .n_operands        = IPU__COUNT(weight_grad_operands),
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = ipu__conv_ref,
-                     .work              = ipu__conv_work,
-                     .ref_work          = conv_ref_work,
-                     .plan              = ipu__conv_plan,
-                     .implementations   = weight_grad_implementations,
-                     .n_implementations = IPU__COUNT(weight_grad_implementations)},
+    .kernel       = {.name            = "conv_weight_grad",
+                     .operands        = weight_grad_operands,
+                     .n_operands      = IPU__COUNT(weight_grad_operands),
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = ipu__conv_ref,
+                     .work            = ipu__conv_work,
+                     .ref_work        = conv_ref_work,
+                     .plan            = ipu__conv_plan,
+                     .implementations = IPU__ON_CPU(weight_grad_implementations)},
     .n_in         = 2,
     .family       = "conv",
     .summary      = "gradient of conv with respect to w",

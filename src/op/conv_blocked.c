@@ -202,11 +202,12 @@ static state shape_of(const ipu_kernel_call *call)
 
 /* ---- what fits ---- */
 
-bool ipu__conv_blocked_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_blocked_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
-    if (call->operand[0].type != IPU_FLOAT || (cpu_features & IPU__SIMD_AVX512) != IPU__SIMD_AVX512
+    if (call->operand[0].type != IPU_FLOAT
+        || (ipu__cpu_features_of(machine) & IPU__SIMD_AVX512) != IPU__SIMD_AVX512
         || !IPU__SIMD_PICK(ipu__blocked_loops_at).pack)
         return false;
     if (c.groups != 1 || c.k[0] != 1 || c.x[0] != 1 || c.y[0] != 1 || c.n < 1) return false;

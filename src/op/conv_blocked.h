@@ -9,6 +9,7 @@
 #define IPU_OP_CONV_BLOCKED_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/conv.h"
 
 enum {
@@ -70,7 +71,7 @@ typedef struct ipu__weights_loops {
 IPU__SIMD_DECLARE(extern const ipu__weights_loops, ipu__weights_loops_at)
 
 /* An implementation of conv and conv_input_grad. */
-bool               ipu__conv_blocked_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__conv_blocked_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_blocked_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_blocked_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_blocked_prepare(const ipu_kernel_call *call, int n_parts, void **out);
@@ -79,7 +80,7 @@ ipu_status         ipu__conv_blocked_run(const ipu_kernel_call *call, void *prep
                                          void *scratch, int part, int n_parts);
 
 /* And of conv_weight_grad. */
-bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_blocked_weights_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_blocked_weights_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_blocked_weights_prepare(const ipu_kernel_call *call, int n_parts, void **out);

@@ -80,10 +80,11 @@ static state shape_of(const ipu_kernel_call *call, int n_parts)
     return s;
 }
 
-bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     ipu__conv c = ipu__conv_get(call);
-    if (call->operand[0].type != IPU_FLOAT || (cpu_features & IPU__SIMD_AVX512) != IPU__SIMD_AVX512
+    if (call->operand[0].type != IPU_FLOAT
+        || (ipu__cpu_features_of(machine) & IPU__SIMD_AVX512) != IPU__SIMD_AVX512
         || !IPU__SIMD_PICK(ipu__weights_loops_at).vectors[0])
         return false;
     if (c.groups != 1 || c.k[0] != 1 || c.x[0] != 1 || c.y[0] != 1 || c.n < 1) return false;

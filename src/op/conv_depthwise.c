@@ -36,9 +36,9 @@ static bool flip(ipu__conv *c)
 
 static bool is_forward(const ipu_kernel_call *call) { return call->def == &ipu__op_conv.kernel; }
 
-bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
     if (c.in != 1 || c.groups < 2 || call->operand[0].type == IPU_DOUBLE) return false;
     return c.n > 0 && c.out > 0 && ipu__conv_volume(c.y) > 0 && ipu__conv_volume(c.x) > 0

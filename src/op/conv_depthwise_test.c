@@ -87,7 +87,7 @@ static void *run_parts(const trial *t, int kind, int n_parts)
     int    out                                 = t->call.n_operands - 1;
     void  *operand[IPU__MAX_OPERANDS], *state, *scratch;
     size_t bytes = ipu__conv_depthwise_scratch_bytes(&t->call, n_parts);
-    assert_true(ipu__conv_depthwise_fits(&t->call, 0, n_parts));
+    assert_true(ipu__conv_depthwise_fits(&t->call, ipu__cpu_machine_here(), n_parts));
     memcpy(operand, t->operand, sizeof operand);
     operand[out] = make_values(&t->call.operand[out], 5);
     scratch      = aligned_alloc(64, bytes / 64 * 64 + 64);

@@ -108,11 +108,12 @@ static bool is_better(const ipu__conv *c)
     return rows * outs <= 16384 && 0.65 * dots > product; /* partial sums stay in the second-level cache */
 }
 
-bool ipu__conv_dots_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_dots_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
-    if ((cpu_features & FEATURES_512) != FEATURES_512 && (cpu_features & FEATURES_256) != FEATURES_256)
+    if ((ipu__cpu_features_of(machine) & FEATURES_512) != FEATURES_512
+        && (ipu__cpu_features_of(machine) & FEATURES_256) != FEATURES_256)
         return false;
     if (call->operand[X].type == IPU_DOUBLE || c.n == 0 || c.groups == 0 || c.in == 0 || c.out == 0)
         return false;

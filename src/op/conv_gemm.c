@@ -5,12 +5,12 @@ static const ipu__conv_way *const ways[] = {[IPU__CONV_FORWARD]     = &ipu__conv
                                             [IPU__CONV_INPUT_GRAD]  = &ipu__conv_input_grad_way,
                                             [IPU__CONV_WEIGHT_GRAD] = &ipu__conv_weight_grad_way};
 
-bool ipu__conv_gemm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_gemm_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__conv c    = ipu__conv_get(call);
     ipu_type  type = call->operand[0].type;
-    if (!ipu__xsmm_works(cpu_features) || type == IPU_DOUBLE) return false;
+    if (!ipu__xsmm_works(ipu__cpu_features_of(machine)) || type == IPU_DOUBLE) return false;
     return c.n > 0 && c.groups > 0 && c.in > 0 && c.out > 0 && ipu__conv_volume(c.y) > 0
         && ipu__conv_volume(c.x) > 0 && ipu__conv_volume(c.k) > 0;
 }

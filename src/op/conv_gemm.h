@@ -64,7 +64,7 @@ static inline ipu__conv_room ipu__conv_make_room(int64_t planes, int64_t panel, 
 }
 
 /* For all three ops. Fits: the type, features, and nothing empty. */
-bool ipu__conv_gemm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool ipu__conv_gemm_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 
 size_t     ipu__conv_gemm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__conv_gemm_prepare(const ipu_kernel_call *call, int n_parts, void **out);

@@ -40,12 +40,13 @@ static bool is_plain(const ipu__conv *c)
 static int64_t x_floats(const ipu__conv *c) { return c->in * ipu__conv_volume(c->x) * IPU__LANES; }
 static int64_t y_floats(const ipu__conv *c) { return c->out * ipu__conv_volume(c->y) * IPU__LANES; }
 
-static bool fits(const ipu_kernel_call *call, unsigned cpu_features, bool by_toom)
+static bool fits(const ipu_kernel_call *call, const void *machine, bool by_toom)
 {
     ipu__conv c = ipu__conv_get(call);
     if (call->operand[0].type != IPU_FLOAT || !is_plain(&c) || c.n == 0 || c.n % IPU__LANES != 0)
         return false;
-    if ((cpu_features & IPU__SIMD_AVX512) != IPU__SIMD_AVX512 || !IPU__SIMD_PICK(ipu__lanes_loops_at).forward)
+    if ((ipu__cpu_features_of(machine) & IPU__SIMD_AVX512) != IPU__SIMD_AVX512
+        || !IPU__SIMD_PICK(ipu__lanes_loops_at).forward)
         return false;
     if (c.kind != IPU__CONV_FORWARD && c.k[2] != 3 && c.k[2] != 5) return false;
     if (ipu__conv_volume(c.y) < 1 || c.in < 1 || c.out < 1 || c.in > MOST_IN || c.out > MOST_OUT)
@@ -54,16 +55,16 @@ static bool fits(const ipu_kernel_call *call, unsigned cpu_features, bool by_too
         && ipu__toom_pays(&c) == by_toom;
 }
 
-bool ipu__conv_lanes_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_lanes_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
-    return fits(call, cpu_features, false);
+    return fits(call, machine, false);
 }
 
-bool ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
-    return fits(call, cpu_features, true);
+    return fits(call, machine, true);
 }
 
 /* Operands that are x and y of the convolution; the last one is what comes out. */

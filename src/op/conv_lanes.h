@@ -8,6 +8,7 @@
 #define IPU_OP_CONV_LANES_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/conv.h"
 
 /* Rows of x and y that are worked on, of all channels: element (c, i, j) of lane l is [(c * plane + i * columns + j) *
@@ -35,8 +36,8 @@ typedef struct ipu__lanes_loops {
 IPU__SIMD_DECLARE(extern const ipu__lanes_loops, ipu__lanes_loops_at)
 
 /* An implementation of each of the three ops, and what conv_lanes_toom.h does of them. */
-bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
-bool               ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
+bool               ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, void **out);

@@ -13,6 +13,7 @@
 #ifndef IPU_OP_CONV_LANES_TOOM_H
 #define IPU_OP_CONV_LANES_TOOM_H
 
+#include "engine/cpu/impl.h"
 #include "op/conv_lanes.h"
 
 enum {

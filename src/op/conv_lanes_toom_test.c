@@ -119,10 +119,11 @@ static float *aligned_floats(size_t n)
     return p;
 }
 
-static const ipu_kernel_impl *implementation(const ipu_kernel_call *call, const char *name)
+static const ipu__cpu_impl *implementation(const ipu_kernel_call *call, const char *name)
 {
-    for (int i = 0; i < call->def->n_implementations; i++)
-        if (strcmp(call->def->implementations[i].name, name) == 0) return &call->def->implementations[i];
+    ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
+    for (int i = 0; i < all.n; i++)
+        if (strcmp(all.at[i].head.name, name) == 0) return &all.at[i];
     fail_msg("no such implementation");
     return NULL;
 }
@@ -130,10 +131,10 @@ static const ipu_kernel_impl *implementation(const ipu_kernel_call *call, const 
 /* In `n_parts`, the last first, twice, as a state must stand it; gives its result in plain order. */
 static float *run(const bench *b, const ipu_kernel_call *call, int n_parts)
 {
-    const ipu_kernel_impl *impl                       = implementation(call, "toom");
-    void                  *operand[IPU__MAX_OPERANDS] = {0}, *state = NULL;
-    size_t                 bytes   = impl->scratch_bytes(call, n_parts);
-    float                 *scratch = aligned_floats(bytes / sizeof(float)), *result;
+    const ipu__cpu_impl *impl                       = implementation(call, "toom");
+    void                *operand[IPU__MAX_OPERANDS] = {0}, *state = NULL;
+    size_t               bytes   = impl->scratch_bytes(call, n_parts);
+    float               *scratch = aligned_floats(bytes / sizeof(float)), *result;
     for (int i = 0; i < call->n_operands; i++) {
         float *to = operand[i] = aligned_floats(b->n[i]);
         for (size_t k = 0; k < b->n[i] && i != b->out; k++)
@@ -171,9 +172,9 @@ static double error_of(const bench *b, const float *found)
 /* Each of the operands that may be in lanes is so or not, by the bits of `lanes`. */
 static ipu_kernel_call with_layouts(const bench *b, unsigned lanes)
 {
-    const ipu_kernel_impl *impl = implementation(&b->call, "toom");
-    ipu_kernel_call        call = b->call;
-    int                    bit  = 1, at;
+    const ipu__cpu_impl *impl = implementation(&b->call, "toom");
+    ipu_kernel_call      call = b->call;
+    int                  bit  = 1, at;
     for (int i = 0; i < call.n_operands; i++) {
         ipu_kernel_layouts may = impl->layouts(&b->call, 1, i);
         if (!ipu__kernel_has(&call, i) || !(may.takes & IPU_LAYOUT_BIT(IPU_LAYOUT_LANES))) continue;
@@ -291,7 +292,7 @@ static bool fits(const conv_case *c, ipu__conv_kind kind, const char *name, unsi
 {
     bench b;
     make_call(&b, c, kind);
-    return implementation(&b.call, name)->fits(&b.call, features, 2);
+    return implementation(&b.call, name)->head.fits(&b.call, &(ipu__cpu_machine){features}, 2);
 }
 
 static void it_is_taken_where_it_pays(void **unused)

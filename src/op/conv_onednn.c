@@ -28,9 +28,9 @@ typedef struct state {
 
 static const char *const names[] = {"conv", "conv_input_grad", "conv_weight_grad"};
 
-bool ipu__conv_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts; /* oneDNN finds out for itself what the CPU can do */
+    (void)machine, (void)n_parts; /* oneDNN finds out for itself what the CPU can do */
     ipu__conv c = ipu__conv_get(call);
     for (int d = 0; d < 3; d++)
         if (c.pad[d] < 0 || c.pad_end[d] < 0) return false;

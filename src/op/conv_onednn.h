@@ -4,7 +4,7 @@
 
 #include "op/conv.h"
 
-bool       ipu__conv_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool       ipu__conv_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 size_t     ipu__conv_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__conv_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void       ipu__conv_onednn_release(void *prepared);

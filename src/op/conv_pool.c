@@ -421,33 +421,32 @@ static const char *const grad_samples[] = {
 
 #define PIECES                                                                                          \
     {                                                                                                   \
-        .name = "pieces", .fits = ipu__conv_pool_pieces_fits, .layouts = ipu__conv_pool_pieces_layouts, \
+        .head = {"pieces", ipu__conv_pool_pieces_fits}, .layouts = ipu__conv_pool_pieces_layouts,       \
         .scratch_bytes = ipu__conv_pool_pieces_scratch_bytes, .prepare = ipu__conv_pool_pieces_prepare, \
         .release = ipu__conv_pool_pieces_release, .run = ipu__conv_pool_pieces_run,                     \
     }
 
 #define DIRECT                                                                                          \
     {                                                                                                   \
-        .name = "direct", .fits = ipu__conv_pool_direct_fits, .layouts = ipu__conv_pool_direct_layouts, \
+        .head = {"direct", ipu__conv_pool_direct_fits}, .layouts = ipu__conv_pool_direct_layouts,       \
         .scratch_bytes = ipu__conv_pool_direct_scratch_bytes, .prepare = ipu__conv_pool_direct_prepare, \
         .release = ipu__conv_pool_direct_release, .run = ipu__conv_pool_direct_run,                     \
         .writes = ipu__conv_pool_direct_writes,                                                         \
     }
 
-static const ipu_kernel_impl forward_implementations[] = {IPU__WIDE, DIRECT, PIECES};
-static const ipu_kernel_impl grad_implementations[]    = {IPU__WIDE, DIRECT, PIECES};
+static const ipu__cpu_impl forward_implementations[] = {IPU__WIDE, DIRECT, PIECES};
+static const ipu__cpu_impl grad_implementations[]    = {IPU__WIDE, DIRECT, PIECES};
 
 const ipu_op_def ipu__op_conv_max_pool = {
-    .kernel       = {.name              = "conv_max_pool",
-                     .operands          = forward_operands,
-                     .n_operands        = IPU__COUNT(forward_operands),
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = forward_ref,
-                     .work              = work,
-                     .plan              = plan,
-                     .implementations   = forward_implementations,
-                     .n_implementations = IPU__COUNT(forward_implementations)},
+    .kernel       = {.name            = "conv_max_pool",
+                     .operands        = forward_operands,
+                     .n_operands      = IPU__COUNT(forward_operands),
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = forward_ref,
+                     .work            = work,
+                     .plan            = plan,
+                     .implementations = IPU__ON_CPU(forward_implementations)},
     .n_in         = 3,
     .family       = "conv",
     .summary      = "max_pool of conv, of relu if asked for, in windows side by side",
@@ -460,16 +459,15 @@ const ipu_op_def ipu__op_conv_max_pool = {
 };
 
 const ipu_op_def ipu__op_conv_max_pool_weight_grad = {
-    .kernel       = {.name              = "conv_max_pool_weight_grad",
-                     .operands          = grad_operands,
-                     .n_operands        = IPU__COUNT(grad_operands),
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = grad_ref,
-                     .work              = work,
-                     .plan              = plan,
-                     .implementations   = grad_implementations,
-                     .n_implementations = IPU__COUNT(grad_implementations)},
+    .kernel       = {.name            = "conv_max_pool_weight_grad",
+                     .operands        = grad_operands,
+                     .n_operands      = IPU__COUNT(grad_operands),
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = grad_ref,
+                     .work            = work,
+                     .plan            = plan,
+                     .implementations = IPU__ON_CPU(grad_implementations)},
     .n_in         = 3,
     .family       = "conv",
     .summary      = "gradient of conv_max_pool with respect to w and bias",

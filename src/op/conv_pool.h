@@ -8,6 +8,7 @@
 #define IPU_OP_CONV_POOL_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/conv.h"
 
 enum { IPU__CONV_POOL_X, IPU__CONV_POOL_W, IPU__CONV_POOL_BIAS, IPU__CONV_POOL_Y, IPU__CONV_POOL_INDICES };
@@ -38,7 +39,7 @@ static inline bool ipu__conv_pool_is_grad(const ipu_kernel_call *call)
 
 /* ---- conv_pool_pieces.c: both ops ---- */
 
-bool ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_pool_pieces_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_pool_pieces_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_pool_pieces_prepare(const ipu_kernel_call *call, int n_parts, void **out);
@@ -76,7 +77,7 @@ typedef struct ipu__conv_pool_loops {
 
 IPU__SIMD_DECLARE(extern const ipu__conv_pool_loops, ipu__conv_pool_loops_at)
 
-bool ipu__conv_pool_direct_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__conv_pool_direct_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_pool_direct_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_pool_direct_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_pool_direct_prepare(const ipu_kernel_call *call, int n_parts, void **out);

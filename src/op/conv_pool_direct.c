@@ -86,11 +86,11 @@ static int64_t x_floats(const plan *p)
 }
 static int64_t z_floats(const plan *p) { return p->n_vectors * p->rows * p->columns * IPU__LANES; }
 
-bool ipu__conv_pool_direct_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_pool_direct_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     if (call->operand[0].type != IPU_FLOAT || call->operand[0].shape.rank != 4) return false;
-    if ((cpu_features & IPU__SIMD_AVX512) != IPU__SIMD_AVX512
+    if ((ipu__cpu_features_of(machine) & IPU__SIMD_AVX512) != IPU__SIMD_AVX512
         || !IPU__SIMD_PICK(ipu__conv_pool_loops_at).forward)
         return false;
     plan             p = plan_of(call);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "op/conv_pool.h"
 #include "op/lanes.h"
 
@@ -19,13 +18,13 @@ enum {
 };
 
 typedef struct piece {
-    ipu_interval           image;   /* all of its images */
-    int64_t                at_once; /* a divisor of their number */
-    ipu__conv_pool_calls   calls;   /* for so many */
-    const ipu_kernel_impl *conv, *pool;
-    void                  *conv_state, *pool_state;
-    size_t                 between; /* bytes */
-    ipu_layout             layout;  /* of what is between */
+    ipu_interval         image;   /* all of its images */
+    int64_t              at_once; /* a divisor of their number */
+    ipu__conv_pool_calls calls;   /* for so many */
+    const ipu__cpu_impl *conv, *pool;
+    void                *conv_state, *pool_state;
+    size_t               between; /* bytes */
+    ipu_layout           layout;  /* of what is between */
 } piece;
 
 typedef struct state {
@@ -44,13 +43,6 @@ static size_t bytes_of(const ipu_kernel_value *value)
 }
 
 /* ---- what fits ---- */
-
-static const ipu_kernel_impl *find_impl(const ipu_kernel_call *call, unsigned cpu_features)
-{
-    for (int i = 0; i < call->def->n_implementations; i++)
-        if (call->def->implementations[i].fits(call, cpu_features, 1)) return &call->def->implementations[i];
-    return NULL;
-}
 
 static const ipu_kernel_value *between(const ipu__conv_pool_calls *c)
 {
@@ -84,7 +76,7 @@ static ipu_layout choose_layout(const piece *p)
 }
 
 /* The share of a part; false: there is no implementation. Those stay NULL where there is nothing to do. */
-static bool describe(piece *p, const ipu_kernel_call *call, unsigned cpu_features, int part, int n_parts)
+static bool describe(piece *p, const ipu_kernel_call *call, const void *machine, int part, int n_parts)
 {
     int64_t n = call->operand[0].shape.dim[0];
     memset(p, 0, sizeof *p);
@@ -95,8 +87,8 @@ static bool describe(piece *p, const ipu_kernel_call *call, unsigned cpu_feature
     if (bytes_of(between(&p->calls)) == 0) return false;
     p->at_once = choose_at_once(p->image.end - p->image.begin, (int64_t)bytes_of(between(&p->calls)));
     ipu__conv_pool_split(call, p->at_once, &p->calls);
-    p->conv = find_impl(&p->calls.conv, cpu_features);
-    p->pool = find_impl(&p->calls.pool, cpu_features);
+    p->conv = ipu__cpu_find_impl(&p->calls.conv, machine, 1);
+    p->pool = ipu__cpu_find_impl(&p->calls.pool, machine, 1);
     if (!p->conv || !p->pool) return false;
     p->layout  = choose_layout(p);
     p->between = up_to_line(bytes_of(between(&p->calls)));
@@ -107,13 +99,13 @@ static bool describe(piece *p, const ipu_kernel_call *call, unsigned cpu_feature
     return true;
 }
 
-bool ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     bool any = false;
     if (call->operand[0].type != IPU_FLOAT || call->operand[0].shape.dim[0] < 1) return false;
     for (int i = 0; i < n_parts; i++) {
         piece p;
-        if (!describe(&p, call, cpu_features, i, n_parts)) return false;
+        if (!describe(&p, call, machine, i, n_parts)) return false;
         any |= p.conv != NULL;
     }
     return any;
@@ -125,10 +117,10 @@ ipu_kernel_layouts ipu__conv_pool_pieces_layouts(const ipu_kernel_call *call, in
     const unsigned     plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
     ipu_kernel_layouts found = {plain, plain, false};
     piece              p, other;
-    if (ipu__conv_pool_is_grad(call) || !describe(&p, call, ipu__cpu_features(), 0, n_parts) || !p.conv)
+    if (ipu__conv_pool_is_grad(call) || !describe(&p, call, ipu__cpu_machine_here(), 0, n_parts) || !p.conv)
         return found;
     for (int i = 1; i < n_parts; i++) {
-        if (!describe(&other, call, ipu__cpu_features(), i, n_parts)) return found;
+        if (!describe(&other, call, ipu__cpu_machine_here(), i, n_parts)) return found;
         if (other.conv && (other.conv != p.conv || other.layout != p.layout)) return found;
     }
     if (operand == IPU__CONV_POOL_X && p.conv->layouts) {
@@ -143,7 +135,7 @@ ipu_kernel_layouts ipu__conv_pool_pieces_layouts(const ipu_kernel_call *call, in
 
 /* ---- at load ---- */
 
-static size_t inner_scratch(const ipu_kernel_impl *impl, const ipu_kernel_call *call)
+static size_t inner_scratch(const ipu__cpu_impl *impl, const ipu_kernel_call *call)
 {
     size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(call, 1) : 0;
     return bytes == SIZE_MAX ? bytes : up_to_line(bytes);
@@ -170,7 +162,7 @@ size_t ipu__conv_pool_pieces_scratch_bytes(const ipu_kernel_call *call, int n_pa
     size_t most = 0;
     for (int i = 0; i < n_parts; i++) {
         piece p;
-        if (!describe(&p, call, ipu__cpu_features(), i, n_parts) || !p.conv) continue;
+        if (!describe(&p, call, ipu__cpu_machine_here(), i, n_parts) || !p.conv) continue;
         size_t conv = inner_scratch(p.conv, &p.calls.conv), pool = inner_scratch(p.pool, &p.calls.pool);
         if (conv == SIZE_MAX || pool == SIZE_MAX) return SIZE_MAX;
         size_t bytes = p.between + result_bytes(&p) + weight_bytes(&p) + (conv > pool ? conv : pool);
@@ -204,7 +196,7 @@ ipu_status ipu__conv_pool_pieces_prepare(const ipu_kernel_call *call, int n_part
         if (!s->sums) status = ipu__fail_memory();
     }
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
-        if (!describe(&s->parts[i], call, ipu__cpu_features(), i, n_parts))
+        if (!describe(&s->parts[i], call, ipu__cpu_machine_here(), i, n_parts))
             status = ipu__fail(IPU_UNSUPPORTED, "%s: nothing fits its parts", call->def->name);
         else
             status = prepare_part(&s->parts[i]);

@@ -175,8 +175,9 @@ static void gradients_are_adjoints(void **unused)
 
 static const char *chosen(const ipu_kernel_call *call, unsigned features)
 {
-    for (int i = 0; i < call->def->n_implementations; i++)
-        if (call->def->implementations[i].fits(call, features, 2)) return call->def->implementations[i].name;
+    ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
+    for (int i = 0; i < all.n; i++)
+        if (all.at[i].head.fits(call, &(ipu__cpu_machine){features}, 2)) return all.at[i].head.name;
     return "ref";
 }
 
@@ -215,7 +216,7 @@ static void implementations_go_by_shape_and_cpu(void **unused)
     assert_string_equal(chosen(&b.forward, IPU__SIMD_AVX512), "lanes");
 }
 
-static void run_parts(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand,
+static void run_parts(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *const *operand,
                       int n_parts)
 {
     void  *state   = NULL;
@@ -247,11 +248,12 @@ static void check_parts(bench *b, ipu_kernel_call *call)
     }
     first = calloc(bytes + 1, 1);
     assert_non_null(first);
-    for (int i = 0; i < call->def->n_implementations; i++) {
-        const ipu_kernel_impl *impl = &call->def->implementations[i];
-        bool is_ours                = strcmp(impl->name, "dots") == 0 || strcmp(impl->name, "depthwise") == 0
-                    || (strcmp(impl->name, "lanes") == 0 && call != &b->weight_grad);
-        if (!is_ours || !impl->fits(call, ipu__cpu_features(), 1)) continue;
+    ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
+    for (int i = 0; i < all.n; i++) {
+        const ipu__cpu_impl *impl = &all.at[i];
+        bool is_ours = strcmp(impl->head.name, "dots") == 0 || strcmp(impl->head.name, "depthwise") == 0
+                    || (strcmp(impl->head.name, "lanes") == 0 && call != &b->weight_grad);
+        if (!is_ours || !impl->head.fits(call, ipu__cpu_machine_here(), 1)) continue;
         for (int n = 1; n <= 7; n += 2) {
             memset(operand[out], 0xff, bytes);
             run_parts(call, impl, operand, n);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "op/conv_onednn.h"
 #include "op/epilogue_affine.h"
 #include "op/xsmm.h"
@@ -26,18 +25,18 @@ enum {
 
 /* What one part does at a time. */
 typedef struct wide {
-    ipu__conv              c;       /* of the call */
-    ipu_interval           image;   /* all of its images */
-    ipu_interval           channel; /* of the result; all but for gradients of weights */
-    int64_t                at_once; /* images; a divisor of their number */
-    int64_t                x, y, w; /* floats at a time */
-    bool                   inside;  /* the epilogue is done by `impl` */
-    int                    add;     /* operand of the shape of the result that it adds; 0: none */
-    ipu_kernel_call        call;    /* of floats, for so many images and channels */
-    ipu_attribute          with[MOST_WITH];
-    const ipu_kernel_impl *impl;     /* NULL: nothing to do, or none fits */
-    size_t                 scratch;  /* bytes that it needs */
-    void                  *prepared; /* of impl */
+    ipu__conv            c;       /* of the call */
+    ipu_interval         image;   /* all of its images */
+    ipu_interval         channel; /* of the result; all but for gradients of weights */
+    int64_t              at_once; /* images; a divisor of their number */
+    int64_t              x, y, w; /* floats at a time */
+    bool                 inside;  /* the epilogue is done by `impl` */
+    int                  add;     /* operand of the shape of the result that it adds; 0: none */
+    ipu_kernel_call      call;    /* of floats, for so many images and channels */
+    ipu_attribute        with[MOST_WITH];
+    const ipu__cpu_impl *impl;     /* NULL: nothing to do, or none fits */
+    size_t               scratch;  /* bytes that it needs */
+    void                *prepared; /* of impl */
 } wide;
 
 typedef struct state {
@@ -56,17 +55,13 @@ static const int x_operand[] = {IPU__CONV_X, IPU__CONV_INPUT_GRAD_OUT, IPU__CONV
 static const int y_operand[] = {IPU__CONV_OUT, IPU__CONV_INPUT_GRAD_DY, IPU__CONV_WEIGHT_GRAD_DY};
 
 /* The first for floats; NULL where that works on 16-bit types itself, or is oneDNN in plain layouts. */
-static const ipu_kernel_impl *find_impl(const ipu_kernel_call *floats, const ipu_kernel_call *call,
-                                        unsigned cpu_features, int n_parts)
+static const ipu__cpu_impl *find_impl(const ipu_kernel_call *floats, const ipu_kernel_call *call,
+                                      const void *machine, int n_parts)
 {
-    const ipu_kernel_def *def = call->def;
-    for (int i = 0; i < def->n_implementations; i++) {
-        const ipu_kernel_impl *impl = &def->implementations[i];
-        if (!impl->fits(floats, cpu_features, 1)) continue;
-        bool is_other = impl->fits == ipu__conv_onednn_fits || impl->fits(call, cpu_features, n_parts);
-        return is_other ? NULL : impl;
-    }
-    return NULL;
+    const ipu__cpu_impl *impl = ipu__cpu_find_impl(floats, machine, 1);
+    if (!impl || impl->head.fits == ipu__conv_onednn_fits || impl->head.fits(call, machine, n_parts))
+        return NULL;
+    return impl;
 }
 
 /* The greatest divisor of `n` with which the images have room, or sixteen. */
@@ -135,7 +130,7 @@ static bool describe_call(wide *p, const ipu_kernel_call *from)
 }
 
 /* Shares of a part; false: it cannot be done so. `impl` stays NULL where there is nothing to do. */
-static bool describe(wide *p, const ipu_kernel_call *call, unsigned cpu_features, int part, int n_parts)
+static bool describe(wide *p, const ipu_kernel_call *call, const void *machine, int part, int n_parts)
 {
     ipu__conv c = ipu__conv_get(call);
     *p          = (wide){.c = c, .image = {0, c.n}, .channel = {0, c.groups * c.out}};
@@ -156,7 +151,7 @@ static bool describe(wide *p, const ipu_kernel_call *call, unsigned cpu_features
     p->call.attributes    = p->with;
     ipu_kernel_call plain = p->call;
     memset(plain.layout, 0, sizeof plain.layout);
-    p->impl = find_impl(&plain, call, cpu_features, n_parts);
+    p->impl = find_impl(&plain, call, machine, n_parts);
     return p->impl != NULL;
 }
 
@@ -180,7 +175,7 @@ static bool likes_blocks(const wide *p)
     return layouts_of(p, x_operand[p->c.kind]).takes & IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
 }
 
-bool ipu__conv_wide_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     ipu_type  type = call->operand[0].type;
     ipu__conv c    = ipu__conv_get(call);
@@ -194,7 +189,7 @@ bool ipu__conv_wide_fits(const ipu_kernel_call *call, unsigned cpu_features, int
     bool any = false;
     for (int i = 0; i < n_parts; i++) {
         wide p;
-        if (!describe(&p, call, cpu_features, i, n_parts)) return false;
+        if (!describe(&p, call, machine, i, n_parts)) return false;
         /* Plain ones of a single tap are products, which convert as they go. */
         if (p.impl && ipu__conv_volume(c.k) <= 1 && !likes_blocks(&p)) return false;
         any |= p.impl != NULL;
@@ -209,7 +204,7 @@ ipu_kernel_layouts ipu__conv_wide_layouts(const ipu_kernel_call *call, int n_par
     ipu__conv          c     = ipu__conv_get(call);
     bool               is_y  = operand == y_operand[c.kind];
     wide               p;
-    if (!describe(&p, call, ipu__cpu_features(), 0, n_parts) || !p.impl) return found;
+    if (!describe(&p, call, ipu__cpu_machine_here(), 0, n_parts) || !p.impl) return found;
     if (operand == x_operand[c.kind] || (is_y && c.kind != IPU__CONV_FORWARD)) return layouts_of(&p, operand);
     if (!is_y && !is_extra(&c, operand)) return found;
     if (p.inside) return layouts_of(&p, operand);
@@ -235,7 +230,7 @@ size_t ipu__conv_wide_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     size_t most = 0, more = call->def->n_operands > IPU__CONV_OUT ? ipu__epilogue_scratch_bytes(call) : 0;
     for (int i = 0; i < n_parts; i++) {
         wide p;
-        if (!describe(&p, call, ipu__cpu_features(), i, n_parts) || !p.impl) continue;
+        if (!describe(&p, call, ipu__cpu_machine_here(), i, n_parts) || !p.impl) continue;
         size_t bytes = p.impl->scratch_bytes ? p.impl->scratch_bytes(&p.call, 1) : 0;
         if (bytes == SIZE_MAX) return SIZE_MAX;
         bytes += (size_t)n_floats(&p) * sizeof(float);
@@ -253,7 +248,7 @@ ipu_status ipu__conv_wide_prepare(const ipu_kernel_call *call, int n_parts, void
     ipu_status status = IPU_OK;
     for (int i = 0; i < n_parts && status == IPU_OK; i++) {
         wide *p = &s->parts[i];
-        if (!describe(p, call, ipu__cpu_features(), i, n_parts))
+        if (!describe(p, call, ipu__cpu_machine_here(), i, n_parts))
             status = ipu__fail(IPU_UNSUPPORTED, "%s: nothing for floats fits", call->def->name);
         else if (p->impl && p->impl->prepare)
             status = p->impl->prepare(&p->call, 1, &p->prepared);

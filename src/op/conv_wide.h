@@ -2,9 +2,10 @@
 #ifndef IPU_OP_CONV_WIDE_H
 #define IPU_OP_CONV_WIDE_H
 
+#include "engine/cpu/impl.h"
 #include "op/conv.h"
 
-bool               ipu__conv_wide_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__conv_wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_wide_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_wide_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_wide_prepare(const ipu_kernel_call *call, int n_parts, void **out);

@@ -153,7 +153,7 @@ static int check(const conv_case *c, ipu__conv_kind kind, ipu_type type, const c
     int   n_runs = 0;
     make_call(&b, c, kind, type, epilogue);
     for (int parts = 1; parts <= MOST_PARTS; parts++) {
-        if (!ipu__conv_wide_fits(&b.call, ipu__cpu_features(), parts)) continue;
+        if (!ipu__conv_wide_fits(&b.call, ipu__cpu_machine_here(), parts)) continue;
         if (n_runs++ == 0) make_bench(&b, c, kind, type, epilogue); /* which takes longer than all else */
         run(&b, parts);
         compare(&b, type, epilogue && strstr(epilogue, "neg") ? 4 : 1);
@@ -193,11 +193,11 @@ static void nothing_else_is_taken(void **unused)
     const conv_case odd = {2, 3, 5, {7, 6}, 2, {0, 0}, true};
     bench           b;
     make_call(&b, &cases[0], IPU__CONV_FORWARD, IPU_FLOAT, NULL);
-    assert_false(ipu__conv_wide_fits(&b.call, ipu__cpu_features(), 1));
+    assert_false(ipu__conv_wide_fits(&b.call, ipu__cpu_machine_here(), 1));
     make_call(&b, &odd, IPU__CONV_FORWARD, IPU_HALF, NULL);
-    assert_false(ipu__conv_wide_fits(&b.call, ipu__cpu_features(), 1));
+    assert_false(ipu__conv_wide_fits(&b.call, ipu__cpu_machine_here(), 1));
     make_call(&b, &cases[0], IPU__CONV_FORWARD, IPU_HALF, NULL);
-    assert_false(ipu__conv_wide_fits(&b.call, 0, 1));
+    assert_false(ipu__conv_wide_fits(&b.call, &(ipu__cpu_machine){0}, 1));
 }
 
 int main(void)

@@ -107,11 +107,13 @@ static share share_of(const shape *s, int n_parts)
     return cost_of(s, BY_OUT, n_parts) < cost_of(s, other, n_parts) ? BY_OUT : other;
 }
 
-bool ipu__conv_winograd_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__conv_winograd_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     ipu__conv c = ipu__conv_get(call);
-    if (call->operand[0].type != IPU_FLOAT || !is_3x3(&c) || !ipu__xsmm_works(cpu_features)) return false;
-    if ((cpu_features & IPU__SIMD_AVX2) != IPU__SIMD_AVX2 || !IPU__SIMD_PICK(ipu__wino_loops_at).input)
+    if (call->operand[0].type != IPU_FLOAT || !is_3x3(&c) || !ipu__xsmm_works(ipu__cpu_features_of(machine)))
+        return false;
+    if ((ipu__cpu_features_of(machine) & IPU__SIMD_AVX2) != IPU__SIMD_AVX2
+        || !IPU__SIMD_PICK(ipu__wino_loops_at).input)
         return false;
     if (c.n < 1 || c.in < 1 || c.out < 1 || c.in % WIDTH != 0 || c.out % WIDTH != 0) return false;
     if (ipu__conv_volume(c.x) < 1 || ipu__conv_volume(c.y) < 1) return false;

@@ -12,6 +12,7 @@
 #define IPU_OP_CONV_WINOGRAD_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/conv.h"
 #include "op/epilogue_affine.h"
 #include "op/xsmm.h"
@@ -125,7 +126,7 @@ static inline int64_t ipu__wino_n_points(const ipu__wino_shape *s)
 ipu__wino_room ipu__wino_make_room(const ipu__wino_shape *s, const ipu__wino_part *p);
 
 /* An implementation of each of the three ops. */
-bool               ipu__conv_winograd_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__conv_winograd_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__conv_winograd_prepare(const ipu_kernel_call *call, int n_parts, void **out);

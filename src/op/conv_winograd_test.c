@@ -124,11 +124,11 @@ static float *aligned_floats(size_t n)
     return p;
 }
 
-static const ipu_kernel_impl *winograd(const ipu_kernel_call *call)
+static const ipu__cpu_impl *winograd(const ipu_kernel_call *call)
 {
-    for (int i = 0; i < call->def->n_implementations; i++)
-        if (strcmp(call->def->implementations[i].name, "winograd") == 0)
-            return &call->def->implementations[i];
+    ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
+    for (int i = 0; i < all.n; i++)
+        if (strcmp(all.at[i].head.name, "winograd") == 0) return &all.at[i];
     fail_msg("no such implementation");
     return NULL;
 }
@@ -136,10 +136,10 @@ static const ipu_kernel_impl *winograd(const ipu_kernel_call *call)
 /* Runs it in `n_parts`, the last first, and gives its result in plain order. */
 static float *run(const bench *b, const ipu_kernel_call *call, int n_parts)
 {
-    const ipu_kernel_impl *impl                       = winograd(call);
-    void                  *operand[IPU__MAX_OPERANDS] = {0}, *state = NULL;
-    size_t                 bytes   = impl->scratch_bytes(call, n_parts);
-    float                 *scratch = aligned_floats(bytes / sizeof(float)), *result;
+    const ipu__cpu_impl *impl                       = winograd(call);
+    void                *operand[IPU__MAX_OPERANDS] = {0}, *state = NULL;
+    size_t               bytes   = impl->scratch_bytes(call, n_parts);
+    float               *scratch = aligned_floats(bytes / sizeof(float)), *result;
     for (int i = 0; i < call->n_operands; i++) {
         float *to = operand[i] = aligned_floats(b->n[i] + 16);
         for (size_t k = 0; k < b->n[i] && i != b->out; k++)
@@ -182,9 +182,9 @@ static double error_of(const bench *b, const float *found)
  * together. */
 static ipu_kernel_call with_layouts(const bench *b, unsigned blocked)
 {
-    const ipu_kernel_impl *impl = winograd(&b->call);
-    ipu_kernel_call        call = b->call;
-    int                    bit = 1, tied = 0;
+    const ipu__cpu_impl *impl = winograd(&b->call);
+    ipu_kernel_call      call = b->call;
+    int                  bit = 1, tied = 0;
     for (int i = 0; i < call.n_operands; i++) {
         ipu_kernel_layouts may = impl->layouts(&b->call, 1, i);
         assert_true(may.takes & IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN));
@@ -269,7 +269,7 @@ static bool fits(const conv_case *c, ipu__conv_kind kind, unsigned features, int
 {
     bench b;
     make_call(&b, c, kind);
-    return winograd(&b.call)->fits(&b.call, features, n_parts);
+    return winograd(&b.call)->head.fits(&b.call, &(ipu__cpu_machine){features}, n_parts);
 }
 
 static void it_is_taken_where_it_pays(void **unused)

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/loss.h"
 #include "op/gather.h"
@@ -319,8 +320,8 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("log_probs"), IPU__INPU
                                               IPU__OUTPUT("scores"), IPU__OUTPUT("path_lengths"),
                                               IPU__OUTPUT("paths")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "sequences", .fits = ipu__op_fits_always, .scratch_bytes = decode_scratch, .run = decode_run}};
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"sequences", ipu__op_fits_always}, .scratch_bytes = decode_scratch, .run = decode_run}};
 
 static const ipu_op_attribute attributes[] = {
     {.name = "blank", .kind = IPU_ATTRIBUTE_INT, .meaning = "class that stands for none"},
@@ -340,17 +341,16 @@ static const char *const samples[] = {"float[6,2,4]{-3,0}, int32[2]{4,6}",
                                       NULL};
 
 const ipu_op_def ipu__op_ctc_decode = {
-    .kernel       = {.name              = "ctc_decode",
-                     .operands          = operands,
-                     .n_operands        = IPU__COUNT(operands),
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .examine           = decode_examine,
-                     .ref               = decode_ref,
-                     .work              = decode_work,
-                     .plan              = decode_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "ctc_decode",
+                     .operands        = operands,
+                     .n_operands      = IPU__COUNT(operands),
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .examine         = decode_examine,
+                     .ref             = decode_ref,
+                     .work            = decode_work,
+                     .plan            = decode_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 2,
     .family       = "loss",
     .summary      = "the label sequences that outputs over time most likely spell",

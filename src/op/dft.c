@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/shape.h"
@@ -359,8 +360,7 @@ static ipu_status dft_plan(const ipu_kernel_call *call, const ipu_target *target
 }
 
 static const ipu_kernel_operand operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_impl    implementations[] = {{.name          = "stockham",
-                                                      .fits          = ipu__op_fits_always,
+static const ipu__cpu_impl      implementations[] = {{.head          = {"stockham", ipu__op_fits_always},
                                                       .scratch_bytes = dft_scratch,
                                                       .prepare       = dft_prepare,
                                                       .release       = dft_release,
@@ -387,17 +387,16 @@ static const char *const samples[] = {"float[2,8,2]",
                                       NULL};
 
 const ipu_op_def ipu__op_dft = {
-    .kernel       = {.name              = "dft",
-                     .operands          = operands,
-                     .n_operands        = 2,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = dft_ref,
-                     .work              = dft_work,
-                     .ref_work          = dft_ref_work,
-                     .plan              = dft_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "dft",
+                     .operands        = operands,
+                     .n_operands      = 2,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = dft_ref,
+                     .work            = dft_work,
+                     .ref_work        = dft_ref_work,
+                     .plan            = dft_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 1,
     .family       = "signal",
     .summary      = "discrete Fourier transform along a dimension",

@@ -183,15 +183,28 @@ static ipu_status element_run(const ipu_kernel_call *call, void *state, void *co
     return IPU_OK;
 }
 
+ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand)
+{
+    unsigned           plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), any = IPU_LAYOUT_BIT(IPU__N_LAYOUTS) - 1;
+    ipu_kernel_layouts only_plain = {plain, plain, false};
+    const ipu_shape   *shape      = &call->operand[out].shape;
+    for (int i = 0; i < call->n_operands; i++) {
+        const ipu_shape *own = &call->operand[i].shape;
+        if (ipu__kernel_has(call, i) && ipu__op_n_elements(own) != 1 && !ipu__shape_equal(own, shape))
+            return only_plain;
+    }
+    if (!ipu__shape_equal(&call->operand[operand].shape, shape)) return only_plain;
+    return (ipu_kernel_layouts){any, any, true};
+}
+
 static ipu_kernel_layouts element_layouts(const ipu_kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
     return ipu__op_layouts_alike(call, call->n_operands - 1, operand);
 }
 
-const ipu_kernel_impl ipu__element_impl[1] = {{
-    .name          = "blocks",
-    .fits          = ipu__op_fits_always,
+const ipu__cpu_impl ipu__element_impl[1] = {{
+    .head          = {"blocks", ipu__op_fits_always},
     .layouts       = element_layouts,
     .scratch_bytes = element_scratch_bytes,
     .prepare       = element_prepare,
@@ -263,16 +276,15 @@ static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU
 #define RECORD(op, n, kind, none, text, list, n_list, ...)                                  \
     static const char *const op##_samples[] = {__VA_ARGS__, NULL};                          \
     const ipu_op_def         ipu__op_##op   = {                                             \
-                  .kernel       = {.name              = #op,                                \
-                                   .operands          = kind##_operands,                    \
-                                   .n_operands        = (n) + 1,                            \
-                                   .check             = ipu__op_check,                      \
-                                   .rows              = ipu__op_rows,                       \
-                                   .ref               = ipu__element_ref,                   \
-                                   .work              = ipu__element_work,                  \
-                                   .plan              = ipu__element_plan,                  \
-                                   .implementations   = ipu__element_impl,                  \
-                                   .n_implementations = 1},                                 \
+                  .kernel       = {.name            = #op,                                  \
+                                   .operands        = kind##_operands,                      \
+                                   .n_operands      = (n) + 1,                              \
+                                   .check           = ipu__op_check,                        \
+                                   .rows            = ipu__op_rows,                         \
+                                   .ref             = ipu__element_ref,                     \
+                                   .work            = ipu__element_work,                    \
+                                   .plan            = ipu__element_plan,                    \
+                                   .implementations = IPU__ON_CPU(ipu__element_impl)},      \
                   .n_in         = (n),                                                      \
                   .family       = "elementwise",                                            \
                   .summary      = (text),                                                   \

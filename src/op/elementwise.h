@@ -8,6 +8,7 @@
 #define IPU_OP_ELEMENTWISE_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
 enum {
@@ -83,7 +84,10 @@ void ipu__element_parameters(const ipu_kernel_call *call, double parameters[IPU_
 void       ipu__element_ref(const ipu_kernel_call *call, void *const *operand);
 double     ipu__element_work(const ipu_kernel_call *call);
 ipu_status ipu__element_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
-extern const ipu_kernel_impl ipu__element_impl[1];
+extern const ipu__cpu_impl ipu__element_impl[1];
+/* `layouts` of elementwise kernels: any layout, the same for all, where operands of more than one element have the
+ * shape of output `out`; what lies in the same order is computed in the same order. */
+ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand);
 
 /* One element: inputs and output in their types' formats. Of cast, `parameters` are not read. */
 void ipu__element_one(int element, const ipu_type *types, int n_in, const double *parameters,

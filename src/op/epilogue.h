@@ -6,6 +6,7 @@
 #ifndef IPU_OP_EPILOGUE_H
 #define IPU_OP_EPILOGUE_H
 
+#include "engine/cpu/impl.h"
 #include "op/chain.h"
 
 enum { IPU__EPILOGUE_IN = 4 };

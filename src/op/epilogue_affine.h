@@ -5,6 +5,7 @@
 #ifndef IPU_OP_EPILOGUE_AFFINE_H
 #define IPU_OP_EPILOGUE_AFFINE_H
 
+#include "engine/cpu/impl.h"
 #include "op/epilogue.h"
 
 enum { IPU__AFFINE_STEPS = 8 };

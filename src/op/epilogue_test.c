@@ -47,7 +47,7 @@ static void *memory(void)
     return p;
 }
 
-static void run(const ipu_kernel_call *call, const ipu_kernel_impl *impl, void *const *operand, int n_parts)
+static void run(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *const *operand, int n_parts)
 {
     void  *state   = NULL;
     size_t bytes   = impl->scratch_bytes ? impl->scratch_bytes(call, n_parts) : 0;
@@ -76,12 +76,13 @@ static int check_implementations(const ipu_op_def *op, const ipu_attribute *with
         assert_true(ipu__op_n_elements(&fused.operand[i].shape) <= MOST);
         if (i < out) fill(type, operand[i], ipu__op_n_elements(&fused.operand[i].shape));
     }
-    void  *expected = memory(), *result = operand[out];
-    size_t bytes = (size_t)ipu__op_n_elements(&fused.operand[out].shape) * ipu_type_size(type);
-    for (int i = 0; i < op->kernel.n_implementations; i++)
+    void          *expected = memory(), *result = operand[out];
+    size_t         bytes = (size_t)ipu__op_n_elements(&fused.operand[out].shape) * ipu_type_size(type);
+    ipu__cpu_impls all   = ipu__cpu_impls_of(&op->kernel);
+    for (int i = 0; i < all.n; i++)
         for (int parts = 1; parts <= 3; parts++) {
-            const ipu_kernel_impl *impl = &op->kernel.implementations[i];
-            if (!impl->fits(&fused, ipu__cpu_features(), parts)) continue;
+            const ipu__cpu_impl *impl = &all.at[i];
+            if (!impl->head.fits(&fused, ipu__cpu_machine_here(), parts)) continue;
             operand[out] = expected;
             run(&plain, impl, operand, parts);
             ipu__epilogue_ref(&fused, operand);

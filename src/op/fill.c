@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "op/op.h"
 
@@ -99,8 +100,8 @@ static ipu_status fill_plan(const ipu_kernel_call *call, const ipu_target *targe
 
 static const ipu_kernel_operand operands[] = {IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "plain", .fits = ipu__op_fits_always, .run = fill_run},
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"plain", ipu__op_fits_always}, .run = fill_run},
 };
 
 static const ipu_op_attribute attributes[] = {
@@ -111,16 +112,15 @@ static const ipu_op_attribute attributes[] = {
 static const char *const samples[] = {"; value=0.5 shape=[3,4]", "; value=7 shape=[1000] type=int32", NULL};
 
 const ipu_op_def ipu__op_fill = {
-    .kernel       = {.name              = "fill",
-                     .operands          = operands,
-                     .n_operands        = 1,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = fill_ref,
-                     .work              = fill_work,
-                     .plan              = fill_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "fill",
+                     .operands        = operands,
+                     .n_operands      = 1,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = fill_ref,
+                     .work            = fill_work,
+                     .plan            = fill_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 0,
     .family       = "fill",
     .summary      = "all elements equal to an attribute",

@@ -5,6 +5,7 @@
  */
 #include "op/gather.h"
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
@@ -192,8 +193,8 @@ static ipu_status copy_part(const ipu_kernel_call *call, const ipu__rows *rows, 
         ipu__rows rows = rows_of(call);                                                                      \
         return ipu__rows_plan(rows.outer * rows.n, rows.inner, call->operand[X].type, target, out);          \
     }                                                                                                        \
-    static const ipu_kernel_impl op##_implementations[] = {                                                  \
-        {.name = "rows", .fits = ipu__op_fits_always, .run = op##_run}};
+    static const ipu__cpu_impl op##_implementations[] = {                                                    \
+        {.head = {"rows", ipu__op_fits_always}, .run = op##_run}};
 COPY_KERNEL(gather, axis_rows)
 COPY_KERNEL(gather_nd, nd_rows)
 
@@ -257,17 +258,16 @@ static const char *const gather_samples[] = {
 /* clang-format on */
 
 const ipu_op_def ipu__op_gather = {
-    .kernel       = {.name              = "gather",
-                     .operands          = operands,
-                     .n_operands        = 3,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .examine           = gather_examine,
-                     .ref               = gather_ref,
-                     .work              = copy_work,
-                     .plan              = gather_plan,
-                     .implementations   = gather_implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "gather",
+                     .operands        = operands,
+                     .n_operands      = 3,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .examine         = gather_examine,
+                     .ref             = gather_ref,
+                     .work            = copy_work,
+                     .plan            = gather_plan,
+                     .implementations = IPU__ON_CPU(gather_implementations)},
     .n_in         = 2,
     .family       = "gather",
     .summary      = "slices of x along an axis, by index",
@@ -329,17 +329,16 @@ static const char *const gather_nd_samples[] = {
 /* clang-format on */
 
 const ipu_op_def ipu__op_gather_nd = {
-    .kernel  = {.name              = "gather_nd",
-                .operands          = operands,
-                .n_operands        = 3,
-                .check             = ipu__op_check,
-                .rows              = ipu__op_rows,
-                .examine           = gather_nd_examine,
-                .ref               = gather_nd_ref,
-                .work              = copy_work,
-                .plan              = gather_nd_plan,
-                .implementations   = gather_nd_implementations,
-                .n_implementations = 1},
+    .kernel  = {.name            = "gather_nd",
+                .operands        = operands,
+                .n_operands      = 3,
+                .check           = ipu__op_check,
+                .rows            = ipu__op_rows,
+                .examine         = gather_nd_examine,
+                .ref             = gather_nd_ref,
+                .work            = copy_work,
+                .plan            = gather_nd_plan,
+                .implementations = IPU__ON_CPU(gather_nd_implementations)},
     .n_in    = 2,
     .family  = "gather",
     .summary = "slices of x over its first dimensions, by rows of indices",

@@ -3,6 +3,7 @@
  * Other dimensions of `indices` may be smaller than those of x. Where they are equal, x is [outer, extent,
  * inner] and every (outer, inner) is a lane of its own, which one part does; otherwise `ref` does it.
  */
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/gather.h"
 #include "ipu/shape.h"
@@ -182,15 +183,15 @@ static bool same_lanes(const ipu_kernel_call *call)
     return true;
 }
 
-static bool gather_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool gather_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return same_lanes(call);
 }
 
-static bool scatter_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool scatter_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     ipu_type type   = call->operand[X].type;
     bool     is_set = false;
     get_set(call, &is_set);
@@ -348,7 +349,7 @@ static const ipu_op_attribute attributes[] = {
 static const ipu_kernel_operand gather_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
                                                      IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl gather_impls[] = {{.name = "lanes", .fits = gather_fits, .run = gather_run}};
+static const ipu__cpu_impl gather_impls[] = {{.head = {"lanes", gather_fits}, .run = gather_run}};
 /* clang-format off */
 static const char *const gather_samples[] = {
     "float[3,5], int32[3,4]{0,4}; axis=1",
@@ -363,17 +364,16 @@ static const char *const gather_samples[] = {
 /* clang-format on */
 
 const ipu_op_def ipu__op_gather_elements = {
-    .kernel       = {.name              = "gather_elements",
-                     .operands          = gather_operands,
-                     .n_operands        = 3,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .examine           = examine,
-                     .ref               = gather_elements_ref,
-                     .work              = indices_work,
-                     .plan              = elements_plan,
-                     .implementations   = gather_impls,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "gather_elements",
+                     .operands        = gather_operands,
+                     .n_operands      = 3,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .examine         = examine,
+                     .ref             = gather_elements_ref,
+                     .work            = indices_work,
+                     .plan            = elements_plan,
+                     .implementations = IPU__ON_CPU(gather_impls)},
     .n_in         = 2,
     .family       = "gather",
     .summary      = "elements of x along an axis, one index for each",
@@ -420,7 +420,7 @@ static void scatter_elements_grad(ipu__gradient *g)
 static const ipu_kernel_operand scatter_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
                                                       IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", X)};
 
-static const ipu_kernel_impl scatter_impls[] = {{.name = "lanes", .fits = scatter_fits, .run = scatter_run}};
+static const ipu__cpu_impl scatter_impls[] = {{.head = {"lanes", scatter_fits}, .run = scatter_run}};
 /* clang-format off */
 static const char *const scatter_samples[] = {
     "float[3,5], int32[3,4]{0,4}, float[3,4]; axis=1 reduction=add",
@@ -439,18 +439,17 @@ static const char *const scatter_samples[] = {
 /* clang-format on */
 
 const ipu_op_def ipu__op_scatter_elements = {
-    .kernel       = {.name              = "scatter_elements",
-                     .operands          = scatter_operands,
-                     .n_operands        = 4,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .examine           = examine,
-                     .ref               = scatter_elements_ref,
-                     .work              = indices_work,
-                     .ref_work          = scatter_elements_ref_work,
-                     .plan              = elements_plan,
-                     .implementations   = scatter_impls,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "scatter_elements",
+                     .operands        = scatter_operands,
+                     .n_operands      = 4,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .examine         = examine,
+                     .ref             = scatter_elements_ref,
+                     .work            = indices_work,
+                     .ref_work        = scatter_elements_ref_work,
+                     .plan            = elements_plan,
+                     .implementations = IPU__ON_CPU(scatter_impls)},
     .n_in         = 3,
     .family       = "gather",
     .summary      = "x with elements along an axis set or added to, one index for each",

@@ -1,4 +1,5 @@
 /* one_hot: a value at the index, another everywhere else, along a new dimension. */
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/gather.h"
 #include "op/gather.h"
@@ -113,8 +114,8 @@ static ipu_status one_hot_plan(const ipu_kernel_call *call, const ipu_target *ta
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("indices"), IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "plain", .fits = ipu__op_fits_always, .run = one_hot_run},
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"plain", ipu__op_fits_always}, .run = one_hot_run},
 };
 
 static const ipu_op_attribute attributes[] = {
@@ -133,16 +134,15 @@ static const char *const samples[] = {"int32[5]; depth=4",
                                       NULL};
 
 const ipu_op_def ipu__op_one_hot = {
-    .kernel       = {.name              = "one_hot",
-                     .operands          = operands,
-                     .n_operands        = 2,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = one_hot_ref,
-                     .work              = one_hot_work,
-                     .plan              = one_hot_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "one_hot",
+                     .operands        = operands,
+                     .n_operands      = 2,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = one_hot_ref,
+                     .work            = one_hot_work,
+                     .plan            = one_hot_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 1,
     .family       = "gather",
     .summary      = "one value at the index, another elsewhere, along a new dimension",

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/matmul.h"
@@ -319,9 +320,9 @@ static int64_t n_taps(const ipu__grid *g)
     return g->mode == IPU_GRID_BICUBIC ? 16 : g->mode == IPU_GRID_BILINEAR ? 4 : 1;
 }
 
-static bool fits_planes(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits_planes(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     bool      is_grad = call->def == &ipu__op_grid_sample_input_grad.kernel;
     ipu__grid g       = get_grid(call, is_grad ? INPUT_OUT : X, GRID);
     return call->operand[0].type != IPU_DOUBLE && g.out < 1 << 26;
@@ -513,37 +514,36 @@ static const char *const place_samples[] = {"float[2,3,3,2], float[2,3,4,5], flo
                                             "float[2,4,30,30], float[2,4,40,40], float[2,30,30,2]{-1.1,1.1}",
                                             NULL};
 
-#define PLANES(run_)                                                                          \
-    {                                                                                         \
-        {                                                                                     \
-            .name = "planes", .fits = fits_planes, .scratch_bytes = planes_bytes, .run = run_ \
-        }                                                                                     \
+#define PLANES(run_)                                                                    \
+    {                                                                                   \
+        {                                                                               \
+            .head = {"planes", fits_planes}, .scratch_bytes = planes_bytes, .run = run_ \
+        }                                                                               \
     }
-static const ipu_kernel_impl sample_implementations[] = PLANES(sample_run);
-static const ipu_kernel_impl input_implementations[]  = PLANES(input_run);
-static const ipu_kernel_impl place_implementations[]  = {
-     {.name = "places", .fits = ipu__op_fits_always, .run = place_run}};
+static const ipu__cpu_impl sample_implementations[] = PLANES(sample_run);
+static const ipu__cpu_impl input_implementations[]  = PLANES(input_run);
+static const ipu__cpu_impl place_implementations[]  = {
+     {.head = {"places", ipu__op_fits_always}, .run = place_run}};
 
 #define sample_ref_work NULL
 #define place_ref_work NULL
-#define RECORD(op, prefix, attributes_, ...)                                                              \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,                           \
-                                                      .operands          = prefix##_operands,             \
-                                                      .n_operands        = IPU__COUNT(prefix##_operands), \
-                                                      .check             = ipu__op_check,                 \
-                                                      .rows              = ipu__op_rows,                  \
-                                                      .ref               = prefix##_ref,                  \
-                                                      .work              = work,                          \
-                                                      .ref_work          = prefix##_ref_work,             \
-                                                      .plan              = plan,                          \
-                                                      .implementations   = prefix##_implementations,      \
-                                                      .n_implementations = 1},                            \
-                                     .n_in         = IPU__COUNT(prefix##_operands) - 1,                   \
-                                     .family       = "vision",                                            \
-                                     .attributes   = attributes_,                                         \
-                                     .n_attributes = IPU__COUNT(attributes_),                             \
-                                     .infer        = prefix##_infer,                                      \
-                                     .samples      = prefix##_samples,                                    \
+#define RECORD(op, prefix, attributes_, ...)                                                                     \
+    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
+                                                      .operands        = prefix##_operands,                      \
+                                                      .n_operands      = IPU__COUNT(prefix##_operands),          \
+                                                      .check           = ipu__op_check,                          \
+                                                      .rows            = ipu__op_rows,                           \
+                                                      .ref             = prefix##_ref,                           \
+                                                      .work            = work,                                   \
+                                                      .ref_work        = prefix##_ref_work,                      \
+                                                      .plan            = plan,                                   \
+                                                      .implementations = IPU__ON_CPU(prefix##_implementations)}, \
+                                     .n_in         = IPU__COUNT(prefix##_operands) - 1,                          \
+                                     .family       = "vision",                                                   \
+                                     .attributes   = attributes_,                                                \
+                                     .n_attributes = IPU__COUNT(attributes_),                                    \
+                                     .infer        = prefix##_infer,                                             \
+                                     .samples      = prefix##_samples,                                           \
                                      __VA_ARGS__}
 RECORD(grid_sample, sample, attributes, .grad = sample_grad, .compose = ipu__grid_sample_compose,
        .flags = IPU__OP_GRAD_ONCE, .batch = "0 0 : 0", .summary = "images read at the places of a grid",

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "op/builder.h"
 
@@ -147,12 +148,8 @@ static ipu_status call_examine(const ipu_kernel_call *call, void *const *operand
 
 static void release(void *state) { (void)state; }
 
-static const ipu_kernel_impl call_implementations[] = {
-    {.name    = "host",
-     .fits    = ipu__op_fits_always,
-     .prepare = call_prepare,
-     .release = release,
-     .run     = call_run},
+static const ipu__cpu_impl call_implementations[] = {
+    {.head = {"host", ipu__op_fits_always}, .prepare = call_prepare, .release = release, .run = call_run},
 };
 
 static const ipu_kernel_operand call_operands[] = {
@@ -188,17 +185,16 @@ static const char *const call_samples[] = {
     NULL};
 
 const ipu_op_def ipu__op_host_call = {
-    .kernel       = {.name              = "host_call",
-                     .operands          = call_operands,
-                     .n_operands        = IN + OUT,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .examine           = call_examine,
-                     .ref               = call_ref,
-                     .work              = host_work,
-                     .plan              = host_plan,
-                     .implementations   = call_implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "host_call",
+                     .operands        = call_operands,
+                     .n_operands      = IN + OUT,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .examine         = call_examine,
+                     .ref             = call_ref,
+                     .work            = host_work,
+                     .plan            = host_plan,
+                     .implementations = IPU__ON_CPU(call_implementations)},
     .n_in         = IN,
     .family       = "host",
     .summary      = "what a function of the host makes of the inputs",
@@ -263,12 +259,8 @@ static void show_grad(ipu__gradient *g)
 
 static const ipu_kernel_operand show_operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("y", X)};
 
-static const ipu_kernel_impl show_implementations[] = {
-    {.name    = "host",
-     .fits    = ipu__op_fits_always,
-     .prepare = show_prepare,
-     .release = release,
-     .run     = show_run},
+static const ipu__cpu_impl show_implementations[] = {
+    {.head = {"host", ipu__op_fits_always}, .prepare = show_prepare, .release = release, .run = show_run},
 };
 
 static const ipu_op_attribute show_attributes[] = {
@@ -286,17 +278,16 @@ static const char *const show_samples[] = {"float[3,5]; function=copy gradient_f
                                            "int32[4]; function=copy", "float[0,3]; function=copy", NULL};
 
 const ipu_op_def ipu__op_host_show = {
-    .kernel       = {.name              = "host_show",
-                     .operands          = show_operands,
-                     .n_operands        = 2,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .examine           = show_examine,
-                     .ref               = show_ref,
-                     .work              = host_work,
-                     .plan              = host_plan,
-                     .implementations   = show_implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "host_show",
+                     .operands        = show_operands,
+                     .n_operands      = 2,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .examine         = show_examine,
+                     .ref             = show_ref,
+                     .work            = host_work,
+                     .plan            = host_plan,
+                     .implementations = IPU__ON_CPU(show_implementations)},
     .n_in         = 1,
     .family       = "host",
     .summary      = "the same values, shown to a function of the host",

@@ -40,8 +40,10 @@ static void make_lists(void)
             snprintf(optional_names[i][k], NAME_BYTES, "%s?", operand->name);
             *to = optional_names[i][k];
         }
-        for (int k = 0; k < op->kernel.n_implementations && k < MOST_IMPLEMENTATIONS; k++)
-            list->implementations[k] = op->kernel.implementations[k].name;
+        int n = 0;
+        for (const ipu_kernel_impls *impls = op->kernel.implementations; impls && impls->engine; impls++)
+            for (int k = 0; k < impls->n && n < MOST_IMPLEMENTATIONS; k++)
+                list->implementations[n++] = ipu__kernel_impl_at(impls, k)->name;
     }
 }
 

@@ -4,6 +4,7 @@
 #define IPU_OP_LANES_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
 enum { IPU__LANES = IPU__LAYOUT_WIDTH };

@@ -74,14 +74,14 @@ static ipu_status scatter(const int32_t *indices, int n_parts, float *dx)
         dy[i]      = (float)(1 + window);
         at[i]      = indices[window];
     }
-    assert_int_equal(def->implementations[0].prepare(&call, n_parts, &state), IPU_OK);
+    assert_int_equal(ipu__cpu_impls_of(def).at[0].prepare(&call, n_parts, &state), IPU_OK);
     for (int round = 0; round < 2; round++) { /* what a round leaves behind must not reach the next */
         memset(dx, 0xff, LARGE * IPU__LANES * sizeof *dx);
         for (int part = 0; part < n_parts; part++)
             if (status == IPU_OK)
-                status = def->implementations[0].run(&call, state, operand, NULL, part, n_parts);
+                status = ipu__cpu_impls_of(def).at[0].run(&call, state, operand, NULL, part, n_parts);
     }
-    def->implementations[0].release(state);
+    ipu__cpu_impls_of(def).at[0].release(state);
     return status;
 }
 

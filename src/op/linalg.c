@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/matmul.h"
@@ -314,8 +315,8 @@ static const ipu_kernel_operand inverse_operands[]  = {IPU__INPUT("x"), IPU__OUT
 static const ipu_kernel_operand det_grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_det"),
                                                        IPU__OUTPUT("dx")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "pivots", .fits = ipu__op_fits_always, .scratch_bytes = linalg_scratch, .run = linalg_run}};
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"pivots", ipu__op_fits_always}, .scratch_bytes = linalg_scratch, .run = linalg_run}};
 
 static const char *const det_samples[] = {"float[3,3]",   "float[1,1]",   "float[5,2,2]",   "float[2,3,4,4]",
                                           "float[2,0,0]", "float[0,3,3]", "float[300,9,9]", NULL};
@@ -330,23 +331,22 @@ static const char *const det_grad_samples[] = {"float[2,2]{1,2}, float[]",   "fl
                                                "float[2,3,3], float[2]",     "float[0,2,2], float[0]",
                                                "float[600,2,2], float[600]", NULL};
 
-#define RECORD(op, ins, text, onnx_, ...)                                              \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name              = #op,             \
-                                                 .operands          = op##_operands,   \
-                                                 .n_operands        = (ins) + 1,       \
-                                                 .check             = ipu__op_check,   \
-                                                 .rows              = ipu__op_rows,    \
-                                                 .ref               = linalg_ref,      \
-                                                 .work              = linalg_work,     \
-                                                 .plan              = linalg_plan,     \
-                                                 .implementations   = implementations, \
-                                                 .n_implementations = 1},              \
-                                     .n_in    = (ins),                                 \
-                                     .family  = "linalg",                              \
-                                     .summary = (text),                                \
-                                     .infer   = op##_infer,                            \
-                                     .samples = op##_samples,                          \
-                                     .onnx    = (onnx_),                               \
+#define RECORD(op, ins, text, onnx_, ...)                                                          \
+    const ipu_op_def ipu__op_##op = {.kernel  = {.name            = #op,                           \
+                                                 .operands        = op##_operands,                 \
+                                                 .n_operands      = (ins) + 1,                     \
+                                                 .check           = ipu__op_check,                 \
+                                                 .rows            = ipu__op_rows,                  \
+                                                 .ref             = linalg_ref,                    \
+                                                 .work            = linalg_work,                   \
+                                                 .plan            = linalg_plan,                   \
+                                                 .implementations = IPU__ON_CPU(implementations)}, \
+                                     .n_in    = (ins),                                             \
+                                     .family  = "linalg",                                          \
+                                     .summary = (text),                                            \
+                                     .infer   = op##_infer,                                        \
+                                     .samples = op##_samples,                                      \
+                                     .onnx    = (onnx_),                                           \
                                      __VA_ARGS__}
 RECORD(det, 1, "the determinant of each matrix", "Det:11", .grad = det_gradient, .batch = "* : *");
 RECORD(inverse, 1, "the inverse of each matrix", NULL, .grad = inverse_gradient, .batch = "* : *");

@@ -178,10 +178,9 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("dy"),
                                               IPU__OUTPUT_OVER("new_momentum", MOMENTUM),
                                               IPU__OUTPUT("dx")};
 
-static const ipu_kernel_impl implementations[] = {
+static const ipu__cpu_impl implementations[] = {
     {
-        .name          = "tiles",
-        .fits          = ipu__linear_sgd_fits,
+        .head          = {"tiles", ipu__linear_sgd_fits},
         .layouts       = ipu__linear_sgd_layouts,
         .scratch_bytes = ipu__linear_sgd_scratch_bytes,
         .prepare       = ipu__linear_sgd_prepare,
@@ -214,16 +213,15 @@ static const char *const samples[] = {
 };
 
 const ipu_op_def ipu__op_linear_sgd = {
-    .kernel       = {.name              = "linear_sgd",
-                     .operands          = operands,
-                     .n_operands        = N_OPERANDS,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = linear_sgd_ref,
-                     .work              = linear_sgd_work,
-                     .plan              = linear_sgd_plan,
-                     .implementations   = implementations,
-                     .n_implementations = IPU__COUNT(implementations)},
+    .kernel       = {.name            = "linear_sgd",
+                     .operands        = operands,
+                     .n_operands      = N_OPERANDS,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = linear_sgd_ref,
+                     .work            = linear_sgd_work,
+                     .plan            = linear_sgd_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = N_IN,
     .family       = "optimizer",
     .summary      = "gradients of a linear layer and a step of gradient descent on its weights",

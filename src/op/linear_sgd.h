@@ -58,7 +58,7 @@ IPU__SIMD_DECLARE(extern const ipu__linear_sgd_loops, ipu__linear_sgd_loops_at)
 
 /* ---- linear_sgd_run.c ---- */
 
-bool               ipu__linear_sgd_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__linear_sgd_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__linear_sgd_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__linear_sgd_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__linear_sgd_prepare(const ipu_kernel_call *call, int n_parts, void **out);

@@ -55,9 +55,9 @@ static int working_parts(const ipu_kernel_call *call, int n_parts)
     return most < n_parts ? (int)most : n_parts;
 }
 
-bool ipu__linear_sgd_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__linear_sgd_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     bool has_dx = ipu__kernel_has(call, DX);
     return dim(call, P, 0) >= IPU__LINEAR_SGD_LEAST && dim(call, P, 1) > 0
         && (!has_dx || dim(call, DY, 0) >= IPU__LINEAR_SGD_LEAST);

@@ -55,7 +55,7 @@ static const ipu_attribute attributes[] = {{.name = "momentum", .kind = IPU_ATTR
 static void run_parts(const ipu_kernel_call *call, void *state, void *const *operand, void **scratch,
                       const int *order, int n_parts)
 {
-    const ipu_kernel_impl *impl = &call->def->implementations[0];
+    const ipu__cpu_impl *impl = &ipu__cpu_impls_of(call->def).at[0];
     for (int i = 0; i < n_parts; i++)
         assert_int_equal(impl->run(call, state, operand, scratch[order[i]], order[i], n_parts), IPU_OK);
 }
@@ -69,9 +69,9 @@ static void check_same(const float *found, const float *expected, size_t n, cons
 
 static void check_calls(const int *order, int n_parts)
 {
-    static layer           fast, slow;
-    ipu_kernel_call        call = get_call(attributes, IPU__COUNT(attributes));
-    const ipu_kernel_impl *impl = &call.def->implementations[0];
+    static layer         fast, slow;
+    ipu_kernel_call      call = get_call(attributes, IPU__COUNT(attributes));
+    const ipu__cpu_impl *impl = &ipu__cpu_impls_of(call.def).at[0];
     void  *state, *scratch[8], *operand[IPU__LINEAR_SGD_OPERANDS], *expected[IPU__LINEAR_SGD_OPERANDS];
     size_t bytes = (impl->scratch_bytes(&call, n_parts) + 63) / 64 * 64;
     assert_int_equal(ipu__op_check(&call), IPU_OK);
@@ -124,7 +124,7 @@ static void *work(void *data)
     for (int turn = 0; turn < TURNS; turn++) {
         if (w->index == 0) memset(w->operand[IPU__LINEAR_SGD_DX], 0xff, sizeof first);
         pthread_barrier_wait(w->both);
-        w->call->def->implementations[0].run(w->call, w->state, w->operand, w->scratch, w->index, 2);
+        ipu__cpu_impls_of(w->call->def).at[0].run(w->call, w->state, w->operand, w->scratch, w->index, 2);
         pthread_barrier_wait(w->both);
         if (turn == 0) memcpy(first, dx, sizeof first);
         if (w->index == 0 && memcmp(first, dx, sizeof first) != 0) w->worst = 1;
@@ -135,15 +135,15 @@ static void *work(void *data)
 static void threads_give_the_same_bits_again(void **unused)
 {
     (void)unused;
-    static layer           l;
-    static float           still = 0; /* a rate: weights stay as they are */
-    ipu_kernel_call        call  = get_call(attributes, IPU__COUNT(attributes));
-    const ipu_kernel_impl *impl  = &call.def->implementations[0];
-    void                  *state, *operand[IPU__LINEAR_SGD_OPERANDS];
-    pthread_barrier_t      both;
-    pthread_t              thread;
-    size_t                 bytes = (impl->scratch_bytes(&call, 2) + 63) / 64 * 64;
-    worker                 workers[2];
+    static layer         l;
+    static float         still = 0; /* a rate: weights stay as they are */
+    ipu_kernel_call      call  = get_call(attributes, IPU__COUNT(attributes));
+    const ipu__cpu_impl *impl  = &ipu__cpu_impls_of(call.def).at[0];
+    void                *state, *operand[IPU__LINEAR_SGD_OPERANDS];
+    pthread_barrier_t    both;
+    pthread_t            thread;
+    size_t               bytes = (impl->scratch_bytes(&call, 2) + 63) / 64 * 64;
+    worker               workers[2];
     fill_layer(&l);
     fill_gradients(&l, 0);
     get_operands(&l, operand);
@@ -177,7 +177,7 @@ static void x_may_be_in_lanes(void **unused)
         float    *from = plain.data[IPU__LINEAR_SGD_X], *to = turned.data[IPU__LINEAR_SGD_X];
         for (int i = 0; i < 32; i++)
             for (int k = 0; k < N; k++) to[(i / 16 * N + k) * 16 + i % 16] = from[i * N + k];
-        const ipu_kernel_impl *impl = &plain.call.def->implementations[0];
+        const ipu__cpu_impl *impl = &ipu__cpu_impls_of(plain.call.def).at[0];
         assert_int_equal(impl->layouts(&plain.call, n_parts, IPU__LINEAR_SGD_X).native,
                          IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN) | IPU_LAYOUT_BIT(IPU_LAYOUT_LANES));
         turned.call.layout[IPU__LINEAR_SGD_X] = IPU_LAYOUT_LANES;

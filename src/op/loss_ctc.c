@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/loss.h"
@@ -345,8 +346,8 @@ static void ctc_loss_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 static const ipu_kernel_operand operands[]      = {INPUTS, IPU__OUTPUT("loss")};
 static const ipu_kernel_operand grad_operands[] = {INPUTS, IPU__INPUT("d_loss"), IPU__OUTPUT("d_log_probs")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "sequences", .fits = ipu__op_fits_always, .scratch_bytes = ctc_scratch, .run = ctc_run}};
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"sequences", ipu__op_fits_always}, .scratch_bytes = ctc_scratch, .run = ctc_run}};
 
 #define BLANK_ATTRIBUTE                                                                     \
     {                                                                                       \
@@ -386,7 +387,7 @@ static const char *const loss_samples[] = {
     {                                                                                                     \
         .name = #op, .operands = operand_list, .n_operands = (n), .check = ipu__op_check,                 \
         .rows = ipu__op_rows, .examine = ctc_examine, .ref = ctc_ref, .work = ctc_work, .plan = ctc_plan, \
-        .implementations = implementations, .n_implementations = 1                                        \
+        .implementations = IPU__ON_CPU(implementations)                                                   \
     }
 
 const ipu_op_def ipu__op_ctc = {

@@ -102,9 +102,9 @@ static void entropy_grad_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- rows in float ---- */
 
-static bool entropy_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool entropy_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[LOGITS].type != IPU_DOUBLE;
 }
 
@@ -354,13 +354,13 @@ static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("logits"), IPU__IN
                                                    IPU__OPTIONAL("weight"), IPU__INPUT("d_loss"),
                                                    IPU__OUTPUT_OVER("d_logits", LOGITS)};
 
-#define ROWS(run_)                                                                    \
-    {                                                                                 \
-        .name = "rows", .fits = entropy_fits, .scratch_bytes = entropy_scratch_bytes, \
-        .prepare = entropy_prepare, .release = entropy_release, .run = run_           \
+#define ROWS(run_)                                                                                          \
+    {                                                                                                       \
+        .head = {"rows", entropy_fits}, .scratch_bytes = entropy_scratch_bytes, .prepare = entropy_prepare, \
+        .release = entropy_release, .run = run_                                                             \
     }
-static const ipu_kernel_impl implementations[]      = {ROWS(entropy_run)};
-static const ipu_kernel_impl grad_implementations[] = {ROWS(entropy_grad_run)};
+static const ipu__cpu_impl implementations[]      = {ROWS(entropy_run)};
+static const ipu__cpu_impl grad_implementations[] = {ROWS(entropy_grad_run)};
 
 static const ipu_op_attribute attributes[] = {
     IPU__IGNORE_ATTRIBUTE,
@@ -388,16 +388,15 @@ static const char *const grad_samples[] = {
 
 #define COMMON .family = "loss", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)
 const ipu_op_def ipu__op_softmax_nll = {
-    .kernel = {.name              = "softmax_nll",
-               .operands          = operands,
-               .n_operands        = 5,
-               .check             = ipu__op_check,
-               .rows              = ipu__op_rows,
-               .ref               = entropy_ref,
-               .work              = entropy_work,
-               .plan              = entropy_plan,
-               .implementations   = implementations,
-               .n_implementations = 1},
+    .kernel = {.name            = "softmax_nll",
+               .operands        = operands,
+               .n_operands      = 5,
+               .check           = ipu__op_check,
+               .rows            = ipu__op_rows,
+               .ref             = entropy_ref,
+               .work            = entropy_work,
+               .plan            = entropy_plan,
+               .implementations = IPU__ON_CPU(implementations)},
     .n_in   = 3,
     COMMON,
     .summary = "nll of log_softmax in dimension 1, and weight[label]",
@@ -408,16 +407,15 @@ const ipu_op_def ipu__op_softmax_nll = {
     .samples = samples,
 };
 const ipu_op_def ipu__op_softmax_nll_grad = {
-    .kernel = {.name              = "softmax_nll_grad",
-               .operands          = grad_operands,
-               .n_operands        = 5,
-               .check             = ipu__op_check,
-               .rows              = ipu__op_rows,
-               .ref               = entropy_grad_ref,
-               .work              = entropy_work,
-               .plan              = entropy_plan,
-               .implementations   = grad_implementations,
-               .n_implementations = 1},
+    .kernel = {.name            = "softmax_nll_grad",
+               .operands        = grad_operands,
+               .n_operands      = 5,
+               .check           = ipu__op_check,
+               .rows            = ipu__op_rows,
+               .ref             = entropy_grad_ref,
+               .work            = entropy_work,
+               .plan            = entropy_plan,
+               .implementations = IPU__ON_CPU(grad_implementations)},
     .n_in   = 4,
     COMMON,
     .summary = "the gradient of softmax_nll",

@@ -166,11 +166,11 @@ static const ipu_kernel_operand nll_operands[]        = {IPU__INPUT("log_probs")
                                                          IPU__OUTPUT("label_weight")};
 static const ipu_kernel_operand nll_grad_operands[]   = {IPU__INPUT("d_loss"), IPU__INPUT("labels"),
                                                          IPU__OPTIONAL("weight"), IPU__OUTPUT("d_log_probs")};
-static const ipu_kernel_impl    nll_implementations[] = {
-       {.name = "plain", .fits = ipu__op_fits_always, .run = nll_run},
+static const ipu__cpu_impl      nll_implementations[] = {
+         {.head = {"plain", ipu__op_fits_always}, .run = nll_run},
 };
-static const ipu_kernel_impl nll_grad_implementations[] = {
-    {.name = "plain", .fits = ipu__op_fits_always, .run = nll_grad_run},
+static const ipu__cpu_impl nll_grad_implementations[] = {
+    {.head = {"plain", ipu__op_fits_always}, .run = nll_grad_run},
 };
 
 static const ipu_op_attribute nll_attributes[]      = {IPU__IGNORE_ATTRIBUTE};
@@ -194,16 +194,15 @@ static const char *const nll_grad_samples[] = {
     "float[0], int32[0]; classes=10", "float[3000], int32[3000]; classes=40", NULL};
 
 const ipu_op_def ipu__op_nll = {
-    .kernel       = {.name              = "nll",
-                     .operands          = nll_operands,
-                     .n_operands        = 5,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = nll_ref,
-                     .work              = nll_work,
-                     .plan              = nll_plan,
-                     .implementations   = nll_implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "nll",
+                     .operands        = nll_operands,
+                     .n_operands      = 5,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = nll_ref,
+                     .work            = nll_work,
+                     .plan            = nll_plan,
+                     .implementations = IPU__ON_CPU(nll_implementations)},
     .n_in         = 3,
     .family       = "loss",
     .summary      = "minus weight[label] * log_probs[label], and weight[label]",
@@ -215,16 +214,15 @@ const ipu_op_def ipu__op_nll = {
     .samples      = nll_samples,
 };
 const ipu_op_def ipu__op_nll_grad = {
-    .kernel       = {.name              = "nll_grad",
-                     .operands          = nll_grad_operands,
-                     .n_operands        = 4,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = nll_grad_ref,
-                     .work              = nll_grad_work,
-                     .plan              = nll_plan,
-                     .implementations   = nll_grad_implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "nll_grad",
+                     .operands        = nll_grad_operands,
+                     .n_operands      = 4,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = nll_grad_ref,
+                     .work            = nll_grad_work,
+                     .plan            = nll_plan,
+                     .implementations = IPU__ON_CPU(nll_grad_implementations)},
     .n_in         = 3,
     .family       = "loss",
     .summary      = "minus weight[label] * d_loss at each label, 0 elsewhere",

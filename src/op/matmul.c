@@ -305,10 +305,9 @@ static void matmul_grad(ipu__gradient *g)
 static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__EPILOGUE_INPUTS,
                                               IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl implementations[] = {
+static const ipu__cpu_impl implementations[] = {
     {
-        .name          = "xsmm",
-        .fits          = ipu__matmul_xsmm_fits,
+        .head          = {"xsmm", ipu__matmul_xsmm_fits},
         .layouts       = ipu__matmul_xsmm_layouts,
         .scratch_bytes = ipu__matmul_xsmm_scratch_bytes,
         .prepare       = ipu__matmul_xsmm_prepare,
@@ -316,16 +315,14 @@ static const ipu_kernel_impl implementations[] = {
         .run           = ipu__matmul_xsmm_run,
     },
     {
-        .name          = "onednn",
-        .fits          = ipu__matmul_onednn_fits,
+        .head          = {"onednn", ipu__matmul_onednn_fits},
         .scratch_bytes = ipu__matmul_onednn_scratch_bytes,
         .prepare       = ipu__matmul_onednn_prepare,
         .release       = ipu__matmul_onednn_release,
         .run           = ipu__matmul_onednn_run,
     },
     {
-        .name          = "plain",
-        .fits          = ipu__op_fits_always,
+        .head          = {"plain", ipu__op_fits_always},
         .scratch_bytes = ipu__matmul_plain_scratch_bytes,
         .prepare       = ipu__matmul_plain_prepare,
         .release       = ipu__matmul_plain_release,
@@ -368,16 +365,15 @@ static const char *const samples[] = {
 };
 
 const ipu_op_def ipu__op_matmul = {
-    .kernel       = {.name              = "matmul",
-                     .operands          = operands,
-                     .n_operands        = IPU__COUNT(operands),
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = matmul_ref,
-                     .work              = matmul_work,
-                     .plan              = ipu__matmul_plan,
-                     .implementations   = implementations,
-                     .n_implementations = IPU__COUNT(implementations)},
+    .kernel       = {.name            = "matmul",
+                     .operands        = operands,
+                     .n_operands      = IPU__COUNT(operands),
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = matmul_ref,
+                     .work            = matmul_work,
+                     .plan            = ipu__matmul_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = IPU__MATMUL_OUT,
     .family       = "matmul",
     .summary      = "matrix product, batched and broadcast, either operand transposed",

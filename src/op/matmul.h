@@ -2,6 +2,7 @@
 #ifndef IPU_OP_MATMUL_H
 #define IPU_OP_MATMUL_H
 
+#include "engine/cpu/impl.h"
 #include "op/epilogue.h"
 
 /* Inputs of the epilogue lie between. */
@@ -51,7 +52,7 @@ ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void 
 
 /* ---- matmul_xsmm.c: float, half, bfloat16 ---- */
 
-bool               ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__matmul_xsmm_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
@@ -61,7 +62,7 @@ ipu_status         ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepa
 
 /* ---- matmul_onednn.c: float ---- */
 
-bool       ipu__matmul_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool       ipu__matmul_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 size_t     ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void       ipu__matmul_onednn_release(void *prepared);

@@ -20,9 +20,9 @@ typedef struct state {
     part          parts[];
 } state;
 
-bool ipu__matmul_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__matmul_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts; /* oneDNN finds out for itself what the CPU can do */
+    (void)machine, (void)n_parts; /* oneDNN finds out for itself what the CPU can do */
     ipu__matmul mm = ipu__matmul_get(call);
     return call->operand[IPU__MATMUL_OUT].type == IPU_FLOAT && mm.batch > 0 && mm.m > 0 && mm.n > 0
         && mm.k > 0;

@@ -146,7 +146,7 @@ static void rows_that_meet_in_the_cache_make_the_same_product(void **unused)
         void           *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
         ipu_kernel_call call = transposed(
             call_of(IPU_FLOAT, IPU_SHAPE(m, k), IPU_SHAPE(n, k), IPU_SHAPE(m, n)), 0, 1);
-        if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_features(), 1)) skip();
+        if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_machine_here(), 1)) skip();
         call.def->ref(&call, slow);
         for (int n_parts = 1; n_parts <= 3; n_parts++) {
             memset(out, 0xff, sizeof out);
@@ -181,7 +181,7 @@ static void panels_make_the_same_product(void **unused)
             void    *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
             void    *fast_half[] = OPERANDS(ha, hb, h_out), *slow_half[] = OPERANDS(ha, hb, h_expected);
             ipu_kernel_call call = transposed(call_of(type, x, y, IPU_SHAPE(s[0], s[1])), ta, tb);
-            if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_features(), 1)) skip();
+            if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_machine_here(), 1)) skip();
             call.def->ref(&call, is_half ? slow_half : slow);
             for (int n_parts = 1; n_parts <= 2; n_parts++) {
                 memset(out, 0xff, sizeof out);
@@ -212,7 +212,7 @@ static void parts_without_rows_or_columns_do_nothing(void **unused)
         ipu_shape x = ta ? IPU_SHAPE(k, m) : IPU_SHAPE(m, k), y = tb ? IPU_SHAPE(n, k) : IPU_SHAPE(k, n);
         void     *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
         ipu_kernel_call call = transposed(call_of(IPU_FLOAT, x, y, IPU_SHAPE(m, n)), ta, tb);
-        if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_features(), 1)) skip();
+        if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_machine_here(), 1)) skip();
         call.def->ref(&call, slow);
         for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
             memset(out, 0xff, sizeof out);
@@ -358,16 +358,16 @@ static void turn(const float *a, int64_t m, int64_t k, float *to)
 
 static void check_lanes(int64_t m, int64_t n, int64_t k, int n_parts)
 {
-    const call_input       in[] = {{IPU_FLOAT, {2, {m, k}}, NULL}, {IPU_FLOAT, {2, {n, k}}, NULL}};
-    ipu_attribute          flag = IPU_INT_ATTRIBUTE("transpose_b", 1);
-    call_made              made = call_make("matmul", &flag, 1, in, 2, IPU_FLOAT);
-    const ipu_kernel_impl *impl = &made.call.def->implementations[0];
-    void                  *operand[IPU__MAX_OPERANDS];
-    float                 *turned = aligned_alloc(64, (made.bytes[0] + 63) / 64 * 64);
-    float                 *found  = aligned_alloc(64, (made.bytes[IPU__MATMUL_OUT] + 63) / 64 * 64);
+    const call_input     in[] = {{IPU_FLOAT, {2, {m, k}}, NULL}, {IPU_FLOAT, {2, {n, k}}, NULL}};
+    ipu_attribute        flag = IPU_INT_ATTRIBUTE("transpose_b", 1);
+    call_made            made = call_make("matmul", &flag, 1, in, 2, IPU_FLOAT);
+    const ipu__cpu_impl *impl = &ipu__cpu_impls_of(made.call.def).at[0];
+    void                *operand[IPU__MAX_OPERANDS];
+    float               *turned = aligned_alloc(64, (made.bytes[0] + 63) / 64 * 64);
+    float               *found  = aligned_alloc(64, (made.bytes[IPU__MATMUL_OUT] + 63) / 64 * 64);
     assert_non_null(turned);
     assert_non_null(found);
-    if (impl->fits(&made.call, ipu__cpu_features(), n_parts)) {
+    if (impl->head.fits(&made.call, ipu__cpu_machine_here(), n_parts)) {
         assert_true(impl->layouts(&made.call, n_parts, 0).native == IPU_LAYOUT_BIT(IPU_LAYOUT_LANES));
         call_run(&made.call, impl, made.data, n_parts);
         turn(made.data[0], m, k, turned);
@@ -405,11 +405,11 @@ static void parts_of_lanes_are_refused(void **unused)
     call.attributes      = &flag;
     call.n_attributes    = 1;
     const unsigned plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    assert_int_equal(call.def->implementations[0].layouts(&call, 2, 0).takes, plain);
-    assert_int_not_equal(call.def->implementations[0].layouts(&call, 1, 0).takes, plain);
-    assert_int_equal(call.def->implementations[0].layouts(&call, 1, 1).takes, plain);
+    assert_int_equal(ipu__cpu_impls_of(call.def).at[0].layouts(&call, 2, 0).takes, plain);
+    assert_int_not_equal(ipu__cpu_impls_of(call.def).at[0].layouts(&call, 1, 0).takes, plain);
+    assert_int_equal(ipu__cpu_impls_of(call.def).at[0].layouts(&call, 1, 1).takes, plain);
     for (int i = 0; i < call.n_operands; i++) call.operand[i].type = IPU_HALF;
-    assert_int_equal(call.def->implementations[0].layouts(&call, 1, 0).takes, plain);
+    assert_int_equal(ipu__cpu_impls_of(call.def).at[0].layouts(&call, 1, 0).takes, plain);
 }
 
 int main(void)

@@ -66,12 +66,14 @@ typedef struct state {
     part          parts[];
 } state;
 
-bool ipu__matmul_xsmm_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__matmul_xsmm_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__matmul mm   = ipu__matmul_get(call);
     ipu_type    type = call->operand[OUT].type;
-    if (!ipu__xsmm_works(cpu_features) || mm.batch == 0 || mm.m == 0 || mm.n == 0 || mm.k == 0) return false;
+    if (!ipu__xsmm_works(ipu__cpu_features_of(machine)) || mm.batch == 0 || mm.m == 0 || mm.n == 0
+        || mm.k == 0)
+        return false;
     return type == IPU_FLOAT || type == IPU_HALF || type == IPU_BFLOAT16;
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/vision.h"
 #include "op/op.h"
@@ -247,8 +248,8 @@ static const ipu_op_attribute attributes[] = {
      .kind    = IPU_ATTRIBUTE_INT,
      .meaning = "1: boxes are x, y (of the centre), width, height; 0: two corners y1, x1, y2, x2"}};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "heap", .fits = ipu__op_fits_always, .scratch_bytes = scratch_bytes, .run = run}};
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"heap", ipu__op_fits_always}, .scratch_bytes = scratch_bytes, .run = run}};
 
 static const char *const samples[] = {
     "float[1,6,4], float[1,1,6], int64[]{3,3}, float[]{0.3,0.5}, float[]{-1,0}",
@@ -261,17 +262,16 @@ static const char *const samples[] = {
     NULL};
 
 const ipu_op_def ipu__op_non_max_suppression = {
-    .kernel       = {.name              = "non_max_suppression",
-                     .operands          = operands,
-                     .n_operands        = 7,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = non_max_ref,
-                     .work              = work,
-                     .ref_work          = ref_work,
-                     .plan              = plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "non_max_suppression",
+                     .operands        = operands,
+                     .n_operands      = 7,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = non_max_ref,
+                     .work            = work,
+                     .ref_work        = ref_work,
+                     .plan            = plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 5,
     .family       = "vision",
     .summary      = "boxes in the order of their scores, without those that overlap one before",

@@ -456,8 +456,7 @@ static const char *const batch_grad_samples[] = {
     {                                                                                                       \
         .name = #name_, .operands = operands_, .n_operands = IPU__COUNT(operands_), .check = ipu__op_check, \
         .rows = ipu__op_rows, .ref = ref_, .work = ipu__norm_work, .ref_work = ipu__norm_ref_work,          \
-        .plan = ipu__norm_plan, .implementations = implementations_,                                        \
-        .n_implementations = IPU__COUNT(implementations_)                                                   \
+        .plan = ipu__norm_plan, .implementations = IPU__ON_CPU(implementations_)                            \
     }
 /* The op and its gradient. */
 /* clang-format off */

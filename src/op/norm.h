@@ -8,6 +8,7 @@
 #define IPU_OP_NORM_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
 typedef enum ipu__norm_kind {
@@ -131,9 +132,9 @@ double     ipu__norm_work(const ipu_kernel_call *call);
 double     ipu__norm_ref_work(const ipu_kernel_call *call);
 ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 
-extern const ipu_kernel_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
-extern const ipu_kernel_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];
-extern const ipu_kernel_impl ipu__norm_group_implementations[2], ipu__norm_group_grad_implementations[2];
-extern const ipu_kernel_impl ipu__norm_batch_implementations[1], ipu__norm_batch_grad_implementations[1];
+extern const ipu__cpu_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
+extern const ipu__cpu_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];
+extern const ipu__cpu_impl ipu__norm_group_implementations[2], ipu__norm_group_grad_implementations[2];
+extern const ipu__cpu_impl ipu__norm_batch_implementations[1], ipu__norm_batch_grad_implementations[1];
 
 #endif

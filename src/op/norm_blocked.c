@@ -13,20 +13,20 @@ enum { STRETCH = 256 }; /* vectors: 16 K */
 
 typedef struct blocked {
     ipu__norm                   s;
-    const ipu_kernel_impl      *plain; /* NULL: it is for blocks */
+    const ipu__cpu_impl        *plain; /* NULL: it is for blocks */
     void                       *state; /* of `plain` */
     const ipu__norm_lane_loops *loops;
 } blocked;
 
-static const ipu_kernel_impl *plain_of(const ipu__norm *s)
+static const ipu__cpu_impl *plain_of(const ipu__norm *s)
 {
     return s->is_grad ? &ipu__norm_plane_grad_implementations[0] : &ipu__norm_plane_implementations[0];
 }
 
-static bool fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     ipu__norm s = ipu__norm_of(call);
-    return plain_of(&s)->fits(call, cpu_features, n_parts);
+    return plain_of(&s)->head.fits(call, machine, n_parts);
 }
 
 static bool is_image(const ipu__norm *s, int operand)
@@ -174,12 +174,12 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
     return IPU_OK;
 }
 
-#define BLOCKED                                                                                 \
-    {                                                                                           \
-        {                                                                                       \
-            .name = "planes", .fits = fits, .layouts = layouts, .scratch_bytes = scratch_bytes, \
-            .prepare = prepare, .release = release, .run = run                                  \
-        }                                                                                       \
+#define BLOCKED                                                                           \
+    {                                                                                     \
+        {                                                                                 \
+            .head = {"planes", fits}, .layouts = layouts, .scratch_bytes = scratch_bytes, \
+            .prepare = prepare, .release = release, .run = run                            \
+        }                                                                                 \
     }
-const ipu_kernel_impl ipu__norm_batch_implementations[1]      = BLOCKED;
-const ipu_kernel_impl ipu__norm_batch_grad_implementations[1] = BLOCKED;
+const ipu__cpu_impl ipu__norm_batch_implementations[1]      = BLOCKED;
+const ipu__cpu_impl ipu__norm_batch_grad_implementations[1] = BLOCKED;

@@ -187,9 +187,9 @@ static ipu_status rows_prepare(const ipu_kernel_call *call, int n_parts, void **
     return IPU_OK;
 }
 
-static bool floats_fit(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool floats_fit(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
@@ -275,15 +275,15 @@ static ipu_status grad_rows_run(const ipu_kernel_call *call, void *state, void *
     return IPU_OK;
 }
 
-#define ROWS(run_)                                                                   \
-    {                                                                                \
-        {                                                                            \
-            .name = "rows", .fits = floats_fit, .scratch_bytes = rows_scratch_bytes, \
-            .prepare = rows_prepare, .release = rows_release, .run = run_            \
-        }                                                                            \
+#define ROWS(run_)                                                                                      \
+    {                                                                                                   \
+        {                                                                                               \
+            .head = {"rows", floats_fit}, .scratch_bytes = rows_scratch_bytes, .prepare = rows_prepare, \
+            .release = rows_release, .run = run_                                                        \
+        }                                                                                               \
     }
-const ipu_kernel_impl ipu__norm_row_implementations[1]      = ROWS(rows_run);
-const ipu_kernel_impl ipu__norm_row_grad_implementations[1] = ROWS(grad_rows_run);
+const ipu__cpu_impl ipu__norm_row_implementations[1]      = ROWS(rows_run);
+const ipu__cpu_impl ipu__norm_row_grad_implementations[1] = ROWS(grad_rows_run);
 
 /* ---- pricing ---- */
 

@@ -19,7 +19,7 @@ enum {
 
 typedef struct lanes {
     ipu__norm                   s;
-    const ipu_kernel_impl      *plain; /* NULL: it is for lanes */
+    const ipu__cpu_impl        *plain; /* NULL: it is for lanes */
     void                       *state; /* of `plain` */
     const ipu__norm_lane_loops *loops;
     int64_t                     n_images;
@@ -28,7 +28,7 @@ typedef struct lanes {
     atomic_int n_left; /* parts that have not finished */
 } lanes;
 
-static const ipu_kernel_impl *plain_of(const ipu__norm *s)
+static const ipu__cpu_impl *plain_of(const ipu__norm *s)
 {
     return s->is_grad ? &ipu__norm_plane_grad_implementations[0] : &ipu__norm_plane_implementations[0];
 }
@@ -40,10 +40,10 @@ static bool is_plain(const ipu_kernel_call *call)
     return true;
 }
 
-static bool fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     ipu__norm s = ipu__norm_of(call);
-    return plain_of(&s)->fits(call, cpu_features, n_parts);
+    return plain_of(&s)->head.fits(call, machine, n_parts);
 }
 
 static ipu_kernel_layouts layouts(const ipu_kernel_call *call, int n_parts, int operand)
@@ -357,13 +357,13 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
     return IPU_OK;
 }
 
-#define LANES                                                                                   \
-    {                                                                                           \
-        IPU__WIDE,                                                                              \
-        {                                                                                       \
-            .name = "planes", .fits = fits, .layouts = layouts, .scratch_bytes = scratch_bytes, \
-            .prepare = prepare, .release = release, .run = run, .writes = writes                \
-        }                                                                                       \
+#define LANES                                                                             \
+    {                                                                                     \
+        IPU__WIDE,                                                                        \
+        {                                                                                 \
+            .head = {"planes", fits}, .layouts = layouts, .scratch_bytes = scratch_bytes, \
+            .prepare = prepare, .release = release, .run = run, .writes = writes          \
+        }                                                                                 \
     }
-const ipu_kernel_impl ipu__norm_group_implementations[2]      = LANES;
-const ipu_kernel_impl ipu__norm_group_grad_implementations[2] = LANES;
+const ipu__cpu_impl ipu__norm_group_implementations[2]      = LANES;
+const ipu__cpu_impl ipu__norm_group_grad_implementations[2] = LANES;

@@ -52,9 +52,9 @@ static ipu_status planes_prepare(const ipu_kernel_call *call, int n_parts, void 
     return IPU_OK;
 }
 
-static bool floats_fit(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool floats_fit(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
@@ -326,12 +326,12 @@ static ipu_status planes_run(const ipu_kernel_call *call, void *state, void *con
     return IPU_OK;
 }
 
-#define PLANES                                                                           \
-    {                                                                                    \
-        {                                                                                \
-            .name = "planes", .fits = floats_fit, .scratch_bytes = planes_scratch_bytes, \
-            .prepare = planes_prepare, .release = planes_release, .run = planes_run      \
-        }                                                                                \
+#define PLANES                                                                      \
+    {                                                                               \
+        {                                                                           \
+            .head = {"planes", floats_fit}, .scratch_bytes = planes_scratch_bytes,  \
+            .prepare = planes_prepare, .release = planes_release, .run = planes_run \
+        }                                                                           \
     }
-const ipu_kernel_impl ipu__norm_plane_implementations[1]      = PLANES;
-const ipu_kernel_impl ipu__norm_plane_grad_implementations[1] = PLANES;
+const ipu__cpu_impl ipu__norm_plane_implementations[1]      = PLANES;
+const ipu__cpu_impl ipu__norm_plane_grad_implementations[1] = PLANES;

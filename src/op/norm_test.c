@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "ipu/norm.h"
 #include "op/norm.h"
 
@@ -64,8 +63,8 @@ static void numbers_far_from_0_keep_their_variance(void **unused)
         call_made     made   = call_make(ops[i], &groups, i == 1, &in, 1, IPU_FLOAT);
         call_check(&made, 1);
         assert_true(fabs((double)*(float *)made.data[5] - 1.25) < 1e-4);
-        int last = made.call.def->n_implementations - 1; /* for floats */
-        call_run(&made.call, &made.call.def->implementations[last], made.data, 1);
+        int last = ipu__cpu_impls_of(made.call.def).n - 1; /* for floats */
+        call_run(&made.call, &ipu__cpu_impls_of(made.call.def).at[last], made.data, 1);
         assert_true(fabs((double)*(float *)made.data[4] - 20001.5) < 0.01);
         assert_true(fabs((double)*(float *)made.data[5] - 1.25) < 1e-4);
         call_free(&made);
@@ -201,8 +200,8 @@ static void expect_near(const float *found, const float *expected, int n)
 
 static void run_parts(const ipu_kernel_call *call, void *const *operand, int n_parts)
 {
-    const ipu_kernel_impl *impl = call->def->implementations;
-    while (!impl->fits(call, ipu__cpu_features(), n_parts)) impl++;
+    const ipu__cpu_impl *impl = ipu__cpu_impls_of(call->def).at;
+    while (!impl->head.fits(call, ipu__cpu_machine_here(), n_parts)) impl++;
     char *scratch = ipu__alloc_pages(impl->scratch_bytes(call, n_parts));
     void *state;
     assert_int_equal(impl->prepare(call, n_parts, &state), IPU_OK);

@@ -307,24 +307,10 @@ int64_t ipu__op_n_elements(const ipu_shape *shape)
     return n;
 }
 
-bool ipu__op_fits_always(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__op_fits_always(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)call, (void)cpu_features, (void)n_parts;
+    (void)call, (void)machine, (void)n_parts;
     return true;
-}
-
-ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand)
-{
-    unsigned           plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), any = IPU_LAYOUT_BIT(IPU__N_LAYOUTS) - 1;
-    ipu_kernel_layouts only_plain = {plain, plain, false};
-    const ipu_shape   *shape      = &call->operand[out].shape;
-    for (int i = 0; i < call->n_operands; i++) {
-        const ipu_shape *own = &call->operand[i].shape;
-        if (ipu__kernel_has(call, i) && ipu__op_n_elements(own) != 1 && !ipu__shape_equal(own, shape))
-            return only_plain;
-    }
-    if (!ipu__shape_equal(&call->operand[operand].shape, shape)) return only_plain;
-    return (ipu_kernel_layouts){any, any, true};
 }
 
 ipu_interval ipu__op_part(int64_t n, int64_t grain, int part, int n_parts)

@@ -1,7 +1,7 @@
 /* What an op is: one const record per op, in the file of its family, and a line in ops.inc.
  *
- * The record holds the op's kernel (graph/kernel.h: what it means, how to do it fast, what it costs on
- * tiles) and what a builder and a model need: inference of types and shapes, its gradient, the views and
+ * The record holds the op's kernel (graph/kernel.h: what it means and what it costs on tiles; engine/cpu/impl.h: how
+ * it is done fast) and what a builder and a model need: inference of types and shapes, its gradient, the views and
  * compositions that need no kernel. A NULL member means the documented default, so that a small op is a
  * small record. docs/adding-an-op.md goes through one.
  */
@@ -181,11 +181,7 @@ static inline bool ipu__has(ipu_value v) { return v.id != 0; }
 int64_t ipu__op_n_elements(const ipu_shape *shape);
 
 /* For implementations that do every call that passes `check`. */
-bool ipu__op_fits_always(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
-
-/* `layouts` of elementwise kernels: any layout, the same for all, where operands of more than one element have the
- * shape of output `out`; what lies in the same order is computed in the same order. */
-ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand);
+bool ipu__op_fits_always(const ipu_kernel_call *call, const void *machine, int n_parts);
 
 /* Which of `n` elements part `part` of `n_parts` does: whole grains but at the end, as even as can be. */
 ipu_interval ipu__op_part(int64_t n, int64_t grain, int part, int n_parts);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "op/floats.h"
 #include "op/number.h"
@@ -258,9 +259,9 @@ static void optimizer_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static bool fast_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fast_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[P].type != IPU_DOUBLE;
 }
 
@@ -357,8 +358,8 @@ static ipu_status optimizer_plan(const ipu_kernel_call *call, const ipu_target *
 
 /* ---- records ---- */
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "blocks", .fits = fast_fits, .prepare = fast_prepare, .release = ipu__free, .run = fast_run},
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"blocks", fast_fits}, .prepare = fast_prepare, .release = ipu__free, .run = fast_run},
 };
 
 #define FLOAT(n, v, text)                                                             \
@@ -380,16 +381,15 @@ static const ipu_kernel_impl implementations[] = {
 
 #define RECORD(op, inputs, infer_fn, taken_apart, text)                                            \
     {                                                                                              \
-        .kernel = {.name              = #op,                                                       \
-                   .operands          = op##_operands,                                             \
-                   .n_operands        = IPU__COUNT(op##_operands),                                 \
-                   .check             = ipu__op_check,                                             \
-                   .rows              = ipu__op_rows,                                              \
-                   .ref               = optimizer_ref,                                             \
-                   .work              = optimizer_work,                                            \
-                   .plan              = optimizer_plan,                                            \
-                   .implementations   = implementations,                                           \
-                   .n_implementations = 1},                                                        \
+        .kernel = {.name            = #op,                                                         \
+                   .operands        = op##_operands,                                               \
+                   .n_operands      = IPU__COUNT(op##_operands),                                   \
+                   .check           = ipu__op_check,                                               \
+                   .rows            = ipu__op_rows,                                                \
+                   .ref             = optimizer_ref,                                               \
+                   .work            = optimizer_work,                                              \
+                   .plan            = optimizer_plan,                                              \
+                   .implementations = IPU__ON_CPU(implementations)},                               \
         .n_in = (inputs), .family = "optimizer", .summary = (text), .attributes = op##_attributes, \
         .n_attributes = IPU__COUNT(op##_attributes), .infer = infer_fn, .compose = taken_apart,    \
         .samples = op##_samples                                                                    \

@@ -135,7 +135,7 @@ static void take_steps(const run *r, ipu_type type, bool by_ref, double *result)
         if (by_ref)
             made.call.def->ref(&made.call, operand);
         else
-            call_run(&made.call, &made.call.def->implementations[0], operand, 2);
+            call_run(&made.call, &ipu__cpu_impls_of(made.call.def).at[0], operand, 2);
     }
     for (int i = 0; i < N; i++) result[i] = call_load(type, operand[0], i);
     call_free(&made);

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/shape.h"
 #include "op/builder.h"
@@ -267,12 +268,8 @@ static void pad_grad(ipu__gradient *g)
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name    = "rows",
-     .fits    = ipu__op_fits_always,
-     .prepare = pad_prepare,
-     .release = ipu__free,
-     .run     = pad_run},
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"rows", ipu__op_fits_always}, .prepare = pad_prepare, .release = ipu__free, .run = pad_run},
 };
 
 static const ipu_op_attribute pad_attributes[] = {
@@ -296,16 +293,15 @@ static const char *const pad_samples[] = {
 };
 
 const ipu_op_def ipu__op_pad = {
-    .kernel       = {.name              = "pad",
-                     .operands          = operands,
-                     .n_operands        = 2,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = pad_ref,
-                     .work              = pad_work,
-                     .plan              = pad_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "pad",
+                     .operands        = operands,
+                     .n_operands      = 2,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = pad_ref,
+                     .work            = pad_work,
+                     .plan            = pad_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 1,
     .family       = "shape",
     .summary      = "a value put before, behind and between the elements of x",

@@ -180,9 +180,9 @@ static void max_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static bool fits_floats(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
@@ -736,14 +736,13 @@ static const char *const scatter_samples[] = {
     "float[16,5,3,2], int32[16,5,3,2]; size=[7,4]", "float[2,16,1,3,2], int32[2,16,1,3,2]; size=[3,2,6]",
     "float[16,3,7], int32[16,3,7]; size=[10]",      NULL};
 
-#define IMPLEMENTATION(name_, bytes, run_, prepare_, release_)                   \
-    static const ipu_kernel_impl name_[] = {{.name          = "planes",          \
-                                             .fits          = fits_floats,       \
-                                             .layouts       = ipu__pool_layouts, \
-                                             .scratch_bytes = bytes,             \
-                                             .prepare       = prepare_,          \
-                                             .release       = release_,          \
-                                             .run           = run_}}
+#define IMPLEMENTATION(name_, bytes, run_, prepare_, release_)                       \
+    static const ipu__cpu_impl name_[] = {{.head          = {"planes", fits_floats}, \
+                                           .layouts       = ipu__pool_layouts,       \
+                                           .scratch_bytes = bytes,                   \
+                                           .prepare       = prepare_,                \
+                                           .release       = release_,                \
+                                           .run           = run_}}
 IMPLEMENTATION(max_implementations, max_bytes, max_run, max_prepare, release);
 IMPLEMENTATION(average_implementations, plane_bytes, average_run, average_prepare, release);
 IMPLEMENTATION(average_grad_implementations, plane_bytes, average_grad_run, average_grad_prepare, release);
@@ -751,26 +750,25 @@ IMPLEMENTATION(gather_implementations, index_bytes, gather_run, NULL, NULL);
 IMPLEMENTATION(scatter_implementations, index_bytes, scatter_run, ipu__pool_scatter_prepare,
                ipu__pool_scatter_release);
 
-#define RECORD(op, operands_, ins, prefix, attributes_, n_attributes_, work_, plan_, flags_, text, ...) \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,                         \
-                                                      .operands          = operands_,                   \
-                                                      .n_operands        = IPU__COUNT(operands_),       \
-                                                      .check             = ipu__op_check,               \
-                                                      .rows              = ipu__op_rows,                \
-                                                      .ref               = prefix##_ref,                \
-                                                      .work              = work_,                       \
-                                                      .ref_work          = prefix##_ref_work,           \
-                                                      .plan              = plan_,                       \
-                                                      .implementations   = prefix##_implementations,    \
-                                                      .n_implementations = 1},                          \
-                                     .n_in         = ins,                                               \
-                                     .family       = "pool",                                            \
-                                     .summary      = text,                                              \
-                                     .flags        = flags_,                                            \
-                                     .attributes   = attributes_,                                       \
-                                     .n_attributes = n_attributes_,                                     \
-                                     .infer        = prefix##_infer,                                    \
-                                     .samples      = prefix##_samples,                                  \
+#define RECORD(op, operands_, ins, prefix, attributes_, n_attributes_, work_, plan_, flags_, text, ...)          \
+    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
+                                                      .operands        = operands_,                              \
+                                                      .n_operands      = IPU__COUNT(operands_),                  \
+                                                      .check           = ipu__op_check,                          \
+                                                      .rows            = ipu__op_rows,                           \
+                                                      .ref             = prefix##_ref,                           \
+                                                      .work            = work_,                                  \
+                                                      .ref_work        = prefix##_ref_work,                      \
+                                                      .plan            = plan_,                                  \
+                                                      .implementations = IPU__ON_CPU(prefix##_implementations)}, \
+                                     .n_in         = ins,                                                        \
+                                     .family       = "pool",                                                     \
+                                     .summary      = text,                                                       \
+                                     .flags        = flags_,                                                     \
+                                     .attributes   = attributes_,                                                \
+                                     .n_attributes = n_attributes_,                                              \
+                                     .infer        = prefix##_infer,                                             \
+                                     .samples      = prefix##_samples,                                           \
                                      __VA_ARGS__}
 
 RECORD(max_pool, max_operands, 1, max, max_attributes, IPU__COUNT(max_attributes), window_work, window_plan,

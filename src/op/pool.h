@@ -3,6 +3,7 @@
 #define IPU_OP_POOL_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
 enum { IPU__POOL_DIMS = 3 };

@@ -5,6 +5,7 @@
  */
 #include "op/quantize.h"
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/quantize.h"
@@ -162,9 +163,9 @@ static void fake_ref(const ipu_kernel_call *call, void *const *operand)
 
 enum { BLOCK = 1024 };
 
-static bool fits_floats(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     /* A zero point of 32 bits need not be a float. */
     return call->operand[SCALE].type != IPU_DOUBLE
         && (call->operand[X].type != IPU_INT32 || !ipu__kernel_has(call, ZERO));
@@ -414,26 +415,25 @@ static const char *const fake_samples[] = {
 static const char *const dynamic_samples[] = {
     "float[6]", "float[3,4]{1,4}", "float[2,3]{-4,-1}", "float[]", "float[0]", "float[31,1100]", NULL};
 
-static const ipu_kernel_impl block_implementations[] = {
-    {.name = "blocks", .fits = fits_floats, .scratch_bytes = scratch_bytes, .run = run_blocks}};
-static const ipu_kernel_impl dynamic_implementations[] = {
-    {.name = "blocks", .fits = ipu__op_fits_always, .run = dynamic_run}};
+static const ipu__cpu_impl block_implementations[] = {
+    {.head = {"blocks", fits_floats}, .scratch_bytes = scratch_bytes, .run = run_blocks}};
+static const ipu__cpu_impl dynamic_implementations[] = {
+    {.head = {"blocks", ipu__op_fits_always}, .run = dynamic_run}};
 
-#define RECORD(op, prefix, operands_, ins, impls, plan_, ...)                                \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name              = #op,                   \
-                                                 .operands          = operands_,             \
-                                                 .n_operands        = IPU__COUNT(operands_), \
-                                                 .check             = ipu__op_check,         \
-                                                 .rows              = ipu__op_rows,          \
-                                                 .ref               = prefix##_ref,          \
-                                                 .work              = work,                  \
-                                                 .plan              = plan_,                 \
-                                                 .implementations   = impls,                 \
-                                                 .n_implementations = 1},                    \
-                                     .n_in    = ins,                                         \
-                                     .family  = "quantize",                                  \
-                                     .infer   = prefix##_infer,                              \
-                                     .samples = prefix##_samples,                            \
+#define RECORD(op, prefix, operands_, ins, impls, plan_, ...)                              \
+    const ipu_op_def ipu__op_##op = {.kernel  = {.name            = #op,                   \
+                                                 .operands        = operands_,             \
+                                                 .n_operands      = IPU__COUNT(operands_), \
+                                                 .check           = ipu__op_check,         \
+                                                 .rows            = ipu__op_rows,          \
+                                                 .ref             = prefix##_ref,          \
+                                                 .work            = work,                  \
+                                                 .plan            = plan_,                 \
+                                                 .implementations = IPU__ON_CPU(impls)},   \
+                                     .n_in    = ins,                                       \
+                                     .family  = "quantize",                                \
+                                     .infer   = prefix##_infer,                            \
+                                     .samples = prefix##_samples,                          \
                                      __VA_ARGS__}
 #define WITH_ATTRIBUTES(prefix) \
     .attributes = prefix##_attributes, .n_attributes = IPU__COUNT(prefix##_attributes)

@@ -11,7 +11,7 @@ int64_t  ipu__int8_conv_place(const ipu__conv *c, int64_t o, int64_t tap);
 uint32_t ipu__int8_conv_bias(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                              int64_t channel);
 
-bool       ipu__int8_conv_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool       ipu__int8_conv_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 size_t     ipu__int8_conv_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__int8_conv_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void       ipu__int8_conv_onednn_release(void *prepared);

@@ -59,11 +59,11 @@ static ipu__int8_dims get_dims(const layout *l, int64_t m)
                             .out_m  = l->c.out};
 }
 
-bool ipu__int8_conv_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__int8_conv_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     layout         l    = get_layout(call, n_parts);
     ipu__int8_dims dims = get_dims(&l, l.out);
-    return l.c.n > 0 && l.c.out >= 8 && ipu__int8_gemm_fits(cpu_features, &dims);
+    return l.c.n > 0 && l.c.out >= 8 && ipu__int8_gemm_fits(ipu__cpu_features_of(machine), &dims);
 }
 
 /* Outputs of the last block of a plane, where they are fewer; 0: they are not. */

@@ -186,31 +186,29 @@ static const char *const qlinear_samples[] = {
      "uint8[70]{0,255}, float[]{9,20}, int8[]{-9,9}"),
     NULL};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name          = "onednn",
-     .fits          = ipu__int8_matmul_onednn_fits,
+static const ipu__cpu_impl implementations[] = {
+    {.head          = {"onednn", ipu__int8_matmul_onednn_fits},
      .scratch_bytes = ipu__int8_matmul_onednn_scratch_bytes,
      .prepare       = ipu__int8_matmul_onednn_prepare,
      .release       = ipu__int8_matmul_onednn_release,
      .run           = ipu__int8_matmul_onednn_run},
-    {.name = "dots", .fits = ipu__op_fits_always, .scratch_bytes = scratch_bytes, .run = run}};
+    {.head = {"dots", ipu__op_fits_always}, .scratch_bytes = scratch_bytes, .run = run}};
 
-#define RECORD(op, prefix, ins, ...)                                                     \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name              = #op,               \
-                                                 .operands          = prefix##_operands, \
-                                                 .n_operands        = (ins) + 1,         \
-                                                 .check             = ipu__op_check,     \
-                                                 .rows              = ipu__op_rows,      \
-                                                 .ref               = product_ref,       \
-                                                 .work              = work,              \
-                                                 .plan              = plan,              \
-                                                 .implementations   = implementations,   \
-                                                 .n_implementations = 2},                \
-                                     .n_in    = (ins),                                   \
-                                     .family  = "quantize",                              \
-                                     .flags   = IPU__OP_NO_GRADIENT,                     \
-                                     .infer   = infer,                                   \
-                                     .samples = prefix##_samples,                        \
+#define RECORD(op, prefix, ins, ...)                                                               \
+    const ipu_op_def ipu__op_##op = {.kernel  = {.name            = #op,                           \
+                                                 .operands        = prefix##_operands,             \
+                                                 .n_operands      = (ins) + 1,                     \
+                                                 .check           = ipu__op_check,                 \
+                                                 .rows            = ipu__op_rows,                  \
+                                                 .ref             = product_ref,                   \
+                                                 .work            = work,                          \
+                                                 .plan            = plan,                          \
+                                                 .implementations = IPU__ON_CPU(implementations)}, \
+                                     .n_in    = (ins),                                             \
+                                     .family  = "quantize",                                        \
+                                     .flags   = IPU__OP_NO_GRADIENT,                               \
+                                     .infer   = infer,                                             \
+                                     .samples = prefix##_samples,                                  \
                                      __VA_ARGS__}
 RECORD(matmul_integer, integer, 4, .summary = "matrix product of 8 bits, less zero points, in int32",
        .onnx = "MatMulInteger:10");

@@ -7,7 +7,7 @@
 
 ipu__matmul ipu__int8_matmul_get(const ipu_kernel_call *call);
 
-bool       ipu__int8_matmul_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool       ipu__int8_matmul_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 size_t     ipu__int8_matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__int8_matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void       ipu__int8_matmul_onednn_release(void *prepared);

@@ -35,12 +35,12 @@ static piece get_piece(const ipu_kernel_call *call, int part, int n_parts)
     return p;
 }
 
-bool ipu__int8_matmul_onednn_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__int8_matmul_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__matmul    mm   = ipu__int8_matmul_get(call);
     ipu__int8_dims dims = {.m = mm.m, .n = mm.n, .k = mm.k};
-    return mm.batch > 0 && ipu__int8_gemm_fits(cpu_features, &dims);
+    return mm.batch > 0 && ipu__int8_gemm_fits(ipu__cpu_features_of(machine), &dims);
 }
 
 static size_t rounded(double bytes) { return ((size_t)bytes + 63) / 64 * 64; }

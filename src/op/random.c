@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/random.h"
 #include "op/builder.h"
@@ -230,9 +231,9 @@ static void dropout_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static bool dropout_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool dropout_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
@@ -333,27 +334,26 @@ static const char *const dropout_samples[]   = {"float[5,7], uint32[2]; p=0.3",
                                                 "float[3], uint32[2], uint32[]; p=1 key=2",
                                                 "float[50,1000], uint32[2]; p=0.1", NULL};
 
-static const ipu_kernel_impl made_implementations[] = {
-    {.name = "blocks", .fits = ipu__op_fits_always, .scratch_bytes = made_scratch_bytes, .run = made_run}};
-static const ipu_kernel_impl dropout_implementations[] = {
-    {.name = "blocks", .fits = dropout_fits, .scratch_bytes = dropout_scratch_bytes, .run = dropout_run}};
+static const ipu__cpu_impl made_implementations[] = {
+    {.head = {"blocks", ipu__op_fits_always}, .scratch_bytes = made_scratch_bytes, .run = made_run}};
+static const ipu__cpu_impl dropout_implementations[] = {
+    {.head = {"blocks", dropout_fits}, .scratch_bytes = dropout_scratch_bytes, .run = dropout_run}};
 
-#define RECORD(op, kind, prefix, ins, ...)                                                         \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,                    \
-                                                      .operands          = kind##_operands,        \
-                                                      .n_operands        = (ins) + 1,              \
-                                                      .check             = ipu__op_check,          \
-                                                      .rows              = ipu__op_rows,           \
-                                                      .ref               = kind##_ref,             \
-                                                      .work              = work,                   \
-                                                      .plan              = plan,                   \
-                                                      .implementations   = kind##_implementations, \
-                                                      .n_implementations = 1},                     \
-                                     .n_in         = (ins),                                        \
-                                     .family       = "random",                                     \
-                                     .attributes   = prefix##_attributes,                          \
-                                     .n_attributes = IPU__COUNT(prefix##_attributes),              \
-                                     .samples      = prefix##_samples,                             \
+#define RECORD(op, kind, prefix, ins, ...)                                                                     \
+    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                  \
+                                                      .operands        = kind##_operands,                      \
+                                                      .n_operands      = (ins) + 1,                            \
+                                                      .check           = ipu__op_check,                        \
+                                                      .rows            = ipu__op_rows,                         \
+                                                      .ref             = kind##_ref,                           \
+                                                      .work            = work,                                 \
+                                                      .plan            = plan,                                 \
+                                                      .implementations = IPU__ON_CPU(kind##_implementations)}, \
+                                     .n_in         = (ins),                                                    \
+                                     .family       = "random",                                                 \
+                                     .attributes   = prefix##_attributes,                                      \
+                                     .n_attributes = IPU__COUNT(prefix##_attributes),                          \
+                                     .samples      = prefix##_samples,                                         \
                                      __VA_ARGS__}
 RECORD(random_uniform, made, uniform, 2, .infer = floating_infer, .flags = IPU__OP_NO_GRADIENT,
        .summary = "random numbers, low <= y < high", .onnx = "RandomUniform:1");

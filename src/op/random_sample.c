@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/random.h"
 #include "op/builder.h"
@@ -238,30 +239,29 @@ static const char *const multinomial_samples[] = {"float[3,5], uint32[2]; sample
                                                   "float[40,100], uint32[2]; samples=90",
                                                   NULL};
 
-static const ipu_kernel_impl bernoulli_implementations[] = {
-    {.name = "blocks", .fits = ipu__op_fits_always, .scratch_bytes = words_bytes, .run = bernoulli_run}};
-static const ipu_kernel_impl multinomial_implementations[] = {
-    {.name = "rows", .fits = ipu__op_fits_always, .scratch_bytes = sums_bytes, .run = multinomial_run}};
+static const ipu__cpu_impl bernoulli_implementations[] = {
+    {.head = {"blocks", ipu__op_fits_always}, .scratch_bytes = words_bytes, .run = bernoulli_run}};
+static const ipu__cpu_impl multinomial_implementations[] = {
+    {.head = {"rows", ipu__op_fits_always}, .scratch_bytes = sums_bytes, .run = multinomial_run}};
 
-#define RECORD(op, ...)                                                                          \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,                  \
-                                                      .operands          = op##_operands,        \
-                                                      .n_operands        = 4,                    \
-                                                      .check             = ipu__op_check,        \
-                                                      .rows              = ipu__op_rows,         \
-                                                      .ref               = op##_ref,             \
-                                                      .work              = op##_work,            \
-                                                      .ref_work          = op##_ref_work,        \
-                                                      .plan              = op##_plan,            \
-                                                      .implementations   = op##_implementations, \
-                                                      .n_implementations = 1},                   \
-                                     .n_in         = 3,                                          \
-                                     .family       = "random",                                   \
-                                     .flags        = IPU__OP_NO_GRADIENT,                        \
-                                     .attributes   = op##_attributes,                            \
-                                     .n_attributes = IPU__COUNT(op##_attributes),                \
-                                     .infer        = op##_infer,                                 \
-                                     .samples      = op##_samples,                               \
+#define RECORD(op, ...)                                                                                      \
+    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                \
+                                                      .operands        = op##_operands,                      \
+                                                      .n_operands      = 4,                                  \
+                                                      .check           = ipu__op_check,                      \
+                                                      .rows            = ipu__op_rows,                       \
+                                                      .ref             = op##_ref,                           \
+                                                      .work            = op##_work,                          \
+                                                      .ref_work        = op##_ref_work,                      \
+                                                      .plan            = op##_plan,                          \
+                                                      .implementations = IPU__ON_CPU(op##_implementations)}, \
+                                     .n_in         = 3,                                                      \
+                                     .family       = "random",                                               \
+                                     .flags        = IPU__OP_NO_GRADIENT,                                    \
+                                     .attributes   = op##_attributes,                                        \
+                                     .n_attributes = IPU__COUNT(op##_attributes),                            \
+                                     .infer        = op##_infer,                                             \
+                                     .samples      = op##_samples,                                           \
                                      __VA_ARGS__}
 RECORD(bernoulli, .summary = "1 with the probability that each element says, else 0", .onnx = "Bernoulli:15");
 RECORD(multinomial, .summary = "random classes of each row, with probabilities softmax(x)",

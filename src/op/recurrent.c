@@ -320,7 +320,7 @@ static const ipu_kernel_operand lstm_grad_operands[] = {
     {                                                                                         \
         .name = #op, .operands = op##_operands, .n_operands = IPU__COUNT(op##_operands),      \
         .check = ipu__op_check, .rows = ipu__op_rows, .ref = meaning, .work = recurrent_work, \
-        .plan = recurrent_plan, .implementations = &(impl), .n_implementations = 1            \
+        .plan = recurrent_plan, .implementations = IPU__ON_CPU(impl)                          \
     }
 #define LAYER(op, inputs, attributes_of, rows, text)                                                     \
     {                                                                                                    \

@@ -8,6 +8,7 @@
 #define IPU_OP_RECURRENT_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
 typedef enum ipu__cell { IPU__RNN, IPU__GRU, IPU__LSTM, IPU__N_CELLS } ipu__cell;
@@ -53,7 +54,7 @@ void ipu__recurrent_grad_ref(const ipu_kernel_call *call, void *const *operand);
 
 /* ---- recurrent_run.c, recurrent_run_grad.c ---- */
 
-extern const ipu_kernel_impl ipu__recurrent_impl, ipu__recurrent_grad_impl;
+extern const ipu__cpu_impl ipu__recurrent_impl[1], ipu__recurrent_grad_impl[1];
 
 /* ---- recurrent_emit.c, recurrent_compose.c ---- */
 

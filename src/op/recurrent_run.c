@@ -25,9 +25,9 @@ typedef struct areas {
     int64_t w_ih, w_hh, converted, bias, x, gates, h, c, total;
 } areas;
 
-static bool fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
@@ -241,9 +241,8 @@ static ipu_status run(const ipu_kernel_call *call, void *prepared, void *const *
     return IPU_OK;
 }
 
-const ipu_kernel_impl ipu__recurrent_impl = {.name          = "rows",
-                                             .fits          = fits,
-                                             .scratch_bytes = scratch_bytes,
-                                             .prepare       = prepare,
-                                             .release       = ipu__free,
-                                             .run           = run};
+const ipu__cpu_impl ipu__recurrent_impl[1] = {{.head          = {"rows", fits},
+                                               .scratch_bytes = scratch_bytes,
+                                               .prepare       = prepare,
+                                               .release       = ipu__free,
+                                               .run           = run}};

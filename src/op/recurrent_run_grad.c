@@ -26,9 +26,9 @@ typedef struct areas {
     int64_t w_hh, d_y, gates, c, c_old, h, h_old, d_h, d_c, d_ih, d_hh, total;
 } areas;
 
-static bool fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     const ipu__recurrent_grad_operands at   = ipu__recurrent_grad_get(call).grad_at;
     bool                               more = (at.d_gates >= 0 && ipu__kernel_has(call, at.d_gates))
              || (at.d_cells >= 0 && ipu__kernel_has(call, at.d_cells));
@@ -202,9 +202,8 @@ static ipu_status run(const ipu_kernel_call *call, void *prepared, void *const *
     return IPU_OK;
 }
 
-const ipu_kernel_impl ipu__recurrent_grad_impl = {.name          = "rows",
-                                                  .fits          = fits,
-                                                  .scratch_bytes = scratch_bytes,
-                                                  .prepare       = prepare,
-                                                  .release       = ipu__free,
-                                                  .run           = run};
+const ipu__cpu_impl ipu__recurrent_grad_impl[1] = {{.head          = {"rows", fits},
+                                                    .scratch_bytes = scratch_bytes,
+                                                    .prepare       = prepare,
+                                                    .release       = ipu__free,
+                                                    .run           = run}};

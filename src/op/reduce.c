@@ -448,7 +448,7 @@ static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[
     {                                                                                                        \
         .name = #name_, .operands = operands, .n_operands = 2, .check = ipu__op_check, .rows = ipu__op_rows, \
         .ref = ipu__reduce_ref, .work = ipu__reduce_work, .plan = ipu__reduce_plan,                          \
-        .implementations = ipu__reduce_implementations, .n_implementations = 1                               \
+        .implementations = IPU__ON_CPU(ipu__reduce_implementations)                                          \
     }
 #define RECORD(name_, infer_, grad_, flags_, samples_, summary_, onnx_)         \
     const ipu_op_def ipu__op_##name_ = {.kernel       = KERNEL(name_),          \

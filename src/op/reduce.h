@@ -12,6 +12,7 @@
 #define IPU_OP_REDUCE_H
 
 #include "base/simd.h"
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
 enum { IPU__REDUCE_LEAF = 1024, IPU__REDUCE_ROWS = 32, IPU__REDUCE_COLUMNS = 512 };
@@ -102,7 +103,7 @@ ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *targe
 ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64_t n, int n_sums,
                                  const ipu_target *target, ipu_kernel_plan *out);
 
-extern const ipu_kernel_impl ipu__reduce_implementations[1];
+extern const ipu__cpu_impl ipu__reduce_implementations[1];
 
 /* ---- planes (reduce_planes.c) ---- */
 

@@ -218,8 +218,8 @@ static ipu_status arg_plan(const ipu_kernel_call *call, const ipu_target *target
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "plain", .fits = ipu__op_fits_always, .scratch_bytes = arg_scratch_bytes, .run = arg_run},
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"plain", ipu__op_fits_always}, .scratch_bytes = arg_scratch_bytes, .run = arg_run},
 };
 
 static const ipu_op_attribute attributes[] = {
@@ -247,26 +247,25 @@ static const char *const samples[] = {"float[3,4]",
                                       "float[3,500,101]; axis=1 select_last=1",
                                       NULL};
 
-#define RECORD(name_, summary_, onnx_)                                                         \
-    const ipu_op_def ipu__op_##name_ = {.kernel       = {.name              = #name_,          \
-                                                         .operands          = operands,        \
-                                                         .n_operands        = 2,               \
-                                                         .check             = ipu__op_check,   \
-                                                         .rows              = ipu__op_rows,    \
-                                                         .ref               = arg_ref,         \
-                                                         .work              = arg_work,        \
-                                                         .plan              = arg_plan,        \
-                                                         .implementations   = implementations, \
-                                                         .n_implementations = 1},              \
-                                        .n_in         = 1,                                     \
-                                        .family       = "reduce",                              \
-                                        .summary      = summary_,                              \
-                                        .flags        = IPU__OP_NO_GRADIENT,                   \
-                                        .attributes   = attributes,                            \
-                                        .n_attributes = IPU__COUNT(attributes),                \
-                                        .infer        = arg_infer,                             \
-                                        .fold         = ipu__fold_along_axis,                  \
-                                        .samples      = samples,                               \
+#define RECORD(name_, summary_, onnx_)                                                                     \
+    const ipu_op_def ipu__op_##name_ = {.kernel       = {.name            = #name_,                        \
+                                                         .operands        = operands,                      \
+                                                         .n_operands      = 2,                             \
+                                                         .check           = ipu__op_check,                 \
+                                                         .rows            = ipu__op_rows,                  \
+                                                         .ref             = arg_ref,                       \
+                                                         .work            = arg_work,                      \
+                                                         .plan            = arg_plan,                      \
+                                                         .implementations = IPU__ON_CPU(implementations)}, \
+                                        .n_in         = 1,                                                 \
+                                        .family       = "reduce",                                          \
+                                        .summary      = summary_,                                          \
+                                        .flags        = IPU__OP_NO_GRADIENT,                               \
+                                        .attributes   = attributes,                                        \
+                                        .n_attributes = IPU__COUNT(attributes),                            \
+                                        .infer        = arg_infer,                                         \
+                                        .fold         = ipu__fold_along_axis,                              \
+                                        .samples      = samples,                                           \
                                         .onnx         = onnx_}
 RECORD(argmax, "index of the largest element along a dimension", "ArgMax:1,11,12,13");
 RECORD(argmin, "index of the smallest element along a dimension", "ArgMin:1,11,12,13");

@@ -415,10 +415,9 @@ static ipu_status tree_prepare(const ipu_kernel_call *call, int n_parts, void **
     return IPU_OK;
 }
 
-const ipu_kernel_impl ipu__reduce_implementations[1] = {
+const ipu__cpu_impl ipu__reduce_implementations[1] = {
     {
-        .name          = "tree",
-        .fits          = ipu__op_fits_always,
+        .head          = {"tree", ipu__op_fits_always},
         .layouts       = ipu__reduce_layouts,
         .scratch_bytes = tree_scratch_bytes,
         .prepare       = tree_prepare,

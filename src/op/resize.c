@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "op/number.h"
 
@@ -439,29 +440,27 @@ static const char *const grad_samples[] = {
     "float[3,4,32,30]; mode=linear scale_2=2 scale_3=2 size=[3,4,16,15]",
     NULL};
 
-static const ipu_kernel_impl implementations[] = {{.name          = "separable",
-                                                   .fits          = ipu__resize_fits,
-                                                   .scratch_bytes = ipu__resize_scratch_bytes,
-                                                   .prepare       = ipu__resize_prepare,
-                                                   .release       = ipu__resize_release,
-                                                   .run           = ipu__resize_run}};
+static const ipu__cpu_impl implementations[] = {{.head          = {"separable", ipu__resize_fits},
+                                                 .scratch_bytes = ipu__resize_scratch_bytes,
+                                                 .prepare       = ipu__resize_prepare,
+                                                 .release       = ipu__resize_release,
+                                                 .run           = ipu__resize_run}};
 
-#define RECORD(op, operands_, attributes_, ref_, ref_work_, ...)                            \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,             \
-                                                      .operands          = operands_,       \
-                                                      .n_operands        = 2,               \
-                                                      .check             = ipu__op_check,   \
-                                                      .rows              = ipu__op_rows,    \
-                                                      .ref               = ref_,            \
-                                                      .work              = work,            \
-                                                      .ref_work          = ref_work_,       \
-                                                      .plan              = plan,            \
-                                                      .implementations   = implementations, \
-                                                      .n_implementations = 1},              \
-                                     .n_in         = 1,                                     \
-                                     .family       = "resize",                              \
-                                     .attributes   = attributes_,                           \
-                                     .n_attributes = IPU__COUNT(attributes_),               \
+#define RECORD(op, operands_, attributes_, ref_, ref_work_, ...)                                        \
+    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                           \
+                                                      .operands        = operands_,                     \
+                                                      .n_operands      = 2,                             \
+                                                      .check           = ipu__op_check,                 \
+                                                      .rows            = ipu__op_rows,                  \
+                                                      .ref             = ref_,                          \
+                                                      .work            = work,                          \
+                                                      .ref_work        = ref_work_,                     \
+                                                      .plan            = plan,                          \
+                                                      .implementations = IPU__ON_CPU(implementations)}, \
+                                     .n_in         = 1,                                                 \
+                                     .family       = "resize",                                          \
+                                     .attributes   = attributes_,                                       \
+                                     .n_attributes = IPU__COUNT(attributes_),                           \
                                      __VA_ARGS__}
 RECORD(resize, operands, attributes, resize_ref, NULL, .infer = infer, .grad = resize_gradient,
        .samples = samples, .summary = "other extents, by the nearest elements, lines or cubics between them",

@@ -48,7 +48,7 @@ IPU__SIMD_DECLARE(extern const ipu__resize_loops, ipu__resize_loops_of)
 
 ipu_status ipu__resize_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void       ipu__resize_release(void *prepared);
-bool       ipu__resize_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool       ipu__resize_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 size_t     ipu__resize_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status ipu__resize_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
                            int part, int n_parts);

@@ -19,9 +19,9 @@ typedef struct state {
     ipu__resize_table        table[IPU_MAX_RANK];
 } state;
 
-bool ipu__resize_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__resize_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     ipu_type type = call->operand[0].type;
     for (int i = 0; i < 2; i++)
         for (int d = 0; d < call->operand[i].shape.rank; d++)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
@@ -252,9 +253,9 @@ static void grad_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- one sample for all channels at once ---- */
 
-static bool fits_floats(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[X].type == IPU_FLOAT;
 }
 
@@ -496,33 +497,30 @@ static const char *const grad_samples[] = {
     "float[0,1,2,3], float[0,4], int32[0]; size=[6,7] n=2",
     "float[6,4,5,5], float[6,4]{0,12}, int32[6]{0,1}; size=[12,12] sampling_ratio=2 n=2", NULL};
 
-static const ipu_kernel_impl align_implementations[] = {
-    {.name = "channels", .fits = fits_floats, .scratch_bytes = sums_bytes, .run = align_run}};
-static const ipu_kernel_impl grad_implementations[] = {
-    {.name = "channels", .fits = fits_floats, .run = grad_run}};
-static const ipu_kernel_impl max_implementations[] = {
-    {.name = "cells", .fits = ipu__op_fits_always, .run = max_run}};
+static const ipu__cpu_impl align_implementations[] = {
+    {.head = {"channels", fits_floats}, .scratch_bytes = sums_bytes, .run = align_run}};
+static const ipu__cpu_impl grad_implementations[] = {{.head = {"channels", fits_floats}, .run = grad_run}};
+static const ipu__cpu_impl max_implementations[] = {{.head = {"cells", ipu__op_fits_always}, .run = max_run}};
 #define max_samples align_samples
 #define max_attributes align_attributes
 
-#define RECORD(op, prefix, ...)                                                                           \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name              = #op,                           \
-                                                      .operands          = prefix##_operands,             \
-                                                      .n_operands        = IPU__COUNT(prefix##_operands), \
-                                                      .check             = ipu__op_check,                 \
-                                                      .rows              = ipu__op_rows,                  \
-                                                      .examine           = examine,                       \
-                                                      .ref               = prefix##_ref,                  \
-                                                      .work              = work,                          \
-                                                      .plan              = plan,                          \
-                                                      .implementations   = prefix##_implementations,      \
-                                                      .n_implementations = 1},                            \
-                                     .n_in         = 3,                                                   \
-                                     .family       = "vision",                                            \
-                                     .attributes   = prefix##_attributes,                                 \
-                                     .n_attributes = IPU__COUNT(prefix##_attributes),                     \
-                                     .infer        = prefix##_infer,                                      \
-                                     .samples      = prefix##_samples,                                    \
+#define RECORD(op, prefix, ...)                                                                                  \
+    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
+                                                      .operands        = prefix##_operands,                      \
+                                                      .n_operands      = IPU__COUNT(prefix##_operands),          \
+                                                      .check           = ipu__op_check,                          \
+                                                      .rows            = ipu__op_rows,                           \
+                                                      .examine         = examine,                                \
+                                                      .ref             = prefix##_ref,                           \
+                                                      .work            = work,                                   \
+                                                      .plan            = plan,                                   \
+                                                      .implementations = IPU__ON_CPU(prefix##_implementations)}, \
+                                     .n_in         = 3,                                                          \
+                                     .family       = "vision",                                                   \
+                                     .attributes   = prefix##_attributes,                                        \
+                                     .n_attributes = IPU__COUNT(prefix##_attributes),                            \
+                                     .infer        = prefix##_infer,                                             \
+                                     .samples      = prefix##_samples,                                           \
                                      __VA_ARGS__}
 RECORD(roi_align, align, .grad = align_grad,
        .summary = "regions of images, each cell the mean of its samples", .onnx = "RoiAlign:10,16");

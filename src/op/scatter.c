@@ -5,6 +5,7 @@
  * made in float and rounded once.
  */
 #include "base/alloc.h"
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
@@ -383,8 +384,8 @@ static void *const nowhere[IPU__MAX_OPERANDS];
         job j = op##_job(call, nowhere);                                                                     \
         return ipu__rows_plan(j.rows.outer * (j.rows.n + j.rows.extent), j.rows.inner, j.type, target, out); \
     }                                                                                                        \
-    static const ipu_kernel_impl op##_implementations[] = {                                                  \
-        {.name = "sorted", .fits = ipu__op_fits_always, .scratch_bytes = op##_scratch, .run = op##_run}};
+    static const ipu__cpu_impl op##_implementations[] = {                                                    \
+        {.head = {"sorted", ipu__op_fits_always}, .scratch_bytes = op##_scratch, .run = op##_run}};
 SCATTER_KERNEL(gather_grad)
 SCATTER_KERNEL(scatter_nd)
 
@@ -393,7 +394,7 @@ SCATTER_KERNEL(scatter_nd)
         .name = #op_name, .operands = (operand_list), .n_operands = (n), .check = ipu__op_check,          \
         .rows = ipu__op_rows, .examine = op_name##_examine, .ref = op_name##_ref, .work = op_name##_work, \
         .plan = op_name##_plan, .ref_work = op_name##_ref_work,                                           \
-        .implementations = op_name##_implementations, .n_implementations = 1                              \
+        .implementations = IPU__ON_CPU(op_name##_implementations)                                         \
     }
 
 static const ipu_kernel_operand gather_grad_operands[] = {IPU__INPUT("dy"), IPU__INPUT("indices"),

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/shape.h"
@@ -187,12 +188,11 @@ static void scatter_grad(ipu__gradient *g)
 
 /* ---- the record ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"), IPU__INPUT("updates"),
-                                              IPU__OUTPUT_OVER("out", X)};
-static const ipu_kernel_impl    implementations[] = {
-       {.name = "rows", .fits = ipu__op_fits_always, .run = scatter_run}};
-static const ipu_op_attribute attributes[] = {
-    {.name = "reduction", .kind = IPU_ATTRIBUTE_TEXT, .required = true, .meaning = "mul, max or min"}};
+static const ipu_kernel_operand operands[]   = {IPU__INPUT("x"), IPU__INPUT("indices"), IPU__INPUT("updates"),
+                                                IPU__OUTPUT_OVER("out", X)};
+static const ipu__cpu_impl implementations[] = {{.head = {"rows", ipu__op_fits_always}, .run = scatter_run}};
+static const ipu_op_attribute attributes[]   = {
+      {.name = "reduction", .kind = IPU_ATTRIBUTE_TEXT, .required = true, .meaning = "mul, max or min"}};
 static const char *const samples[] = {"float[5,3]{0.5,2}, int32[4]{0,4}, float[4,3]{0.5,2}; reduction=mul",
                                       "float[5,3], int64[4]{-5,4}, float[4,3]; reduction=max",
                                       "float[5,1], int32[9]{0,4}, float[9,1]; reduction=min",
@@ -209,17 +209,16 @@ static const char *const samples[] = {"float[5,3]{0.5,2}, int32[4]{0,4}, float[4
                                       NULL};
 
 const ipu_op_def ipu__op_scatter_reduce = {
-    .kernel       = {.name              = "scatter_reduce",
-                     .operands          = operands,
-                     .n_operands        = 4,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .examine           = scatter_examine,
-                     .ref               = scatter_ref,
-                     .work              = scatter_work,
-                     .plan              = scatter_plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "scatter_reduce",
+                     .operands        = operands,
+                     .n_operands      = 4,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .examine         = scatter_examine,
+                     .ref             = scatter_ref,
+                     .work            = scatter_work,
+                     .plan            = scatter_plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 3,
     .family       = "gather",
     .summary      = "rows of x multiplied or compared with those that indices name for them",

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
@@ -154,23 +155,21 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
 
 static const ipu_kernel_operand nonzero_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("indices"),
                                                       IPU__OUTPUT("count")};
-static const ipu_kernel_impl    nonzero_impls[]    = {
-          {.name = "parts", .fits = ipu__op_fits_always, .run = nonzero_run}};
-static const char *const nonzero_samples[] = {"bool[2,3]",       "float[3,4,2]",   "int64[7]{0,2}",
-                                              "int8[3,3]{-1,1}", "uint16[5]{0,1}", "float[]",
-                                              "bool[0,3]",       "bool[40,2500]",  NULL};
+static const ipu__cpu_impl nonzero_impls[]   = {{.head = {"parts", ipu__op_fits_always}, .run = nonzero_run}};
+static const char *const   nonzero_samples[] = {"bool[2,3]",       "float[3,4,2]",   "int64[7]{0,2}",
+                                                "int8[3,3]{-1,1}", "uint16[5]{0,1}", "float[]",
+                                                "bool[0,3]",       "bool[40,2500]",  NULL};
 
 const ipu_op_def ipu__op_nonzero = {
-    .kernel  = {.name              = "nonzero",
-                .operands          = nonzero_operands,
-                .n_operands        = 3,
-                .check             = ipu__op_check,
-                .rows              = ipu__op_rows,
-                .ref               = nonzero_ref,
-                .work              = work,
-                .plan              = plan,
-                .implementations   = nonzero_impls,
-                .n_implementations = 1},
+    .kernel  = {.name            = "nonzero",
+                .operands        = nonzero_operands,
+                .n_operands      = 3,
+                .check           = ipu__op_check,
+                .rows            = ipu__op_rows,
+                .ref             = nonzero_ref,
+                .work            = work,
+                .plan            = plan,
+                .implementations = IPU__ON_CPU(nonzero_impls)},
     .n_in    = 1,
     .family  = "select",
     .summary = "where x is not 0, and how often that is",

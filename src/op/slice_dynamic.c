@@ -2,6 +2,7 @@
  *
  * Each is in the gradient of the other. The start is moved into range, as XLA does: loops rely on it.
  */
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/gather.h"
 #include "ipu/shape.h"
@@ -116,8 +117,8 @@ static void dynamic_slice_grad(ipu__gradient *g)
 
 static const ipu_kernel_operand slice_operands[] = {IPU__INPUT("x"), IPU__INPUT("start"), IPU__OUTPUT("out")};
 
-static const ipu_kernel_impl slice_impls[] = {
-    {.name = "rows", .fits = ipu__op_fits_always, .run = dynamic_slice_run}};
+static const ipu__cpu_impl slice_impls[] = {
+    {.head = {"rows", ipu__op_fits_always}, .run = dynamic_slice_run}};
 
 static const ipu_op_attribute slice_attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "the dimension that is cut"},
@@ -130,16 +131,15 @@ static const char *const slice_samples[] = {"float[5,4], int64[1]{-3,9}; axis=1 
                                             "float[300,20,40], int32[]{5,5}; axis=1 size=10", NULL};
 
 const ipu_op_def ipu__op_dynamic_slice = {
-    .kernel       = {.name              = "dynamic_slice",
-                     .operands          = slice_operands,
-                     .n_operands        = 3,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = dynamic_slice_ref,
-                     .work              = dynamic_slice_work,
-                     .plan              = dynamic_slice_plan,
-                     .implementations   = slice_impls,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "dynamic_slice",
+                     .operands        = slice_operands,
+                     .n_operands      = 3,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = dynamic_slice_ref,
+                     .work            = dynamic_slice_work,
+                     .plan            = dynamic_slice_plan,
+                     .implementations = IPU__ON_CPU(slice_impls)},
     .n_in         = 2,
     .family       = "gather",
     .summary      = "a part of x from a start that is a value",
@@ -239,8 +239,8 @@ static void dynamic_update_slice_grad(ipu__gradient *g)
 static const ipu_kernel_operand update_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("start"),
                                                      IPU__OUTPUT_OVER("out", U_X)};
 
-static const ipu_kernel_impl update_impls[] = {
-    {.name = "rows", .fits = ipu__op_fits_always, .run = dynamic_update_slice_run}};
+static const ipu__cpu_impl update_impls[] = {
+    {.head = {"rows", ipu__op_fits_always}, .run = dynamic_update_slice_run}};
 
 static const ipu_op_attribute update_attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "the dimension along which y goes"},
@@ -253,16 +253,15 @@ static const char *const update_samples[] = {"float[5,4], float[5,1], int64[1]{-
                                              NULL};
 
 const ipu_op_def ipu__op_dynamic_update_slice = {
-    .kernel       = {.name              = "dynamic_update_slice",
-                     .operands          = update_operands,
-                     .n_operands        = 4,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = dynamic_update_slice_ref,
-                     .work              = dynamic_update_slice_work,
-                     .plan              = dynamic_update_slice_plan,
-                     .implementations   = update_impls,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "dynamic_update_slice",
+                     .operands        = update_operands,
+                     .n_operands      = 4,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = dynamic_update_slice_ref,
+                     .work            = dynamic_update_slice_work,
+                     .plan            = dynamic_update_slice_plan,
+                     .implementations = IPU__ON_CPU(update_impls)},
     .n_in         = 3,
     .family       = "gather",
     .summary      = "x with y put in its place from a start that is a value",

@@ -110,9 +110,9 @@ static void softmax_ref(const ipu_kernel_call *call, void *const *operand)
 
 static bool is_short(const rows *r) { return r->inner == 1 && r->type == IPU_FLOAT && r->n < LEAST_ROW; }
 
-static bool rows_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool rows_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    (void)cpu_features, (void)n_parts;
+    (void)machine, (void)n_parts;
     return call->operand[X].type != IPU_DOUBLE;
 }
 
@@ -214,10 +214,9 @@ static ipu_status rows_run(const ipu_kernel_call *call, void *state, void *const
     return IPU_OK;
 }
 
-static const ipu_kernel_impl implementations[] = {
+static const ipu__cpu_impl implementations[] = {
     {
-        .name          = "rows",
-        .fits          = rows_fits,
+        .head          = {"rows", rows_fits},
         .scratch_bytes = rows_scratch_bytes,
         .prepare       = rows_prepare,
         .release       = rows_release,
@@ -336,7 +335,7 @@ static const char *const softmin_samples[] = {"float[3,4]", "float[3,4]; axis=0"
     {                                                                                         \
         .name = #name_, .operands = operands_, .n_operands = n_, .check = ipu__op_check,      \
         .rows = ipu__op_rows, .ref = softmax_ref, .work = softmax_work, .plan = softmax_plan, \
-        .implementations = implementations, .n_implementations = 1                            \
+        .implementations = IPU__ON_CPU(implementations)                                       \
     }
 
 #define COMMON .family = "softmax", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/gather.h"
 #include "ipu/shape.h"
@@ -266,14 +267,14 @@ static ipu_status sort_plan(const ipu_kernel_call *call, const ipu_target *targe
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"), IPU__OUTPUT("indices")};
 
-static const ipu_kernel_impl impls[] = {
-    {.name = "radix", .fits = ipu__op_fits_always, .scratch_bytes = sort_scratch, .run = sort_run}};
+static const ipu__cpu_impl impls[] = {
+    {.head = {"radix", ipu__op_fits_always}, .scratch_bytes = sort_scratch, .run = sort_run}};
 
 #define KERNEL(op)                                                                                        \
     {                                                                                                     \
         .name = #op, .operands = operands, .n_operands = 3, .check = ipu__op_check, .rows = ipu__op_rows, \
         .ref = sort_ref, .work = sort_work, .ref_work = sort_ref_work, .plan = sort_plan,                 \
-        .implementations = impls, .n_implementations = 1                                                  \
+        .implementations = IPU__ON_CPU(impls)                                                             \
     }
 
 static const ipu_op_attribute sort_attributes[] = {

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/shape.h"
@@ -283,7 +284,7 @@ static const ipu_op_attribute attributes[] = {
 };
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", X)};
 
-static const ipu_kernel_impl impls[] = {{.name = "lanes", .fits = ipu__op_fits_always, .run = scan_run}};
+static const ipu__cpu_impl impls[] = {{.head = {"lanes", ipu__op_fits_always}, .run = scan_run}};
 
 static const char *const samples[] = {"float[7,3]{0.5,1.5}",
                                       "float[3,5,2]{0.5,1.5}; axis=1 exclusive=1",
@@ -298,37 +299,34 @@ static const char *const samples[] = {"float[7,3]{0.5,1.5}",
                                       "float[20,7,300]{0.8,1.2}; axis=1",
                                       NULL};
 
-#define SCAN_OP(op, op_summary, grad_fn)                     \
-    const ipu_op_def ipu__op_##op = {                        \
-        .kernel       = {.name              = #op,           \
-                         .operands          = operands,      \
-                         .n_operands        = 2,             \
-                         .check             = ipu__op_check, \
-                         .rows              = ipu__op_rows,  \
-                         .ref               = scan_ref,      \
-                         .work              = scan_work,     \
-                         .plan              = scan_plan,     \
-                         .implementations   = impls,         \
-                         .n_implementations = 1},            \
-        .n_in         = 1,                                   \
-        .family       = "sort",                              \
-        .summary      = (op_summary),                        \
-        .attributes   = attributes,                          \
-        .n_attributes = 3,                                   \
-        .infer        = scan_infer,                          \
-        .grad         = (grad_fn),                           \
-        .fold         = ipu__fold_along_axis,                \
-        .samples      = samples,                             \
+#define SCAN_OP(op, op_summary, grad_fn)                         \
+    const ipu_op_def ipu__op_##op = {                            \
+        .kernel       = {.name            = #op,                 \
+                         .operands        = operands,            \
+                         .n_operands      = 2,                   \
+                         .check           = ipu__op_check,       \
+                         .rows            = ipu__op_rows,        \
+                         .ref             = scan_ref,            \
+                         .work            = scan_work,           \
+                         .plan            = scan_plan,           \
+                         .implementations = IPU__ON_CPU(impls)}, \
+        .n_in         = 1,                                       \
+        .family       = "sort",                                  \
+        .summary      = (op_summary),                            \
+        .attributes   = attributes,                              \
+        .n_attributes = 3,                                       \
+        .infer        = scan_infer,                              \
+        .grad         = (grad_fn),                               \
+        .fold         = ipu__fold_along_axis,                    \
+        .samples      = samples,                                 \
     }
 SCAN_OP(cumsum, "running sums along an axis", cumsum_grad);
 SCAN_OP(cumprod, "running products along an axis", cumprod_grad);
 
 static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("dy"), IPU__OUTPUT("dx")};
 
-static const ipu_kernel_impl grad_impls[] = {{.name          = "lanes",
-                                              .fits          = ipu__op_fits_always,
-                                              .scratch_bytes = cumprod_grad_scratch,
-                                              .run           = cumprod_grad_run}};
+static const ipu__cpu_impl grad_impls[] = {
+    {.head = {"lanes", ipu__op_fits_always}, .scratch_bytes = cumprod_grad_scratch, .run = cumprod_grad_run}};
 
 static const char *const grad_samples[] = {"float[7,3]{0.5,1.5}, float[7,3]",
                                            "float[3,5,2]{0.5,1.5}, float[3,5,2]; axis=1 exclusive=1",
@@ -339,17 +337,16 @@ static const char *const grad_samples[] = {"float[7,3]{0.5,1.5}, float[7,3]",
                                            NULL};
 
 const ipu_op_def ipu__op_cumprod_grad = {
-    .kernel       = {.name              = "cumprod_grad",
-                     .operands          = grad_operands,
-                     .n_operands        = 3,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = cumprod_grad_ref,
-                     .work              = scan_work,
-                     .ref_work          = cumprod_grad_ref_work,
-                     .plan              = scan_plan,
-                     .implementations   = grad_impls,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "cumprod_grad",
+                     .operands        = grad_operands,
+                     .n_operands      = 3,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = cumprod_grad_ref,
+                     .work            = scan_work,
+                     .ref_work        = cumprod_grad_ref_work,
+                     .plan            = scan_plan,
+                     .implementations = IPU__ON_CPU(grad_impls)},
     .n_in         = 2,
     .family       = "sort",
     .summary      = "the gradient of cumprod, also where x is 0",

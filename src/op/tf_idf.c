@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/select.h"
 #include "op/gather.h"
@@ -194,7 +195,7 @@ static const ipu_op_attribute attributes[] = {
     LIST("ngram_counts", "where in the pool n-grams of 1, 2, ... numbers begin"),
     LIST("ngram_indexes", "for each n-gram: which element of y counts it")};
 
-static const ipu_kernel_impl implementations[] = {{.name = "rows", .fits = ipu__op_fits_always, .run = run}};
+static const ipu__cpu_impl implementations[] = {{.head = {"rows", ipu__op_fits_always}, .run = run}};
 
 #define POOL "pool=[2,3,5,4,5,6,7,8,6,7] ngram_counts=[0,4] ngram_indexes=[0,1,2,3,4,5,6]"
 static const char *const samples[] = {
@@ -207,16 +208,15 @@ static const char *const samples[] = {
     NULL};
 
 const ipu_op_def ipu__op_tf_idf = {
-    .kernel       = {.name              = "tf_idf",
-                     .operands          = operands,
-                     .n_operands        = 3,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = tf_idf_ref,
-                     .work              = comparisons,
-                     .plan              = plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "tf_idf",
+                     .operands        = operands,
+                     .n_operands      = 3,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = tf_idf_ref,
+                     .work            = comparisons,
+                     .plan            = plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 2,
     .family       = "select",
     .summary      = "how often the n-grams of a pool are there",

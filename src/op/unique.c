@@ -2,6 +2,7 @@
  * order. */
 #include <string.h>
 
+#include "engine/cpu/impl.h"
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "ipu/select.h"
@@ -218,8 +219,8 @@ static const ipu_op_attribute attributes[] = {
      .otherwise = 1,
      .meaning   = "0: in the order they are found"}};
 
-static const ipu_kernel_impl implementations[] = {
-    {.name = "merge", .fits = ipu__op_fits_always, .scratch_bytes = scratch_bytes, .run = run}};
+static const ipu__cpu_impl implementations[] = {
+    {.head = {"merge", ipu__op_fits_always}, .scratch_bytes = scratch_bytes, .run = run}};
 
 static const char *const samples[] = {"int32[9]{0,3}",
                                       "int64[20]{-3,3}; sorted=0",
@@ -236,17 +237,16 @@ static const char *const samples[] = {"int32[9]{0,3}",
                                       NULL};
 
 const ipu_op_def ipu__op_unique = {
-    .kernel       = {.name              = "unique",
-                     .operands          = operands,
-                     .n_operands        = 6,
-                     .check             = ipu__op_check,
-                     .rows              = ipu__op_rows,
-                     .ref               = unique_ref,
-                     .work              = work,
-                     .ref_work          = ref_work,
-                     .plan              = plan,
-                     .implementations   = implementations,
-                     .n_implementations = 1},
+    .kernel       = {.name            = "unique",
+                     .operands        = operands,
+                     .n_operands      = 6,
+                     .check           = ipu__op_check,
+                     .rows            = ipu__op_rows,
+                     .ref             = unique_ref,
+                     .work            = work,
+                     .ref_work        = ref_work,
+                     .plan            = plan,
+                     .implementations = IPU__ON_CPU(implementations)},
     .n_in         = 1,
     .family       = "select",
     .summary      = "different elements or slices, where they are, how often, and how many",

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "op/epilogue.h"
 #include "op/lanes.h"
 #include "op/xsmm.h"
@@ -26,16 +25,16 @@ enum {
 typedef enum role { NONE, SAME, IMAGES, SUM } role; /* NONE: absent */
 
 typedef struct wide {
-    const ipu_kernel_impl *impl; /* NULL: it cannot be done so */
-    ipu_kernel_call        call; /* of floats, for the images at a time */
-    role                   role[IPU__MAX_OPERANDS];
-    bool                   is_held[IPU__MAX_OPERANDS]; /* in scratch, as 4 bytes an element */
-    bool                   is_output[IPU__MAX_OPERANDS];
-    int64_t                n_each[IPU__MAX_OPERANDS]; /* elements: of the images at a time, or all */
-    ptrdiff_t place[IPU__MAX_OPERANDS]; /* in scratch, or of a sum in the sums of a part: floats */
-    int64_t   at_once, n_groups;        /* images at a time, and how often */
-    int       n_inner;                  /* parts of one group */
-    int64_t   n_floats, n_sums;
+    const ipu__cpu_impl *impl; /* NULL: it cannot be done so */
+    ipu_kernel_call      call; /* of floats, for the images at a time */
+    role                 role[IPU__MAX_OPERANDS];
+    bool                 is_held[IPU__MAX_OPERANDS]; /* in scratch, as 4 bytes an element */
+    bool                 is_output[IPU__MAX_OPERANDS];
+    int64_t              n_each[IPU__MAX_OPERANDS]; /* elements: of the images at a time, or all */
+    ptrdiff_t            place[IPU__MAX_OPERANDS]; /* in scratch, or of a sum in the sums of a part: floats */
+    int64_t              at_once, n_groups;        /* images at a time, and how often */
+    int                  n_inner;                  /* parts of one group */
+    int64_t              n_floats, n_sums;
 } wide;
 
 typedef struct state {
@@ -125,17 +124,12 @@ static bool writes_images(const wide *w)
 }
 
 /* `needs_lanes`: only one that has them. */
-static bool find_impl(wide *w, unsigned cpu_features, int n_inner, bool needs_lanes)
+static bool find_impl(wide *w, const void *machine, int n_inner, bool needs_lanes)
 {
-    const ipu_kernel_def *def = w->call.def;
-    w->n_inner                = n_inner;
-    for (int i = 0; i < def->n_implementations; i++) {
-        w->impl = &def->implementations[i];
-        if (!w->impl->fits(&w->call, cpu_features, n_inner)) continue;
-        if ((needs_lanes || n_inner > 1) && !takes_lanes(w, 0)) return false;
-        return n_inner == 1 || w->impl->writes || !writes_images(w);
-    }
-    return false;
+    w->n_inner = n_inner;
+    w->impl    = ipu__cpu_find_impl(&w->call, machine, n_inner);
+    if (!w->impl || ((needs_lanes || n_inner > 1) && !takes_lanes(w, 0))) return false;
+    return n_inner == 1 || w->impl->writes || !writes_images(w);
 }
 
 /* The implementation has lanes wherever it can; what lies otherwise in `call` is turned. Blocks are handed on. */
@@ -176,11 +170,12 @@ static bool find_places(wide *w, bool others)
 }
 
 /* Whether another implementation of the op is for its 16-bit type. */
-static bool has_others(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+static bool has_others(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
-    for (int i = 0; i < call->def->n_implementations; i++) {
-        const ipu_kernel_impl *impl = &call->def->implementations[i];
-        if (impl->fits != ipu__wide_fits && impl->fits(call, cpu_features, n_parts)) return true;
+    ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
+    for (int i = 0; i < all.n; i++) {
+        const ipu__cpu_impl *impl = &all.at[i];
+        if (impl->head.fits != ipu__wide_fits && impl->head.fits(call, machine, n_parts)) return true;
     }
     return false;
 }
@@ -191,14 +186,14 @@ typedef struct way {
     bool    needs_lanes;
 } way;
 
-static bool try_way(const ipu_kernel_call *call, unsigned cpu_features, way how, wide *out)
+static bool try_way(const ipu_kernel_call *call, const void *machine, way how, wide *out)
 {
     return describe_call(call, how.at_once, how.n_images, out)
-        && find_impl(out, cpu_features, how.n_inner, how.needs_lanes) && find_layouts(out, call)
+        && find_impl(out, machine, how.n_inner, how.needs_lanes) && find_layouts(out, call)
         && find_places(out, how.needs_lanes);
 }
 
-static bool describe(const ipu_kernel_call *call, unsigned cpu_features, int n_parts, wide *out)
+static bool describe(const ipu_kernel_call *call, const void *machine, int n_parts, wide *out)
 {
     *out = (wide){0};
     if (!is_narrow(call->operand[0].type) || !find_roles(call, out) || out->role[0] != IMAGES) return false;
@@ -207,21 +202,21 @@ static bool describe(const ipu_kernel_call *call, unsigned cpu_features, int n_p
         return false;
     int64_t n = count_images(call, out), share = n % n_parts == 0 ? n / n_parts : 1;
     if (n == 0) return false;
-    bool others = has_others(call, cpu_features, n_parts);
+    bool others = has_others(call, machine, n_parts);
     if (n % IPU__LANES == 0 && n >= IPU__LANES * (int64_t)n_parts
-        && try_way(call, cpu_features, (way){IPU__LANES, n, 1, others}, out))
+        && try_way(call, machine, (way){IPU__LANES, n, 1, others}, out))
         return true;
-    if (n == IPU__LANES && n_parts > 1 && try_way(call, cpu_features, (way){n, n, n_parts, others}, out))
+    if (n == IPU__LANES && n_parts > 1 && try_way(call, machine, (way){n, n, n_parts, others}, out))
         return true;
     for (int64_t k = share < IPU__LANES ? share : IPU__LANES; k > 0 && !others; k--)
-        if (share % k == 0 && try_way(call, cpu_features, (way){k, n, 1, false}, out)) return true;
+        if (share % k == 0 && try_way(call, machine, (way){k, n, 1, false}, out)) return true;
     return false;
 }
 
-bool ipu__wide_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts)
+bool ipu__wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
 {
     wide w;
-    return describe(call, cpu_features, n_parts, &w);
+    return describe(call, machine, n_parts, &w);
 }
 
 ipu_kernel_layouts ipu__wide_layouts(const ipu_kernel_call *call, int n_parts, int operand)
@@ -229,7 +224,8 @@ ipu_kernel_layouts ipu__wide_layouts(const ipu_kernel_call *call, int n_parts, i
     const unsigned     plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
     ipu_kernel_layouts found = {plain, plain, false};
     wide               w;
-    if (!describe(call, ipu__cpu_features(), n_parts, &w) || w.role[operand] != IMAGES || !w.impl->layouts)
+    if (!describe(call, ipu__cpu_machine_here(), n_parts, &w) || w.role[operand] != IMAGES
+        || !w.impl->layouts)
         return found;
     memset(w.call.layout, 0, sizeof w.call.layout);
     ipu_layout other = takes_lanes(&w, operand) ? IPU_LAYOUT_LANES : IPU_LAYOUT_BLOCKED;
@@ -244,7 +240,7 @@ ipu_kernel_layouts ipu__wide_layouts(const ipu_kernel_call *call, int n_parts, i
 size_t ipu__wide_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 {
     wide w;
-    if (!describe(call, ipu__cpu_features(), n_parts, &w)) return 0;
+    if (!describe(call, ipu__cpu_machine_here(), n_parts, &w)) return 0;
     size_t own = w.impl->scratch_bytes ? w.impl->scratch_bytes(&w.call, w.n_inner) : 0;
     return own == SIZE_MAX ? own : own + (size_t)w.n_floats * sizeof(float);
 }
@@ -267,7 +263,7 @@ ipu_status ipu__wide_prepare(const ipu_kernel_call *call, int n_parts, void **ou
     s->n_parts        = n_parts;
     ipu_status status = IPU_OK;
     atomic_init(&s->n_left, n_parts);
-    if (!describe(call, ipu__cpu_features(), n_parts, &s->w))
+    if (!describe(call, ipu__cpu_machine_here(), n_parts, &s->w))
         status = ipu__fail(IPU_UNSUPPORTED, "%s: nothing for floats fits", call->def->name);
     int n = status != IPU_OK ? 0 : s->w.n_inner == 1 ? n_parts : 1;
     if (n > 0) {

@@ -2,9 +2,10 @@
 #ifndef IPU_OP_WIDE_H
 #define IPU_OP_WIDE_H
 
+#include "engine/cpu/impl.h"
 #include "op/op.h"
 
-bool               ipu__wide_fits(const ipu_kernel_call *call, unsigned cpu_features, int n_parts);
+bool               ipu__wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__wide_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__wide_scratch_bytes(const ipu_kernel_call *call, int n_parts);
 ipu_status         ipu__wide_prepare(const ipu_kernel_call *call, int n_parts, void **out);
@@ -14,7 +15,7 @@ ipu_status ipu__wide_run(const ipu_kernel_call *call, void *prepared, void *cons
 
 #define IPU__WIDE                                                               \
     {                                                                           \
-        .name = "wide", .fits = ipu__wide_fits, .layouts = ipu__wide_layouts,   \
+        .head = {"wide", ipu__wide_fits}, .layouts = ipu__wide_layouts,         \
         .scratch_bytes = ipu__wide_scratch_bytes, .prepare = ipu__wide_prepare, \
         .release = ipu__wide_release, .run = ipu__wide_run                      \
     }

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "eager.h"
+#include "engine/cpu/impl.h"
 
 int finding(const sample *s, const char *what, const char *format, ...)
 {
@@ -65,11 +65,12 @@ static int check_kernel_members(const ipu_op_def *op)
     bad += wrong(op, def->ref || op->view || op->compose, "there is no ref, view or composition");
     bad += wrong(op, !op->view || ipu__op_n_out(op) == 1, "a view has one output");
     bad += wrong(op, def->check == ipu__op_check, "check is not ipu__op_check");
-    if (!def->ref) return bad + wrong(op, def->n_implementations == 0, "implementations without a ref");
+    if (!def->ref) return bad + wrong(op, ipu__cpu_impls_of(def).n == 0, "implementations without a ref");
     bad += wrong(op, def->work && def->plan, "a kernel needs work and plan");
-    for (int i = 0; i < def->n_implementations; i++) {
-        const ipu_kernel_impl *impl = &def->implementations[i];
-        bad += wrong(op, is_filled(impl->name) && impl->fits && impl->run,
+    ipu__cpu_impls all = ipu__cpu_impls_of(def);
+    for (int i = 0; i < all.n; i++) {
+        const ipu__cpu_impl *impl = &all.at[i];
+        bad += wrong(op, is_filled(impl->head.name) && impl->head.fits && impl->run,
                      "an implementation lacks a member");
         bad += wrong(op, !impl->prepare == !impl->release, "prepare and release go together");
     }
@@ -254,7 +255,7 @@ static int compare_outputs(const sample *s, const char *what, const operands *ex
 
 /* ---- implementations ---- */
 
-static int run_parts(const sample *s, const ipu_kernel_impl *impl, void *const *pointer, int n_parts,
+static int run_parts(const sample *s, const ipu__cpu_impl *impl, void *const *pointer, int n_parts,
                      bool backwards, const char *what)
 {
     void  *state = NULL;
@@ -278,12 +279,12 @@ static int run_parts(const sample *s, const ipu_kernel_impl *impl, void *const *
     return bad;
 }
 
-static int check_implementation(const sample *s, const ipu_kernel_impl *impl, const operands *expected,
+static int check_implementation(const sample *s, const ipu__cpu_impl *impl, const operands *expected,
                                 int n_parts)
 {
     char     what[96];
     operands forth = operands_make(s, 1), back = operands_make(s, 1);
-    snprintf(what, sizeof what, "%s in %d part%s", impl->name, n_parts, n_parts == 1 ? "" : "s");
+    snprintf(what, sizeof what, "%s in %d part%s", impl->head.name, n_parts, n_parts == 1 ? "" : "s");
     int bad = run_parts(s, impl, forth.pointer, n_parts, false, what)
             + run_parts(s, impl, back.pointer, n_parts, true, what);
     bad += compare_outputs(s, what, expected, &forth);
@@ -336,7 +337,7 @@ static bool may_share(const sample *s, int out, int in)
 }
 
 /* `impl` NULL: by `ref`, which is an implementation too where no other fits. */
-static int check_sharing(const sample *s, const ipu_kernel_impl *impl, const operands *expected, int n_parts)
+static int check_sharing(const sample *s, const ipu__cpu_impl *impl, const operands *expected, int n_parts)
 {
     int bad = 0;
     for (int out = s->op->n_in; out < s->call.n_operands; out++)
@@ -346,7 +347,7 @@ static int check_sharing(const sample *s, const ipu_kernel_impl *impl, const ope
             operands o     = operands_make(s, 1);
             o.pointer[out] = o.pointer[in];
             snprintf(what, sizeof what, "%s with \"%s\" in the place of \"%s\", both %s",
-                     impl ? impl->name : "ref", s->op->kernel.operands[out].name,
+                     impl ? impl->head.name : "ref", s->op->kernel.operands[out].name,
                      s->op->kernel.operands[in].name, ipu__layout_name((ipu_layout)s->call.layout[in]));
             for (int k = 0; k < o.n; k++)
                 if (k != out) turn(s, k, o.pointer[k], false);
@@ -367,7 +368,7 @@ static int check_sharing(const sample *s, const ipu_kernel_impl *impl, const ope
 
 /* The next choice of layouts, like a number whose digits are layouts; false: that was the last. Tied operands have
  * one digit, that of the first of them. */
-static bool next_layouts(sample *s, const ipu_kernel_impl *impl, int n_parts)
+static bool next_layouts(sample *s, const ipu__cpu_impl *impl, int n_parts)
 {
     int tied = -1;
     for (int k = 0; k < s->call.n_operands; k++) {
@@ -389,7 +390,7 @@ static bool next_layouts(sample *s, const ipu_kernel_impl *impl, int n_parts)
 }
 
 /* Tied operands follow the first; false: one of them cannot. */
-static bool follow(sample *s, const ipu_kernel_impl *impl, int n_parts)
+static bool follow(sample *s, const ipu__cpu_impl *impl, int n_parts)
 {
     ipu_kernel_call plain = s->call;
     memset(plain.layout, 0, sizeof plain.layout);
@@ -407,11 +408,11 @@ static bool follow(sample *s, const ipu_kernel_impl *impl, int n_parts)
     return true;
 }
 
-static int check_layout(const sample *s, const ipu_kernel_impl *impl, const operands *expected, int n_parts)
+static int check_layout(const sample *s, const ipu__cpu_impl *impl, const operands *expected, int n_parts)
 {
     char     what[256];
     operands o = operands_make(s, 1);
-    int      n = snprintf(what, sizeof what, "%s in %d parts, layouts", impl->name, n_parts);
+    int      n = snprintf(what, sizeof what, "%s in %d parts, layouts", impl->head.name, n_parts);
     for (int k = 0; k < o.n; k++) {
         turn(s, k, o.pointer[k], false);
         if (ipu__kernel_has(&s->call, k) && n < (int)sizeof what - 16)
@@ -426,7 +427,7 @@ static int check_layout(const sample *s, const ipu_kernel_impl *impl, const oper
 }
 
 /* In every choice of layouts that it offers. */
-static int check_layouts(const sample *s, const ipu_kernel_impl *impl, const operands *expected, int n_parts,
+static int check_layouts(const sample *s, const ipu__cpu_impl *impl, const operands *expected, int n_parts,
                          bool sharing)
 {
     enum { MOST = 81 };
@@ -521,9 +522,10 @@ static int check_all(const sample *s, const operands *expected, int n_parts, boo
 {
     const ipu_kernel_def *def = &s->op->kernel;
     int                   bad = 0;
-    for (int i = 0; i < def->n_implementations; i++) {
-        const ipu_kernel_impl *impl = &def->implementations[i];
-        if (!impl->fits(&s->call, ipu__cpu_features(), n_parts)) continue;
+    ipu__cpu_impls        all = ipu__cpu_impls_of(def);
+    for (int i = 0; i < all.n; i++) {
+        const ipu__cpu_impl *impl = &all.at[i];
+        if (!impl->head.fits(&s->call, ipu__cpu_machine_here(), n_parts)) continue;
         bad += check_implementation(s, impl, expected, n_parts);
         bad += check_layouts(s, impl, expected, n_parts, sharing);
         if (sharing) bad += check_sharing(s, impl, expected, n_parts);
@@ -710,7 +712,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_b
     return realloc(ptr, new_bytes);
 }
 
-static int check_prepare(const sample *s, const ipu_kernel_impl *impl)
+static int check_prepare(const sample *s, const ipu__cpu_impl *impl)
 {
     for (int failures = 0; failures < 100; failures++) {
         heap  h     = {.until_failure = failures};
@@ -722,21 +724,24 @@ static int check_prepare(const sample *s, const ipu_kernel_impl *impl)
         ipu__alloc_set(NULL, NULL);
         int threads = omp_get_max_threads();
         omp_set_num_threads(1);
-        if (threads != 3) return finding(s, impl->name, "prepare: the caller's OpenMP setting is lost");
-        if (h.live != 0) return finding(s, impl->name, "prepare: %d blocks left when memory ran out", h.live);
+        if (threads != 3) return finding(s, impl->head.name, "prepare: the caller's OpenMP setting is lost");
+        if (h.live != 0)
+            return finding(s, impl->head.name, "prepare: %d blocks left when memory ran out", h.live);
         if (status == IPU_OK) return 0;
         if (status != IPU_OUT_OF_MEMORY)
-            return finding(s, impl->name, "prepare: status %d when memory ran out", status);
+            return finding(s, impl->head.name, "prepare: status %d when memory ran out", status);
     }
-    return finding(s, impl->name, "prepare: over 100 allocations");
+    return finding(s, impl->head.name, "prepare: over 100 allocations");
 }
 
 int check_memory(const sample *s)
 {
-    int bad = 0;
-    for (int i = 0; i < s->op->kernel.n_implementations; i++) {
-        const ipu_kernel_impl *impl = &s->op->kernel.implementations[i];
-        if (impl->prepare && impl->fits(&s->call, ipu__cpu_features(), 2)) bad += check_prepare(s, impl);
+    int            bad = 0;
+    ipu__cpu_impls all = ipu__cpu_impls_of(&s->op->kernel);
+    for (int i = 0; i < all.n; i++) {
+        const ipu__cpu_impl *impl = &all.at[i];
+        if (impl->prepare && impl->head.fits(&s->call, ipu__cpu_machine_here(), 2))
+            bad += check_prepare(s, impl);
     }
     return bad;
 }

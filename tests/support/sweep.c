@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "eager.h"
+#include "engine/cpu/impl.h"
 
 /* ---- as text ---- */
 
@@ -345,7 +345,7 @@ int sweep_parts(test_random *r)
     return many[random_in(r, 0, sizeof many / sizeof *many - 1)];
 }
 
-static bool runs(const sample *s, const ipu_kernel_impl *impl, const operands *o)
+static bool runs(const sample *s, const ipu__cpu_impl *impl, const operands *o)
 {
     void   *state   = NULL;
     guarded scratch = guarded_make(impl->scratch_bytes ? impl->scratch_bytes(&s->call, 1) : 0);
@@ -362,9 +362,9 @@ static bool is_taken(const sample *s)
     const ipu_kernel_def *def = &s->op->kernel;
     operands              o   = operands_make(s, 1);
     bool                  ok  = !def->examine || def->examine(&s->call, o.pointer) == IPU_OK;
-    for (int i = 0; i < def->n_implementations; i++) /* all of them: what they refuse is no reason to crash */
-        if (def->implementations[i].fits(&s->call, ipu__cpu_features(), 1))
-            ok &= runs(s, &def->implementations[i], &o);
+    ipu__cpu_impls        all = ipu__cpu_impls_of(def);
+    for (int i = 0; i < all.n; i++) /* all of them: what they refuse is no reason to crash */
+        if (all.at[i].head.fits(&s->call, ipu__cpu_machine_here(), 1)) ok &= runs(s, &all.at[i], &o);
     operands_free(&o);
     return ok;
 }
@@ -397,7 +397,7 @@ static void collect(const ipu_kernel_call *call, void *user)
 {
     collector  *c    = user;
     sweep_list *list = c->list;
-    if (list->n == SWEEP_RELATED || call->def->n_implementations == 0) return;
+    if (list->n == SWEEP_RELATED || ipu__cpu_impls_of(call->def).n == 0) return;
     list->op[list->n] = ipu__op_of(call->def);
     if (!write_call(call, NULL, list->text[list->n])) return;
     if (list->op[list->n]->kernel.name == c->own) return;

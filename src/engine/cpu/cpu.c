@@ -150,19 +150,19 @@ static char *map(const ipu_engine *e, int64_t replica, ipu__place place)
 static void describe(const ipu_engine *e, size_t i, ipu_engine_kernel *out)
 {
     const ipu__kernel *kernel = &ipu__cpu_of(e)->kernels[i];
-    if (!kernel->is_idle) out->implementation = kernel->impl ? kernel->impl->name : "reference";
+    if (!kernel->is_idle) out->implementation = kernel->impl ? kernel->impl->head.name : "reference";
     out->n_parts      = kernel->n_states > 1 ? kernel->n_states : kernel->n_parts;
     out->n_chunks     = kernel->n_chunks > 1 ? kernel->n_chunks : 1;
     out->turned_bytes = kernel->turned_bytes;
 }
 
-static ipu_layout layout(const ipu_engine *e, size_t i, int operand)
+static const char *layout(const ipu_engine *e, size_t i, int operand)
 {
-    return (ipu_layout)ipu__cpu_of(e)->kernels[i].call->layout[operand];
+    return ipu__layout_name((ipu_layout)ipu__cpu_of(e)->kernels[i].call->layout[operand]);
 }
 
 const ipu__engine_def ipu__cpu_engine = {
-    .name      = "cpu",
+    .name      = IPU__CPU_ENGINE,
     .summary   = "this host's processors, on all threads",
     .create    = create,
     .destroy   = destroy,

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/pool.h"
+#include "engine/cpu/impl.h"
 #include "engine/engine.h"
 
 typedef struct ipu__cpu ipu__cpu;
@@ -37,7 +38,7 @@ typedef struct ipu__set {
 /* Replicas one after another, each in n_parts; or n_states of them at a time, each in one part with a state of its
  * own. */
 typedef struct ipu__kernel {
-    const ipu_kernel_impl *impl;          /* NULL: the reference */
+    const ipu__cpu_impl   *impl;          /* NULL: the reference */
     const ipu_kernel_call *call;          /* the executable's, or own_call */
     ipu_kernel_call       *own_call;      /* with layouts that are not all plain; NULL: they are */
     double                 turned_bytes;  /* of operands that do not lie as the implementation likes them */
@@ -180,10 +181,8 @@ ipu_status ipu__cpu_choose_rows(ipu__cpu *e);
 ipu_status ipu__cpu_run_rows(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n);
 
 /* ---- kernel.c ---- */
-/* The first that takes the call in so many parts; NULL: none. */
-const ipu_kernel_impl *ipu__kernel_find_impl(const ipu_kernel_call *call, int n_parts);
-ipu_status             ipu__cpu_prepare_kernels(ipu__cpu *e);
-void                   ipu__cpu_release_kernels(ipu__cpu *e);
+ipu_status ipu__cpu_prepare_kernels(ipu__cpu *e);
+void       ipu__cpu_release_kernels(ipu__cpu *e);
 /* *n: instructions that this was. */
 ipu_status ipu__cpu_run_kernel(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n);
 /* One OpenMP thread per engine thread while kernels run; what to give back to the caller's. */

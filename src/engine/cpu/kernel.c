@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "engine/cpu/cpu.h"
 #include "engine/memory.h"
 
@@ -41,15 +40,6 @@ static void limit_openmp(void *data, int part, int n_parts)
 
 /* ---- at creation ---- */
 
-const ipu_kernel_impl *ipu__kernel_find_impl(const ipu_kernel_call *call, int n_parts)
-{
-    for (int i = 0; i < call->def->n_implementations; i++) {
-        const ipu_kernel_impl *impl = &call->def->implementations[i];
-        if (impl->fits(call, ipu__cpu_features(), n_parts)) return impl;
-    }
-    return NULL;
-}
-
 /* Threads that run whole replicas are busy in three quarters of the time or more. */
 static bool shares_replicas(int64_t replication, int threads)
 {
@@ -77,14 +67,14 @@ static void choose(const ipu__cpu *e, const ipu_kernel_call *call, int threads, 
     double work = call->def->work(call);
     if (shares_replicas(e->replication, threads) && work * (double)e->replication >= WORTH_OPERATIONS) {
         kernel->n_states = e->replication < threads ? (int)e->replication : threads;
-        kernel->impl     = ipu__kernel_find_impl(call, 1);
+        kernel->impl     = ipu__cpu_find_impl(call, ipu__cpu_machine_here(), 1);
         return;
     }
     kernel->n_parts = is_worth_sharing(call, work) ? threads : 1;
-    kernel->impl    = ipu__kernel_find_impl(call, kernel->n_parts);
+    kernel->impl    = ipu__cpu_find_impl(call, ipu__cpu_machine_here(), kernel->n_parts);
     if (kernel->impl) return;
     kernel->n_parts = 1;
-    kernel->impl    = ipu__kernel_find_impl(call, 1);
+    kernel->impl    = ipu__cpu_find_impl(call, ipu__cpu_machine_here(), 1);
 }
 
 static ipu_status prepare_states(const ipu_kernel_call *call, ipu__kernel *kernel)
@@ -120,8 +110,8 @@ static ipu_status begin(const ipu__cpu *e, size_t i)
 
 static ipu_status prepare(const ipu__cpu *e, size_t i, size_t *scratch_bytes)
 {
-    ipu__kernel           *kernel = &e->kernels[i];
-    const ipu_kernel_impl *impl   = kernel->impl;
+    ipu__kernel         *kernel = &e->kernels[i];
+    const ipu__cpu_impl *impl   = kernel->impl;
     if (!impl) return IPU_OK;
     size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(kernel->call, kernel->n_parts) : 0;
     if (bytes >= (size_t)1 << 48) return ipu__fail_memory(); /* SIZE_MAX: it could not be found out */

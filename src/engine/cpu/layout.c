@@ -1,7 +1,7 @@
 /* Layouts: how buffers between kernels lie in memory.
  *
  * Every implementation says of each operand in which layouts it takes it, and in which of them it need not turn it
- * (graph/kernel.h). Operands that are tied, and those that share memory within one call, have one layout: their
+ * (impl.h). Operands that are tied, and those that share memory within one call, have one layout: their
  * buffers form a group. A group gets the layout that all its uses take and for which the fewest bytes are turned; the
  * plain one if nothing is gained. A function of calls and implementations alone, so that results do not vary.
  */

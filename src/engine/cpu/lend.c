@@ -1,7 +1,7 @@
 /* Lending: kernels read what a stream brings where the host has it. */
 #include "engine/cpu/cpu.h"
 
-enum { LENT_ALIGN = 16 }; /* of memory that kernels read: see graph/kernel.h */
+enum { LENT_ALIGN = 16 }; /* of memory that kernels read: see impl.h */
 
 /* Kernels that take what this READ brings look for it there. False: there are none such. */
 static bool point_kernels(const ipu__cpu *e, uint32_t transfer, void *data)

@@ -103,7 +103,8 @@ static bool all_have_implementations(const ipu__cpu *e, const run *r, int64_t ch
 {
     for (uint32_t k = 0; k < r->n; k++) {
         ipu_kernel_call call = call_of_chunk(&from_at(e, r, k)->call, chunk);
-        if (call.def->check(&call) != IPU_OK || !ipu__kernel_find_impl(&call, 1)) return false;
+        if (call.def->check(&call) != IPU_OK || !ipu__cpu_find_impl(&call, ipu__cpu_machine_here(), 1))
+            return false;
     }
     return true;
 }
@@ -118,7 +119,7 @@ static ipu_status set_chunk(const ipu__cpu *e, ipu__kernel *kernel, const ipu_ke
     if (!kernel->own_call || !kernel->chunk_bytes) return ipu__fail_memory();
     *kernel->own_call = call_of_chunk(call, chunk);
     kernel->call      = kernel->own_call;
-    kernel->impl      = ipu__kernel_find_impl(kernel->call, 1);
+    kernel->impl      = ipu__cpu_find_impl(kernel->call, ipu__cpu_machine_here(), 1);
     kernel->n_parts   = 1;
     kernel->n_states  = e->n_threads;
     kernel->n_chunks  = n_rows_of(call, rows) / chunk;

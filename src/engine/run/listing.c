@@ -20,14 +20,13 @@ bool ipu_engine_operand_at(const ipu_engine *e, size_t i, int operand, ipu_engin
     if (i >= e->exe->kernels.n) return false;
     const ipu_kernel_call *call = &e->exe->kernels.at[i].call;
     if (operand < 0 || operand >= call->n_operands) return false;
-    ipu_layout layout = e->def->layout ? e->def->layout(e, i, operand) : IPU_LAYOUT_PLAIN;
-    *out              = (ipu_engine_operand){
-                     .name      = call->def->operands[operand].name,
-                     .type      = call->operand[operand].type,
-                     .shape     = call->operand[operand].shape,
-                     .layout    = ipu__layout_name(layout),
-                     .is_output = call->def->operands[operand].access != IPU_ACCESS_READ,
-                     .is_absent = !ipu__kernel_has(call, operand),
+    *out = (ipu_engine_operand){
+        .name      = call->def->operands[operand].name,
+        .type      = call->operand[operand].type,
+        .shape     = call->operand[operand].shape,
+        .layout    = e->def->layout ? e->def->layout(e, i, operand) : "plain",
+        .is_output = call->def->operands[operand].access != IPU_ACCESS_READ,
+        .is_absent = !ipu__kernel_has(call, operand),
     };
     return true;
 }
