@@ -3,10 +3,11 @@
  */
 #include "support/machine.h"
 
+#include "engine/cpu/impl.h"
 #include "engine/engine.h"
 #include "op/op.h"
 
-/* ---- a kernel ---- */
+/* ---- kernels ---- */
 
 static ipu_status check(const ipu_kernel_call *call)
 {
@@ -33,30 +34,78 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
+/* Implementations of the CPU engine, and of an engine that is not there: what that one's `fits` is told, an int, says which
+ * of the two it takes. */
+static int n_asked, n_run;
+
+static bool fits_here(const ipu_kernel_call *call, const void *machine, int n_parts)
+{
+    (void)call, (void)n_parts;
+    return machine == ipu__cpu_machine_here();
+}
+
+static ipu_status run_here(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+                           int part, int n_parts)
+{
+    (void)state, (void)scratch, (void)n_parts;
+    if (part == 0) ref(call, operand);
+    n_run++;
+    return IPU_OK;
+}
+
+static bool fits_first(const ipu_kernel_call *call, const void *machine, int n_parts)
+{
+    (void)call, (void)n_parts;
+    n_asked++;
+    return *(const int *)machine == 1;
+}
+
+static bool fits_second(const ipu_kernel_call *call, const void *machine, int n_parts)
+{
+    (void)call, (void)n_parts;
+    n_asked++;
+    return *(const int *)machine == 2;
+}
+
+typedef struct elsewhere_impl {
+    ipu_kernel_impl head;
+    int             more[3];
+} elsewhere_impl;
+
+static const ipu__cpu_impl  here[]      = {{.head = {"here", fits_here}, .run = run_here}};
+static const elsewhere_impl elsewhere[] = {{.head = {"first", fits_first}},
+                                           {.head = {"second", fits_second}}};
+#define ELSEWHERE                                                                            \
+    {                                                                                        \
+        .engine = "elsewhere", .first = &elsewhere->head, .bytes = sizeof *elsewhere, .n = 2 \
+    }
+
 static const ipu_kernel_operand operands[] = {
     {.name = "x", .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE},
     {.name = "y", .access = IPU_ACCESS_WRITE, .shares = IPU_SHARES_NONE},
 };
-static const ipu_kernel_def twice = {.name       = "twice",
-                                     .operands   = operands,
-                                     .n_operands = 2,
-                                     .check      = check,
-                                     .ref        = ref,
-                                     .work       = work,
-                                     .plan       = plan};
+#define TWICE(text, list)                                                                                \
+    {                                                                                                    \
+        .name = (text), .operands = operands, .n_operands = 2, .check = check, .ref = ref, .work = work, \
+        .plan = plan, .implementations = (list)                                                          \
+    }
+static const ipu_kernel_impls both[]  = {ELSEWHERE, IPU__CPU_IMPLS(here), {.engine = NULL}};
+static const ipu_kernel_impls other[] = {ELSEWHERE, {.engine = NULL}};
+static const ipu_kernel_def   twice = TWICE("twice", NULL), twice_on_both = TWICE("twice_on_both", both),
+                            twice_elsewhere = TWICE("twice_elsewhere", other);
 
-const ipu_kernel_def *const ipu__kernels[] = {&twice, NULL};
+const ipu_kernel_def *const ipu__kernels[] = {&twice, &twice_on_both, &twice_elsewhere, NULL};
 
 /* ---- programs ---- */
 
-static ipu_program make_program(ipu_graph **g)
+static ipu_program make_program(ipu_graph **g, const char *first, const char *second)
 {
     *g            = machine_graph(1);
     ipu_tensor x  = machine_variable(*g, IPU_FLOAT, IPU_SHAPE(4), "x"),
                y  = machine_variable(*g, IPU_FLOAT, IPU_SHAPE(4), "y");
     ipu_program p = ipu_program_sequence(*g);
-    ipu_program_add_kernel(p, "twice", NULL, 0, (ipu_tensor[]){x, y}, 2);
-    ipu_program_add_kernel(p, "twice", NULL, 0, (ipu_tensor[]){y, x}, 2);
+    ipu_program_add_kernel(p, first, NULL, 0, (ipu_tensor[]){x, y}, 2);
+    ipu_program_add_kernel(p, second, NULL, 0, (ipu_tensor[]){y, x}, 2);
     return p;
 }
 
@@ -64,7 +113,7 @@ static void it_runs(void **state)
 {
     (void)state;
     ipu_graph      *g;
-    ipu_program     p = make_program(&g);
+    ipu_program     p = make_program(&g, "twice", "twice");
     ipu_executable *exe;
     assert_ok(ipu_executable_compile(g, &p, 1, NULL, &exe));
     for (int i = 0; ipu__engines[i]; i++) {
@@ -82,11 +131,59 @@ static void it_runs(void **state)
     ipu_graph_destroy(g);
 }
 
+static const char *chosen(const ipu_engine *e, size_t i)
+{
+    ipu_engine_kernel found;
+    assert_true(ipu_engine_kernel_at(e, i, &found));
+    return found.implementation;
+}
+
+/* An engine takes its own implementations; where there are only those of another, it runs `ref`. */
+static void those_of_another_engine_are_not_chosen(void **state)
+{
+    (void)state;
+    ipu_graph      *g;
+    ipu_program     p = make_program(&g, "twice_on_both", "twice_elsewhere");
+    ipu_executable *exe;
+    ipu_engine     *e;
+    float           x[4];
+    n_asked = n_run = 0;
+    assert_ok(ipu_executable_compile(g, &p, 1, NULL, &exe));
+    assert_ok(ipu__engine_create(&ipu__cpu_engine, exe, NULL, NULL, &e));
+    assert_string_equal(chosen(e, 0), "here");
+    assert_string_equal(chosen(e, 1), "reference");
+    assert_ok(ipu_engine_write(e, "x", (float[]){1, 2, 3, 4}, 16));
+    assert_ok(ipu_engine_run(e, 0));
+    assert_ok(ipu_engine_read(e, "x", x, 16));
+    for (int k = 0; k < 4; k++) assert_true(x[k] == 4.0f * (float)(k + 1));
+    assert_int_equal(n_run, 1);
+    assert_int_equal(n_asked, 0);
+    ipu_engine_destroy(e);
+    ipu_executable_release(exe);
+    ipu_graph_destroy(g);
+}
+
+static void an_engine_finds_its_own(void **state)
+{
+    (void)state;
+    const ipu_kernel_call call = {.def = &twice_on_both}, far = {.def = &twice_elsewhere},
+                          none = {.def = &twice};
+    assert_ptr_equal(ipu__kernel_find_impl(&call, "elsewhere", &(int){1}, 1), &elsewhere[0].head);
+    assert_ptr_equal(ipu__kernel_find_impl(&call, "elsewhere", &(int){2}, 1), &elsewhere[1].head);
+    assert_null(ipu__kernel_find_impl(&call, "elsewhere", &(int){3}, 1));
+    assert_null(ipu__kernel_find_impl(&call, "nowhere", &(int){1}, 1));
+    assert_null(ipu__kernel_find_impl(&none, "elsewhere", &(int){1}, 1));
+    assert_ptr_equal(ipu__cpu_find_impl(&call, ipu__cpu_machine_here(), 1), &here[0]);
+    assert_null(ipu__cpu_find_impl(&far, ipu__cpu_machine_here(), 1));
+    assert_int_equal(ipu__cpu_impls_of(&twice_on_both).n, 1);
+    assert_int_equal(ipu__cpu_impls_of(&twice_elsewhere).n, 0);
+}
+
 static void it_is_priced(void **state)
 {
     (void)state;
     ipu_graph  *g;
-    ipu_program p = make_program(&g);
+    ipu_program p = make_program(&g, "twice", "twice");
     ipu_cost   *cost;
     char       *json;
     assert_ok(ipu_cost_estimate(g, &p, 1, NULL, &cost));
@@ -125,6 +222,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_runs),
+        cmocka_unit_test(those_of_another_engine_are_not_chosen),
+        cmocka_unit_test(an_engine_finds_its_own),
         cmocka_unit_test(it_is_priced),
         cmocka_unit_test(other_names_are_unknown),
         cmocka_unit_test(no_op_is_linked),
