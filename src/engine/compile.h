@@ -44,14 +44,15 @@ typedef struct ipu__copy_group {
 enum { IPU__PLAIN_HOST = 1, IPU__PLAIN_READ, IPU__PLAIN_OTHER };
 
 typedef struct ipu__compiler {
-    ipu_graph         *g;
-    ipu_executable    *exe;
-    const ipu_program *programs;
-    size_t             n_programs;
-    bool               share;        /* memory of variables that are not live at the same time */
-    bool               profile;      /* keep the step of every instruction */
-    bool               check;        /* keep what checking mode needs */
-    bool               has_parallel; /* the programs come to a parallel step */
+    ipu_graph                    *g;
+    ipu_executable               *exe;
+    const ipu_program            *programs;
+    const struct ipu__engine_def *engine; /* what it is compiled for */
+    size_t                        n_programs;
+    bool                          share;        /* memory of variables that are not live at the same time */
+    bool                          profile;      /* keep the step of every instruction */
+    bool                          check;        /* keep what checking mode needs */
+    bool                          has_parallel; /* the programs come to a parallel step */
 
     /* access.c */
     IPU_ARRAY(ipu__access) accesses;

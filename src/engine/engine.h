@@ -28,6 +28,14 @@ typedef struct ipu__engine_checks {
     ipu_status (*row)(ipu_engine *e, uint32_t remote, int64_t replica, int64_t row, bool is_write);
 } ipu__engine_checks;
 
+/* Depth first: some rows of the batch through a run of kernels, then the next ones. For values of which that many rows fit a
+ * cache, and operands that are worth reading again for each. */
+typedef struct ipu__engine_depth {
+    int64_t rows;       /* taken at a time; a batch has twice as many, or more, and a whole number of times */
+    int64_t row_bytes;  /* most of a row of one operand */
+    int64_t same_bytes; /* most of an operand that is the same for all rows */
+} ipu__engine_depth;
+
 /* For `reduce`. */
 enum { IPU__REDUCE_ADD = 1, IPU__REDUCE_SPREAD = 2 };
 
@@ -92,6 +100,9 @@ typedef struct ipu__engine_def {
     /* Whether it gains by that call in place of the several ops it stands for, which no chip would run as one. The call has
      * its inputs only, and what attributes are known. NULL: it never does. */
     bool (*fuses)(const ipu_kernel_call *call);
+    /* Runs of kernels that it may do depth first: what they touch then has memory of its own, since different rows are at
+     * different kernels. NULL: kernels are run one by one. */
+    const ipu__engine_depth *depth;
     /* Bytes of activations, held at once, from which on it pays to compute some of them again; and bytes of weights and
      * states below which it pays to update them together. 0: it never does. */
     int64_t again_bytes, update_bytes;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/checkinfo.h"
 #include "engine/compile.h"
+#include "engine/engine.h"
 #include "graph/check.h"
 #include "engine/memory.h"
 #include "engine/options.h"
@@ -266,6 +267,7 @@ static ipu_status compile(const program_list *host, const program_list *chip, co
                             .exe           = exe,
                             .programs      = programs,
                             .n_programs    = n,
+                            .engine        = ipu__engine_find(settings.engine),
                             .share         = settings.share,
                             .profile       = settings.profile,
                             .check         = settings.check,

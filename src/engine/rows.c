@@ -1,21 +1,14 @@
 /* Runs of kernels that may go depth first: some rows of the batch through all of them, then the next rows.
  *
  * Between two kernels rows then stay in the cache of the thread that computed them, and threads need not wait for each
- * other. What a run touches must not share memory (liveness.c), so runs are kept to values of which a chunk of rows
- * fits a cache and to operands that are worth reading again for each chunk.
+ * other. What a run touches must not share memory (liveness.c), so runs are kept to what the engine gains by.
  */
 #include <string.h>
 
 #include "engine/compile.h"
+#include "engine/engine.h"
 
-enum {
-    CHUNK = 16, /* the most rows that engines take at a time */
-    /* Of one operand: a chunk of larger ones has no place in a cache of the second level. */
-    MOST_ROW_BYTES = 128 << 10,
-    /* Of operands that are the same for all rows. */
-    MOST_SAME_BYTES = 512 << 10,
-    MOST_VARIABLES  = 256,
-};
+enum { MOST_VARIABLES = 256 };
 
 typedef struct touched {
     uint32_t var;
@@ -23,10 +16,11 @@ typedef struct touched {
 } touched;
 
 typedef struct run {
-    const ipu__compiler *c;
-    int64_t              n_rows;
-    touched              at[MOST_VARIABLES];
-    int                  n;
+    const ipu__compiler     *c;
+    const ipu__engine_depth *depth;
+    int64_t                  n_rows;
+    touched                  at[MOST_VARIABLES];
+    int                      n;
 } run;
 
 /* The variable that the view is in, in one run; 0: in several, or not so. */
@@ -64,9 +58,9 @@ static bool add_operand(run *r, const ipu__kernel_step *k, int i, bool is_rows)
     if (!ipu__kernel_has(&k->call, i)) return true;
     if (var == 0) return false;
     for (int d = 0; d < value->shape.rank; d++) bytes *= (double)value->shape.dim[d];
-    if (!is_rows) return !is_written && bytes <= MOST_SAME_BYTES && add(r, var, false, true);
-    return is_whole && value->shape.dim[0] == r->n_rows && bytes <= (double)r->n_rows * MOST_ROW_BYTES
-        && add(r, var, is_written, false);
+    if (!is_rows) return !is_written && bytes <= (double)r->depth->same_bytes && add(r, var, false, true);
+    return is_whole && value->shape.dim[0] == r->n_rows
+        && bytes <= (double)r->n_rows * (double)r->depth->row_bytes && add(r, var, is_written, false);
 }
 
 static bool add_kernel(run *r, const ipu__kernel_step *k)
@@ -74,7 +68,7 @@ static bool add_kernel(run *r, const ipu__kernel_step *k)
     uint32_t rows = ipu__kernel_rows(&k->call);
     for (int i = 0; rows && r->n_rows == 0 && i < k->call.n_operands; i++)
         if (rows & (uint32_t)1 << i) r->n_rows = k->call.operand[i].shape.dim[0];
-    if (!rows || r->n_rows < 2 * CHUNK || r->n_rows % CHUNK != 0) return false;
+    if (!rows || r->n_rows < 2 * r->depth->rows || r->n_rows % r->depth->rows != 0) return false;
     for (int i = 0; i < k->call.n_operands; i++)
         if (!add_operand(r, k, i, (rows & (uint32_t)1 << i) != 0)) return false;
     return true;
@@ -82,9 +76,9 @@ static bool add_kernel(run *r, const ipu__kernel_step *k)
 
 uint32_t ipu__rows_run(const ipu__compiler *c, const ipu__step *steps, uint32_t n)
 {
-    run      r = {.c = c};
+    run      r = {.c = c, .depth = c->engine->depth};
     uint32_t i = 0;
-    while (i < n && steps[i].kind == IPU__STEP_KERNEL
+    while (r.depth && i < n && steps[i].kind == IPU__STEP_KERNEL
            && add_kernel(&r, &c->g->kernel_steps.at[steps[i].object]))
         i++;
     return i > 1 ? i : 0;

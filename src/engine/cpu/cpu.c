@@ -161,6 +161,10 @@ static const char *layout(const ipu_engine *e, size_t i, int operand)
     return ipu__layout_name((ipu_layout)ipu__cpu_of(e)->kernels[i].call->layout[operand]);
 }
 
+/* Row by row what a second-level cache has a place for; sixteen, as many lie side by side (impl.h). */
+static const ipu__engine_depth depth = {
+    .rows = IPU__LAYOUT_WIDTH, .row_bytes = 128 << 10, .same_bytes = 512 << 10};
+
 const ipu__engine_def ipu__cpu_engine = {
     .name      = IPU__CPU_ENGINE,
     .summary   = "this host's processors, on all threads",
@@ -183,6 +187,7 @@ const ipu__engine_def ipu__cpu_engine = {
     .layout    = layout,
     .checks    = &ipu__cpu_checks,
     .fuses     = ipu__cpu_fuses,
+    .depth     = &depth,
     /* More than what caches hold, so that computing again costs little; what they hold, so that weights are still there. */
     .again_bytes  = 24 << 20,
     .update_bytes = 8 << 20,
