@@ -6,6 +6,7 @@
 #ifndef IPU_ENGINE_COMPILE_H
 #define IPU_ENGINE_COMPILE_H
 
+#include "engine/engine.h"
 #include "engine/executable.h"
 #include "engine/memory.h"
 #include "graph/graph.h"
@@ -44,15 +45,15 @@ typedef struct ipu__copy_group {
 enum { IPU__PLAIN_HOST = 1, IPU__PLAIN_READ, IPU__PLAIN_OTHER };
 
 typedef struct ipu__compiler {
-    ipu_graph                    *g;
-    ipu_executable               *exe;
-    const ipu_program            *programs;
-    const struct ipu__engine_def *engine; /* what it is compiled for */
-    size_t                        n_programs;
-    bool                          share;        /* memory of variables that are not live at the same time */
-    bool                          profile;      /* keep the step of every instruction */
-    bool                          check;        /* keep what checking mode needs */
-    bool                          has_parallel; /* the programs come to a parallel step */
+    ipu_graph             *g;
+    ipu_executable        *exe;
+    const ipu_program     *programs;
+    const ipu__engine_def *engine; /* what it is compiled for */
+    size_t                 n_programs;
+    bool                   share;        /* memory of variables that are not live at the same time */
+    bool                   profile;      /* keep the step of every instruction */
+    bool                   check;        /* keep what checking mode needs */
+    bool                   has_parallel; /* the programs come to a parallel step */
 
     /* access.c */
     IPU_ARRAY(ipu__access) accesses;
@@ -111,7 +112,7 @@ void       ipu__access_drop(ipu__compiler *c, const ipu__step *step, const ipu__
  * run at the same time. */
 static inline int64_t ipu__gather_begin(const ipu__compiler *c)
 {
-    return c->has_parallel ? ipu__memory_round(c->exe->gather_bytes) : 0;
+    return c->has_parallel ? ipu__memory_room(c->engine->spacing, c->exe->gather_bytes) : 0;
 }
 
 /* Steps of a body, in order. */

@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "device/device.h"
 #include "engine/executable.h"
+#include "engine/memory.h"
 #include "engine/options.h"
 
 typedef struct ipu__lane ipu__lane;
@@ -100,6 +101,8 @@ typedef struct ipu__engine_def {
     /* Whether it gains by that call in place of the several ops it stands for, which no chip would run as one. The call has
      * its inputs only, and what attributes are known. NULL: it never does. */
     bool (*fuses)(const ipu_kernel_call *call);
+    /* How far apart variables lie. NULL: no more than aligned. */
+    const ipu__memory_spacing *spacing;
     /* Runs of kernels that it may do depth first: what they touch then has memory of its own, since different rows are at
      * different kernels. NULL: kernels are run one by one. */
     const ipu__engine_depth *depth;

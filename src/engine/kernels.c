@@ -53,7 +53,7 @@ static ipu_status gather(ipu__compiler *c, const ipu_kernel_call *call, operand 
         operand *o = &operands[i];
         if (o->direct) continue;
         o->place = ipu__place_make(IPU__SPACE_GATHER, used);
-        used += ipu__memory_round(o->bytes);
+        used += ipu__memory_room(c->engine->spacing, o->bytes);
         if (o->access == IPU_ACCESS_WRITE) continue;
         if (!ipu__moves_add_pack(moves, first, &c->layout, o->view, o->place)) return ipu__fail_memory();
     }

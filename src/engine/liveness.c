@@ -460,7 +460,7 @@ static ipu_status check_total(const liveness *l, const uint32_t *home)
     const int64_t most  = (int64_t)1 << 54;
     int64_t       total = 0;
     for (uint32_t id = 1; id < l->c->g->variables.n && total <= most; id++)
-        if (home[id]) total += ipu__memory_round(l->bytes[id]);
+        if (home[id]) total += ipu__memory_room(l->c->engine->spacing, l->bytes[id]);
     if (total <= most) return IPU_OK;
     return ipu__fail(IPU_OUT_OF_MEMORY, "out of memory: the variables have more than 2^54 bytes");
 }
@@ -521,7 +521,7 @@ static bool plan_tenants(liveness *l, int64_t *offsets, int64_t *bytes)
     bool ok                        = true;
     for (uint32_t i = 0; ok && i < l->tenants.n; i++)
         if (l->leaders.at[i] == i) ok = ipu__push(&planned, l->tenants.at[i]);
-    ok = ok && ipu__memory_plan(planned.at, planned.n, bytes);
+    ok = ok && ipu__memory_plan(planned.at, planned.n, l->c->engine->spacing, bytes);
     for (size_t i = 0; ok && i < planned.n; i++) offsets[planned.at[i].id] = planned.at[i].offset;
     for (uint32_t i = 0; ok && i < l->tenants.n; i++)
         offsets[l->tenants.at[i].id] = offsets[l->tenants.at[leader_of(l, i)].id];
@@ -559,10 +559,11 @@ static void place_all(liveness *l, const uint32_t *home, int64_t *offsets, int64
     ipu_executable *exe = l->c->exe;
     int64_t         end = scratch; /* programs share the beginning; what is kept follows */
     for (uint32_t id = 1; id < l->n_ids; id++) {
-        if (home[id] && id < n_variables) exe->unshared_bytes += ipu__memory_round(l->bytes[id]);
+        if (home[id] && id < n_variables)
+            exe->unshared_bytes += ipu__memory_room(l->c->engine->spacing, l->bytes[id]);
         if (home[id] != SEVERAL) continue;
         offsets[id] = end;
-        end += ipu__memory_round(l->bytes[id]);
+        end += ipu__memory_room(l->c->engine->spacing, l->bytes[id]);
     }
     for (size_t u = l->units.n; u-- > 0;) { /* callers first; programs begin at 0 */
         uint32_t frame      = (uint32_t)(n_variables + u);

@@ -5,7 +5,7 @@
  * into one hole at once and the list of holes stays short. Where that leaves much unused when most is needed,
  * tenants move in once more, those first that are large, or large for long: small ones then do not stand in
  * the way of large ones that come later. It is not done where little is to be gained, as what follows in time
- * then lies where caches have just been. Plans that caches hold as a whole are not shared at all.
+ * then lies where caches have just been. Plans that an engine would rather have spread are not shared at all.
  */
 #include "engine/memory.h"
 
@@ -23,12 +23,10 @@ enum {
     MOST_ANEW  = 2048,    /* tenants: it takes the square of their number */
     LEAST_GAIN = 1 << 20, /* bytes, and a part of all: */
     GAIN_PART  = 64,
-    /* Bytes of plans that are not shared: with less there was nothing to gain (seed-cnn, inference of 16). */
-    LEAST_SPREAD = 256 << 10,
-    MOST_SPREAD  = 3 << 20,
 };
 
 typedef struct planner {
+    const ipu__memory_spacing *spacing;
     IPU_ARRAY(hole) holes;                  /* ascending, never adjacent */
     IPU_ARRAY(const ipu__tenant *) leaving; /* a heap by (last, offset) */
     int64_t end;
@@ -136,7 +134,7 @@ static bool plan_by_first(planner *p, ipu__tenant *tenants, size_t n)
         ipu__tenant *t = &tenants[i];
         while (ok && p->leaving.n > 0 && p->leaving.at[0]->last < t->first) {
             const ipu__tenant *gone  = heap_pop(p);
-            int64_t            bytes = ipu__memory_round(gone->bytes);
+            int64_t            bytes = ipu__memory_room(p->spacing, gone->bytes);
             p->used -= bytes;
             ok = open_hole(p, gone->offset, gone->offset + bytes);
         }
@@ -145,8 +143,9 @@ static bool plan_by_first(planner *p, ipu__tenant *tenants, size_t n)
             t->offset = 0;
             continue;
         }
-        t->offset = take_room(p, ipu__memory_round(t->bytes));
-        p->used += ipu__memory_round(t->bytes);
+        int64_t bytes = ipu__memory_room(p->spacing, t->bytes);
+        t->offset     = take_room(p, bytes);
+        p->used += bytes;
         if (p->used > p->most_used) p->most_used = p->used;
         ok = heap_push(p, t);
     }
@@ -184,28 +183,29 @@ static int by_tenant(const void *a, const void *b)
 }
 
 /* The lowest gap among those of all[0..n), in the order of offsets, whose time the tenant shares. */
-static int64_t find_gap(const placed *all, size_t n, const ipu__tenant *t)
+static int64_t find_gap(const planner *p, const placed *all, size_t n, const ipu__tenant *t)
 {
-    int64_t at = 0, bytes = ipu__memory_round(t->bytes);
+    int64_t at = 0, bytes = ipu__memory_room(p->spacing, t->bytes);
     for (size_t i = 0; i < n; i++) {
         const ipu__tenant *other = all[i].tenant;
         if (other->last < t->first || t->last < other->first) continue;
         if (all[i].offset >= at + bytes) break;
-        int64_t end = all[i].offset + ipu__memory_round(other->bytes);
+        int64_t end = all[i].offset + ipu__memory_room(p->spacing, other->bytes);
         if (end > at) at = end;
     }
     return at;
 }
 
 /* Leaves `all` in the order of offsets; returns the end. */
-static int64_t place_by(int (*order)(const void *, const void *), placed *all, size_t n)
+static int64_t place_by(const planner *p, int (*order)(const void *, const void *), placed *all, size_t n)
 {
     int64_t end = 0;
     if (n > 1) qsort(all, n, sizeof *all, order);
     for (size_t i = 0; i < n; i++) {
         const ipu__tenant *t  = all[i].tenant;
-        int64_t            at = t->bytes ? find_gap(all, i, t) : 0, k = (int64_t)i;
-        if (at + ipu__memory_round(t->bytes) > end) end = at + ipu__memory_round(t->bytes);
+        int64_t            at = t->bytes ? find_gap(p, all, i, t) : 0, k = (int64_t)i;
+        int64_t            until = at + ipu__memory_room(p->spacing, t->bytes);
+        if (until > end) end = until;
         for (; k > 0 && all[k - 1].offset > at; k--) all[k] = all[k - 1];
         all[k] = (placed){t, at};
     }
@@ -219,14 +219,14 @@ static bool is_worth_it(int64_t bytes, int64_t needed)
 }
 
 /* In each of two orders, until that is as good as it need be. */
-static bool plan_anew(ipu__tenant *tenants, size_t n, int64_t needed, int64_t *bytes)
+static bool plan_anew(const planner *p, ipu__tenant *tenants, size_t n, int64_t *bytes)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_weight};
     placed *all                                              = ipu__alloc(n * sizeof *all);
     if (!all) return false;
     for (size_t i = 0; i < n; i++) all[i] = (placed){&tenants[i], 0};
-    for (size_t k = 0; k < sizeof orders / sizeof *orders && is_worth_it(*bytes, needed); k++) {
-        int64_t end = place_by(orders[k], all, n);
+    for (size_t k = 0; k < sizeof orders / sizeof *orders && is_worth_it(*bytes, p->most_used); k++) {
+        int64_t end = place_by(p, orders[k], all, n);
         if (end >= *bytes) continue;
         qsort(all, n, sizeof *all, by_tenant);
         for (size_t i = 0; i < n; i++) tenants[i].offset = all[i].offset;
@@ -236,30 +236,33 @@ static bool plan_anew(ipu__tenant *tenants, size_t n, int64_t needed, int64_t *b
     return true;
 }
 
-/* One after another. Of small plans this takes less time: memory that another core was the last to write costs more to
- * write to than memory of one's own, as long as all of it stays in the caches (seed-cnn, training of 16: 128 to 126 us;
- * of 64, cores far: 726 to 707). */
-static void spread(ipu__tenant *tenants, size_t n, int64_t *bytes)
+/* One after another. */
+static void spread(const planner *p, ipu__tenant *tenants, size_t n, int64_t *bytes)
 {
     *bytes = 0;
     for (size_t i = 0; i < n; i++) {
         tenants[i].offset = *bytes;
-        *bytes += ipu__memory_round(tenants[i].bytes);
+        *bytes += ipu__memory_room(p->spacing, tenants[i].bytes);
     }
 }
 
-bool ipu__memory_plan(ipu__tenant *tenants, size_t n, int64_t *bytes)
+static bool is_to_be_spread(const planner *p, int64_t all)
 {
-    planner p   = {0};
+    return p->spacing && p->end >= p->spacing->least_spread && all <= p->spacing->most_spread;
+}
+
+bool ipu__memory_plan(ipu__tenant *tenants, size_t n, const ipu__memory_spacing *spacing, int64_t *bytes)
+{
+    planner p   = {.spacing = spacing};
     int64_t all = 0;
     if (n > 1) qsort(tenants, n, sizeof *tenants, by_first);
-    for (size_t i = 0; i < n; i++) all += ipu__memory_round(tenants[i].bytes);
+    for (size_t i = 0; i < n; i++) all += ipu__memory_room(spacing, tenants[i].bytes);
     bool ok = plan_by_first(&p, tenants, n);
     *bytes  = p.end;
-    if (ok && p.end >= LEAST_SPREAD && all <= MOST_SPREAD)
-        spread(tenants, n, bytes);
+    if (ok && is_to_be_spread(&p, all))
+        spread(&p, tenants, n, bytes);
     else if (ok && n <= MOST_ANEW && is_worth_it(p.end, p.most_used))
-        ok = plan_anew(tenants, n, p.most_used, bytes);
+        ok = plan_anew(&p, tenants, n, bytes);
     ipu__array_fini(&p.holes);
     ipu__array_fini(&p.leaving);
     return ok;

@@ -21,27 +21,24 @@ static inline int64_t ipu__memory_align(int64_t offset)
     return (offset + IPU__MEMORY_ALIGN - 1) / IPU__MEMORY_ALIGN * IPU__MEMORY_ALIGN;
 }
 
-/* Room for something of this size.
- *
- * Large things get one to two pages and a third of padding, so that neighbours of equal size begin neither
- * at the same offset in a page nor in the same sets of a cache: a loop over three arrays of 256 MiB takes half
- * the time or less (`make bench`, "arrays out of step / in step"). */
-enum {
-    IPU__MEMORY_LARGE   = 256 << 10,
-    IPU__MEMORY_PAGE    = 4096,
-    IPU__MEMORY_STAGGER = IPU__MEMORY_PAGE + 21 * IPU__MEMORY_ALIGN,
-};
+/* How far apart an engine wants what lies side by side. */
+typedef struct ipu__memory_spacing {
+    int64_t large;         /* from so many bytes on, things take whole pages */
+    int64_t page, padding; /* and so much more, which is a multiple of the alignment */
+    /* Plans of which all tenants side by side take no more than this are not shared, if they take so much shared. 0: all are. */
+    int64_t most_spread, least_spread;
+} ipu__memory_spacing;
 
-static inline int64_t ipu__memory_round(int64_t bytes)
+/* Room for something of this size; `spacing` NULL: no more than the alignment asks for. */
+static inline int64_t ipu__memory_room(const ipu__memory_spacing *spacing, int64_t bytes)
 {
-    if (bytes < IPU__MEMORY_LARGE) return ipu__memory_align(bytes);
-    return (bytes + IPU__MEMORY_PAGE - 1) / IPU__MEMORY_PAGE * IPU__MEMORY_PAGE + IPU__MEMORY_STAGGER;
+    if (!spacing || bytes < spacing->large) return ipu__memory_align(bytes);
+    return (bytes + spacing->page - 1) / spacing->page * spacing->page + spacing->padding;
 }
 
 /* Sets the offsets so that tenants whose intervals meet do not overlap; sorts them by first moment. Of
- * large plans, what is beyond the most that is needed at one moment is, for networks, next to nothing; those of 256 KiB
- * and more of which all tenants side by side take 3 MiB at most are not shared.
+ * large plans, what is beyond the most that is needed at one moment is, for networks, next to nothing.
  * `*bytes` is the end of the last. False: out of memory. */
-bool ipu__memory_plan(ipu__tenant *tenants, size_t n, int64_t *bytes);
+bool ipu__memory_plan(ipu__tenant *tenants, size_t n, const ipu__memory_spacing *spacing, int64_t *bytes);
 
 #endif

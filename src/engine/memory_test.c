@@ -9,7 +9,7 @@
 
 #include "../../tests/support/random.h"
 #include "base/alloc.h"
-#include "engine/memory.h"
+#include "engine/cpu/cpu.h"
 
 static int64_t check_plan(const ipu__tenant *t, size_t n)
 {
@@ -41,9 +41,9 @@ static void tenants_of_the_same_moment_do_not_overlap(void **state)
             int64_t first = random_in(&r, 0, moments), last = random_in(&r, first, moments);
             int64_t size = unit * random_in(&r, 0, 3) * random_in(&r, 0, 1000);
             t[i]         = (ipu__tenant){(uint32_t)i, first, last, size, -1};
-            most += ipu__memory_round(t[i].bytes);
+            most += ipu__memory_room(&ipu__cpu_spacing, t[i].bytes);
         }
-        assert_true(ipu__memory_plan(t, n, &bytes));
+        assert_true(ipu__memory_plan(t, n, &ipu__cpu_spacing, &bytes));
         assert_true(check_plan(t, n) <= bytes);
         assert_true(bytes <= most);
     }
@@ -56,7 +56,7 @@ static void a_chain_needs_two_at_a_time(void **state)
     static ipu__tenant t[N];
     int64_t            bytes;
     for (uint32_t i = 0; i < N; i++) t[i] = (ipu__tenant){i, i, i + 1, 4096, 0};
-    assert_true(ipu__memory_plan(t, N, &bytes));
+    assert_true(ipu__memory_plan(t, N, &ipu__cpu_spacing, &bytes));
     check_plan(t, N);
     assert_int_equal(bytes, 2 * 4096);
 }
@@ -67,7 +67,7 @@ static int64_t chain_of_five(int64_t each)
     ipu__tenant t[5];
     int64_t     bytes;
     for (uint32_t i = 0; i < 5; i++) t[i] = (ipu__tenant){i, i, i + 1, each, 0};
-    assert_true(ipu__memory_plan(t, 5, &bytes));
+    assert_true(ipu__memory_plan(t, 5, &ipu__cpu_spacing, &bytes));
     assert_true(bytes >= check_plan(t, 5));
     return bytes;
 }
@@ -76,9 +76,9 @@ static void what_caches_hold_is_not_shared(void **state)
 {
     (void)state;
     int64_t small = 64 << 10, middle = 200 << 10, large = 1 << 20;
-    assert_int_equal(chain_of_five(small), 2 * ipu__memory_round(small));
-    assert_int_equal(chain_of_five(middle), 5 * ipu__memory_round(middle));
-    assert_int_equal(chain_of_five(large), 2 * ipu__memory_round(large));
+    assert_int_equal(chain_of_five(small), 2 * ipu__memory_room(&ipu__cpu_spacing, small));
+    assert_int_equal(chain_of_five(middle), 5 * ipu__memory_room(&ipu__cpu_spacing, middle));
+    assert_int_equal(chain_of_five(large), 2 * ipu__memory_room(&ipu__cpu_spacing, large));
 }
 
 static void the_best_fitting_hole_is_taken(void **state)
@@ -88,7 +88,7 @@ static void the_best_fitting_hole_is_taken(void **state)
     ipu__tenant t[] = {
         {0, 0, 0, 512, 0}, {1, 0, 9, 256, 0}, {2, 0, 0, 128, 0}, {3, 0, 9, 64, 0}, {4, 1, 9, 128, 0}};
     int64_t bytes, offsets[5];
-    assert_true(ipu__memory_plan(t, 5, &bytes));
+    assert_true(ipu__memory_plan(t, 5, &ipu__cpu_spacing, &bytes));
     for (size_t i = 0; i < 5; i++) offsets[t[i].id] = t[i].offset;
     assert_int_equal(offsets[4], offsets[2]);
     assert_int_equal(bytes, 512 + 256 + 128 + 64);
@@ -101,9 +101,10 @@ static void small_ones_are_not_in_the_way_of_large_ones(void **state)
     enum { MIB = 1 << 20 };
     ipu__tenant t[] = {{0, 0, 1, 4 * MIB, 0}, {1, 1, 9, 1 * MIB, 0}, {2, 2, 9, 6 * MIB, 0}};
     int64_t     bytes;
-    assert_true(ipu__memory_plan(t, 3, &bytes));
+    assert_true(ipu__memory_plan(t, 3, &ipu__cpu_spacing, &bytes));
     check_plan(t, 3);
-    assert_int_equal(bytes, ipu__memory_round(1 * MIB) + ipu__memory_round(6 * MIB));
+    assert_int_equal(bytes, ipu__memory_room(&ipu__cpu_spacing, 1 * MIB)
+                                + ipu__memory_room(&ipu__cpu_spacing, 6 * MIB));
 }
 
 /* 100,000 at once, all replaced by 100,000 others: a list of holes that does not close makes this minutes. */
@@ -114,7 +115,7 @@ static void many_tenants_take_no_time(void **state)
     ipu__tenant *t = malloc(2 * N * sizeof *t);
     int64_t      bytes;
     for (uint32_t i = 0; i < 2 * N; i++) t[i] = (ipu__tenant){i, i / N, i / N, 4, 0};
-    assert_true(ipu__memory_plan(t, 2 * N, &bytes));
+    assert_true(ipu__memory_plan(t, 2 * N, &ipu__cpu_spacing, &bytes));
     assert_int_equal(bytes, (int64_t)N * IPU__MEMORY_ALIGN);
     free(t);
 }
@@ -138,11 +139,11 @@ static void refused_memory_is_reported(void **state)
     int64_t     bytes;
     int         left = 0, needed = 0;
     ipu__alloc_set(refuse, &left);
-    while (left = needed, !ipu__memory_plan(t, 3, &bytes)) needed++;
+    while (left = needed, !ipu__memory_plan(t, 3, &ipu__cpu_spacing, &bytes)) needed++;
     assert_int_equal(needed, 2);
     assert_int_equal(bytes, 128);
     ipu__tenant large[] = {{0, 0, 1, 4 * MIB, 0}, {1, 1, 9, 1 * MIB, 0}, {2, 2, 9, 6 * MIB, 0}};
-    for (needed = 0; left = needed, !ipu__memory_plan(large, 3, &bytes);) needed++;
+    for (needed = 0; left = needed, !ipu__memory_plan(large, 3, &ipu__cpu_spacing, &bytes);) needed++;
     ipu__alloc_set(NULL, NULL);
     assert_int_equal(needed, 3);
     check_plan(large, 3);

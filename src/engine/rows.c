@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/compile.h"
-#include "engine/engine.h"
 
 enum { MOST_VARIABLES = 256 };
 

@@ -122,7 +122,7 @@ ipu_status ipu__lower_transfer(ipu__compiler *c, const ipu__step *step, uint32_t
     bool    is_shared = is_read && exe->streams.at[step->object].broadcast && exe->replication > 1;
     int64_t staging   = 0;
     if (!exe->tensors.at[transfer.tensor].direct || is_shared)
-        staging = ipu__memory_round(exe->tensors.at[transfer.tensor].bytes);
+        staging = ipu__memory_align(exe->tensors.at[transfer.tensor].bytes);
     if (step->rows) staging += exe->tensors.at[transfer.rows].bytes; /* rows come after the data */
     need_staging(exe, staging);
     *out = (uint32_t)exe->transfers.n;

@@ -59,7 +59,7 @@ static bool fits_staging(const ipu_executable *exe, const ipu__exe_transfer *t, 
 {
     const ipu__exe_tensor *tensor = &exe->tensors.at[t->tensor];
     int64_t                need   = 0;
-    if (!tensor->direct || shared) need = ipu__memory_round(tensor->bytes);
+    if (!tensor->direct || shared) need = ipu__memory_align(tensor->bytes);
     if (t->rows != IPU__NONE) need += exe->tensors.at[t->rows].bytes;
     return need <= exe->staging_bytes;
 }

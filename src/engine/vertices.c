@@ -88,7 +88,7 @@ static ipu_status lower_codelet(ipu__compiler *c, uint32_t id, uint32_t *out)
 static ipu__place take_gather(filler *f, int64_t bytes)
 {
     ipu__place place = ipu__place_make(IPU__SPACE_GATHER, f->gathered);
-    f->gathered += ipu__memory_round(bytes);
+    f->gathered += ipu__memory_room(f->c->engine->spacing, bytes);
     return place;
 }
 

@@ -130,6 +130,9 @@ static inline char *ipu__cpu_pointer(const ipu__cpu *e, int64_t replica, ipu__pl
     return ipu__place_pointer(place, e->lanes->bases[replica]);
 }
 
+/* ---- cpu.c ---- */
+extern const ipu__memory_spacing ipu__cpu_spacing;
+
 /* ---- parallel.c ---- */
 
 typedef struct ipu__work ipu__work;

@@ -115,7 +115,7 @@ static ipu_status prepare(const ipu__cpu *e, size_t i, size_t *scratch_bytes)
     if (!impl) return IPU_OK;
     size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(kernel->call, kernel->n_parts) : 0;
     if (bytes >= (size_t)1 << 48) return ipu__fail_memory(); /* SIZE_MAX: it could not be found out */
-    kernel->scratch_bytes = (size_t)ipu__memory_round((int64_t)bytes);
+    kernel->scratch_bytes = (size_t)ipu__memory_room(&ipu__cpu_spacing, (int64_t)bytes);
     size_t scratch        = kernel->scratch_bytes * (size_t)(kernel->n_parts * kernel->n_states);
     if (scratch > scratch_bytes[0]) scratch_bytes[0] = scratch;
     if (e->in_body[i] && scratch > scratch_bytes[1]) scratch_bytes[1] = scratch;

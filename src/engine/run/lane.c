@@ -20,7 +20,7 @@ static int64_t staging_bytes(const ipu_engine *e)
     if (e->def->map) return most;
     for (size_t i = 0; i < exe->transfers.n; i++) {
         const ipu__exe_transfer *t     = &exe->transfers.at[i];
-        int64_t                  bytes = ipu__memory_round(exe->tensors.at[t->tensor].bytes);
+        int64_t                  bytes = ipu__memory_align(exe->tensors.at[t->tensor].bytes);
         if (t->rows != IPU__NONE) bytes += exe->tensors.at[t->rows].bytes;
         if (bytes > most) most = bytes;
     }

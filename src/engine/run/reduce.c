@@ -78,7 +78,7 @@ void ipu__engine_leave(ipu_engine *e)
 static size_t packed_bytes(const ipu_engine *e, const ipu__exe_reduce *r)
 {
     if (r->n == 1 && e->def->map) return 0;
-    return (size_t)ipu__memory_round(r->n_elements * (int64_t)ipu_type_size(r->type));
+    return (size_t)ipu__memory_align(r->n_elements * (int64_t)ipu_type_size(r->type));
 }
 
 /* All have the same sums in the same order: else one would wait for what never comes. */

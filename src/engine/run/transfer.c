@@ -135,7 +135,7 @@ static ipu_status find_rows(ipu__lane *l, const ipu__instruction *i, int64_t r, 
     out->buffer = e->remotes[transfer->object] + r * remote->n_rows * remote->row_bytes;
     if (transfer->rows != IPU__NONE) {
         const ipu__exe_tensor *numbers = &e->exe->tensors.at[transfer->rows];
-        char *packed = l->staging + (map(e, tensor, r) ? 0 : ipu__memory_round(tensor->bytes));
+        char *packed = l->staging + (map(e, tensor, r) ? 0 : ipu__memory_align(tensor->bytes));
         IPU_TRY(e->def->read(l, numbers, r, packed));
         out->numbers   = packed;
         out->is_signed = numbers->type == IPU_INT32;
