@@ -388,7 +388,7 @@ assert all(p['seconds'] < 86400 for p in s['processes']), s"
         "${stranger[@]}" mkdir -m 700 "$their_folder"
         stuck=$their_folder/default.gcd0.ipus1
         check "they put a pipe in the place of the state" "${stranger[@]}" mkfifo "$stuck"
-        check "it blocks nothing" sees "assert 'user $their: ' in s['problem'] and len(s['partitions']) == 1, s"
+        check "it blocks nothing, and is no state" sees "assert s['problem'] is None and len(s['partitions']) == 2 and not any(p['user'] == '$their' for p in s['processes']), s"
         rm -rf "$their_folder"
         # With a name and a home of theirs, in a namespace of mounts that ends with the command: a configuration that would never end.
         { cat /etc/passwd; echo "theirs:x:$uid:$uid::$box/theirs:/bin/sh"; } > "$box/passwd"

@@ -239,19 +239,17 @@ static ipu_status open_handle(int handle, const char *path, ipu__state **out)
     return IPU_OK;
 }
 
-/* Can what is there be the state? Otherwise there is nothing at `path` afterwards, if that can be had. */
-static bool is_usable(int handle, const char *path)
+/* Can what is there be the state? */
+static bool is_usable(int handle)
 {
     struct stat st;
     char        again[40];
     snprintf(again, sizeof again, "/proc/self/fd/%d", handle);
-    if (fstat(handle, &st) != 0
-        || (is_own_file(&st) && faccessat(AT_FDCWD, again, R_OK | W_OK, AT_EACCESS) == 0))
-        return true;
-    set_aside(path);
-    return false;
+    return fstat(handle, &st) != 0
+        || (is_own_file(&st) && faccessat(AT_FDCWD, again, R_OK | W_OK, AT_EACCESS) == 0);
 }
 
+/* What cannot be the state is none to who only looks; who takes IPUs puts it out of the way. */
 ipu_status ipu__state_open(const char *partition, int gcd, bool create, ipu__state **out)
 {
     char path[PATH_MAX];
@@ -267,8 +265,10 @@ ipu_status ipu__state_open(const char *partition, int gcd, bool create, ipu__sta
         if (handle < 0 && tries == MOST_TRIES) return fail_file("cannot keep", path);
         if (handle < 0)
             IPU_TRY(make(path));
-        else if (create && tries < MOST_TRIES && !is_usable(handle, path)) {
+        else if (tries < MOST_TRIES && !is_usable(handle)) {
             close(handle);
+            if (!create) return IPU_OK;
+            set_aside(path);
             handle = -1;
         }
     }

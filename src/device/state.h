@@ -101,7 +101,7 @@ void ipu__state_unlock(void);
 unsigned ipu__state_generation(void);
 
 /* Open, or find open; `create` makes it, mends it if it is damaged, and sets aside what is no file of the user's alone.
- * NULL in *out, with IPU_OK: it does not exist. Statuses: those of ipu__runtime_folder; IO (no such file can be used:
+ * NULL in *out, with IPU_OK: it does not exist, or, without `create`, is no such file. Statuses: those of ipu__runtime_folder; IO (no such file can be used:
  * the message says why), OUT_OF_MEMORY. */
 ipu_status ipu__state_open(const char *partition, int gcd, bool create, ipu__state **out);
 void       ipu__state_close(ipu__state *state);

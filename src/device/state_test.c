@@ -200,6 +200,14 @@ static void put_open_file(void)
 }
 static void put_short_file(void) { put_file("run/default.gcd0.ipus1", "short"); }
 
+static void look_at_list(void)
+{
+    ipu_device_list *list;
+    assert_status(ipu_device_list_create(0, &list), IPU_OK);
+    assert_int_equal(ipu_device_list_active(list)->n_processes, 0);
+    ipu_device_list_destroy(list);
+}
+
 static void what_is_no_state_is_set_aside(void **state)
 {
     (void)state;
@@ -212,6 +220,7 @@ static void what_is_no_state_is_set_aside(void **state)
     for (size_t i = 0; i < sizeof puts / sizeof *puts; i++) {
         assert_int_equal(unlink(path), 0);
         puts[i]();
+        look_at_list(); /* as `ipu train` does before it attaches */
         run(attached(1));
         ipu_device *d = attached(1);
         assert_int_equal(lstat(path, &st), 0);
