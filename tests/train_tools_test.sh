@@ -64,7 +64,9 @@ check "train: a model larger than ulimit -f is an error" limited exits 1 \
     'cannot write large.onnx: File too large: .*raise the limit .ulimit -f' "${brief[@]}" --save large.onnx
 check "train: a checkpoint larger than ulimit -f is an error" limited exits 1 \
     'cannot write large/checkpoint-.*npz: File too large: .*ulimit -f' "${brief[@]}" --checkpoint-dir large
-check "train: neither leaves anything half written" bash -c '! ls large.onnx .ipu-* large/*.npz large/.ipu-* 2> /dev/null'
+check "train: a profile larger than ulimit -f is an error" limited exits 1 \
+    'cannot write large/profile.txt: .*larger than files may be here: .*ulimit -f' "${brief[@]}" --profile large
+check "train: none leaves anything half written" bash -c '! ls large.onnx .ipu-* large/*.npz large/.ipu-* large/profile* 2> /dev/null'
 if [ "$(id -u)" = 0 ]; then
     mkdir -m 1777 shared && echo precious > precious && ln -s ../precious shared/x.onnx && chown -h 65534 shared/x.onnx
     check "train: a link that another user has planted" exits 1 'shared/x.onnx: x.onnx is a link that user 65534 has put there' \

@@ -319,6 +319,8 @@ tool_exit tool_close(tool_output *out, tool_exit result)
     errno       = 0;
     bool failed = fflush(out->file) || ferror(out->file) || (out->temporary && fsync(fileno(out->file)));
     int  error  = errno;
+    if (failed && error == 0 && out->temporary && write(fileno(out->file), "", 1) < 0)
+        error = errno; /* what kept an earlier write from being done is still in the way */
     if (fclose(out->file) != 0 && !failed) {
         failed = true;
         error  = errno;
