@@ -274,6 +274,12 @@ static ipu_status compile(const program_list *host, const program_list *chip, co
                             .progress      = progress.fn,
                             .progress_user = progress.user};
     ipu_status    status = run_passes(&c);
+    if (status == IPU_OUT_OF_MEMORY && exe->moves.at.n == IPU__MOST_MOVES)
+        status = ipu__fail(
+            IPU_UNSUPPORTED,
+            "copies and transfers of over %d parts of up to %d bytes, which is too much to run "
+            "on a host: expected smaller tensors, or more regular views of them",
+            IPU__MOST_MOVES, IPU__MOVE_BYTES);
     if (status == IPU_OK && settings.estimate) status = estimate(exe, chip);
     compiler_fini(&c);
 #ifndef NDEBUG

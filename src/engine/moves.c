@@ -30,7 +30,7 @@ static bool push(ipu__moves *m, size_t first, ipu__place to, ipu__place from, in
             return true;
         }
     }
-    if (m->at.n >= UINT32_MAX || m->loops.n >= UINT32_MAX - IPU__MAX_LOOPS) return false;
+    if (m->at.n >= IPU__MOST_MOVES) return false;
     if (!ipu__reserve(&m->loops, n)) return false;
     int64_t bytes = unit;
     size_t  begin = m->loops.n;
@@ -58,11 +58,14 @@ static bool is_transpose(int64_t unit, const ipu__stride *loops, int n)
     return n == 2 && unit <= 8 && llabs(loops[0].from) < llabs(loops[1].from);
 }
 
-/* Cuts a transpose into blocks of some rows, so that no cache line of the source is read for few of them. */
+/* Cuts a transpose into blocks of some rows, so that no cache line of the source is read for few of them; of more where a
+ * row is short. */
 static bool push_blocks(ipu__moves *m, ipu__place to, ipu__place from, int64_t unit, const ipu__stride *loops)
 {
-    int64_t rows    = loops[0].count < BLOCK_ROWS ? loops[0].count : BLOCK_ROWS,
-            columns = IPU__MOVE_BYTES / (rows * unit);
+    int64_t most = loops[1].count < IPU__MOVE_BYTES / (BLOCK_ROWS * unit)
+                     ? IPU__MOVE_BYTES / (loops[1].count * unit)
+                     : BLOCK_ROWS,
+            rows = loops[0].count < most ? loops[0].count : most, columns = IPU__MOVE_BYTES / (rows * unit);
     for (int64_t r = 0; r < loops[0].count; r += rows)
         for (int64_t c = 0; c < loops[1].count; c += columns) {
             ipu__stride block[2] = {loops[0], loops[1]};

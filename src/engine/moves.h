@@ -14,6 +14,9 @@
 /* 128 KiB: on a CPU some 10 us of memcpy, well above the cost of handing a move to a thread. */
 enum { IPU__MOVE_BYTES = 128 << 10 };
 
+/* Of a list: a terabyte in one piece, and half a gigabyte of moves. */
+enum { IPU__MOST_MOVES = 1 << 23 };
+
 typedef struct ipu__stride {
     int64_t count, to, from; /* bytes */
 } ipu__stride;
@@ -32,7 +35,7 @@ typedef struct ipu__moves { /* all zero: empty */
 void ipu__moves_fini(ipu__moves *moves);
 
 /* Adds moves for one nest whose elements are `unit` bytes; loops in any order. It may be joined to the
- * last move, unless that comes before index `first`. False: out of memory. */
+ * last move, unless that comes before index `first`. False: out of memory, or IPU__MOST_MOVES are there. */
 bool ipu__moves_add(ipu__moves *moves, size_t first, ipu__place to, ipu__place from, int64_t unit,
                     const ipu__stride *loops, int n_loops);
 

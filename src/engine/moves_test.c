@@ -197,8 +197,8 @@ static void neighbouring_copies_become_one_move(void **state)
 static void large_moves_are_cut_and_complete(void **state)
 {
     (void)state;
-    static const int64_t sizes[][2] = {{1, 131072}, {1, 131073}, {1000, 999},
-                                       {70, 4000},  {4000, 70},  {3, 200000}};
+    static const int64_t sizes[][2] = {{1, 131072}, {1, 131073}, {1000, 999}, {70, 4000},
+                                       {4000, 70},  {3, 200000}, {200000, 3}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int64_t unit = 1; unit <= 8; unit *= 2) {
             int64_t     rows = sizes[i][0], columns = sizes[i][1], bytes = rows * columns * unit, moved = 0;

@@ -6,8 +6,10 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/sanitized.h"
 #include "ipu/cost.h"
 #include "model/model.h"
 #include "onnx/run_test.h"
@@ -469,6 +471,32 @@ static void sparse_tensors_of_few_values_stay_small(void **state)
     ipu_onnx_value_free(&y);
 }
 
+/* As `ipu show` does to plan memory: what is only claimed takes none. */
+static void tensors_of_terabytes_are_refused_before_they_take_memory(void **state)
+{
+    (void)state;
+    static const char *const sources[] = {
+        "in x float[10000000000000]; out y; y = Relu(x)",
+        "in x float[2,10000000000000]; out y; y = Transpose(x) perm=[1,0]",
+        "in x float[1,2]; const k int64[2] 10000000000000 2; out y; y = Expand(x, k)",
+        "in x float[2,2]; const k int64[4] 1099511627776 0 0 0; out y; y = Pad(x, k)",
+    };
+    enum { MOST = 1500000 }; /* KiB */
+    ipu_target target;
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        ipu_executable *exe = NULL;
+        ipu_model      *m   = imported(model(13, graph(sources[i], NULL), none));
+        assert_int_equal(ipu_model_compile(m, &target, NULL, &exe), IPU_UNSUPPORTED);
+        assert_non_null(strstr(ipu_message(), "too much to run on a host"));
+        assert_null(exe);
+        ipu_model_destroy(m);
+    }
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    if (!IPU__SANITIZED) assert_true(used.ru_maxrss < MOST);
+}
+
 static void variables_have_a_limit_that_can_be_set(void **state)
 {
     (void)state;
@@ -527,6 +555,7 @@ int main(void)
         cmocka_unit_test(operator_sets_and_attributes_without_number_are_refused),
         cmocka_unit_test(many_inputs_may_decide_shapes),
         cmocka_unit_test(sparse_tensors_of_few_values_stay_small),
+        cmocka_unit_test(tensors_of_terabytes_are_refused_before_they_take_memory),
         cmocka_unit_test(variables_have_a_limit_that_can_be_set),
         cmocka_unit_test(tensors_of_a_body_are_made_once),
     };
