@@ -109,8 +109,9 @@ typedef struct ipu_onnx_options {
     /* What is float in the file is computed in double, inputs and outputs included: to check gradients against
      * differences. */
     bool wide;
-    /* Bytes that sparse tensors may take beyond what the file holds of them, and that the variables of a session may
-     * take. 0: 64 MiB and 128 times what the file holds; no limit for variables. */
+    /* Bytes that sparse tensors may take beyond what the file holds of them, that constants which a few numbers ask for
+     * (Range) may take, and that the variables of a session may take. 0: 64 MiB and 128 times what the file holds; 128
+     * MiB; no limit for variables. */
     int64_t most_bytes;
     /* Of a session: engine options; the target that is compiled for (NULL: one IPU of ipu_device_chip()). */
     const ipu_options *options;

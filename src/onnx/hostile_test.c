@@ -497,6 +497,27 @@ static void tensors_of_terabytes_are_refused_before_they_take_memory(void **stat
     if (!IPU__SANITIZED) assert_true(used.ru_maxrss < MOST);
 }
 
+static void constants_of_a_few_numbers_have_one_budget(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {
+        "const a int64[] 0; const b int64[] 67108864; const s int64[] 1; out y; y = Range(a, b, s)",
+        "const a int64[] 0; const b int64[] 9000000; const s int64[] 1; out y; x = Range(a, b, s); y = Range(a, b, s)",
+        "const k int64[2] 10000 10000; out y; x = ConstantOfShape(k); y = EyeLike(x)",
+        "const k int64[] 16777216; out y; x = HannWindow(k); z = HannWindow(k); y = HannWindow(k)",
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        expect_error(model(17, graph(refused[i], NULL), none), NULL, 0, IPU_INVALID,
+                     "bytes of which the file holds none: with those before it more than the 134217728");
+    bytes      file = model(17, graph(refused[1], NULL), none);
+    ipu_onnx  *opened;
+    ipu_model *m;
+    assert_int_equal(ipu_onnx_read(file.at, file.n, NULL, &opened), IPU_OK);
+    assert_int_equal(ipu_onnx_import(opened, &(ipu_onnx_options){.most_bytes = 144000000}, &m), IPU_OK);
+    ipu_onnx_close(opened);
+    ipu_model_destroy(m);
+}
+
 static void variables_have_a_limit_that_can_be_set(void **state)
 {
     (void)state;
@@ -556,6 +577,7 @@ int main(void)
         cmocka_unit_test(many_inputs_may_decide_shapes),
         cmocka_unit_test(sparse_tensors_of_few_values_stay_small),
         cmocka_unit_test(tensors_of_terabytes_are_refused_before_they_take_memory),
+        cmocka_unit_test(constants_of_a_few_numbers_have_one_budget),
         cmocka_unit_test(variables_have_a_limit_that_can_be_set),
         cmocka_unit_test(tensors_of_a_body_are_made_once),
     };

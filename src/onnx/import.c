@@ -18,7 +18,8 @@ enum {
     PORTS      = 16,     /* inputs and outputs that count as one node more */
     /* What sparse tensors may take: so much, and a multiple of what the file holds of them. */
     FREE_BYTES  = 64 << 20,
-    MOST_GROWTH = 128
+    MOST_GROWTH = 128,
+    MADE_BYTES  = 128 << 20 /* of constants that a few numbers ask for */
 };
 
 static ipu_status fail(ipu__import *im, ipu_status status, const char *format, ...)
@@ -145,6 +146,20 @@ static ipu_status scatter_sparse(const ipu_array *values, const ipu_array *indic
         memcpy((char *)out->data + (size_t)at * bytes, (const char *)values->data + (size_t)i * bytes, bytes);
     }
     return IPU_OK;
+}
+
+bool ipu__import_claim(ipu__node *n, double n_elements, ipu_type type)
+{
+    double most  = n->im->options->most_bytes ? (double)n->im->options->most_bytes : MADE_BYTES;
+    double bytes = n_elements > 0 ? n_elements * (double)ipu_type_size(type) : 0;
+    n->im->n_made += bytes;
+    if (n->im->n_made > most)
+        ipu__node_fail(
+            n, IPU_INVALID,
+            "a constant of %.0f bytes of which the file holds none: with those before it more than "
+            "the %.0f that are allowed (ipu_onnx_options.most_bytes, --max-memory)",
+            bytes, most);
+    return ipu__import_ok(n->im);
 }
 
 /* What a dense tensor takes beyond a multiple of what the file holds of it is bounded for all of them together. */

@@ -70,6 +70,7 @@ typedef struct ipu__import {
     int64_t    most_emitted;
     int64_t    n_emitted; /* nodes so far: unrolled loops and functions are bounded */
     double     n_claimed; /* bytes of sparse tensors that the file does not hold */
+    double     n_made;    /* bytes of constants that a few numbers ask for */
     ipu__map   tensors;   /* of the file, by address, to the constants they became */
     int64_t    n_renamed; /* outputs that got a number, as their names were taken */
     int64_t    turns;     /* of the loops around that are being unrolled, multiplied */
@@ -169,6 +170,9 @@ bool ipu__import_note_loop(ipu__node *n);
 bool ipu__import_unrolls(const ipu__node *n);
 /* Counts `n` nodes or ops towards what one import may emit. */
 void ipu__import_charge(ipu__import *im, int64_t n);
+
+/* Counts a constant that the file does not hold towards what those may take. False: too large, or an error came before. */
+bool ipu__import_claim(ipu__node *n, double n_elements, ipu_type type);
 
 /* A tensor of the file, in double if the import is wide. After an error *out is empty. Owned: ipu_array_free. */
 void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *out);

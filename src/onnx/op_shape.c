@@ -99,7 +99,7 @@ void ipu__onnx_Range(ipu__node *n)
     double count = delta != 0 ? __builtin_ceil((limit - start) / delta) : -1;
     if (delta == 0 || count > 0x1p40)
         ipu__node_fail(n, IPU_INVALID, "from %g to %g in steps of %g", start, limit, delta);
-    else
+    else if (ipu__import_claim(n, count, type))
         ipu__give(n, 0, ipu_arange(n->b, type, count > 0 ? (int64_t)count : 0, start, delta));
 }
 
@@ -107,10 +107,10 @@ void ipu__onnx_EyeLike(ipu__node *n)
 {
     ipu_value x    = ipu__in_needed(n, 0);
     ipu_type  type = ipu__attr_type(n, "dtype", ipu_value_type(x));
-    if (ipu_value_rank(x) == 2)
-        ipu__give(n, 0, ipu_eye_like(n->b, x, type, ipu__attr_int(n, "k", 0)));
-    else
+    if (ipu_value_rank(x) != 2)
         ipu__node_fail(n, IPU_INVALID, "its input must have 2 dimensions");
+    else if (ipu__import_claim(n, (double)ipu_value_n_elements(x), type))
+        ipu__give(n, 0, ipu_eye_like(n->b, x, type, ipu__attr_int(n, "k", 0)));
 }
 
 void ipu__onnx_Trilu(ipu__node *n)

@@ -37,7 +37,8 @@ static void window(ipu__node *n, const double *a, int n_a)
     bool     is_periodic = ipu__attr_int(n, "periodic", 1) != 0;
     if (size < 1 || size > MOST_ELEMENTS)
         ipu__node_fail(n, IPU_INVALID, "a window of %lld elements; expected 1 to 2^24", (long long)size);
-    if (ipu__import_ok(n->im)) ipu__give(n, 0, ipu_cosine_window(n->b, type, size, is_periodic, a, n_a));
+    if (ipu__import_claim(n, (double)size, type))
+        ipu__give(n, 0, ipu_cosine_window(n->b, type, size, is_periodic, a, n_a));
 }
 
 void ipu__onnx_HannWindow(ipu__node *n) { window(n, (const double[]){0.5, 0.5}, 2); }
@@ -53,5 +54,6 @@ void ipu__onnx_MelWeightMatrix(ipu__node *n)
         || n_mel * length > MOST_ELEMENTS)
         ipu__node_fail(n, IPU_INVALID, "%lld bands of %lld frequencies; expected up to 2^24 in all",
                        (long long)n_mel, (long long)length);
-    if (ipu__import_ok(n->im)) ipu__give(n, 0, ipu_mel_weights(n->b, type, n_mel, length, rate, low, high));
+    if (ipu__import_claim(n, (double)n_mel * ((double)length / 2 + 1), type))
+        ipu__give(n, 0, ipu_mel_weights(n->b, type, n_mel, length, rate, low, high));
 }
