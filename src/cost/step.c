@@ -106,7 +106,10 @@ typedef struct copier {
     int64_t      n_runs;
 } copier;
 
-enum { MOST_RUNS = 1 << 25 }; /* of one copy: some seconds */
+/* Of one copy: some seconds, and half a gigabyte for flows and their order. */
+enum { MOST_RUNS = 1 << 25, MOST_FLOWS = 1 << 24 };
+
+static bool is_too_much(const copier *c) { return c->n_runs >= MOST_RUNS || c->p->in.flows.n > MOST_FLOWS; }
 
 /* `n` elements from x on to y on: neighbours in both. */
 static bool copy_run(copier *c, ipu__interval x, ipu__interval y)
@@ -180,7 +183,7 @@ static bool copy_runs(copier *c, const ipu__step *s)
 {
     ipu__runs from = ipu__view_runs(&c->p->g->views, s->from), to = ipu__view_runs(&c->p->g->views, s->to);
     ipu__run  x = {0}, y = {0};
-    for (; c->n_runs < MOST_RUNS; c->n_runs++) {
+    for (; !is_too_much(c); c->n_runs++) {
         if (x.count == 0 && !ipu__runs_next(&from, &x)) return true;
         if (y.count == 0 && !ipu__runs_next(&to, &y)) return true;
         int64_t n = x.count < y.count ? x.count : y.count;
@@ -225,9 +228,9 @@ static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *
     ipu__traffic traffic;
     int64_t      most, all = 0;
     if (!ok || !copy_runs(&c, s)) return ipu__fail_memory();
-    if (c.n_runs == MOST_RUNS)
+    if (is_too_much(&c))
         return ipu__fail(IPU_UNSUPPORTED, "a copy of over %d parts, which is too much to estimate",
-                         MOST_RUNS);
+                         c.n_runs >= MOST_RUNS ? MOST_RUNS : MOST_FLOWS);
     IPU_TRY(ipu__exchange_price(p, &p->in, &traffic));
     for (int64_t t = 0; t < p->model->n_tiles; t++) all += p->on_tile[t];
     if (!note_copying(p, row)) return ipu__fail_memory();

@@ -371,6 +371,25 @@ static void large_values_of_one_element_are_priced_at_once(void **state)
     ipu_model_destroy(m);
 }
 
+/* Each tile of the sum is sent to very many others. */
+static void copies_of_very_many_flows_are_not_priced(void **state)
+{
+    (void)state;
+    enum { N = 36 };
+    char       source[2000];
+    ipu_target target;
+    ipu_cost  *cost;
+    size_t     n = (size_t)snprintf(source, sizeof source,
+                                    "const o float[1] 1; const s int64[1] 2; out e%d; e0 = Expand(o, s); ", N);
+    for (int i = 0; i < N; i++)
+        n += (size_t)snprintf(source + n, sizeof source - n, "e%d = Concat(e%d, e%d) axis=0; ", i + 1, i, i);
+    ipu_model *m = imported(model(13, graph(source, NULL), none));
+    assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
+    assert_int_equal(ipu_model_cost(m, &target, NULL, &cost), IPU_UNSUPPORTED);
+    assert_non_null(strstr(ipu_message(), "a copy of over 16777216 parts"));
+    ipu_model_destroy(m);
+}
+
 static void regions_far_beyond_an_image_take_samples_within_it(void **state)
 {
     (void)state;
@@ -571,6 +590,7 @@ int main(void)
         cmocka_unit_test(values_that_many_ops_make_are_known),
         cmocka_unit_test(margins_of_very_many_rows_are_refused),
         cmocka_unit_test(large_values_of_one_element_are_priced_at_once),
+        cmocka_unit_test(copies_of_very_many_flows_are_not_priced),
         cmocka_unit_test(regions_far_beyond_an_image_take_samples_within_it),
         cmocka_unit_test(outputs_of_one_name_get_names_of_their_own),
         cmocka_unit_test(operator_sets_and_attributes_without_number_are_refused),
