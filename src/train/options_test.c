@@ -131,6 +131,18 @@ static void a_device_by_its_number_has_so_many(void **state)
     assert_status(compile(&(ipu_executor_options){.replicas = 2, .device_id = 5}), IPU_OK);
 }
 
+/* As where another user has made /tmp/openipu-UID and there is no home: an elastic partition goes on unseen. */
+static void a_state_that_cannot_be_kept_stops_no_elastic_partition(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(sandbox, 0777), 0);
+    setenv("IPU_RUNTIME_DIR", sandbox, 1);
+    assert_status(compile(&(ipu_executor_options){.replicas = 2}), IPU_OK);
+    setenv("IPU_ELASTIC", "0", 1);
+    assert_status(compile(&(ipu_executor_options){.replicas = 2}), IPU_IO);
+    assert_message("set IPU_RUNTIME_DIR to another folder");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +151,7 @@ int main(void)
         cmocka_unit_test(what_only_training_has_is_refused_for_inference),
         SANDBOXED(a_hard_partition_is_asked_before_compiling),
         SANDBOXED(a_device_by_its_number_has_so_many),
+        SANDBOXED(a_state_that_cannot_be_kept_stops_no_elastic_partition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
