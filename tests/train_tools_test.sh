@@ -72,6 +72,13 @@ if [ "$(id -u)" = 0 ]; then
     check "train: a link that another user has planted" exits 1 'shared/x.onnx: x.onnx is a link that user 65534 has put there' \
         "${brief[@]}" --save shared/x.onnx
     check "train: what it names is as it was" matches precious '^precious$'
+    ln -s .. shared/folder && chown -h 65534 shared/folder
+    for option in checkpoint-dir profile; do
+        check "train: --$option behind such a link" exits 1 'shared/folder.* link .*another' "${brief[@]}" --$option shared/folder/made
+        check "train: --$option: nothing is made there" none_of made
+    done
+    check "dataset: behind such a link" exits 1 'shared/folder.* link ' dataset digits --out shared/folder/made --count 16
+    check "dataset: nothing is made there" none_of made
 fi
 check "train: the same again" exits 0 '^top1 score' "${train[@]}" --epochs 3 --save again.onnx
 check "train: the same bits" equal model/mnist.onnx again.onnx

@@ -25,6 +25,7 @@ tool_exit folder_make(const char *folder)
 {
     size_t n     = 0;
     int    wrong = 0;
+    if (tool_check_links(folder) != TOOL_OK) return TOOL_FAILED;
     while (folder[n] && !wrong) {
         n += strspn(folder + n, "/");
         n += strcspn(folder + n, "/");

@@ -254,7 +254,7 @@ static bool is_planted(const char *link, const char *folder)
         && above.st_mode & S_IWOTH && st.st_uid != geteuid() && st.st_uid != above.st_uid;
 }
 
-static tool_exit check_links(const char *path)
+tool_exit tool_check_links(const char *path)
 {
     char        part[PATH_MAX], folder[PATH_MAX] = ".";
     const char *at = path;
@@ -300,7 +300,7 @@ tool_exit tool_open(tool_output *out, const char *path)
     *out = (tool_output){.file = stdout, .path = path};
     if (!path) return TOOL_OK;
     tool_must_finish();
-    tool_exit code = check_links(path);
+    tool_exit code = tool_check_links(path);
     if (code != TOOL_OK) return code;
     struct stat old, link;
     bool        exists = stat(path, &old) == 0, is_link = lstat(path, &link) == 0 && S_ISLNK(link.st_mode);

@@ -54,6 +54,8 @@ typedef struct tool_output {
     char       *temporary; /* NULL: written in place */
 } tool_output;
 
+/* An error if a link on the way is one that another user has put in a folder which all may write to. */
+tool_exit tool_check_links(const char *path);
 tool_exit tool_open(tool_output *out, const char *path);
 /* `result` of what was written so far: anything but TOOL_OK leaves the old file as it was. */
 tool_exit tool_close(tool_output *out, tool_exit result);

@@ -39,6 +39,12 @@ ipu_status ipu__folder_make(const char *path, mode_t mode)
     while (n > 1 && path[n - 1] == '/') n--;
     errno = ENAMETOOLONG;
     if (n >= sizeof part) return fail_make(path);
+    if (!ipu__file_links_are_trusted(path))
+        return ipu__fail(
+            IPU_IO,
+            "cannot use the folder %s: a link on the way to it was put by another user in a folder "
+            "that all may write to: use another folder, or remove it if it is meant",
+            path);
     snprintf(part, sizeof part, "%.*s", (int)n, path);
     for (char *slash = part; (slash = strchr(slash + 1, '/'));) {
         *slash = 0;

@@ -3,10 +3,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/pool.h"
 #include "data/idx.h"
 #include "ipu/dataset.h"
@@ -68,22 +68,6 @@ static ipu_status write_set(const char *folder, const char *stem, int64_t n, con
     return write_file(folder, name, &n, 1, labels, (size_t)n);
 }
 
-/* With the folders it is in. */
-static ipu_status make_folder(const char *folder)
-{
-    char path[PATH_MAX];
-    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
-        return ipu__fail(IPU_IO, "cannot make the folder %s: %s", folder, strerror(ENAMETOOLONG));
-    for (char *at = path + 1; *path && *at; at++) {
-        if (*at != '/') continue;
-        *at = 0;
-        mkdir(path, 0777);
-        *at = '/';
-    }
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return IPU_OK;
-    return ipu__fail(IPU_IO, "cannot make the folder %s: %s", folder, strerror(errno));
-}
-
 /* Both sets are drawn before a file is written, so that one who stops it finds all as it was. */
 static ipu_status draw_and_write(work *w, const char *folder, int64_t n_train, int64_t n_test)
 {
@@ -93,7 +77,7 @@ static ipu_status draw_and_write(work *w, const char *folder, int64_t n_train, i
     w->pixels = pixels + n_train * PIXELS;
     w->labels = labels + n_train;
     IPU_TRY(draw_set(w, n_test));
-    IPU_TRY(make_folder(folder));
+    IPU_TRY(ipu__folder_make(folder, 0777));
     IPU_TRY(write_set(folder, "train", n_train, pixels, labels));
     return write_set(folder, "t10k", n_test, w->pixels, w->labels);
 }
