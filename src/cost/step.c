@@ -106,10 +106,13 @@ typedef struct copier {
     int64_t      n_runs;
 } copier;
 
-/* Of one copy: some seconds, and half a gigabyte for flows and their order. */
+/* Of one copy: some seconds; flows of each IPU: half a gigabyte with their order. */
 enum { MOST_RUNS = 1 << 25, MOST_FLOWS = 1 << 24 };
 
-static bool is_too_much(const copier *c) { return c->n_runs >= MOST_RUNS || c->p->in.flows.n > MOST_FLOWS; }
+static bool is_too_much(const copier *c)
+{
+    return c->n_runs >= MOST_RUNS || c->p->in.flows.n / MOST_FLOWS >= (size_t)c->p->model->all_ipus;
+}
 
 /* `n` elements from x on to y on: neighbours in both. */
 static bool copy_run(copier *c, ipu__interval x, ipu__interval y)
@@ -229,8 +232,9 @@ static ipu_status price_copy(ipu__pricer *p, const ipu__step *s, ipu__cost_row *
     int64_t      most, all = 0;
     if (!ok || !copy_runs(&c, s)) return ipu__fail_memory();
     if (is_too_much(&c))
-        return ipu__fail(IPU_UNSUPPORTED, "a copy of over %d parts, which is too much to estimate",
-                         c.n_runs >= MOST_RUNS ? MOST_RUNS : MOST_FLOWS);
+        return ipu__fail(IPU_UNSUPPORTED, "a copy of over %lld parts, which is too much to estimate",
+                         c.n_runs >= MOST_RUNS ? (long long)MOST_RUNS
+                                               : (long long)MOST_FLOWS * p->model->all_ipus);
     IPU_TRY(ipu__exchange_price(p, &p->in, &traffic));
     for (int64_t t = 0; t < p->model->n_tiles; t++) all += p->on_tile[t];
     if (!note_copying(p, row)) return ipu__fail_memory();

@@ -386,7 +386,7 @@ static void copies_of_very_many_flows_are_not_priced(void **state)
     ipu_model *m = imported(model(13, graph(source, NULL), none));
     assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
     assert_int_equal(ipu_model_cost(m, &target, NULL, &cost), IPU_UNSUPPORTED);
-    assert_non_null(strstr(ipu_message(), "a copy of over 16777216 parts"));
+    assert_non_null(strstr(ipu_message(), "which is too much to estimate"));
     ipu_model_destroy(m);
 }
 
@@ -582,6 +582,8 @@ int main(void)
 {
     alarm(60);
     const struct CMUnitTest tests[] = {
+        /* The first: what others have taken would count. */
+        cmocka_unit_test(tensors_of_terabytes_are_refused_before_they_take_memory),
         cmocka_unit_test(numbers_at_the_ends_of_their_range_are_refused_or_taken),
         cmocka_unit_test(tensors_without_elements_are_taken_or_refused),
         cmocka_unit_test(blocks_whose_square_cannot_be_counted_are_refused),
@@ -596,7 +598,6 @@ int main(void)
         cmocka_unit_test(operator_sets_and_attributes_without_number_are_refused),
         cmocka_unit_test(many_inputs_may_decide_shapes),
         cmocka_unit_test(sparse_tensors_of_few_values_stay_small),
-        cmocka_unit_test(tensors_of_terabytes_are_refused_before_they_take_memory),
         cmocka_unit_test(constants_of_a_few_numbers_have_one_budget),
         cmocka_unit_test(variables_have_a_limit_that_can_be_set),
         cmocka_unit_test(tensors_of_a_body_are_made_once),
