@@ -22,7 +22,15 @@ for suite in test check conformance sanitize fuzz valgrind; do
     fi
     say "$suite took $((SECONDS - began)) s"
 done
-# Said again at the end, where a reader of the tail sees it.
-sed -n 's/^fail [0-9]* /failed: /p' "$LOGS"/*.tally
+# Said again at the end, where a reader of the tail sees it: what failed, and the last lines it printed.
+for tally in "$LOGS"/*.tally; do
+    SUITE=$(basename "$tally" .tally)
+    while read -r _ _ name; do
+        say "failed: $name"
+        for log in "$(log_of "$name")" "$LOGS/$SUITE/${name%%: *}.log"; do
+            [ ! -f "$log" ] || tail -n 15 "$log" | cut -c 1-300
+        done
+    done < <(grep '^fail' "$tally")
+done
 count_tallies "$LOGS"/*.tally || broken=1
 exit "$broken"
