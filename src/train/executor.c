@@ -154,31 +154,16 @@ static const char *cache_folder(const ipu_executor *x)
 /* Everything that the executable depends on. */
 static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models, ipu__hash128 *out)
 {
-    const ipu_executor_options *o = &x->options;
-    ipu__text                   t = {0};
-    ipu__hash128                net, step = {0};
-    char                        text[IPU__HASH_TEXT];
+    ipu__text    t = {0};
+    ipu__hash128 net, step = {0};
+    char         text[IPU__HASH_TEXT];
     IPU_TRY(ipu__model_hash(models->net, &net));
     if (models->step) IPU_TRY(ipu__model_hash(models->step, &step));
     ipu__hash_print(&net, text);
     ipu__text_add(&t, "%s %x %s ", ipu_version(), ipu__cpu_features(), text);
     ipu__hash_print(&step, text);
-    ipu__text_add(&t, "%s %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d ", text, o->target,
-                  o->device_iterations, o->gradient_accumulation, o->replicas, x->n_folded,
-                  (int)ipu__executor_output_mode(x));
-    ipu__text_add(&t, "%d %d ", (int)o->shard_optimizer, (int)o->optimizer_off_chip);
-    ipu__text_add(&t, "%d %d %d ", (int)o->schedule, (int)o->recompute, (int)o->activations_off_chip);
-    for (size_t i = 0; i < o->n_stage_ipus; i++) ipu__text_add(&t, "%" PRId64 ",", o->stage_ipus[i]);
-    ipu__text_add(&t, "%" PRId64 " ", ipu_comm_size(o->comm));
-    const char *key;
-    for (int i = 0; o->engine && (key = ipu_options_key_at(i, NULL, NULL)); i++)
-        ipu__text_add(&t, "%s=%s;", key, ipu_options_get(o->engine, key));
-    const char *const variables[] = {"IPU_ENGINE_OPTIONS", "POPLAR_ENGINE_OPTIONS", "IPU_CHECK",
-                                     "IPU_ENGINE"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *value = getenv(variables[i]);
-        ipu__text_add(&t, "%s=%s;", variables[i], value ? value : "");
-    }
+    ipu__text_add(&t, "%s %" PRId64 " %d ", text, x->n_folded, (int)ipu__executor_output_mode(x));
+    ipu__executor_options_add_key(&x->options, &t);
     ipu_status status = t.failed ? ipu__fail_memory() : IPU_OK;
     if (status == IPU_OK) *out = ipu__hash_bytes(t.at, t.n);
     ipu__text_fini(&t);

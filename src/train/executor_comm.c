@@ -47,46 +47,39 @@ ipu_status ipu__executor_note_program(ipu_executor *x, const ipu__executor_model
 /* Before anything is exchanged whose size depends on it. */
 static ipu_status agree(ipu_executor *x)
 {
-    const ipu_executor_options *o = &x->options;
+    enum { MORE = 7, MOST = IPU__MOST_AGREED + MORE };
+    ipu__agreed   agreed;
+    ipu_comm_item items[MOST];
+    char          values[MORE][IPU__HASH_TEXT > 32 ? IPU__HASH_TEXT : 32];
+    size_t        n = 0;
+    ipu__executor_options_agreed(&x->options, &agreed);
     const struct {
         const char *name;
         int64_t     value;
-    } numbers[] = {{"replicas", o->replicas},
-                   {"device_iterations", o->device_iterations},
-                   {"gradient_accumulation", o->gradient_accumulation},
-                   {"input_group_size", o->input_group_size},
-                   {"reduction", (int64_t)o->reduction},
-                   {"running_mean", o->running_mean},
-                   {"precision", (int64_t)o->precision},
-                   {"stochastic_rounding", o->stochastic_rounding},
-                   {"shard_optimizer", o->shard_optimizer},
-                   {"optimizer_off_chip", o->optimizer_off_chip},
-                   {"activations_off_chip", o->activations_off_chip},
-                   {"stages", o->stages},
-                   {"schedule", (int64_t)o->schedule},
-                   {"recompute", o->recompute},
-                   {"no_fold", o->no_fold},
-                   {"groups of parameters", x->training ? (int64_t)x->how.n_groups : 0},
-                   {"replicas folded into one", x->n_folded},
-                   {"parameters and states", (int64_t)x->kept.n}};
-    enum { N_NUMBERS = sizeof numbers / sizeof *numbers, N = N_NUMBERS + 4 };
-    ipu_comm_item items[N];
-    char          values[N][IPU__HASH_TEXT > 32 ? IPU__HASH_TEXT : 32];
-    for (size_t i = 0; i < N_NUMBERS; i++) {
-        snprintf(values[i], sizeof values[i], "%" PRId64, numbers[i].value);
-        items[i] = (ipu_comm_item){numbers[i].name, values[i]};
-    }
-    snprintf(values[N_NUMBERS], sizeof values[0], "%.9g", x->rates[0]);
+    } numbers[]              = {{"groups of parameters", x->training ? (int64_t)x->how.n_groups : 0},
+                                {"replicas folded into one", x->n_folded},
+                                {"parameters and states", (int64_t)x->kept.n}};
     const ipu__hash128 rates = ipu__hash_bytes(x->rates, (x->how.n_groups + 1) * sizeof *x->rates);
-    ipu__hash_print(&rates, values[N_NUMBERS + 3]);
-    items[N_NUMBERS + 3] = (ipu_comm_item){"learning rates of groups, of hash", values[N_NUMBERS + 3]};
-    ipu__hash_print(&x->program[0], values[N_NUMBERS + 1]);
-    ipu__hash_print(&x->program[1], values[N_NUMBERS + 2]);
-    items[N_NUMBERS]     = (ipu_comm_item){"learning rate", values[N_NUMBERS]};
-    items[N_NUMBERS + 1] = (ipu_comm_item){"a network (or batch size, or optimizer) of hash",
-                                           values[N_NUMBERS + 1]};
-    items[N_NUMBERS + 2] = (ipu_comm_item){"an optimizer of hash", values[N_NUMBERS + 2]};
-    return ipu_comm_agree(o->comm, items, N);
+    const struct {
+        const char         *name;
+        const ipu__hash128 *hash;
+    } hashes[] = {{"a network (or batch size, or optimizer) of hash", &x->program[0]},
+                  {"an optimizer of hash", &x->program[1]},
+                  {"learning rates of groups, of hash", &rates}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++, n++) {
+        snprintf(values[n], sizeof values[n], "%" PRId64, numbers[i].value);
+        items[n] = (ipu_comm_item){numbers[i].name, values[n]};
+    }
+    snprintf(values[n], sizeof values[n], "%.9g", x->rates[0]);
+    items[n] = (ipu_comm_item){"learning rate", values[n]};
+    n++;
+    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++, n++) {
+        ipu__hash_print(hashes[i].hash, values[n]);
+        items[n] = (ipu_comm_item){hashes[i].name, values[n]};
+    }
+    memmove(items + agreed.n, items, n * sizeof *items); /* options first: they say most */
+    memcpy(items, agreed.items, agreed.n * sizeof *items);
+    return ipu_comm_agree(x->options.comm, items, agreed.n + n);
 }
 
 ipu_status ipu__executor_join(ipu_executor *x)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/options.h"
 #include "ipu/device.h"
@@ -216,4 +217,70 @@ int64_t ipu_executor_options_n_batches(const ipu_executor_options *options)
     ipu_executor_options o = {0};
     if (ipu__executor_options_settle(options, &o) != IPU_OK) return 0;
     return o.device_iterations * o.gradient_accumulation * (o.replicas / o.input_group_size);
+}
+
+/* ---- what they are for ---- */
+
+enum { NEITHER = 0, PROGRAM = 1, AGREED = 2 };
+
+static void add_engine(const ipu_options *engine, ipu__text *key)
+{
+    static const char *const variables[] = {"IPU_ENGINE_OPTIONS", "POPLAR_ENGINE_OPTIONS", "IPU_CHECK",
+                                            "IPU_ENGINE"};
+    const char              *name;
+    for (int i = 0; engine && (name = ipu_options_key_at(i, NULL, NULL)); i++)
+        ipu__text_add(key, "%s=%s;", name, ipu_options_get(engine, name));
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        ipu__text_add(key, "%s=%s;", variables[i], value ? value : "");
+    }
+}
+
+void ipu__executor_options_add_key(const ipu_executor_options *o, ipu__text *key)
+{
+#define NUMBER(member, uses) \
+    if ((uses)&PROGRAM) ipu__text_add(key, #member "=%lld;", (long long)o->member);
+#define TEXT(member, uses) \
+    if ((uses)&PROGRAM) ipu__text_add(key, #member "=%s;", o->member ? o->member : "");
+#define LIST(member, uses)                                       \
+    for (size_t i = 0; (uses)&PROGRAM && i < o->n_##member; i++) \
+        ipu__text_add(key, #member "=%lld;", (long long)o->member[i]);
+#define ENGINE(member, uses) \
+    if ((uses)&PROGRAM) add_engine(o->member, key);
+#define COMM(member, uses) \
+    if ((uses)&PROGRAM) ipu__text_add(key, #member "=%lld;", (long long)ipu_comm_size(o->member));
+#include "train/executor_options.inc"
+#undef NUMBER
+#undef TEXT
+#undef LIST
+#undef ENGINE
+#undef COMM
+}
+
+void ipu__executor_options_agreed(const ipu_executor_options *o, ipu__agreed *out)
+{
+    const struct {
+        const char *name;
+        int64_t     value;
+    } all[] = {
+#define NUMBER(member, uses) {(uses)&AGREED ? #member : NULL, (int64_t)o->member},
+#define TEXT(member, uses)
+#define LIST(member, uses)
+#define ENGINE(member, uses)
+#define COMM(member, uses)
+#include "train/executor_options.inc"
+#undef NUMBER
+#undef TEXT
+#undef LIST
+#undef ENGINE
+#undef COMM
+    };
+    _Static_assert(sizeof all / sizeof *all <= IPU__MOST_AGREED, "IPU__MOST_AGREED");
+    out->n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].name) continue;
+        snprintf(out->values[out->n], IPU__AGREED_BYTES, "%" PRId64, all[i].value);
+        out->items[out->n] = (ipu_comm_item){all[i].name, out->values[out->n]};
+        out->n++;
+    }
 }

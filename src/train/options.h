@@ -3,6 +3,8 @@
 #define IPU_TRAIN_OPTIONS_H
 
 #include "base/status.h"
+#include "base/text.h"
+#include "ipu/comm.h"
 #include "ipu/executor.h"
 
 enum { IPU__MOST_OF_AN_OPTION = 1 << 30, IPU__MOST_REPLICAS = 64 };
@@ -11,6 +13,19 @@ enum { IPU__MOST_OF_AN_OPTION = 1 << 30, IPU__MOST_REPLICAS = 64 };
 ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_executor_options *out);
 /* Of settled options: INVALID if one of them means something for training only. */
 ipu_status ipu__executor_options_check_inference(const ipu_executor_options *o);
+
+/* Adds to `key` all of settled options that an executable depends on besides the network: what executor_options.inc says is of
+ * the program, and variables of the environment that override options of the engine. */
+void ipu__executor_options_add_key(const ipu_executor_options *o, ipu__text *key);
+
+/* What processes that train together must have the same of, as text. */
+enum { IPU__MOST_AGREED = 32, IPU__AGREED_BYTES = 24 };
+typedef struct ipu__agreed {
+    ipu_comm_item items[IPU__MOST_AGREED];
+    size_t        n;
+    char          values[IPU__MOST_AGREED][IPU__AGREED_BYTES];
+} ipu__agreed;
+void ipu__executor_options_agreed(const ipu_executor_options *o, ipu__agreed *out);
 
 /* IPUs of one replica of a network of so many stages. */
 int64_t ipu__executor_ipus_per_replica(const ipu_executor_options *o, int64_t n_stages);

@@ -143,12 +143,103 @@ static void a_state_that_cannot_be_kept_stops_no_elastic_partition(void **state)
     assert_message("set IPU_RUNTIME_DIR to another folder");
 }
 
+/* ---- the list of members ---- */
+
+static void the_list_has_all_members(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+#define NUMBER(member, uses) #member,
+#define TEXT(member, uses) #member,
+#define LIST(member, uses) #member,
+#define ENGINE(member, uses) #member,
+#define COMM(member, uses) #member,
+#include "train/executor_options.inc"
+#undef NUMBER
+#undef TEXT
+#undef LIST
+#undef ENGINE
+#undef COMM
+    };
+    ipu_abi_member m;
+    size_t         n = 0;
+    for (size_t i = 0; ipu_abi_member_at(i, &m); i++) {
+        if (strcmp(m.structure, "ipu_executor_options") != 0 || !*m.name) continue;
+        assert_true(n < sizeof names / sizeof *names);
+        assert_string_equal(m.name, names[n++]);
+    }
+    assert_int_equal(n, sizeof names / sizeof *names);
+}
+
+static bool differ(ipu_executor_options a, ipu_executor_options b)
+{
+    ipu__text x = {0}, y = {0};
+    ipu__executor_options_add_key(&a, &x);
+    ipu__executor_options_add_key(&b, &y);
+    bool found = strcmp(x.at, y.at) != 0;
+    ipu__text_fini(&x);
+    ipu__text_fini(&y);
+    return found;
+}
+
+static void keys_differ_by_what_programs_depend_on(void **state)
+{
+    (void)state;
+    const ipu_executor_options plain = {.target = "gc200"};
+    ipu_options               *engine;
+    assert_status(ipu_options_create(&engine), IPU_OK);
+    assert_status(ipu_options_set(engine, "threads", "3"), IPU_OK);
+    const ipu_executor_options others[] = {
+        {.target = "bow"},
+        {.target = "gc200", .replicas = 2},
+        {.target = "gc200", .check_floats = true},
+        {.target = "gc200", .output_mode = IPU_OUTPUT_SUM},
+        {.target = "gc200", .stage_ipus = (int64_t[]){1, 0}, .n_stage_ipus = 2},
+        {.target = "gc200", .engine = engine},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_true(differ(plain, others[i]));
+        assert_false(differ(others[i], others[i]));
+    }
+    assert_true(differ((ipu_executor_options){.stage_ipus = (int64_t[]){1, 0}, .n_stage_ipus = 2},
+                       (ipu_executor_options){.stage_ipus = (int64_t[]){0, 1}, .n_stage_ipus = 2}));
+    assert_false(differ(
+        plain, (ipu_executor_options){.target = "gc200", .cache_folder = "elsewhere", .device_id = 3}));
+    ipu__text before = {0}, after = {0};
+    ipu__executor_options_add_key(&plain, &before);
+    setenv("IPU_ENGINE", "null", 1);
+    ipu__executor_options_add_key(&plain, &after);
+    unsetenv("IPU_ENGINE");
+    assert_string_not_equal(before.at, after.at);
+    ipu__text_fini(&before);
+    ipu__text_fini(&after);
+    ipu_options_destroy(engine);
+}
+
+static void processes_agree_on_what_they_train(void **state)
+{
+    (void)state;
+    ipu__agreed agreed;
+    bool        found[2] = {false};
+    ipu__executor_options_agreed(
+        &(ipu_executor_options){.replicas = 4, .precision = IPU_PRECISION_HALF, .seed = 9}, &agreed);
+    for (size_t i = 0; i < agreed.n; i++) {
+        assert_string_not_equal(agreed.items[i].name, "seed");
+        found[0] |= strcmp(agreed.items[i].name, "replicas") == 0 && strcmp(agreed.items[i].value, "4") == 0;
+        found[1] |= strcmp(agreed.items[i].name, "precision") == 0 && strcmp(agreed.items[i].value, "2") == 0;
+    }
+    assert_true(found[0] && found[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mistakes_name_their_option),
         cmocka_unit_test(ipus_are_one_or_a_power_of_two),
         cmocka_unit_test(what_only_training_has_is_refused_for_inference),
+        cmocka_unit_test(the_list_has_all_members),
+        cmocka_unit_test(keys_differ_by_what_programs_depend_on),
+        cmocka_unit_test(processes_agree_on_what_they_train),
         SANDBOXED(a_hard_partition_is_asked_before_compiling),
         SANDBOXED(a_device_by_its_number_has_so_many),
         SANDBOXED(a_state_that_cannot_be_kept_stops_no_elastic_partition),
