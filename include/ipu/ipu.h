@@ -32,5 +32,6 @@
 #include "ipu/cost.h"
 #include "ipu/profile.h"
 #include "ipu/version.h"
+#include "ipu/abi.h"
 
 #endif

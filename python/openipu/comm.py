@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
-from ctypes import Structure, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Dict, Optional
 
+from .abi import Record
 from .library import check, declare, lib
 
 declare("ipu_comm_open", c_int, [c_void_p])
@@ -18,8 +19,8 @@ declare("ipu_comm_agree", c_int, [c_void_p, c_void_p, c_size_t])
 _world: Optional["Comm"] = None
 
 
-class _Item(Structure):
-    _fields_ = [("name", c_char_p), ("value", c_char_p)]
+class _Item(Record):
+    _name_ = "ipu_comm_item"
 
 
 class Comm:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import ctypes
 import re
 import weakref
-from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from .abi import Record
 from .error import Error
 from .library import Array, ForwardFn, NamedArray, Npz, ProgressFn, RawValue, check, declare, finalizer, lib
 from .network import Network, Value
@@ -41,53 +42,31 @@ declare("ipu_device_id", c_int, [c_void_p])
 declare("ipu_device_n_ipus", c_int64, [c_void_p])
 
 
-class _CExecutorOptions(Structure):
-    """ipu_executor_options."""
-    _fields_ = [
-        ("device_iterations", c_int64), ("replicas", c_int64), ("input_group_size", c_int64),
-        ("gradient_accumulation", c_int64), ("reduction", c_int), ("running_mean", c_bool), ("output_mode", c_int),
-        ("output_period", c_int64), ("seed", c_uint32), ("target", c_char_p), ("device_id", c_int), ("attach", c_int),
-        ("cache_folder", c_char_p), ("engine", c_void_p), ("stages", c_int64), ("stage_ipus", POINTER(c_int64)),
-        ("n_stage_ipus", c_size_t), ("schedule", c_int), ("recompute", c_bool), ("activations_off_chip", c_bool),
-        ("no_fold", c_bool), ("shard_optimizer", c_bool), ("optimizer_off_chip", c_bool), ("comm", c_void_p),
-        ("precision", c_int), ("stochastic_rounding", c_bool), ("half_partials", c_bool), ("round_ipus", c_bool),
-        ("check_floats", c_bool),
-    ]
+class _CExecutorOptions(Record):
+    _name_ = "ipu_executor_options"
 
 
-class _COptimizer(Structure):
-    """ipu_nn_optimizer."""
-    _fields_ = [
-        ("kind", c_int), ("rate", c_double), ("weight_decay", c_double), ("momentum", c_double),
-        ("dampening", c_double), ("nesterov", c_bool), ("centered", c_bool), ("amsgrad", c_bool), ("beta1", c_double),
-        ("beta2", c_double), ("epsilon", c_double), ("alpha", c_double), ("rate_decay", c_double),
-        ("max_weight_norm", c_double), ("no_bias_correction", c_bool), ("tensorflow", c_bool), ("maximize", c_bool),
-    ]
+class _COptimizer(Record):
+    _name_ = "ipu_nn_optimizer"
 
 
-class _CGroup(Structure):
-    """ipu_nn_group."""
-    _fields_ = [("parameters", c_char_p), ("optimizer", _COptimizer), ("frozen", c_bool)]
+class _CGroup(Record):
+    _name_ = "ipu_nn_group"
 
 
-class _CTraining(Structure):
-    """ipu_nn_training."""
-    _fields_ = [("optimizer", _COptimizer), ("groups", POINTER(_CGroup)), ("n_groups", c_size_t),
-                ("max_gradient_norm", c_double), ("max_gradient", c_double), ("loss_scale", c_double),
-                ("loss_scale_period", c_int64)]
+class _CTraining(Record):
+    _name_ = "ipu_nn_training"
 
 
-class _CTime(Structure):
-    """ipu_executor_time."""
-    _fields_ = [("begin", c_double), ("end", c_double)]
+class _CTime(Record):
+    _name_ = "ipu_executor_time"
 
 
-class _CCycles(Structure):
-    """ipu_cost_cycles."""
-    _fields_ = [("compute", c_int64), ("exchange", c_int64), ("sync", c_int64), ("host", c_int64), ("total", c_int64)]
+class _CCycles(Record):
+    _name_ = "ipu_cost_cycles"
 
 
-def _fill(structure: Structure, source: object) -> Structure:
+def _fill(structure: Any, source: object) -> Any:
     """Plain fields of the same names."""
     for name, kind in structure._fields_:
         if kind in (c_int64, c_int, c_bool, c_double, c_uint32) and hasattr(source, name):

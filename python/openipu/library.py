@@ -12,12 +12,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32,
-                    c_void_p)
+from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
-from .error import Error, status_name
+from . import abi
+from .abi import Record
+from .error import STATUS_NAMES, Error, status_name
 
 MAX_RANK = 8
 LOG_WARN = 3
@@ -29,9 +30,8 @@ TYPE_NUMBERS = {name: i for i, name in enumerate(TYPE_NAMES)}
 TYPE_SIZES = dict(zip(TYPE_NAMES, (1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8)))
 
 
-class Shape(Structure):
-    """ipu_shape."""
-    _fields_ = [("rank", c_int), ("dim", c_int64 * MAX_RANK)]
+class Shape(Record):
+    _name_ = "ipu_shape"
 
     @classmethod
     def of(cls, dims: Sequence[int]) -> "Shape":
@@ -48,58 +48,49 @@ class Shape(Structure):
         return tuple(self.dim[:self.rank])
 
 
-class RawValue(Structure):
-    """ipu_value."""
-    _fields_ = [("builder", c_void_p), ("id", c_uint32)]
+class RawValue(Record):
+    _name_ = "ipu_value"
 
 
-class RawAttribute(Structure):
-    """ipu_attribute."""
-    _fields_ = [("name", c_char_p), ("kind", c_int), ("i", c_int64), ("f", c_double), ("text", c_char_p),
-                ("ints", POINTER(c_int64)), ("n_ints", c_size_t)]
+class RawAttribute(Record):
+    _name_ = "ipu_attribute"
 
 
-class Array(Structure):
+class Array(Record):
     """ipu_array: `data` is a pointer to elements in row-major order."""
-    _fields_ = [("type", c_int), ("shape", Shape), ("data", c_void_p)]
+    _name_ = "ipu_array"
 
 
-class Target(Structure):
-    """ipu_target."""
-    _fields_ = [("chip", c_void_p), ("n_ipus", c_int64), ("tiles_per_ipu", c_int64)]
+class Target(Record):
+    _name_ = "ipu_target"
 
 
-class NamedArray(Structure):
-    """ipu_named_array."""
-    _fields_ = [("name", c_char_p), ("array", Array)]
+class NamedArray(Record):
+    _name_ = "ipu_named_array"
 
 
-class Npz(Structure):
-    """ipu_npz."""
-    _fields_ = [("arrays", POINTER(NamedArray)), ("n", c_size_t)]
+class Npz(Record):
+    _name_ = "ipu_npz"
 
 
-class OpAttribute(Structure):
-    """ipu_op_attribute."""
-    _fields_ = [("name", c_char_p), ("kind", c_int), ("required", c_bool), ("otherwise", c_double),
-                ("text_otherwise", c_char_p), ("meaning", c_char_p)]
+class OpAttribute(Record):
+    _name_ = "ipu_op_attribute"
 
 
-class OpInfo(Structure):
-    """ipu_op_info."""
-    _fields_ = [("name", c_char_p), ("family", c_char_p), ("summary", c_char_p), ("inputs", POINTER(c_char_p)),
-                ("outputs", POINTER(c_char_p)), ("attributes", POINTER(OpAttribute)), ("n_attributes", c_size_t),
-                ("has_gradient", c_bool), ("is_composite", c_bool), ("is_view", c_bool),
-                ("samples", POINTER(c_char_p)), ("implementations", POINTER(c_char_p))]
+class OpInfo(Record):
+    _name_ = "ipu_op_info"
 
 
-class GradientOptions(Structure):
-    """ipu_gradient_options."""
-    _fields_ = [("checkpoints", c_void_p), ("n_checkpoints", c_size_t), ("higher_order", c_bool), ("allow_unused", c_bool),
-                ("d_y", RawValue)]
+class GradientOptions(Record):
+    _name_ = "ipu_gradient_options"
 
 
 INT, FLOAT, TEXT, INTS = range(4)  # ipu_attribute_kind
+
+abi.expect("IPU_", STATUS_NAMES)
+abi.expect("IPU_", TYPE_NAMES)
+abi.expect("IPU_ATTRIBUTE_", ("INT", "FLOAT", "TEXT", "INTS"))
+abi.expect("IPU_", {"MAX_RANK": MAX_RANK, "LOG_WARN": LOG_WARN})
 
 #: ipu_forward_fn: builds a network, called whenever an executor compiles.
 ForwardFn = CFUNCTYPE(None, c_void_p, POINTER(RawValue), c_size_t, c_void_p)
@@ -254,11 +245,14 @@ def _open() -> ctypes.CDLL:
     failures = []
     for place in _candidates():
         try:
-            return ctypes.CDLL(place)
+            library = ctypes.CDLL(place)
         except OSError as e:
             if os.path.exists(place):
                 raise Error(f"libipu.so cannot be loaded: {_why_not(place, str(e))}", "NOT_FOUND") from None
             failures.append(str(e))
+        else:
+            abi.read(library, place)
+            return library
     raise Error("libipu.so was not found; build it, or set IPU_LIBRARY to its path. Tried: " + "; ".join(failures),
                 "NOT_FOUND")
 
@@ -291,6 +285,9 @@ def lib() -> ctypes.CDLL:
             library.ipu_log_set_default(LOG_WARN, None, None)
         _loaded = library
     return _loaded
+
+
+abi.on_demand(lib)
 
 
 def message() -> str:

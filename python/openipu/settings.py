@@ -1,7 +1,8 @@
 """What an executor is told: how to run, and how to train.
 
 Plain data with the fields of the C structures ``ipu_executor_options``, ``ipu_nn_optimizer``, ``ipu_nn_group`` and
-``ipu_nn_training`` (ipu/executor.h and ipu/nn.h say what each means). ``openipu.executor`` makes C structures of them.
+``ipu_nn_training`` (ipu/executor.h and ipu/nn.h say what each means). ``openipu.executor`` makes C structures of them, and enumerations
+are held against C's when the library is loaded.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Sequence
+
+from .abi import expect
 
 
 class OutputMode(enum.IntEnum):
@@ -56,6 +59,14 @@ class OptimizerKind(enum.IntEnum):
     RMSPROP = 4
     ADAGRAD = 5
     LAMB = 6
+
+
+expect("IPU_OUTPUT_", OutputMode)
+expect("IPU_REDUCTION_", Reduction)
+expect("IPU_ATTACH_", Attach)
+expect("IPU_PIPELINE_", Schedule)
+expect("IPU_PRECISION_", Precision)
+expect("IPU_NN_", OptimizerKind)
 
 
 @dataclass

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, Structure, byref, c_bool, c_size_t
+from ctypes import byref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 
-from openipu.library import RawValue, lib
+from openipu.library import GradientOptions, RawValue, lib
 from openipu.settings import OutputMode
 
 from . import enums
@@ -23,12 +23,6 @@ _MODES = {enums.OutputMode.All: OutputMode.ALL, enums.OutputMode.EveryN: OutputM
           enums.OutputMode.Final: OutputMode.FINAL, enums.OutputMode.Sum: OutputMode.SUM}
 _WORDS = {enums.OutputMode.All: "ALL", enums.OutputMode.EveryN: "EVERYN", enums.OutputMode.Final: "FINAL",
           enums.OutputMode.Sum: "Sum"}
-
-
-class _GradientOptions(Structure):
-    """ipu_gradient_options."""
-    _fields_ = [("checkpoints", POINTER(RawValue)), ("n_checkpoints", c_size_t), ("higher_order", c_bool),
-                ("allow_unused", c_bool), ("d_y", RawValue)]
 
 
 class _Anchor(NamedTuple):
@@ -69,7 +63,7 @@ def gradients(graph: Any, emitter: Any, network: Any, slots: Sequence[Any]) -> L
         loss = emitter.op.reduce_sum(loss)
     values = [emitter.values[slot] for slot in slots]
     found = (RawValue * len(values))()
-    options = _GradientOptions(allow_unused=True)
+    options = GradientOptions(allow_unused=True)
     lib().ipu_model_gradients(network.pointer, loss.raw, network.raws(values), len(values), byref(options), found)
     network.check()
     return [network.value(raw) if raw.id else network.scalar(0, value.type, value.shape)

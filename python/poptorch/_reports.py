@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p, string_at
+from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_void_p, string_at
 from typing import Any
 
 from openipu import error as ipu_error
+from openipu.abi import Record
 from openipu.library import check, declare, lib
 
 from ._logging import logger
@@ -19,9 +20,8 @@ declare("ipu_free", None, [c_void_p])
 declare("ipu_module_write_onnx", c_int, [c_void_p, c_void_p, c_char_p])
 
 
-class _WriteOptions(Structure):
-    """ipu_module_write_options."""
-    _fields_ = [("batch", c_int64), ("graph_name", c_char_p), ("metadata", c_void_p), ("n_metadata", c_size_t)]
+class _WriteOptions(Record):
+    _name_ = "ipu_module_write_options"
 
 
 def write(program: Any, options: Any, training: bool) -> None:

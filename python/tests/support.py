@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
+import subprocess
+import sys
 from typing import Any, Callable, List, Optional
 
 import torch
@@ -126,3 +129,10 @@ def emitted(model: nn.Module, *inputs: torch.Tensor, training: bool = False) -> 
     values = [network.input(f"input{i}", _emit.type_of(x.dtype), tuple(x.shape)) for i, x in enumerate(inputs)]
     _emit.emit(graph, network, values, training=training)
     return re.findall(r"^ *~.* = (\w+)\(", network.text(), re.MULTILINE)
+
+
+def python(code, **environment):
+    """What a new interpreter prints; standard error too."""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, text=True, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.stdout

@@ -15,6 +15,8 @@ import openipu
 import pytest
 from openipu import Info
 
+from support import python
+
 TOP = Path(__file__).resolve().parent.parent.parent
 
 HOLD = """
@@ -57,13 +59,6 @@ def held(device):
         yield process.pid
         process.stdin.close()
         assert process.wait(60) == 0
-
-
-def python(code, **environment):
-    """What a new interpreter prints; standard error too."""
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, text=True, timeout=120,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    return done.stdout
 
 
 # ---- openipu.Info
@@ -236,7 +231,7 @@ def test_wrong_libraries(tmp_path):
     if place is None:
         pytest.skip("no other library at hand")
     found = python(code, IPU_LIBRARY=str(place))
-    assert found.startswith("UNSUPPORTED") and "has no ipu_info_create" in found and "set IPU_LIBRARY" in found
+    assert found.startswith("UNSUPPORTED") and "has no ipu_abi_member_at" in found and "set IPU_LIBRARY" in found
 
 
 def test_looking_needs_no_numpy():
