@@ -93,6 +93,7 @@ static void every_optimizer_goes_on(void **state)
         {.kind = IPU_NN_RMSPROP, .momentum = 0.5, .centered = true},
         {.kind = IPU_NN_ADAGRAD},
         {.kind = IPU_NN_LAMB},
+        {.kind = IPU_NN_ADADELTA},
     };
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
         assert_resumes(&(tiny_options){.training = {.optimizer = optimizers[i]}});

@@ -92,20 +92,36 @@ typedef enum ipu_nn_optimizer_kind {
     IPU_NN_ADAMAX,
     IPU_NN_RMSPROP,
     IPU_NN_ADAGRAD,
-    IPU_NN_LAMB
+    IPU_NN_LAMB,
+    IPU_NN_ADADELTA
 } ipu_nn_optimizer_kind;
+
+/* A kind as front ends offer it: by number from 0 on, without gaps. */
+typedef struct ipu_nn_optimizer_info {
+    const char *name, *summary;
+    /* Of each parameter, "PARAMETER.STATE", those that only some options need included. NULL: no more. */
+    const char *states[3];
+    double      rate;     /* to begin with, where the user says none; ipu_nn_optimizer has no such default */
+    double      momentum; /* likewise; below 0: there is none to choose */
+} ipu_nn_optimizer_info;
+
+const ipu_nn_optimizer_info *ipu_nn_optimizer_kind_info(ipu_nn_optimizer_kind kind); /* NULL: no such kind */
+const char                  *ipu_nn_optimizer_kind_name(ipu_nn_optimizer_kind kind); /* NULL: no such kind */
+/* Statuses: NOT_FOUND, with all names. */
+ipu_status ipu_nn_optimizer_kind_find(const char *name, ipu_nn_optimizer_kind *out);
 
 /* What is 0 has the default of ipu/optimizer.h; a negative momentum, beta, epsilon or alpha is exactly 0. */
 typedef struct ipu_nn_optimizer {
     ipu_nn_optimizer_kind kind;
     double                rate; /* the state "learning_rate", which the host may write */
-    double                weight_decay, momentum, dampening; /* SGD, RMSprop */
-    bool                  nesterov, centered, amsgrad;       /* SGD; RMSprop; Adam */
-    double                beta1, beta2, epsilon, alpha, rate_decay;
-    double                max_weight_norm;    /* LAMB */
-    bool                  no_bias_correction; /* Adam, AdamW, LAMB */
+    double                weight_decay, momentum, dampening;        /* SGD, RMSprop */
+    bool                  nesterov, centered, amsgrad;              /* SGD; RMSprop; Adam */
+    double                beta1, beta2, epsilon, alpha, rate_decay; /* alpha: RMSprop's, Adadelta's rho */
+    double                max_weight_norm;                          /* LAMB; others do not look at norms */
+    bool                  no_bias_correction;                       /* Adam, AdamW, LAMB */
     bool                  tensorflow; /* RMSprop: TensorFlow's, whose mean of squares begins as ones */
     bool                  maximize;   /* losses are made larger: gradients count with the other sign */
+    ipu_decay             decay;      /* how weight_decay acts; any kind takes any */
 } ipu_nn_optimizer;
 
 /* A group of parameters with an optimizer of its own, or none. */
@@ -124,7 +140,8 @@ typedef struct ipu_nn_training {
     /* All gradients together are scaled so that their norm is at most this; each element is cut off to +- this. 0: not.
      */
     double max_gradient_norm, max_gradient;
-    /* Losses are multiplied by this before they are differentiated, gradients divided by it. 0: 1. */
+    /* Losses are multiplied by this before they are differentiated, gradients divided by it. 0: 1. There is one for all
+     * groups: gradients of all parameters come from the same scaled losses. */
     double loss_scale;
     /* The scale is the state "loss_scale", which begins as loss_scale (0: 65536). A step whose gradients are not all
      * finite changes no parameter and no state of an optimizer, and halves the scale, down to 2^-24; after this many

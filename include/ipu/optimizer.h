@@ -25,9 +25,18 @@ typedef struct ipu_optimized {
     ipu_value parameter, state[3]; /* state in the order of the function's parameters; null where not given */
 } ipu_optimized;
 
+/* How weight decay pulls parameters towards zero. L2: weight_decay * parameter is added to the gradient, so that means and
+ * momenta see it. Decoupled: the parameter is first multiplied by 1 - rate * weight_decay, and the gradient stays as it is.
+ * The usual one is torch's: L2 for SGD, Adam, Adamax, RMSprop, Adagrad and Adadelta, decoupled for AdamW. LAMB adds
+ * weight_decay * parameter to its direction, past means and squares: decoupled is the same for it, and L2 is not. All take
+ * both. */
+typedef enum ipu_decay { IPU_DECAY_USUAL, IPU_DECAY_L2, IPU_DECAY_DECOUPLED } ipu_decay;
+
+/* The momentum is float, so that there is no velocity scaling as PopTorch's, which keeps one in half in its range. */
 typedef struct ipu_sgd_options {
-    double momentum, dampening, weight_decay;
-    bool   nesterov;
+    double    momentum, dampening, weight_decay;
+    bool      nesterov;
+    ipu_decay decay;
 } ipu_sgd_options;
 
 /* `momentum` may be null if options.momentum is 0. `step` may be null: torch's first step, in which the
@@ -37,16 +46,17 @@ ipu_optimized ipu_sgd_step(ipu_builder *b, ipu_value parameter, ipu_value gradie
 
 /* Zero: torch's default (0.9, 0.999, 1e-8; for LAMB epsilon 1e-6); negative: exactly 0. Weight decay has none: 0 is 0. */
 typedef struct ipu_adam_options {
-    double beta1, beta2, epsilon, weight_decay;
-    double max_weight_norm;    /* LAMB: the norm of a parameter counts as at most this; 0: as it is */
-    bool   no_bias_correction; /* means that began as zeros are used as they are; not Adamax */
+    double    beta1, beta2, epsilon, weight_decay;
+    double    max_weight_norm;    /* LAMB: the norm of a parameter counts as at most this; 0: as it is */
+    bool      no_bias_correction; /* means that began as zeros are used as they are; not Adamax */
+    ipu_decay decay;
 } ipu_adam_options;
 
 /* `max_square` null: plain; else AMSGrad, which divides by the largest `square` there was. */
 ipu_optimized ipu_adam_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                             ipu_value step, ipu_value mean, ipu_value square, ipu_value max_square,
                             ipu_adam_options options);
-/* Weight decay acts on the parameter, not through the gradient. */
+/* Adam whose usual decay is decoupled. */
 ipu_optimized ipu_adamw_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                              ipu_value step, ipu_value mean, ipu_value square, ipu_value max_square,
                              ipu_adam_options options);
@@ -57,7 +67,8 @@ typedef struct ipu_rmsprop_options {
     double alpha, epsilon; /* 0: 0.99, 1e-8; negative: exactly 0 */
     double weight_decay, momentum;
     /* As TensorFlow has it: epsilon is under the root, and the rate enters the momentum. Its `square` begins as ones. */
-    bool tensorflow;
+    bool      tensorflow;
+    ipu_decay decay;
 } ipu_rmsprop_options;
 
 /* `mean` null: not centered. `momentum` may be null if options.momentum is 0. */
@@ -66,13 +77,26 @@ ipu_optimized ipu_rmsprop_step(ipu_builder *b, ipu_value parameter, ipu_value gr
                                ipu_rmsprop_options options);
 
 typedef struct ipu_adagrad_options {
-    double rate_decay, weight_decay;
-    double epsilon; /* 0: 1e-10 */
+    double    rate_decay, weight_decay;
+    double    epsilon; /* 0: 1e-10 */
+    ipu_decay decay;
 } ipu_adagrad_options;
 
 /* `sum` of squares begins at torch's initial_accumulator_value. */
 ipu_optimized ipu_adagrad_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                                ipu_value step, ipu_value sum, ipu_adagrad_options options);
+
+typedef struct ipu_adadelta_options {
+    double    rho, epsilon; /* 0: 0.9, 1e-6; negative: exactly 0 */
+    double    weight_decay;
+    ipu_decay decay;
+} ipu_adadelta_options;
+
+/* Adadelta (Zeiler 2012): a change is the gradient times sqrt(delta + epsilon) / sqrt(square + epsilon), where `square` is
+ * the running mean of squared gradients, this one included, and `delta` that of squared changes before it. Torch's rate
+ * is 1. */
+ipu_optimized ipu_adadelta_step(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
+                                ipu_value square, ipu_value delta, ipu_adadelta_options options);
 
 /* LAMB (You et al. 2019), algorithm 2 with bias correction: r = mean^ / (sqrt(square^) + epsilon)
  * + weight_decay * parameter, and a step of rate * |parameter| / |r| * r; the quotient of norms is 1 where
@@ -93,6 +117,7 @@ IPU_LEFT(ipu_optimized, ipu_optimized)
 #define ipu_adamax_step(...) IPU_AT_STEP(ipu_adamax_step(__VA_ARGS__))
 #define ipu_rmsprop_step(...) IPU_AT_STEP(ipu_rmsprop_step(__VA_ARGS__))
 #define ipu_adagrad_step(...) IPU_AT_STEP(ipu_adagrad_step(__VA_ARGS__))
+#define ipu_adadelta_step(...) IPU_AT_STEP(ipu_adadelta_step(__VA_ARGS__))
 #define ipu_lamb_step(...) IPU_AT_STEP(ipu_lamb_step(__VA_ARGS__))
 #endif
 #endif

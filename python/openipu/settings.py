@@ -59,6 +59,14 @@ class OptimizerKind(enum.IntEnum):
     RMSPROP = 4
     ADAGRAD = 5
     LAMB = 6
+    ADADELTA = 7
+
+
+class Decay(enum.IntEnum):
+    """``ipu_decay``"""
+    USUAL = 0
+    L2 = 1
+    DECOUPLED = 2
 
 
 expect("IPU_OUTPUT_", OutputMode)
@@ -129,6 +137,7 @@ class Optimizer:
     no_bias_correction: bool = False
     tensorflow: bool = False
     maximize: bool = False
+    decay: Decay = Decay.USUAL
 
 
 @dataclass

@@ -176,6 +176,8 @@ static void every_optimizer_fits_a_line(void **state)
         {.kind = IPU_NN_RMSPROP, .rate = 0.01, .centered = true, .momentum = 0.5},
         {.kind = IPU_NN_ADAGRAD, .rate = 0.5},
         {.kind = IPU_NN_LAMB, .rate = 0.05},
+        {.kind = IPU_NN_ADADELTA, .rate = 1, .epsilon = 1e-3},
+        {.rate = 0.1, .momentum = 0.5, .weight_decay = 1e-4, .decay = IPU_DECAY_DECOUPLED},
     };
     float points[8];
     for (int i = 0; i < 8; i++) points[i] = (float)(i - 4) / 2;

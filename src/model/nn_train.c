@@ -16,26 +16,28 @@
 typedef struct trainer {
     ipu_model              *m;
     const ipu_nn_optimizer *how;
+    const char *const      *states;     /* names, in the list's order */
     ipu_value               rate, step; /* step null: no optimizer asks for it */
     ipu_value               finite;     /* whether the step is made; null: it is */
     ipu_value               now;        /* of the parameter: itself, or it as floats */
 } trainer;
 
-static ipu_value state_from(const trainer *t, ipu_value parameter, const char *what, double initial)
+static ipu_value state_from(const trainer *t, ipu_value parameter, int k, double initial)
 {
     ipu_type type = ipu_value_type(parameter) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
     /* The name of a parameter is the whole of it: scopes are in it already. */
     ipu__text scope  = t->m->base.scope;
     t->m->base.scope = (ipu__text){0};
-    ipu_value state  = ipu__nn_state(t->m, ipu_value_name(parameter), what, type, ipu_value_shape(parameter),
-                                     initial);
+    ipu_value state  = ipu__nn_state(t->m, ipu_value_name(parameter), t->states[k], type,
+                                     ipu_value_shape(parameter), initial);
     t->m->base.scope = scope;
     return state;
 }
 
-static ipu_value state_of(const trainer *t, ipu_value parameter, const char *what)
+/* State `k` of the optimizer's list. */
+static ipu_value state_of(const trainer *t, ipu_value parameter, int k)
 {
-    return state_from(t, parameter, what, 0);
+    return state_from(t, parameter, k, 0);
 }
 
 static double momentum_of(const ipu_nn_optimizer *how) { return how->momentum > 0 ? how->momentum : 0; }
@@ -47,7 +49,8 @@ static ipu_adam_options adam_options(const ipu_nn_optimizer *how)
                               .epsilon            = how->epsilon,
                               .weight_decay       = how->weight_decay,
                               .max_weight_norm    = how->max_weight_norm,
-                              .no_bias_correction = how->no_bias_correction};
+                              .no_bias_correction = how->no_bias_correction,
+                              .decay              = how->decay};
 }
 
 typedef struct stepped {
@@ -58,9 +61,10 @@ typedef struct stepped {
 static stepped step_sgd(const trainer *t, ipu_value w, ipu_value dw)
 {
     const ipu_nn_optimizer *how     = t->how;
-    ipu_sgd_options         options = {momentum_of(how), how->dampening, how->weight_decay, how->nesterov};
+    ipu_sgd_options         options = {momentum_of(how), how->dampening, how->weight_decay, how->nesterov,
+                                       how->decay};
     stepped                 s       = {0};
-    if (options.momentum != 0) s.state[0] = state_of(t, w, "momentum");
+    if (options.momentum != 0) s.state[0] = state_of(t, w, 0);
     s.next = ipu_sgd_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], options);
     return s;
 }
@@ -71,8 +75,8 @@ typedef ipu_optimized (*adam_fn)(ipu_builder *b, ipu_value parameter, ipu_value 
 
 static stepped step_adam_by(const trainer *t, ipu_value w, ipu_value dw, adam_fn fn)
 {
-    stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "square")}};
-    if (t->how->amsgrad) s.state[2] = state_of(t, w, "max_square");
+    stepped s = {.state = {state_of(t, w, 0), state_of(t, w, 1)}};
+    if (t->how->amsgrad) s.state[2] = state_of(t, w, 2);
     s.next = fn(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1], s.state[2],
                 adam_options(t->how));
     return s;
@@ -90,7 +94,7 @@ static stepped step_adamw(const trainer *t, ipu_value w, ipu_value dw)
 
 static stepped step_adamax(const trainer *t, ipu_value w, ipu_value dw)
 {
-    stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "largest")}};
+    stepped s = {.state = {state_of(t, w, 0), state_of(t, w, 1)}};
     s.next    = ipu_adamax_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1],
                                 adam_options(t->how));
     return s;
@@ -98,7 +102,7 @@ static stepped step_adamax(const trainer *t, ipu_value w, ipu_value dw)
 
 static stepped step_lamb(const trainer *t, ipu_value w, ipu_value dw)
 {
-    stepped s = {.state = {state_of(t, w, "mean"), state_of(t, w, "square")}};
+    stepped s = {.state = {state_of(t, w, 0), state_of(t, w, 1)}};
     s.next    = (ipu__model_is_shard(t->m, w) ? ipu__lamb_step_of_part : (ipu_lamb_step))(
         &t->m->base, t->now, dw, t->rate, t->step, s.state[0], s.state[1], adam_options(t->how));
     return s;
@@ -111,10 +115,11 @@ static stepped step_rmsprop(const trainer *t, ipu_value w, ipu_value dw)
                                        .epsilon      = how->epsilon,
                                        .weight_decay = how->weight_decay,
                                        .momentum     = momentum_of(how),
-                                       .tensorflow   = how->tensorflow};
-    stepped                 s       = {.state = {state_from(t, w, "square", how->tensorflow ? 1 : 0)}};
-    if (how->centered) s.state[1] = state_of(t, w, "mean");
-    if (options.momentum != 0) s.state[2] = state_of(t, w, "momentum");
+                                       .tensorflow   = how->tensorflow,
+                                       .decay        = how->decay};
+    stepped                 s       = {.state = {state_from(t, w, 0, how->tensorflow ? 1 : 0)}};
+    if (how->centered) s.state[1] = state_of(t, w, 1);
+    if (options.momentum != 0) s.state[2] = state_of(t, w, 2);
     s.next = ipu_rmsprop_step(&t->m->base, t->now, dw, t->rate, s.state[0], s.state[1], s.state[2], options);
     return s;
 }
@@ -122,9 +127,18 @@ static stepped step_rmsprop(const trainer *t, ipu_value w, ipu_value dw)
 static stepped step_adagrad(const trainer *t, ipu_value w, ipu_value dw)
 {
     const ipu_nn_optimizer *how     = t->how;
-    ipu_adagrad_options     options = {how->rate_decay, how->weight_decay, how->epsilon};
-    stepped                 s       = {.state = {state_of(t, w, "sum")}};
+    ipu_adagrad_options     options = {how->rate_decay, how->weight_decay, how->epsilon, how->decay};
+    stepped                 s       = {.state = {state_of(t, w, 0)}};
     s.next = ipu_adagrad_step(&t->m->base, t->now, dw, t->rate, t->step, s.state[0], options);
+    return s;
+}
+
+static stepped step_adadelta(const trainer *t, ipu_value w, ipu_value dw)
+{
+    const ipu_nn_optimizer *how     = t->how;
+    ipu_adadelta_options    options = {how->alpha, how->epsilon, how->weight_decay, how->decay};
+    stepped                 s       = {.state = {state_of(t, w, 0), state_of(t, w, 1)}};
+    s.next = ipu_adadelta_step(&t->m->base, t->now, dw, t->rate, s.state[0], s.state[1], options);
     return s;
 }
 
@@ -132,10 +146,9 @@ static const struct {
     stepped (*step)(const trainer *t, ipu_value w, ipu_value dw);
     bool counts_steps;
 } kinds[] = {
-    [IPU_NN_SGD] = {step_sgd, false},         [IPU_NN_ADAM] = {step_adam, true},
-    [IPU_NN_ADAMW] = {step_adamw, true},      [IPU_NN_ADAMAX] = {step_adamax, true},
-    [IPU_NN_RMSPROP] = {step_rmsprop, false}, [IPU_NN_ADAGRAD] = {step_adagrad, true},
-    [IPU_NN_LAMB] = {step_lamb, true},
+#define OPTIMIZER(KIND, name, counts, ...) [IPU_NN_##KIND] = {step_##name, counts},
+#include "model/optimizers.inc"
+#undef OPTIMIZER
 };
 
 /* ---- losses ---- */
@@ -233,10 +246,15 @@ static bool check_pattern(ipu_model *m, const char *p, size_t n, size_t group)
 
 static bool check_optimizer(ipu_model *m, const ipu_nn_optimizer *o, size_t group)
 {
-    if ((size_t)o->kind < sizeof kinds / sizeof *kinds && isfinite(o->rate)) return true;
-    if ((size_t)o->kind >= sizeof kinds / sizeof *kinds)
+    bool is_known = ipu_nn_optimizer_kind_info(o->kind) != NULL;
+    bool decays   = (unsigned)o->decay <= IPU_DECAY_DECOUPLED;
+    if (is_known && decays && isfinite(o->rate)) return true;
+    if (!is_known)
         ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu: there is no optimizer %d", group,
                           (int)o->kind);
+    else if (!decays)
+        ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu: there is no way of decay %d", group,
+                          (int)o->decay);
     else
         ipu__builder_fail(&m->base, IPU_INVALID, "training: group %zu: expected a finite rate, found %g",
                           group, o->rate);
@@ -452,6 +470,7 @@ void ipu__nn_step(ipu_model *m, const ipu_nn_training *how, double scale, const 
     clip_gradients(m, how, w, dw, n);
     for (size_t group = 0; group <= how->n_groups && m->base.status == IPU_OK; group++) {
         trainer t = {.m = m, .how = optimizer_of(how, group), .finite = finite};
+        t.states  = ipu_nn_optimizer_kind_info(t.how->kind)->states;
         if (ipu__nn_group_is_frozen(how, group)) continue;
         t.rate = rate_of(m, how, group);
         if (counts_steps(t.how) && !step.id) step = count_steps(m, finite);

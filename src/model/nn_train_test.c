@@ -196,6 +196,71 @@ static void rmsprop_can_be_that_of_tensorflow(void **state)
     ASSERT_NEAR(b, 1 - 0.1 * 5 / sqrt(0.75 + 0.25 * 25 - 1.25 * 1.25 + 0.5));
 }
 
+static void adadelta_moves_by_past_changes(void **state)
+{
+    (void)state;
+    float            a[2], b;
+    ipu_nn_optimizer how = {.kind = IPU_NN_ADADELTA, .rate = 1, .alpha = 0.75, .epsilon = 0.5};
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[0], 3 - 2 * sqrt(0.5 / (0.25 * 4 + 0.5)));
+    ASSERT_NEAR(b, 1 - 5 * sqrt(0.5 / (0.25 * 25 + 0.5)));
+    how.alpha = -1;
+    step_by(how, a, &b);
+    ASSERT_NEAR(a[1], 4 - 2 * sqrt(0.5 / (4 + 0.5)));
+    how.alpha = how.epsilon = 0; /* 0.9, 1e-6 */
+    step_by(how, a, &b);
+    ASSERT_NEAR(b, 1 - 5 * sqrt(1e-6 / (0.1 * 25 + 1e-6)));
+}
+
+/* Gradients do not depend on parameters here, so that a first step is what it is without decay, less the decay. */
+static void every_optimizer_can_decay_past_its_gradient(void **state)
+{
+    (void)state;
+    for (int kind = 0; ipu_nn_optimizer_kind_info((ipu_nn_optimizer_kind)kind); kind++) {
+        float            plain[2], found[2], usual[2], b;
+        ipu_nn_optimizer how = {.kind = (ipu_nn_optimizer_kind)kind, .rate = 0.1, .epsilon = 0.5};
+        step_by(how, plain, &b);
+        how.weight_decay = 0.5;
+        step_by(how, usual, &b);
+        how.decay = IPU_DECAY_DECOUPLED;
+        step_by(how, found, &b);
+        for (int i = 0; i < 2; i++) {
+            double expected = (double)plain[i] - 0.1 * 0.5 * (3 + i);
+            if (kind == IPU_NN_LAMB) expected = (double)usual[i];
+            if (!(fabs((double)found[i] - expected) < 1e-5))
+                fail_msg("%s: %g, expected %g", ipu_nn_optimizer_kind_name(how.kind), (double)found[i],
+                         expected);
+        }
+        assert_true((found[0] == usual[0]) == (kind == IPU_NN_ADAMW || kind == IPU_NN_LAMB));
+    }
+}
+
+static void every_optimizer_can_decay_through_its_gradient(void **state)
+{
+    (void)state;
+    for (int kind = 0; ipu_nn_optimizer_kind_info((ipu_nn_optimizer_kind)kind); kind++) {
+        float            a[2], usual[2], b;
+        ipu_nn_optimizer how = {
+            .kind = (ipu_nn_optimizer_kind)kind, .rate = 0.1, .epsilon = 0.5, .weight_decay = 0.5};
+        step_by(how, usual, &b);
+        how.decay = IPU_DECAY_L2;
+        step_by(how, a, &b);
+        if (kind == IPU_NN_ADAMW) { /* is Adam's */
+            how.kind = IPU_NN_ADAM;
+            step_by(how, usual, &b);
+        }
+        assert_true((a[0] == usual[0] && a[1] == usual[1]) == (kind != IPU_NN_LAMB));
+    }
+    /* LAMB's direction then is {3.5, 4} / {4, 4.5}, means being the gradients. */
+    float            a[2], b;
+    ipu_nn_optimizer lamb = {
+        .kind = IPU_NN_LAMB, .rate = 0.1, .epsilon = 0.5, .weight_decay = 0.5, .decay = IPU_DECAY_L2};
+    step_by(lamb, a, &b);
+    double d[2] = {3.5 / 4, 4 / 4.5}, size = sqrt(d[0] * d[0] + d[1] * d[1]);
+    ASSERT_NEAR(a[0], 3 - 0.1 * 5 / size * d[0]);
+    ASSERT_NEAR(a[1], 4 - 0.1 * 5 / size * d[1]);
+}
+
 static void expect_refused(ipu_model *m, const ipu_nn_training *how, const char *says)
 {
     ipu_nn_train_with(m, how);
@@ -216,6 +281,8 @@ static void mistakes_are_told(void **state)
     expect_refused(two_losses(1), &(ipu_nn_training){.max_gradient_norm = -1}, "largest norm of gradients");
     expect_refused(two_losses(1), &(ipu_nn_training){.optimizer = {.rate = (double)NAN}}, "a finite rate");
     expect_refused(two_losses(1), &(ipu_nn_training){.optimizer = {.kind = 99}}, "there is no optimizer 99");
+    expect_refused(two_losses(1), &(ipu_nn_training){.optimizer = {.decay = 9}},
+                   "there is no way of decay 9");
     ipu_model *m;
     OK(ipu_model_create(&m));
     expect_refused(m, &(ipu_nn_training){0}, "there is no loss");
@@ -239,6 +306,9 @@ int main(void)
         cmocka_unit_test(means_can_stay_uncorrected),
         cmocka_unit_test(lamb_takes_norms_up_to_the_largest),
         cmocka_unit_test(rmsprop_can_be_that_of_tensorflow),
+        cmocka_unit_test(adadelta_moves_by_past_changes),
+        cmocka_unit_test(every_optimizer_can_decay_past_its_gradient),
+        cmocka_unit_test(every_optimizer_can_decay_through_its_gradient),
         cmocka_unit_test(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,6 +201,7 @@ static const char *const samples[] = {
     "float[16,50], float[16,70], float[50,70], float[]{0.1,1}, none, float[50,70]; momentum=0.9 input_gradient=1",
     "float[16,10], float[16,100], float[10,100], float[]{0.1,1}, none, float[10,100]; momentum=0.9",
     "float[6,20], float[6,9], float[20,9], float[]{0.1,1}; weight_decay=0.1 input_gradient=1",
+    "float[6,20], float[6,9], float[20,9], float[]{0.1,1}, none, float[20,9]; momentum=0.9 weight_decay=0.5 decoupled=1",
     "float[5,3], float[5,64], float[3,64], float[]{0.1,1}, float[]{2,3}, float[3,64]; momentum=0.9 dampening=0.5",
     "float[9,7], float[9,48], float[7,48], float[]{0.1,1}, int32[]{1,1}, float[7,48]; momentum=0.9 nesterov=1",
     "float[9,2], float[9,5], float[2,5], float[]{0.1,1}, none, float[2,5]; momentum=0.9 input_gradient=1",

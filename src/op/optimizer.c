@@ -19,9 +19,17 @@ enum { P, G, MAX_STATES = IPU__OPTIMIZER_MAX_STATES };
 
 /* ---- the meaning: one element; p and s[] are old values and become the new ---- */
 
+/* The gradient with the parameter's decay in it, or the decay is the parameter's own. */
+static double decayed(const ipu__optimizer *o, double *p, double g)
+{
+    if (!o->decoupled) return g + o->weight_decay * *p;
+    *p *= 1 - o->rate * o->weight_decay;
+    return g;
+}
+
 void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s)
 {
-    g += o->weight_decay * *p;
+    g = decayed(o, p, g);
     if (o->has[0]) {
         s[0] = o->first ? g : o->momentum * s[0] + (1 - o->dampening) * g;
         g    = o->nesterov ? g + o->momentum * s[0] : s[0];
@@ -51,7 +59,7 @@ static void adamw_one(const ipu__optimizer *o, double *p, double g, double *s)
 
 static void adamax_one(const ipu__optimizer *o, double *p, double g, double *s)
 {
-    g += o->weight_decay * *p;
+    g    = decayed(o, p, g);
     s[0] = o->beta1 * s[0] + (1 - o->beta1) * g;
     s[1] = fmax(o->beta2 * s[1], fabs(g) + o->epsilon);
     *p -= o->rate / o->bias1 * s[0] / s[1];
@@ -59,7 +67,7 @@ static void adamax_one(const ipu__optimizer *o, double *p, double g, double *s)
 
 static void rmsprop_one(const ipu__optimizer *o, double *p, double g, double *s)
 {
-    g += o->weight_decay * *p;
+    g           = decayed(o, p, g);
     s[0]        = o->alpha * s[0] + (1 - o->alpha) * g * g;
     double size = s[0];
     if (o->has[1]) {
@@ -74,16 +82,27 @@ static void rmsprop_one(const ipu__optimizer *o, double *p, double g, double *s)
 
 static void adagrad_one(const ipu__optimizer *o, double *p, double g, double *s)
 {
-    g += o->weight_decay * *p;
+    g = decayed(o, p, g);
     s[0] += g * g;
     *p -= o->rate / (1 + (o->step - 1) * o->rate_decay) * g / (sqrt(s[0]) + o->epsilon);
 }
 
+static void adadelta_one(const ipu__optimizer *o, double *p, double g, double *s)
+{
+    g            = decayed(o, p, g);
+    s[0]         = o->rho * s[0] + (1 - o->rho) * g * g;
+    double delta = sqrt(s[1] + o->epsilon) / sqrt(s[0] + o->epsilon) * g;
+    s[1]         = o->rho * s[1] + (1 - o->rho) * delta * delta;
+    *p -= o->rate * delta;
+}
+
 static void lamb_one(const ipu__optimizer *o, double *p, double g, double *s)
 {
+    double added = o->weight_decay * *p;
+    if (o->l2) g += added;
     s[0] = o->beta1 * s[0] + (1 - o->beta1) * g;
     s[1] = o->beta2 * s[1] + (1 - o->beta2) * g * g;
-    *p   = s[0] / o->bias1 / (sqrt(s[1] / o->bias2) + o->epsilon) + o->weight_decay * *p;
+    *p   = s[0] / o->bias1 / (sqrt(s[1] / o->bias2) + o->epsilon) + (o->l2 ? 0 : added);
 }
 
 /* ---- rules ---- */
@@ -113,6 +132,7 @@ static const rule rules[] = {
     {&ipu__op_adamax,         adamax_one,  LOOP(adamax),   2,   3,   4,  2, 2,     false,    12,   43},
     {&ipu__op_rmsprop,        rmsprop_one, LOOP(rmsprop),  2,  -1,   3,  3, 1,     false,    16,   65},
     {&ipu__op_adagrad,        adagrad_one, LOOP(adagrad),  2,   3,   4,  1, 1,     false,     9,   41},
+    {&ipu__op_adadelta,       adadelta_one, LOOP(adadelta), 2, -1,   3,  2, 2,     false,    17,   65},
     {&ipu__op_lamb_direction, lamb_one,    LOOP(lamb),     -1,   2,   3,  2, 2,     true,     14,   62},
     {&ipu__op_lamb,           NULL,        0,              2,   3,   4,  2, 2,     false,     0,    0},
 };
@@ -216,7 +236,10 @@ ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call)
                         .beta2        = attribute(call, "beta2"),
                         .epsilon      = attribute(call, "epsilon"),
                         .alpha        = attribute(call, "alpha"),
+                        .rho          = attribute(call, "rho"),
                         .rate_decay   = attribute(call, "rate_decay"),
+                        .decoupled    = attribute(call, "decoupled") != 0,
+                        .l2           = attribute(call, "l2") != 0,
                         .nesterov     = attribute(call, "nesterov") != 0,
                         .uncorrected  = attribute(call, "uncorrected") != 0,
                         .tensorflow   = attribute(call, "tensorflow") != 0};
@@ -367,6 +390,7 @@ static const ipu__cpu_impl implementations[] = {
         .name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = (v), .meaning = (text) \
     }
 #define DECAY FLOAT("weight_decay", 0, "times the parameter, added to the gradient")
+#define EITHER_DECAY DECAY, IPU__DECOUPLED
 #define PURE_DECAY FLOAT("weight_decay", 0, "times rate and parameter, taken from the parameter")
 #define BETAS(epsilon)                                                     \
     FLOAT("beta1", 0.9, "what the mean of gradients keeps of itself"),     \
@@ -377,6 +401,11 @@ static const ipu__cpu_impl implementations[] = {
     {                                                                  \
         .name = "uncorrected", .kind = IPU_ATTRIBUTE_INT,              \
         .meaning = "1: means that began as zeros are used as they are" \
+    }
+
+#define L2                                                                                                  \
+    {                                                                                                       \
+        .name = "l2", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the decay is added to the gradient instead" \
     }
 
 #define RECORD(op, inputs, infer_fn, taken_apart, text)                                            \
@@ -412,6 +441,8 @@ static const char *const        sgd_samples[]    = {
               "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 nesterov=1",
               "half[1100], half[1100], float[]{0.1,1}, none, float[1100]; momentum=0.9 nesterov=1 weight_decay=0.01",
               "bfloat16[33], float[33], float[]{0.1,1}, none, float[33]; momentum=0",
+              "float[20], float[20], float[]{0.1,1}, none, float[20]; momentum=0.9 weight_decay=0.5 decoupled=1",
+              "half[99], half[99], float[]{0.1,1}; weight_decay=0.5 decoupled=1",
               "float[300,100], float[300,100], float[]{0.1,1}, none, float[300,100]; momentum=0.9",
               NULL};
 const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradient descent with momentum");
@@ -448,9 +479,10 @@ static const ipu_kernel_operand adamax_operands[]   = {IPU__INPUT("parameter"),
                                                        IPU__OUTPUT_OVER("new_parameter", 0),
                                                        IPU__OUTPUT_OVER("new_mean", 4),
                                                        IPU__OUTPUT_OVER("new_largest", 5)};
-static const ipu_op_attribute   adamax_attributes[] = {BETAS(1e-8), DECAY};
+static const ipu_op_attribute   adamax_attributes[] = {BETAS(1e-8), EITHER_DECAY};
 static const char *const        adamax_samples[]    = {
               "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
+              "float[40], float[40], float[]{0.1,1}, float[]{1,9}, float[40], float[40]{0,2}; weight_decay=0.5 decoupled=1",
               "half[1100], float[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; beta1=0.5", NULL};
 const ipu_op_def ipu__op_adamax = RECORD(adamax, 6, ipu__optimizer_infer, NULL,
                                          "a step of Adam by the infinity norm");
@@ -469,7 +501,7 @@ static const ipu_op_attribute   rmsprop_attributes[] = {
       FLOAT("alpha", 0.99, "what the means keep of themselves"),
       FLOAT("epsilon", 1e-8, "added to what is divided by"),
       FLOAT("momentum", 0, "what the momentum keeps of itself"),
-      DECAY,
+      EITHER_DECAY,
       {.name    = "tensorflow",
        .kind    = IPU_ATTRIBUTE_INT,
        .meaning = "1: epsilon is under the root, the rate enters the momentum"},
@@ -481,6 +513,7 @@ static const char *const rmsprop_samples[] = {
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, float[40]{-0.5,0.5}; epsilon=0.001",
     "half[99], half[99], float[]{0.1,1}, float[99]{1,2}, float[99]{-0.5,0.5}, float[99]; momentum=0.5",
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}, none, float[40]; momentum=0",
+    "float[40], float[40], float[]{0.1,1}, float[40]{1,2}; weight_decay=0.5 decoupled=1",
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}; tensorflow=1 epsilon=0.1",
     "half[99], half[99], float[]{0.1,1}, float[99]{1,2}, float[99]{-0.5,0.5}, float[99]; tensorflow=1 momentum=0.5",
     NULL};
@@ -496,13 +529,36 @@ static const ipu_kernel_operand adagrad_operands[]   = {IPU__INPUT("parameter"),
                                                         IPU__OUTPUT_OVER("new_sum", 4)};
 static const ipu_op_attribute   adagrad_attributes[] = {
       FLOAT("rate_decay", 0, "the rate is divided by 1 + (step - 1) times this"),
-      DECAY,
+      EITHER_DECAY,
       FLOAT("epsilon", 1e-10, "added to what is divided by"),
 };
 static const char *const adagrad_samples[] = {
     "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5]{0,2}; rate_decay=0.1 weight_decay=0.1",
+    "float[40], float[40], float[]{0.1,1}, int32[]{1,9}, float[40]{0,2}; weight_decay=0.5 decoupled=1",
     "half[1100], half[1100], float[]{0.1,1}, int32[]{1,9}, float[1100]{0,2}", NULL};
 const ipu_op_def ipu__op_adagrad = RECORD(adagrad, 5, ipu__optimizer_infer, NULL, "a step of Adagrad");
+
+static const ipu_kernel_operand adadelta_operands[]   = {IPU__INPUT("parameter"),
+                                                         IPU__INPUT("gradient"),
+                                                         IPU__INPUT("rate"),
+                                                         IPU__INPUT("square"),
+                                                         IPU__INPUT("delta"),
+                                                         IPU__OUTPUT_OVER("new_parameter", 0),
+                                                         IPU__OUTPUT_OVER("new_square", 3),
+                                                         IPU__OUTPUT_OVER("new_delta", 4)};
+static const ipu_op_attribute   adadelta_attributes[] = {
+      FLOAT("rho", 0.9, "what the means keep of themselves"),
+      FLOAT("epsilon", 1e-6, "added under the roots"),
+      EITHER_DECAY,
+};
+static const char *const adadelta_samples[] = {
+    "float[3,5], float[3,5], float[]{0.1,1}, float[3,5]{0,2}, float[3,5]{0,2}; weight_decay=0.1",
+    "float[40], float[40], float[]{0.1,1}, float[40]{0,2}, float[40]{0,2}; rho=0.5 weight_decay=0.5 decoupled=1",
+    "half[1100], half[1100], float[]{0.1,1}, float[1100]{0,2}, float[1100]{0,2}; epsilon=0.01",
+    "bfloat16[33], float[33], float[]{0.1,1}, float[33]{0,2}, float[33]{0,2}",
+    "float[200,100], float[200,100], float[]{0.1,1}, float[200,100]{0,2}, float[200,100]{0,2}",
+    NULL};
+const ipu_op_def ipu__op_adadelta = RECORD(adadelta, 5, ipu__optimizer_infer, NULL, "a step of Adadelta");
 
 static const ipu_kernel_operand lamb_direction_operands[]   = {IPU__INPUT("parameter"),
                                                                IPU__INPUT("gradient"),
@@ -513,11 +569,12 @@ static const ipu_kernel_operand lamb_direction_operands[]   = {IPU__INPUT("param
                                                                IPU__OUTPUT_OVER("new_mean", 3),
                                                                IPU__OUTPUT_OVER("new_square", 4)};
 static const ipu_op_attribute   lamb_direction_attributes[] = {
-      BETAS(1e-6), FLOAT("weight_decay", 0, "times the parameter, added to the direction"), UNCORRECTED};
+      BETAS(1e-6), FLOAT("weight_decay", 0, "times the parameter, added to the direction"), UNCORRECTED, L2};
 static const char *const lamb_direction_samples[] = {
     "float[3,5], float[3,5], float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
     "half[1100], half[1100], int32[]{1,9}, float[1100], float[1100]{0,2}",
-    "float[9], float[9], int32[]{1,9}, float[9], float[9]{0,2}; uncorrected=1", NULL};
+    "float[9], float[9], int32[]{1,9}, float[9], float[9]{0,2}; uncorrected=1",
+    "float[40], float[40], int32[]{1,9}, float[40], float[40]{0,2}; weight_decay=0.5 l2=1", NULL};
 const ipu_op_def ipu__op_lamb_direction = RECORD(lamb_direction, 5, ipu__optimizer_infer,
                                                  ipu__lamb_direction_compose,
                                                  "where LAMB goes, before it is scaled");

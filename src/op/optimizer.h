@@ -15,9 +15,10 @@ enum { IPU__OPTIMIZER_MAX_STATES = 3 };
 /* Hyperparameters as one step needs them: attributes, and what follows from rate and step. */
 typedef struct ipu__optimizer {
     double rate, step;
-    double momentum, dampening, weight_decay, beta1, beta2, epsilon, alpha, rate_decay;
+    double momentum, dampening, weight_decay, beta1, beta2, epsilon, alpha, rho, rate_decay;
     double bias1, bias2; /* 1 - beta^step; uncorrected: 1 */
     bool   uncorrected, tensorflow;
+    bool   decoupled, l2; /* decay that is not the op's usual one; l2: of lamb */
     bool   nesterov, first, has[IPU__OPTIMIZER_MAX_STATES];
 } ipu__optimizer;
 
@@ -34,7 +35,7 @@ typedef void (*ipu__optimizer_fn)(const ipu__optimizer *o, const ipu__optimizer_
 /* ---- optimizer_simd.c ---- */
 
 typedef struct ipu__optimizer_loops {
-    ipu__optimizer_fn sgd, adam, adamw, adamax, rmsprop, adagrad, lamb;
+    ipu__optimizer_fn sgd, adam, adamw, adamax, rmsprop, adagrad, adadelta, lamb;
 } ipu__optimizer_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__optimizer_loops, ipu__optimizer_loops)
@@ -54,13 +55,17 @@ void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s);
     {                                                               \
         .name = (n), .kind = IPU_ATTRIBUTE_FLOAT, .meaning = (text) \
     }
+#define IPU__DECOUPLED                                                                    \
+    {                                                                                     \
+        .name = "decoupled", .kind = IPU_ATTRIBUTE_INT,                                   \
+        .meaning = "1: weight_decay times rate and parameter is taken from the parameter" \
+    }
 #define IPU__SGD_ATTRIBUTES                                                                             \
     IPU__SGD_FLOAT("momentum", "what the momentum keeps of itself"),                                    \
         IPU__SGD_FLOAT("dampening", "what of the gradient does not enter the momentum, but in step 1"), \
         IPU__SGD_FLOAT("weight_decay", "times the parameter, added to the gradient"),                   \
-    {                                                                                                   \
-        .name = "nesterov", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: look ahead along the momentum"    \
-    }
+        {.name = "nesterov", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: look ahead along the momentum"}, \
+        IPU__DECOUPLED
 
 /* ---- optimizer_step.c ---- */
 

@@ -30,15 +30,18 @@ void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, co
     ipu_type  type  = call->operand[AT_MEAN].type;
     double    beta1 = ipu__op_float(call, "beta1"), beta2 = ipu__op_float(call, "beta2");
     ipu_value p = ipu_cast(b, in[P], type), g = ipu_cast(b, in[G], type);
-    ipu_value step    = ipu_reshape(b, ipu_cast(b, in[AT_STEP], type), IPU_SCALAR);
+    ipu_value step  = ipu_reshape(b, ipu_cast(b, in[AT_STEP], type), IPU_SCALAR);
+    ipu_value decay = ipu_mul(b, ipu_scalar_like(b, p, ipu__op_float(call, "weight_decay")), p);
+    bool      l2    = ipu__op_int(call, "l2") != 0;
+    if (l2) g = ipu_add(b, g, decay);
     ipu_value mean    = blend(b, beta1, in[AT_MEAN], g);
     ipu_value square  = blend(b, beta2, in[AT_SQUARE], ipu_square(b, g));
     ipu_value epsilon = ipu_scalar_like(b, p, ipu__op_float(call, "epsilon"));
     ipu_value root    = ipu_add(b, ipu_sqrt(b, corrected(b, call, beta2, square, step)), epsilon);
-    ipu_value decay   = ipu_mul(b, ipu_scalar_like(b, p, ipu__op_float(call, "weight_decay")), p);
-    out[0]            = ipu_add(b, ipu_div(b, corrected(b, call, beta1, mean, step), root), decay);
-    out[1]            = mean;
-    out[2]            = square;
+    out[0]            = ipu_div(b, corrected(b, call, beta1, mean, step), root);
+    if (!l2) out[0] = ipu_add(b, out[0], decay);
+    out[1] = mean;
+    out[2] = square;
 }
 
 /* The norm, or that of all replicas' parts together. */
@@ -59,6 +62,7 @@ static void lamb_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
         IPU_FLOAT_ATTRIBUTE("epsilon", ipu__op_float(call, "epsilon")),
         IPU_FLOAT_ATTRIBUTE("weight_decay", ipu__op_float(call, "weight_decay")),
         IPU_INT_ATTRIBUTE("uncorrected", ipu__op_int(call, "uncorrected")),
+        IPU_INT_ATTRIBUTE("l2", ipu__op_int(call, "l2")),
     };
     ipu_emit(b, "lamb_direction", attributes_of_step, IPU__COUNT(attributes_of_step),
              IPU__IN(in[P], in[G], in[STEP], in[MEAN], in[SQUARE]), step, 3);
@@ -94,6 +98,7 @@ static const ipu_op_attribute attributes[] = {
     {.name    = "uncorrected",
      .kind    = IPU_ATTRIBUTE_INT,
      .meaning = "1: means that began as zeros are used as they are"},
+    {.name = "l2", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the decay is added to the gradient instead"},
     {.name    = "parts",
      .kind    = IPU_ATTRIBUTE_INT,
      .meaning = "1: each replica has a part of the parameter, and norms are of all parts"},
@@ -104,6 +109,7 @@ static const char *const samples[] = {
     "half[40], half[40], float[]{0.1,0.2}, int32[]{1,9}, float[40], float[40]{0,2}",
     "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; parts=1",
     "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; max_weight_norm=0.5 uncorrected=1",
+    "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; weight_decay=0.5 l2=1",
     NULL};
 
 const ipu_op_def ipu__op_lamb = {

@@ -16,13 +16,21 @@
     float       *to_p = (x)->new_p, *to_a = (x)->new_s[0], *to_b = (x)->new_s[1], *to_c = (x)->new_s[2]; \
     (void)a, (void)b, (void)c, (void)to_a, (void)to_b, (void)to_c
 
+/* Of the parameter: what is added to the gradient, and what it keeps of itself. */
+INLINE float decay_of(const ipu__optimizer *o) { return o->decoupled ? 0 : (float)o->weight_decay; }
+
+INLINE float shrink_of(const ipu__optimizer *o)
+{
+    return o->decoupled ? (float)(1 - o->rate * o->weight_decay) : 1;
+}
+
 /* ---- sgd ---- */
 
 INLINE void sgd(const ipu__optimizer *o, const ipu__optimizer_block *x, bool momentum, bool nesterov,
                 bool is_common)
 {
     ARRAYS(x);
-    float decay = (float)o->weight_decay, rate = (float)o->rate, keep = (float)o->momentum;
+    float decay = decay_of(o), shrink = shrink_of(o), rate = (float)o->rate, keep = (float)o->momentum;
     float take = (float)(1 - o->dampening);
     IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
@@ -32,7 +40,7 @@ INLINE void sgd(const ipu__optimizer *o, const ipu__optimizer_block *x, bool mom
             to_a[i] = m;
             d       = nesterov ? d + keep * m : m;
         }
-        to_p[i] = old - rate * d;
+        to_p[i] = (is_common ? old : old * shrink) - rate * d;
     }
 }
 
@@ -40,13 +48,13 @@ INLINE void sgd(const ipu__optimizer *o, const ipu__optimizer_block *x, bool mom
 static void sgd_first(const ipu__optimizer *o, const ipu__optimizer_block *x)
 {
     ARRAYS(x);
-    float decay = (float)o->weight_decay, step = (float)o->rate;
+    float decay = decay_of(o), shrink = shrink_of(o), step = (float)o->rate;
     float again = o->nesterov ? (float)o->momentum : 0;
     IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         to_a[i] = d;
-        to_p[i] = p[i] - step * (d + again * d);
+        to_p[i] = p[i] * shrink - step * (d + again * d);
     }
 }
 
@@ -113,13 +121,14 @@ static void adamax_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 {
     ARRAYS(x);
     float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take = (float)(1 - o->beta1);
-    float decay = (float)o->weight_decay, epsilon = (float)o->epsilon, size = (float)(o->rate / o->bias1);
+    float decay = decay_of(o), shrink = shrink_of(o), epsilon = (float)o->epsilon;
+    float size = (float)(o->rate / o->bias1);
     IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         float m = beta1 * a[i] + take * d, old = beta2 * b[i], now = fabsf(d) + epsilon;
         float u = old > now ? old : now;
-        to_p[i] = p[i] - size * (m / u);
+        to_p[i] = p[i] * shrink - size * (m / u);
         to_a[i] = m;
         to_b[i] = u;
     }
@@ -131,8 +140,9 @@ INLINE void rmsprop(const ipu__optimizer *o, const ipu__optimizer_block *x, bool
                     bool tensorflow)
 {
     ARRAYS(x);
-    float alpha = (float)o->alpha, take = (float)(1 - o->alpha), decay = (float)o->weight_decay;
-    float epsilon = (float)o->epsilon, rate = (float)o->rate, keep = (float)o->momentum;
+    float alpha = (float)o->alpha, take = (float)(1 - o->alpha), decay = decay_of(o);
+    float shrink = shrink_of(o), epsilon = (float)o->epsilon, rate = (float)o->rate,
+          keep = (float)o->momentum;
     IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
@@ -149,7 +159,7 @@ INLINE void rmsprop(const ipu__optimizer *o, const ipu__optimizer_block *x, bool
             to_c[i] = s;
         }
         to_a[i] = v;
-        to_p[i] = p[i] - (tensorflow ? s : rate * s);
+        to_p[i] = p[i] * shrink - (tensorflow ? s : rate * s);
     }
 }
 
@@ -179,14 +189,32 @@ static void rmsprop_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 static void adagrad_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 {
     ARRAYS(x);
-    float decay = (float)o->weight_decay, epsilon = (float)o->epsilon;
+    float decay = decay_of(o), shrink = shrink_of(o), epsilon = (float)o->epsilon;
     float size = (float)(o->rate / (1 + (o->step - 1) * o->rate_decay));
     IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
         float d = g[i] + decay * p[i];
         float v = a[i] + d * d;
         to_a[i] = v;
-        to_p[i] = p[i] - size * (d / (sqrtf(v) + epsilon));
+        to_p[i] = p[i] * shrink - size * (d / (sqrtf(v) + epsilon));
+    }
+}
+
+/* ---- adadelta ---- */
+
+static void adadelta_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
+{
+    ARRAYS(x);
+    float rho = (float)o->rho, take = (float)(1 - o->rho), epsilon = (float)o->epsilon;
+    float decay = decay_of(o), shrink = shrink_of(o), rate = (float)o->rate;
+    IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
+    {
+        float g_i = g[i] + decay * p[i];
+        float v   = rho * a[i] + take * g_i * g_i;
+        float d   = sqrtf((b[i] + epsilon) / (v + epsilon)) * g_i;
+        to_p[i]   = p[i] * shrink - rate * d;
+        to_a[i]   = v;
+        to_b[i]   = rho * b[i] + take * d * d;
     }
 }
 
@@ -197,11 +225,13 @@ static void lamb_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 {
     ARRAYS(x);
     float beta1 = (float)o->beta1, beta2 = (float)o->beta2, take1 = (float)(1 - o->beta1),
-          take2 = (float)(1 - o->beta2), decay = (float)o->weight_decay, epsilon = (float)o->epsilon;
+          take2 = (float)(1 - o->beta2), epsilon = (float)o->epsilon;
+    float decay = o->l2 ? 0 : (float)o->weight_decay, through = o->l2 ? (float)o->weight_decay : 0;
     float scale1 = (float)(1 / o->bias1), scale2 = (float)(1 / o->bias2);
     IPU__INDEPENDENT for (int64_t i = 0; i < x->n; i++)
     {
-        float m = beta1 * a[i] + take1 * g[i], v = beta2 * b[i] + take2 * g[i] * g[i];
+        float d = g[i] + through * p[i];
+        float m = beta1 * a[i] + take1 * d, v = beta2 * b[i] + take2 * d * d;
         to_a[i] = m;
         to_b[i] = v;
         to_p[i] = m * scale1 / (sqrtf(v * scale2) + epsilon) + decay * p[i];
@@ -209,11 +239,12 @@ static void lamb_loop(const ipu__optimizer *o, const ipu__optimizer_block *x)
 }
 
 const ipu__optimizer_loops IPU__SIMD(ipu__optimizer_loops) = {
-    .sgd     = sgd_loop,
-    .adam    = adam_loop,
-    .adamw   = adamw_loop,
-    .adamax  = adamax_loop,
-    .rmsprop = rmsprop_loop,
-    .adagrad = adagrad_loop,
-    .lamb    = lamb_loop,
+    .sgd      = sgd_loop,
+    .adam     = adam_loop,
+    .adamw    = adamw_loop,
+    .adamax   = adamax_loop,
+    .rmsprop  = rmsprop_loop,
+    .adagrad  = adagrad_loop,
+    .adadelta = adadelta_loop,
+    .lamb     = lamb_loop,
 };

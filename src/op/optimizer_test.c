@@ -102,6 +102,57 @@ static const run runs[] = {
      true,
      {true},
      {0.91266318328766594, -2.0002127084990184, 0.36164325322949731, 2.9731308146004918}},
+    {"adadelta",
+     {{0}},
+     false,
+     {true, true},
+     {0.9996203869748519, -2.0002670468035726, 0.4995164221462532, 3.000116938020855}},
+    {"adadelta",
+     {REAL("rho", 0.5), REAL("epsilon", 0.01), REAL("weight_decay", 0.1)},
+     false,
+     {true, true},
+     {0.9814843639537496, -2.008259447090817, 0.477848986095266, 2.99495308714164}},
+    /* Decoupled: torch's steps without decay, the parameter multiplied by 1 - 0.1 * weight_decay before each. */
+    {"adadelta",
+     {REAL("rho", 0.5), REAL("epsilon", 0.01), REAL("weight_decay", 0.1), WHOLE("decoupled", 1)},
+     false,
+     {true, true},
+     {0.9533313864867081, -1.9565544015633822, 0.4642628784960997, 2.9153652949229683}},
+    {"sgd",
+     {REAL("weight_decay", 0.5), WHOLE("decoupled", 1)},
+     true,
+     {false},
+     {0.7834999999999999, -1.7969999999999997, 0.15568749999999998, 2.7495624999999997}},
+    {"sgd",
+     {REAL("momentum", 0.9), REAL("weight_decay", 0.5), WHOLE("decoupled", 1)},
+     true,
+     {true},
+     {0.7677499999999999, -1.6754999999999995, -0.3123125, 2.707937499999999}},
+    {"sgd",
+     {REAL("momentum", 0.9), REAL("weight_decay", 0.5), WHOLE("nesterov", 1), WHOLE("decoupled", 1)},
+     true,
+     {true},
+     {0.7028374999999999, -1.7616749999999999, -0.5112125, 2.8717937499999997}},
+    {"sgd",
+     {REAL("momentum", 0.9), REAL("dampening", 0.5), REAL("weight_decay", 0.5), WHOLE("decoupled", 1)},
+     true,
+     {true},
+     {0.7483749999999999, -1.5667499999999996, -0.19856250000000003, 2.6079374999999994}},
+    {"adamax",
+     {REAL("beta2", 0.5), REAL("weight_decay", 0.5), WHOLE("decoupled", 1)},
+     true,
+     {true, true},
+     {0.7601877324350121, -1.6107730642229425, 0.1069122867425988, 2.425039213686244}},
+    {"rmsprop",
+     {REAL("alpha", 0.9), REAL("momentum", 0.5), REAL("weight_decay", 0.5), WHOLE("decoupled", 1)},
+     false,
+     {true, true, true},
+     {0.45886077375989875, -1.6366342723974063, -0.35763706758442376, 2.357206855413882}},
+    {"adagrad",
+     {REAL("rate_decay", 0.1), REAL("weight_decay", 0.5), WHOLE("decoupled", 1)},
+     true,
+     {true},
+     {0.7770854430121084, -1.7252359917154934, 0.3029623294492777, 2.5645648230914695}},
 };
 
 static const double zeros[N] = {0}, rate[] = {0.1};
@@ -196,8 +247,8 @@ static void check_types(const char *op, ipu_type parameter, ipu_type gradient, i
 static void parameters_may_be_half_with_state_in_float(void **unused)
 {
     (void)unused;
-    static const char *const ops[]   = {"sgd",     "adam",    "adamw",         "adamax",
-                                        "rmsprop", "adagrad", "lamb_direction"};
+    static const char *const ops[]   = {"sgd",     "adam",    "adamw",    "adamax",
+                                        "rmsprop", "adagrad", "adadelta", "lamb_direction"};
     static const int64_t     sizes[] = {1, 63, 1024, 3000};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {

@@ -421,7 +421,7 @@ static bool is_same_optimizer(ipu_nn_optimizer a, ipu_nn_optimizer b)
         && a.amsgrad == b.amsgrad && a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.epsilon == b.epsilon
         && a.alpha == b.alpha && a.rate_decay == b.rate_decay && a.max_weight_norm == b.max_weight_norm
         && a.no_bias_correction == b.no_bias_correction && a.tensorflow == b.tensorflow
-        && a.maximize == b.maximize;
+        && a.maximize == b.maximize && a.decay == b.decay;
 }
 
 static bool is_same_training(const ipu_nn_training *a, const ipu_nn_training *b)

@@ -125,6 +125,8 @@ static const struct {
     {"rmsprop", {.kind = IPU_NN_RMSPROP, .rate = 0.01, .momentum = 0.5, .centered = true}, 0},
     {"adagrad", {.kind = IPU_NN_ADAGRAD, .rate = 0.01}, 0},
     {"lamb", {.kind = IPU_NN_LAMB, .rate = 0.01, .weight_decay = 1e-2}, 2e-6},
+    {"adadelta", {.kind = IPU_NN_ADADELTA, .rate = 1, .weight_decay = 1e-3}, 0},
+    {"decoupled", {.rate = 0.1, .momentum = 0.9, .weight_decay = 1e-2, .decay = IPU_DECAY_DECOUPLED}, 0},
 };
 
 enum { N_OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
