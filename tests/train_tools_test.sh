@@ -91,7 +91,13 @@ check "train: JSON" json 'd["model"] == "seed-cnn" and len(d["epochs"]) == 2 and
     and d["modelled"]["chip"] == "gc200" and d["modelled"]["cycles_per_step"] > 1000 and not d["interrupted"]
     and d["runs"] == 2 * 100 and d["saved"] is None' "${train[@]}" --epochs 2 --json
 check "train: JSON: progress goes to standard error" matches err '^epoch 2/2: loss'
-for optimizer in adam adamw adamax rmsprop adagrad lamb; do
+# As many as there are, by the message that lists them.
+optimizers=$("$ipu" train --data digits --optimizer none 2>&1 | sed -n 's/.*there are: //p' | tr -d ,)
+check "train: there are optimizers" test "$(wc -w <<< "$optimizers")" -ge 8
+for optimizer in $optimizers; do
+    check "train: $optimizer is in the help" bash -c '"$0" help train | sed -n "/--optimizer NAME/,/--momentum/p" | grep -qw "$1"' \
+        "$ipu" "$optimizer"
+    check "train: $optimizer is in the manual" grep -q "^| \`$optimizer\` |" "$source/docs/training.md"
     check "train: $optimizer" json 'd["epochs"][0]["loss"] < 2.25' "${brief[@]}" --optimizer $optimizer --json
 done
 for schedule in constant step; do

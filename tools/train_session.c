@@ -177,7 +177,7 @@ ipu_status train_session_trainer(const train_session *s, ipu_module *module, con
 {
     const train_settings *a       = &s->settings;
     ipu_executor_options  options = s->options;
-    const ipu_nn_training how     = {.optimizer         = {.kind         = a->optimizer->kind,
+    const ipu_nn_training how     = {.optimizer         = {.kind         = a->optimizer,
                                                            .rate         = a->rate,
                                                            .momentum     = a->momentum,
                                                            .weight_decay = a->weight_decay},

@@ -11,16 +11,6 @@
 #include "output.h"
 #include "picture.h"
 
-/* Rates are PyTorch's defaults, but for SGD, which has none there, and RMSprop, whose 0.01 is too much for networks with
- * convolutions. */
-static const train_optimizer optimizers[] = {
-    {"sgd", IPU_NN_SGD, 0.01, 0.9},        {"adam", IPU_NN_ADAM, 0.001, -1},
-    {"adamw", IPU_NN_ADAMW, 0.001, -1},    {"adamax", IPU_NN_ADAMAX, 0.002, -1},
-    {"rmsprop", IPU_NN_RMSPROP, 0.001, 0}, {"adagrad", IPU_NN_ADAGRAD, 0.01, -1},
-    {"lamb", IPU_NN_LAMB, 0.001, -1},
-};
-enum { N_OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
-
 static const char *const schedules[] = {
     [TRAIN_CONSTANT] = "constant",
     [TRAIN_COSINE]   = "cosine",
@@ -56,22 +46,27 @@ static bool read_number(const tool_arguments *args, int option, const char *name
     return !args->values[option] || tool_number(name, args->values[option], least, most, out);
 }
 
+static tool_exit refuse_momentum(const char *name)
+{
+    const ipu_nn_optimizer_info *info;
+    char                         list[128] = "";
+    for (int kind = 0; (info = ipu_nn_optimizer_kind_info((ipu_nn_optimizer_kind)kind)); kind++) {
+        size_t used = strlen(list);
+        if (info->momentum >= 0)
+            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", info->name);
+    }
+    return tool_usage("train", "--momentum: %s has none to choose; those that have: %s", name, list);
+}
+
 static tool_exit read_optimizer(train_settings *s, const tool_arguments *args)
 {
     const char *name = args->values[TRAIN_OPTIMIZER] ? args->values[TRAIN_OPTIMIZER] : "sgd";
-    for (int i = 0; i < N_OPTIMIZERS; i++)
-        if (!strcmp(optimizers[i].name, name)) s->optimizer = &optimizers[i];
-    if (!s->optimizer) {
-        char list[128] = "";
-        for (int i = 0; i < N_OPTIMIZERS; i++)
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
-                     optimizers[i].name);
-        return tool_usage("train", "no optimizer \"%s\"; there are: %s", name, list);
-    }
-    s->rate     = s->optimizer->rate;
-    s->momentum = s->optimizer->momentum < 0 ? 0 : s->optimizer->momentum;
-    if (args->values[TRAIN_MOMENTUM] && s->optimizer->momentum < 0)
-        return tool_usage("train", "--momentum: %s has none to choose; sgd and rmsprop have", name);
+    if (ipu_nn_optimizer_kind_find(name, &s->optimizer) != IPU_OK)
+        return tool_usage("train", "%s", ipu_message());
+    const ipu_nn_optimizer_info *info = ipu_nn_optimizer_kind_info(s->optimizer);
+    s->rate                           = info->rate;
+    s->momentum                       = info->momentum < 0 ? 0 : info->momentum;
+    if (args->values[TRAIN_MOMENTUM] && info->momentum < 0) return refuse_momentum(name);
     return read_number(args, TRAIN_RATE, "lr", 0, 1e6, &s->rate)
                 && read_number(args, TRAIN_MOMENTUM, "momentum", 0, 1, &s->momentum)
                 && read_number(args, TRAIN_DECAY, "weight-decay", 0, 1e6, &s->weight_decay)
@@ -243,8 +238,8 @@ json_t *train_settings_json(const train_settings *s, const char *data, const cha
                              (json_int_t)s->batch_size, "device-iterations", (json_int_t)s->device_iterations,
                              "gradient-accumulation", (json_int_t)s->gradient_accumulation, "replicas",
                              (json_int_t)s->ipus.replicas, "seed", (json_int_t)s->seed, "optimizer",
-                             s->optimizer->name, "lr", s->rate, "momentum", s->momentum, "weight-decay",
-                             s->weight_decay, "schedule", schedules[s->schedule]);
+                             ipu_nn_optimizer_kind_name(s->optimizer), "lr", s->rate, "momentum", s->momentum,
+                             "weight-decay", s->weight_decay, "schedule", schedules[s->schedule]);
     json_t *all  = json_pack("{s:o, s:s, s:s, s:o, s:s, s:I, s:b, s:f, s:f}", "model",
                              tool_json_text(s->model), "model file", file, "loss",
                             s->loss ? s->loss : "its own", "data", tool_json_text(s->data), "data digest",

@@ -8,33 +8,26 @@
 #include "ipu/executor.h"
 #include "train_ipus.h"
 
-typedef struct train_optimizer {
-    const char           *name;
-    ipu_nn_optimizer_kind kind;
-    double                rate;     /* if not said */
-    double                momentum; /* below 0: it has none */
-} train_optimizer;
-
 typedef enum train_schedule { TRAIN_CONSTANT, TRAIN_COSINE, TRAIN_STEP } train_schedule;
 
 typedef struct train_settings {
-    const char            *model, *loss, *data, *target;
-    bool                   from_file; /* `model` is an ONNX file, not a name */
-    const train_optimizer *optimizer;
-    train_schedule         schedule;
-    int64_t                epochs, batch_size, device_iterations, gradient_accumulation, seed;
-    train_ipus             ipus;
-    int64_t                threads; /* -1: not said */
-    ipu_precision          precision;
-    bool                   stochastic_rounding, half_partials;
-    double                 loss_scale;
-    int64_t                loss_scale_period; /* 0: the scale stays */
-    double                 rate, momentum, weight_decay;
-    bool                   raw;
-    double                 mean, std;
-    const char            *checkpoint_dir, *save, *profile, *plot;
-    int64_t                checkpoint_every; /* runs; 0: each epoch */
-    bool                   resume, restart, keep, json;
+    const char           *model, *loss, *data, *target;
+    bool                  from_file; /* `model` is an ONNX file, not a name */
+    ipu_nn_optimizer_kind optimizer;
+    train_schedule        schedule;
+    int64_t               epochs, batch_size, device_iterations, gradient_accumulation, seed;
+    train_ipus            ipus;
+    int64_t               threads; /* -1: not said */
+    ipu_precision         precision;
+    bool                  stochastic_rounding, half_partials;
+    double                loss_scale;
+    int64_t               loss_scale_period; /* 0: the scale stays */
+    double                rate, momentum, weight_decay;
+    bool                  raw;
+    double                mean, std;
+    const char           *checkpoint_dir, *save, *profile, *plot;
+    int64_t               checkpoint_every; /* runs; 0: each epoch */
+    bool                  resume, restart, keep, json;
 } train_settings;
 
 /* Of one of `n_processes` that train together. Reports what is wrong or does not go together. */
