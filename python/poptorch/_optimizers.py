@@ -11,7 +11,7 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Tu
 
 import torch
 
-from openipu.settings import Group, Optimizer, OptimizerKind, Training
+from openipu.settings import Decay, Group, Optimizer, OptimizerKind, Training
 
 from . import optim
 from ._errors import Error
@@ -54,7 +54,7 @@ _ADAMW = _Kind("ADAMW", OptimizerKind.ADAMW, {**_COMMON, **_BETAS},
                {"weight_decay": 0.01, "eps": 1e-8, "beta1": None, "beta2": None}, _ADAM_STATES)
 _LAMB = _Kind("LAMB", OptimizerKind.LAMB, {**_COMMON, **_BETAS, "max_weight_norm": "maxWeightNorm"},
               {"weight_decay": 0.0, "eps": 1e-8, "beta1": None, "beta2": None, "max_weight_norm": 65500.0},
-              _ADAM_STATES)
+              {"mean": "Accl1", "square": "Accl2"})
 _RMSPROP = _Kind("RMSPROP", OptimizerKind.RMSPROP,
                  {**_COMMON, "alpha": "alpha", "momentum": "momentum", "eps": "eps"},
                  {"weight_decay": 0.0, "momentum": 0.0, "eps": 1e-8, "alpha": None},
@@ -63,11 +63,14 @@ _ADAMAX = _Kind("ADAMAX", OptimizerKind.ADAMAX, {**_COMMON, **_BETAS},
                 {"weight_decay": 0.0, "eps": 1e-8, "beta1": None, "beta2": None}, {"mean": "Accl1", "largest": "Accl2"})
 _ADAGRAD = _Kind("ADAGRAD", OptimizerKind.ADAGRAD, {**_COMMON, "lr_decay": "learningRateDecay", "eps": "eps"},
                  {"weight_decay": 0.0, "lr_decay": 0.0, "eps": 1e-10}, {"sum": "Accl1"})
+_ADADELTA = _Kind("ADADELTA", OptimizerKind.ADADELTA, {**_COMMON, "rho": "alpha", "eps": "eps"},
+                  {"weight_decay": 0.0, "eps": 1e-6, "rho": None}, {"square": "Accl1", "delta": "Accl2"})
 ON_HOST = _Kind("HOST", OptimizerKind.SGD, {"lr": "learningRate"}, {}, {})
 
 _KINDS: List[Tuple[type, _Kind]] = [
     (torch.optim.SGD, SGD), (torch.optim.AdamW, _ADAMW), (torch.optim.Adam, _ADAM), (torch.optim.RMSprop, _RMSPROP),
     (optim.LAMB, _LAMB), (torch.optim.Adamax, _ADAMAX), (torch.optim.Adagrad, _ADAGRAD),
+    (torch.optim.Adadelta, _ADADELTA),
 ]
 
 
@@ -239,6 +242,10 @@ def optimizer_of(optimizer: torch.optim.Optimizer, group: Dict[str, Any]) -> Opt
     if kind is _RMSPROP:
         out.alpha, out.centered = _exactly(group["alpha"]), bool(group["centered"])
         out.tensorflow = bool(getattr(optimizer, "use_tf_variant", False))
+    if kind is _ADADELTA:
+        out.alpha = _exactly(group["rho"])
+    if group.get("decoupled_weight_decay", False):  # of Adam, since torch 2.6
+        out.decay = Decay.DECOUPLED
     if "betas" in group:
         out.beta1, out.beta2 = _exactly(group["betas"][0]), _exactly(group["betas"][1])
     if "eps" in group:

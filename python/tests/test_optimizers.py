@@ -1,13 +1,18 @@
 """Optimizers on the device: the same numbers as PyTorch's, groups, states, schedules, steps on the host."""
 
 import copy
+import ctypes
+import itertools
 import logging
 import pickle
 
 import pytest
 import torch
+from openipu.library import declare, lib
+from openipu.settings import OptimizerKind
 
 import poptorch
+from poptorch import _optimizers
 
 N_STEPS = 50
 
@@ -87,6 +92,8 @@ SAME = [
     (torch.optim.RMSprop, dict(lr=0.01, centered=True, eps=1e-4)),
     (torch.optim.Adamax, dict(lr=0.01)),
     (torch.optim.Adagrad, dict(lr=0.05, lr_decay=0.01)),
+    (torch.optim.Adadelta, dict(lr=1.0)),
+    (torch.optim.Adadelta, dict(lr=0.5, rho=0.5, eps=1e-3, weight_decay=0.1)),
 ]
 
 
@@ -107,6 +114,34 @@ def test_same_as_torch(network, cls, arguments):
 ])
 def test_same_on_host_and_device(network, cls, arguments):
     assert_equal(on_device(network, _all(cls, **arguments)), by_torch(network, _all(cls, **arguments)))
+
+
+def test_decoupled_decay_of_adam(network):
+    """As newer versions of torch have it."""
+    groups = lambda n: [{"params": n.parameters(), "decoupled_weight_decay": True}]
+    found = on_device(network, lambda n: torch.optim.Adam(groups(n), lr=0.01, weight_decay=0.5))
+    assert_equal(found, by_torch(network, _all(torch.optim.AdamW, lr=0.01, weight_decay=0.5)))
+
+
+class KindInfo(ctypes.Structure):
+    """ipu_nn_optimizer_info."""
+    _fields_ = [("name", ctypes.c_char_p), ("summary", ctypes.c_char_p), ("states", ctypes.c_char_p * 3),
+                ("rate", ctypes.c_double), ("momentum", ctypes.c_double)]
+
+
+def kinds_of_the_library():
+    declare("ipu_nn_optimizer_kind_info", ctypes.POINTER(KindInfo), [ctypes.c_int])
+    found = map(lib().ipu_nn_optimizer_kind_info, itertools.count())
+    return [pointer.contents for pointer in itertools.takewhile(bool, found)]
+
+
+def test_kinds_are_those_of_the_library():
+    infos = kinds_of_the_library()
+    assert [info.name.decode() for info in infos] == [kind.name.lower() for kind in sorted(OptimizerKind)]
+    own = {kind.kind: kind for _, kind in _optimizers._KINDS}
+    assert set(own) == set(OptimizerKind)
+    for i, info in enumerate(infos):
+        assert {state.decode() for state in info.states if state} == set(own[OptimizerKind(i)].states), info.name
 
 
 def test_rmsprop_of_tensorflow(network):
@@ -329,7 +364,7 @@ class Sign(torch.optim.Optimizer):
 
 
 @pytest.mark.parametrize("make", [_all(torch.optim.NAdam, lr=0.01), _all(torch.optim.RAdam, lr=0.01),
-                                  _all(torch.optim.Adadelta, lr=0.5), _all(torch.optim.Rprop, lr=0.01),
+                                  _all(torch.optim.Rprop, lr=0.01),
                                   _all(torch.optim.ASGD, lr=0.1)])
 def test_steps_on_the_host(network, make, caplog):
     with caplog.at_level(logging.WARNING):
