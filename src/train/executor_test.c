@@ -615,6 +615,16 @@ static void rates_change_without_compiling_and_optimizers_with_it(void **state)
     weight(module, "hidden.weight", after, 15);
     for (int i = 0; i < 15; i++)
         assert_true(fabsf(fabsf(after[i] - before[i]) - 0.01f) < 1e-3f); /* Adam's first step */
+    ipu_nn_optimizer decays = {.kind = IPU_NN_ADAM, .rate = 0.01, .weight_decay = 50};
+    OK(ipu_executor_set_optimizer(x, &(ipu_nn_training){.optimizer = decays}));
+    OK(ipu_executor_run(x, s.arrays, 2));
+    weight(module, "hidden.weight", before, 15);
+    decays.decay = IPU_DECAY_DECOUPLED;
+    OK(ipu_executor_set_optimizer(x, &(ipu_nn_training){.optimizer = decays}));
+    OK(ipu_executor_run(x, s.arrays, 2));
+    weight(module, "hidden.weight", after, 15);
+    for (int i = 0; i < 15; i++) /* half of the weight and a step, which is about the rate */
+        assert_true(fabsf(after[i] - before[i] / 2) < 0.03f);
     assert_int_equal(ipu_executor_set_rate(x, 1, 0.1), IPU_INVALID);
     ipu_executor_destroy(x);
     ipu_module_destroy(module);
