@@ -75,6 +75,7 @@ expect("IPU_ATTACH_", Attach)
 expect("IPU_PIPELINE_", Schedule)
 expect("IPU_PRECISION_", Precision)
 expect("IPU_NN_", OptimizerKind)
+expect("IPU_DECAY_", Decay)
 
 
 @dataclass
