@@ -7,16 +7,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cpu.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "engine/cache.h"
 #include "engine/executable.h"
 #include "engine/options.h"
 #include "ipu/comm.h"
-#include "ipu/version.h"
 #include "model/fit.h"
-#include "train/cache.h"
 
 /* ---- what is trained with ---- */
 
@@ -143,14 +141,6 @@ void ipu_executor_destroy(ipu_executor *x)
 
 /* ---- compiling ---- */
 
-static const char *cache_folder(const ipu_executor *x)
-{
-    const char *folder = x->options.cache_folder;
-    if (!folder) folder = getenv("IPU_CACHE_DIR");
-    if (!folder) folder = getenv("POPTORCH_CACHE_DIR");
-    return folder && *folder ? folder : NULL;
-}
-
 /* Everything that the executable depends on. */
 static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models, ipu__hash128 *out)
 {
@@ -160,7 +150,7 @@ static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models,
     IPU_TRY(ipu__model_hash(models->net, &net));
     if (models->step) IPU_TRY(ipu__model_hash(models->step, &step));
     ipu__hash_print(&net, text);
-    ipu__text_add(&t, "%s %x %s ", ipu_version(), ipu__cpu_features(), text);
+    ipu__text_add(&t, "%s ", text);
     ipu__hash_print(&step, text);
     ipu__text_add(&t, "%s %" PRId64 " %d ", text, x->n_folded, (int)ipu__executor_output_mode(x));
     ipu__executor_options_add_key(&x->options, &t);
@@ -196,7 +186,7 @@ static ipu_status compile_program(ipu_executor *x, const ipu__executor_models *m
 
 static ipu_status compile_models(ipu_executor *x, const ipu__executor_models *models)
 {
-    const char  *folder = cache_folder(x);
+    const char  *folder = ipu__cache_folder(x->options.cache_folder);
     ipu__hash128 key;
     x->was_cached = false;
     if (folder) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/cache.h"
 #include "engine/options.h"
 #include "ipu/device.h"
 #include "ipu/target.h"
@@ -223,19 +224,6 @@ int64_t ipu_executor_options_n_batches(const ipu_executor_options *options)
 
 enum { NEITHER = 0, PROGRAM = 1, AGREED = 2 };
 
-static void add_engine(const ipu_options *engine, ipu__text *key)
-{
-    static const char *const variables[] = {"IPU_ENGINE_OPTIONS", "POPLAR_ENGINE_OPTIONS", "IPU_CHECK",
-                                            "IPU_ENGINE"};
-    const char              *name;
-    for (int i = 0; engine && (name = ipu_options_key_at(i, NULL, NULL)); i++)
-        ipu__text_add(key, "%s=%s;", name, ipu_options_get(engine, name));
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *value = getenv(variables[i]);
-        ipu__text_add(key, "%s=%s;", variables[i], value ? value : "");
-    }
-}
-
 void ipu__executor_options_add_key(const ipu_executor_options *o, ipu__text *key)
 {
 #define NUMBER(member, uses) \
@@ -246,7 +234,7 @@ void ipu__executor_options_add_key(const ipu_executor_options *o, ipu__text *key
     for (size_t i = 0; (uses)&PROGRAM && i < o->n_##member; i++) \
         ipu__text_add(key, #member "=%lld;", (long long)o->member[i]);
 #define ENGINE(member, uses) \
-    if ((uses)&PROGRAM) add_engine(o->member, key);
+    if ((uses)&PROGRAM) ipu__cache_add_options(key, o->member);
 #define COMM(member, uses) \
     if ((uses)&PROGRAM) ipu__text_add(key, #member "=%lld;", (long long)ipu_comm_size(o->member));
 #include "train/executor_options.inc"

@@ -1,5 +1,5 @@
 /* The cache of executables. Only a folder that others cannot write to is used: what is in it is run. */
-#include "train/cache.h"
+#include "engine/cache.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,14 +11,40 @@
 
 #include "base/alloc.h"
 #include "base/build.h"
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/log.h"
 #include "engine/executable.h"
 #include "engine/options.h"
+#include "ipu/version.h"
 
 static const char     ending[]      = ".ipuexe";
 static const uint64_t default_limit = (uint64_t)1 << 30;
+
+/* ---- folders and keys ---- */
+
+const char *ipu__cache_folder(const char *asked)
+{
+    const char *folder = asked;
+    if (!folder) folder = getenv("IPU_CACHE_DIR");
+    if (!folder) folder = getenv("POPTORCH_CACHE_DIR");
+    return folder && *folder ? folder : NULL;
+}
+
+void ipu__cache_add_options(ipu__text *key, const ipu_options *options)
+{
+    static const char *const variables[] = {"IPU_ENGINE_OPTIONS", "POPLAR_ENGINE_OPTIONS", "IPU_CHECK",
+                                            "IPU_ENGINE"};
+    const char              *name;
+    ipu__text_add(key, "%s %x ", ipu_version(), ipu__cpu_features());
+    for (int i = 0; options && (name = ipu_options_key_at(i, NULL, NULL)); i++)
+        ipu__text_add(key, "%s=%s;", name, ipu_options_get(options, name));
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        ipu__text_add(key, "%s=%s;", variables[i], value ? value : "");
+    }
+}
 
 bool ipu__cache_path(const char *folder, const ipu__hash128 *key, char out[PATH_MAX])
 {
@@ -40,6 +66,8 @@ static bool is_entry(const char *name)
     return strspn(name, "0123456789abcdef") == n && strcmp(name + n, ending) == 0;
 }
 
+/* ---- loading ---- */
+
 static ipu_status miss(const char *path) { return ipu__fail(IPU_NOT_FOUND, "%s: not in the cache", path); }
 
 ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ipu_options *options,
@@ -53,7 +81,7 @@ ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ip
     if (settings.check || !ipu__cache_path(folder, key, path) || lstat(path, &st) != 0) return miss(folder);
     const char *why = ipu__folder_distrust(folder);
     if (why) {
-        ipu__log(IPU_LOG_WARN, "train", "the cache folder %s is not used: %s", folder, why);
+        ipu__log(IPU_LOG_WARN, "engine", "the cache folder %s is not used: %s", folder, why);
         return miss(path);
     }
     ipu_status status = S_ISREG(st.st_mode) ? ipu__executable_load_own(path, options, out)
@@ -61,7 +89,7 @@ ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ip
     if (status == IPU_OK) ipu__folder_note_use(path);
     if (status == IPU_OK || status == IPU_OUT_OF_MEMORY) return status;
     if (status != IPU_NOT_FOUND) /* else others have removed it meanwhile */
-        ipu__log(IPU_LOG_WARN, "train", "an executable in the cache is made anew: %s", ipu_message());
+        ipu__log(IPU_LOG_WARN, "engine", "an executable in the cache is made anew: %s", ipu_message());
     return miss(path);
 }
 
@@ -75,7 +103,7 @@ static uint64_t limit(void)
     errno                   = 0;
     unsigned long long most = strtoull(text, &end, 10);
     if (*text >= '0' && *text <= '9' && !*end && !errno) return most;
-    ipu__log(IPU_LOG_WARN, "train",
+    ipu__log(IPU_LOG_WARN, "engine",
              "IPU_CACHE_LIMIT is \"%s\": expected a number of bytes, %" PRIu64 " is used", text,
              default_limit);
     return default_limit;
@@ -120,13 +148,13 @@ void ipu__cache_store(const char *folder, const ipu__hash128 *key, const ipu_exe
     if (exe->check) return; /* cannot be saved */
     ipu_status status = ipu_executable_serialise(exe, &data, &bytes);
     if (status == IPU_OK && bytes > most)
-        ipu__log(IPU_LOG_INFO, "train",
+        ipu__log(IPU_LOG_INFO, "engine",
                  "an executable of %zu bytes is not cached: IPU_CACHE_LIMIT is %" PRIu64, bytes, most);
     else if (status == IPU_OK)
         status = store(folder, key, data, bytes);
     ipu__free(data);
     if (status != IPU_OK)
-        ipu__log(IPU_LOG_WARN, "train", "the cache folder %s is not used: %s", folder, ipu_message());
+        ipu__log(IPU_LOG_WARN, "engine", "the cache folder %s is not used: %s", folder, ipu_message());
     if (ipu__folder_distrust(folder)) return;
     ipu__folder_clear_rests(folder);
     ipu__folder_trim(folder, is_entry, most, SIZE_MAX);

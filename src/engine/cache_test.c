@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "engine/cache.h"
 #include "ipu/ipu.h"
-#include "train/cache.h"
 
 static char box[] = "/tmp/ipu-cache-test-XXXXXX";
 static char folder[64], path[PATH_MAX], warnings[4096];

@@ -6,14 +6,22 @@
  * processes may use one folder: a file has its name only when it is whole, and is checked before use. Whatever goes
  * wrong is told in the log and costs a compilation, nothing else.
  */
-#ifndef IPU_TRAIN_CACHE_H
-#define IPU_TRAIN_CACHE_H
+#ifndef IPU_ENGINE_CACHE_H
+#define IPU_ENGINE_CACHE_H
 
 #include <limits.h>
 #include <stdbool.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "ipu/engine.h"
+#include "ipu/options.h"
+
+/* `asked`, or what the environment says if that is NULL. NULL: none, there is no cache. Borrowed. */
+const char *ipu__cache_folder(const char *asked);
+
+/* What belongs in every key: version, CPU features, options (NULL: the defaults) and the variables that override them. */
+void ipu__cache_add_options(ipu__text *key, const ipu_options *options);
 
 /* Owned: ipu_executable_release. Statuses: NOT_FOUND (compile it; the message is not for users), INVALID (the options),
  * OUT_OF_MEMORY. */
