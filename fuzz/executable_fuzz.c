@@ -215,7 +215,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t bytes)
         memcpy(&e, data + i, sizeof e);
         apply(own, &e);
     }
-    ipu__hash128 hash = ipu__hash_bytes(own, image_bytes - sizeof hash);
+    ipu__hash128 hash = ipu__hash_bulk(own, image_bytes - sizeof hash);
     memcpy(own + image_bytes - sizeof hash, hash.bytes, sizeof hash.bytes);
     if (ipu_executable_deserialise(own, image_bytes, known, 2, NULL, &exe) == IPU_OK) {
         run(exe);

@@ -385,6 +385,7 @@ static void destroy(ipu_executable *exe)
     ipu__array_fini(&exe->bodies);
     ipu__array_fini(&exe->programs);
     ipu__array_fini(&exe->used_streams);
+    ipu__array_fini(&exe->note);
     ipu__map *const maps[] = {&exe->stream_names, &exe->remote_names, &exe->write_names, &exe->read_names};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) ipu__map_fini(maps[i]);
     ipu__free(exe);

@@ -278,6 +278,8 @@ struct ipu_executable {
     IPU_ARRAY(uint32_t) bodies;     /* of parallel steps: their first instructions */
     IPU_ARRAY(ipu__exe_program) programs;
     IPU_ARRAY(uint32_t) used_streams;
+    IPU_ARRAY(int32_t)
+    note;           /* of who had it compiled, and has not shared it yet: whoever reads it checks it */
     uint32_t start; /* program that runs when an engine is created, the last one; IPU__NONE: none */
     uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than there are functions */
 

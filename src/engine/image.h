@@ -4,7 +4,7 @@
  *
  * Numbers are little-endian, as on every host there is; structs are written member by member, without
  * padding. The sections are "numbers" (ipu__exe_numbers), the arrays of sections.inc, "constants" and
- * "kernels". The hash (FNV-1a, 128 bits) tells damage, not forgery: whatever it says, the contents are
+ * "kernels". The hash (ipu__hash_bulk) tells damage, not forgery: whatever it says, the contents are
  * checked (validate.h).
  */
 #ifndef IPU_ENGINE_IMAGE_H
@@ -14,7 +14,7 @@
 #include "base/hash.h"
 
 enum {
-    IPU__FILE_FORMAT = 7,
+    IPU__FILE_FORMAT = 8,
     IPU__FILE_ORDER  = 0x01020304,
     IPU__FILE_NAME   = 16, /* bytes of a name of a section, with its 0 */
 };

@@ -77,7 +77,7 @@ static ipu_status open_image(const void *data, size_t bytes, reader *out)
     IPU_TRY(check_header(&header, bytes));
     if (out->left < sizeof hash) return damaged("it is cut off");
     out->left -= sizeof hash;
-    hash = ipu__hash_bytes(data, bytes - sizeof hash);
+    hash = ipu__hash_bulk(data, bytes - sizeof hash);
     if (memcmp(hash.bytes, out->at + out->left, sizeof hash.bytes) != 0)
         return damaged("its contents do not have the hash it gives");
     return IPU_OK;

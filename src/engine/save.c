@@ -136,7 +136,7 @@ static ipu_status write_image(const ipu_executable *exe, ipu__text *out)
     if (!ok) return ipu__fail_memory();
     uint64_t bytes = out->n + sizeof(ipu__hash128);
     memcpy(out->at + offsetof(ipu__file_header, bytes), &bytes, sizeof bytes);
-    ipu__hash128 hash = ipu__hash_bytes(out->at, out->n);
+    ipu__hash128 hash = ipu__hash_bulk(out->at, out->n);
     add_bytes(out, hash.bytes, sizeof hash.bytes);
     return ipu__or_memory(!out->failed);
 }

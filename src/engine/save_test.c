@@ -128,7 +128,7 @@ static void check_result(ipu_executable *exe, float factor)
 
 static void seal(void *data, size_t bytes)
 {
-    ipu__hash128 hash = ipu__hash_bytes(data, bytes - sizeof hash);
+    ipu__hash128 hash = ipu__hash_bulk(data, bytes - sizeof hash);
     memcpy((char *)data + bytes - sizeof hash, hash.bytes, sizeof hash.bytes);
 }
 
