@@ -19,7 +19,7 @@
 #include "engine/options.h"
 #include "ipu/version.h"
 
-static const char     ending[]      = ".ipuexe";
+static const char     executables[] = ".ipuexe", notes[] = ".ipunote";
 static const uint64_t default_limit = (uint64_t)1 << 30;
 
 /* ---- folders and keys ---- */
@@ -46,7 +46,7 @@ void ipu__cache_add_options(ipu__text *key, const ipu_options *options)
     }
 }
 
-bool ipu__cache_path(const char *folder, const ipu__hash128 *key, char out[PATH_MAX])
+static bool make_path(const char *folder, const ipu__hash128 *key, const char *ending, char out[PATH_MAX])
 {
     struct {
         ipu__hash128 key, build;
@@ -60,37 +60,75 @@ bool ipu__cache_path(const char *folder, const ipu__hash128 *key, char out[PATH_
     return snprintf(out, PATH_MAX, "%s/%s%s", folder, text, ending) < PATH_MAX;
 }
 
+bool ipu__cache_path(const char *folder, const ipu__hash128 *key, char out[PATH_MAX])
+{
+    return make_path(folder, key, executables, out);
+}
+
 static bool is_entry(const char *name)
 {
     size_t n = IPU__HASH_TEXT - 1;
-    return strspn(name, "0123456789abcdef") == n && strcmp(name + n, ending) == 0;
+    return strspn(name, "0123456789abcdef") == n
+        && (strcmp(name + n, executables) == 0 || strcmp(name + n, notes) == 0);
 }
 
 /* ---- loading ---- */
 
 static ipu_status miss(const char *path) { return ipu__fail(IPU_NOT_FOUND, "%s: not in the cache", path); }
 
+/* Whether there is a file, in a folder that can be trusted. */
+static bool is_there(const char *folder, const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0) return false;
+    const char *why = ipu__folder_distrust(folder);
+    if (why) ipu__log(IPU_LOG_WARN, "engine", "the cache folder %s is not used: %s", folder, why);
+    if (why || S_ISREG(st.st_mode)) return !why;
+    ipu__log(IPU_LOG_WARN, "engine", "what the cache has is made anew: %s is no regular file", path);
+    return false;
+}
+
 ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ipu_options *options,
                            ipu_executable **out)
 {
     char          path[PATH_MAX];
     ipu__settings settings;
-    struct stat   st;
     *out = NULL;
     IPU_TRY(ipu__options_settle(options, &settings));
-    if (settings.check || !ipu__cache_path(folder, key, path) || lstat(path, &st) != 0) return miss(folder);
-    const char *why = ipu__folder_distrust(folder);
-    if (why) {
-        ipu__log(IPU_LOG_WARN, "engine", "the cache folder %s is not used: %s", folder, why);
-        return miss(path);
-    }
-    ipu_status status = S_ISREG(st.st_mode) ? ipu__executable_load_own(path, options, out)
-                                            : ipu__fail(IPU_INVALID, "%s: it is no regular file", path);
+    if (settings.check || !ipu__cache_path(folder, key, path) || !is_there(folder, path)) return miss(folder);
+    ipu_status status = ipu__executable_load_own(path, options, out);
     if (status == IPU_OK) ipu__folder_note_use(path);
     if (status == IPU_OK || status == IPU_OUT_OF_MEMORY) return status;
     if (status != IPU_NOT_FOUND) /* else others have removed it meanwhile */
         ipu__log(IPU_LOG_WARN, "engine", "an executable in the cache is made anew: %s", ipu_message());
     return miss(path);
+}
+
+static ipu_status read_note(const char *path, void *out, size_t bytes)
+{
+    char        *data;
+    size_t       n;
+    bool         is_ours;
+    ipu__hash128 hash;
+    IPU_TRY(ipu__file_read_owned(path, bytes + sizeof hash, &data, &n, &is_ours));
+    bool ok = is_ours && n == bytes + sizeof hash;
+    if (ok) hash = ipu__hash_bytes(data, bytes);
+    ok = ok && memcmp(hash.bytes, data + bytes, sizeof hash) == 0;
+    if (ok) memcpy(out, data, bytes);
+    ipu__free(data);
+    return ok ? IPU_OK : ipu__fail(IPU_INVALID, "%s: it is damaged, or others may write to it", path);
+}
+
+bool ipu__cache_load_note(const char *folder, const ipu__hash128 *key, void *out, size_t bytes)
+{
+    char path[PATH_MAX];
+    if (!make_path(folder, key, notes, path) || !is_there(folder, path)) return false;
+    ipu_status status = read_note(path, out, bytes);
+    if (status == IPU_OK)
+        ipu__folder_note_use(path);
+    else
+        ipu__log(IPU_LOG_WARN, "engine", "a note in the cache is made anew: %s", ipu_message());
+    return status == IPU_OK;
 }
 
 /* ---- storing ---- */
@@ -129,15 +167,26 @@ static void make_way(const char *path)
     if (lstat(path, &st) == 0 && (!S_ISREG(st.st_mode) || access(path, W_OK) != 0)) remove(path);
 }
 
-static ipu_status store(const char *folder, const ipu__hash128 *key, const void *data, size_t bytes)
+static ipu_status store(const char *folder, const ipu__hash128 *key, const char *ending, const void *data,
+                        size_t bytes)
 {
     char        path[PATH_MAX];
     const char *why;
-    if (!ipu__cache_path(folder, key, path)) return ipu__fail(IPU_INVALID, "the folder's name is too long");
+    if (!make_path(folder, key, ending, path)) return ipu__fail(IPU_INVALID, "the folder's name is too long");
     IPU_TRY(ipu__folder_make(folder, 0700));
     if ((why = ipu__folder_distrust(folder))) return ipu__fail(IPU_INVALID, "%s", why);
     make_way(path);
     return write_entry(path, data, bytes);
+}
+
+/* What came of storing, and the folder kept small. */
+static void finish(const char *folder, ipu_status status, uint64_t most)
+{
+    if (status != IPU_OK)
+        ipu__log(IPU_LOG_WARN, "engine", "the cache folder %s is not used: %s", folder, ipu_message());
+    if (ipu__folder_distrust(folder)) return;
+    ipu__folder_clear_rests(folder);
+    ipu__folder_trim(folder, is_entry, most, SIZE_MAX);
 }
 
 void ipu__cache_store(const char *folder, const ipu__hash128 *key, const ipu_executable *exe)
@@ -151,11 +200,19 @@ void ipu__cache_store(const char *folder, const ipu__hash128 *key, const ipu_exe
         ipu__log(IPU_LOG_INFO, "engine",
                  "an executable of %zu bytes is not cached: IPU_CACHE_LIMIT is %" PRIu64, bytes, most);
     else if (status == IPU_OK)
-        status = store(folder, key, data, bytes);
+        status = store(folder, key, executables, data, bytes);
     ipu__free(data);
-    if (status != IPU_OK)
-        ipu__log(IPU_LOG_WARN, "engine", "the cache folder %s is not used: %s", folder, ipu_message());
-    if (ipu__folder_distrust(folder)) return;
-    ipu__folder_clear_rests(folder);
-    ipu__folder_trim(folder, is_entry, most, SIZE_MAX);
+    finish(folder, status, most);
+}
+
+void ipu__cache_store_note(const char *folder, const ipu__hash128 *key, const void *data, size_t bytes)
+{
+    ipu__text    note = {0};
+    ipu__hash128 hash = ipu__hash_bytes(data, bytes);
+    uint64_t     most = limit();
+    if (bytes + sizeof hash > most) return;
+    ipu__text_add_bytes(&note, data, bytes);
+    ipu__text_add_bytes(&note, (const char *)hash.bytes, sizeof hash.bytes);
+    finish(folder, note.failed ? ipu__fail_memory() : store(folder, key, notes, note.at, note.n), most);
+    ipu__text_fini(&note);
 }

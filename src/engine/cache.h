@@ -1,4 +1,5 @@
-/* Compiled executables in a folder, so that the next process need not compile them: <hash>.ipuexe.
+/* Compiled executables in a folder, so that the next process need not compile them: <hash>.ipuexe. What is to be known
+ * before their keys are can be beside them: <hash>.ipunote.
  *
  * The key is a hash of all that the executable depends on: the model, options that matter to the compiler, CPU
  * features, number of threads, version of the library. The name of a file is a hash of the key and of the library's
@@ -31,7 +32,12 @@ ipu_status ipu__cache_load(const char *folder, const ipu__hash128 *key, const ip
 /* Makes the folder, for the user alone, if it is not there. */
 void ipu__cache_store(const char *folder, const ipu__hash128 *key, const ipu_executable *exe);
 
-/* Where it is kept. False: the path is too long. */
+/* A few bytes under a key; who reads them knows how many. False: they are not there, or, as the log says, not to be
+ * trusted. */
+bool ipu__cache_load_note(const char *folder, const ipu__hash128 *key, void *out, size_t bytes);
+void ipu__cache_store_note(const char *folder, const ipu__hash128 *key, const void *data, size_t bytes);
+
+/* Where an executable is kept. False: the path is too long. */
 bool ipu__cache_path(const char *folder, const ipu__hash128 *key, char out[PATH_MAX]);
 
 #endif

@@ -269,6 +269,37 @@ static void checking_mode_passes_the_cache_by(void **state)
     ipu_options_destroy(options);
 }
 
+static void notes_are_found_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    ipu__hash128 key = key_of(1);
+    char         found[6];
+    assert_false(ipu__cache_load_note(folder, &key, found, 6));
+    ipu__cache_store_note(folder, &key, "seven?", 6);
+    assert_true(ipu__cache_load_note(folder, &key, found, 6));
+    assert_memory_equal(found, "seven?", 6);
+    key = key_of(2);
+    assert_false(ipu__cache_load_note(folder, &key, found, 6));
+    key = key_of(1);
+    assert_int_equal(load(1), -1);
+    store(1); /* beside it */
+    assert_int_equal(load(1), 1);
+    assert_int_equal(n_warnings, 0);
+    assert_false(ipu__cache_load_note(folder, &key, found, 5)); /* of another size */
+    assert_non_null(strstr(warnings, "a note in the cache is made anew"));
+    path_of(1);
+    strcpy(strstr(path, ".ipuexe"), ".ipunote");
+    assert_int_equal(chmod(path, 0620), 0);
+    assert_false(ipu__cache_load_note(folder, &key, found, 6));
+    assert_int_equal(n_warnings, 2);
+    ipu__cache_store_note(folder, &key, "eight!", 6);
+    assert_true(ipu__cache_load_note(folder, &key, found, 6));
+    assert_memory_equal(found, "eight!", 6);
+    setenv("IPU_CACHE_LIMIT", "10", 1);
+    store(2); /* all goes */
+    assert_int_equal(entries(""), 0);
+}
+
 /* ---- its bound ---- */
 
 static void what_was_not_used_for_long_goes_first(void **state)
@@ -424,6 +455,7 @@ int main(void)
         TEST(a_link_is_neither_read_nor_written_through),
         TEST(a_folder_that_cannot_be_is_one_warning),
         TEST(checking_mode_passes_the_cache_by),
+        TEST(notes_are_found_whole_or_not_at_all),
         TEST(what_was_not_used_for_long_goes_first),
         TEST(sixteen_processes_that_are_killed_do_no_harm),
         TEST(refused_memory_is_reported_or_costs_an_entry),
