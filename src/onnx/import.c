@@ -497,7 +497,7 @@ void ipu__import_captured(ipu__import *im, const Ipu__GraphProto *g)
 
 bool ipu__import_note_loop(ipu__node *n)
 {
-    if (ipu__push(&n->im->loops, ((ipu__loop){n->proto, n->m->block}))) return true;
+    if (ipu__push(&n->im->loops, ((ipu__import_loop){n->proto, n->m->block}))) return true;
     ipu__node_fail(n, IPU_OUT_OF_MEMORY, "out of memory");
     return false;
 }

@@ -45,11 +45,11 @@ typedef struct ipu__call {
 } ipu__call;
 
 /* A Loop or Scan that became a loop of the model. */
-typedef struct ipu__loop {
+typedef struct ipu__import_loop {
     const Ipu__NodeProto *node;
     uint32_t              block; /* its body */
-} ipu__loop;
-typedef IPU_ARRAY(ipu__loop) ipu__loops;
+} ipu__import_loop;
+typedef IPU_ARRAY(ipu__import_loop) ipu__import_loops;
 typedef IPU_ARRAY(const Ipu__NodeProto *) ipu__node_list;
 
 typedef struct ipu__import {
@@ -66,16 +66,16 @@ typedef struct ipu__import {
     bool                    has_needs; /* that error: compile-time inputs are missing */
     bool                   *needed;    /* which inputs of the file they are */
     IPU_ARRAY(uint32_t) owners;        /* for each input of the model, that of the file */
-    int        depth;                  /* of graphs within graphs and functions within functions */
-    int64_t    most_emitted;
-    int64_t    n_emitted; /* nodes so far: unrolled loops and functions are bounded */
-    double     n_claimed; /* bytes of sparse tensors that the file does not hold */
-    double     n_made;    /* bytes of constants that a few numbers ask for */
-    ipu__map   tensors;   /* of the file, by address, to the constants they became */
-    int64_t    n_renamed; /* outputs that got a number, as their names were taken */
-    int64_t    turns;     /* of the loops around that are being unrolled, multiplied */
-    size_t     n_bytes;   /* of the arena */
-    ipu__loops loops;     /* of the model */
+    int               depth;           /* of graphs within graphs and functions within functions */
+    int64_t           most_emitted;
+    int64_t           n_emitted; /* nodes so far: unrolled loops and functions are bounded */
+    double            n_claimed; /* bytes of sparse tensors that the file does not hold */
+    double            n_made;    /* bytes of constants that a few numbers ask for */
+    ipu__map          tensors;   /* of the file, by address, to the constants they became */
+    int64_t           n_renamed; /* outputs that got a number, as their names were taken */
+    int64_t           turns;     /* of the loops around that are being unrolled, multiplied */
+    size_t            n_bytes;   /* of the arena */
+    ipu__import_loops loops;     /* of the model */
     /* Loops whose turns decide shapes, found in earlier tries; the one this try failed for. */
     const ipu__node_list *unrolled;
     const Ipu__NodeProto *must_unroll;

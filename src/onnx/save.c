@@ -34,7 +34,7 @@ ipu_status ipu__onnx_pack(const Ipu__ModelProto *proto, void **out, size_t *byte
     return IPU_OK;
 }
 
-/* ---- every tensor of a message ---- */
+/* ---- data that are put elsewhere ---- */
 
 typedef struct swap {
     Ipu__TensorProto *tensor, before;
@@ -42,52 +42,11 @@ typedef struct swap {
 } swap;
 
 typedef struct saving {
-    const char *folder; /* of external data that the message refers to; NULL: none */
-    ipu__arena  arena;
-    IPU_ARRAY(Ipu__TensorProto *) tensors;
+    const char      *folder; /* of external data that the message refers to; NULL: none */
+    ipu__arena       arena;
+    ipu__tensor_list tensors;
     IPU_ARRAY(swap) swaps;
 } saving;
-
-static bool list_graph(saving *s, const Ipu__GraphProto *g);
-
-static bool list_nodes(saving *s, Ipu__NodeProto *const *nodes, size_t n)
-{
-    bool ok = true;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < nodes[i]->n_attribute; k++) {
-            const Ipu__AttributeProto *a = nodes[i]->attribute[k];
-            if (a->t) ok &= ipu__push(&s->tensors, a->t);
-            if (a->g) ok &= list_graph(s, a->g);
-            for (size_t t = 0; t < a->n_tensors; t++) ok &= ipu__push(&s->tensors, a->tensors[t]);
-            for (size_t g = 0; g < a->n_graphs; g++) ok &= list_graph(s, a->graphs[g]);
-        }
-    return ok;
-}
-
-static bool list_graph(saving *s, const Ipu__GraphProto *g)
-{
-    bool ok = list_nodes(s, g->node, g->n_node);
-    for (size_t i = 0; i < g->n_initializer; i++) ok &= ipu__push(&s->tensors, g->initializer[i]);
-    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
-        const Ipu__SparseTensorProto *t = g->sparse_initializer[i];
-        if (t->values) ok &= ipu__push(&s->tensors, t->values);
-        if (t->indices) ok &= ipu__push(&s->tensors, t->indices);
-    }
-    return ok;
-}
-
-static bool list_tensors(saving *s, const Ipu__ModelProto *proto)
-{
-    bool ok = list_graph(s, proto->graph);
-    for (size_t i = 0; i < proto->n_functions; i++)
-        ok &= list_nodes(s, proto->functions[i]->node, proto->functions[i]->n_node);
-    return ok;
-}
-
-static bool is_external(const Ipu__TensorProto *t)
-{
-    return t->data_location == IPU__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-}
 
 /* The message without the tensor's data, which the caller puts in another way. */
 static void clear_data(Ipu__TensorProto *t)
@@ -129,7 +88,7 @@ static ipu_status bring_in(saving *s)
     for (size_t i = 0; i < s->tensors.n; i++) {
         Ipu__TensorProto *t = s->tensors.at[i];
         ipu_array         a;
-        if (!is_external(t)) continue;
+        if (!ipu__tensor_is_external(t)) continue;
         IPU_TRY(ipu__tensor_array(t, s->folder, &a));
         ipu_status status = swap_out(s, t);
         if (status != IPU_OK) {
@@ -206,7 +165,7 @@ static ipu_status save(saving *s, Ipu__ModelProto *proto, const char *path, bool
 {
     void  *data;
     size_t bytes;
-    if (!list_tensors(s, proto)) return ipu__fail_memory();
+    if (!ipu__tensors_of(proto, &s->tensors)) return ipu__fail_memory();
     IPU_TRY(bring_in(s));
     if (external || ipu__model_proto__get_packed_size(proto) > most_bytes) IPU_TRY(put_outside(s, path));
     IPU_TRY(ipu__onnx_pack(proto, &data, &bytes));

@@ -227,7 +227,7 @@ ipu_status ipu__tensor_array(const Ipu__TensorProto *t, const char *folder, ipu_
 {
     ipu_shape shape;
     ipu_type  type        = ipu__onnx_type(t->data_type);
-    bool      is_external = t->data_location == IPU__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    bool      is_external = ipu__tensor_is_external(t);
     *out                  = (ipu_array){0};
     if (type == IPU_N_TYPES)
         return ipu__fail(IPU_UNSUPPORTED, "tensor \"%s\" is of type %s, which is not supported", name_of(t),
@@ -250,4 +250,42 @@ ipu_status ipu__tensor_array(const Ipu__TensorProto *t, const char *folder, ipu_
     if (type == IPU_BOOL && status == IPU_OK) /* any byte may stand there; a bool has two values */
         for (size_t i = 0; i < bytes; i++) ((uint8_t *)out->data)[i] = ((uint8_t *)out->data)[i] != 0;
     return status;
+}
+
+/* ---- every tensor of a message ---- */
+
+static bool list_graph(ipu__tensor_list *list, const Ipu__GraphProto *g);
+
+static bool list_nodes(ipu__tensor_list *list, Ipu__NodeProto *const *nodes, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < nodes[i]->n_attribute; k++) {
+            const Ipu__AttributeProto *a = nodes[i]->attribute[k];
+            if (a->t) ok &= ipu__push(list, a->t);
+            if (a->g) ok &= list_graph(list, a->g);
+            for (size_t t = 0; t < a->n_tensors; t++) ok &= ipu__push(list, a->tensors[t]);
+            for (size_t g = 0; g < a->n_graphs; g++) ok &= list_graph(list, a->graphs[g]);
+        }
+    return ok;
+}
+
+static bool list_graph(ipu__tensor_list *list, const Ipu__GraphProto *g)
+{
+    bool ok = list_nodes(list, g->node, g->n_node);
+    for (size_t i = 0; i < g->n_initializer; i++) ok &= ipu__push(list, g->initializer[i]);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const Ipu__SparseTensorProto *t = g->sparse_initializer[i];
+        if (t->values) ok &= ipu__push(list, t->values);
+        if (t->indices) ok &= ipu__push(list, t->indices);
+    }
+    return ok;
+}
+
+bool ipu__tensors_of(const Ipu__ModelProto *proto, ipu__tensor_list *list)
+{
+    bool ok = list_graph(list, proto->graph);
+    for (size_t i = 0; i < proto->n_functions; i++)
+        ok &= list_nodes(list, proto->functions[i]->node, proto->functions[i]->n_node);
+    return ok;
 }

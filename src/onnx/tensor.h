@@ -2,6 +2,7 @@
 #ifndef IPU_ONNX_TENSOR_H
 #define IPU_ONNX_TENSOR_H
 
+#include "base/array.h"
 #include "base/status.h"
 #include "ipu/data.h"
 #include "onnx.pb-c.h"
@@ -16,5 +17,15 @@ ipu_status ipu__tensor_shape(const Ipu__TensorProto *t, ipu_shape *out);
 
 /* All encodings. `folder`: where external data are; NULL: refused. Owned: ipu_array_free. */
 ipu_status ipu__tensor_array(const Ipu__TensorProto *t, const char *folder, ipu_array *out);
+
+static inline bool ipu__tensor_is_external(const Ipu__TensorProto *t)
+{
+    return t->data_location == IPU__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+}
+
+/* All tensors of a message, those of graphs within and of functions too, after those in the list. False: out of memory;
+ * ipu__array_fini in any case. */
+typedef IPU_ARRAY(Ipu__TensorProto *) ipu__tensor_list;
+bool ipu__tensors_of(const Ipu__ModelProto *proto, ipu__tensor_list *list);
 
 #endif
