@@ -9,13 +9,15 @@
  *
  * A file is read and checked as a whole: hostile ones give an error, in bounded time and memory (docs/onnx.md has the
  * limits). Shapes are static in a model. An input whose value decides a shape (that of a Reshape, the k of a TopK) is
- * a compile-time input: a session keeps one executable for each value it has seen, and for each set of input shapes.
+ * a compile-time input: a session keeps one executable for each value it has seen, and for each set of input shapes. With
+ * a cache folder, executables outlive the session, and other processes find them there (docs/onnx.md).
  * An output whose extent depends on data (NonZero, Unique) is computed in a buffer of the largest extent and cut by
  * the session. Sequences and optionals are resolved when a model is made. docs/onnx.md tells more.
  */
 #ifndef IPU_ONNX_H
 #define IPU_ONNX_H
 
+#include "ipu/cost.h"
 #include "ipu/data.h"
 #include "ipu/model.h"
 
@@ -116,6 +118,7 @@ typedef struct ipu_onnx_options {
     /* Of a session: engine options; the target that is compiled for (NULL: one IPU of ipu_device_chip()). */
     const ipu_options *options;
     const ipu_target  *target;
+    const char *cache_folder; /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
 } ipu_onnx_options;
 
 /* Owned: ipu_model_destroy; the file is not needed any more. Inputs and outputs have the names of the file.
@@ -139,8 +142,14 @@ ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, s
 /* What the last run used: borrowed. */
 ipu_executable *ipu_onnx_session_executable(ipu_onnx_session *s);
 ipu_engine     *ipu_onnx_session_engine(ipu_onnx_session *s);
-/* Its model, as imported, before it was optimised. */
+/* Whether its executable came from the cache. */
+bool ipu_onnx_session_was_cached(const ipu_onnx_session *s);
+/* Its model, as imported, before it was optimised; what came from the cache is imported when this is first asked for.
+ * NULL: that failed (ipu_message), or nothing has run. */
 ipu_model *ipu_onnx_session_model(ipu_onnx_session *s);
+/* What it would take on the target. With a cache, a model is priced once and not in each process. INVALID: nothing has
+ * run. */
+ipu_status ipu_onnx_session_cost(ipu_onnx_session *s, ipu_cost_summary *out);
 /* Number of executables it holds. */
 size_t ipu_onnx_session_n_compiled(const ipu_onnx_session *s);
 

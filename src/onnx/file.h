@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/array.h"
+#include "base/hash.h"
 #include "base/map.h"
 #include "ipu/onnx.h"
 #include "onnx.pb-c.h"
@@ -14,9 +15,11 @@ struct ipu_onnx {
     char            *folder;                       /* of external data; NULL: there is none */
     IPU_ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
     IPU_ARRAY(ipu_onnx_op_count) ops;
-    size_t     n_ports;                  /* inputs and outputs of all nodes */
-    ipu__map   op_index, function_index; /* "domain\nname" to numbers; keys in the arena */
-    ipu__arena arena;
+    size_t       n_ports;                  /* inputs and outputs of all nodes */
+    ipu__hash128 hash;                     /* of the message (session_cache.c); external data are not in it */
+    bool         has_hash;                 /* until an initializer is set */
+    ipu__map     op_index, function_index; /* "domain\nname" to numbers; keys in the arena */
+    ipu__arena   arena;
     /* What attributes of functions are where a call does not give them, "domain\nfunction\nname" to numbers. IR
      * version 9 has these; the onnx.proto that we build with may be older. */
     IPU_ARRAY(Ipu__AttributeProto *) defaults;

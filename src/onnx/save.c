@@ -241,6 +241,7 @@ ipu_status ipu_onnx_set_initializer(ipu_onnx *file, const char *name, const ipu_
     free_data(t);
     t->has_raw_data = true;
     t->raw_data     = (ProtobufCBinaryData){bytes, own};
+    file->has_hash  = false;
     return IPU_OK;
 }
 

@@ -5,8 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "ipu/device.h"
 #include "onnx/import.h"
+#include "onnx/ports.h"
+#include "onnx/session_cache.h"
 
 enum {
     MOST_COMPILED = 64, /* executables kept; the one used longest ago goes */
@@ -16,12 +19,16 @@ enum {
 };
 
 typedef struct compiled {
-    ipu__imported   imported;
-    ipu_executable *exe;
-    ipu_engine     *engine;
-    ipu_onnx_value *in; /* what it was compiled for: shapes of all, data of the fixed */
-    bool           *fixed;
-    uint64_t        used;
+    ipu_model         *m; /* NULL: it came from the cache, and nobody has asked for it */
+    ipu_executable    *exe;
+    ipu__ports         ports;
+    ipu_engine        *engine;
+    ipu__session_cache cache;
+    bool               was_cached, has_cost;
+    ipu_cost_summary   cost;
+    ipu_onnx_value    *in; /* what it was compiled for: shapes of all, data of the fixed */
+    bool              *fixed;
+    uint64_t           used;
 } compiled;
 
 struct ipu_onnx_session {
@@ -76,7 +83,8 @@ static void free_compiled(const ipu_onnx_session *s, compiled *c)
     if (!c) return;
     ipu_engine_destroy(c->engine);
     ipu_executable_release(c->exe);
-    ipu__imported_fini(&c->imported);
+    ipu__ports_fini(&c->ports);
+    ipu_model_destroy(c->m);
     for (size_t i = 0; c->in && i < s->n_in; i++) ipu_onnx_value_free(&c->in[i]);
     ipu__free(c->in);
     ipu__free(c->fixed);
@@ -159,19 +167,73 @@ static ipu_status check_memory(const ipu_onnx_session *s, const ipu_executable *
                      s->file->name, (long long)planned, (long long)most);
 }
 
+/* Imports and compiles, with what was noted in `c->fixed` known from the first. */
 static ipu_status compile(ipu_onnx_session *s, const ipu_onnx_value *in, compiled *c)
 {
-    IPU_TRY(import(s, in, &c->imported));
+    ipu__imported imported;
+    for (size_t i = 0; i < s->n_in; i++) s->fixed[i] |= c->fixed[i];
+    IPU_TRY(import(s, in, &imported));
+    memcpy(c->fixed, s->fixed, s->n_in * sizeof *c->fixed);
+    ipu_status status = ipu_model_compile(imported.m, &s->target, s->options.options, &c->exe);
+    if (status != IPU_OK) ipu__fail(status, "%s: %s", s->file->name, ipu_message());
+    if (status == IPU_OK) status = ipu__ports_note(&imported, ipu_onnx_n_outputs(s->file), c->exe);
+    if (status == IPU_OK) status = ipu__ports_read(c->exe, ipu_onnx_n_outputs(s->file), &c->ports);
+    c->m       = imported.m;
+    imported.m = NULL;
+    ipu__imported_fini(&imported);
+    return status;
+}
+
+/* The arrays of inputs that are not fixed must be those of the ports, in number and size. */
+static bool ports_fit(const ipu__ports *ports, const ipu_onnx_value *v, size_t *next)
+{
+    if (v->kind == IPU_ONNX_ARRAY) {
+        if (*next >= ports->n_inputs) return false;
+        const ipu__handle *port = &ports->inputs[(*next)++];
+        return port->type == v->array.type && ipu__shape_equal(&port->shape, &v->array.shape);
+    }
+    for (size_t i = 0; i < v->n_items; i++)
+        if (!ports_fit(ports, &v->items[i], next)) return false;
+    return true;
+}
+
+static ipu_status read_ports(const ipu_onnx_session *s, const ipu_onnx_value *in, compiled *c)
+{
+    IPU_TRY(ipu__ports_read(c->exe, ipu_onnx_n_outputs(s->file), &c->ports));
+    size_t next = 0;
+    bool   fit  = true;
+    for (size_t i = 0; fit && i < s->n_in; i++) fit = c->fixed[i] || ports_fit(&c->ports, &in[i], &next);
+    if (fit && next == c->ports.n_inputs) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "its inputs are not those of %s", s->file->name);
+}
+
+/* NOT_FOUND: the cache does not have it. */
+static ipu_status load(ipu_onnx_session *s, const ipu_onnx_value *in, compiled *c)
+{
+    IPU_TRY(ipu__session_cache_open(s->file, &s->options, &s->target, in, &c->cache));
+    ipu__session_cache_fixed(&c->cache, c->fixed, s->n_in);
+    IPU_TRY(ipu__session_cache_load(&c->cache, &s->options, in, c->fixed, s->n_in, &c->exe));
+    ipu_status status = read_ports(s, in, c);
+    c->was_cached     = status == IPU_OK;
+    if (status != IPU_INVALID) return status;
+    ipu__log(IPU_LOG_WARN, "onnx", "an executable in the cache is made anew: %s", ipu_message());
+    ipu__ports_fini(&c->ports);
+    ipu_executable_release(c->exe);
+    c->exe = NULL;
+    return IPU_NOT_FOUND;
+}
+
+static ipu_status make(ipu_onnx_session *s, const ipu_onnx_value *in, compiled *c)
+{
     c->in    = ipu__alloc_zeroed((s->n_in + 1) * sizeof *c->in);
     c->fixed = ipu__alloc_zeroed(s->n_in + 1);
     if (!c->in || !c->fixed) return ipu__fail_memory();
-    for (size_t i = 0; i < s->n_in; i++) {
-        c->fixed[i] = s->fixed[i];
-        IPU_TRY(copy_value(&in[i], s->fixed[i], &c->in[i]));
-    }
-    ipu_status status = ipu_model_compile(c->imported.m, &s->target, s->options.options, &c->exe);
-    if (status != IPU_OK) return ipu__fail(status, "%s: %s", s->file->name, ipu_message());
-    IPU_TRY(check_memory(s, c->exe));
+    ipu_status status = load(s, in, c);
+    if (status == IPU_NOT_FOUND) status = compile(s, in, c);
+    if (status == IPU_OK) status = check_memory(s, c->exe);
+    if (status != IPU_OK) return status;
+    for (size_t i = 0; i < s->n_in; i++) IPU_TRY(copy_value(&in[i], c->fixed[i], &c->in[i]));
+    if (!c->was_cached) ipu__session_cache_store(&c->cache, s->file, c->in, c->fixed, s->n_in, c->exe);
     IPU_TRY(ipu_engine_create(c->exe, s->options.options, &c->engine));
     ipu__alloc_trim();
     return IPU_OK;
@@ -204,7 +266,7 @@ static ipu_status find_compiled(ipu_onnx_session *s, const ipu_onnx_value *in, c
     if (s->compiled.n == MOST_COMPILED) drop_oldest(s);
     compiled *c = ipu__alloc_zeroed(sizeof *c);
     if (!c) return ipu__fail_memory();
-    ipu_status status = compile(s, in, c);
+    ipu_status status = make(s, in, c);
     if (status == IPU_OK && !ipu__push(&s->compiled, c)) status = ipu__fail_memory();
     if (status != IPU_OK)
         free_compiled(s, c);
@@ -253,9 +315,9 @@ static ipu_status blame_shapes(const ipu_onnx_session *s, const ipu_onnx_value *
 static ipu_status write_input(compiled *c, const ipu_onnx_value *v, size_t *next)
 {
     if (v->kind == IPU_ONNX_ARRAY) {
-        ipu_value input = ipu_model_input_at(c->imported.m, (*next)++);
-        size_t    bytes = ipu_array_bytes(&v->array);
-        return bytes ? ipu_engine_write(c->engine, ipu_value_name(input), v->array.data, bytes) : IPU_OK;
+        const ipu__handle *port  = &c->ports.inputs[(*next)++];
+        size_t             bytes = ipu_array_bytes(&v->array);
+        return bytes ? ipu_engine_write(c->engine, port->name, v->array.data, bytes) : IPU_OK;
     }
     for (size_t i = 0; i < v->n_items; i++) IPU_TRY(write_input(c, &v->items[i], next));
     return IPU_OK;
@@ -274,31 +336,28 @@ static void cut(ipu_array *a, int dim, int64_t count)
     a->shape.dim[dim] = count;
 }
 
-static ipu_status read_array(compiled *c, const ipu__output *how, ipu_onnx_value *out, size_t *next)
+static ipu_status read_array(compiled *c, const ipu__result *from, ipu_onnx_value *out)
 {
-    const char *name;
-    ipu_value   v = ipu_model_output_at(c->imported.m, (*next)++, &name);
-    out->kind     = IPU_ONNX_ARRAY;
-    IPU_TRY(ipu_array_create(ipu_value_type(v), ipu_value_shape(v), &out->array));
+    out->kind = IPU_ONNX_ARRAY;
+    IPU_TRY(ipu_array_create(from->array.type, from->array.shape, &out->array));
     size_t bytes = ipu_array_bytes(&out->array);
-    if (bytes) IPU_TRY(ipu_engine_read(c->engine, name, out->array.data, bytes));
-    if (!how->has_count) return IPU_OK;
+    if (bytes) IPU_TRY(ipu_engine_read(c->engine, from->array.name, out->array.data, bytes));
+    if (!from->count) return IPU_OK;
     int64_t count;
-    ipu_model_output_at(c->imported.m, (*next)++, &name);
-    IPU_TRY(ipu_engine_read(c->engine, name, &count, sizeof count));
-    cut(&out->array, how->count_dim, count);
+    IPU_TRY(ipu_engine_read(c->engine, from->count, &count, sizeof count));
+    cut(&out->array, from->dim, count);
     return IPU_OK;
 }
 
-static ipu_status read_output(compiled *c, const ipu__output *how, ipu_onnx_value *out, size_t *next)
+static ipu_status read_output(compiled *c, const ipu__result *from, ipu_onnx_value *out)
 {
-    if (how->kind == IPU_ONNX_ARRAY) return read_array(c, how, out, next);
-    out->kind = how->kind;
-    if (how->n_items == 0) return IPU_OK;
-    out->items = ipu__alloc_zeroed(how->n_items * sizeof *out->items);
+    if (from->kind == IPU_ONNX_ARRAY) return read_array(c, from, out);
+    out->kind = from->kind;
+    if (from->n_items == 0) return IPU_OK;
+    out->items = ipu__alloc_zeroed(from->n_items * sizeof *out->items);
     if (!out->items) return ipu__fail_memory();
-    out->n_items = how->n_items;
-    for (size_t i = 0; i < how->n_items; i++) IPU_TRY(read_output(c, &how->items[i], &out->items[i], next));
+    out->n_items = from->n_items;
+    for (size_t i = 0; i < from->n_items; i++) IPU_TRY(read_output(c, &from->items[i], &out->items[i]));
     return IPU_OK;
 }
 
@@ -315,8 +374,7 @@ static ipu_status run(ipu_onnx_session *s, const ipu_onnx_value *in, ipu_onnx_va
         if (!c->fixed[i]) IPU_TRY(write_input(c, &in[i], &next));
     status = ipu_engine_run(c->engine, 0);
     if (status != IPU_OK) return ipu__fail(status, "%s: %s", s->file->name, ipu_message());
-    next = 0;
-    for (size_t i = 0; i < n_out; i++) IPU_TRY(read_output(c, &c->imported.outputs[i], &out[i], &next));
+    for (size_t i = 0; i < n_out; i++) IPU_TRY(read_output(c, &c->ports.outputs[i], &out[i]));
     return IPU_OK;
 }
 
@@ -336,7 +394,48 @@ ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, s
     return status;
 }
 
+/* ---- what the last run used ---- */
+
 ipu_executable *ipu_onnx_session_executable(ipu_onnx_session *s) { return s->last ? s->last->exe : NULL; }
 ipu_engine     *ipu_onnx_session_engine(ipu_onnx_session *s) { return s->last ? s->last->engine : NULL; }
-ipu_model      *ipu_onnx_session_model(ipu_onnx_session *s) { return s->last ? s->last->imported.m : NULL; }
 size_t          ipu_onnx_session_n_compiled(const ipu_onnx_session *s) { return s->compiled.n; }
+bool ipu_onnx_session_was_cached(const ipu_onnx_session *s) { return s->last && s->last->was_cached; }
+
+/* With the model of the last run, which what came from the cache does not have. */
+static ipu_status need_model(ipu_onnx_session *s)
+{
+    compiled *c = s->last;
+    if (!c) return ipu__fail(IPU_INVALID, "%s: nothing has been run", s->file->name);
+    if (c->m) return IPU_OK;
+    ipu_onnx_options options = s->options;
+    options.inputs           = c->in;
+    options.n_inputs         = s->n_in;
+    options.fixed            = c->fixed;
+    return ipu_onnx_import(s->file, &options, &c->m);
+}
+
+ipu_model *ipu_onnx_session_model(ipu_onnx_session *s) { return need_model(s) == IPU_OK ? s->last->m : NULL; }
+
+static ipu_status price(ipu_onnx_session *s, ipu_cost_summary *out)
+{
+    ipu_cost *cost;
+    IPU_TRY(need_model(s));
+    IPU_TRY(ipu_model_cost(s->last->m, &s->target, NULL, &cost));
+    ipu_cost_get_summary(cost, out);
+    ipu_cost_destroy(cost);
+    return IPU_OK;
+}
+
+ipu_status ipu_onnx_session_cost(ipu_onnx_session *s, ipu_cost_summary *out)
+{
+    compiled *c = s->last;
+    if (!c) return ipu__fail(IPU_INVALID, "%s: nothing has been run", s->file->name);
+    if (!c->has_cost && !ipu__session_cache_load_cost(&c->cache, &c->cost)) {
+        IPU_TRY(price(s, &c->cost));
+        ipu__session_cache_store_cost(&c->cache, &c->cost);
+    }
+    c->has_cost  = true;
+    c->cost.chip = ipu_target_chip_name(&s->target);
+    *out         = c->cost;
+    return IPU_OK;
+}

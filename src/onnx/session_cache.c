@@ -1,0 +1,209 @@
+/* Keys of what sessions keep in the cache. */
+#include "onnx/session_cache.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "engine/cache.h"
+#include "engine/executable.h"
+#include "onnx/tensor.h"
+
+/* ---- hashing ---- */
+
+enum { MUCH = 1024 /* bytes, from which on the faster hash is worth it */ };
+
+static void add_to_hash(ipu__hash128 *h, const void *data, size_t bytes)
+{
+    if (bytes < MUCH) {
+        *h = ipu__hash_more(h, data, bytes);
+        return;
+    }
+    ipu__hash128 sum = ipu__hash_bulk(data, bytes);
+    *h               = ipu__hash_more(h, sum.bytes, sizeof sum.bytes);
+}
+
+/* Where protobuf-c puts what it packs. */
+typedef struct sink {
+    ProtobufCBuffer base;
+    ipu__hash128    hash;
+} sink;
+
+static void append(ProtobufCBuffer *buffer, size_t bytes, const uint8_t *data)
+{
+    add_to_hash(&((sink *)buffer)->hash, data, bytes);
+}
+
+/* As it would be written now: initializers may have been set since it was read. */
+static const ipu__hash128 *hash_file(ipu_onnx *file)
+{
+    if (!file->has_hash) {
+        sink s = {.base = {append}, .hash = ipu__hash_bytes(NULL, 0)};
+        ipu__model_proto__pack_to_buffer(file->proto, &s.base);
+        file->hash     = s.hash;
+        file->has_hash = true;
+    }
+    return &file->hash;
+}
+
+static bool list_tensors(const ipu_onnx *file, ipu__tensor_list *out)
+{
+    bool ok = ipu__tensors_of(file->proto, out);
+    for (size_t i = 0; i < file->defaults.n; i++) {
+        const Ipu__AttributeProto *a = file->defaults.at[i];
+        if (a->t) ok &= ipu__push(out, a->t);
+        for (size_t k = 0; k < a->n_tensors; k++) ok &= ipu__push(out, a->tensors[k]);
+    }
+    return ok;
+}
+
+/* The data that lie beside the model, which may change at any time. */
+static ipu_status hash_outside(const ipu_onnx *file, ipu__hash128 *out)
+{
+    ipu__tensor_list tensors = {0};
+    ipu_status       status  = ipu__or_memory(list_tensors(file, &tensors));
+    *out                     = ipu__hash_bytes(NULL, 0);
+    for (size_t i = 0; i < tensors.n && status == IPU_OK; i++) {
+        ipu_array a;
+        if (!ipu__tensor_is_external(tensors.at[i])) continue;
+        status = ipu__tensor_array(tensors.at[i], file->folder, &a);
+        if (status != IPU_OK) break;
+        add_to_hash(out, a.data, ipu_array_bytes(&a));
+        ipu_array_free(&a);
+    }
+    ipu__array_fini(&tensors);
+    return status;
+}
+
+/* ---- keys ---- */
+
+static void add_hash(ipu__text *key, const ipu__hash128 *hash)
+{
+    char text[IPU__HASH_TEXT];
+    ipu__hash_print(hash, text);
+    ipu__text_add(key, "%s ", text);
+}
+
+static void add_array(ipu__text *key, const ipu_array *a, bool with_data)
+{
+    ipu__text_add(key, "%s", ipu_type_name(a->type));
+    for (int i = 0; i < a->shape.rank; i++) ipu__text_add(key, ",%" PRId64, a->shape.dim[i]);
+    ipu__text_add(key, ";");
+    if (!with_data) return;
+    ipu__hash128 hash = ipu__hash_bulk(a->data, ipu_array_bytes(a));
+    add_hash(key, &hash);
+}
+
+static void add_value(ipu__text *key, const ipu_onnx_value *v, bool with_data)
+{
+    ipu__text_add(key, "%d %zu ", (int)v->kind, v->n_items);
+    if (v->kind == IPU_ONNX_ARRAY) add_array(key, &v->array, with_data);
+    for (size_t i = 0; i < v->n_items; i++) add_value(key, &v->items[i], with_data);
+}
+
+/* The key that `text` makes, which is freed. */
+static ipu_status finish(ipu__text *text, ipu__hash128 *out)
+{
+    ipu_status status = ipu__or_memory(!text->failed);
+    if (status == IPU_OK) *out = ipu__hash_bytes(text->at, text->n);
+    ipu__text_fini(text);
+    return status;
+}
+
+static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ipu_target *target,
+                             const ipu_onnx_value *in, ipu__session_cache *c)
+{
+    ipu__text key = {0};
+    ipu__text_add(&key, "onnx ");
+    ipu__text_add_quoted(&key, file->name); /* it is in places that an executable tells */
+    add_hash(&key, hash_file(file));
+    add_hash(&key, &c->outside);
+    ipu__text_add(&key, "%s %" PRId64 " %" PRId64 " ", ipu_target_chip_name(target), target->n_ipus,
+                  target->tiles_per_ipu);
+    ipu__text_add(&key, "%d %d %" PRId64 " ", o->training, o->wide, o->most_bytes);
+    for (size_t i = 0; i < o->n_dims; i++) ipu__text_add_quoted(&key, o->dims[i]);
+    ipu__cache_add_options(&key, o->options);
+    for (size_t i = 0; i < file->inputs.n; i++) add_value(&key, &in[i], false);
+    return finish(&key, &c->about);
+}
+
+static ipu_status make_key(ipu__session_cache *c, const ipu_onnx_value *in, const bool *fixed, size_t n_in)
+{
+    ipu__text key = {0};
+    add_hash(&key, &c->about);
+    for (size_t i = 0; i < n_in; i++)
+        if (fixed[i]) {
+            ipu__text_add(&key, "%zu: ", i);
+            add_value(&key, &in[i], true);
+        }
+    return finish(&key, &c->key);
+}
+
+/* ---- the cache ---- */
+
+ipu_status ipu__session_cache_open(ipu_onnx *file, const ipu_onnx_options *options, const ipu_target *target,
+                                   const ipu_onnx_value *in, ipu__session_cache *out)
+{
+    *out = (ipu__session_cache){.folder = ipu__cache_folder(options->cache_folder)};
+    if (!out->folder) return IPU_OK;
+    ipu_status status = hash_outside(file, &out->outside);
+    if (status == IPU_OK) status = make_about(file, options, target, in, out);
+    if (status != IPU_OK) out->folder = NULL; /* importing tells what is wrong */
+    return status == IPU_OUT_OF_MEMORY ? status : IPU_OK;
+}
+
+void ipu__session_cache_fixed(const ipu__session_cache *c, bool *fixed, size_t n_in)
+{
+    char *noted = c->folder ? ipu__alloc_zeroed(n_in + 1) : NULL;
+    if (noted && ipu__cache_load_note(c->folder, &c->about, noted, n_in))
+        for (size_t i = 0; i < n_in; i++) fixed[i] |= noted[i] == 1;
+    ipu__free(noted);
+}
+
+ipu_status ipu__session_cache_load(ipu__session_cache *c, const ipu_onnx_options *options,
+                                   const ipu_onnx_value *in, const bool *fixed, size_t n_in,
+                                   ipu_executable **out)
+{
+    *out = NULL;
+    if (!c->folder) return IPU_NOT_FOUND;
+    IPU_TRY(make_key(c, in, fixed, n_in));
+    return ipu__cache_load(c->folder, &c->key, options->options, out);
+}
+
+void ipu__session_cache_store(ipu__session_cache *c, ipu_onnx *file, const ipu_onnx_value *in,
+                              const bool *fixed, size_t n_in, const ipu_executable *exe)
+{
+    ipu__hash128 outside;
+    bool         any = false;
+    if (!c->folder || exe->check) return;
+    /* It must not be kept for what lay beside the model a moment ago. */
+    bool is_same = hash_outside(file, &outside) == IPU_OK
+                && memcmp(outside.bytes, c->outside.bytes, sizeof outside.bytes) == 0;
+    if (!is_same || make_key(c, in, fixed, n_in) != IPU_OK) {
+        c->folder = NULL;
+        return;
+    }
+    for (size_t i = 0; i < n_in; i++) any |= fixed[i];
+    ipu__cache_store(c->folder, &c->key, exe);
+    if (any) ipu__cache_store_note(c->folder, &c->about, fixed, n_in);
+}
+
+/* ---- costs ---- */
+
+static ipu__hash128 cost_key(const ipu__session_cache *c) { return ipu__hash_more(&c->key, "cost", 4); }
+
+bool ipu__session_cache_load_cost(const ipu__session_cache *c, ipu_cost_summary *out)
+{
+    if (!c->folder) return false;
+    ipu__hash128 key = cost_key(c);
+    return ipu__cache_load_note(c->folder, &key, out, sizeof *out);
+}
+
+void ipu__session_cache_store_cost(const ipu__session_cache *c, const ipu_cost_summary *cost)
+{
+    if (!c->folder) return;
+    ipu__hash128     key  = cost_key(c);
+    ipu_cost_summary kept = *cost;
+    kept.chip             = NULL;
+    ipu__cache_store_note(c->folder, &key, &kept, sizeof kept);
+}
