@@ -84,6 +84,20 @@ steps = json.load(open("deep/profile.json"))["steps"]
 assert any("matmul" in s["name"] and s["measured"]["runs"] == 5 and s["measured"]["seconds"] > 0 for s in steps), steps'
 check "run: its text" grep -q 'kernel matmul' deep/profile.txt
 
+# ---- run with a cache ----
+
+export IPU_CACHE_DIR=$box/cache
+check "cache: the first run compiles" json 'd["compiled_before"] is False' run --json reshape.onnx -i x=six.npy -i shape=shape.npy
+check "cache: the second does not" json 'd["compiled_before"] and d["outputs"][0]["shape"] == [3, 2] and d["modelled"]["cycles"]["total"] >= 0' \
+    run --json reshape.onnx -i x=six.npy -i shape=shape.npy
+check "cache: it says so" exits 0 '^host .*; compiled before; first run' run reshape.onnx -i x=six.npy -i shape=shape.npy
+check "cache: other shapes are compiled" json 'd["compiled_before"] is False' run --json add.onnx --shape N=8
+check "cache: kernels of what was compiled before" exits 0 '^add +' run --kernels add.onnx --shape N=8
+check "cache: and its profile" exits 0 '; compilation and first run' run add.onnx --shape N=8 --profile again
+check "cache: and the same again" exits 0 '; compiled before; first run' run add.onnx --shape N=8 --profile again
+check "cache: tests take from it" exits 0 '^1 passed' run linear.onnx --test good/test_data_set_1
+unset IPU_CACHE_DIR
+
 # ---- run --test ----
 
 check "test: all sets pass" exits 0 '^3 passed, 0 failed$' run linear.onnx --test good

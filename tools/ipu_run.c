@@ -19,7 +19,7 @@ typedef struct job {
     ipu_onnx_session     *session;
     run_inputs            in;
     ipu_onnx_value       *out;
-    ipu_cost             *cost;
+    ipu_cost             *profile; /* NULL: none is wanted */
 } job;
 
 static double now(void)
@@ -71,14 +71,15 @@ static tool_exit run_all(job *j, int64_t n, run_result *r)
 
 /* ---- costs and profiles ---- */
 
-/* What the model that ran would cost, with the times of its steps if they were measured. */
-static tool_exit price(job *j)
+/* What the model that ran would cost. A profile has all of its steps, with the times that were measured. */
+static tool_exit price(job *j, ipu_cost_summary *out)
 {
     const char *folder = j->args->values[RUN_PROFILE];
-    if (ipu_model_cost(ipu_onnx_session_model(j->session), &j->target, NULL, &j->cost) != IPU_OK)
-        return failed();
-    if (!folder) return TOOL_OK;
-    return folder_write_profile(folder, j->cost, ipu_onnx_session_engine(j->session));
+    if (!folder) return ipu_onnx_session_cost(j->session, out) == IPU_OK ? TOOL_OK : failed();
+    ipu_model *m = ipu_onnx_session_model(j->session);
+    if (!m || ipu_model_cost(m, &j->target, NULL, &j->profile) != IPU_OK) return failed();
+    ipu_cost_get_summary(j->profile, out);
+    return folder_write_profile(folder, j->profile, ipu_onnx_session_engine(j->session));
 }
 
 /* ---- the command ---- */
@@ -114,13 +115,13 @@ static tool_exit run_model(job *j)
     if (code != TOOL_OK) return code;
     run_result r = {.file = &j->file, .in = &j->in, .out = j->out};
     code         = run_all(j, n, &r);
-    if (code == TOOL_OK) code = price(j);
+    if (code == TOOL_OK) code = price(j, &r.cost);
     if (code != TOOL_OK) return code;
     ipu_engine_counters counters;
     ipu_engine_get_counters(ipu_onnx_session_engine(j->session), &counters);
-    r.threads = counters.threads;
-    r.cost    = j->cost;
-    code      = run_outputs_write(&j->file, j->args, j->out);
+    r.threads    = counters.threads;
+    r.was_cached = ipu_onnx_session_was_cached(j->session);
+    code         = run_outputs_write(&j->file, j->args, j->out);
     if (code != TOOL_OK) return code;
     r.engine = j->args->values[RUN_KERNELS] ? ipu_onnx_session_engine(j->session) : NULL;
     if (j->args->values[RUN_JSON]) return tool_print_json(stdout, run_json(&r));
@@ -155,7 +156,7 @@ tool_exit run_run(const tool_arguments *args)
     tool_exit code = start(&j);
     free_outputs(&j);
     free(j.out);
-    ipu_cost_destroy(j.cost);
+    ipu_cost_destroy(j.profile);
     run_inputs_free(&j.in);
     ipu_onnx_session_destroy(j.session);
     ipu_options_destroy(j.options);

@@ -112,23 +112,21 @@ static const char *input_note(const run_result *r, size_t i)
 
 /* ---- text ---- */
 
-static void print_cost(const ipu_cost *cost)
+static void print_cost(const ipu_cost_summary *s)
 {
-    ipu_cost_summary s;
-    char             time[32], used[32], room[32];
-    ipu_cost_get_summary(cost, &s);
-    tool_format(s.seconds, "s", time, sizeof time);
-    tool_format((double)s.memory_most, "B", used, sizeof used);
-    tool_format((double)s.bytes_per_tile, "B", room, sizeof room);
+    char time[32], used[32], room[32];
+    tool_format(s->seconds, "s", time, sizeof time);
+    tool_format((double)s->memory_most, "B", used, sizeof used);
+    tool_format((double)s->bytes_per_tile, "B", room, sizeof room);
     printf("%-*s%s: %lld cycles (compute %lld, exchange %lld, sync %lld, host %lld), modelled\n", COLUMN,
-           s.chip, time, (long long)s.cycles.total, (long long)s.cycles.compute, (long long)s.cycles.exchange,
-           (long long)s.cycles.sync, (long long)s.cycles.host);
+           s->chip, time, (long long)s->cycles.total, (long long)s->cycles.compute,
+           (long long)s->cycles.exchange, (long long)s->cycles.sync, (long long)s->cycles.host);
     printf("%*s%s of %s on the fullest tile: ", COLUMN, "", used, room);
-    if (s.n_overfull == 0)
+    if (s->n_overfull == 0)
         puts("it fits");
     else
-        printf("it does not fit, %lld of %lld tiles are over-full\n", (long long)s.n_overfull,
-               (long long)s.n_tiles);
+        printf("it does not fit, %lld of %lld tiles are over-full\n", (long long)s->n_overfull,
+               (long long)s->n_tiles);
 }
 
 void run_print(const run_result *r)
@@ -143,8 +141,9 @@ void run_print(const run_result *r)
     tool_format(r->first, "s", first, sizeof first);
     printf("%-*s%s per run", COLUMN, "host", median);
     if (r->n_timed > 1) printf(" (median of %lld; least %s)", (long long)r->n_timed, least);
-    printf(", %d thread%s; compilation and first run %s\n", r->threads, r->threads == 1 ? "" : "s", first);
-    print_cost(r->cost);
+    printf(", %d thread%s; %s %s\n", r->threads, r->threads == 1 ? "" : "s",
+           r->was_cached ? "compiled before; first run" : "compilation and first run", first);
+    print_cost(&r->cost);
 }
 
 /* ---- JSON ---- */
@@ -225,27 +224,25 @@ static json_t *json_outputs(const run_result *r)
     return NULL;
 }
 
-static json_t *json_cost(const ipu_cost *cost)
+static json_t *json_cost(const ipu_cost_summary *s)
 {
-    ipu_cost_summary s;
-    ipu_cost_get_summary(cost, &s);
-    json_t *cycles = json_pack("{s:I, s:I, s:I, s:I, s:I}", "compute", (json_int_t)s.cycles.compute,
-                               "exchange", (json_int_t)s.cycles.exchange, "sync", (json_int_t)s.cycles.sync,
-                               "host", (json_int_t)s.cycles.host, "total", (json_int_t)s.cycles.total);
-    return json_pack("{s:s, s:I, s:o, s:f, s:f, s:I, s:I, s:I, s:b}", "chip", s.chip, "ipus",
-                     (json_int_t)s.n_ipus, "cycles", cycles, "seconds", s.seconds, "operations", s.operations,
-                     "bytes_per_tile", (json_int_t)s.bytes_per_tile, "fullest_tile_bytes",
-                     (json_int_t)s.memory_most, "overfull_tiles", (json_int_t)s.n_overfull, "fits",
-                     (int)(s.n_overfull == 0));
+    json_t *cycles = json_pack("{s:I, s:I, s:I, s:I, s:I}", "compute", (json_int_t)s->cycles.compute,
+                               "exchange", (json_int_t)s->cycles.exchange, "sync", (json_int_t)s->cycles.sync,
+                               "host", (json_int_t)s->cycles.host, "total", (json_int_t)s->cycles.total);
+    return json_pack("{s:s, s:I, s:o, s:f, s:f, s:I, s:I, s:I, s:b}", "chip", s->chip, "ipus",
+                     (json_int_t)s->n_ipus, "cycles", cycles, "seconds", s->seconds, "operations",
+                     s->operations, "bytes_per_tile", (json_int_t)s->bytes_per_tile, "fullest_tile_bytes",
+                     (json_int_t)s->memory_most, "overfull_tiles", (json_int_t)s->n_overfull, "fits",
+                     (int)(s->n_overfull == 0));
 }
 
 json_t *run_json(const run_result *r)
 {
     json_t *host = json_pack("{s:f, s:f, s:f, s:I, s:i}", "median", r->median, "least", r->least, "first",
                              r->first, "runs", (json_int_t)r->n_timed, "threads", r->threads);
-    json_t *all  = json_pack("{s:o, s:o, s:o, s:o, s:o}", "model", tool_json_text(r->file->path), "inputs",
-                             json_inputs(r), "outputs", json_outputs(r), "seconds", host, "modelled",
-                             json_cost(r->cost));
+    json_t *all  = json_pack("{s:o, s:o, s:o, s:b, s:o, s:o}", "model", tool_json_text(r->file->path),
+                             "inputs", json_inputs(r), "outputs", json_outputs(r), "compiled_before",
+                             (int)r->was_cached, "seconds", host, "modelled", json_cost(&r->cost));
     if (all && r->engine && json_object_set_new(all, "host", kernels_json(r->engine)) != 0) {
         json_decref(all);
         return NULL;

@@ -10,12 +10,13 @@
 typedef struct run_result {
     const onnx_file      *file;
     const run_inputs     *in;
-    const ipu_onnx_value *out;   /* as many as the file has outputs */
-    double                first; /* seconds: compilation and first run */
+    const ipu_onnx_value *out;        /* as many as the file has outputs */
+    double                first;      /* seconds: compilation and first run */
+    bool                  was_cached; /* nothing was compiled */
     double                median, least;
     int64_t               n_timed;
     int                   threads;
-    const ipu_cost       *cost;
+    ipu_cost_summary      cost;
     const ipu_engine     *engine; /* whose kernels are told; NULL: they are not */
 } run_result;
 
