@@ -6,7 +6,7 @@
 
 #include "output.h"
 #include "picture.h"
-#include "scores.h"
+#include "ipu/scores.h"
 
 typedef struct job {
     const tool_arguments *args;
@@ -85,7 +85,7 @@ static tool_exit report(job *j, const char *path)
 {
     const ipu_array *a = &j->out[0].array;
     char             text[128];
-    if (j->out[0].kind != IPU_ONNX_ARRAY || !scores_fit(a, j->form.n)) {
+    if (j->out[0].kind != IPU_ONNX_ARRAY || !ipu_scores_fit(a, j->form.n)) {
         ipu_shape_text(&a->shape, text, sizeof text);
         return tool_fail("%s: output \"%s\" is %s%s: expected [%lld, classes] of a floating type",
                          j->file.path, j->file.outputs[0].name, ipu_type_name(a->type), text,
@@ -99,7 +99,7 @@ static tool_exit report(job *j, const char *path)
         free(guesses);
         return tool_fail("out of memory");
     }
-    scores_probabilities(a, 0, n, probabilities);
+    ipu_scores_probabilities(a, 0, n, probabilities);
     for (int64_t i = 0; i < n; i++) guesses[i] = (guess){i, probabilities[i]};
     tool_exit code = check_numbers(j, path, guesses, n);
     if (code == TOOL_OK) code = tell(j, path, guesses, n);

@@ -1,4 +1,4 @@
-/* A training's data, network and executors, opened and closed. */
+/* A training's data, network and trainer, opened and closed. */
 #include "train_session.h"
 
 #include <inttypes.h>
@@ -12,108 +12,28 @@
 
 static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
 
-/* ---- digests: FNV-1a, which tells files apart that nobody forged ---- */
+/* ---- what decides the result ---- */
 
-static uint64_t digest(uint64_t hash, const void *data, size_t bytes)
+/* FNV-1a, which tells files apart that nobody forged. */
+static uint64_t digest(const char *data, size_t bytes)
 {
-    const unsigned char *p = data;
-    for (size_t i = 0; i < bytes; i++) hash = (hash ^ p[i]) * 0x100000001b3;
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ (unsigned char)data[i]) * 0x100000001b3;
     return hash;
 }
 
-static const uint64_t digest_begin = 0xcbf29ce484222325;
-
-/* The same of eight bytes at a time. */
-static uint64_t digest_fast(uint64_t hash, const void *data, size_t bytes)
+static tool_exit make_text(train_session *s)
 {
-    const char *p = data;
-    size_t      n = bytes / sizeof hash;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t word;
-        memcpy(&word, p + i * sizeof word, sizeof word);
-        hash = (hash ^ word) * 0x100000001b3;
-    }
-    return digest(hash, p + n * sizeof hash, bytes % sizeof hash);
-}
-
-typedef uint64_t (*digest_fn)(uint64_t hash, const void *data, size_t bytes);
-
-/* The number of samples, and `most` of them, or all if there are fewer. False: one cannot be read, which was reported. */
-static bool digest_samples(const ipu_dataset *d, int64_t most, digest_fn add, uint64_t *hash)
-{
-    int64_t   n           = ipu_dataset_n_samples(d);
-    ipu_array fields[2]   = {0};
-    void     *pointers[2] = {NULL, NULL};
-    bool      ok          = true;
-    *hash                 = digest(*hash, &n, sizeof n);
-    for (size_t i = 0; i < 2 && ok; i++) {
-        const ipu_field *f = ipu_dataset_field_at(d, i);
-        ok                 = ipu_array_create(f->type, f->shape, &fields[i]) == IPU_OK;
-        pointers[i]        = fields[i].data;
-    }
-    if (most > n) most = n;
-    for (int64_t k = 0; ok && k < most; k++) {
-        ok = ipu_dataset_get(d, k * (n / most) + k * (n % most) / most, pointers) == IPU_OK;
-        for (size_t i = 0; i < 2 && ok; i++) *hash = add(*hash, fields[i].data, ipu_array_bytes(&fields[i]));
-    }
-    for (size_t i = 0; i < 2; i++) ipu_array_free(&fields[i]);
-    if (!ok) failed();
-    return ok;
-}
-
-static bool digest_dataset(const ipu_dataset *d, uint64_t *hash)
-{
-    enum { SAMPLES = 64 };
-    return digest_samples(d, SAMPLES, digest, hash);
-}
-
-/* All of what takes no more than seconds to read; of larger data, samples that lie evenly. */
-static bool digest_contents(const ipu_dataset *d, uint64_t *hash)
-{
-    const int64_t    most_bytes = (int64_t)4 << 30;
-    const ipu_shape *shape      = &ipu_dataset_field_at(d, 0)->shape;
-    int64_t          bytes      = sizeof(float) + sizeof(int32_t);
-    for (int i = 0; i < shape->rank; i++) bytes *= shape->dim[i] > 0 ? shape->dim[i] : 1;
-    return digest_samples(d, most_bytes / bytes, digest_fast, hash);
-}
-
-static tool_exit make_options_json(train_session *s)
-{
-    uint64_t data = digest_begin, file                        = digest_begin;
-    char     data_text[TRAIN_DIGEST], file_text[TRAIN_DIGEST] = "";
-    if (!digest_dataset(s->train, &data) || !digest_dataset(s->test, &data)) return TOOL_FAILED;
-    snprintf(data_text, sizeof data_text, "%016" PRIx64, data);
+    char file[17] = "";
     if (s->settings.from_file) {
         size_t bytes;
         char  *content = tool_read(s->settings.model, &bytes);
         if (!content) return TOOL_FAILED;
-        snprintf(file_text, sizeof file_text, "%016" PRIx64, digest(file, content, bytes));
+        snprintf(file, sizeof file, "%016" PRIx64, digest(content, bytes));
         free(content);
     }
-    s->options_json = train_settings_json(&s->settings, data_text, file_text);
-    return s->options_json ? TOOL_OK : tool_fail("out of memory");
-}
-
-/* With what is no option of the result, but has all meet as often. */
-static tool_exit compare_ranks(train_session *s)
-{
-    const train_settings *a        = &s->settings;
-    uint64_t              contents = digest_begin;
-    char                  text[TRAIN_DIGEST];
-    if (s->group.size == 1) return TOOL_OK;
-    if (!digest_contents(s->train, &contents)) return TOOL_FAILED;
-    snprintf(text, sizeof text, "%016" PRIx64, contents);
-    json_t   *all  = json_copy(s->options_json);
-    json_t   *more = json_pack("{s:I, s:I, s:s, s:I, s:b, s:b, s:b}", "training samples",
-                               (json_int_t)ipu_dataset_n_samples(s->train), "test samples",
-                               (json_int_t)ipu_dataset_n_samples(s->test), "contents of the training data",
-                               text, "checkpoint-every", (json_int_t)a->checkpoint_every, "checkpoint-dir",
-                               a->checkpoint_dir != NULL, "resume", (int)a->resume, "keep", (int)a->keep);
-    tool_exit code = all && more && json_object_update(more, all) == 0 ? train_group_compare(&s->group, more)
-                                                                       : tool_fail("out of memory");
-    json_decref(all);
-    json_decref(more);
-    return code;
+    s->text = train_settings_text(&s->settings, file);
+    return s->text ? TOOL_OK : tool_fail("out of memory");
 }
 
 /* ---- opening ---- */
@@ -172,23 +92,7 @@ ipu_status train_session_module(const train_session *s, ipu_module **out)
     return IPU_OK;
 }
 
-ipu_status train_session_trainer(const train_session *s, ipu_module *module, const ipu_options *engine,
-                                 ipu_executor **out)
-{
-    const train_settings *a       = &s->settings;
-    ipu_executor_options  options = s->options;
-    const ipu_nn_training how     = {.optimizer         = {.kind         = a->optimizer,
-                                                           .rate         = a->rate,
-                                                           .momentum     = a->momentum,
-                                                           .weight_decay = a->weight_decay},
-                                     .loss_scale        = a->loss_scale,
-                                     .loss_scale_period = a->loss_scale_period};
-    options.engine                = engine;
-    if (module != s->module) options.comm = NULL; /* a profile is this process's own */
-    return ipu_training_model(module, &options, &how, out);
-}
-
-static tool_exit open_network(train_session *s)
+static tool_exit make_options(train_session *s)
 {
     const train_settings *a = &s->settings;
     char                  threads[32];
@@ -196,31 +100,72 @@ static tool_exit open_network(train_session *s)
     if (ipu_options_create(&s->engine) != IPU_OK
         || (a->threads >= 0 && ipu_options_set(s->engine, "threads", threads) != IPU_OK))
         return failed();
-    s->options                     = (ipu_executor_options){.device_iterations     = a->device_iterations,
-                                                            .gradient_accumulation = a->gradient_accumulation,
-                                                            .output_mode           = IPU_OUTPUT_ALL,
-                                                            .seed                  = (uint32_t)a->seed,
-                                                            .target                = a->target,
-                                                            .engine                = s->engine};
-    s->options.comm                = s->group.comm;
-    s->options.precision           = a->precision;
-    s->options.stochastic_rounding = a->stochastic_rounding;
-    s->options.half_partials       = a->half_partials;
+    s->how     = (ipu_nn_training){.optimizer         = {.kind         = a->optimizer->kind,
+                                                         .rate         = a->rate,
+                                                         .momentum     = a->momentum,
+                                                         .weight_decay = a->weight_decay},
+                                   .loss_scale        = a->loss_scale,
+                                   .loss_scale_period = a->loss_scale_period};
+    s->options = (ipu_executor_options){.device_iterations     = a->device_iterations,
+                                        .gradient_accumulation = a->gradient_accumulation,
+                                        .output_mode           = IPU_OUTPUT_ALL,
+                                        .seed                  = (uint32_t)a->seed,
+                                        .target                = a->target,
+                                        .engine                = s->engine,
+                                        .comm                  = s->group.comm,
+                                        .precision             = a->precision,
+                                        .stochastic_rounding   = a->stochastic_rounding,
+                                        .half_partials         = a->half_partials};
     train_ipus_apply(&a->ipus, &s->options);
-    /* What is tested is the network as it would be used: rounded to the nearest. */
-    const ipu_executor_options testing = {
-        .target = a->target, .engine = s->engine, .precision = a->precision};
-    const ipu_loader_options order = {
-        .batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed};
-    const ipu_loader_options all = {.batch_size = a->batch_size, .keep_last = true};
-    if (train_session_module(s, &s->module) != IPU_OK
-        || train_session_trainer(s, s->module, s->engine, &s->trainer) != IPU_OK
-        || ipu_inference_model(s->module, &testing, &s->tester) != IPU_OK
-        || ipu_loader_create(s->train, &s->options, &order, &s->loader) != IPU_OK
-        || ipu_loader_create(s->test, &testing, &all, &s->test_loader) != IPU_OK)
-        return failed();
-    s->n_runs = ipu_loader_n_batches(s->loader);
-    return TOOL_OK;
+    return train_session_module(s, &s->module) == IPU_OK ? TOOL_OK : failed();
+}
+
+/* What options are called on the command line. */
+static ipu_trainer_words words_of(const train_settings *a)
+{
+    return (ipu_trainer_words){.resume     = "--resume",
+                               .restart    = "--restart",
+                               .keep       = "--keep",
+                               .folder     = "--checkpoint-dir",
+                               .rate       = "--lr",
+                               .loss_scale = "--loss-scale",
+                               .constant   = "--schedule constant",
+                               .program    = "ipu train",
+                               .data       = a->data};
+}
+
+static ipu_trainer_begin begin_of(const train_settings *a)
+{
+    return a->resume ? IPU_TRAINER_RESUME : a->restart ? IPU_TRAINER_RESTART : IPU_TRAINER_NEW;
+}
+
+static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
+{
+    static const char *const places[] = {"data"};
+    train_settings          *a        = &s->settings;
+    tool_exit                code     = make_options(s);
+    if (code != TOOL_OK) return code;
+    ipu_trainer_options options = {
+        .module            = s->module,
+        .data              = s->train,
+        .test              = s->test,
+        .input             = s->images,
+        .executor          = s->options,
+        .training          = s->how,
+        .loader            = {.batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed},
+        .n_epochs          = a->epochs,
+        .checkpoint_folder = a->checkpoint_dir,
+        .checkpoint_every  = a->checkpoint_every,
+        .begin             = begin_of(a),
+        .model             = a->model,
+        .settings          = s->text,
+        .may_differ        = places,
+        .n_may_differ      = 1,
+        .keep_diverged     = a->keep,
+        .events            = events,
+        .words             = words_of(a)};
+    train_settings_schedule(a, &options);
+    return ipu_trainer_create(&options, &s->trainer) == IPU_OK ? TOOL_OK : failed();
 }
 
 /* What would fail in the end fails at once. */
@@ -233,72 +178,41 @@ static tool_exit prepare_places(const train_settings *a)
     return code;
 }
 
-tool_exit train_session_open(train_session *s, const tool_arguments *args)
+tool_exit train_session_open(train_session *s, const tool_arguments *args, ipu_trainer_events events)
 {
-    *s             = (train_session){.resumed_from = -1, .last_saved = -1};
+    *s             = (train_session){0};
     tool_exit code = train_group_open(&s->group);
     if (code == TOOL_OK) code = train_group_read_settings(&s->group, &s->settings, args);
     if (code != TOOL_OK) return code;
-    train_record_open(&s->record);
     s->silence = train_group_is_first(&s->group) ? NULL : fopen("/dev/null", "w");
     progress_open(&s->progress, s->silence ? s->silence : s->settings.json ? stderr : stdout);
     if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
     code = open_data(s);
     if (code == TOOL_OK) code = fit_images(s);
-    if (code == TOOL_OK && (s->settings.checkpoint_dir || s->group.size > 1)) code = make_options_json(s);
-    if (code == TOOL_OK) code = compare_ranks(s);
-    if (code == TOOL_OK) code = open_network(s);
+    if (code == TOOL_OK && (s->settings.checkpoint_dir || s->group.size > 1)) code = make_text(s);
+    if (code == TOOL_OK) code = open_trainer(s, events);
     if (code == TOOL_OK && train_group_is_first(&s->group)) code = prepare_places(&s->settings);
-    if (code == TOOL_OK && s->settings.checkpoint_dir) code = train_session_resume(s);
     return code;
+}
+
+ipu_trainer_results train_session_results(const train_session *s)
+{
+    ipu_trainer_results r;
+    ipu_trainer_get_results(s->trainer, &r);
+    return r;
 }
 
 void train_session_close(train_session *s, tool_exit code)
 {
-    ipu_checkpoint_store_close(s->store);
-    ipu_loader_destroy(s->loader);
-    ipu_loader_destroy(s->test_loader);
-    ipu_executor_destroy(s->trainer);
-    ipu_executor_destroy(s->tester);
+    if (s->trainer && train_session_results(s).is_known) s->group.is_told = true;
+    ipu_trainer_destroy(s->trainer);
     ipu_module_destroy(s->module);
     ipu_options_destroy(s->engine);
     ipu_dataset_destroy(s->train);
     ipu_dataset_destroy(s->test);
-    ipu_array_free(&s->rest);
-    train_record_free(&s->record);
-    json_decref(s->options_json);
+    free(s->text);
     if (s->silence) fclose(s->silence);
     train_group_close(&s->group, code);
-}
-
-void train_session_batch(const train_session *s, const ipu_batch *batch, ipu_array out[2])
-{
-    for (size_t i = 0; i < 2; i++) out[i] = batch->arrays[i];
-    out[0].shape.rank = s->images.rank + 1;
-    memcpy(out[0].shape.dim + 1, s->images.dim, (size_t)s->images.rank * sizeof *s->images.dim);
-}
-
-/* ---- compiling ---- */
-
-/* Arrays without data, of `n` samples. */
-static void describe(const train_session *s, int64_t n, ipu_array out[2])
-{
-    out[0] = (ipu_array){.type = IPU_FLOAT, .shape = {.rank = s->images.rank + 1, .dim = {n}}};
-    out[1] = (ipu_array){.type = ipu_dataset_field_at(s->train, 1)->type, .shape = IPU_SHAPE(n)};
-    memcpy(out[0].shape.dim + 1, s->images.dim, (size_t)s->images.rank * sizeof *s->images.dim);
-}
-
-tool_exit train_session_compile(train_session *s, bool (*stop)(void))
-{
-    ipu_array arrays[2];
-    describe(s, ipu_loader_combined_batch_size(s->loader), arrays);
-    ipu_status status = ipu_executor_compile(s->trainer, arrays, 2);
-    describe(s, ipu_loader_combined_batch_size(s->test_loader), arrays);
-    if (status == IPU_OK && train_group_is_first(&s->group))
-        status = ipu_executor_compile(s->tester, arrays, 1);
-    if (status == IPU_OK || (status == IPU_INTERRUPTED && stop())) return TOOL_OK;
-    progress_clear(&s->progress);
-    return failed();
 }
 
 /* ---- the result ---- */

@@ -1,4 +1,4 @@
-/* Options of `ipu train`: read, checked, put into JSON, and compared with those of a checkpoint. */
+/* Options of `ipu train`: read, checked, and put into JSON. */
 #include "train_settings.h"
 
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "ipu/device.h"
-#include "ipu/schedule.h"
 #include "onnx_file.h"
 #include "output.h"
 #include "picture.h"
@@ -210,12 +209,19 @@ tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int
 
 /* ---- learning rate ---- */
 
-double train_settings_rate(const train_settings *s, int64_t run, int64_t n_runs)
+static double step_rate(void *user, int64_t run, int64_t n_runs)
 {
-    ipu_schedule how = {.rate = s->rate, .n_steps = n_runs};
-    if (s->schedule == TRAIN_COSINE) how.kind = IPU_SCHEDULE_COSINE;
-    if (s->schedule == TRAIN_STEP && 2 * run >= n_runs) how.rate *= 4 * run < 3 * n_runs ? 0.1 : 0.01;
-    return ipu_schedule_rate(&how, run);
+    const train_settings *s    = user;
+    double                rate = s->rate;
+    if (2 * run >= n_runs) rate *= 4 * run < 3 * n_runs ? 0.1 : 0.01;
+    return rate;
+}
+
+void train_settings_schedule(train_settings *s, ipu_trainer_options *out)
+{
+    out->schedule.kind = s->schedule == TRAIN_COSINE ? IPU_SCHEDULE_COSINE : IPU_SCHEDULE_CONSTANT;
+    out->rate          = s->schedule == TRAIN_STEP ? step_rate : NULL;
+    out->rate_user     = s;
 }
 
 /* ---- JSON ---- */
@@ -232,59 +238,22 @@ static bool add_bits(const train_settings *s, json_t *out)
                    == 0);
 }
 
-json_t *train_settings_json(const train_settings *s, const char *data, const char *file)
+char *train_settings_text(const train_settings *s, const char *file)
 {
     json_t *rest = json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:s}", "batch-size",
                              (json_int_t)s->batch_size, "device-iterations", (json_int_t)s->device_iterations,
                              "gradient-accumulation", (json_int_t)s->gradient_accumulation, "replicas",
                              (json_int_t)s->ipus.replicas, "seed", (json_int_t)s->seed, "optimizer",
-                             ipu_nn_optimizer_kind_name(s->optimizer), "lr", s->rate, "momentum", s->momentum,
-                             "weight-decay", s->weight_decay, "schedule", schedules[s->schedule]);
-    json_t *all  = json_pack("{s:o, s:s, s:s, s:o, s:s, s:I, s:b, s:f, s:f}", "model",
-                             tool_json_text(s->model), "model file", file, "loss",
-                            s->loss ? s->loss : "its own", "data", tool_json_text(s->data), "data digest",
-                             data, "epochs", (json_int_t)s->epochs, "raw", (int)s->raw, "mean", s->mean, "std",
-                             s->std);
+                             ipu_nn_optimizer_kind_name(s->optimizer), "lr", s->rate, "momentum", s->momentum, "weight-decay",
+                             s->weight_decay, "schedule", schedules[s->schedule]);
+    json_t *all  = json_pack("{s:o, s:s, s:s, s:o, s:I, s:b, s:f, s:f}", "model", tool_json_text(s->model),
+                             "model file", file, "loss", s->loss ? s->loss : "its own", "data",
+                             tool_json_text(s->data), "epochs", (json_int_t)s->epochs, "raw", (int)s->raw,
+                             "mean", s->mean, "std", s->std);
     bool    ok   = rest && all && json_object_update(all, rest) == 0 && add_bits(s, all)
            && train_ipus_settings(&s->ipus, all);
+    char *text = ok ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(rest);
-    if (ok) return all;
     json_decref(all);
-    return NULL;
-}
-
-/* A place of the data, and how long a training goes on whose rate does not depend on it, may change. */
-static bool may_differ(const char *key, const json_t *now)
-{
-    const char *schedule = json_string_value(json_object_get(now, "schedule"));
-    if (!strcmp(key, "data")) return true;
-    return !strcmp(key, "epochs") && schedule && !strcmp(schedule, schedules[TRAIN_CONSTANT]);
-}
-
-static tool_exit refuse(const char *key, const json_t *then, const json_t *now)
-{
-    char       *before = json_dumps(then, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    char       *after  = json_dumps(now, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    const char *why    = strcmp(key, "epochs") ? "" : " (with --schedule constant it may differ)";
-    tool_fail(
-        "--resume: \"%s\" is %s in the checkpoint, and %s now%s: go on with the same, or use another --checkpoint-dir",
-        key, before ? before : "not there", after ? after : "not there", why);
-    free(before);
-    free(after);
-    return TOOL_FAILED;
-}
-
-tool_exit train_settings_compare(const json_t *then, const json_t *now)
-{
-    const char *key;
-    json_t     *value;
-    json_object_foreach((json_t *)now, key, value)
-    {
-        const json_t *before = json_object_get(then, key);
-        if (may_differ(key, now) || (before && json_equal(before, value))) continue;
-        return refuse(key, before, value);
-    }
-    json_object_foreach((json_t *)then, key, value) /* what is as usual is left out */
-        if (!json_object_get(now, key)) return refuse(key, value, NULL);
-    return TOOL_OK;
+    return text;
 }

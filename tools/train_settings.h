@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "command.h"
-#include "ipu/executor.h"
+#include "ipu/trainer.h"
 #include "train_ipus.h"
 
 typedef enum train_schedule { TRAIN_CONSTANT, TRAIN_COSINE, TRAIN_STEP } train_schedule;
@@ -33,14 +33,11 @@ typedef struct train_settings {
 /* Of one of `n_processes` that train together. Reports what is wrong or does not go together. */
 tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes);
 
-/* The learning rate of run `run` of `n_runs`. It depends on nothing else, so that a training that goes on from a
- * checkpoint has the same. */
-double train_settings_rate(const train_settings *s, int64_t run, int64_t n_runs);
+/* The learning rates of a trainer, which borrows `s`. */
+void train_settings_schedule(train_settings *s, ipu_trainer_options *out);
 
-/* What decides the result of a training. `data`, `file`: digests of the data and of the model's file. NULL: out of
+/* What decides the result of a training, as JSON. `file`: a digest of the model's file. Owned: free. NULL: out of
  * memory. */
-json_t *train_settings_json(const train_settings *s, const char *data, const char *file);
-/* Whether a training with `now` goes on from one with `then`; reports what differs. */
-tool_exit train_settings_compare(const json_t *then, const json_t *now);
+char *train_settings_text(const train_settings *s, const char *file);
 
 #endif

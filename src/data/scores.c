@@ -1,11 +1,11 @@
 /* Rows of scores read: argmax, probabilities, cross-entropy. */
-#include "scores.h"
+#include "ipu/scores.h"
 
 #include <math.h>
 
 static const double tolerance = 1e-3; /* of a sum of probabilities in half precision */
 
-int64_t scores_best(const ipu_array *a, int64_t first, int64_t n)
+int64_t ipu_scores_best(const ipu_array *a, int64_t first, int64_t n)
 {
     int64_t best  = 0;
     double  value = -INFINITY;
@@ -21,7 +21,7 @@ int64_t scores_best(const ipu_array *a, int64_t first, int64_t n)
 /* log of the sum of exponentials, without overflow. */
 static double log_sum(const ipu_array *a, int64_t first, int64_t n)
 {
-    int64_t best = scores_best(a, first, n);
+    int64_t best = ipu_scores_best(a, first, n);
     double  most = ipu_array_value(a, first + best), sum = 1;
     for (int64_t i = 0; i < n; i++)
         if (i != best) sum += exp(ipu_array_value(a, first + i) - most);
@@ -29,7 +29,7 @@ static double log_sum(const ipu_array *a, int64_t first, int64_t n)
 }
 
 /* Log-probabilities need no case of their own: the logarithm of the sum of their exponentials is 0. */
-void scores_probabilities(const ipu_array *a, int64_t first, int64_t n, double *out)
+void ipu_scores_probabilities(const ipu_array *a, int64_t first, int64_t n, double *out)
 {
     double sum = 0, least = INFINITY;
     for (int64_t i = 0; i < n; i++) {
@@ -42,13 +42,13 @@ void scores_probabilities(const ipu_array *a, int64_t first, int64_t n, double *
     for (int64_t i = 0; i < n; i++) out[i] = exp(out[i] - all);
 }
 
-double scores_loss(const ipu_array *a, int64_t first, int64_t n, int64_t label)
+double ipu_scores_loss(const ipu_array *a, int64_t first, int64_t n, int64_t label)
 {
     if (label < 0 || label >= n) return NAN;
     return log_sum(a, first, n) - ipu_array_value(a, first + label);
 }
 
-bool scores_fit(const ipu_array *a, int64_t n_samples)
+bool ipu_scores_fit(const ipu_array *a, int64_t n_samples)
 {
     return a && a->type >= IPU_HALF && a->shape.rank == 2 && a->shape.dim[0] == n_samples
         && a->shape.dim[1] > 0;

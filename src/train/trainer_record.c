@@ -1,41 +1,42 @@
-/* The story of a training: losses by run and by epoch, in bounded space, as JSON and as a picture. */
-#include "train_record.h"
+/* The story of a training: losses by run and by epoch, in bounded space, and as JSON. */
+#include "train/trainer_record.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-#include "output.h"
-#include "plot.h"
+#include "base/alloc.h"
 
-void train_record_open(train_record *r) { *r = (train_record){.per_point = 1}; }
+void ipu__trainer_record_init(ipu__trainer_record *r) { *r = (ipu__trainer_record){.per_point = 1}; }
 
-void train_record_free(train_record *r)
+void ipu__trainer_record_fini(ipu__trainer_record *r)
 {
-    free(r->epochs);
-    r->epochs = NULL;
+    ipu__free(r->epochs);
+    r->epochs   = NULL;
+    r->n_epochs = 0;
 }
 
 /* ---- as it goes ---- */
 
-static void halve_points(train_record *r)
+static void halve_points(ipu__trainer_record *r)
 {
-    for (int i = 0; i < TRAIN_POINTS / 2; i++) r->points[i] = (r->points[2 * i] + r->points[2 * i + 1]) / 2;
-    r->n_points = TRAIN_POINTS / 2;
+    for (int i = 0; i < IPU__TRAINER_POINTS / 2; i++)
+        r->points[i] = (r->points[2 * i] + r->points[2 * i + 1]) / 2;
+    r->n_points = IPU__TRAINER_POINTS / 2;
     r->per_point *= 2;
 }
 
-static void add_point(train_record *r, double loss)
+static void add_point(ipu__trainer_record *r, double loss)
 {
     r->pending += loss;
     if (++r->n_pending < r->per_point) return;
-    if (r->n_points == TRAIN_POINTS) halve_points(r);
+    if (r->n_points == IPU__TRAINER_POINTS) halve_points(r);
     if (r->n_pending < r->per_point) return;
     r->points[r->n_points++] = r->pending / (double)r->n_pending;
     r->pending               = 0;
     r->n_pending             = 0;
 }
 
-void train_record_run(train_record *r, int64_t n_samples, double loss, double right, double seconds)
+void ipu__trainer_record_run(ipu__trainer_record *r, int64_t n_samples, double loss, double right,
+                             double seconds)
 {
     r->runs++;
     r->seconds += seconds;
@@ -47,19 +48,27 @@ void train_record_run(train_record *r, int64_t n_samples, double loss, double ri
     add_point(r, loss);
 }
 
-double train_record_loss(const train_record *r) { return r->running.loss / r->running.n_samples; }
-
-double train_record_accuracy(const train_record *r) { return r->running.accuracy / r->running.n_samples; }
-
-bool train_record_epoch(train_record *r)
+double ipu__trainer_record_loss(const ipu__trainer_record *r)
 {
-    train_epoch *grown = realloc(r->epochs, (size_t)(r->n_epochs + 1) * sizeof *grown);
-    if (!grown) return false;
+    return r->running.loss / r->running.n_samples;
+}
+
+double ipu__trainer_record_accuracy(const ipu__trainer_record *r)
+{
+    return r->running.accuracy / r->running.n_samples;
+}
+
+ipu_status ipu__trainer_record_epoch(ipu__trainer_record *r)
+{
+    size_t             n     = (size_t)r->n_epochs;
+    ipu_trainer_epoch *grown = ipu__realloc(r->epochs, n * sizeof *grown, (n + 1) * sizeof *grown);
+    if (!grown) return ipu__fail_memory();
     r->epochs                = grown;
-    r->epochs[r->n_epochs++] = (train_epoch){train_record_loss(r), train_record_accuracy(r), NAN, NAN,
-                                             r->running.seconds,   r->running.n_samples};
-    r->running               = (train_epoch){0};
-    return true;
+    r->epochs[r->n_epochs++] = (ipu_trainer_epoch){
+        ipu__trainer_record_loss(r), ipu__trainer_record_accuracy(r), NAN, NAN, r->running.seconds,
+        r->running.n_samples};
+    r->running = (ipu_trainer_epoch){0};
+    return IPU_OK;
 }
 
 /* ---- JSON: what is not a number is null ---- */
@@ -72,7 +81,7 @@ static double number_or_nan(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static json_t *epoch_json(const train_epoch *e)
+static json_t *epoch_json(const ipu_trainer_epoch *e)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "loss", real_or_null(e->loss), "accuracy",
                      real_or_null(e->accuracy), "test_loss", real_or_null(e->test_loss), "test_accuracy",
@@ -80,14 +89,14 @@ static json_t *epoch_json(const train_epoch *e)
                      real_or_null(e->n_samples));
 }
 
-static train_epoch epoch_parse(const json_t *json)
+static ipu_trainer_epoch epoch_parse(const json_t *json)
 {
-    return (train_epoch){number_or_nan(json, "loss"),      number_or_nan(json, "accuracy"),
-                         number_or_nan(json, "test_loss"), number_or_nan(json, "test_accuracy"),
-                         number_or_nan(json, "seconds"),   number_or_nan(json, "samples")};
+    return (ipu_trainer_epoch){number_or_nan(json, "loss"),      number_or_nan(json, "accuracy"),
+                               number_or_nan(json, "test_loss"), number_or_nan(json, "test_accuracy"),
+                               number_or_nan(json, "seconds"),   number_or_nan(json, "samples")};
 }
 
-json_t *train_record_json(const train_record *r)
+json_t *ipu__trainer_record_json(const ipu__trainer_record *r)
 {
     json_t *epochs = json_array(), *points = json_array();
     bool    ok = epochs && points;
@@ -104,13 +113,14 @@ json_t *train_record_json(const train_record *r)
     return NULL;
 }
 
-bool train_record_parse(train_record *r, const json_t *json)
+bool ipu__trainer_record_parse(ipu__trainer_record *r, const json_t *json)
 {
     const json_t *epochs = json_object_get(json, "epochs"), *points = json_object_get(json, "points");
-    train_record_open(r);
+    ipu__trainer_record_fini(r);
+    ipu__trainer_record_init(r);
     r->n_epochs  = (int64_t)json_array_size(epochs);
     r->n_points  = (int64_t)json_array_size(points);
-    r->epochs    = calloc((size_t)r->n_epochs + 1, sizeof *r->epochs);
+    r->epochs    = ipu__alloc_zeroed((size_t)(r->n_epochs + 1) * sizeof *r->epochs);
     r->running   = epoch_parse(json_object_get(json, "running"));
     r->runs      = json_integer_value(json_object_get(json, "runs"));
     r->seconds   = number_or_nan(json, "seconds");
@@ -118,8 +128,8 @@ bool train_record_parse(train_record *r, const json_t *json)
     r->per_point = json_integer_value(json_object_get(json, "per_point"));
     r->n_pending = json_integer_value(json_object_get(json, "n_pending"));
     r->pending   = number_or_nan(json, "pending");
-    if (!r->epochs || r->n_points > TRAIN_POINTS || r->per_point < 1 || r->runs < 0) {
-        train_record_free(r);
+    if (!r->epochs || r->n_points > IPU__TRAINER_POINTS || r->per_point < 1 || r->runs < 0) {
+        ipu__trainer_record_fini(r);
         return false;
     }
     for (int64_t i = 0; i < r->n_epochs; i++) r->epochs[i] = epoch_parse(json_array_get(epochs, (size_t)i));
@@ -128,30 +138,4 @@ bool train_record_parse(train_record *r, const json_t *json)
         r->points[i]        = json_is_number(value) ? json_number_value(value) : NAN;
     }
     return true;
-}
-
-/* ---- the picture ---- */
-
-tool_exit train_record_plot(const train_record *r, int64_t n_runs, const char *title, const char *path)
-{
-    size_t  n = (size_t)r->n_points, m = (size_t)r->n_epochs;
-    double *x = calloc(n + 4 * m + 1, sizeof *x);
-    if (!x) return tool_fail("out of memory");
-    double *ends = x + n, *middles = ends + m, *train = middles + m, *test = train + m;
-    for (size_t i = 0; i < n; i++) x[i] = ((double)i + 0.5) * (double)r->per_point / (double)n_runs;
-    bool evaluated = false;
-    for (size_t i = 0; i < m; i++) {
-        ends[i]    = (double)(i + 1);
-        middles[i] = (double)i + 0.5;
-        train[i]   = r->epochs[i].loss;
-        test[i]    = r->epochs[i].test_loss;
-        evaluated |= isfinite(test[i]);
-    }
-    plot_line lines[] = {{"training", x, r->points, n, false, true},
-                         {"mean of an epoch", middles, train, m, true, false},
-                         {"test set", ends, test, m, true, false}};
-    plot      p       = {title, "epochs", "loss", lines, evaluated ? 3 : 2};
-    tool_exit code    = plot_write(&p, path);
-    free(x);
-    return code;
 }
