@@ -1,8 +1,9 @@
 /* Trainers: a whole training: epochs, learning rates, tests, checkpoints, and going on from them.
  *
  *     ipu_trainer_options options = {.module = module, .data = train, .test = test, .n_epochs = 5,
- *                                    .loader = {.batch_size = 16, .shuffle = true}, .checkpoint_folder = "checkpoints",
- *                                    .training = {.optimizer = {.rate = 0.01, .momentum = 0.9}}};
+ *                                    .loader   = {.batch_size = 16, .shuffle = true},
+ *                                    .training = {.optimizer = {.rate = 0.01, .momentum = 0.9}},
+ *                                    .checkpoint_folder = "checkpoints", .begin = IPU_TRAINER_RESUME};
  *     ipu_trainer        *trainer;
  *     ipu_trainer_results r;
  *     IPU_TRY(ipu_trainer_create(&options, &trainer));
@@ -77,7 +78,7 @@ typedef struct ipu_trainer_events {
     /* Epoch `i`, from 0, is trained and tested; if that was interrupted, again when it is. */
     void (*epoch)(void *user, int64_t i, const ipu_trainer_epoch *epoch);
     void (*checkpoint)(void *user, const char *path); /* was written */
-    /* INFO: where it goes on from; WARN: it has probably diverged. */
+    /* INFO: where it goes on from; WARN: it has probably diverged. NULL: to the log. */
     void (*message)(void *user, ipu_log_level level, const char *text);
 } ipu_trainer_events;
 
@@ -121,9 +122,9 @@ typedef struct ipu_trainer_options {
     /* What decides the result, as a JSON object: kept in checkpoints, and the same when one goes on and in all
      * processes. NULL: what is known here: epochs, batch size, rate, ... A digest of the data is added. */
     const char *settings;
-    const char *const
-          *may_differ; /* names in it that only tell something; "epochs" may if no rate depends on it */
-    size_t n_may_differ;
+    /* Names in it that only tell something. "epochs" may differ where no rate depends on it, but not among processes. */
+    const char *const *may_differ;
+    size_t             n_may_differ;
 
     bool keep_diverged; /* no weights are looked at, and they are written all the same */
 
@@ -138,10 +139,10 @@ void       ipu_trainer_destroy(ipu_trainer *t);
 
 /* Finds the checkpoint to go on from, compiles, trains and tests to the end. One that is finished already tests if that
  * was not done. Statuses: INTERRUPTED (ipu_trainer_interrupt; the message says what is kept: called again, it goes on),
- * ABORTED (it has diverged: a loss, a test loss or a weight is no finite number, and no checkpoint is written of it),
- * INVALID (the checkpoints there are not to be used, and why; in all processes: they were started with different settings
- * or data), those of executors, loaders and checkpoints. After any
- * but INTERRUPTED it cannot be called again. */
+ * ABORTED (it has diverged: a loss, a test loss or a weight is nan or infinite, but for weights of an ONNX file, which may
+ * be infinite; no checkpoint is written of it), INVALID (the checkpoints there are not to be used, and why; in all
+ * processes: they were started with different settings or data), those of executors, loaders and checkpoints. After any
+ * but OK and INTERRUPTED it cannot be called again. */
 ipu_status ipu_trainer_run(ipu_trainer *t);
 
 /* From any thread or signal handler: the run in progress is finished and a checkpoint written. A compilation is finished

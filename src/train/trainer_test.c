@@ -1,0 +1,770 @@
+/* Trainers: what is told, learning rates, tests, patience, interruptions, checkpoints and what refuses them, divergence,
+ * several processes, misuse. */
+#include <dirent.h>
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "comm/threads_test.h"
+#include "ipu/ipu.h"
+
+#define assert_ok(call)                                                 \
+    do {                                                                \
+        if ((call) != IPU_OK) fail_msg("%s: %s", #call, ipu_message()); \
+    } while (0)
+#define assert_says(part)                                                                          \
+    do {                                                                                           \
+        if (!strstr(ipu_message(), part)) fail_msg("expected \"%s\" in: %s", part, ipu_message()); \
+    } while (0)
+
+enum { FEATURES = 6, CLASSES = 3, N_TRAIN = 44, N_TEST = 10, BATCH = 4, RUNS = N_TRAIN / BATCH };
+
+static char         box[] = "/tmp/ipu-trainer-test-XXXXXX";
+static char         folder[128];
+static ipu_dataset *data, *test;
+static ipu_options *engine;
+
+/* ---- data: a class makes one feature large ---- */
+
+static ipu_status draw(void *user, int64_t i, void *const *fields)
+{
+    int64_t seed  = *(const int64_t *)user;
+    int32_t label = (int32_t)(i % CLASSES);
+    float  *x     = fields[0];
+    for (int f = 0; f < FEATURES; f++)
+        x[f] = (float)((i * 7 + f * 13 + seed) % 11) / 22 + (f == label ? 0.75f : 0);
+    *(int32_t *)fields[1] = label;
+    return IPU_OK;
+}
+
+static ipu_dataset *make_dataset(int64_t n, int64_t *seed)
+{
+    const ipu_field fields[] = {{"x", IPU_FLOAT, IPU_SHAPE(FEATURES)}, {"y", IPU_INT32, IPU_SCALAR}};
+    ipu_dataset    *d;
+    assert_ok(ipu_dataset_create(fields, 2, n, (ipu_dataset_functions){.get = draw}, seed, &d));
+    return d;
+}
+
+static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)n;
+    (void)user;
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_value    x = ipu_nn_linear(m, ipu_flatten(b, in[0], 1), 8, "a");
+    x              = ipu_log_softmax(b, ipu_nn_linear(m, ipu_tanh(b, x), CLASSES, "b"), 1);
+    ipu_model_output(m, x, "scores");
+    if (ipu_nn_is_training(m)) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
+}
+
+/* ---- a training, and what it told ---- */
+
+typedef struct story {
+    ipu_trainer *trainer;
+    ipu_module  *module;
+    int          n_compiled, n_steps, n_tests, n_epochs, n_checkpoints, n_messages, n_warnings;
+    int          stop_at;      /* step, from 1; 0: never */
+    bool         stop_in_test; /* of the first epoch */
+    double       rates[8 * RUNS], last_loss;
+    char         message[512], checkpoint[512];
+} story;
+
+static void on_compiled(void *user) { ((story *)user)->n_compiled++; }
+
+static void on_step(void *user, const ipu_trainer_step *step)
+{
+    story *s               = user;
+    s->rates[s->n_steps++] = step->rate;
+    s->last_loss           = step->loss;
+    assert_int_equal(step->n_batches, RUNS);
+    assert_true(step->seconds_left >= 0 && step->n_samples == BATCH);
+    if (s->n_steps == s->stop_at) ipu_trainer_interrupt(s->trainer);
+}
+
+static void on_testing(void *user, const ipu_trainer_test *t)
+{
+    story *s = user;
+    assert_true(t->batch < t->n_batches);
+    assert_true(t->accuracy >= 0 && t->accuracy <= 1);
+    if (s->stop_in_test && s->n_tests++ == 0) ipu_trainer_interrupt(s->trainer);
+}
+
+static void on_epoch(void *user, int64_t i, const ipu_trainer_epoch *e)
+{
+    (void)i;
+    story *s = user;
+    s->n_epochs++;
+    assert_true(e->n_samples == RUNS * BATCH && e->accuracy >= 0 && e->loss > 0);
+}
+
+static void on_checkpoint(void *user, const char *path)
+{
+    story *s = user;
+    s->n_checkpoints++;
+    snprintf(s->checkpoint, sizeof s->checkpoint, "%s", path);
+    assert_int_equal(access(path, R_OK), 0);
+}
+
+static void on_message(void *user, ipu_log_level level, const char *text)
+{
+    story *s = user;
+    s->n_messages++;
+    s->n_warnings += level == IPU_LOG_WARN;
+    snprintf(s->message, sizeof s->message, "%s", text);
+}
+
+static ipu_trainer_options usual(void)
+{
+    return (ipu_trainer_options){.data     = data,
+                                 .test     = test,
+                                 .n_epochs = 3,
+                                 .executor = {.engine = engine},
+                                 .loader   = {.batch_size = BATCH, .shuffle = true, .seed = 5},
+                                 .training = {.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.05}}};
+}
+
+static ipu_status try_open(story *s, ipu_trainer_options o)
+{
+    o.events = (ipu_trainer_events){s, on_compiled, on_step, on_testing, on_epoch, on_checkpoint, on_message};
+    if (!o.module) {
+        assert_ok(ipu_module_create(forward, NULL, &s->module));
+        o.module = s->module;
+    }
+    return ipu_trainer_create(&o, &s->trainer);
+}
+
+static void close_story(story *s)
+{
+    ipu_trainer_destroy(s->trainer);
+    ipu_module_destroy(s->module);
+    *s = (story){0};
+}
+
+static ipu_trainer_results results(const story *s)
+{
+    ipu_trainer_results r;
+    ipu_trainer_get_results(s->trainer, &r);
+    return r;
+}
+
+static ipu_status run(story *s, ipu_trainer_options o)
+{
+    assert_ok(try_open(s, o));
+    return ipu_trainer_run(s->trainer);
+}
+
+/* All weights, one after another. */
+typedef struct bits {
+    size_t n;
+    float  at[128];
+} bits;
+
+static bits take_bits(const story *s)
+{
+    bits b = {0};
+    for (size_t i = 0; i < ipu_module_n_weights(s->module); i++) {
+        const char      *name;
+        const ipu_array *a;
+        assert_ok(ipu_module_weight_at(s->module, i, &name, &a));
+        assert_true(b.n + (size_t)ipu_array_n_elements(a) <= 128);
+        memcpy(b.at + b.n, a->data, ipu_array_bytes(a));
+        b.n += (size_t)ipu_array_n_elements(a);
+    }
+    assert_true(b.n > 0);
+    return b;
+}
+
+static void assert_same_bits(bits a, bits b)
+{
+    assert_int_equal(a.n, b.n);
+    assert_memory_equal(a.at, b.at, a.n * sizeof *a.at);
+}
+
+static bits whole(ipu_trainer_options o)
+{
+    story s             = {0};
+    o.checkpoint_folder = NULL;
+    assert_ok(run(&s, o));
+    bits b = take_bits(&s);
+    close_story(&s);
+    return b;
+}
+
+/* ---- tests ---- */
+
+static void test_whole(void **state)
+{
+    (void)state;
+    story s = {0};
+    assert_ok(run(&s, usual()));
+    ipu_trainer_results r = results(&s);
+    assert_int_equal(s.n_compiled, 1);
+    assert_int_equal(s.n_steps, 3 * RUNS);
+    assert_int_equal(s.n_epochs, 3);
+    assert_int_equal(s.n_checkpoints + s.n_messages, 0);
+    assert_int_equal(r.n_epochs, 3);
+    assert_int_equal(r.runs, 3 * RUNS);
+    assert_int_equal(r.runs_per_epoch, RUNS);
+    assert_int_equal(r.n_points, 3 * RUNS);
+    assert_true(r.points[3 * RUNS - 1] == s.last_loss && r.runs_per_point == 1 && r.seconds > 0);
+    assert_true(r.epochs[2].loss < r.epochs[0].loss && r.epochs[2].test_loss < r.epochs[0].test_loss);
+    assert_true(r.epochs[2].test_accuracy > 0.8 && r.epochs[2].accuracy > 0.8);
+    assert_true(r.resumed_from == -1 && r.last_saved == -1 && !r.has_diverged);
+    assert_int_equal(ipu_executor_n_steps(ipu_trainer_executor(s.trainer)), 3 * RUNS);
+    assert_ok(ipu_trainer_run(s.trainer)); /* finished */
+    assert_int_equal(s.n_steps, 3 * RUNS);
+    close_story(&s);
+}
+
+static double rate_of(void *user, int64_t run, int64_t n_runs)
+{
+    return *(double *)user * (double)(run + 1) / (double)n_runs;
+}
+
+static void test_rates(void **state)
+{
+    (void)state;
+    story               s    = {0};
+    double              rate = 0.5;
+    ipu_trainer_options o    = usual();
+    o.schedule.kind          = IPU_SCHEDULE_COSINE;
+    assert_ok(run(&s, o));
+    const ipu_schedule same = {.kind = IPU_SCHEDULE_COSINE, .rate = 0.05, .n_steps = 3 * RUNS};
+    for (int i = 0; i < 3 * RUNS; i++) assert_true(s.rates[i] == ipu_schedule_rate(&same, i));
+    close_story(&s);
+    o.schedule = (ipu_schedule){.rate = 0.02};
+    o.n_epochs = 1;
+    assert_ok(run(&s, o));
+    assert_true(s.rates[0] == 0.02 && s.rates[RUNS - 1] == 0.02);
+    close_story(&s);
+    o.rate      = rate_of;
+    o.rate_user = &rate;
+    assert_ok(run(&s, o));
+    for (int i = 0; i < RUNS; i++) assert_true(s.rates[i] == rate_of(&rate, i, RUNS));
+    close_story(&s);
+}
+
+static void test_patience(void **state)
+{
+    (void)state;
+    story               s = {0};
+    ipu_trainer_options o = usual();
+    o.n_epochs            = 8;
+    o.patience            = 2;
+    o.schedule            = (ipu_schedule){.rate = 1e-30}; /* no epoch is better than the first */
+    o.checkpoint_folder   = folder;
+    o.checkpoint_every    = 1000;
+    assert_ok(run(&s, o));
+    assert_int_equal(results(&s).n_epochs, 3);
+    assert_int_equal(s.n_checkpoints, 1);
+    close_story(&s);
+    o.begin = IPU_TRAINER_RESUME;
+    assert_ok(run(&s, o));
+    assert_int_equal(s.n_steps, 0);
+    assert_non_null(strstr(s.message, "is finished: 3 epochs"));
+    close_story(&s);
+}
+
+static void test_no_test(void **state)
+{
+    (void)state;
+    story               s = {0};
+    ipu_trainer_options o = usual();
+    o.test                = NULL;
+    o.n_epochs            = 0;
+    assert_ok(run(&s, o));
+    ipu_trainer_results r = results(&s);
+    assert_int_equal(r.n_epochs, 1);
+    assert_true(isnan(r.epochs[0].test_loss) && isnan(r.epochs[0].test_accuracy)
+                && r.epochs[0].accuracy >= 0);
+    close_story(&s);
+}
+
+/* Rows of the data as pictures, which the network flattens: the same numbers. */
+static void test_input(void **state)
+{
+    (void)state;
+    story               s        = {0};
+    ipu_trainer_options o        = usual();
+    bits                expected = whole(o);
+    o.input                      = IPU_SHAPE(2, 3);
+    assert_ok(run(&s, o));
+    assert_same_bits(expected, take_bits(&s));
+    close_story(&s);
+    o.input = IPU_SHAPE(2, 4);
+    assert_int_equal(try_open(&s, o), IPU_INVALID);
+    assert_says("a trainer's input has 8 elements: expected the 6 of field \"x\"");
+    close_story(&s);
+}
+
+/* ---- stops ---- */
+
+static void test_interrupted(void **state)
+{
+    (void)state;
+    ipu_trainer_options o        = usual();
+    bits                expected = whole(o);
+    for (int at = 1; at <= 2 * RUNS; at += RUNS - 1) {
+        story s = {.stop_at = at};
+        assert_int_equal(run(&s, o), IPU_INTERRUPTED);
+        assert_says("; nothing is kept");
+        assert_int_equal(results(&s).runs, at);
+        assert_ok(ipu_trainer_run(s.trainer));
+        assert_int_equal(s.n_compiled, 1);
+        assert_same_bits(expected, take_bits(&s));
+        close_story(&s);
+    }
+    story s = {.stop_in_test = true};
+    assert_int_equal(run(&s, o), IPU_INTERRUPTED);
+    assert_true(isnan(results(&s).epochs[0].test_loss));
+    assert_ok(ipu_trainer_run(s.trainer));
+    assert_true(results(&s).epochs[0].test_loss > 0);
+    assert_same_bits(expected, take_bits(&s));
+    close_story(&s);
+    assert_ok(try_open(&s, o));
+    ipu_trainer_interrupt(s.trainer); /* before it has begun */
+    assert_int_equal(ipu_trainer_run(s.trainer), IPU_INTERRUPTED);
+    assert_int_equal(results(&s).runs, 0);
+    close_story(&s);
+}
+
+static bool stop_compiling(void *user, int done, int total)
+{
+    (void)total;
+    (void)user;
+    return done < 50;
+}
+
+static void test_compilation_interrupted(void **state)
+{
+    (void)state;
+    story s = {0};
+    ipu_set_compile_progress(stop_compiling, NULL);
+    assert_int_equal(run(&s, usual()), IPU_INTERRUPTED);
+    ipu_set_compile_progress(NULL, NULL);
+    assert_int_equal(s.n_compiled, 0);
+    assert_ok(ipu_trainer_run(s.trainer));
+    assert_int_equal(s.n_compiled, 1);
+    close_story(&s);
+}
+
+static void test_resumed(void **state)
+{
+    (void)state;
+    ipu_trainer_options o = usual();
+    o.schedule.kind       = IPU_SCHEDULE_COSINE;
+    bits expected         = whole(o);
+    o.checkpoint_folder   = folder;
+    o.begin               = IPU_TRAINER_RESUME;
+    o.model               = "small";
+    story s               = {.stop_at = RUNS + 3};
+    assert_int_equal(run(&s, o), IPU_INTERRUPTED);
+    assert_says("stopped after run 14; IPU_TRAINER_RESUME goes on from /tmp/");
+    assert_non_null(strstr(s.message, "from the beginning"));
+    assert_int_equal(s.n_checkpoints, 2); /* of the epoch and of the stop */
+    assert_int_equal(results(&s).last_saved, RUNS + 3);
+    close_story(&s);
+    assert_ok(run(&s, o));
+    assert_non_null(strstr(s.message, "epoch 2, batch 3 of 11"));
+    assert_int_equal(s.n_steps, 2 * RUNS - 3);
+    assert_int_equal(results(&s).resumed_from, RUNS + 3);
+    assert_int_equal(results(&s).n_epochs, 3);
+    assert_int_equal(results(&s).runs, 3 * RUNS);
+    assert_same_bits(expected, take_bits(&s));
+    close_story(&s);
+    assert_ok(run(&s, o));
+    assert_int_equal(s.n_steps, 0);
+    assert_true(results(&s).epochs[2].test_accuracy > 0.5);
+    assert_same_bits(expected, take_bits(&s));
+    close_story(&s);
+}
+
+static void test_cadence(void **state)
+{
+    (void)state;
+    story               s = {0};
+    ipu_trainer_options o = usual();
+    o.checkpoint_folder   = folder;
+    o.checkpoint_every    = 5;
+    assert_ok(run(&s, o));
+    assert_int_equal(s.n_checkpoints, 7); /* 5, 10, ..., 30 and the end */
+    assert_non_null(strstr(s.checkpoint, "000033.npz"));
+    assert_ok(ipu_trainer_save_checkpoint(s.trainer)); /* it has one */
+    assert_int_equal(s.n_checkpoints, 7);
+    close_story(&s);
+}
+
+static void refuse(ipu_trainer_options o, const char *why)
+{
+    story s = {0};
+    assert_int_equal(run(&s, o), IPU_INVALID);
+    assert_says(why);
+    assert_int_equal(s.n_steps, 0);
+    assert_int_equal(ipu_trainer_run(s.trainer), IPU_INVALID);
+    assert_says("this training has failed before");
+    close_story(&s);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    ipu_trainer_options o = usual(), other;
+    o.checkpoint_folder   = folder;
+    o.model               = "small";
+    o.n_epochs            = 1;
+    o.schedule.kind       = IPU_SCHEDULE_COSINE;
+    story s               = {0};
+    assert_ok(run(&s, o));
+    close_story(&s);
+    refuse(o, "go on from it with IPU_TRAINER_RESUME, begin anew with IPU_TRAINER_RESTART");
+    o.words.resume = "--again";
+    refuse(o, "go on from it with --again");
+    o.words.resume = NULL;
+    o.begin        = IPU_TRAINER_RESUME;
+    other          = o;
+    other.model    = "large";
+    refuse(other, "is of the model small, not of large");
+    other                         = o;
+    other.training.optimizer.rate = 0.5;
+    refuse(other,
+           "IPU_TRAINER_RESUME: \"rate\" is 0.05 in the checkpoint, and 0.5 now: go on with the same, or use "
+           "another checkpoint_folder");
+    other          = o;
+    other.n_epochs = 2;
+    refuse(other,
+           "\"epochs\" is 1 in the checkpoint, and 2 now (with a schedule of its own length it may differ)");
+    other      = o;
+    other.data = test;
+    refuse(other, "\"data digest\" is");
+    o.begin    = IPU_TRAINER_RESTART;
+    o.schedule = (ipu_schedule){0};
+    assert_ok(run(&s, o));
+    close_story(&s);
+    o.begin    = IPU_TRAINER_RESUME;
+    o.n_epochs = 2; /* of a constant rate it may differ */
+    assert_ok(run(&s, o));
+    assert_int_equal(results(&s).resumed_from, RUNS);
+    close_story(&s);
+}
+
+static void test_settings(void **state)
+{
+    (void)state;
+    const char *const   names[] = {"where"};
+    ipu_trainer_options o       = usual();
+    o.checkpoint_folder         = folder;
+    o.n_epochs                  = 1;
+    o.settings                  = "{\"augment\": true, \"where\": \"here\"}";
+    o.may_differ                = names;
+    o.n_may_differ              = 1;
+    story s                     = {0};
+    assert_ok(run(&s, o));
+    close_story(&s);
+    o.begin    = IPU_TRAINER_RESUME;
+    o.settings = "{\"augment\": true, \"where\": \"there\"}";
+    assert_ok(run(&s, o));
+    close_story(&s);
+    o.settings = "{\"augment\": false, \"where\": \"here\"}";
+    refuse(o, "\"augment\" is true in the checkpoint, and false now");
+    o.settings = "{\"where\": \"here\"}";
+    refuse(o, "\"augment\" is true in the checkpoint, and not there now");
+    o.settings = "[1]";
+    assert_int_equal(try_open(&s, o), IPU_INVALID);
+    assert_says("expected a JSON object, found [1]");
+    close_story(&s);
+    o.settings = "{";
+    assert_int_equal(try_open(&s, o), IPU_INVALID);
+    assert_says("expected a JSON object, found {: ");
+    close_story(&s);
+}
+
+/* ---- divergence ---- */
+
+static void test_diverges(void **state)
+{
+    (void)state;
+    story               s = {0};
+    ipu_trainer_options o = usual();
+    o.training.optimizer  = (ipu_nn_optimizer){.kind = IPU_NN_SGD, .rate = 1e38};
+    o.checkpoint_folder   = folder;
+    assert_int_equal(run(&s, o), IPU_ABORTED);
+    assert_says("the training diverged: the loss is ");
+    assert_says(" of 11: a lower rate than 1e+38 may help; nothing of it is saved (keep_diverged does)");
+    assert_true(results(&s).has_diverged && s.n_checkpoints == 0);
+    assert_int_equal(ipu_trainer_run(s.trainer), IPU_INVALID);
+    assert_int_equal(ipu_trainer_save_checkpoint(s.trainer), IPU_ABORTED);
+    close_story(&s);
+    o.keep_diverged = true;
+    assert_int_equal(run(&s, o), IPU_ABORTED);
+    assert_says("it is kept all the same");
+    assert_ok(ipu_trainer_save_checkpoint(s.trainer));
+    assert_int_equal(s.n_checkpoints, 1);
+    close_story(&s);
+}
+
+/* ---- misuse ---- */
+
+static void refuse_open(ipu_trainer_options o, const char *why)
+{
+    story s = {0};
+    assert_int_equal(try_open(&s, o), IPU_INVALID);
+    assert_null(s.trainer);
+    assert_says(why);
+    close_story(&s);
+}
+
+static void test_misuse(void **state)
+{
+    (void)state;
+    ipu_trainer_options o = usual();
+    ipu_trainer        *t;
+    assert_int_equal(ipu_trainer_create(&o, &t), IPU_INVALID);
+    assert_says("found no module");
+    o.data = NULL;
+    refuse_open(o, "found no data");
+    o          = usual();
+    o.patience = -1;
+    refuse_open(o, "expected none below 0, found 3, 0 and -1");
+    o                  = usual();
+    o.loader.keep_last = true;
+    refuse_open(o, "expected full batches only");
+    o          = usual();
+    o.test     = NULL;
+    o.patience = 1;
+    refuse_open(o, "expected a test set");
+    o                   = usual();
+    o.loader.batch_size = N_TRAIN + 1;
+    refuse_open(o, "");
+    float                 x[2] = {0};
+    ipu_dataset          *rows;
+    const ipu_named_array arrays[] = {{"x", {.type = IPU_FLOAT, .shape = IPU_SHAPE(2), .data = x}}};
+    assert_ok(ipu_dataset_from_arrays(arrays, 1, &rows));
+    o      = usual();
+    o.test = rows;
+    refuse_open(o, "have 2 fields and its test set has 1");
+    ipu_dataset_destroy(rows);
+    ipu_trainer_destroy(NULL);
+}
+
+/* ---- memory ---- */
+
+static struct {
+    atomic_long n, live;
+    long        refuse;
+} heap;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
+{
+    (void)user, (void)old_bytes;
+    if (new_bytes == 0) {
+        atomic_fetch_sub(&heap.live, ptr != NULL);
+        free(ptr);
+        return NULL;
+    }
+    if (atomic_fetch_add(&heap.n, 1) + 1 == heap.refuse) return NULL;
+    void *p = realloc(ptr, new_bytes);
+    if (p && !ptr) atomic_fetch_add(&heap.live, 1);
+    return p;
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    int64_t             seed = 1;
+    long                refused;
+    ipu_trainer_options o = usual();
+    ipu__alloc_set(failing_alloc, NULL);
+    o.data = o.test = make_dataset(N_TRAIN, &seed);
+    assert_ok(ipu_module_create(forward, NULL, &o.module));
+    o.checkpoint_folder = folder;
+    o.loader.n_workers  = -1;
+    o.executor.engine   = NULL;
+    long before         = atomic_load(&heap.live);
+    for (refused = 0;; refused++) {
+        story s     = {0};
+        heap.refuse = refused + 1;
+        atomic_store(&heap.n, 0);
+        ipu_status status = try_open(&s, o);
+        close_story(&s);
+        assert_int_equal(atomic_load(&heap.live), before);
+        if (status == IPU_OK) break;
+        assert_int_equal(status, IPU_OUT_OF_MEMORY);
+    }
+    assert_true(refused > 5);
+    heap.refuse = 0;
+    ipu_module_destroy(o.module);
+    ipu_dataset_destroy(o.data);
+    ipu__alloc_set(NULL, NULL);
+}
+
+/* ---- several processes, with threads in their place ---- */
+
+typedef struct process {
+    int64_t             rank, stop_after;
+    ipu_trainer_options options;
+    ipu_trainer        *trainer;
+    ipu_status          status;
+    ipu_trainer_results results;
+    bits                weights;
+    int                 n_epochs;
+    char                message[512];
+    pthread_t           thread;
+} process;
+
+static void count_epoch(void *user, int64_t i, const ipu_trainer_epoch *e)
+{
+    (void)i;
+    (void)e;
+    ((process *)user)->n_epochs++;
+}
+
+static void *run_process(void *arg)
+{
+    process *p   = arg;
+    end      own = {p->rank};
+    story    s   = {0};
+    if (ipu__comm_create(&threads, &own, &p->options.executor.comm) != IPU_OK) return NULL;
+    p->options.events = (ipu_trainer_events){.user = p, .epoch = count_epoch};
+    p->status         = ipu_module_create(forward, NULL, &s.module);
+    p->options.module = s.module;
+    if (p->status == IPU_OK) p->status = ipu_trainer_create(&p->options, &s.trainer);
+    if (p->status == IPU_OK && p->stop_after) ipu_trainer_interrupt(s.trainer);
+    if (p->status == IPU_OK) p->status = ipu_trainer_run(s.trainer);
+    snprintf(p->message, sizeof p->message, "%s", ipu_message());
+    if (s.trainer) p->results = results(&s);
+    if (p->status == IPU_OK) p->weights = take_bits(&s);
+    close_story(&s);
+    ipu_comm_close(p->options.executor.comm);
+    return NULL;
+}
+
+static void run_both(process *p)
+{
+    n_ranks = 2;
+    for (int64_t r = 0; r < 2; r++) {
+        p[r].rank   = r;
+        p[r].status = IPU_DEVICE_ERROR;
+        assert_int_equal(pthread_create(&p[r].thread, NULL, run_process, &p[r]), 0);
+    }
+    for (int64_t r = 0; r < 2; r++) pthread_join(p[r].thread, NULL);
+    drop_letters();
+}
+
+static void test_processes(void **state)
+{
+    (void)state;
+    ipu_trainer_options o = usual();
+    o.executor.no_fold    = true;
+    o.loader.batch_size   = 2;
+    o.executor.replicas   = 2;
+    bits expected         = whole(o);
+    o.executor.replicas   = 1;
+    o.checkpoint_folder   = folder;
+    o.begin               = IPU_TRAINER_RESUME;
+    process p[2]          = {{.options = o}, {.options = o, .stop_after = 1}};
+    run_both(p); /* one is told to stop, which both do after their first run */
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(p[r].status, IPU_INTERRUPTED);
+        assert_int_equal(p[r].results.runs, 1);
+        assert_true(p[r].results.is_known);
+        p[r].stop_after = 0;
+    }
+    run_both(p);
+    for (int r = 0; r < 2; r++) {
+        if (p[r].status != IPU_OK) fail_msg("rank %d: %s", r, p[r].message);
+        assert_int_equal(p[r].results.resumed_from, 1);
+        assert_same_bits(expected, p[r].weights);
+        assert_int_equal(p[r].n_epochs, r == 0 ? 3 : 0);
+    }
+}
+
+static void test_processes_differ(void **state)
+{
+    (void)state;
+    process p[2]                         = {{.options = usual()}, {.options = usual()}};
+    p[1].options.training.optimizer.rate = 0.5;
+    run_both(p);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(p[r].status, IPU_INVALID);
+        assert_non_null(strstr(p[r].message, "rank 1 was started with rate 0.5, rank 0 with 0.05"));
+        assert_true(p[r].results.is_known && p[r].results.is_told_elsewhere == (r == 1));
+    }
+    p[1].options          = usual();
+    p[0].options.settings = p[1].options.settings = "{}";
+    for (int r = 0; r < 2; r++) p[r].options.checkpoint_folder = "/proc/none";
+    run_both(p);
+    assert_int_equal(p[0].status, p[1].status);
+    assert_non_null(strstr(p[0].message, "/proc"));
+    assert_non_null(strstr(p[1].message, "process 0 of the training has failed"));
+    assert_true(p[1].results.is_known && p[1].results.is_told_elsewhere && !p[0].results.is_told_elsewhere);
+}
+
+/* ---- what they share ---- */
+
+static int64_t seeds[] = {1, 2};
+
+static int begin_all(void **state)
+{
+    (void)state;
+    if (!mkdtemp(box)) return -1;
+    snprintf(folder, sizeof folder, "%s/checkpoints", box);
+    data = make_dataset(N_TRAIN, &seeds[0]);
+    test = make_dataset(N_TEST, &seeds[1]);
+    assert_ok(ipu_options_create(&engine));
+    assert_ok(ipu_options_set(engine, "threads", "1"));
+    return 0;
+}
+
+static int empty_folder(void **state)
+{
+    (void)state;
+    char path[512];
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%.200s", folder, e->d_name);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) remove(path);
+    }
+    if (d) closedir(d);
+    rmdir(folder);
+    return 0;
+}
+
+static int end_all(void **state)
+{
+    (void)state;
+    ipu_dataset_destroy(data);
+    ipu_dataset_destroy(test);
+    ipu_options_destroy(engine);
+    return rmdir(box);
+}
+
+#define each(test) cmocka_unit_test_teardown(test, empty_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {each(test_whole),
+                                       each(test_rates),
+                                       each(test_patience),
+                                       each(test_no_test),
+                                       each(test_input),
+                                       each(test_interrupted),
+                                       each(test_compilation_interrupted),
+                                       each(test_resumed),
+                                       each(test_cadence),
+                                       each(test_refused),
+                                       each(test_settings),
+                                       each(test_diverges),
+                                       each(test_misuse),
+                                       each(test_memory),
+                                       each(test_processes),
+                                       each(test_processes_differ)};
+    return cmocka_run_group_tests(tests, begin_all, end_all);
+}
