@@ -80,19 +80,22 @@ static ipu_status digest_contents(const ipu_dataset *d, uint64_t *hash)
 
 /* ---- making ---- */
 
+static int64_t or_one(int64_t n) { return n ? n : 1; }
+
 static json_t *make_own(const ipu_trainer *t)
 {
-    const ipu_trainer_options  *o = &t->options;
-    const ipu_executor_options *x = &o->executor;
-    const ipu_nn_optimizer     *p = &o->training.optimizer;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:i}", "epochs",
+    const ipu_trainer_options  *o        = &t->options;
+    const ipu_executor_options *x        = &o->executor;
+    const ipu_nn_optimizer     *p        = &o->training.optimizer;
+    double                      rate     = o->schedule.rate != 0 ? o->schedule.rate : p->rate;
+    int64_t                     replicas = or_one(x->replicas) * t->n_ranks;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:i, s:f, s:f, s:f, s:i, s:i}", "epochs",
                      (json_int_t)o->n_epochs, "batch-size", (json_int_t)o->loader.batch_size,
-                     "device-iterations", (json_int_t)x->device_iterations, "gradient-accumulation",
-                     (json_int_t)x->gradient_accumulation, "replicas",
-                     (json_int_t)((x->replicas ? x->replicas : 1) * t->n_ranks), "seed",
-                     (json_int_t)o->loader.seed, "optimizer", (json_int_t)p->kind, "rate", p->rate,
-                     "momentum", p->momentum, "weight-decay", p->weight_decay, "schedule",
-                     (json_int_t)o->schedule.kind, "precision", (int)x->precision);
+                     "device-iterations", (json_int_t)or_one(x->device_iterations), "gradient-accumulation",
+                     (json_int_t)or_one(x->gradient_accumulation), "replicas", (json_int_t)replicas, "seed",
+                     (json_int_t)o->loader.seed, "shuffle", (int)o->loader.shuffle, "optimizer", (int)p->kind,
+                     "rate", rate, "momentum", p->momentum, "weight-decay", p->weight_decay, "schedule",
+                     (int)o->schedule.kind, "precision", (int)x->precision);
 }
 
 static ipu_status add_digest(ipu_trainer *t)
