@@ -100,7 +100,7 @@ static tool_exit make_options(train_session *s)
     if (ipu_options_create(&s->engine) != IPU_OK
         || (a->threads >= 0 && ipu_options_set(s->engine, "threads", threads) != IPU_OK))
         return failed();
-    s->how     = (ipu_nn_training){.optimizer         = {.kind         = a->optimizer->kind,
+    s->how     = (ipu_nn_training){.optimizer         = {.kind         = a->optimizer,
                                                          .rate         = a->rate,
                                                          .momentum     = a->momentum,
                                                          .weight_decay = a->weight_decay},

@@ -244,8 +244,8 @@ char *train_settings_text(const train_settings *s, const char *file)
                              (json_int_t)s->batch_size, "device-iterations", (json_int_t)s->device_iterations,
                              "gradient-accumulation", (json_int_t)s->gradient_accumulation, "replicas",
                              (json_int_t)s->ipus.replicas, "seed", (json_int_t)s->seed, "optimizer",
-                             ipu_nn_optimizer_kind_name(s->optimizer), "lr", s->rate, "momentum", s->momentum, "weight-decay",
-                             s->weight_decay, "schedule", schedules[s->schedule]);
+                             ipu_nn_optimizer_kind_name(s->optimizer), "lr", s->rate, "momentum", s->momentum,
+                             "weight-decay", s->weight_decay, "schedule", schedules[s->schedule]);
     json_t *all  = json_pack("{s:o, s:s, s:s, s:o, s:I, s:b, s:f, s:f}", "model", tool_json_text(s->model),
                              "model file", file, "loss", s->loss ? s->loss : "its own", "data",
                              tool_json_text(s->data), "epochs", (json_int_t)s->epochs, "raw", (int)s->raw,
