@@ -71,7 +71,8 @@ static void run_row(bench_peer *p, const row *r, const char *threads, const char
     BENCH_CHECK(ipu_options_set(options, "threads", threads));
     double begin = bench_now();
     BENCH_CHECK(ipu_onnx_open(path, &file));
-    BENCH_CHECK(ipu_onnx_session_create(file, &(ipu_onnx_options){.options = options}, &s));
+    BENCH_CHECK(
+        ipu_onnx_session_create(file, &(ipu_onnx_options){.options = options, .cache_folder = ""}, &s));
     ipu_onnx_input_at(file, 0, &port);
     ipu_onnx_value x = {.kind = IPU_ONNX_ARRAY}, y = {0};
     BENCH_CHECK(ipu_array_create(port.type, port.shape, &x.array));
