@@ -144,8 +144,8 @@ ipu_executable *ipu_onnx_session_executable(ipu_onnx_session *s);
 ipu_engine     *ipu_onnx_session_engine(ipu_onnx_session *s);
 /* Whether its executable came from the cache. */
 bool ipu_onnx_session_was_cached(const ipu_onnx_session *s);
-/* Its model, as imported, before it was optimised; what came from the cache is imported when this is first asked for.
- * NULL: that failed (ipu_message), or nothing has run. */
+/* Its model, as imported, before it was optimised; what came from the cache is imported when this is first asked for,
+ * from the file as it is then. NULL: that failed (ipu_message), or nothing has run. */
 ipu_model *ipu_onnx_session_model(ipu_onnx_session *s);
 /* What it would take on the target. With a cache, a model is priced once and not in each process. INVALID: nothing has
  * run. */

@@ -2,10 +2,10 @@
  * before their keys are can be beside them: <hash>.ipunote.
  *
  * The key is a hash of all that the executable depends on: the model, options that matter to the compiler, CPU
- * features, number of threads, version of the library. The name of a file is a hash of the key and of the library's
- * build id. Files of other versions and builds have other names and are never looked at; those not used for long are removed when the folder passes IPU_CACHE_LIMIT bytes (1 GiB). Any number of
- * processes may use one folder: a file has its name only when it is whole, and is checked before use. Whatever goes
- * wrong is told in the log and costs a compilation, nothing else.
+ * features, version of the library. The name of a file is a hash of the key and of the library's build id. Files of
+ * other versions and builds have other names and are never looked at; those not used for long are removed when the
+ * folder passes IPU_CACHE_LIMIT bytes (1 GiB). Any number of processes may use one folder: a file has its name only when
+ * it is whole, and is checked before use. Whatever goes wrong is told in the log and costs a compilation, nothing else.
  */
 #ifndef IPU_ENGINE_CACHE_H
 #define IPU_ENGINE_CACHE_H
