@@ -82,6 +82,20 @@ static ipu_status digest_contents(const ipu_dataset *d, uint64_t *hash)
 
 static int64_t or_one(int64_t n) { return n ? n : 1; }
 
+/* All but the rate, which a schedule may have instead. */
+static json_t *make_optimizer(const ipu_nn_training *how)
+{
+    const ipu_nn_optimizer *p = &how->optimizer;
+    return json_pack(
+        "{s:i, s:f, s:f, s:f, s:b, s:b, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:i, s:I}", "kind",
+        (int)p->kind, "weight-decay", p->weight_decay, "momentum", p->momentum, "dampening", p->dampening,
+        "nesterov", (int)p->nesterov, "centered", (int)p->centered, "amsgrad", (int)p->amsgrad, "beta1",
+        p->beta1, "beta2", p->beta2, "epsilon", p->epsilon, "alpha", p->alpha, "rate-decay", p->rate_decay,
+        "max-weight-norm", p->max_weight_norm, "no-bias-correction", (int)p->no_bias_correction, "tensorflow",
+        (int)p->tensorflow, "maximize", (int)p->maximize, "decay", (int)p->decay, "groups",
+        (json_int_t)how->n_groups);
+}
+
 static json_t *make_own(const ipu_trainer *t)
 {
     const ipu_trainer_options  *o        = &t->options;
@@ -89,12 +103,13 @@ static json_t *make_own(const ipu_trainer *t)
     const ipu_nn_optimizer     *p        = &o->training.optimizer;
     double                      rate     = o->schedule.rate != 0 ? o->schedule.rate : p->rate;
     int64_t                     replicas = or_one(x->replicas) * t->n_ranks;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:i, s:f, s:f, s:f, s:i, s:i}", "epochs",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:f, s:f, s:f, s:i, s:i}", "epochs",
                      (json_int_t)o->n_epochs, "batch-size", (json_int_t)o->loader.batch_size,
                      "device-iterations", (json_int_t)or_one(x->device_iterations), "gradient-accumulation",
                      (json_int_t)or_one(x->gradient_accumulation), "replicas", (json_int_t)replicas, "seed",
-                     (json_int_t)o->loader.seed, "shuffle", (int)o->loader.shuffle, "optimizer", (int)p->kind,
-                     "rate", rate, "momentum", p->momentum, "weight-decay", p->weight_decay, "schedule",
+                     (json_int_t)o->loader.seed, "shuffle", (int)o->loader.shuffle, "optimizer",
+                     make_optimizer(&o->training), "rate", rate, "max-gradient-norm",
+                     o->training.max_gradient_norm, "max-gradient", o->training.max_gradient, "schedule",
                      (int)o->schedule.kind, "precision", (int)x->precision);
 }
 

@@ -437,6 +437,12 @@ static void test_refused(void **state)
     refuse(other,
            "IPU_TRAINER_RESUME: \"rate\" is 0.05 in the checkpoint, and 0.5 now: go on with the same, or use "
            "another checkpoint_folder");
+    other                          = o;
+    other.training.optimizer.decay = IPU_DECAY_DECOUPLED;
+    refuse(other, "\"optimizer\" is");
+    other                            = o;
+    other.training.max_gradient_norm = 1;
+    refuse(other, "\"max-gradient-norm\" is 0.0 in the checkpoint, and 1.0 now");
     other          = o;
     other.n_epochs = 2;
     refuse(other,
