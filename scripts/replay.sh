@@ -16,8 +16,9 @@ base=$1
 shift
 commit=$(git rev-parse --verify --quiet "$base^{commit}") || die "replay.sh: no commit \"$base\""
 there=$PWD/$BUILD/replay/base
-[ -e "$there/.git" ] || git worktree add --force --detach "$there" "$commit" > /dev/null 2>&1 || die "replay.sh: no work tree in $there"
-git -C "$there" checkout --quiet --detach "$commit"
+# A clone and not a work tree, which this repository would remember after build/ is gone.
+[ -e "$there/.git" ] || git clone --quiet --shared --no-checkout . "$there" || die "replay.sh: no clone in $there"
+git -C "$there" checkout --quiet --detach "$commit" || die "replay.sh: $there cannot be set to $base: remove it and try again"
 
 targets=all
 [ -z "$speed" ] || targets="all bench/speed"
