@@ -40,10 +40,14 @@ compile "$PWD" "$PWD/$BUILD/src" "$BUILD/replay/tree.replay"
 [ $# -gt 0 ] || set -- $("$BUILD/replay/tree.replay")
 differ=0
 for name in "$@"; do
+    broken=
     for side in base tree; do
-        "$BUILD/replay/$side.replay" "$name" > "$BUILD/replay/$side.$name" 2>&1 || say "$side: $name ended with status $?"
+        "$BUILD/replay/$side.replay" "$name" > "$BUILD/replay/$side.$name" 2>&1 || broken="$broken $side: $name ended with status $?;"
     done
-    if cmp -s "$BUILD/replay/base.$name" "$BUILD/replay/tree.$name"; then
+    if [ -n "$broken" ]; then
+        differ=$((differ + 1))
+        say "failed $broken $(tail -n 1 "$BUILD/replay/tree.$name" | cut -c 1-200)"
+    elif cmp -s "$BUILD/replay/base.$name" "$BUILD/replay/tree.$name"; then
         say "same    $name ($(wc -l < "$BUILD/replay/tree.$name") lines)"
     else
         differ=$((differ + 1))
