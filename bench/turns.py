@@ -2,6 +2,7 @@
 """Times of two builds of bench/speed, ours only, in turns; and of the first one twice, which says how much is noise.
 
     turns.py BASE/bench/speed TREE/bench/speed [ROW...]       ROW: "seed-cnn/16/train/2"; none: all below
+    turns.py --python BASE TREE [ROW...]    PopTorch in two source trees with their builds; rows of python/bench/speed.py
 
 Each row has three processes (the base, the tree, the base again) that answer in turn, in a new order each round. A row's figure is the
 median over rounds of the tree's time divided by the base's; of compile times the least of some counts; the last line has the geometric means. Exit status 1 if that of the tree is
@@ -9,6 +10,7 @@ above 1.02, or a row is slower by more than 5 % beyond what the two runs of the 
 """
 import itertools
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -19,14 +21,31 @@ ROWS = [f"{name}/{batch}/{mode}/{threads}"
                                    ("mlp", 16, ("train", "infer")), ("mlp", 256, ("train",)), ("lstm", 64, ("train", "infer")),
                                    ("resnet18", 32, ("train",)), ("bert-mini", 8, ("train", "infer")), ("resnet50", 1, ("infer",)))
         for mode in modes for threads in (2, 1)]
+PYTHON_ROWS = ["add-one", "small-cnn", "small-cnn-20", "resnet18", "encoder"]
 ROUNDS, SLICE, COMPILATIONS = 15, 0.06, 5
+
+
+class Program:
+    """What is started, and with which variables."""
+
+    def __init__(self, command, **variables):
+        self.command, self.environment = command, {**os.environ, **variables}
+
+    @classmethod
+    def of_python(cls, root):
+        """The driver is this tree's in either case."""
+        driver = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python", "bench", "speed.py")
+        root = os.path.abspath(root)
+        return cls(["/usr/bin/python3", driver], IPU_LIBRARY=f"{root}/build/src/libipu.so", PYTHONPATH=f"{root}/python", IPU_CACHE_DIR="",
+                   PYTHONDONTWRITEBYTECODE="1")
 
 
 class Side:
     """One process of `speed --work`; its seconds for a call, and to compile."""
 
     def __init__(self, program, row):
-        self.process = subprocess.Popen([program, "--work", *row.split("/")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*program.command, "--work", *row.split("/")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=program.environment)
         self.compiled = float(self.process.stdout.readline().split()[1])
         self.calls = 1
         self.calls = 1 + int(SLICE / max(self.time(), 1e-6))
@@ -67,15 +86,23 @@ def mean(values):
 
 
 def main():
-    if len(sys.argv) < 3 or sys.argv[1] in ("-h", "--help"):
+    arguments = sys.argv[1:]
+    is_python = arguments[:1] == ["--python"]
+    arguments = arguments[is_python:]
+    if len(arguments) < 2 or arguments[0] in ("-h", "--help"):
         sys.exit(__doc__)
+    base, tree = (Program.of_python(a) if is_python else Program([a]) for a in arguments[:2])
+    compare_all(base, tree, arguments[2:] or (PYTHON_ROWS if is_python else ROWS))
+
+
+def compare_all(base, tree, rows):
     found = []
     print(f"{'row':28} {'base us':>10} {'tree':>6} {'again':>6} {'compile':>8} {'again':>6}")
-    for row in sys.argv[3:] or ROWS:
-        tree, again, seconds, compiled, compiled_again = compare(sys.argv[1], sys.argv[2], row)
-        slow = tree > 1.05 * max(1, again)
-        found.append((tree, again, compiled, compiled_again, slow))
-        print(f"{row:28} {1e6 * seconds:10.1f} {tree:6.3f} {again:6.3f} {compiled:8.2f} {compiled_again:6.2f}{'  slower' if slow else ''}", flush=True)
+    for row in rows:
+        ratio, again, seconds, compiled, compiled_again = compare(base, tree, row)
+        slow = ratio > 1.05 * max(1, again)
+        found.append((ratio, again, compiled, compiled_again, slow))
+        print(f"{row:28} {1e6 * seconds:10.1f} {ratio:6.3f} {again:6.3f} {compiled:8.2f} {compiled_again:6.2f}{'  slower' if slow else ''}", flush=True)
     means = [mean(f[i] for f in found) for i in range(4)]
     print(f"{'geometric mean':28} {'':10} {means[0]:6.3f} {means[1]:6.3f} {means[2]:8.2f} {means[3]:6.2f}")
     sys.exit(means[0] > 1.02 or any(f[4] for f in found))

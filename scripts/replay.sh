@@ -3,15 +3,18 @@
 # implementations, the steps of programs, what they would cost on the chip, and the bits of results and weights (tests/replay).
 # Usage: replay.sh BASE [CASE...]             differences; exit status 1 if there are any
 #        replay.sh --speed BASE [ROW...]      times of the rows of bench/speed instead, both in turns (bench/turns.py)
+#        replay.sh --python BASE [ROW...]     the same of PopTorch: the rows of python/bench/speed.py
 # For changes of the structure; `make ci` does not run it. Both builds stay in build/replay.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build test
 speed=
-if [ "${1:-}" = --speed ]; then
-    speed=yes
+case "${1:-}" in
+--speed | --python)
+    speed=$1
     shift
-fi
-[ $# -gt 0 ] || die "usage: replay.sh [--speed] BASE [CASE...]"
+    ;;
+esac
+[ $# -gt 0 ] || die "usage: replay.sh [--speed|--python] BASE [CASE...]"
 base=$1
 shift
 commit=$(git rev-parse --verify --quiet "$base^{commit}") || die "replay.sh: no commit \"$base\""
@@ -21,13 +24,15 @@ there=$PWD/$BUILD/replay/base
 git -C "$there" checkout --quiet --detach "$commit" || die "replay.sh: $there cannot be set to $base: remove it and try again"
 
 targets=all
-[ -z "$speed" ] || targets="all bench/speed"
+[ "$speed" != --speed ] || targets="all bench/speed"
 scripts/build.sh $targets > "$BUILD/replay/tree.log" 2>&1 || die "replay.sh: the tree does not build: $BUILD/replay/tree.log"
 (cd "$there" && unset LOGS && BUILD=build scripts/build.sh $targets) > "$BUILD/replay/base.log" 2>&1 \
     || die "replay.sh: $base does not build: $BUILD/replay/base.log"
 
-if [ -n "$speed" ]; then
+if [ "$speed" = --speed ]; then
     exec python3 bench/turns.py "$there/build/bench/speed" "$BUILD/bench/speed" "$@"
+elif [ "$speed" = --python ]; then
+    exec python3 bench/turns.py --python "$there" "$PWD" "$@"
 fi
 
 compile() # ROOT LIBRARY-FOLDER OUT

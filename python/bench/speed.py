@@ -1,9 +1,13 @@
 """How quick captured models are, beside torch in the same process.
 
     python3 python/bench/speed.py [seed] [overhead] [first]
+    python3 python/bench/speed.py --work ROW
 
 Prints, each with its bar: steps of training of a small convolutional network at batch 16, one a call and 20 a call,
 against torch's own (eager) steps; what a call costs beyond its work; and how long first calls take.
+
+With --work it serves bench/turns.py: it makes the first call of ROW, prints its seconds, and for each line "time N" that
+it reads the seconds that one of N further calls takes.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Callable, List, Sequence
+from typing import Callable, Dict, List, Sequence, Tuple
 
 if "avx512vl" in Path("/proc/cpuinfo").read_text():
     os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")  # it takes newer CPUs for much older ones
@@ -153,10 +157,14 @@ class _AddOne(nn.Module):
         return x + 1
 
 
+def trained_model(model: nn.Module) -> poptorch.PoplarExecutor:
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    return poptorch.trainingModel(model, quiet(), optimizer)
+
+
 def first_call(what: str, model: nn.Module, inputs: tuple, bar: float) -> None:
     """Capture, compilation, upload of weights and one run."""
-    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-    trained = poptorch.trainingModel(model, quiet(), optimizer)
+    trained = trained_model(model)
     begin = time.perf_counter()
     trained(*inputs)
     report(f"first call of {what}, with one step of training", (time.perf_counter() - begin) * 1e3, "ms", bar)
@@ -175,20 +183,71 @@ class _Classified(nn.Module):
         return y, self.loss(y, labels)
 
 
+def small_cnn() -> Tuple[nn.Module, tuple]:
+    """A network and a batch for it, as all of these."""
+    return SmallCnn().train(), batch_of(BATCH)
+
+
+def resnet18() -> Tuple[nn.Module, tuple]:
+    import torchvision
+    return _Classified(torchvision.models.resnet18()), (torch.randn(1, 3, 224, 224), torch.zeros(1, dtype=torch.int64))
+
+
+def encoder() -> Tuple[nn.Module, tuple]:
+    return Encoder(), (torch.randint(0, 30522, (1, 128)), torch.zeros(1, dtype=torch.int64))
+
+
 def first() -> None:
     """First calls of three networks."""
-    import torchvision
-    first_call("the small CNN", SmallCnn().train(), batch_of(BATCH), 300)
-    resnet = _Classified(torchvision.models.resnet18())
-    first_call("ResNet-18", resnet, (torch.randn(1, 3, 224, 224), torch.zeros(1, dtype=torch.int64)), 1500)
-    tokens = torch.randint(0, 30522, (1, 128))
-    first_call("an encoder like BERT base", Encoder(), (tokens, torch.zeros(1, dtype=torch.int64)), 4000)
+    first_call("the small CNN", *small_cnn(), 300)
+    first_call("ResNet-18", *resnet18(), 1500)
+    first_call("an encoder like BERT base", *encoder(), 4000)
+
+
+def _add_one() -> Callable[[], object]:
+    model = poptorch.inferenceModel(_AddOne(), quiet())
+    x = torch.zeros(1)
+    return lambda: model(x)
+
+
+def _one_step(network: Callable[[], Tuple[nn.Module, tuple]]) -> Callable[[], object]:
+    model, inputs = network()
+    trained = trained_model(model)
+    return lambda: trained(*inputs)
+
+
+ROWS: Dict[str, Callable[[], Callable[[], object]]] = {
+    "add-one": _add_one,
+    "small-cnn": lambda: poptorch_step(1),
+    "small-cnn-20": lambda: poptorch_step(20),
+    "resnet18": lambda: _one_step(resnet18),
+    "encoder": lambda: _one_step(encoder),
+}
+
+
+def work(row: str) -> None:
+    """What bench/turns.py asks for."""
+    call = ROWS[row]()
+    begin = time.perf_counter()
+    call()
+    print("compiled", time.perf_counter() - begin, flush=True)
+    for line in sys.stdin:
+        n = int(line.split()[1])
+        begin = time.perf_counter()
+        for _ in range(n):
+            call()
+        print((time.perf_counter() - begin) / n, flush=True)
 
 
 PARTS = {"seed": seed, "overhead": overhead, "first": first}
 
 
 def main() -> None:
+    if len(sys.argv) == 3 and sys.argv[1] == "--work":
+        if sys.argv[2] not in ROWS:
+            sys.exit(f"speed.py: no row {sys.argv[2]!r}; there are: {', '.join(ROWS)}")
+        work(sys.argv[2])
+        return
     chosen = sys.argv[1:] or list(PARTS)
     for name in chosen:
         if name not in PARTS:
