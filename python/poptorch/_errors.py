@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from ._torch_compat import DynamicOutputShapeException
+from ._capture.torch_compat import DynamicOutputShapeException
 
 
 class Error(Exception):

@@ -6,8 +6,8 @@ import contextlib
 import threading
 from typing import Any, Iterator
 
-from . import _wrapping
-from ._tensor import current
+from ._capture.tensor import current
+from ._run import wrapping as _wrapping
 
 _state = threading.local()
 

@@ -10,8 +10,8 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from . import _args
+from ._capture.tensor import IpuTensor
 from ._errors import createPoptorchError
-from ._tensor import IpuTensor
 
 _pre_compile: Dict[int, Callable] = OrderedDict()
 _post_compile: Dict[int, Callable] = OrderedDict()

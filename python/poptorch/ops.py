@@ -10,11 +10,12 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import torch
 
-from . import _control, _host, _show, enums
-from ._contexts import Attribute, MultiConv, NameScope
+from . import enums
+from ._capture import control as _control, host as _host, show as _show
+from ._capture.contexts import Attribute, MultiConv, NameScope
+from ._capture.points import fps, nearest
+from ._capture.tensor import current
 from ._errors import createPoptorchError
-from ._points import fps, nearest
-from ._tensor import current
 from ._utils import keep_attributes
 
 __all__ = ["Attribute", "CPU", "MultiConv", "NameScope", "cond", "ctc_beam_search_decoder", "custom_op", "dynamic_slice",

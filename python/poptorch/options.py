@@ -14,9 +14,10 @@ from openipu import comm, settings
 from . import enums
 from ._errors import Error
 from ._logging import logger
-from ._options_impl import (BackendOptions, ConfigFileError, OptionsDict, ProgressBar, apply_file, apply_json, check)
-from ._strategies import (ExecutionStrategy, ParallelPhasedExecution, Phase, PipelinedExecution, Plan,
-                          SerialPhasedExecution, ShardedExecution, Stage)
+from ._run.options_impl import (BackendOptions, ConfigFileError, OptionsDict, ProgressBar, apply_file, apply_json,
+                                check)
+from ._run.strategies import (ExecutionStrategy, ParallelPhasedExecution, Phase, PipelinedExecution, Plan,
+                              SerialPhasedExecution, ShardedExecution, Stage)
 
 __all__ = ["ConfigFileError", "Options", "ParallelPhasedExecution", "Phase", "PipelinedExecution",
            "SerialPhasedExecution", "ShardedExecution", "Stage", "TensorLocationSettings", "executor_options"]
@@ -655,7 +656,7 @@ _OUTPUT_MODES = {enums.OutputMode.Final: settings.OutputMode.FINAL,
 
 
 def executor_options(options: Options, training: bool, plan: Optional[Plan] = None) -> settings.ExecutorOptions:
-    """What the library is told, for a network with the stages of ``plan`` (``_strategies.plan_of``).
+    """What the library is told, for a network with the stages of ``plan`` (``strategies.plan_of``).
 
     :raises Error: there is an option that nothing knows.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Dict
 
-from . import _tensor
+from ._capture import tensor as _tensor
 from ._errors import Error, RecoverableError, UnrecoverableError
 
 __all__ = ["Error", "RecoverableError", "UnrecoverableError", "TestErrorType", "ipuHardwareVersion",
@@ -24,8 +24,8 @@ def ipuHardwareVersion(numIpus: int = 1) -> int:
 
 def _validateOptions(options: Dict[str, Any]) -> None:
     """Raise unless the library takes these options (``Options.toDict()``)."""
-    from . import _options_impl
-    _options_impl.check(options)
+    from ._run import options_impl
+    options_impl.check(options)
 
 
 def propagateInputShapes(graph: Any, inputs: Any) -> None:

@@ -14,7 +14,8 @@ from torch import nn
 
 import poptorch
 from openipu import Network
-from poptorch import _capture, _emit
+from poptorch._capture.capture import capture
+from poptorch._ops import emit
 
 
 def tensors(structure: Any) -> List[torch.Tensor]:
@@ -123,11 +124,11 @@ def _check_training(module: nn.Module, inputs: Any, results: List[torch.Tensor],
 
 def emitted(model: nn.Module, *inputs: torch.Tensor, training: bool = False) -> List[str]:
     """Names of the ops that a model is made of, in order: what the library gets, before it fuses any."""
-    graph = _capture.capture(model, inputs, {}, training=training)
+    graph = capture(model, inputs, {}, training=training)
     network = Network.create()
     network.training = training
-    values = [network.input(f"input{i}", _emit.type_of(x.dtype), tuple(x.shape)) for i, x in enumerate(inputs)]
-    _emit.emit(graph, network, values, training=training)
+    values = [network.input(f"input{i}", emit.type_of(x.dtype), tuple(x.shape)) for i, x in enumerate(inputs)]
+    emit.emit(graph, network, values, training=training)
     return re.findall(r"^ *~.* = (\w+)\(", network.text(), re.MULTILINE)
 
 

@@ -53,7 +53,7 @@ def test_all_constants_of_an_enumeration_are_described():
 def test_every_structure_is_one_of_the_librarys():
     """No class repeats a structure of a header."""
     root = Path(abi.__file__).resolve().parents[1]
-    for path in [*root.glob("openipu/*.py"), *root.glob("poptorch/*.py"), *root.glob("poptorch/_ops/*.py")]:
+    for path in [*root.glob("openipu/**/*.py"), *root.glob("poptorch/**/*.py")]:
         text = path.read_text(encoding="utf-8")
         assert path.name == "abi.py" or "(Structure)" not in text, path
 

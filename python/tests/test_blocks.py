@@ -8,8 +8,8 @@ import torch
 
 import poptorch
 from openipu.settings import Schedule
-from poptorch import _blocks
-from poptorch._strategies import Place, plan_of
+from poptorch._capture import blocks as _blocks
+from poptorch._run.strategies import Place, plan_of
 
 
 def places(strategy, *blocks):

@@ -14,7 +14,7 @@ from support import assert_same, check
 from torch import nn
 
 import poptorch
-from poptorch._capture import capture
+from poptorch._capture.capture import capture
 
 HOST = torch.full((4, ), 2.0)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import poptorch
-from poptorch import _effects, _options_impl
+from poptorch._run import effects, options_impl
 from poptorch.options import executor_options
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "poptorch.md"
@@ -28,7 +28,7 @@ class Net(torch.nn.Module):
 @pytest.fixture
 def said(caplog, monkeypatch):
     """What a model that is compiled with options tells of them."""
-    monkeypatch.setattr(_effects, "_said", set())
+    monkeypatch.setattr(effects, "_said", set())
     caplog.set_level(logging.INFO, "poptorch::python")
 
     def compiled(options, n=1):
@@ -131,8 +131,8 @@ def test_profiles_by_engine_options(tmp_path, monkeypatch, engine, environment, 
 
 
 def test_names_of_popart_are_known():
-    names = _options_impl._POPART_NAMES | _options_impl._CONTAINERS
-    assert _effects.POPART_EFFECTIVE <= names and _effects._OWN <= names
+    names = options_impl._POPART_NAMES | options_impl._CONTAINERS
+    assert effects.POPART_EFFECTIVE <= names and effects._OWN <= names
 
 
 @pytest.mark.skipif(not MANUAL.exists(), reason="the manual is not installed")
@@ -145,5 +145,5 @@ def test_the_manual_has_every_option():
                  poptorch.TensorLocationSettings()):
         methods = {name for name, member in inspect.getmembers(type(part), inspect.isfunction) if name[0] != "_"}
         assert methods - of_all <= table, f"{type(part).__name__}: {sorted(methods - of_all - table)}"
-    assert _effects.POPART_EFFECTIVE - {"engineOptions"} <= {w for w in re.findall(r"[\w.]+", text)} | {
+    assert effects.POPART_EFFECTIVE - {"engineOptions"} <= {w for w in re.findall(r"[\w.]+", text)} | {
         "automaticLossScalingSettings.updatePeriod"}

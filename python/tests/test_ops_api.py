@@ -9,7 +9,7 @@ from support import assert_same, check
 from torch import nn
 
 import poptorch
-from poptorch._show import Format, text_of
+from poptorch._capture.show import Format, text_of
 
 
 def _run(f, *inputs):

@@ -9,7 +9,7 @@ import torch
 
 import poptorch
 from openipu import settings
-from poptorch import _options_impl
+from poptorch._run import options_impl
 from poptorch.options import executor_options
 
 
@@ -138,7 +138,7 @@ def test_to_dict():
     assert flat["device_iterations"] == flat["gradient_accumulation"] == flat["num_distributed_processes"] == 1
     assert flat["output_mode"] == 3 and flat["execution_mode"] == 0
     assert flat["location_optimizer"] == {"onChip": 0}
-    _options_impl.check(flat)
+    options_impl.check(flat)
 
 
 def test_unknown_options_of_the_backend():

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import poptorch
-from poptorch import _saving
+from poptorch._run import saving
 
 
 class Loss(nn.Module):
@@ -104,11 +104,11 @@ def test_other_files(tmp_path):
         inference.loadExecutable(path)
     inference.compileAndExport(path, batch()[0])
     with open(path, "rb") as file:
-        file.read(len(_saving.MAGIC))
+        file.read(len(saving.MAGIC))
         data = pickle.load(file)
     data["version"] = "1.0"
     with open(path, "wb") as file:
-        file.write(_saving.MAGIC)
+        file.write(saving.MAGIC)
         pickle.dump(data, file)
     with pytest.raises(AssertionError, match="version mismatch: File was created with version: 1.0"):
         poptorch.load(path)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import torch
 
-from .._torch_compat import overload_of
+from .._capture.torch_compat import overload_of
 from .registry import op
 
 

@@ -5,9 +5,9 @@ from typing import Optional
 
 import torch
 
-from .._constants import value_of
+from .._capture.constants import value_of
+from .._capture.shapes import data_of
 from .._errors import DynamicShapeError
-from .._shapes import data_of
 
 __all__ = ["constant_of", "data_of", "dynamic_shape_error"]
 

@@ -119,5 +119,5 @@ def find(name: str) -> Optional[Handler]:
 
 def composites() -> Tuple[str, ...]:
     """Overloads with a handler that torch would take apart before they reach the device."""
-    from .._torch_compat import composites as all_composites
+    from .._capture.torch_compat import composites as all_composites
     return tuple(name for name in all_composites() if name.startswith("aten::") and find(name) is not None)

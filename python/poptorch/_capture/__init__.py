@@ -1,0 +1,1 @@
+"""Recording what a module does into a graph: tensors without data, views, control flow, gradients, blocks."""

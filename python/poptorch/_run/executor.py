@@ -1,0 +1,654 @@
+"""PoplarExecutor: a model that runs, or is trained, on the device."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import threading
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from .. import _utils, enums, optim
+from .._args import Arguments, Signature
+from .._capture import blocks
+from .._capture.capture import capture
+from .._errors import Error, createPoptorchError
+from .._logging import logger
+from ..options import Options, PipelinedExecution, ShardedExecution, executor_options
+from . import anchors, counters, effects, ending, interrupt, listing, replicas, reports, saving, wrapping
+from .device_optimizer import DeviceOptimizer
+from .overwrite import _OverwriteContextManager
+from .printing import module_repr
+from .program import Program, library_errors
+from .strategies import plan_of
+
+MOST_PROGRAMS = 8  # that an executor keeps, for arguments of several shapes
+MOST_BYTES = 2 << 30  # of weights that they hold together
+NOT_COMPILED = "Model has not been compiled or has been destroyed."
+
+
+class PoplarExecutor:
+    """What :py:func:`~poptorch.trainingModel` and :py:func:`~poptorch.inferenceModel` return: not to be made directly.
+
+    It is called like the model. The first call compiles the model for its arguments; later ones must be alike.
+    """
+
+    def __init__(self, model: Any, options: Optional[Options], training: bool, poptorch_version: str,
+                 optimizer: Optional[torch.optim.Optimizer] = None, user_model: Any = None):
+        self._executable: Optional[Program] = None
+        self._others: List[Program] = []  # for other arguments
+        self._model = model
+        self._user_model = model if user_model is None else user_model
+        self._training = training
+        self._poptorch_version = poptorch_version
+        self._options = _settled(options, training)
+        self._signature = Signature(model)
+        self._lock = threading.RLock()
+        self._compile_seconds = 0.0
+        self._dirty_host_weights = False
+        self._host_weights_version = 0
+        self._seen_epoch = -1
+        self._trainers: List["PoplarExecutor"] = []
+        self._seen_versions: List[int] = []
+        self._is_attached = False
+        self._has_warned_of_strides = False
+        self._rng_state: Optional[List[int]] = None
+        self._anchors = anchors.Anchors(self._options, training)
+        self.per_replica_params: Dict[str, Tuple] = {}
+        self._device_optimizer: Optional[DeviceOptimizer] = None
+        self._optimizer: Optional[torch.optim.Optimizer] = None
+        if training:
+            self._device_optimizer = DeviceOptimizer(self, _named_parameters(self._user_model))
+            if optimizer is None:
+                optimizer = _default_optimizer(self._user_model)
+            self.setOptimizer(optimizer)
+            self._wrap()
+        else:
+            assert optimizer is None, "Optimizer should be None for inference"
+        self._logs_cycles = bool(self._options._Popart.options.get("instrumentWithHardwareCycleCounter"))
+        self._options._freeze()
+
+    def _wrap(self) -> None:
+        """Let the user's model show what is trained, if it does not yet."""
+        if isinstance(self._user_model, torch.nn.Module) and not wrapping.is_wrapped(self._user_model):
+            wrapping.wrap(self._user_model, self)
+
+    # ---- what it is
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The model that was wrapped."""
+        return self._user_model
+
+    @property
+    def options(self) -> Options:
+        """The options it was made with; they cannot be changed."""
+        return self._options
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_user_model", "_executable", "_lock"):  # not made yet
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        found = getattr(self._user_model, name)
+        return _Grouped(self, name, found) if isinstance(found, torch.nn.Parameter) else found
+
+    def __repr__(self) -> str:
+        return module_repr(self._user_model)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies and pickles hold the model, options and optimizer: what is compiled, ``save`` writes."""
+        return _made_again, (self._user_model, self._options, self._training, self._poptorch_version, self._optimizer)
+
+    def __del__(self) -> None:
+        try:
+            if self._training:
+                self.destroy()
+        except Exception:  # the interpreter is ending
+            pass
+
+    # ---- calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model, called with the arguments of its forward(). The first call compiles it."""
+        ending.stop_if_ending()
+        interrupt.watch()
+        with self._lock:
+            program = self._executable
+            tensors = program.match(args) if program is not None and not kwargs and self._is_attached else None
+            dense = tensors
+            if tensors is None:
+                program, tensors, dense = self._prepare(args, kwargs)
+            if self._training:
+                self._device_optimizer.before_run(program)
+            else:
+                self._follow_training(program)
+            try:
+                outputs = program.run(dense, tensors)
+            finally:  # also when it was interrupted, or failed: weights are what had been computed
+                self._rng_state = None
+                self._dirty_host_weights = self._training
+            self._after_run(program, tensors)
+            return program.result(outputs)
+
+    def _prepare(self, args: Sequence[Any],
+                 kwargs: Dict[str, Any]) -> Tuple[Program, List[torch.Tensor], List[torch.Tensor]]:
+        """The program for a call, compiled if there is none, and the call's tensors: as they are, and contiguous."""
+        assert self._options.connection_type != enums.ConnectionType.Never, (
+            "Trying to run a model on an offline device (ConnectionType.Never): use model.compile(inputs) instead of "
+            "model(inputs)")
+        arguments = self._signature.resolve(args, kwargs)
+        program = self._executable
+        if program is None:
+            program = self._compile(arguments, _n_plain(args, kwargs))
+        else:
+            program = self._program_for(program, arguments, _n_plain(args, kwargs))
+        tensors = arguments.tensors(program.arguments)
+        dense = [self._contiguous(t) for t in tensors]
+        if not self._is_attached:
+            self._attach()
+        return program, tensors, dense
+
+    def _program_for(self, program: Program, arguments: Arguments, n_plain: Optional[int]) -> Program:
+        try:
+            program.arguments.check_same(arguments)
+            return program
+        except Error:
+            if not self._options.recompile_on_new_shapes:
+                raise
+        return self._change_program(program, arguments, n_plain)
+
+    def _change_program(self, program: Program, arguments: Arguments, n_plain: Optional[int]) -> Program:
+        """Go on with a program for other arguments, one of those there are or a new one: with the same weights, states
+        of the optimizer and of random numbers."""
+        rng_state = self.rng_state
+        self.copyWeightsToHostIfNeeded()
+        with library_errors():
+            buffers = program.changed_buffers()
+        learned = self._device_optimizer.read(program) if self._training else None
+        found = next((p for p in self._others if p.arguments.is_same(arguments)), None)
+        if found is None:
+            found = self._compile(arguments, n_plain)
+        else:
+            self._others.remove(found)
+            self._executable = found
+            if self._training:
+                found.set_training(self._device_optimizer.training([k.name for k in found.graph.kept if k.trained]))
+            self.copyWeightsToDevice()
+        self._others = [program, *self._others]
+        most = max(1, min(MOST_PROGRAMS, MOST_BYTES // max(1, program.weights.n_bytes)) - 1)
+        for old in self._others[most:]:
+            old.close()
+        del self._others[most:]
+        if learned:
+            self._device_optimizer.write(found, learned)
+        found.set_rng_state(rng_state)
+        if buffers:
+            if not self._is_attached:
+                self._attach()
+            with library_errors():
+                found.set_buffers(buffers)
+        return found
+
+    def _contiguous(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type != "cpu":
+            hint = (": a PopTorch model cannot be called in forward() of another; call the torch model that it wraps"
+                    if tensor.device.type == "ipu" else "")
+            raise createPoptorchError("Inputs of a model must be on the host: expected a tensor on device cpu, found "
+                                      f"one on {tensor.device}{hint}")
+        if tensor.layout != torch.strided or tensor.is_quantized:
+            found = "a quantized" if tensor.is_quantized else f"a {str(tensor.layout)[6:]}"
+            raise createPoptorchError(f"Inputs of a model must be dense tensors: found {found} one; use .to_dense() or "
+                                      ".dequantize() before")
+        if tensor.is_contiguous():
+            return tensor
+        if not self._has_warned_of_strides:
+            self._has_warned_of_strides = True
+            logger.warning("At least one input tensor is not contiguous: non-contiguous tensors will be converted.")
+        return tensor.contiguous()
+
+    def _follow_training(self, program: Program) -> None:
+        """Weights that other executors train are used as they are now."""
+        if self._seen_epoch != wrapping.epoch():
+            self._seen_epoch = wrapping.epoch()
+            self._trainers = [t for t in wrapping.owners_of(program.weights.tensors) if t is not self]
+            self._seen_versions = [-1]
+        for trainer in self._trainers:
+            trainer.copyWeightsToHostIfNeeded()
+        versions = [trainer._host_weights_version for trainer in self._trainers]
+        if versions != self._seen_versions:
+            self._seen_versions = versions
+            self.copyWeightsToDevice()
+
+    def _after_run(self, program: Program, tensors: Sequence[torch.Tensor]) -> None:
+        if self._training:
+            self._device_optimizer.after_run(program)
+        self._anchors.collect(self, program, tensors)
+        if self._logs_cycles:
+            logger.info("Total number of IPU cycles: %d", program.cycles())
+
+    # ---- compiling
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Capture and compile the model for arguments like these, and run nothing. Done already: a warning."""
+        with self._lock:
+            arguments = self._signature.resolve(args, kwargs)
+            if self._executable is not None:
+                logger.warning("Call to compile() ignored: the executable is already compiled")
+                return
+            self._compile(arguments, _n_plain(args, kwargs))
+
+    def _compile_for(self, remembered: Arguments, n_plain: Optional[int]) -> None:
+        """Compile for arguments of which types and shapes are known."""
+        with self._lock:
+            self._release()
+            arguments = Arguments()
+            arguments.names = list(remembered.names)
+            empty = [torch.zeros(t.shape, dtype=t.dtype) for t in remembered.tensors()]
+            arguments.args, arguments.kwargs = remembered.with_tensors(empty)
+            self._compile(arguments, n_plain)
+
+    def _compile(self, arguments: Arguments, n_plain: Optional[int]) -> Program:
+        began = datetime.datetime.now()
+        self._signature.warn_of_dicts(arguments)
+        tensors = [self._contiguous(t) for t in arguments.tensors()]
+        remembered = arguments.remembered()
+        graph = self._capture(arguments, tensors)
+        self._check_weights(graph)
+        self._check_buffers(graph)
+        graph.plan = plan_of([node.place for node in graph.nodes], self._options, self._training)
+        settings = executor_options(self._options, self._training, graph.plan)
+        effects.tell(self._options, graph.plan, self._training)
+        listing.check_overlaps(graph, self._options)
+        listing.log(graph, self._options)
+        training = None
+        if self._training:
+            training = self._device_optimizer.training([k.name for k in graph.kept if k.trained])
+        with library_errors():
+            program = Program(graph, remembered, tensors, settings, training, self._anchors.extra(graph, tensors),
+                              self._anchors.have_modes, self._spread(graph), self._options._shown_progress())
+        program.is_synthetic = self._options._uses_synthetic_data()
+        if n_plain is not None:
+            program.accept_plain(n_plain, tensors)
+        self._executable = program
+        self._compile_seconds = (datetime.datetime.now() - began).total_seconds()
+        self._is_attached = program.executor.is_attached()
+        if self._training:
+            self._wrap()
+            self._device_optimizer.compiled(program)
+        if self._is_attached:
+            self._attached()
+        reports.write(program, self._options, self._training)
+        return program
+
+    def _capture(self, arguments: Arguments, tensors: Sequence[torch.Tensor]) -> Any:
+        """The graph of the model for one batch of these tensors."""
+        self.copyWeightsToHostIfNeeded()
+        batches = [self._one_batch(t) for t in tensors]
+        args, kwargs = arguments.with_tensors(batches)
+        _utils.run_pre_compile_hooks()
+        try:
+            with blocks.capture(self._options._execution_strategy), _OverwriteContextManager():
+                return self._captured(tuple(args), kwargs)
+        finally:
+            _utils.run_post_compile_hooks()
+
+    def _captured(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        if not self.per_replica_params:
+            return capture(self._model, args, kwargs, self._training, options=self._options)
+        n_replicas = self._options.replication_factor
+        with replicas.one_group(self._model, self.per_replica_params, n_replicas) as grouped:
+            graph = capture(self._model, args, kwargs, self._training, options=self._options)
+        for kept in graph.kept:
+            if kept.name in grouped:
+                kept.tensor, kept.groups = grouped[kept.name]
+        return graph
+
+    def _spread(self, graph: Any) -> Optional[replicas.Spread]:
+        """How inputs of groups of replicas become inputs of replicas, where the library does not do so itself."""
+        o = self._options
+        plain = o.input_cgt == enums.CommGroupType.Consecutive and not any(kept.groups for kept in graph.kept)
+        if o.input_group_size == 1 or plain:
+            return None
+        return replicas.Spread(o.device_iterations * o.Training.gradient_accumulation, o.replication_factor,
+                                o.input_group_size, o.input_cgt)
+
+    def _check_weights(self, graph: Any) -> None:
+        with torch._C.DisableTorchFunction():
+            away = [f"{kept.name} on {kept.tensor.device}" for kept in graph.kept if kept.tensor.device.type != "cpu"]
+        if away:
+            raise createPoptorchError("Parameters and buffers of a model must be on the host: expected them on device "
+                                      f"cpu, found {', '.join(away)}. Use model.cpu() before wrapping it, or make it "
+                                      "without a device")
+
+    def _check_buffers(self, graph: Any) -> None:
+        """Buffers that are asked for exist; those that replicas change are allowed to differ."""
+        names = {name for name, _ in self._model.named_buffers()} if isinstance(self._model, torch.nn.Module) else set()
+        for name in self._options._Popart.options.get("updatableNamedBuffers", ()):
+            if name not in names:
+                raise createPoptorchError(f"Options.updatableNamedBuffers: the model has no buffer {name!r}; it has: "
+                                          + (", ".join(sorted(names)) or "none"))
+        if self._options.replication_factor == 1 or not self._options.broadcast_buffers:
+            return
+        changed = [kept.name for kept in graph.kept if kept.updated and not self._is_of_norm(kept.name)]
+        if changed:
+            raise createPoptorchError(
+                "PopTorch does not support broadcasting buffers. If your model is able to tolerate buffers becoming "
+                "out of sync between replicas, you can disable buffer broadcasting using "
+                f"poptorch.Options.broadcastBuffers(False). Changed by the model: {', '.join(changed)}")
+
+    def _is_of_norm(self, name: str) -> bool:
+        """Whether a buffer holds running statistics, which may differ between replicas."""
+        module = self._model.get_submodule(name.rpartition(".")[0])
+        return isinstance(module, torch.nn.modules.batchnorm._NormBase)
+
+    def _one_batch(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What forward() sees of an input: one of the batches that a run takes."""
+        o = self._options
+        n_batches = (o.device_iterations * (o.replication_factor // o.input_group_size)
+                     * o.Training.gradient_accumulation)
+        size = tensor.shape[0] if tensor.dim() else 1
+        assert size % n_batches == 0, (
+            f"Invalid batch dimension: In the input {tensor.shape}, the batch dimension ({size}) must be a multiple of "
+            f"Options.deviceIterations({o.device_iterations}) * (Options.replicationFactor({o.replication_factor}) / "
+            f"Options.inputReplicaGrouping.input_group_size({o.input_group_size})) * "
+            f"Options.Training.gradientAccumulation({o.Training.gradient_accumulation}) = {n_batches} because it is "
+            "used to calculate the batch size which will be executed on the device in any given iteration.")
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+            if not self._options.input_gradients:
+                logger.warning("Input tensor has requires_grad=True set. This tensor will be detached because backward "
+                               "pass via inputs is not supported.")
+        return tensor.narrow(0, 0, size // n_batches) if tensor.dim() else tensor.detach()  # never the same object
+
+    # ---- weights
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Bring weights from the device if the host's are older; whether they were."""
+        if not self._dirty_host_weights:
+            return False
+        logger.debug("Implicit copyWeightsToHost()")
+        self.copyWeightsToHost()
+        return True
+
+    def copyWeightsToHost(self) -> None:
+        """Bring the weights of the model from the device into its parameters and buffers."""
+        with self._lock, library_errors():
+            program = self._compiled()
+            self._dirty_host_weights = False
+            program.weights.take(program.executor)
+            self._host_weights_version += 1
+
+    def copyWeightsToDevice(self) -> None:
+        """Bring the parameters and buffers of the model to the device. The first call of the model does so itself."""
+        with self._lock, library_errors():
+            program = self._compiled()
+            was_dirty, self._dirty_host_weights = self._dirty_host_weights, False
+            self._host_weights_version += 1  # for those that follow this one's training
+            program.weights.give(host_is_newer=was_dirty or program.executor.has_newer)
+            program.executor.has_newer = False
+            if self._is_attached:
+                program.executor.copy_weights_to_device()
+
+    def copyNamedBuffersToDevice(self) -> None:
+        """Bring those buffers to the device that Options.updatableNamedBuffers names."""
+        with self._lock, library_errors():
+            program = self._compiled()
+            names = self._options._Popart.options.get("updatableNamedBuffers")
+            if not names:
+                raise createPoptorchError("No named buffers marked as updatable via updatableNamedBuffers option")
+            if self._is_attached:  # else all of them reach it when it is
+                program.weights.write(program.executor, names)
+
+    def load_state_dict(self, state_dict: Dict[str, torch.Tensor], strict: bool = True) -> Any:
+        """load_state_dict() of the model, whose weights then reach the device; what torch's returns."""
+        found = self._user_model.load_state_dict(state_dict, strict)
+        if self.isAttachedToDevice():
+            logger.debug("load_state_dict: implicit copyWeightsToDevice()")
+            self.copyWeightsToDevice()
+        return found
+
+    # ---- optimizer
+
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Train with this optimizer from now on; needed also after changing one, as learning rate schedulers do."""
+        if self._device_optimizer is None:
+            raise createPoptorchError("setOptimizer() is for models made with trainingModel(): this one was made with "
+                                      "inferenceModel()")
+        with self._lock:
+            self._device_optimizer.set(optimizer)
+            self._optimizer = optimizer
+            if self.isAttachedToDevice():
+                self._device_optimizer.push(self._executable)
+
+    # ---- device
+
+    def isCompiled(self) -> bool:
+        """Whether it has been compiled, and not destroyed since."""
+        return self._executable is not None
+
+    def isAttachedToDevice(self) -> bool:
+        """Whether it has a device."""
+        return self.isCompiled() and self._is_attached
+
+    def attachToDevice(self) -> None:
+        """Take a device again, after detachFromDevice()."""
+        with self._lock:
+            self._compiled()
+            assert self._options.connection_type != enums.ConnectionType.Never, (
+                "Trying to attach to an offline device (ConnectionType.Never)")
+            if self._is_attached:
+                raise createPoptorchError("Device is already attached")
+            self._attach()
+
+    def _attach(self) -> None:
+        program = self._compiled()
+        if isinstance(self._optimizer, optim.Optimizer) and program.executor.engine() is not None:
+            self._optimizer._is_loaded = self._optimizer._has_state()  # may have been changed since it was detached
+        with library_errors():
+            program.attach()
+        self._is_attached = True
+        self._attached()
+
+    def _attached(self) -> None:
+        """Whenever a device was taken."""
+        program = self._executable
+        if self._training:
+            self._device_optimizer.on_attach(program)
+        self._seen_epoch = wrapping.epoch()
+        self._trainers = [] if self._training else [t for t in wrapping.owners_of(program.weights.tensors)]
+        self._seen_versions = [trainer._host_weights_version for trainer in self._trainers]
+        if self._rng_state is not None:
+            program.set_rng_state(self._rng_state)
+
+    def detachFromDevice(self) -> None:
+        """Give the device back; weights and states are brought to the host before."""
+        with self._lock, library_errors():
+            program = self._compiled()
+            if not self._is_attached:
+                raise createPoptorchError("Device is not attached")
+            self._rng_state = self.rng_state
+            if self._training:
+                self.copyWeightsToHostIfNeeded()
+                self._device_optimizer.on_detach(program)
+            program.detach()
+            self._is_attached = False
+
+    def destroy(self) -> None:
+        """Release the device and what was compiled; the next call compiles again. The model is as it was before."""
+        with self._lock:
+            self._release()
+            if self._training and wrapping.owner_of(self._user_model) is self:
+                wrapping.unwrap(self._user_model)
+
+    def _release(self) -> None:
+        """Let go what was compiled, if anything; weights and states of the optimizer reach the host before."""
+        program = self._executable
+        if program is None:
+            return
+        if self._training:
+            self.copyWeightsToHostIfNeeded()
+            if self._is_attached:
+                self._device_optimizer.on_detach(program)
+            self._device_optimizer.close()
+        self._executable = None
+        self._is_attached = False
+        for compiled in (program, *self._others):
+            compiled.close()
+        self._others.clear()
+
+    def _compiled(self) -> Program:
+        if self._executable is None:
+            raise createPoptorchError(NOT_COMPILED)
+        return self._executable
+
+    # ---- random numbers
+
+    @property
+    def rng_state(self) -> List[int]:
+        """The seed of random numbers on the device, and how far each replica has drawn from it."""
+        program = self._compiled()
+        if self._rng_state is None and self._is_attached:
+            self._rng_state = program.rng_state()
+        return list(self._rng_state or [program.seed])
+
+    @rng_state.setter
+    def rng_state(self, state: Sequence[int]) -> None:
+        program = self._compiled()
+        self._rng_state = list(state)
+        if self._is_attached:
+            program.set_rng_state(self._rng_state)
+
+    # ---- files
+
+    def save(self, filename: str, export_model: bool = True, save_rng_state: bool = True) -> None:
+        """Write what was compiled to a file (in a folder: to model.poptorch).
+
+        :param export_model: with the model and the optimizer, for :py:func:`poptorch.load`; else for
+            :py:meth:`loadExecutable` of an executor of the same model.
+        :param save_rng_state: with the state of random numbers.
+        """
+        self._compiled()
+        saving.save(self, filename, export_model, save_rng_state)
+
+    def compileAndExport(self, filename: str, *args: Any, export_model: bool = True, **kwargs: Any) -> None:
+        """:py:meth:`compile` and :py:meth:`save`."""
+        self.compile(*args, **kwargs)
+        self.save(filename, export_model)
+
+    def loadExecutable(self, filename: str) -> None:
+        """Take what was compiled from a file that :py:meth:`save` wrote, for the same model and options."""
+        saving.load_executable(self, filename)
+
+    # ---- measuring
+
+    def cycleCount(self) -> int:
+        """Cycles that one run takes on the chip, as modelled."""
+        if not self._options._Popart.options.get("instrumentWithHardwareCycleCounter"):
+            raise createPoptorchError("Cycle count logging is disabled. Please set option logCycleCount to True to "
+                                      "enable.")
+        if self._executable is None or self._executable.times() is None:
+            raise createPoptorchError("Please run the model at least once before obtaining cycle count.")
+        return self._executable.cycles()
+
+    def compilationTime(self) -> datetime.timedelta:
+        """How long compiling took."""
+        if self._executable is None:
+            raise createPoptorchError("Please compile the model before obtaining compilation time.")
+        if not self._options._show_compilation_progress_bar:
+            raise createPoptorchError("Please set showCompilationProgressBar option to obtain compilation time.")
+        return datetime.timedelta(seconds=self._compile_seconds)
+
+    def getPerfCounters(self) -> Dict[str, List[List[float]]]:
+        """When inputs and outputs of the last run were asked for ("input", "output") and complete ("input_complete",
+        "output_complete"): for each tensor a list of seconds, one for each batch. Only differences mean something."""
+        return counters.perf_counters(self._executable)
+
+    def getHostIpuLatency(self) -> Tuple[float, float, float]:
+        """Seconds from the first input asked for to the last one complete: minimum, maximum and mean over batches."""
+        return counters.latency(self.getPerfCounters(), "input", min, "input_complete", max)
+
+    def getComputeLatency(self) -> Tuple[float, float, float]:
+        """Seconds from the last input complete to the last output asked for."""
+        return counters.latency(self.getPerfCounters(), "input_complete", max, "output", max)
+
+    def getIpuHostLatency(self) -> Tuple[float, float, float]:
+        """Seconds from the first output asked for to the last one complete."""
+        return counters.latency(self.getPerfCounters(), "output", min, "output_complete", max)
+
+    def getLatency(self) -> Tuple[float, float, float]:
+        """Seconds from the first input asked for to the last output complete."""
+        return counters.latency(self.getPerfCounters(), "input", min, "output_complete", max)
+
+    # ---- looking inside
+
+    def getTensorNames(self) -> List[str]:
+        """Names of the tensors of the compiled model, which Options.anchorTensor takes."""
+        assert self._executable is not None, "Model must be compiled before calling getTensorNames"
+        return self._anchors.names(self, self._executable.graph)
+
+    def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
+        """The value that a tensor named by Options.anchorTensor had in the last run."""
+        return self._anchors.get(short_name)
+
+    def _debugGetPopartIR(self) -> str:
+        optimizer = self._device_optimizer.description if self._training else None
+        return listing.ir(self._compiled().graph, self._options, optimizer)
+
+
+class _Grouped:
+    """A parameter of an executor's model, which can be told that replicas differ in it."""
+
+    def __init__(self, executor: PoplarExecutor, name: str, parameter: torch.nn.Parameter):
+        self._executor, self._name, self._parameter = executor, name, parameter
+
+    def replicaGrouping(self, comm_group_type: enums.CommGroupType, shards: int,
+                        variable_retrieval_mode: enums.VariableRetrievalMode) -> None:
+        """Groups of replicas have a value each of this parameter, along its dimension 0."""
+        self._executor.per_replica_params[self._name] = (comm_group_type, shards, variable_retrieval_mode)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parameter, name)
+
+
+def _settled(options: Optional[Options], training: bool) -> Options:
+    """An executor's own copy of the user's options, which are frozen."""
+    if options is None:
+        options = Options()
+    elif not isinstance(options, Options):
+        raise createPoptorchError(f"Invalid type: 'options' is of type {type(options)} (Expected poptorch.Options)")
+    else:
+        options._freeze()
+        options = options.clone()
+    if options.defaultOutputMode():
+        options.outputMode(enums.OutputMode.Final if training else enums.OutputMode.All)
+    if not training and options.Training.gradient_accumulation != 1:
+        strategy = options._execution_strategy
+        is_pipelined = isinstance(strategy, PipelinedExecution) and not isinstance(strategy, ShardedExecution)
+        raise createPoptorchError(
+            "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its default value (1) "
+            "when running a poptorch.inferenceModel()."
+            + (" Use poptorch.Options().deviceIterations to process a sufficient number of batches each run for "
+               "pipelined execution instead." if is_pipelined else ""))
+    return options
+
+
+def _made_again(model: Any, options: Options, training: bool, version: str,
+                optimizer: Optional[torch.optim.Optimizer]) -> PoplarExecutor:
+    return PoplarExecutor(copy.copy(model), options, training, version, optimizer, model if training else None)
+
+
+def _default_optimizer(model: Any) -> torch.optim.Optimizer:
+    if not isinstance(model, torch.nn.Module):
+        raise createPoptorchError("trainingModel() needs a torch.nn.Module, whose parameters it trains, or an "
+                                  f"optimizer: found {type(model)}")
+    return optim.SGD(model.parameters(), lr=0.01)
+
+
+def _named_parameters(model: Any) -> List[Tuple[str, torch.Tensor]]:
+    return list(model.named_parameters()) if isinstance(model, torch.nn.Module) else []
+
+
+def _n_plain(args: Sequence[Any], kwargs: Dict[str, Any]) -> Optional[int]:
+    """The number of arguments of a call that is nothing but tensors by position; None: it is another one."""
+    plain = not kwargs and all(type(a) in (torch.Tensor, torch.nn.Parameter) for a in args)
+    return len(args) if plain else None

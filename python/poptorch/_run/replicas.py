@@ -1,0 +1,75 @@
+"""Replicas that differ: parameters with a value for each group of them, and inputs spread over groups."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
+
+import torch
+
+from .. import enums
+from .._errors import createPoptorchError
+
+
+def groups_of(kind: enums.CommGroupType, size: int, n_replicas: int) -> List[int]:
+    """The number of each replica's group. Consecutive: replicas 0 to size - 1 are the first. Orthogonal: those whose
+    numbers differ by the number of groups."""
+    if kind == enums.CommGroupType.All:
+        return [0] * n_replicas
+    if kind == enums.CommGroupType.NoGrouping:
+        return list(range(n_replicas))
+    if size < 1 or n_replicas % size != 0:
+        raise createPoptorchError(f"replicaGrouping: expected groups of a size that divides the {n_replicas} replicas, "
+                                  f"found {size}")
+    n_groups = n_replicas // size
+    return [r // size if kind == enums.CommGroupType.Consecutive else r % n_groups for r in range(n_replicas)]
+
+
+@contextlib.contextmanager
+def one_group(model: Any, grouped: Mapping[str, Tuple], n_replicas: int) -> Iterator[Dict[str, Tuple]]:
+    """Meanwhile parameters that differ between groups are what one group has of them. Gives (parameter, number of each
+    replica's group) by their names."""
+    found: Dict[str, Tuple] = {}
+    try:
+        for name, (kind, size, _) in grouped.items():
+            module, attribute = _place(model, name)
+            whole = module._parameters[attribute]
+            numbers = groups_of(kind, size, n_replicas)
+            _check(name, whole, max(numbers) + 1)
+            with torch._C.DisableTorchFunction():
+                own = torch.nn.Parameter(whole.detach()[0].clone(), requires_grad=whole.requires_grad)
+            found[name] = (whole, numbers)
+            module._parameters[attribute] = own
+        yield found
+    finally:
+        for name, (whole, _) in found.items():
+            module, attribute = _place(model, name)
+            module._parameters[attribute] = whole
+
+
+def _place(model: Any, name: str) -> Tuple[torch.nn.Module, str]:
+    parent, _, attribute = name.rpartition(".")
+    return model.get_submodule(parent), attribute
+
+
+def _check(name: str, parameter: torch.Tensor, n_groups: int) -> None:
+    if parameter.dim() == 0:
+        raise createPoptorchError(f"Scalars cannot be passed as per-replica weight tensor values: {name} has no "
+                                  "dimension along which groups of replicas have values of their own")
+    if parameter.shape[0] != n_groups:
+        raise createPoptorchError(f"replicaGrouping: there are {n_groups} groups of replicas: expected dimension 0 of "
+                                  f"{name} to be {n_groups}, found the shape {tuple(parameter.shape)}")
+
+
+class Spread:
+    """Inputs of groups of replicas as inputs of each replica."""
+
+    def __init__(self, n_steps: int, n_replicas: int, size: int, kind: enums.CommGroupType):
+        self._n_steps, self._n_groups = n_steps, n_replicas // size
+        self._order = torch.tensor(groups_of(kind, size, n_replicas))
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The batches of a run, in the order in which replicas take them."""
+        size = tensor.shape[0] // (self._n_steps * self._n_groups)
+        batches = tensor.detach().reshape(self._n_steps, self._n_groups, size, *tensor.shape[1:])
+        return batches[:, self._order].reshape(-1, *tensor.shape[1:]).contiguous()

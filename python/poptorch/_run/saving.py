@@ -1,0 +1,109 @@
+"""Files of compiled models.
+
+A file holds a pickled dictionary: what the model was compiled for, options, and with ``export_model`` the model itself,
+its optimizer and their states. Compiling takes about as long as reading an executable would: a file is compiled again
+when it is loaded, from the executable cache where there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any, Callable, Dict, Optional
+
+from .. import enums
+from .._errors import createPoptorchError
+from .._logging import logger
+
+MAGIC = b"OpenIPU poptorch 1\n"
+EXTENSION_NAME = "model.poptorch"
+
+
+def save(executor: Any, filename: str, export_model: bool, save_rng_state: bool) -> None:
+    """Write an executor's program to a file; see PoplarExecutor.save."""
+    path = _place(filename)
+    executor.copyWeightsToHostIfNeeded()
+    data: Dict[str, Any] = {
+        "version": executor._poptorch_version,
+        "arguments": executor._executable.arguments,
+        "n_plain": executor._executable.n_plain,
+        "options": executor._options,
+        "training": executor._training,
+        "model": None,
+        "optimizer": None,
+        "optimizer_state": None,
+        "rng_state": executor.rng_state if save_rng_state else None,
+    }
+    if export_model:
+        data["model"] = executor.model
+        data["optimizer"] = executor._optimizer
+        if executor._optimizer is not None:
+            data["optimizer_state"] = executor._optimizer.state_dict()
+    content = pickle.dumps(data, protocol=4)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(MAGIC)
+        file.write(content)
+    os.replace(temporary, path)
+
+
+def _place(filename: str) -> str:
+    folder = os.path.dirname(filename)
+    if folder:
+        assert not os.path.exists(folder) or os.path.isdir(folder), f"Destination folder {folder} is not a directory"
+        os.makedirs(folder, exist_ok=True)
+    if os.path.isdir(filename):
+        path = os.path.join(filename, EXTENSION_NAME)
+        logger.warning("save(): %s is a directory, saving model to %s", filename, path)
+        return path
+    return filename
+
+
+def read(filename: str, version: str) -> Dict[str, Any]:
+    """What a file holds. AssertionError: it is none of poptorch, or of another version."""
+    with open(filename, "rb") as file:
+        magic = file.read(len(MAGIC))
+        assert magic == MAGIC, "it was not written by save() or compileAndExport()"
+        data = pickle.load(file)
+    assert data["version"] == version, (
+        f"PopTorch version mismatch: File was created with version: {data['version']} and this is version {version}")
+    options = data["options"]
+    options._unfreeze()
+    options.deleteIfExists("ipu_version")
+    if options.connection_type == enums.ConnectionType.Never.value:
+        options.connectionType(enums.ConnectionType.Always)
+    return data
+
+
+def load_executable(executor: Any, filename: str) -> None:
+    """See PoplarExecutor.loadExecutable."""
+    try:
+        data = read(filename, executor._poptorch_version)
+    except AssertionError as e:
+        raise createPoptorchError(f"Invalid file {filename}: {e}") from None
+    executor._compile_for(data["arguments"], data["n_plain"])
+    if data["rng_state"] is not None:
+        executor.rng_state = data["rng_state"]
+
+
+def load(filename: str, version: str, edit: Optional[Callable[[Any], None]], training_model: Callable[..., Any],
+         inference_model: Callable[..., Any]) -> Any:
+    """See poptorch.load."""
+    try:
+        data = read(filename, version)
+    except AssertionError as e:
+        raise AssertionError(f"Invalid file {filename}: {e}") from None
+    assert data["model"] is not None, (
+        f"{filename} is a valid PopTorch file but was created with 'export_model=False' which means you need to "
+        "re-create the PopTorch model using poptorch.inferenceModel or poptorch.trainingModel then call "
+        f"poptorch_model.loadExecutable(\"{filename}\").")
+    if edit is not None:
+        edit(data["options"])
+    if data["optimizer_state"] is not None:
+        data["optimizer"].load_state_dict(data["optimizer_state"])
+    if data["training"]:
+        executor = training_model(data["model"], data["options"], data["optimizer"])
+    else:
+        executor = inference_model(data["model"], data["options"])
+    load_executable(executor, filename)
+    return executor
