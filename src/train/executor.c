@@ -92,6 +92,7 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
         return status;
     }
     const ipu_executor_options *o = &x->options;
+    x->over                       = ipu__executor_over(o, x->training);
     x->n_batches = o->device_iterations * o->gradient_accumulation * (o->replicas / o->input_group_size);
     *out         = x;
     return IPU_OK;
@@ -119,7 +120,7 @@ static void forget(ipu_executor *x)
     }
     ipu_engine_destroy(x->engine);
     ipu_executable_release(x->exe);
-    ipu__executor_lowered_fini(&x->chip);
+    ipu__parallel_program_fini(&x->chip);
     x->engine  = NULL;
     x->exe     = NULL;
     x->version = 0;
@@ -134,6 +135,7 @@ void ipu_executor_destroy(ipu_executor *x)
     ipu_npz_free(&x->pending);
     ipu_npz_free(&x->carried);
     free_training(&x->how);
+    ipu__parallel_fini(&x->over);
     ipu_options_destroy(x->own_engine);
     ipu__free(x->rates);
     ipu__free(x);
@@ -142,7 +144,7 @@ void ipu_executor_destroy(ipu_executor *x)
 /* ---- compiling ---- */
 
 /* Everything that the executable depends on. */
-static ipu_status cache_key(ipu_executor *x, const ipu__executor_models *models, ipu__hash128 *out)
+static ipu_status cache_key(ipu_executor *x, const ipu__parallel_models *models, ipu__hash128 *out)
 {
     ipu__text    t = {0};
     ipu__hash128 net, step = {0};
@@ -165,26 +167,26 @@ static ipu_status lower_for_chip(ipu_executor *x)
 {
     if (x->chip.g) return IPU_OK;
     ipu_status status = ipu__executor_lower_for_chip(x, &x->chip);
-    if (status != IPU_OK) ipu__executor_lowered_fini(&x->chip);
-    ipu__executor_models_fini(&x->chip.models);
+    if (status != IPU_OK) ipu__parallel_program_fini(&x->chip);
+    ipu__parallel_models_fini(&x->chip.models);
     return status;
 }
 
-static ipu_status compile_program(ipu_executor *x, const ipu__executor_models *models)
+static ipu_status compile_program(ipu_executor *x, const ipu__parallel_models *models)
 {
-    ipu__executor_lowered host;
+    ipu__parallel_program host;
     ipu__settings         settings;
     IPU_TRY(ipu__options_settle(x->options.engine, &settings));
-    ipu_status status = ipu__executor_lower(x, models, &host);
+    ipu_status status = ipu__parallel_lower(&x->over, models, &host);
     if (status == IPU_OK && settings.estimate) status = lower_for_chip(x);
     if (status == IPU_OK)
         status = ipu__executable_compile(host.g, &host.run, 1, x->options.engine, x->chip.g, &x->chip.run,
                                          &x->exe);
-    ipu__executor_lowered_fini(&host);
+    ipu__parallel_program_fini(&host);
     return status;
 }
 
-static ipu_status compile_models(ipu_executor *x, const ipu__executor_models *models)
+static ipu_status compile_models(ipu_executor *x, const ipu__parallel_models *models)
 {
     const char  *folder = ipu__cache_folder(x->options.cache_folder);
     ipu__hash128 key;
@@ -215,7 +217,7 @@ static ipu_status warn_if_too_large(const ipu_executor *x, const ipu_model *net)
 {
     ipu_target target;
     int64_t    bytes = 0;
-    int64_t    n     = ipu__executor_ipus_per_replica(&x->options, (int64_t)ipu_model_n_stages(net));
+    int64_t    n     = ipu__parallel_ipus_per_replica(&x->over, (int64_t)ipu_model_n_stages(net));
     IPU_TRY(ipu_target_find(x->options.target, n, &target));
     for (size_t i = 0; i < x->kept.n; i++) {
         const ipu__executor_kept *k = &x->kept.at[i];
@@ -227,9 +229,20 @@ static ipu_status warn_if_too_large(const ipu_executor *x, const ipu_model *net)
     return IPU_OK;
 }
 
+static ipu_status fold(ipu_executor *x, ipu__parallel_models *models)
+{
+    IPU_TRY(ipu__parallel_fold(&x->over, models));
+    x->n_folded = models->n_folded;
+    memcpy(x->fold_reason, models->fold_reason, sizeof x->fold_reason);
+    return IPU_OK;
+}
+
+const char *ipu_executor_fold_reason(const ipu_executor *x) { return x->exe ? x->fold_reason : NULL; }
+int64_t     ipu__executor_n_graphs(const ipu_executor *x) { return x->options.replicas / x->n_folded; }
+
 static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
 {
-    ipu__executor_models models = {0};
+    ipu__parallel_models models = {0};
     ipu__settings        settings;
     IPU_TRY(ipu__executor_make_inputs(x, in, n));
     ipu_status status = ipu__options_settle(x->options.engine, &settings);
@@ -239,11 +252,11 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
     if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
     if (status == IPU_OK) status = warn_if_too_large(x, models.net);
-    if (status == IPU_OK) status = ipu__executor_fold(x, &models);
+    if (status == IPU_OK) status = fold(x, &models);
     if (status == IPU_OK) status = ipu__executor_note_program(x, &models);
     if (status == IPU_OK) status = compile_models(x, &models);
     if (status == IPU_OK) status = remember_ports(x);
-    ipu__executor_models_fini(&models);
+    ipu__parallel_models_fini(&models);
     return status;
 }
 

@@ -1,16 +1,12 @@
 /* What an executor holds. The public functions on it are in ipu/executor.h.
  *
- * A run is one program: device iterations around accumulated batches, each of which reads its inputs from streams,
- * runs the network and, where they are wanted of every batch, writes its outputs to streams. Without accumulation and
- * replicas the optimizer is part of the network's model; else it is a model of its own, lowered to the same graph,
- * which shares parameters and the sums of gradients with the first.
+ * What a run does is one program, of the models that it has built for its inputs (model/parallel/parallel.h).
  */
 #ifndef IPU_TRAIN_EXECUTOR_H
 #define IPU_TRAIN_EXECUTOR_H
 
 #include "engine/engine.h"
-#include "model/fold_batch.h"
-#include "model/nn.h"
+#include "model/parallel/parallel.h"
 #include "train/module.h"
 #include "train/options.h"
 
@@ -55,23 +51,10 @@ typedef struct ipu__executor_kept {
     int64_t   n_part;
 } ipu__executor_kept;
 
-typedef struct ipu__executor_models {
-    ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
-    int64_t    n_folded;   /* replicas that `net` is for; 0: 1 */
-    const ipu__engine_def
-        *engine; /* what they are to run on; NULL: the chip, of which only the price is asked */
-} ipu__executor_models;
-
-typedef struct ipu__executor_lowered {
-    ipu__executor_models models; /* optimised copies */
-    ipu_graph           *g;
-    ipu_program          run;
-    IPU_ARRAY(ipu_tensor) begun; /* sums of gradients that the network's program begins to add up itself */
-} ipu__executor_lowered;
-
 struct ipu_executor {
     ipu_module          *module;
     ipu_executor_options options;
+    ipu__parallel        over; /* the same as it concerns programs, with the streams of inputs and outputs */
     bool                 training;
     ipu_nn_training      how; /* groups and texts are owned */
     double              *rates;
@@ -86,7 +69,7 @@ struct ipu_executor {
     int64_t               version; /* of the weights it has */
     ipu_executable       *exe;
     ipu_engine           *engine;
-    ipu__executor_lowered chip;     /* what is priced; all zero: nobody has asked yet */
+    ipu__parallel_program chip;     /* what is priced; all zero: nobody has asked yet */
     ipu_npz               pending;  /* state to be set when there is an engine */
     ipu_npz               carried;  /* of the executable before, until another one has taken it over */
     int64_t               n_folded; /* replicas that run as one: all of them, or 1 */
@@ -99,82 +82,26 @@ struct ipu_executor {
 
 /* ---- models (executor_build.c) ---- */
 
-/* The models of `x` for its inputs. To be undone with ipu__executor_models_fini also when it fails. */
-ipu_status ipu__executor_build(ipu_executor *x, const ipu__engine_def *engine, ipu__executor_models *out);
-void       ipu__executor_models_fini(ipu__executor_models *m);
+/* The models of `x` for its inputs. To be undone with ipu__parallel_models_fini also when it fails. */
+ipu_status ipu__executor_build(ipu_executor *x, const ipu__engine_def *engine, ipu__parallel_models *out);
 
-/* Make `net` one for all replicas, if that can be (executor_fold.c). */
-ipu_status ipu__executor_fold(ipu_executor *x, ipu__executor_models *m);
+/* The program as the chip would run it, replica by replica and without what only a host does. To be undone with
+ * ipu__parallel_program_fini also when it fails. */
+ipu_status ipu__executor_lower_for_chip(ipu_executor *x, ipu__parallel_program *out);
+
 /* Copies of the graph that runs. */
 int64_t ipu__executor_n_graphs(const ipu_executor *x);
-
-/* Stages that the options ask for and the network does not name: before and after its gradients are taken
- * (executor_pipeline.c). Statuses: INVALID (it names others). */
-ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net);
-ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net);
-
-/* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
-#define IPU__GRADIENT_SUFFIX ".gradient"
-#define IPU__GRADIENT_COUNT "gradient_count"
-enum { IPU__GRADIENT_NAME = 300 };
-bool ipu__executor_is_gradient_sum(const char *name);
-void ipu__executor_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME]);
 
 /* ---- precision (executor_precision.c) ---- */
 
 /* Of a network just built, and when its gradients are in it too. */
-ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__executor_models *m);
-ipu_status ipu__executor_finish_precision(const ipu_executor *x, const ipu__executor_models *m);
+ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__parallel_models *m);
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, const ipu__parallel_models *m);
 /* Whether values of half are rounded at random by steps of their own. The chip does so at no cost. */
-bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__executor_models *m);
+bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__parallel_models *m);
 /* A weight of the module from and to the device, which has it as `type`. */
 ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type);
 ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type);
-
-/* Optimise `m`, which is one of these models or a part of it. */
-ipu_status ipu__executor_optimise(const ipu_executor *x, const ipu__executor_models *models, ipu_model *m);
-
-/* ---- the program (executor_lower.c, executor_reduce.c) ---- */
-
-/* To be undone with ipu__executor_lowered_fini also when it fails. */
-ipu_status ipu__executor_lower(ipu_executor *x, const ipu__executor_models *models,
-                               ipu__executor_lowered *out);
-/* The program as the chip would run it, replica by replica and without what only a host does. Undone alike. */
-ipu_status ipu__executor_lower_for_chip(ipu_executor *x, ipu__executor_lowered *out);
-void       ipu__executor_lowered_fini(ipu__executor_lowered *l);
-
-/* Steps in `p` by which input `i` of a batch gets to `t`, or output `i` of it from `t` to where it is given; `begin`
- * runs before all batches of a run. */
-void       ipu__executor_read_input(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
-                                    ipu_program p);
-ipu_status ipu__executor_give_output(const ipu_executor *x, ipu__executor_lowered *l, size_t i, ipu_tensor t,
-                                     ipu_program begin, ipu_program p);
-
-/* The batches of one step of the optimizer, or of a run that does not train, of a network with stages: what
- * lower_batches in executor_lower.c is for others (executor_pipeline.c). */
-ipu_status ipu__executor_pipeline(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
-                                  ipu_program begin, ipu_program *out);
-
-/* Lower the network of l->models. `last`: the same for the last batch of a step, in which sums of gradients are begun
- * to be added up over processes as soon as they are final; the null program where that is no use. */
-ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered *l, ipu_program *net,
-                                   ipu_program *last);
-/* Add steps to `p` after which the sums of gradients are those of all replicas. */
-ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
-/* The graph's first error, as this thread's message. */
-ipu_status ipu__executor_graph_status(ipu_graph *g);
-/* The parameter or state of that name, and where it was lowered to; 0 and null: there is none. */
-uint32_t   ipu__executor_find_kept(const ipu_model *m, const char *name);
-ipu_tensor ipu__executor_find_tensor(const ipu_model *m, const char *name);
-
-/* ---- the optimizer's step, over replicas (executor_shard.c) ---- */
-
-/* Into how many parts a parameter of that shape is divided, one for each replica; 1: it stays whole. */
-int64_t ipu__executor_n_shards(const ipu_executor *x, const ipu_shape *shape);
-/* The shape of one part: a vector; the same if it stays whole. */
-ipu_shape ipu__executor_shard_shape(const ipu_executor *x, ipu_shape shape);
-/* Add the step of models.step, what it shares with the network bound, to `p`. */
-ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p);
 
 /* ---- the processes it is one of (executor_comm.c) ---- */
 
@@ -182,7 +109,7 @@ ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered
 int64_t ipu__executor_n_replicas(const ipu_executor *x);
 int64_t ipu__executor_first_replica(const ipu_executor *x);
 /* What its models compute, for all to compare. */
-ipu_status ipu__executor_note_program(ipu_executor *x, const ipu__executor_models *models);
+ipu_status ipu__executor_note_program(ipu_executor *x, const ipu__parallel_models *models);
 /* When the engine was made: what differs between processes is INVALID in all of them; then it joins the others, and all begin with the weights of rank 0. */
 ipu_status ipu__executor_join(ipu_executor *x);
 /* Arrays of one shape, one for each replica of all processes, of which each process has filled its own: fill the rest.
@@ -207,7 +134,7 @@ void       ipu__executor_io_fini(ipu_executor *x);
 
 /* ---- weights and states (executor_state.c) ---- */
 
-ipu_status          ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models);
+ipu_status          ipu__executor_list_kept(ipu_executor *x, const ipu__parallel_models *models);
 ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name); /* NULL: there is none */
 /* Before a run: the module's newest weights. */
 ipu_status ipu__executor_sync(ipu_executor *x);
@@ -224,10 +151,8 @@ void       ipu__executor_state_fini(ipu_executor *x);
 
 /* ---- whole arrays of parts (executor_shard_state.c) ---- */
 
-/* The parameter of `step` whose state value `id` is, of its shape; 0: it is none of an optimizer's. */
-uint32_t ipu__executor_parameter_of_state(const ipu_model *step, uint32_t id);
 /* Say of what is listed where it is, and in how many parts. */
-ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__executor_models *models);
+ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__parallel_models *models);
 /* `bytes` of a whole array, of one replica; of all that have a part of it, if they have. */
 ipu_status ipu__executor_read_kept(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
                                    void *data, size_t bytes);

@@ -36,7 +36,7 @@ static ipu_status share_weight(ipu_executor *x, const ipu__executor_kept *kept)
     return status;
 }
 
-ipu_status ipu__executor_note_program(ipu_executor *x, const ipu__executor_models *models)
+ipu_status ipu__executor_note_program(ipu_executor *x, const ipu__parallel_models *models)
 {
     memset(x->program, 0, sizeof x->program);
     if (!x->training || ipu_comm_size(x->options.comm) == 1) return IPU_OK;

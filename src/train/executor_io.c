@@ -104,7 +104,8 @@ ipu_status ipu__executor_make_inputs(ipu_executor *x, const ipu_array *in, size_
         own->name   = text_of("", name);
         own->stream = text_of("in:", name);
         x->inputs.n = i + 1;
-        if (!own->name || !own->stream) return ipu__fail_memory();
+        if (!own->name || !own->stream || !ipu__push(&x->over.inputs, (ipu__parallel_input){own->stream}))
+            return ipu__fail_memory();
     }
     return IPU_OK;
 }
@@ -245,7 +246,11 @@ static ipu_status make_output(ipu_executor *x, ipu_value v, const char *name)
     if (status == IPU_OK) status = ipu__array_size(own.type, &own.shape, &own.bytes);
     if (status == IPU_OK) status = ipu_array_create(own.type, all, &own.array);
     own.own = own.array.data;
-    if (status == IPU_OK && !ipu__push(&x->outputs, own)) status = ipu__fail_memory();
+    if (status == IPU_OK
+        && (!ipu__reserve(&x->outputs, 1)
+            || !ipu__push(&x->over.outputs, (ipu__parallel_output){own.name, own.stream, own.sum})))
+        status = ipu__fail_memory();
+    if (status == IPU_OK) x->outputs.at[x->outputs.n++] = own;
     if (status == IPU_OK) return IPU_OK;
     ipu__free(own.name);
     ipu__free(own.stream);
@@ -377,6 +382,7 @@ void ipu__executor_io_fini(ipu_executor *x)
     }
     ipu__array_fini(&x->inputs);
     ipu__array_fini(&x->outputs);
+    x->over.inputs.n = x->over.outputs.n = 0;
     ipu__array_fini(&x->in_wires);
     ipu__array_fini(&x->out_wires);
 }

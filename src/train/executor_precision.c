@@ -5,12 +5,12 @@
 #include "model/precision.h"
 #include "train/executor.h"
 
-bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__executor_models *m)
+bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__parallel_models *m)
 {
     return x->options.stochastic_rounding && m->engine;
 }
 
-ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__executor_models *m)
+ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__parallel_models *m)
 {
     const ipu_executor_options *o   = &x->options;
     ipu_model                  *net = m->net;
@@ -25,7 +25,7 @@ ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__executo
     return net->rounds_at_random ? ipu__model_round_at_random(net) : IPU_OK;
 }
 
-ipu_status ipu__executor_finish_precision(const ipu_executor *x, const ipu__executor_models *m)
+ipu_status ipu__executor_finish_precision(const ipu_executor *x, const ipu__parallel_models *m)
 {
     if (m->net->rounds_at_random) IPU_TRY(ipu__model_round_at_random(m->net));
     return x->options.half_partials ? ipu__model_half_partials(m->net) : IPU_OK;

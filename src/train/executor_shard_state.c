@@ -1,6 +1,6 @@
 /* States of the optimizer as the host sees them: whole arrays, wherever their parts are.
  *
- * A state of a parameter that is divided among replicas is divided alike (executor_shard.c); one in streaming memory
+ * A state of a parameter that is divided among replicas is divided alike (model/parallel/shard.c); one in streaming memory
  * is row 0 of a remote buffer of its name. State files are the same for all of these.
  */
 #include <string.h>
@@ -9,39 +9,15 @@
 #include "op/op.h"
 #include "train/executor.h"
 
-/* The parameter whose state it is: its name is the longest that the state's begins with, up to a dot. 0: none. */
-static uint32_t parameter_of(const ipu_model *m, const char *state)
-{
-    uint32_t found = 0;
-    size_t   most  = 0;
-    for (size_t i = 0; i < m->parameters.n; i++) {
-        const char *name = m->base.values.at[m->parameters.at[i]].name;
-        size_t      n    = strlen(name);
-        if (n < most || strncmp(state, name, n) != 0 || state[n] != '.') continue;
-        most  = n;
-        found = m->parameters.at[i];
-    }
-    return found;
-}
-
-uint32_t ipu__executor_parameter_of_state(const ipu_model *step, uint32_t id)
-{
-    const ipu__builder_value *state = &step->base.values.at[id];
-    if (ipu__executor_is_gradient_sum(state->name)) return 0;
-    uint32_t parameter = parameter_of(step, state->name);
-    return parameter && ipu__shape_equal(&step->base.values.at[parameter].shape, &state->shape) ? parameter
-                                                                                                : 0;
-}
-
-ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__executor_models *models)
+ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__parallel_models *models)
 {
     const ipu_model *step = models->step;
     for (size_t i = 0; step && i < step->states.n; i++) {
         const ipu__builder_value *v         = &step->base.values.at[step->states.at[i]];
-        uint32_t                  parameter = ipu__executor_parameter_of_state(step, step->states.at[i]);
+        uint32_t                  parameter = ipu__parallel_parameter_of_state(step, step->states.at[i]);
         ipu__executor_kept       *kept      = parameter ? ipu__executor_kept_of(x, v->name) : NULL;
         if (!kept) continue;
-        uint32_t whole    = ipu__executor_find_kept(models->net, step->base.values.at[parameter].name);
+        uint32_t whole    = ipu__parallel_find_kept(models->net, step->base.values.at[parameter].name);
         kept->n_part      = ipu__op_n_elements(&v->shape);
         kept->shape       = models->net->base.values.at[whole].shape;
         kept->is_divided  = !ipu__shape_equal(&kept->shape, &v->shape);

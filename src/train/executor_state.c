@@ -34,7 +34,7 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
     kept.is_weight  = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
     /* What the network itself calls so is its own. */
     kept.is_transient = !kept.is_weight && !is_parameter
-                     && (ipu__executor_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
+                     && (ipu__parallel_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
     kept.differs = ipu__executor_n_replicas(x) > 1 && !is_parameter && (is_random || kept.is_weight)
                 && is_updated;
     x->updates_weights |= kept.is_weight && is_updated;
@@ -50,7 +50,7 @@ static ipu_status list_model(ipu_executor *x, const ipu_model *m)
     return IPU_OK;
 }
 
-ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__executor_models *models)
+ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__parallel_models *models)
 {
     x->updates_weights = x->training;
     IPU_TRY(list_model(x, models->net));

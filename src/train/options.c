@@ -94,32 +94,40 @@ static ipu_status check_stage_ipus(const ipu_executor_options *o)
 
 /* ---- IPUs ---- */
 
-int64_t ipu__executor_ipus_per_replica(const ipu_executor_options *o, int64_t n_stages)
+static ipu__parallel_give give_of(const ipu_executor_options *o, bool training)
 {
-    int64_t n = 0;
-    for (size_t i = 0; i < o->n_stage_ipus; i++)
-        if (o->stage_ipus[i] >= n) n = o->stage_ipus[i] + 1;
-    if (n == 0) n = n_stages;
-    while (o->round_ipus && !is_power_of_two(n)) n += n & -n;
-    return n;
+    switch (o->output_mode) {
+    case IPU_OUTPUT_ALL:
+    case IPU_OUTPUT_EVERY_N: return IPU__GIVE_BATCHES;
+    case IPU_OUTPUT_SUM: return IPU__GIVE_SUM;
+    case IPU_OUTPUT_FINAL: return IPU__GIVE_LAST;
+    case IPU_OUTPUT_DEFAULT: break;
+    }
+    return training ? IPU__GIVE_LAST : IPU__GIVE_BATCHES;
 }
 
-static ipu_status check_number(const ipu_executor_options *o, int64_t n_stages)
+ipu__parallel ipu__executor_over(const ipu_executor_options *o, bool training)
 {
-    int64_t    each = ipu__executor_ipus_per_replica(o, n_stages), n = each * o->replicas;
-    ipu_target target;
-    if (each > IPU__MOST_REPLICAS)
-        return ipu__fail(IPU_INVALID,
-                         "%" PRId64 " stages are on %" PRId64 " IPUs: expected at most %d for a replica: put "
-                         "several on the same (stage_ipus), or cut the network less often",
-                         n_stages, each, IPU__MOST_REPLICAS);
-    if (!is_power_of_two(n))
-        return ipu__fail(IPU_INVALID,
-                         "option replicas/stage_ipus: %" PRId64 " stages on %" PRId64 " IPUs x %" PRId64
-                         " replicas are %" PRId64 " IPUs: expected 1 or a power of two: put stages on "
-                         "the same IPU (stage_ipus), make another, or ask for more IPUs (round_ipus)",
-                         n_stages, each, o->replicas, n);
-    return ipu_target_find(o->target, n, &target);
+    return (ipu__parallel){.target               = o->target,
+                           .trains               = training,
+                           .replicas             = o->replicas,
+                           .processes            = ipu_comm_size(o->comm),
+                           .iterations           = o->device_iterations,
+                           .accumulation         = o->gradient_accumulation,
+                           .stages               = o->stages,
+                           .stage_ipus           = o->stage_ipus,
+                           .n_stage_ipus         = o->n_stage_ipus,
+                           .round_ipus           = o->round_ipus,
+                           .schedule             = o->schedule,
+                           .recompute            = o->recompute,
+                           .activations_off_chip = o->activations_off_chip,
+                           .shard_optimizer      = o->shard_optimizer,
+                           .optimizer_off_chip   = o->optimizer_off_chip,
+                           .reduction            = o->reduction,
+                           .running_mean         = o->running_mean,
+                           .no_fold              = o->no_fold,
+                           .check_floats         = o->check_floats,
+                           .give                 = give_of(o, training)};
 }
 
 /* A hard partition has no more IPUs than it shows. */
@@ -153,10 +161,11 @@ static ipu_status check_partition(const ipu_executor_options *o, int64_t n)
 ipu_status ipu__executor_check_ipus(const ipu_executor_options *o, int64_t n_stages)
 {
     ipu__settings settings;
-    IPU_TRY(check_number(o, n_stages));
+    ipu__parallel over = ipu__executor_over(o, false);
+    IPU_TRY(ipu__parallel_check_ipus(&over, n_stages));
     IPU_TRY(ipu__options_settle(o->engine, &settings));
     if (o->attach == IPU_ATTACH_NEVER || settings.attach == IPU__ATTACH_NEVER) return IPU_OK;
-    return check_partition(o, ipu__executor_ipus_per_replica(o, n_stages) * o->replicas);
+    return check_partition(o, ipu__parallel_ipus_per_replica(&over, n_stages) * o->replicas);
 }
 
 /* ---- all of them ---- */
@@ -178,8 +187,9 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
     if (!o.target) o.target = ipu_device_chip();
     IPU_TRY(check_replicas(&o));
     IPU_TRY(check_stage_ipus(&o));
+    ipu__parallel over = ipu__executor_over(&o, false);
     if (o.stages > 0 || o.n_stage_ipus > 0)
-        IPU_TRY(check_number(&o, o.stages > 0 ? o.stages : (int64_t)o.n_stage_ipus));
+        IPU_TRY(ipu__parallel_check_ipus(&over, o.stages > 0 ? o.stages : (int64_t)o.n_stage_ipus));
     int64_t iterations = o.device_iterations * o.gradient_accumulation;
     if (iterations > IPU__MOST_OF_AN_OPTION || iterations * o.replicas > IPU__MOST_OF_AN_OPTION)
         return ipu__fail(

@@ -6,8 +6,9 @@
 #include "base/text.h"
 #include "ipu/comm.h"
 #include "ipu/executor.h"
+#include "model/parallel/parallel.h"
 
-enum { IPU__MOST_OF_AN_OPTION = 1 << 30, IPU__MOST_REPLICAS = 64 };
+enum { IPU__MOST_OF_AN_OPTION = 1 << 30 };
 
 /* No count but `stages` is 0 in `out`. `given` NULL: the defaults. Statuses: INVALID. */
 ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_executor_options *out);
@@ -27,8 +28,8 @@ typedef struct ipu__agreed {
 } ipu__agreed;
 void ipu__executor_options_agreed(const ipu_executor_options *o, ipu__agreed *out);
 
-/* IPUs of one replica of a network of so many stages. */
-int64_t ipu__executor_ipus_per_replica(const ipu_executor_options *o, int64_t n_stages);
+/* What of settled options concerns the program, without inputs and outputs. */
+ipu__parallel ipu__executor_over(const ipu_executor_options *o, bool training);
 /* Whether there can be, and are, IPUs for all replicas. Statuses: INVALID (their number, the target), NOT_FOUND (the
  * partition is hard, and smaller). */
 ipu_status ipu__executor_check_ipus(const ipu_executor_options *o, int64_t n_stages);

@@ -12,6 +12,12 @@ static void expect_refused(ipu_executor_options o, const char *part)
     assert_int_equal(ipu_executor_options_n_batches(&o), 0);
 }
 
+static int64_t ipus_per_replica(const ipu_executor_options *o, int64_t n_stages)
+{
+    ipu__parallel over = ipu__executor_over(o, false);
+    return ipu__parallel_ipus_per_replica(&over, n_stages);
+}
+
 static void mistakes_name_their_option(void **state)
 {
     (void)state;
@@ -43,16 +49,16 @@ static void ipus_are_one_or_a_power_of_two(void **state)
     ipu_executor_options four = {
         .stages = 3, .stage_ipus = (int64_t[]){0, 1, 1}, .n_stage_ipus = 3, .replicas = 2};
     assert_status(ipu__executor_options_settle(&four, &settled), IPU_OK);
-    assert_int_equal(ipu__executor_ipus_per_replica(&settled, 3), 2);
+    assert_int_equal(ipus_per_replica(&settled, 3), 2);
     ipu_executor_options plain = {.replicas = 2};
     assert_status(ipu__executor_options_settle(&plain, &settled), IPU_OK);
-    assert_int_equal(ipu__executor_ipus_per_replica(&settled, 4), 4);
+    assert_int_equal(ipus_per_replica(&settled, 4), 4);
     assert_status(ipu__executor_check_ipus(&settled, 3), IPU_INVALID); /* stages that the network names */
     assert_message("are 6 IPUs");
     settled.round_ipus = true;
     assert_status(ipu__executor_check_ipus(&settled, 3), IPU_OK);
     for (int64_t n = 1; n <= 64; n++) {
-        int64_t each = ipu__executor_ipus_per_replica(&settled, n);
+        int64_t each = ipus_per_replica(&settled, n);
         assert_true(each >= n && each / 2 < n && (each & (each - 1)) == 0);
     }
     settled.target = "pod256";

@@ -1,14 +1,14 @@
-/* The program of a network with stages: what executor_part.c and executor_pipeline.c share.
+/* The program of a network with stages: what part.c and pipeline.c share.
  *
  * Time goes in slots. Position q (model/part.h) runs batch b in slot period * b + offset(q): the schedule is these
  * numbers. In a slot all IPUs run what they have in it, then values go from IPU to IPU. Positions of one IPU that
  * share a slot run last first, so that what one of them gives is taken before it is given anew.
  */
-#ifndef IPU_TRAIN_EXECUTOR_PIPELINE_H
-#define IPU_TRAIN_EXECUTOR_PIPELINE_H
+#ifndef IPU_MODEL_PARALLEL_PIPELINE_H
+#define IPU_MODEL_PARALLEL_PIPELINE_H
 
 #include "model/part.h"
-#include "train/executor.h"
+#include "model/parallel/parallel.h"
 
 /* Which row of rings of this depth is the one of a position's next batch. */
 typedef struct ipu__pipeline_row {
@@ -35,8 +35,8 @@ typedef struct ipu__pipeline_way {
 } ipu__pipeline_way;
 
 typedef struct ipu__pipeline {
-    const ipu_executor    *x;
-    ipu__executor_lowered *l;
+    const ipu__parallel   *o;
+    ipu__parallel_program *l;
     ipu_model             *net; /* borrowed; tensors of kept values and outputs are noted in it */
     ipu__plan              plan;
     int64_t               *stage_ipus, n_ipus;

@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/comm.h"
 #include "op/op.h"
-#include "train/executor.h"
+#include "model/parallel/parallel.h"
 
 enum {
     LEAST = 1024,    /* elements of a part; smaller parameters stay whole, for the sake of fewer messages */
@@ -23,15 +22,15 @@ enum {
 
 /* ---- which, and how much of them ---- */
 
-int64_t ipu__executor_n_shards(const ipu_executor *x, const ipu_shape *shape)
+int64_t ipu__parallel_n_shards(const ipu__parallel *o, const ipu_shape *shape)
 {
-    int64_t n = x->options.replicas;
-    return x->training && x->options.shard_optimizer && ipu__op_n_elements(shape) >= LEAST * n ? n : 1;
+    int64_t n = o->replicas;
+    return o->trains && o->shard_optimizer && ipu__op_n_elements(shape) >= LEAST * n ? n : 1;
 }
 
-ipu_shape ipu__executor_shard_shape(const ipu_executor *x, ipu_shape shape)
+ipu_shape ipu__parallel_shard_shape(const ipu__parallel *o, ipu_shape shape)
 {
-    int64_t n = ipu__executor_n_shards(x, &shape);
+    int64_t n = ipu__parallel_n_shards(o, &shape);
     return n > 1 ? IPU_SHAPE((ipu__op_n_elements(&shape) + n - 1) / n) : shape;
 }
 
@@ -253,12 +252,12 @@ static ipu_status move(const sharding *s, int kind, bool writes, move_fn fn)
             fn(s, &b, begin, end);
         }
     }
-    return ipu__executor_graph_status(s->g);
+    return ipu__parallel_graph_status(s->g);
 }
 
 /* ---- the step around which rows are moved ---- */
 
-static ipu_status find_parts(ipu__executor_lowered *l, sharding *s)
+static ipu_status find_parts(ipu__parallel_program *l, sharding *s)
 {
     ipu_model *m = l->models.step;
     s->parts     = ipu__alloc((m->parameters.n + 1) * sizeof *s->parts);
@@ -268,11 +267,11 @@ static ipu_status find_parts(ipu__executor_lowered *l, sharding *s)
         uint32_t                  id = m->parameters.at[i];
         const ipu__builder_value *v  = &m->base.values.at[id];
         char                      name[IPU__GRADIENT_NAME];
-        ipu__executor_gradient_name(v->name, name);
-        part     p   = {.whole     = ipu__executor_find_tensor(l->models.net, v->name),
-                        .whole_sum = ipu__executor_find_tensor(l->models.net, name),
+        ipu__parallel_gradient_name(v->name, name);
+        part     p   = {.whole     = ipu__parallel_find_tensor(l->models.net, v->name),
+                        .whole_sum = ipu__parallel_find_tensor(l->models.net, name),
                         .n         = v->shape.dim[0]};
-        uint32_t sum = ipu__executor_find_kept(m, name);
+        uint32_t sum = ipu__parallel_find_kept(m, name);
         if (!p.whole.id || ipu_tensor_n_elements(p.whole) == ipu__op_n_elements(&v->shape)) continue;
         p.own     = add_variable(s->g, v->type, v->shape, v->name);
         p.own_sum = add_variable(s->g, m->base.values.at[sum].type, v->shape, name);
@@ -280,11 +279,11 @@ static ipu_status find_parts(ipu__executor_lowered *l, sharding *s)
         ipu__model_bind(m, sum, p.own_sum);
         s->parts[s->n_parts++] = p;
     }
-    return ipu__executor_graph_status(s->g);
+    return ipu__parallel_graph_status(s->g);
 }
 
 /* Sums of several processes are whole by now, in all replicas. */
-static ipu_status before(const ipu_executor *x, sharding *s)
+static ipu_status before(const ipu__parallel *o, sharding *s)
 {
     if (s->n_parts == 0) return IPU_OK;
     add_orders(s);
@@ -292,11 +291,35 @@ static ipu_status before(const ipu_executor *x, sharding *s)
         ipu_program_add_write_undef(s->p, s->parts[i].own);
         ipu_program_add_write_undef(s->p, s->parts[i].own_sum);
     }
-    IPU_TRY(move(s, SUMS, false, ipu_comm_size(x->options.comm) > 1 ? take_own : scatter));
+    IPU_TRY(move(s, SUMS, false, o->processes > 1 ? take_own : scatter));
     return move(s, WEIGHTS, false, take_own);
 }
 
 /* ---- states in streaming memory ---- */
+
+/* The parameter whose state it is: its name is the longest that the state's begins with, up to a dot. 0: none. */
+static uint32_t parameter_of(const ipu_model *m, const char *state)
+{
+    uint32_t found = 0;
+    size_t   most  = 0;
+    for (size_t i = 0; i < m->parameters.n; i++) {
+        const char *name = m->base.values.at[m->parameters.at[i]].name;
+        size_t      n    = strlen(name);
+        if (n < most || strncmp(state, name, n) != 0 || state[n] != '.') continue;
+        most  = n;
+        found = m->parameters.at[i];
+    }
+    return found;
+}
+
+uint32_t ipu__parallel_parameter_of_state(const ipu_model *step, uint32_t id)
+{
+    const ipu__builder_value *state = &step->base.values.at[id];
+    if (ipu__parallel_is_gradient_sum(state->name)) return 0;
+    uint32_t parameter = parameter_of(step, state->name);
+    return parameter && ipu__shape_equal(&step->base.values.at[parameter].shape, &state->shape) ? parameter
+                                                                                                : 0;
+}
 
 typedef struct off_chip {
     ipu_remote_buffer buffer;
@@ -304,14 +327,14 @@ typedef struct off_chip {
 } off_chip;
 
 /* Optimizers' states become variables that nothing but the step knows; returns their number. */
-static size_t find_off_chip(const ipu_executor *x, ipu__executor_lowered *l, off_chip *out)
+static size_t find_off_chip(const ipu__parallel *o, ipu__parallel_program *l, off_chip *out)
 {
     ipu_model *m = l->models.step;
     size_t     n = 0;
-    for (size_t i = 0; x->options.optimizer_off_chip && i < m->states.n; i++) {
+    for (size_t i = 0; o->optimizer_off_chip && i < m->states.n; i++) {
         uint32_t                  id = m->states.at[i];
         const ipu__builder_value *v  = &m->base.values.at[id];
-        if (!ipu__executor_parameter_of_state(m, id)) continue;
+        if (!ipu__parallel_parameter_of_state(m, id)) continue;
         out[n].t      = add_variable(l->g, v->type, v->shape, v->name);
         out[n].buffer = ipu_graph_add_remote_buffer(l->g, v->name, v->type, ipu_tensor_n_elements(out[n].t),
                                                     1);
@@ -324,39 +347,39 @@ static size_t find_off_chip(const ipu_executor *x, ipu__executor_lowered *l, off
 
 /* Sums are zero for the next step; of one batch they are written anew. They are the network's, whose parameters the step
  * has. */
-static ipu_status clear_sums(const ipu_executor *x, const ipu__executor_lowered *l, ipu_program p)
+static ipu_status clear_sums(const ipu__parallel *o, const ipu__parallel_program *l, ipu_program p)
 {
     const ipu_model *m    = l->models.step;
     ipu_attribute    zero = IPU_FLOAT_ATTRIBUTE("value", 0);
-    for (size_t i = 0; x->options.gradient_accumulation > 1 && i < m->states.n; i++) {
+    for (size_t i = 0; o->accumulation > 1 && i < m->states.n; i++) {
         const char *name = m->base.values.at[m->states.at[i]].name;
-        if (!ipu__executor_is_gradient_sum(name)) continue;
-        ipu_tensor sum = ipu__executor_find_tensor(l->models.net, name);
+        if (!ipu__parallel_is_gradient_sum(name)) continue;
+        ipu_tensor sum = ipu__parallel_find_tensor(l->models.net, name);
         ipu_program_add_kernel(p, "fill", &zero, 1, &sum, 1);
     }
-    return ipu__executor_graph_status(l->g);
+    return ipu__parallel_graph_status(l->g);
 }
 
-static ipu_status lower_step(const ipu_executor *x, ipu__executor_lowered *l, sharding *s, off_chip *away)
+static ipu_status lower_step(const ipu__parallel *o, ipu__parallel_program *l, sharding *s, off_chip *away)
 {
     ipu_program step;
     ipu_tensor  first = {l->g, 0};
     IPU_TRY(find_parts(l, s));
-    IPU_TRY(before(x, s));
-    size_t n = find_off_chip(x, l, away);
+    IPU_TRY(before(o, s));
+    size_t n = find_off_chip(o, l, away);
     for (size_t i = 0; i < n; i++) ipu_program_add_remote_read(s->p, away[i].buffer, first, away[i].t);
     IPU_TRY(ipu_model_lower(l->models.step, l->g, &step));
     ipu_program_add(s->p, step);
     for (size_t i = 0; i < n; i++) ipu_program_add_remote_write(s->p, away[i].t, away[i].buffer, first);
     if (s->n_parts > 0) IPU_TRY(move(s, WEIGHTS, true, gather));
-    return clear_sums(x, l, s->p);
+    return clear_sums(o, l, s->p);
 }
 
-ipu_status ipu__executor_lower_step(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
+ipu_status ipu__parallel_lower_step(const ipu__parallel *o, ipu__parallel_program *l, ipu_program p)
 {
     sharding   s      = {.g = l->g, .p = p, .n_replicas = ipu_graph_replication(l->g)};
     off_chip  *away   = ipu__alloc((l->models.step->states.n + 1) * sizeof *away);
-    ipu_status status = away ? lower_step(x, l, &s, away) : ipu__fail_memory();
+    ipu_status status = away ? lower_step(o, l, &s, away) : ipu__fail_memory();
     ipu__free(away);
     ipu__free(s.parts);
     ipu__free(s.scratch);

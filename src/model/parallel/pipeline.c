@@ -1,9 +1,9 @@
 /* Pipelines: the stages of a network on IPUs of their own, and when each of them does which batch.
  *
  * requires: a network with stages, of which nothing but sums of gradients, its own states and the optimizer's step
- * changes between batches. See executor_pipeline.h.
+ * changes between batches. See pipeline.h.
  */
-#include "train/executor_pipeline.h"
+#include "model/parallel/pipeline.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,38 +13,35 @@
 
 /* ---- stages that nobody named ---- */
 
-static bool is_cut_here(const ipu_executor *x, const ipu_model *net)
+static bool is_cut_here(const ipu__parallel *o, const ipu_model *net)
 {
-    return x->options.stages > 1 && net->stages.n == 0;
+    return o->stages > 1 && net->stages.n == 0;
 }
 
-ipu_status ipu__executor_begin_stages(const ipu_executor *x, ipu_model *net)
+ipu_status ipu__parallel_begin_stages(const ipu__parallel *o, ipu_model *net)
 {
     size_t n = net->stages.n;
-    if (n > 0 && x->options.stages > 0 && (size_t)x->options.stages != n)
+    if (n > 0 && o->stages > 0 && (size_t)o->stages != n)
         return ipu__fail(
             IPU_INVALID,
             "option stages: expected %zu, as the network names its stages (from \"%s\" to \"%s\"), or 0; "
             "found %" PRId64,
-            n, net->stages.at[0], net->stages.at[n - 1], x->options.stages);
-    if (is_cut_here(x, net)) ipu__model_number_stages(net);
+            n, net->stages.at[0], net->stages.at[n - 1], o->stages);
+    if (is_cut_here(o, net)) ipu__model_number_stages(net);
     return IPU_OK;
 }
 
-ipu_status ipu__executor_end_stages(const ipu_executor *x, ipu_model *net)
+ipu_status ipu__parallel_end_stages(const ipu__parallel *o, ipu_model *net)
 {
     ipu_target target;
-    if (!is_cut_here(x, net)) return IPU_OK;
-    IPU_TRY(ipu_target_find(x->options.target, 1, &target));
-    return ipu__model_cut(net, (uint32_t)x->options.stages, &target);
+    if (!is_cut_here(o, net)) return IPU_OK;
+    IPU_TRY(ipu_target_find(o->target, 1, &target));
+    return ipu__model_cut(net, (uint32_t)o->stages, &target);
 }
 
 /* ---- the schedule ---- */
 
-static bool is_sequential(const ipu__pipeline *l)
-{
-    return l->x->options.schedule == IPU_PIPELINE_SEQUENTIAL;
-}
+static bool is_sequential(const ipu__pipeline *l) { return l->o->schedule == IPU_PIPELINE_SEQUENTIAL; }
 
 /* Grouped: forward in even slots, backward in odd ones, each stage two slots after the one before; the last goes
  * backward right after it went forward. Interleaved: a slot after the one before, a batch every two. */
@@ -52,7 +49,7 @@ static void make_schedule(ipu__pipeline *l)
 {
     uint32_t n = l->plan.n_stages, all = l->plan.n_positions;
     bool     has_backward = all > n;
-    bool     grouped      = has_backward && l->x->options.schedule == IPU_PIPELINE_GROUPED;
+    bool     grouped      = has_backward && l->o->schedule == IPU_PIPELINE_GROUPED;
     l->period             = is_sequential(l) ? all : has_backward ? 2 : 1;
     for (uint32_t q = 0; q < all; q++) {
         l->parts[q].offset = !grouped ? q : q < n ? 2 * q : 2 * q - 1;
@@ -63,15 +60,15 @@ static void make_schedule(ipu__pipeline *l)
 
 static ipu_status check_length(const ipu__pipeline *l)
 {
-    int64_t     n = l->plan.n_stages, least = l->x->training ? 2 * n - 1 : n;
-    const char *name = l->x->training ? "gradient_accumulation" : "device_iterations";
+    int64_t     n = l->plan.n_stages, least = l->o->trains ? 2 * n - 1 : n;
+    const char *name = l->o->trains ? "gradient_accumulation" : "device_iterations";
     if (is_sequential(l) || l->n_batches >= least) return IPU_OK;
     return ipu__fail(IPU_INVALID,
                      "option %s: a pipeline of %" PRId64 " stages fills and empties once in %s: expected at "
                      "least %" PRId64 " (%s), found %" PRId64
                      ": raise it, use fewer stages, or schedule = IPU_PIPELINE_SEQUENTIAL",
-                     name, n, l->x->training ? "a step of the optimizer" : "a run", least,
-                     l->x->training ? "2 x stages - 1" : "the number of stages", l->n_batches);
+                     name, n, l->o->trains ? "a step of the optimizer" : "a run", least,
+                     l->o->trains ? "2 x stages - 1" : "the number of stages", l->n_batches);
 }
 
 /* Whether position `q` has a batch in turn `turn` of the schedule. */
@@ -220,11 +217,11 @@ static ipu_status make_net(ipu__pipeline *l, const ipu_model *net)
 /* Stages that folding and removing what nobody uses have left empty do nothing in a pipeline but fill slots. */
 static void make_stage_ipus(ipu__pipeline *l, bool *is_kept)
 {
-    const ipu_executor_options *o        = &l->x->options;
-    size_t                      n_stages = l->net->stages.n, n = 0;
-    size_t                      n_out = ipu__model_leave_out_stages(l->net, is_kept);
+    const ipu__parallel *o        = l->o;
+    size_t               n_stages = l->net->stages.n, n = 0;
+    size_t               n_out = ipu__model_leave_out_stages(l->net, is_kept);
     if (n_out > 0)
-        ipu__log(IPU_LOG_INFO, "train",
+        ipu__log(IPU_LOG_INFO, "model",
                  "%zu of %zu stages are left out: nothing in them is computed in a run", n_out, n_stages);
     for (size_t i = 0; i < n_stages; i++)
         if (is_kept[i]) l->stage_ipus[n++] = o->n_stage_ipus > 0 ? o->stage_ipus[i] : (int64_t)i;
@@ -232,8 +229,8 @@ static void make_stage_ipus(ipu__pipeline *l, bool *is_kept)
 
 static ipu_status make_stages(ipu__pipeline *l)
 {
-    const ipu_executor_options *o = &l->x->options;
-    size_t                      n = l->net->stages.n;
+    const ipu__parallel *o = l->o;
+    size_t               n = l->net->stages.n;
     if (o->n_stage_ipus > 0 && o->n_stage_ipus != n)
         return ipu__fail(
             IPU_INVALID,
@@ -256,7 +253,7 @@ static ipu_status make_room(ipu__pipeline *l)
     if (!l->windows || !l->kept || !l->parts || !l->ways) return ipu__fail_memory();
     for (int64_t i = 0; i < l->n_ipus; i++) {
         l->windows[i] = ipu_graph_add_virtual_range(l->l->g, i * tiles, (i + 1) * tiles);
-        if (!l->windows[i]) return ipu__executor_graph_status(l->l->g);
+        if (!l->windows[i]) return ipu__parallel_graph_status(l->l->g);
     }
     for (uint32_t q = 0; q < l->plan.n_positions; q++) l->parts[q].g = l->windows[ipu__plan_ipu(&l->plan, q)];
     return IPU_OK;
@@ -264,20 +261,20 @@ static ipu_status make_room(ipu__pipeline *l)
 
 static ipu_status lower(ipu__pipeline *l, const ipu_model *net)
 {
-    const ipu_executor_options *o = &l->x->options;
+    const ipu__parallel *o = l->o;
     IPU_TRY(make_net(l, net));
     int64_t n_stages = (int64_t)l->net->stages.n;
     IPU_TRY(make_stages(l));
     IPU_TRY(ipu__plan_make(l->net, l->stage_ipus, o->recompute, &l->plan));
-    l->n_ipus    = ipu__executor_ipus_per_replica(o, n_stages);
-    l->n_batches = l->x->training ? o->gradient_accumulation : o->device_iterations;
+    l->n_ipus    = ipu__parallel_ipus_per_replica(o, n_stages);
+    l->n_batches = l->o->trains ? o->accumulation : o->iterations;
     IPU_TRY(check_length(l));
     IPU_TRY(make_room(l));
     make_schedule(l);
     l->begin = ipu_program_sequence(l->l->g);
     IPU_TRY(lower_kept(l));
     for (uint32_t q = 0; q < l->plan.n_positions; q++) IPU_TRY(ipu__pipeline_lower_part(l, q));
-    return ipu__executor_graph_status(l->l->g);
+    return ipu__parallel_graph_status(l->l->g);
 }
 
 static void fini(ipu__pipeline *l)
@@ -294,14 +291,14 @@ static void fini(ipu__pipeline *l)
     ipu__plan_fini(&l->plan);
 }
 
-ipu_status ipu__executor_pipeline(const ipu_executor *x, const ipu_model *net, ipu__executor_lowered *l,
+ipu_status ipu__parallel_pipeline(const ipu__parallel *o, const ipu_model *net, ipu__parallel_program *l,
                                   ipu_program begin, ipu_program *out)
 {
-    ipu__pipeline own    = {.x = x, .l = l, .begin_run = begin};
+    ipu__pipeline own    = {.o = o, .l = l, .begin_run = begin};
     ipu_status    status = lower(&own, net);
     if (status == IPU_OK) {
         *out   = make_program(&own);
-        status = ipu__executor_graph_status(l->g);
+        status = ipu__parallel_graph_status(l->g);
     }
     fini(&own);
     return status;

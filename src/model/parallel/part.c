@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "graph/graph.h"
-#include "train/executor_pipeline.h"
+#include "model/parallel/pipeline.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -172,7 +172,7 @@ static void read_inputs(ipu__pipeline *l, uint32_t q)
     for (size_t i = 0; i < l->net->inputs.n; i++) {
         uint32_t id = l->net->inputs.at[i];
         if (l->plan.value_position[id] == q)
-            ipu__executor_read_input(l->x, l->l, i, part->m->tensors.at[id], part->body);
+            ipu__parallel_read_input(l->o, l->l, i, part->m->tensors.at[id], part->body);
     }
 }
 
@@ -186,7 +186,7 @@ static ipu_status give_outputs(ipu__pipeline *l, uint32_t q, size_t *n_given)
         ipu_tensor t                 = part->m->output_tensors.at[(*n_given)++];
         l->net->output_tensors.at[i] = t;
         ipu_program begin            = {part->g, l->begin_run.id};
-        IPU_TRY(ipu__executor_give_output(l->x, l->l, i, t, begin, part->body));
+        IPU_TRY(ipu__parallel_give_output(l->o, l->l, i, t, begin, part->body));
     }
     return IPU_OK;
 }
@@ -208,7 +208,7 @@ static ipu__pipeline_way give(ipu__pipeline *l, uint32_t q, size_t i, ipu_tensor
 {
     ipu__pipeline_part *part = &l->parts[q];
     demand              d    = demand_of(l, &l->plan.routes.at[i]);
-    bool                off  = d.is_late && l->x->options.activations_off_chip;
+    bool                off  = d.is_late && l->o->activations_off_chip;
     if (lies_outside(l, q, t, d.depth == 1 && !off, d.crosses)) {
         ipu_tensor own = add_variable(part->g, ipu_tensor_type(t), ipu_tensor_shape(t), "passed on");
         ipu_program_add_copy(part->body, t, own);
@@ -250,7 +250,7 @@ ipu_status ipu__pipeline_lower_part(ipu__pipeline *l, uint32_t q)
     part->body = ipu_program_sequence(part->g);
     take_kept(l, q);
     take_routes(l, q, fetched);
-    IPU_TRY(ipu__executor_optimise(l->x, &l->l->models, part->m));
+    IPU_TRY(ipu__parallel_optimise(l->o, &l->l->models, part->m));
     IPU_TRY(ipu_model_lower(part->m, part->g, &run));
     read_inputs(l, q);
     ipu_program_add(part->body, fetched);
@@ -261,5 +261,5 @@ ipu_status ipu__pipeline_lower_part(ipu__pipeline *l, uint32_t q)
     snprintf(name, sizeof name, "%.200s%s", l->net->stages.at[ipu__plan_stage(&l->plan, q)],
              q < l->plan.n_stages ? "" : " backward");
     part->f = ipu_graph_add_function(part->g, part->body, name);
-    return ipu__executor_graph_status(l->l->g);
+    return ipu__parallel_graph_status(l->l->g);
 }

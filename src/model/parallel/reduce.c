@@ -6,20 +6,18 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/comm.h"
 #include "op/op.h"
-#include "train/executor.h"
+#include "model/parallel/parallel.h"
 
 enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: more than what a message costs */
 
 /* Whether the step wants the sum of that name and size: one that is divided among the replicas of a single process is
- * added up otherwise (executor_shard.c). */
-static bool is_wanted(const ipu_executor *x, const ipu_model *step, const char *name, int64_t n)
+ * added up otherwise (shard.c). */
+static bool is_wanted(const ipu__parallel *o, const ipu_model *step, const char *name, int64_t n)
 {
     for (size_t i = 0; step && i < step->states.n; i++) {
         const ipu__builder_value *v = &step->base.values.at[step->states.at[i]];
-        if (strcmp(v->name, name) == 0)
-            return ipu_comm_size(x->options.comm) > 1 || ipu__op_n_elements(&v->shape) == n;
+        if (strcmp(v->name, name) == 0) return o->processes > 1 || ipu__op_n_elements(&v->shape) == n;
     }
     return false;
 }
@@ -29,7 +27,7 @@ static const char *name_of(const ipu_model *m, uint32_t id) { return m->base.val
 /* ---- while gradients are computed ---- */
 
 typedef struct splitter {
-    ipu__executor_lowered *l;
+    ipu__parallel_program *l;
     IPU_ARRAY(ipu_program) segments; /* of the network's program */
     IPU_ARRAY(size_t) ends;          /* by segment: sums in l->begun up to which are begun after it */
     size_t first;                    /* in l->begun: of the bundle */
@@ -58,7 +56,7 @@ static ipu_status settled(void *user, uint32_t kept, ipu_program *program)
 {
     splitter        *s = user;
     const ipu_model *m = s->l->models.net;
-    if (!ipu__executor_is_gradient_sum(name_of(m, kept))) return IPU_OK;
+    if (!ipu__parallel_is_gradient_sum(name_of(m, kept))) return IPU_OK;
     ipu_tensor t     = ipu_tensor_flatten(m->tensors.at[kept]);
     size_t     bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(ipu_tensor_type(t));
     bool       ok    = true;
@@ -76,7 +74,7 @@ static ipu_status settled(void *user, uint32_t kept, ipu_program *program)
             s->bytes = 0;
         }
     }
-    return ok ? ipu__executor_graph_status(s->l->g) : ipu__fail_memory();
+    return ok ? ipu__parallel_graph_status(s->l->g) : ipu__fail_memory();
 }
 
 static void add_segments(const splitter *s, bool begins, ipu_program p)
@@ -96,7 +94,7 @@ static ipu_status update_early(ipu_model *m)
     size_t    n    = 0;
     if (!sums) return ipu__fail_memory();
     for (size_t i = 0; i < m->states.n; i++)
-        if (ipu__executor_is_gradient_sum(name_of(m, m->states.at[i]))) sums[n++] = m->states.at[i];
+        if (ipu__parallel_is_gradient_sum(name_of(m, m->states.at[i]))) sums[n++] = m->states.at[i];
     ipu_status status = ipu__model_update_early(m, sums, n);
     ipu__free(sums);
     return status;
@@ -121,13 +119,13 @@ static ipu_status update_soon(ipu_model *m, const ipu__engine_def *engine)
     return status;
 }
 
-ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered *l, ipu_program *net,
+ipu_status ipu__parallel_lower_net(const ipu__parallel *o, ipu__parallel_program *l, ipu_program *net,
                                    ipu_program *last)
 {
     const ipu__engine_def *engine = l->models.engine;
-    bool                   alone  = ipu_comm_size(x->options.comm) == 1;
+    bool                   alone  = o->processes == 1;
     *last                         = (ipu_program){l->g, 0};
-    if (!x->training) return ipu_model_lower(l->models.net, l->g, net);
+    if (!o->trains) return ipu_model_lower(l->models.net, l->g, net);
     IPU_TRY(alone ? update_soon(l->models.net, engine) : update_early(l->models.net));
     if (engine && engine->again_bytes > 0)
         IPU_TRY(ipu__model_compute_again(l->models.net, engine->again_bytes));
@@ -140,7 +138,7 @@ ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered 
         *last = ipu_program_sequence(l->g);
         add_segments(&s, true, *last);
     }
-    if (status == IPU_OK) status = ipu__executor_graph_status(l->g);
+    if (status == IPU_OK) status = ipu__parallel_graph_status(l->g);
     ipu__array_fini(&s.segments);
     ipu__array_fini(&s.ends);
     return status;
@@ -148,7 +146,7 @@ ipu_status ipu__executor_lower_net(const ipu_executor *x, ipu__executor_lowered 
 
 /* ---- the rest, when all are there ---- */
 
-static bool has_begun(const ipu__executor_lowered *l, ipu_tensor t)
+static bool has_begun(const ipu__parallel_program *l, ipu_tensor t)
 {
     for (size_t i = 0; i < l->begun.n; i++)
         if (ipu_tensor_equal(l->begun.at[i], t)) return true;
@@ -156,34 +154,34 @@ static bool has_begun(const ipu__executor_lowered *l, ipu_tensor t)
 }
 
 /* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all states. */
-static ipu_tensor all_sums(const ipu_executor *x, const ipu__executor_lowered *l, ipu_type type,
+static ipu_tensor all_sums(const ipu__parallel *o, const ipu__parallel_program *l, ipu_type type,
                            ipu_tensor *parts)
 {
     const ipu_model *m = l->models.net;
     size_t           n = 0;
     for (size_t i = 0; i < m->states.n; i++) {
         uint32_t id = m->states.at[i];
-        if (!m->tensors.at[id].id || !ipu__executor_is_gradient_sum(name_of(m, id))
+        if (!m->tensors.at[id].id || !ipu__parallel_is_gradient_sum(name_of(m, id))
             || m->base.values.at[id].type != type)
             continue;
         ipu_tensor t = ipu_tensor_flatten(m->tensors.at[id]);
-        if (is_wanted(x, l->models.step, name_of(m, id), ipu_tensor_n_elements(t)) && !has_begun(l, t))
+        if (is_wanted(o, l->models.step, name_of(m, id), ipu_tensor_n_elements(t)) && !has_begun(l, t))
             parts[n++] = t;
     }
     return n > 0 ? ipu_tensor_concat(parts, n, 0) : (ipu_tensor){l->g, 0};
 }
 
-ipu_status ipu__executor_reduce(const ipu_executor *x, ipu__executor_lowered *l, ipu_program p)
+ipu_status ipu__parallel_reduce(const ipu__parallel *o, ipu__parallel_program *l, ipu_program p)
 {
     static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* that sums have */
-    if (ipu_graph_replication(l->g) == 1 && ipu_comm_size(x->options.comm) == 1) return IPU_OK;
+    if (ipu_graph_replication(l->g) == 1 && o->processes == 1) return IPU_OK;
     ipu_tensor *parts = ipu__alloc((l->models.net->states.n + 1) * sizeof *parts);
     if (!parts) return ipu__fail_memory();
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        ipu_tensor all = all_sums(x, l, types[i], parts);
+        ipu_tensor all = all_sums(o, l, types[i], parts);
         if (all.id) ipu_program_add_all_reduce(p, all);
     }
     ipu_program_add_all_reduce_wait(p);
     ipu__free(parts);
-    return ipu__executor_graph_status(l->g);
+    return ipu__parallel_graph_status(l->g);
 }

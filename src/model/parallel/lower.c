@@ -1,0 +1,181 @@
+/* The program of a run: models lowered to one graph, with what is read, repeated and written around them. */
+#include <string.h>
+
+#include "graph/graph.h"
+#include "op/op.h"
+#include "model/parallel/parallel.h"
+
+ipu_status ipu__parallel_graph_status(ipu_graph *g)
+{
+    return ipu_graph_status(g) == IPU_OK ? IPU_OK
+                                         : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
+}
+
+ipu_status ipu__parallel_optimise(const ipu__parallel *o, const ipu__parallel_models *models, ipu_model *m)
+{
+    unsigned passes = models->engine ? IPU_PASS_ALL : IPU_PASS_CHIP;
+    if (o->check_floats) passes &= ~(unsigned)(IPU_PASS_FUSE | IPU_PASS_HOST);
+    return ipu__model_optimise_for(m, passes, models->engine);
+}
+
+static ipu_status optimised(const ipu__parallel *o, const ipu__parallel_models *models, const ipu_model *m,
+                            ipu_model **out)
+{
+    *out = ipu__model_copy(m);
+    return *out ? ipu__parallel_optimise(o, models, *out) : ipu__fail_memory();
+}
+
+uint32_t ipu__parallel_find_kept(const ipu_model *m, const char *name)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        size_t          n   = kind ? m->states.n : m->parameters.n;
+        const uint32_t *ids = kind ? m->states.at : m->parameters.at;
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(m->base.values.at[ids[i]].name, name) == 0) return ids[i];
+    }
+    return 0;
+}
+
+ipu_tensor ipu__parallel_find_tensor(const ipu_model *m, const char *name)
+{
+    return m->tensors.at[ipu__parallel_find_kept(m, name)];
+}
+
+/* What is not of the same size is a part (shard.c). */
+static void share_kept(ipu_model *step, const ipu_model *net)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        size_t          n   = kind ? step->states.n : step->parameters.n;
+        const uint32_t *ids = kind ? step->states.at : step->parameters.at;
+        for (size_t i = 0; i < n; i++) {
+            ipu_tensor t = ipu__parallel_find_tensor(net, step->base.values.at[ids[i]].name);
+            if (t.id && ipu_tensor_n_elements(t) == ipu__op_n_elements(&step->base.values.at[ids[i]].shape))
+                ipu__model_bind(step, ids[i], t);
+        }
+    }
+}
+
+void ipu__parallel_read_input(const ipu__parallel *o, ipu__parallel_program *l, size_t i, ipu_tensor t,
+                              ipu_program p)
+{
+    int64_t    n = ipu_tensor_n_elements(t);
+    ipu_stream s = ipu_graph_add_host_to_device(l->g, o->inputs.at[i].stream, ipu_tensor_type(t), n,
+                                                IPU_STREAM_REPLICATE);
+    if (n > 0) ipu_program_add_read(p, s, t);
+}
+
+ipu_status ipu__parallel_give_output(const ipu__parallel *o, ipu__parallel_program *l, size_t i, ipu_tensor t,
+                                     ipu_program begin, ipu_program p)
+{
+    const ipu__parallel_output *out  = &o->outputs.at[i];
+    ipu_type                    type = ipu_tensor_type(t);
+    int64_t                     n    = ipu_tensor_n_elements(t);
+    if (o->give == IPU__GIVE_BATCHES) {
+        ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, type, n);
+        if (n > 0) ipu_program_add_write(p, t, s);
+    } else if (o->give == IPU__GIVE_SUM) {
+        if (type == IPU_BOOL)
+            return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
+                             out->name);
+        ipu_tensor sum = ipu_graph_add_variable(p.graph, type, ipu_tensor_shape(t), out->sum);
+        ipu_graph_map_linearly(p.graph, sum);
+        ipu_graph_add_host_read(l->g, out->sum, sum);
+        ipu_attribute zero = IPU_FLOAT_ATTRIBUTE("value", 0);
+        ipu_program_add_kernel(begin, "fill", &zero, 1, &sum, 1);
+        ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, t, sum}, 3);
+    }
+    return ipu__parallel_graph_status(l->g);
+}
+
+static ipu_program repeated(ipu_graph *g, int64_t n, ipu_program body)
+{
+    if (n == 1) return body;
+    ipu_program p = ipu_program_sequence(g);
+    ipu_program_add_repeat(p, n, body);
+    return p;
+}
+
+static ipu_program in_order(ipu_graph *g, const ipu_program *parts, size_t n)
+{
+    ipu_program p = ipu_program_sequence(g);
+    for (size_t i = 0; i < n; i++) ipu_program_add(p, parts[i]);
+    return p;
+}
+
+/* The batches of one step: what comes before the network, the network, what comes after; `last`, if there is one, in
+ * place of the network in the last batch. */
+static ipu_program batches(const ipu__parallel *o, ipu_graph *g, const ipu_program parts[3], ipu_program last)
+{
+    int64_t     n     = o->accumulation;
+    ipu_program batch = in_order(g, parts, 3);
+    if (!last.id) return repeated(g, n, batch);
+    ipu_program p = ipu_program_sequence(g);
+    if (n > 1) ipu_program_add_repeat(p, n - 1, batch);
+    ipu_program_add(p, in_order(g, (ipu_program[]){parts[0], last, parts[2]}, 3));
+    return p;
+}
+
+/* The batches of one step of the optimizer, one after another. */
+static ipu_status lower_batches(const ipu__parallel *o, const ipu__parallel_models *models,
+                                ipu__parallel_program *l, ipu_program begin, ipu_program *out)
+{
+    ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
+    IPU_TRY(optimised(o, models, models->net, &l->models.net));
+    IPU_TRY(ipu__parallel_lower_net(o, l, &run, &last));
+    const ipu_model *m = l->models.net;
+    for (size_t i = 0; i < o->inputs.n; i++)
+        ipu__parallel_read_input(o, l, i, m->tensors.at[m->inputs.at[i]], before);
+    for (size_t i = 0; i < o->outputs.n; i++)
+        IPU_TRY(ipu__parallel_give_output(o, l, i, m->output_tensors.at[i], begin, after));
+    *out = batches(o, l->g, (ipu_program[]){before, run, after}, last);
+    return IPU_OK;
+}
+
+static ipu_status lower(const ipu__parallel *o, const ipu__parallel_models *models, ipu__parallel_program *l)
+{
+    ipu_target  target;
+    ipu_program iteration;
+    int64_t     n_stages = (int64_t)ipu_model_n_stages(models->net), iterations = o->iterations;
+    int64_t     n_ipus = o->replicas * ipu__parallel_ipus_per_replica(o, n_stages);
+    IPU_TRY(ipu_target_find(o->target, n_ipus, &target));
+    int64_t n_folded = models->n_folded ? models->n_folded : 1;
+    IPU_TRY(ipu_graph_create(&target, o->replicas / n_folded, &l->g));
+    ipu_program begin = ipu_program_sequence(l->g);
+    if (n_stages > 1)
+        IPU_TRY(ipu__parallel_pipeline(o, models->net, l, begin, &iteration));
+    else
+        IPU_TRY(lower_batches(o, models, l, begin, &iteration));
+    if (n_stages > 1 && !o->trains) iterations = 1; /* they are the batches of the pipeline */
+    if (models->step) {
+        IPU_TRY(optimised(o, models, models->step, &l->models.step));
+        share_kept(l->models.step, l->models.net);
+        IPU_TRY(ipu__parallel_reduce(o, l, iteration));
+        IPU_TRY(ipu__parallel_lower_step(o, l, iteration));
+    }
+    l->run = ipu_program_sequence(l->g);
+    ipu_program_add(l->run, begin);
+    ipu_program_add(l->run, repeated(l->g, iterations, iteration));
+    return ipu__parallel_graph_status(l->g);
+}
+
+ipu_status ipu__parallel_lower(const ipu__parallel *o, const ipu__parallel_models *models,
+                               ipu__parallel_program *out)
+{
+    *out = (ipu__parallel_program){.models.engine = models->engine};
+    return lower(o, models, out);
+}
+
+void ipu__parallel_models_fini(ipu__parallel_models *m)
+{
+    ipu_model_destroy(m->net);
+    ipu_model_destroy(m->step);
+    *m = (ipu__parallel_models){0};
+}
+
+void ipu__parallel_program_fini(ipu__parallel_program *l)
+{
+    ipu__array_fini(&l->begun);
+    ipu_graph_destroy(l->g);
+    ipu__parallel_models_fini(&l->models);
+    *l = (ipu__parallel_program){0};
+}
