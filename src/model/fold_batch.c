@@ -22,16 +22,16 @@ typedef struct about {
 } about;
 
 typedef struct folding {
-    const ipu_model  *m;
-    ipu_model        *to;
-    int64_t           n;
-    ipu__fold_is_sum *is_sum;
-    const void       *user;
-    about            *about;  /* by id */
-    ipu__folded      *folded; /* by id; null value: not made yet */
-    double            work, one_by_one;
-    const char       *first; /* op that runs one by one */
-    char             *reason;
+    const ipu_model *m;
+    ipu_model       *to;
+    int64_t          n;
+    const uint8_t   *is_sum; /* by id */
+    uint32_t        *ids;
+    about           *about;  /* by id */
+    ipu__folded     *folded; /* by id; null value: not made yet */
+    double           work, one_by_one;
+    const char      *first; /* op that runs one by one */
+    char            *reason;
 } folding;
 
 /* ---- refusing ---- */
@@ -54,10 +54,7 @@ static bool can_be(folding *f)
 
 /* ---- what is wanted of values ---- */
 
-static bool is_sum_state(const folding *f, uint32_t id)
-{
-    return f->m->values.at[id].kind == IPU__VALUE_STATE && f->is_sum(f->user, f->m->base.values.at[id].name);
-}
+static bool is_sum_state(const folding *f, uint32_t id) { return f->is_sum[id] != 0; }
 
 static bool is_any(const ipu_op_def *op, const ipu_op_def *const *list, size_t n)
 {
@@ -159,6 +156,7 @@ static ipu_value kept(folding *f, uint32_t id)
     if (!ipu__has(out)) return out;
     f->to->values.at[out.id].initial = own->initial;
     f->to->values.at[out.id].key     = own->key;
+    f->ids[id]                       = out.id;
     return out;
 }
 
@@ -367,10 +365,10 @@ static ipu_status fold(folding *f)
     return IPU_OK;
 }
 
-ipu_status ipu__model_fold_batch(const ipu_model *m, int64_t n, ipu__fold_is_sum *is_sum, const void *user,
-                                 ipu_model **out, char reason[IPU__FOLD_REASON])
+ipu_status ipu__model_fold_batch(const ipu_model *m, int64_t n, const uint8_t *is_sum, ipu_model **out,
+                                 uint32_t *ids, char reason[IPU__FOLD_REASON])
 {
-    folding f         = {.m = m, .n = n, .is_sum = is_sum, .user = user, .reason = reason};
+    folding f         = {.m = m, .n = n, .is_sum = is_sum, .ids = ids, .reason = reason};
     *out              = NULL;
     reason[0]         = 0;
     f.about           = ipu__alloc_zeroed(m->values.n * sizeof *f.about);

@@ -11,12 +11,11 @@
 
 enum { IPU__FOLD_REASON = 400 };
 
-typedef bool ipu__fold_is_sum(const void *user, const char *state);
-
-/* `m`, before it is optimised, for `n` replicas. States for which `is_sum` holds are sums over replicas in
- * the result; other states and parameters are the same in all of them. *out NULL, with IPU_OK: `reason` says
- * why it cannot be; else it is "". Owned: ipu_model_destroy. Statuses: OUT_OF_MEMORY. */
-ipu_status ipu__model_fold_batch(const ipu_model *m, int64_t n, ipu__fold_is_sum *is_sum, const void *user,
-                                 ipu_model **out, char reason[IPU__FOLD_REASON]);
+/* `m`, before it is optimised, for `n` replicas. States that are marked in `is_sum`, by id, are sums over replicas in
+ * the result; other states and parameters are the same in all of them. `ids`, of as many: what each parameter and state
+ * is in the result. *out NULL, with IPU_OK: `reason` says why it cannot be; else it is "". Owned: ipu_model_destroy.
+ * Statuses: OUT_OF_MEMORY. */
+ipu_status ipu__model_fold_batch(const ipu_model *m, int64_t n, const uint8_t *is_sum, ipu_model **out,
+                                 uint32_t *ids, char reason[IPU__FOLD_REASON]);
 
 #endif

@@ -459,6 +459,8 @@ ipu_model *ipu__model_copy(const ipu_model *m)
     copy->seed          = m->seed;
     copy->seed_value    = m->seed_value;
     copy->rounding_seed = m->rounding_seed;
+    copy->loss_scale    = m->loss_scale;
+    copy->good_steps    = m->good_steps;
     copy->n_keys        = m->n_keys;
     copy->recompute     = m->recompute;
     copy->stage         = m->stage;

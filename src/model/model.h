@@ -34,6 +34,7 @@ typedef struct ipu__model_value {
     ipu_initial     initial; /* PARAMETER, STATE: without data */
     uint32_t        key;     /* of random initial values */
     uint32_t        update;  /* PARAMETER, STATE: the value it takes after a run; 0: keeps its own */
+    uint32_t        parameter; /* STATE: whose it is, if an optimizer has it for one; else 0 */
     ipu_tensor
              bound; /* INPUT, PARAMETER, STATE: where it is, if it is not lowered to a variable of its own */
     uint32_t location;
@@ -106,13 +107,14 @@ struct ipu_model {
     uint32_t block;                     /* ops go there */
     uint32_t seed;                      /* id of the state that random ops draw from; 0: none yet */
     uint32_t seed_value, n_keys;
-    IPU_ARRAY(const char *) stages;          /* names, in the arena; none: one stage */
-    ipu__stage             stage;            /* ops emitted now are of it */
-    uint32_t               rounding_seed;    /* id of the state by which updates are rounded; 0: none yet */
-    bool                   rounds_at_random; /* updates of half weights */
-    bool                   is_inference;     /* layers that differ behave as after training */
-    uint32_t               recompute;        /* ops emitted now get this number */
-    uint32_t               n_recomputes;     /* numbers given so far */
+    IPU_ARRAY(const char *) stages;    /* names, in the arena; none: one stage */
+    ipu__stage stage;                  /* ops emitted now are of it */
+    uint32_t   rounding_seed;          /* id of the state by which updates are rounded; 0: none yet */
+    uint32_t   loss_scale, good_steps; /* ids of states, of a loss scale that finds itself; 0: none yet */
+    bool       rounds_at_random;       /* updates of half weights */
+    bool       is_inference;           /* layers that differ behave as after training */
+    uint32_t   recompute;              /* ops emitted now get this number */
+    uint32_t   n_recomputes;           /* numbers given so far */
     struct ipu__recompute *again; /* while a gradient is emitted: what it uses instead of forward values */
     bool                   has_fold_budget;       /* the two are known */
     double                 fold_work, fold_bytes; /* what folding may still take (fold.c) */

@@ -8,17 +8,17 @@
 #define MOST_SCALE 0x1p24
 #define LEAST_SCALE 0x1p-24
 
-/* The state of that name, made at the first call. */
-static ipu_value state(ipu_model *m, ipu_type type, double initial, const char *name)
+/* State *id, made at the first call. */
+static ipu_value state(ipu_model *m, uint32_t *id, ipu_type type, double initial, const char *name)
 {
-    uint32_t known;
     if (m->base.status != IPU_OK) return (ipu_value){&m->base, 0};
-    if (ipu__map_find(&m->names, name, &known)) return ipu__model_handle(m, known);
+    if (*id) return ipu__model_handle(m, *id);
     ipu__text scope = m->base.scope;
     m->base.scope   = (ipu__text){0};
     ipu_value out   = ipu_model_state(m, type, IPU_SCALAR, NULL, name);
     m->base.scope   = scope;
     ipu_model_set_initial(m, out, (ipu_initial){IPU_INITIAL_CONSTANT, initial, 0});
+    *id = out.id;
     return out;
 }
 
@@ -26,7 +26,8 @@ bool ipu__nn_finds_scale(const ipu_nn_training *how) { return how->loss_scale_pe
 
 ipu_value ipu__nn_scale(ipu_model *m, const ipu_nn_training *how)
 {
-    return state(m, IPU_FLOAT, how->loss_scale == 0 ? FIRST_SCALE : how->loss_scale, IPU__NN_SCALE);
+    return state(m, &m->loss_scale, IPU_FLOAT, how->loss_scale == 0 ? FIRST_SCALE : how->loss_scale,
+                 IPU__NN_SCALE);
 }
 
 /* All of them one after the other, as floats; null: there are none. */
@@ -61,9 +62,10 @@ ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *dw, size_t n)
 void ipu__nn_update_scale(ipu_model *m, const ipu_nn_training *how, ipu_value all_finite)
 {
     ipu_builder *b     = &m->base;
-    ipu_value    scale = ipu__nn_scale(m, how), good = state(m, IPU_INT32, 0, IPU__NN_GOOD_STEPS);
-    ipu_value    zero = ipu_scalar_like(b, good, 0), one = ipu_scalar_like(b, good, 1);
-    ipu_value    count = ipu_where(b, all_finite, ipu_add(b, good, one), zero);
+    ipu_value    scale = ipu__nn_scale(m, how),
+              good     = state(m, &m->good_steps, IPU_INT32, 0, IPU__NN_GOOD_STEPS);
+    ipu_value zero = ipu_scalar_like(b, good, 0), one = ipu_scalar_like(b, good, 1);
+    ipu_value count = ipu_where(b, all_finite, ipu_add(b, good, one), zero);
     ipu_value grows = ipu_greater_equal(b, count, ipu_scalar_like(b, good, (double)how->loss_scale_period));
     ipu_value twice = ipu_mul(b, scale, ipu_scalar_like(b, scale, 2));
     ipu_value half  = ipu_mul(b, scale, ipu_scalar_like(b, scale, 0.5));

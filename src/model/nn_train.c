@@ -31,6 +31,7 @@ static ipu_value state_from(const trainer *t, ipu_value parameter, int k, double
     ipu_value state  = ipu__nn_state(t->m, ipu_value_name(parameter), t->states[k], type,
                                      ipu_value_shape(parameter), initial);
     t->m->base.scope = scope;
+    if (state.id) t->m->values.at[state.id].parameter = parameter.id;
     return state;
 }
 

@@ -168,7 +168,6 @@ static ipu_status lower_for_chip(ipu_executor *x)
     if (x->chip.g) return IPU_OK;
     ipu_status status = ipu__executor_lower_for_chip(x, &x->chip);
     if (status != IPU_OK) ipu__parallel_program_fini(&x->chip);
-    ipu__parallel_models_fini(&x->chip.models);
     return status;
 }
 
@@ -249,7 +248,7 @@ static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
     if (status == IPU_OK) status = ipu__executor_build(x, ipu__engine_find(settings.engine), &models);
     if (status == IPU_OK)
         status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
-    if (status == IPU_OK) status = ipu__executor_make_outputs(x, models.net);
+    if (status == IPU_OK) status = ipu__executor_make_outputs(x, &models);
     if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
     if (status == IPU_OK) status = warn_if_too_large(x, models.net);
     if (status == IPU_OK) status = fold(x, &models);

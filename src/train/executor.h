@@ -121,7 +121,7 @@ ipu_status ipu__executor_gather(ipu_executor *x, ipu_named_array *arrays, size_t
 ipu_output_mode ipu__executor_output_mode(const ipu_executor *x);
 int64_t         ipu__executor_outputs_per_run(const ipu_executor *x); /* batches of which outputs are given */
 ipu_status      ipu__executor_connect(ipu_executor *x);
-ipu_status      ipu__executor_make_outputs(ipu_executor *x, ipu_model *net);
+ipu_status      ipu__executor_make_outputs(ipu_executor *x, const ipu__parallel_models *models);
 /* Point inputs at the arrays of a run. INVALID: they are not those that were compiled for. */
 ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n);
 /* The ports of arrays of a run: what the network is built for. */
@@ -151,8 +151,6 @@ void       ipu__executor_state_fini(ipu_executor *x);
 
 /* ---- whole arrays of parts (executor_shard_state.c) ---- */
 
-/* Say of what is listed where it is, and in how many parts. */
-ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__parallel_models *models);
 /* `bytes` of a whole array, of one replica; of all that have a part of it, if they have. */
 ipu_status ipu__executor_read_kept(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
                                    void *data, size_t bytes);

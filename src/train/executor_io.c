@@ -230,7 +230,8 @@ int64_t ipu__executor_outputs_per_run(const ipu_executor *x)
     }
 }
 
-static ipu_status make_output(ipu_executor *x, ipu_value v, const char *name)
+static ipu_status make_output(ipu_executor *x, const ipu__parallel_models *models, ipu_value v,
+                              const char *name)
 {
     int64_t              n   = ipu__executor_outputs_per_run(x);
     ipu__executor_output own = {.type = ipu_value_type(v), .shape = ipu_value_shape(v)};
@@ -241,7 +242,7 @@ static ipu_status make_output(ipu_executor *x, ipu_value v, const char *name)
         all = IPU_SHAPE(n);
     own.name          = text_of("", name);
     own.stream        = text_of("out:", name);
-    own.sum           = text_of("sum:", name);
+    own.sum           = ipu__parallel_free_name(models, "sum:", name);
     ipu_status status = own.name && own.stream && own.sum ? IPU_OK : ipu__fail_memory();
     if (status == IPU_OK) status = ipu__array_size(own.type, &own.shape, &own.bytes);
     if (status == IPU_OK) status = ipu_array_create(own.type, all, &own.array);
@@ -259,12 +260,12 @@ static ipu_status make_output(ipu_executor *x, ipu_value v, const char *name)
     return status;
 }
 
-ipu_status ipu__executor_make_outputs(ipu_executor *x, ipu_model *net)
+ipu_status ipu__executor_make_outputs(ipu_executor *x, const ipu__parallel_models *models)
 {
-    for (size_t i = 0; i < ipu_model_n_outputs(net); i++) {
+    for (size_t i = 0; i < ipu_model_n_outputs(models->net); i++) {
         const char *name;
-        ipu_value   v = ipu_model_output_at(net, i, &name);
-        IPU_TRY(make_output(x, v, name));
+        ipu_value   v = ipu_model_output_at(models->net, i, &name);
+        IPU_TRY(make_output(x, models, v, name));
     }
     return IPU_OK;
 }

@@ -9,25 +9,6 @@
 #include "op/op.h"
 #include "train/executor.h"
 
-ipu_status ipu__executor_list_parts(ipu_executor *x, const ipu__parallel_models *models)
-{
-    const ipu_model *step = models->step;
-    for (size_t i = 0; step && i < step->states.n; i++) {
-        const ipu__builder_value *v         = &step->base.values.at[step->states.at[i]];
-        uint32_t                  parameter = ipu__parallel_parameter_of_state(step, step->states.at[i]);
-        ipu__executor_kept       *kept      = parameter ? ipu__executor_kept_of(x, v->name) : NULL;
-        if (!kept) continue;
-        uint32_t whole    = ipu__parallel_find_kept(models->net, step->base.values.at[parameter].name);
-        kept->n_part      = ipu__op_n_elements(&v->shape);
-        kept->shape       = models->net->base.values.at[whole].shape;
-        kept->is_divided  = !ipu__shape_equal(&kept->shape, &v->shape);
-        kept->is_off_chip = x->options.optimizer_off_chip;
-    }
-    return IPU_OK;
-}
-
-/* ---- reading and writing ---- */
-
 static ipu_status read_from(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica, void *data,
                             size_t bytes)
 {

@@ -22,20 +22,18 @@ ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *nam
     return NULL;
 }
 
-static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter)
+static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter,
+                           ipu__executor_kept kept)
 {
-    const ipu__builder_value *v = &m->base.values.at[id];
-    if (ipu__executor_kept_of(x, v->name)) return IPU_OK;
-    ipu__executor_kept kept = {.name = ipu__strdup(v->name), .type = v->type, .shape = v->shape};
+    const ipu__builder_value *v          = &m->base.values.at[id];
+    bool                      is_updated = m->values.at[id].update != 0;
+    bool                      is_random  = m->seed != 0 && id == m->seed; /* another one in each replica */
+    kept.type                            = v->type;
+    kept.name                            = ipu__strdup(v->name);
     if (!kept.name) return ipu__fail_memory();
-    bool is_updated = m->values.at[id].update != 0;
-    bool is_random  = m->seed != 0 && id == m->seed; /* another one in each replica */
-    kept.is_seed    = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
-    kept.is_weight  = !kept.is_seed && ipu__module_find(x->module, v->name) != SIZE_MAX;
-    /* What the network itself calls so is its own. */
-    kept.is_transient = !kept.is_weight && !is_parameter
-                     && (ipu__parallel_is_gradient_sum(v->name) || strcmp(v->name, IPU__GRADIENT_COUNT) == 0);
-    kept.differs = ipu__executor_n_replicas(x) > 1 && !is_parameter && (is_random || kept.is_weight)
+    kept.is_seed   = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
+    kept.is_weight = !kept.is_seed && !kept.is_transient && ipu__module_find(x->module, v->name) != SIZE_MAX;
+    kept.differs   = ipu__executor_n_replicas(x) > 1 && !is_parameter && (is_random || kept.is_weight)
                 && is_updated;
     x->updates_weights |= kept.is_weight && is_updated;
     if (ipu__push(&x->kept, kept)) return IPU_OK;
@@ -43,19 +41,44 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
     return ipu__fail_memory();
 }
 
-static ipu_status list_model(ipu_executor *x, const ipu_model *m)
+static ipu_status list_net(ipu_executor *x, const ipu__parallel_models *models)
 {
-    for (size_t i = 0; i < m->parameters.n; i++) IPU_TRY(list_one(x, m, m->parameters.at[i], true));
-    for (size_t i = 0; i < m->states.n; i++) IPU_TRY(list_one(x, m, m->states.at[i], false));
+    const ipu_model *m = models->net;
+    for (size_t i = 0; i < m->parameters.n + m->states.n; i++) {
+        bool               is_parameter = i < m->parameters.n;
+        uint32_t           id   = is_parameter ? m->parameters.at[i] : m->states.at[i - m->parameters.n];
+        ipu__executor_kept kept = {.shape        = m->base.values.at[id].shape,
+                                   .is_transient = ipu__ties_is_transient(&models->ties, id)};
+        IPU_TRY(list_one(x, m, id, is_parameter, kept));
+    }
+    return IPU_OK;
+}
+
+/* What it does not share with the network: states of the optimizer, whole or of one part. */
+static ipu_status list_step(ipu_executor *x, const ipu__parallel_models *models)
+{
+    const ipu_model *m = models->step;
+    for (size_t i = 0; i < m->states.n; i++) {
+        uint32_t            id   = m->states.at[i];
+        ipu__executor_kept  kept = {.shape = m->base.values.at[id].shape};
+        ipu__parallel_place place;
+        if (ipu__ties_has_step(&models->ties, id)) continue;
+        if (ipu__parallel_find_place(&x->over, models, id, &place)) {
+            kept.shape       = place.whole;
+            kept.n_part      = place.n_part;
+            kept.is_divided  = place.is_divided;
+            kept.is_off_chip = place.is_off_chip;
+        }
+        IPU_TRY(list_one(x, m, id, false, kept));
+    }
     return IPU_OK;
 }
 
 ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__parallel_models *models)
 {
     x->updates_weights = x->training;
-    IPU_TRY(list_model(x, models->net));
-    if (models->step) IPU_TRY(list_model(x, models->step));
-    return ipu__executor_list_parts(x, models);
+    IPU_TRY(list_net(x, models));
+    return models->step ? list_step(x, models) : IPU_OK;
 }
 
 void ipu__executor_state_fini(ipu_executor *x)

@@ -3,7 +3,7 @@
 
 #include "graph/graph.h"
 #include "op/op.h"
-#include "model/parallel/parallel.h"
+#include "model/parallel/lower.h"
 
 ipu_status ipu__parallel_graph_status(ipu_graph *g)
 {
@@ -11,69 +11,57 @@ ipu_status ipu__parallel_graph_status(ipu_graph *g)
                                          : ipu__fail(ipu_graph_status(g), "%s", ipu_graph_message(g));
 }
 
-ipu_status ipu__parallel_optimise(const ipu__parallel *o, const ipu__parallel_models *models, ipu_model *m)
+ipu_status ipu__parallel_optimise(const ipu__lowering *l, ipu_model *m)
 {
-    unsigned passes = models->engine ? IPU_PASS_ALL : IPU_PASS_CHIP;
-    if (o->check_floats) passes &= ~(unsigned)(IPU_PASS_FUSE | IPU_PASS_HOST);
-    return ipu__model_optimise_for(m, passes, models->engine);
+    unsigned passes = l->models->engine ? IPU_PASS_ALL : IPU_PASS_CHIP;
+    if (l->o->check_floats) passes &= ~(unsigned)(IPU_PASS_FUSE | IPU_PASS_HOST);
+    return ipu__model_optimise_for(m, passes, l->models->engine);
 }
 
-static ipu_status optimised(const ipu__parallel *o, const ipu__parallel_models *models, const ipu_model *m,
-                            ipu_model **out)
+static ipu_status optimised(const ipu__lowering *l, const ipu_model *m, ipu_model **out)
 {
     *out = ipu__model_copy(m);
-    return *out ? ipu__parallel_optimise(o, models, *out) : ipu__fail_memory();
-}
-
-uint32_t ipu__parallel_find_kept(const ipu_model *m, const char *name)
-{
-    for (int kind = 0; kind < 2; kind++) {
-        size_t          n   = kind ? m->states.n : m->parameters.n;
-        const uint32_t *ids = kind ? m->states.at : m->parameters.at;
-        for (size_t i = 0; i < n; i++)
-            if (strcmp(m->base.values.at[ids[i]].name, name) == 0) return ids[i];
-    }
-    return 0;
-}
-
-ipu_tensor ipu__parallel_find_tensor(const ipu_model *m, const char *name)
-{
-    return m->tensors.at[ipu__parallel_find_kept(m, name)];
+    return *out ? ipu__parallel_optimise(l, *out) : ipu__fail_memory();
 }
 
 /* What is not of the same size is a part (shard.c). */
-static void share_kept(ipu_model *step, const ipu_model *net)
+static void share(const ipu__lowering *l, ipu__tie tie)
 {
-    for (int kind = 0; kind < 2; kind++) {
-        size_t          n   = kind ? step->states.n : step->parameters.n;
-        const uint32_t *ids = kind ? step->states.at : step->parameters.at;
-        for (size_t i = 0; i < n; i++) {
-            ipu_tensor t = ipu__parallel_find_tensor(net, step->base.values.at[ids[i]].name);
-            if (t.id && ipu_tensor_n_elements(t) == ipu__op_n_elements(&step->base.values.at[ids[i]].shape))
-                ipu__model_bind(step, ids[i], t);
-        }
-    }
+    ipu_tensor t = l->net->tensors.at[tie.net];
+    if (tie.net && t.id
+        && ipu_tensor_n_elements(t) == ipu__op_n_elements(&l->step->base.values.at[tie.step].shape))
+        ipu__model_bind(l->step, tie.step, t);
 }
 
-void ipu__parallel_read_input(const ipu__parallel *o, ipu__parallel_program *l, size_t i, ipu_tensor t,
-                              ipu_program p)
+static void share_kept(const ipu__lowering *l)
+{
+    const ipu__ties *ties = &l->models->ties;
+    for (size_t i = 0; i < ties->trained.n; i++) {
+        share(l, ties->trained.at[i].parameter);
+        share(l, ties->trained.at[i].sum);
+    }
+    share(l, ties->count);
+    share(l, ties->scale);
+}
+
+void ipu__parallel_read_input(ipu__lowering *l, size_t i, ipu_tensor t, ipu_program p)
 {
     int64_t    n = ipu_tensor_n_elements(t);
-    ipu_stream s = ipu_graph_add_host_to_device(l->g, o->inputs.at[i].stream, ipu_tensor_type(t), n,
+    ipu_stream s = ipu_graph_add_host_to_device(l->g, l->o->inputs.at[i].stream, ipu_tensor_type(t), n,
                                                 IPU_STREAM_REPLICATE);
     if (n > 0) ipu_program_add_read(p, s, t);
 }
 
-ipu_status ipu__parallel_give_output(const ipu__parallel *o, ipu__parallel_program *l, size_t i, ipu_tensor t,
-                                     ipu_program begin, ipu_program p)
+ipu_status ipu__parallel_give_output(ipu__lowering *l, size_t i, ipu_tensor t, ipu_program begin,
+                                     ipu_program p)
 {
-    const ipu__parallel_output *out  = &o->outputs.at[i];
+    const ipu__parallel_output *out  = &l->o->outputs.at[i];
     ipu_type                    type = ipu_tensor_type(t);
     int64_t                     n    = ipu_tensor_n_elements(t);
-    if (o->give == IPU__GIVE_BATCHES) {
+    if (l->o->give == IPU__GIVE_BATCHES) {
         ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, type, n);
         if (n > 0) ipu_program_add_write(p, t, s);
-    } else if (o->give == IPU__GIVE_SUM) {
+    } else if (l->o->give == IPU__GIVE_SUM) {
         if (type == IPU_BOOL)
             return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
                              out->name);
@@ -116,66 +104,64 @@ static ipu_program batches(const ipu__parallel *o, ipu_graph *g, const ipu_progr
 }
 
 /* The batches of one step of the optimizer, one after another. */
-static ipu_status lower_batches(const ipu__parallel *o, const ipu__parallel_models *models,
-                                ipu__parallel_program *l, ipu_program begin, ipu_program *out)
+static ipu_status lower_batches(ipu__lowering *l, ipu_program begin, ipu_program *out)
 {
     ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
-    IPU_TRY(optimised(o, models, models->net, &l->models.net));
-    IPU_TRY(ipu__parallel_lower_net(o, l, &run, &last));
-    const ipu_model *m = l->models.net;
-    for (size_t i = 0; i < o->inputs.n; i++)
-        ipu__parallel_read_input(o, l, i, m->tensors.at[m->inputs.at[i]], before);
-    for (size_t i = 0; i < o->outputs.n; i++)
-        IPU_TRY(ipu__parallel_give_output(o, l, i, m->output_tensors.at[i], begin, after));
-    *out = batches(o, l->g, (ipu_program[]){before, run, after}, last);
+    IPU_TRY(optimised(l, l->models->net, &l->net));
+    IPU_TRY(ipu__parallel_lower_net(l, &run, &last));
+    const ipu_model *m = l->net;
+    for (size_t i = 0; i < l->o->inputs.n; i++)
+        ipu__parallel_read_input(l, i, m->tensors.at[m->inputs.at[i]], before);
+    for (size_t i = 0; i < l->o->outputs.n; i++)
+        IPU_TRY(ipu__parallel_give_output(l, i, m->output_tensors.at[i], begin, after));
+    *out = batches(l->o, l->g, (ipu_program[]){before, run, after}, last);
     return IPU_OK;
 }
 
-static ipu_status lower(const ipu__parallel *o, const ipu__parallel_models *models, ipu__parallel_program *l)
+static ipu_status lower_step(ipu__lowering *l, ipu_program p)
 {
-    ipu_target  target;
-    ipu_program iteration;
-    int64_t     n_stages = (int64_t)ipu_model_n_stages(models->net), iterations = o->iterations;
-    int64_t     n_ipus = o->replicas * ipu__parallel_ipus_per_replica(o, n_stages);
-    IPU_TRY(ipu_target_find(o->target, n_ipus, &target));
-    int64_t n_folded = models->n_folded ? models->n_folded : 1;
+    if (!l->models->step) return IPU_OK;
+    IPU_TRY(optimised(l, l->models->step, &l->step));
+    share_kept(l);
+    IPU_TRY(ipu__parallel_reduce(l, p));
+    return ipu__parallel_lower_step(l, p);
+}
+
+static ipu_status lower(ipu__lowering *l, ipu_program *run)
+{
+    const ipu__parallel *o = l->o;
+    ipu_target           target;
+    ipu_program          iteration;
+    int64_t              n_stages = (int64_t)ipu_model_n_stages(l->models->net), iterations = o->iterations;
+    int64_t              n_folded = l->models->n_folded ? l->models->n_folded : 1;
+    IPU_TRY(ipu_target_find(o->target, o->replicas * ipu__parallel_ipus_per_replica(o, n_stages), &target));
     IPU_TRY(ipu_graph_create(&target, o->replicas / n_folded, &l->g));
     ipu_program begin = ipu_program_sequence(l->g);
-    if (n_stages > 1)
-        IPU_TRY(ipu__parallel_pipeline(o, models->net, l, begin, &iteration));
-    else
-        IPU_TRY(lower_batches(o, models, l, begin, &iteration));
+    IPU_TRY(n_stages > 1 ? ipu__parallel_pipeline(l, begin, &iteration)
+                         : lower_batches(l, begin, &iteration));
     if (n_stages > 1 && !o->trains) iterations = 1; /* they are the batches of the pipeline */
-    if (models->step) {
-        IPU_TRY(optimised(o, models, models->step, &l->models.step));
-        share_kept(l->models.step, l->models.net);
-        IPU_TRY(ipu__parallel_reduce(o, l, iteration));
-        IPU_TRY(ipu__parallel_lower_step(o, l, iteration));
-    }
-    l->run = ipu_program_sequence(l->g);
-    ipu_program_add(l->run, begin);
-    ipu_program_add(l->run, repeated(l->g, iterations, iteration));
+    IPU_TRY(lower_step(l, iteration));
+    *run = ipu_program_sequence(l->g);
+    ipu_program_add(*run, begin);
+    ipu_program_add(*run, repeated(l->g, iterations, iteration));
     return ipu__parallel_graph_status(l->g);
 }
 
 ipu_status ipu__parallel_lower(const ipu__parallel *o, const ipu__parallel_models *models,
                                ipu__parallel_program *out)
 {
-    *out = (ipu__parallel_program){.models.engine = models->engine};
-    return lower(o, models, out);
+    ipu__lowering l   = {.o = o, .models = models};
+    *out              = (ipu__parallel_program){0};
+    ipu_status status = lower(&l, &out->run);
+    out->g            = l.g;
+    ipu__array_fini(&l.begun);
+    ipu_model_destroy(l.net);
+    ipu_model_destroy(l.step);
+    return status;
 }
 
-void ipu__parallel_models_fini(ipu__parallel_models *m)
+void ipu__parallel_program_fini(ipu__parallel_program *p)
 {
-    ipu_model_destroy(m->net);
-    ipu_model_destroy(m->step);
-    *m = (ipu__parallel_models){0};
-}
-
-void ipu__parallel_program_fini(ipu__parallel_program *l)
-{
-    ipu__array_fini(&l->begun);
-    ipu_graph_destroy(l->g);
-    ipu__parallel_models_fini(&l->models);
-    *l = (ipu__parallel_program){0};
+    ipu_graph_destroy(p->g);
+    *p = (ipu__parallel_program){0};
 }

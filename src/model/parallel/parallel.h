@@ -60,8 +60,26 @@ void ipu__parallel_fini(ipu__parallel *o);
 /* Replicas of all processes. */
 static inline int64_t ipu__parallel_n_replicas(const ipu__parallel *o) { return o->replicas * o->processes; }
 
+/* A parameter or state that both models have, by its ids. Names are for people and files: nothing is found by them. */
+typedef struct ipu__tie {
+    uint32_t net, step; /* 0: neither has it */
+} ipu__tie;
+
+typedef struct ipu__trained {
+    ipu__tie parameter, sum; /* and the state in which its gradients are added up */
+} ipu__trained;
+
+/* What the network's model and the step's have in common. Copies that are optimised have the same ids. Sums and the count
+ * are zero between steps. */
+typedef struct ipu__ties {
+    IPU_ARRAY(ipu__trained) trained; /* in the order of the network's parameters */
+    ipu__tie count;                  /* of gradients in the sums, where they are running means */
+    ipu__tie scale;                  /* of the loss, where it is a state */
+} ipu__ties;
+
 typedef struct ipu__parallel_models {
-    ipu_model *net, *step;                    /* step NULL: the optimizer is in `net`, or there is none */
+    ipu_model *net, *step; /* step NULL: the optimizer is in `net`, or there is none */
+    ipu__ties  ties;
     int64_t    n_folded;                      /* replicas that `net` is for; 0: 1 */
     char       fold_reason[IPU__FOLD_REASON]; /* why it is not for all; "": it is */
     const ipu__engine_def
@@ -70,14 +88,25 @@ typedef struct ipu__parallel_models {
 
 void ipu__parallel_models_fini(ipu__parallel_models *m);
 
+/* The two together, and as many "_" behind them as make it a name that nothing in the models has. Owned: ipu__free. NULL:
+ * memory. */
+char *ipu__parallel_free_name(const ipu__parallel_models *m, const char *first, const char *second);
+
+/* What of both models is the same, by the id in one of them; NULL: nothing, or it is neither parameter nor sum. */
+const ipu__trained *ipu__trained_by_net(const ipu__ties *t, uint32_t id);
+const ipu__trained *ipu__trained_by_step(const ipu__ties *t, uint32_t id);
+/* Whether the network has what is parameter or state `id` of the step. */
+bool ipu__ties_has_step(const ipu__ties *t, uint32_t id);
+/* Whether state `id` of the network is a sum of gradients, and whether it is zero between steps. */
+bool ipu__ties_is_sum(const ipu__ties *t, uint32_t id);
+bool ipu__ties_is_transient(const ipu__ties *t, uint32_t id);
+
 typedef struct ipu__parallel_program {
-    ipu__parallel_models models; /* optimised copies */
-    ipu_graph           *g;
-    ipu_program          run;
-    IPU_ARRAY(ipu_tensor) begun; /* sums of gradients that the network's program begins to add up itself */
+    ipu_graph  *g;
+    ipu_program run;
 } ipu__parallel_program;
 
-void ipu__parallel_program_fini(ipu__parallel_program *l);
+void ipu__parallel_program_fini(ipu__parallel_program *p);
 
 /* ---- IPUs (ipus.c) ---- */
 
@@ -99,58 +128,22 @@ ipu_status ipu__parallel_train(const ipu__parallel *o, const ipu_nn_training *ho
 /* Make `net` one for all replicas, if that can be (fold.c). */
 ipu_status ipu__parallel_fold(const ipu__parallel *o, ipu__parallel_models *m);
 
-/* States in which gradients of a step are added up, NAME.gradient, and counted: zero between steps. */
-#define IPU__GRADIENT_SUFFIX ".gradient"
-#define IPU__GRADIENT_COUNT "gradient_count"
-enum { IPU__GRADIENT_NAME = 300 };
-bool ipu__parallel_is_gradient_sum(const char *name);
-void ipu__parallel_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME]);
-
 /* ---- the program (lower.c) ---- */
 
 /* The network has as many stages as it shall have. To be undone with ipu__parallel_program_fini also when it fails. */
 ipu_status ipu__parallel_lower(const ipu__parallel *o, const ipu__parallel_models *models,
                                ipu__parallel_program *out);
 
-/* ---- the optimizer's step, over replicas (shard.c) ---- */
+/* Where a state of the optimizer is (shard.c). */
+typedef struct ipu__parallel_place {
+    ipu_shape whole;       /* of it in all replicas that have a part */
+    int64_t   n_part;      /* elements of one part: the first replica has the first ones */
+    bool      is_divided;  /* replica by replica; else each has all */
+    bool      is_off_chip; /* in row 0 of a remote buffer of its name */
+} ipu__parallel_place;
 
-/* The parameter of `step` whose state value `id` is, of its shape; 0: it is none of an optimizer's. */
-uint32_t ipu__parallel_parameter_of_state(const ipu_model *step, uint32_t id);
-/* The parameter or state of that name, and where it was lowered to; 0 and null: there is none. */
-uint32_t   ipu__parallel_find_kept(const ipu_model *m, const char *name);
-ipu_tensor ipu__parallel_find_tensor(const ipu_model *m, const char *name);
-
-/* ---- of these files ---- */
-
-/* Optimise `m`, which is one of these models or a part of it. */
-ipu_status ipu__parallel_optimise(const ipu__parallel *o, const ipu__parallel_models *models, ipu_model *m);
-
-/* Steps in `p` by which input `i` of a batch gets to `t`, or output `i` of it from `t` to where it is given; `begin`
- * runs before all batches of a run. */
-void       ipu__parallel_read_input(const ipu__parallel *o, ipu__parallel_program *l, size_t i, ipu_tensor t,
-                                    ipu_program p);
-ipu_status ipu__parallel_give_output(const ipu__parallel *o, ipu__parallel_program *l, size_t i, ipu_tensor t,
-                                     ipu_program begin, ipu_program p);
-
-/* The batches of one step of the optimizer, or of a run that does not train, of a network with stages: what
- * lower_batches in lower.c is for others (pipeline.c). */
-ipu_status ipu__parallel_pipeline(const ipu__parallel *o, const ipu_model *net, ipu__parallel_program *l,
-                                  ipu_program begin, ipu_program *out);
-
-/* Lower the network of l->models. `last`: the same for the last batch of a step, in which sums of gradients are begun
- * to be added up over processes as soon as they are final; the null program where that is no use (reduce.c). */
-ipu_status ipu__parallel_lower_net(const ipu__parallel *o, ipu__parallel_program *l, ipu_program *net,
-                                   ipu_program *last);
-/* Add steps to `p` after which the sums of gradients are those of all replicas (reduce.c). */
-ipu_status ipu__parallel_reduce(const ipu__parallel *o, ipu__parallel_program *l, ipu_program p);
-/* The graph's first error, as this thread's message. */
-ipu_status ipu__parallel_graph_status(ipu_graph *g);
-
-/* Into how many parts a parameter of that shape is divided, one for each replica; 1: it stays whole (shard.c). */
-int64_t ipu__parallel_n_shards(const ipu__parallel *o, const ipu_shape *shape);
-/* The shape of one part: a vector; the same if it stays whole. */
-ipu_shape ipu__parallel_shard_shape(const ipu__parallel *o, ipu_shape shape);
-/* Add the step of models.step, what it shares with the network bound, to `p`. */
-ipu_status ipu__parallel_lower_step(const ipu__parallel *o, ipu__parallel_program *l, ipu_program p);
+/* Of state `id` of models->step; false: it is no optimizer's state of a parameter, and so whole in each replica. */
+bool ipu__parallel_find_place(const ipu__parallel *o, const ipu__parallel_models *models, uint32_t id,
+                              ipu__parallel_place *out);
 
 #endif

@@ -172,7 +172,7 @@ static void read_inputs(ipu__pipeline *l, uint32_t q)
     for (size_t i = 0; i < l->net->inputs.n; i++) {
         uint32_t id = l->net->inputs.at[i];
         if (l->plan.value_position[id] == q)
-            ipu__parallel_read_input(l->o, l->l, i, part->m->tensors.at[id], part->body);
+            ipu__parallel_read_input(l->l, i, part->m->tensors.at[id], part->body);
     }
 }
 
@@ -186,7 +186,7 @@ static ipu_status give_outputs(ipu__pipeline *l, uint32_t q, size_t *n_given)
         ipu_tensor t                 = part->m->output_tensors.at[(*n_given)++];
         l->net->output_tensors.at[i] = t;
         ipu_program begin            = {part->g, l->begin_run.id};
-        IPU_TRY(ipu__parallel_give_output(l->o, l->l, i, t, begin, part->body));
+        IPU_TRY(ipu__parallel_give_output(l->l, i, t, begin, part->body));
     }
     return IPU_OK;
 }
@@ -250,7 +250,7 @@ ipu_status ipu__pipeline_lower_part(ipu__pipeline *l, uint32_t q)
     part->body = ipu_program_sequence(part->g);
     take_kept(l, q);
     take_routes(l, q, fetched);
-    IPU_TRY(ipu__parallel_optimise(l->o, &l->l->models, part->m));
+    IPU_TRY(ipu__parallel_optimise(l->l, part->m));
     IPU_TRY(ipu_model_lower(part->m, part->g, &run));
     read_inputs(l, q);
     ipu_program_add(part->body, fetched);

@@ -202,7 +202,7 @@ static ipu_status lower_kept(ipu__pipeline *l)
 
 static ipu_status make_net(ipu__pipeline *l, const ipu_model *net)
 {
-    l->net = l->l->models.net = ipu__model_copy(net);
+    l->net = l->l->net = ipu__model_copy(net);
     if (!l->net) return ipu__fail_memory();
     IPU_TRY(ipu_model_optimise(l->net, IPU_PASS_DEAD | IPU_PASS_FOLD));
     if (!ipu__reserve(&l->net->tensors, l->net->values.n)
@@ -291,11 +291,10 @@ static void fini(ipu__pipeline *l)
     ipu__plan_fini(&l->plan);
 }
 
-ipu_status ipu__parallel_pipeline(const ipu__parallel *o, const ipu_model *net, ipu__parallel_program *l,
-                                  ipu_program begin, ipu_program *out)
+ipu_status ipu__parallel_pipeline(ipu__lowering *l, ipu_program begin, ipu_program *out)
 {
-    ipu__pipeline own    = {.o = o, .l = l, .begin_run = begin};
-    ipu_status    status = lower(&own, net);
+    ipu__pipeline own    = {.o = l->o, .l = l, .begin_run = begin};
+    ipu_status    status = lower(&own, l->models->net);
     if (status == IPU_OK) {
         *out   = make_program(&own);
         status = ipu__parallel_graph_status(l->g);

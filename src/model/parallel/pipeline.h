@@ -8,7 +8,7 @@
 #define IPU_MODEL_PARALLEL_PIPELINE_H
 
 #include "model/part.h"
-#include "model/parallel/parallel.h"
+#include "model/parallel/lower.h"
 
 /* Which row of rings of this depth is the one of a position's next batch. */
 typedef struct ipu__pipeline_row {
@@ -35,18 +35,18 @@ typedef struct ipu__pipeline_way {
 } ipu__pipeline_way;
 
 typedef struct ipu__pipeline {
-    const ipu__parallel   *o;
-    ipu__parallel_program *l;
-    ipu_model             *net; /* borrowed; tensors of kept values and outputs are noted in it */
-    ipu__plan              plan;
-    int64_t               *stage_ipus, n_ipus;
-    int64_t                n_batches, period, warm; /* batches that are begun before the first is finished */
-    ipu_graph            **windows;                 /* by IPU */
-    ipu_tensor            *kept;                    /* by IPU and value: null, or where that IPU has it */
-    ipu__pipeline_part    *parts;                   /* by position */
-    ipu__pipeline_way     *ways;                    /* by route */
-    ipu_program            begin;                   /* before the first batch of a step */
-    ipu_program            begin_run;               /* before the first of a run */
+    const ipu__parallel *o;
+    ipu__lowering       *l;
+    ipu_model           *net; /* borrowed; tensors of kept values and outputs are noted in it */
+    ipu__plan            plan;
+    int64_t             *stage_ipus, n_ipus;
+    int64_t              n_batches, period, warm; /* batches that are begun before the first is finished */
+    ipu_graph          **windows;                 /* by IPU */
+    ipu_tensor          *kept;                    /* by IPU and value: null, or where that IPU has it */
+    ipu__pipeline_part  *parts;                   /* by position */
+    ipu__pipeline_way   *ways;                    /* by route */
+    ipu_program          begin;                   /* before the first batch of a step */
+    ipu_program          begin_run;               /* before the first of a run */
 } ipu__pipeline;
 
 /* Everything of position `q` but its place in the schedule: to be called in ascending order. */

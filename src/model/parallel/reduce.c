@@ -7,27 +7,23 @@
 
 #include "graph/graph.h"
 #include "op/op.h"
-#include "model/parallel/parallel.h"
+#include "model/parallel/lower.h"
 
 enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: more than what a message costs */
 
-/* Whether the step wants the sum of that name and size: one that is divided among the replicas of a single process is
- * added up otherwise (shard.c). */
-static bool is_wanted(const ipu__parallel *o, const ipu_model *step, const char *name, int64_t n)
+/* Whether it is added up here: one that is divided among the replicas of a single process is added up otherwise
+ * (shard.c). */
+static bool is_wanted(const ipu__lowering *l, const ipu__trained *t)
 {
-    for (size_t i = 0; step && i < step->states.n; i++) {
-        const ipu__builder_value *v = &step->base.values.at[step->states.at[i]];
-        if (strcmp(v->name, name) == 0) return o->processes > 1 || ipu__op_n_elements(&v->shape) == n;
-    }
-    return false;
+    const ipu_shape *whole = &l->net->base.values.at[t->sum.net].shape,
+                    *own   = &l->step->base.values.at[t->sum.step].shape;
+    return l->o->processes > 1 || ipu__op_n_elements(whole) == ipu__op_n_elements(own);
 }
-
-static const char *name_of(const ipu_model *m, uint32_t id) { return m->base.values.at[id].name; }
 
 /* ---- while gradients are computed ---- */
 
 typedef struct splitter {
-    ipu__parallel_program *l;
+    ipu__lowering *l;
     IPU_ARRAY(ipu_program) segments; /* of the network's program */
     IPU_ARRAY(size_t) ends;          /* by segment: sums in l->begun up to which are begun after it */
     size_t first;                    /* in l->begun: of the bundle */
@@ -55,8 +51,8 @@ static bool begin_alone(splitter *s, ipu_tensor t, ipu_program *program)
 static ipu_status settled(void *user, uint32_t kept, ipu_program *program)
 {
     splitter        *s = user;
-    const ipu_model *m = s->l->models.net;
-    if (!ipu__parallel_is_gradient_sum(name_of(m, kept))) return IPU_OK;
+    const ipu_model *m = s->l->net;
+    if (!ipu__ties_is_sum(&s->l->models->ties, kept)) return IPU_OK;
     ipu_tensor t     = ipu_tensor_flatten(m->tensors.at[kept]);
     size_t     bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(ipu_tensor_type(t));
     bool       ok    = true;
@@ -88,14 +84,13 @@ static void add_segments(const splitter *s, bool begins, ipu_program p)
     }
 }
 
-static ipu_status update_early(ipu_model *m)
+static ipu_status update_early(const ipu__lowering *l)
 {
-    uint32_t *sums = ipu__alloc((m->states.n + 1) * sizeof *sums);
-    size_t    n    = 0;
+    const ipu__ties *ties = &l->models->ties;
+    uint32_t        *sums = ipu__alloc((ties->trained.n + 1) * sizeof *sums);
     if (!sums) return ipu__fail_memory();
-    for (size_t i = 0; i < m->states.n; i++)
-        if (ipu__parallel_is_gradient_sum(name_of(m, m->states.at[i]))) sums[n++] = m->states.at[i];
-    ipu_status status = ipu__model_update_early(m, sums, n);
+    for (size_t i = 0; i < ties->trained.n; i++) sums[i] = ties->trained.at[i].sum.net;
+    ipu_status status = ipu__model_update_early(l->net, sums, ties->trained.n);
     ipu__free(sums);
     return status;
 }
@@ -119,19 +114,17 @@ static ipu_status update_soon(ipu_model *m, const ipu__engine_def *engine)
     return status;
 }
 
-ipu_status ipu__parallel_lower_net(const ipu__parallel *o, ipu__parallel_program *l, ipu_program *net,
-                                   ipu_program *last)
+ipu_status ipu__parallel_lower_net(ipu__lowering *l, ipu_program *net, ipu_program *last)
 {
-    const ipu__engine_def *engine = l->models.engine;
-    bool                   alone  = o->processes == 1;
+    const ipu__engine_def *engine = l->models->engine;
+    bool                   alone  = l->o->processes == 1;
     *last                         = (ipu_program){l->g, 0};
-    if (!o->trains) return ipu_model_lower(l->models.net, l->g, net);
-    IPU_TRY(alone ? update_soon(l->models.net, engine) : update_early(l->models.net));
-    if (engine && engine->again_bytes > 0)
-        IPU_TRY(ipu__model_compute_again(l->models.net, engine->again_bytes));
-    if (alone) return ipu_model_lower(l->models.net, l->g, net);
+    if (!l->o->trains) return ipu_model_lower(l->net, l->g, net);
+    IPU_TRY(alone ? update_soon(l->net, engine) : update_early(l));
+    if (engine && engine->again_bytes > 0) IPU_TRY(ipu__model_compute_again(l->net, engine->again_bytes));
+    if (alone) return ipu_model_lower(l->net, l->g, net);
     splitter   s      = {.l = l};
-    ipu_status status = ipu__model_lower_with(l->models.net, l->g, settled, &s, net);
+    ipu_status status = ipu__model_lower_with(l->net, l->g, settled, &s, net);
     if (status == IPU_OK && !close_segment(&s, net, l->begun.n)) status = ipu__fail_memory();
     if (status == IPU_OK) add_segments(&s, false, *net); /* which is a new one now */
     if (status == IPU_OK && l->begun.n > 0) {
@@ -146,39 +139,35 @@ ipu_status ipu__parallel_lower_net(const ipu__parallel *o, ipu__parallel_program
 
 /* ---- the rest, when all are there ---- */
 
-static bool has_begun(const ipu__parallel_program *l, ipu_tensor t)
+static bool has_begun(const ipu__lowering *l, ipu_tensor t)
 {
     for (size_t i = 0; i < l->begun.n; i++)
         if (ipu_tensor_equal(l->begun.at[i], t)) return true;
     return false;
 }
 
-/* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all states. */
-static ipu_tensor all_sums(const ipu__parallel *o, const ipu__parallel_program *l, ipu_type type,
-                           ipu_tensor *parts)
+/* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all. */
+static ipu_tensor all_sums(const ipu__lowering *l, ipu_type type, ipu_tensor *parts)
 {
-    const ipu_model *m = l->models.net;
-    size_t           n = 0;
-    for (size_t i = 0; i < m->states.n; i++) {
-        uint32_t id = m->states.at[i];
-        if (!m->tensors.at[id].id || !ipu__parallel_is_gradient_sum(name_of(m, id))
-            || m->base.values.at[id].type != type)
-            continue;
-        ipu_tensor t = ipu_tensor_flatten(m->tensors.at[id]);
-        if (is_wanted(o, l->models.step, name_of(m, id), ipu_tensor_n_elements(t)) && !has_begun(l, t))
-            parts[n++] = t;
+    const ipu__ties *ties = &l->models->ties;
+    size_t           n    = 0;
+    for (size_t i = 0; i < ties->trained.n; i++) {
+        uint32_t id = ties->trained.at[i].sum.net;
+        if (!l->net->tensors.at[id].id || l->net->base.values.at[id].type != type) continue;
+        ipu_tensor t = ipu_tensor_flatten(l->net->tensors.at[id]);
+        if (is_wanted(l, &ties->trained.at[i]) && !has_begun(l, t)) parts[n++] = t;
     }
     return n > 0 ? ipu_tensor_concat(parts, n, 0) : (ipu_tensor){l->g, 0};
 }
 
-ipu_status ipu__parallel_reduce(const ipu__parallel *o, ipu__parallel_program *l, ipu_program p)
+ipu_status ipu__parallel_reduce(ipu__lowering *l, ipu_program p)
 {
     static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* that sums have */
-    if (ipu_graph_replication(l->g) == 1 && o->processes == 1) return IPU_OK;
-    ipu_tensor *parts = ipu__alloc((l->models.net->states.n + 1) * sizeof *parts);
+    if (ipu_graph_replication(l->g) == 1 && l->o->processes == 1) return IPU_OK;
+    ipu_tensor *parts = ipu__alloc((l->models->ties.trained.n + 1) * sizeof *parts);
     if (!parts) return ipu__fail_memory();
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        ipu_tensor all = all_sums(o, l, types[i], parts);
+        ipu_tensor all = all_sums(l, types[i], parts);
         if (all.id) ipu_program_add_all_reduce(p, all);
     }
     ipu_program_add_all_reduce_wait(p);

@@ -11,7 +11,7 @@
 
 #include "graph/graph.h"
 #include "op/op.h"
-#include "model/parallel/parallel.h"
+#include "model/parallel/lower.h"
 
 enum {
     LEAST = 1024,    /* elements of a part; smaller parameters stay whole, for the sake of fewer messages */
@@ -257,29 +257,28 @@ static ipu_status move(const sharding *s, int kind, bool writes, move_fn fn)
 
 /* ---- the step around which rows are moved ---- */
 
-static ipu_status find_parts(ipu__parallel_program *l, sharding *s)
+static ipu_status find_parts(ipu__lowering *l, sharding *s)
 {
-    ipu_model *m = l->models.step;
-    s->parts     = ipu__alloc((m->parameters.n + 1) * sizeof *s->parts);
-    s->scratch   = ipu__alloc((m->parameters.n + 1) * sizeof *s->scratch);
+    const ipu__ties *ties = &l->models->ties;
+    ipu_model       *m    = l->step;
+    s->parts              = ipu__alloc((ties->trained.n + 1) * sizeof *s->parts);
+    s->scratch            = ipu__alloc((ties->trained.n + 1) * sizeof *s->scratch);
     if (!s->parts || !s->scratch) return ipu__fail_memory();
-    for (size_t i = 0; i < m->parameters.n; i++) {
-        uint32_t                  id = m->parameters.at[i];
-        const ipu__builder_value *v  = &m->base.values.at[id];
-        char                      name[IPU__GRADIENT_NAME];
-        ipu__parallel_gradient_name(v->name, name);
-        part     p   = {.whole     = ipu__parallel_find_tensor(l->models.net, v->name),
-                        .whole_sum = ipu__parallel_find_tensor(l->models.net, name),
-                        .n         = v->shape.dim[0]};
-        uint32_t sum = ipu__parallel_find_kept(m, name);
+    for (size_t i = 0; i < ties->trained.n; i++) {
+        const ipu__trained       *t   = &ties->trained.at[i];
+        const ipu__builder_value *v   = &m->base.values.at[t->parameter.step],
+                                 *sum = &m->base.values.at[t->sum.step];
+        part p                        = {.whole     = l->net->tensors.at[t->parameter.net],
+                                         .whole_sum = l->net->tensors.at[t->sum.net],
+                                         .n         = v->shape.dim[0]};
         if (!p.whole.id || ipu_tensor_n_elements(p.whole) == ipu__op_n_elements(&v->shape)) continue;
         p.own     = add_variable(s->g, v->type, v->shape, v->name);
-        p.own_sum = add_variable(s->g, m->base.values.at[sum].type, v->shape, name);
-        ipu__model_bind(m, id, p.own);
-        ipu__model_bind(m, sum, p.own_sum);
+        p.own_sum = add_variable(s->g, sum->type, sum->shape, sum->name);
+        ipu__model_bind(m, t->parameter.step, p.own);
+        ipu__model_bind(m, t->sum.step, p.own_sum);
         s->parts[s->n_parts++] = p;
     }
-    return ipu__parallel_graph_status(s->g);
+    return ipu__parallel_graph_status(l->g);
 }
 
 /* Sums of several processes are whole by now, in all replicas. */
@@ -297,44 +296,20 @@ static ipu_status before(const ipu__parallel *o, sharding *s)
 
 /* ---- states in streaming memory ---- */
 
-/* The parameter whose state it is: its name is the longest that the state's begins with, up to a dot. 0: none. */
-static uint32_t parameter_of(const ipu_model *m, const char *state)
-{
-    uint32_t found = 0;
-    size_t   most  = 0;
-    for (size_t i = 0; i < m->parameters.n; i++) {
-        const char *name = m->base.values.at[m->parameters.at[i]].name;
-        size_t      n    = strlen(name);
-        if (n < most || strncmp(state, name, n) != 0 || state[n] != '.') continue;
-        most  = n;
-        found = m->parameters.at[i];
-    }
-    return found;
-}
-
-uint32_t ipu__parallel_parameter_of_state(const ipu_model *step, uint32_t id)
-{
-    const ipu__builder_value *state = &step->base.values.at[id];
-    if (ipu__parallel_is_gradient_sum(state->name)) return 0;
-    uint32_t parameter = parameter_of(step, state->name);
-    return parameter && ipu__shape_equal(&step->base.values.at[parameter].shape, &state->shape) ? parameter
-                                                                                                : 0;
-}
-
 typedef struct off_chip {
     ipu_remote_buffer buffer;
     ipu_tensor        t;
 } off_chip;
 
-/* Optimizers' states become variables that nothing but the step knows; returns their number. */
-static size_t find_off_chip(const ipu__parallel *o, ipu__parallel_program *l, off_chip *out)
+/* Optimizers' states of parameters become variables that nothing but the step knows; returns their number. */
+static size_t find_off_chip(ipu__lowering *l, off_chip *out)
 {
-    ipu_model *m = l->models.step;
+    ipu_model *m = l->step;
     size_t     n = 0;
-    for (size_t i = 0; o->optimizer_off_chip && i < m->states.n; i++) {
+    for (size_t i = 0; l->o->optimizer_off_chip && i < m->states.n; i++) {
         uint32_t                  id = m->states.at[i];
         const ipu__builder_value *v  = &m->base.values.at[id];
-        if (!ipu__parallel_parameter_of_state(m, id)) continue;
+        if (!m->values.at[id].parameter) continue;
         out[n].t      = add_variable(l->g, v->type, v->shape, v->name);
         out[n].buffer = ipu_graph_add_remote_buffer(l->g, v->name, v->type, ipu_tensor_n_elements(out[n].t),
                                                     1);
@@ -347,41 +322,55 @@ static size_t find_off_chip(const ipu__parallel *o, ipu__parallel_program *l, of
 
 /* Sums are zero for the next step; of one batch they are written anew. They are the network's, whose parameters the step
  * has. */
-static ipu_status clear_sums(const ipu__parallel *o, const ipu__parallel_program *l, ipu_program p)
+static ipu_status clear_sums(const ipu__lowering *l, ipu_program p)
 {
-    const ipu_model *m    = l->models.step;
+    const ipu__ties *ties = &l->models->ties;
     ipu_attribute    zero = IPU_FLOAT_ATTRIBUTE("value", 0);
-    for (size_t i = 0; o->accumulation > 1 && i < m->states.n; i++) {
-        const char *name = m->base.values.at[m->states.at[i]].name;
-        if (!ipu__parallel_is_gradient_sum(name)) continue;
-        ipu_tensor sum = ipu__parallel_find_tensor(l->models.net, name);
+    for (size_t i = 0; l->o->accumulation > 1 && i < ties->trained.n; i++) {
+        ipu_tensor sum = l->net->tensors.at[ties->trained.at[i].sum.net];
         ipu_program_add_kernel(p, "fill", &zero, 1, &sum, 1);
     }
     return ipu__parallel_graph_status(l->g);
 }
 
-static ipu_status lower_step(const ipu__parallel *o, ipu__parallel_program *l, sharding *s, off_chip *away)
+static ipu_status lower_step(ipu__lowering *l, sharding *s, off_chip *away)
 {
     ipu_program step;
     ipu_tensor  first = {l->g, 0};
     IPU_TRY(find_parts(l, s));
-    IPU_TRY(before(o, s));
-    size_t n = find_off_chip(o, l, away);
+    IPU_TRY(before(l->o, s));
+    size_t n = find_off_chip(l, away);
     for (size_t i = 0; i < n; i++) ipu_program_add_remote_read(s->p, away[i].buffer, first, away[i].t);
-    IPU_TRY(ipu_model_lower(l->models.step, l->g, &step));
+    IPU_TRY(ipu_model_lower(l->step, l->g, &step));
     ipu_program_add(s->p, step);
     for (size_t i = 0; i < n; i++) ipu_program_add_remote_write(s->p, away[i].t, away[i].buffer, first);
     if (s->n_parts > 0) IPU_TRY(move(s, WEIGHTS, true, gather));
-    return clear_sums(o, l, s->p);
+    return clear_sums(l, s->p);
 }
 
-ipu_status ipu__parallel_lower_step(const ipu__parallel *o, ipu__parallel_program *l, ipu_program p)
+ipu_status ipu__parallel_lower_step(ipu__lowering *l, ipu_program p)
 {
     sharding   s      = {.g = l->g, .p = p, .n_replicas = ipu_graph_replication(l->g)};
-    off_chip  *away   = ipu__alloc((l->models.step->states.n + 1) * sizeof *away);
-    ipu_status status = away ? lower_step(o, l, &s, away) : ipu__fail_memory();
+    off_chip  *away   = ipu__alloc((l->step->states.n + 1) * sizeof *away);
+    ipu_status status = away ? lower_step(l, &s, away) : ipu__fail_memory();
     ipu__free(away);
     ipu__free(s.parts);
     ipu__free(s.scratch);
     return status;
+}
+
+bool ipu__parallel_find_place(const ipu__parallel *o, const ipu__parallel_models *models, uint32_t id,
+                              ipu__parallel_place *out)
+{
+    const ipu_model    *step  = models->step;
+    const ipu_shape    *own   = &step->base.values.at[id].shape;
+    uint32_t            owner = step->values.at[id].parameter;
+    const ipu__trained *t     = owner ? ipu__trained_by_step(&models->ties, owner) : NULL;
+    if (!t) return false;
+    ipu_shape whole = models->net->base.values.at[t->parameter.net].shape;
+    *out            = (ipu__parallel_place){.whole       = whole,
+                                            .n_part      = ipu__op_n_elements(own),
+                                            .is_divided  = !ipu__shape_equal(&whole, own),
+                                            .is_off_chip = o->optimizer_off_chip};
+    return true;
 }

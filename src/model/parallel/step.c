@@ -1,10 +1,7 @@
 /* Training over several batches and replicas: gradients are added up in states of the network's model, which the
- * optimizer's step, a model of its own, shares by their names.
+ * optimizer's step, a model of its own, shares.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "model/parallel/parallel.h"
+#include "model/parallel/lower.h"
 
 static ipu_status status_of(ipu_model *m)
 {
@@ -17,11 +14,6 @@ static bool is_split(const ipu__parallel *o, const ipu_model *net)
 {
     return o->accumulation * ipu__parallel_n_replicas(o) > 1 || o->optimizer_off_chip || o->stages > 1
         || ipu_model_n_stages(net) > 1;
-}
-
-void ipu__parallel_gradient_name(const char *parameter, char out[IPU__GRADIENT_NAME])
-{
-    snprintf(out, IPU__GRADIENT_NAME, "%.250s" IPU__GRADIENT_SUFFIX, parameter);
 }
 
 /* What sums of gradients are multiplied by. */
@@ -49,59 +41,104 @@ static ipu_value accumulated(const ipu__parallel *o, ipu_model *m, ipu_value sum
     return ipu_add(b, sum, ipu_div(b, ipu_sub(b, gradient, sum), n));
 }
 
-/* Gradients of the network's parameters go to states; what is not trained has none. */
-static void accumulate(const ipu__parallel *o, ipu_model *m, const ipu_value *w, const ipu_value *dw,
-                       size_t n)
+static ipu_type type_of_sum(ipu_value w) { return ipu_value_type(w) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT; }
+
+/* A state of the network that no one else knows; its name is a label. */
+static ipu_value add_state(ipu__parallel_models *out, ipu_type type, ipu_shape shape, const char *first,
+                           const char *second)
 {
+    ipu_builder *b    = ipu_model_builder(out->net);
+    char        *name = ipu__parallel_free_name(out, first, second);
+    ipu_value    none = {b, 0};
+    if (!name) ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
+    ipu_value state = name ? ipu_model_state(out->net, type, shape, NULL, name) : none;
+    ipu__free(name);
+    return state;
+}
+
+/* Gradients of the network's parameters go to states; what is not trained has none. */
+static void accumulate(const ipu__parallel *o, ipu__parallel_models *out, const ipu_value *w,
+                       const ipu_value *dw, size_t n)
+{
+    ipu_model   *m     = out->net;
     ipu_builder *b     = ipu_model_builder(m);
     ipu_value    count = {b, 0};
     if (o->running_mean) {
-        ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
+        ipu_value done = add_state(out, IPU_INT32, IPU_SCALAR, "gradient_count", "");
         count          = ipu_add(b, done, ipu_scalar_like(b, done, 1));
         ipu_model_update(m, done, count);
+        out->ties.count.net = done.id;
     }
     for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
         if (!dw[i].id) continue;
-        char     name[IPU__GRADIENT_NAME];
-        ipu_type type = ipu_value_type(w[i]) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
-        ipu__parallel_gradient_name(ipu_value_name(w[i]), name);
-        ipu_value sum = ipu_model_state(m, type, ipu_value_shape(w[i]), NULL, name);
+        ipu_value sum = add_state(out, type_of_sum(w[i]), ipu_value_shape(w[i]), ipu_value_name(w[i]),
+                                  ".gradient");
         ipu_model_update(m, sum, accumulated(o, m, sum, dw[i], count));
+        if (!ipu__push(&out->ties.trained, (ipu__trained){.parameter.net = w[i].id, .sum.net = sum.id}))
+            ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "out of memory");
     }
+    out->ties.scale.net = m->loss_scale;
 }
 
-/* The optimizer's step as a model of its own: parameters, sums and what else it shares have the names they have in the
- * network. Sums are cleared afterwards (shard.c). */
-static ipu_status build_step(const ipu__parallel *o, const ipu_nn_training *how, const ipu_value *w,
-                             const ipu_value *dw, size_t n, ipu__parallel_models *out)
+/* What the step shares has the name that it has in the network. Sums are cleared afterwards (shard.c). */
+static void add_step(const ipu__parallel *o, const ipu_nn_training *how, ipu__parallel_models *out,
+                     ipu_value *w, ipu_value *gradient)
 {
-    IPU_TRY(ipu_model_create(&out->step));
-    ipu_model   *m      = out->step;
-    ipu_builder *b      = ipu_model_builder(m);
-    m->rounds_at_random = out->net->rounds_at_random;
-    ipu_value *mine     = ipu__alloc(2 * (n + 1) * sizeof *mine);
-    size_t     k        = 0;
-    if (!mine) return ipu__fail_memory();
-    ipu_value *gradient = mine + n + 1;
-    for (size_t i = 0; i < n && ipu_builder_status(b) == IPU_OK; i++) {
-        char name[IPU__GRADIENT_NAME];
-        if (!dw[i].id) continue;
-        ipu__parallel_gradient_name(ipu_value_name(w[i]), name);
-        ipu_shape whole = ipu_value_shape(w[i]), shape = ipu__parallel_shard_shape(o, whole);
-        mine[k]     = ipu_model_parameter(m, ipu_value_type(w[i]), shape, NULL, ipu_value_name(w[i]));
-        ipu_type t  = ipu_value_type(w[i]) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
-        gradient[k] = ipu_model_state(m, t, shape, NULL, name);
-        if (ipu__parallel_n_shards(o, &whole) > 1) ipu__model_mark_shard(m, mine[k]);
-        k++;
+    ipu_model *net = out->net, *m = out->step;
+    size_t     n = out->ties.trained.n;
+    for (size_t i = 0; i < n; i++) {
+        ipu__trained *t = &out->ties.trained.at[i];
+        ipu_value whole = ipu__model_handle(net, t->parameter.net), sum = ipu__model_handle(net, t->sum.net);
+        ipu_shape shape = ipu_value_shape(whole), part = ipu__parallel_shard_shape(o, shape);
+        w[i]        = ipu_model_parameter(m, ipu_value_type(whole), part, NULL, ipu_value_name(whole));
+        gradient[i] = ipu_model_state(m, ipu_value_type(sum), part, NULL, ipu_value_name(sum));
+        if (ipu__parallel_n_shards(o, &shape) > 1) ipu__model_mark_shard(m, w[i]);
+        t->parameter.step = w[i].id;
+        t->sum.step       = gradient[i].id;
     }
     double scale = o->accumulation > 1 ? gradient_scale(o) : 1; /* of one: done already */
-    if (ipu_builder_status(b) == IPU_OK) ipu__nn_step(m, how, scale, mine, gradient, k);
-    if (o->running_mean) {
-        ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__GRADIENT_COUNT);
-        ipu_model_update(m, count, ipu_scalar_like(b, count, 0));
+    if (m->base.status == IPU_OK) ipu__nn_step(m, how, scale, w, gradient, n);
+    if (out->ties.count.net) {
+        ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL,
+                                          net->base.values.at[out->ties.count.net].name);
+        ipu_model_update(m, count, ipu_scalar_like(&m->base, count, 0));
+        out->ties.count.step = count.id;
+    }
+    out->ties.scale.step = out->ties.scale.net ? m->loss_scale : 0;
+}
+
+/* The host reaches what both keep by one name each. */
+static ipu_status check_names(const ipu__parallel_models *models)
+{
+    const ipu_model *step = models->step;
+    uint32_t         known;
+    for (size_t i = 0; i < step->states.n; i++) {
+        const char *name = step->base.values.at[step->states.at[i]].name;
+        if (!ipu__ties_has_step(&models->ties, step->states.at[i])
+            && ipu__map_find(&models->net->names, name, &known))
+            return ipu__fail(
+                IPU_INVALID,
+                "training: the name \"%s\" is taken: the optimizer has a state of that name, and so "
+                "has the network an input, parameter, state or output: rename the latter",
+                name);
+    }
+    return IPU_OK;
+}
+
+/* The optimizer's step as a model of its own. */
+static ipu_status build_step(const ipu__parallel *o, const ipu_nn_training *how, ipu__parallel_models *out)
+{
+    size_t     n    = out->ties.trained.n + 1;
+    ipu_value *mine = ipu__alloc(2 * n * sizeof *mine);
+    if (!mine) return ipu__fail_memory();
+    ipu_status status = ipu_model_create(&out->step);
+    if (status == IPU_OK) {
+        out->step->rounds_at_random = out->net->rounds_at_random;
+        add_step(o, how, out, mine, mine + n);
+        status = status_of(out->step);
     }
     ipu__free(mine);
-    return status_of(m);
+    return status == IPU_OK ? check_names(out) : status;
 }
 
 ipu_status ipu__parallel_train(const ipu__parallel *o, const ipu_nn_training *how, ipu__parallel_models *out)
@@ -120,16 +157,10 @@ ipu_status ipu__parallel_train(const ipu__parallel *o, const ipu_nn_training *ho
     if (ipu__nn_check_training(m, how)) ipu__nn_gradients(m, how, w, n, dw);
     ipu_status status = status_of(m);
     if (status == IPU_OK) {
-        accumulate(o, m, w, dw, n);
+        accumulate(o, out, w, dw, n);
         status = status_of(m);
     }
-    if (status == IPU_OK) status = build_step(o, how, w, dw, n, out);
+    if (status == IPU_OK) status = build_step(o, how, out);
     ipu__free(w);
     return status;
-}
-
-bool ipu__parallel_is_gradient_sum(const char *name)
-{
-    size_t n = strlen(name), m = strlen(IPU__GRADIENT_SUFFIX);
-    return n > m && strcmp(name + n - m, IPU__GRADIENT_SUFFIX) == 0;
 }
