@@ -119,6 +119,9 @@ typedef struct ipu_onnx_options {
     const ipu_options *options;
     const ipu_target  *target;
     const char *cache_folder; /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
+    /* Executables that a session holds, the one used longest ago goes; 0: 64. Fewer, if those beside the one that runs
+     * would take over half of the machine's memory. */
+    size_t most_executables;
 } ipu_onnx_options;
 
 /* Owned: ipu_model_destroy; the file is not needed any more. Inputs and outputs have the names of the file.

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "engine/cache.h"
 #include "engine/executable.h"
 #include "onnx/tensor.h"
+#include "session/cache.h"
 
 /* ---- hashing ---- */
 
@@ -84,23 +84,6 @@ static void add_hash(ipu__text *key, const ipu__hash128 *hash)
     ipu__text_add(key, "%s ", text);
 }
 
-static void add_array(ipu__text *key, const ipu_array *a, bool with_data)
-{
-    ipu__text_add(key, "%s", ipu_type_name(a->type));
-    for (int i = 0; i < a->shape.rank; i++) ipu__text_add(key, ",%" PRId64, a->shape.dim[i]);
-    ipu__text_add(key, ";");
-    if (!with_data) return;
-    ipu__hash128 hash = ipu__hash_bulk(a->data, ipu_array_bytes(a));
-    add_hash(key, &hash);
-}
-
-static void add_value(ipu__text *key, const ipu_onnx_value *v, bool with_data)
-{
-    ipu__text_add(key, "%d %zu ", (int)v->kind, v->n_items);
-    if (v->kind == IPU_ONNX_ARRAY) add_array(key, &v->array, with_data);
-    for (size_t i = 0; i < v->n_items; i++) add_value(key, &v->items[i], with_data);
-}
-
 /* The key that `text` makes, which is freed. */
 static ipu_status finish(ipu__text *text, ipu__hash128 *out)
 {
@@ -111,7 +94,7 @@ static ipu_status finish(ipu__text *text, ipu__hash128 *out)
 }
 
 static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ipu_target *target,
-                             const ipu_onnx_value *in, ipu__session_cache *c)
+                             const ipu__arguments *shapes, ipu__session_cache *c)
 {
     ipu__text key = {0};
     ipu__text_add(&key, "onnx ");
@@ -123,31 +106,19 @@ static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ip
     ipu__text_add(&key, "%d %d %" PRId64 " ", o->training, o->wide, o->most_bytes);
     for (size_t i = 0; i < o->n_dims; i++) ipu__text_add_quoted(&key, o->dims[i]);
     ipu__cache_add_options(&key, o->options);
-    for (size_t i = 0; i < file->inputs.n; i++) add_value(&key, &in[i], false);
+    ipu__arguments_add_key(shapes, &key);
     return finish(&key, &c->about);
-}
-
-static ipu_status make_key(ipu__session_cache *c, const ipu_onnx_value *in, const bool *fixed, size_t n_in)
-{
-    ipu__text key = {0};
-    add_hash(&key, &c->about);
-    for (size_t i = 0; i < n_in; i++)
-        if (fixed[i]) {
-            ipu__text_add(&key, "%zu: ", i);
-            add_value(&key, &in[i], true);
-        }
-    return finish(&key, &c->key);
 }
 
 /* ---- the cache ---- */
 
 ipu_status ipu__session_cache_open(ipu_onnx *file, const ipu_onnx_options *options, const ipu_target *target,
-                                   const ipu_onnx_value *in, ipu__session_cache *out)
+                                   const ipu__arguments *shapes, ipu__session_cache *out)
 {
     *out = (ipu__session_cache){.folder = ipu__cache_folder(options->cache_folder)};
     if (!out->folder) return IPU_OK;
     ipu_status status = hash_outside(file, &out->outside);
-    if (status == IPU_OK) status = make_about(file, options, target, in, out);
+    if (status == IPU_OK) status = make_about(file, options, target, shapes, out);
     if (status != IPU_OK) out->folder = NULL; /* importing tells what is wrong */
     return status == IPU_OUT_OF_MEMORY ? status : IPU_OK;
 }
@@ -160,50 +131,28 @@ void ipu__session_cache_fixed(const ipu__session_cache *c, bool *fixed, size_t n
     ipu__free(noted);
 }
 
-ipu_status ipu__session_cache_load(ipu__session_cache *c, const ipu_onnx_options *options,
-                                   const ipu_onnx_value *in, const bool *fixed, size_t n_in,
-                                   ipu_executable **out)
+ipu_status ipu__session_cache_key(const ipu__session_cache *c, ipu__compiled *out)
 {
-    *out = NULL;
-    if (!c->folder) return IPU_NOT_FOUND;
-    IPU_TRY(make_key(c, in, fixed, n_in));
-    return ipu__cache_load(c->folder, &c->key, options->options, out);
+    ipu__text key = {0};
+    out->folder   = c->folder;
+    if (!c->folder) return IPU_OK;
+    add_hash(&key, &c->about);
+    ipu__arguments_add_key(&out->arguments, &key);
+    return finish(&key, &out->key);
 }
 
-void ipu__session_cache_store(ipu__session_cache *c, ipu_onnx *file, const ipu_onnx_value *in,
-                              const bool *fixed, size_t n_in, const ipu_executable *exe)
+void ipu__session_cache_made(ipu__session_cache *c, ipu_onnx *file, ipu__compiled *out)
 {
     ipu__hash128 outside;
-    bool         any = false;
-    if (!c->folder || exe->check) return;
-    /* It must not be kept for what lay beside the model a moment ago. */
-    bool is_same = hash_outside(file, &outside) == IPU_OK
+    bool         is_same = c->folder && hash_outside(file, &outside) == IPU_OK
                 && memcmp(outside.bytes, c->outside.bytes, sizeof outside.bytes) == 0;
-    if (!is_same || make_key(c, in, fixed, n_in) != IPU_OK) {
-        c->folder = NULL;
-        return;
-    }
+    if (!is_same || ipu__session_cache_key(c, out) != IPU_OK) c->folder = out->folder = NULL;
+}
+
+void ipu__session_cache_store_fixed(const ipu__session_cache *c, const ipu__compiled *made, const bool *fixed,
+                                    size_t n_in)
+{
+    bool any = false;
     for (size_t i = 0; i < n_in; i++) any |= fixed[i];
-    ipu__cache_store(c->folder, &c->key, exe);
-    if (any) ipu__cache_store_note(c->folder, &c->about, fixed, n_in);
-}
-
-/* ---- costs ---- */
-
-static ipu__hash128 cost_key(const ipu__session_cache *c) { return ipu__hash_more(&c->key, "cost", 4); }
-
-bool ipu__session_cache_load_cost(const ipu__session_cache *c, ipu_cost_summary *out)
-{
-    if (!c->folder) return false;
-    ipu__hash128 key = cost_key(c);
-    return ipu__cache_load_note(c->folder, &key, out, sizeof *out);
-}
-
-void ipu__session_cache_store_cost(const ipu__session_cache *c, const ipu_cost_summary *cost)
-{
-    if (!c->folder) return;
-    ipu__hash128     key  = cost_key(c);
-    ipu_cost_summary kept = *cost;
-    kept.chip             = NULL;
-    ipu__cache_store_note(c->folder, &key, &kept, sizeof kept);
+    if (any && c->folder && !made->exe->check) ipu__cache_store_note(c->folder, &c->about, fixed, n_in);
 }

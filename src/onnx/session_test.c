@@ -74,6 +74,21 @@ static void shapes_have_an_executable_each_and_the_oldest_goes(void **state)
     end();
 }
 
+static void options_say_how_many_executables_are_held(void **state)
+{
+    (void)state;
+    const float ones[3] = {1, 1, 1};
+    session = session_of(model(13, graph("in x float[N]; out y; y = ReduceSum(x) keepdims=0", NULL), none),
+                         &file, &(ipu_onnx_options){.most_executables = 2});
+    for (int n = 1; n <= 3; n++) RUN(VALUES(value(IPU_FLOAT, IPU_SHAPE(n), ones)), (ipu_shape){0}, n);
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 2);
+    ipu_executable *third = ipu_onnx_session_executable(session);
+    RUN(VALUES(value(IPU_FLOAT, IPU_SHAPE(1), ones)), (ipu_shape){0}, 1); /* in place of the second */
+    RUN(VALUES(value(IPU_FLOAT, IPU_SHAPE(3), ones)), (ipu_shape){0}, 3);
+    assert_ptr_equal(ipu_onnx_session_executable(session), third);
+    end();
+}
+
 static void several_inputs_that_decide_are_found_one_after_another(void **state)
 {
     (void)state;
@@ -211,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_that_decide_shapes_have_an_executable_each),
         cmocka_unit_test(shapes_have_an_executable_each_and_the_oldest_goes),
+        cmocka_unit_test(options_say_how_many_executables_are_held),
         cmocka_unit_test(several_inputs_that_decide_are_found_one_after_another),
         cmocka_unit_test(outputs_whose_extent_depends_on_data_are_cut),
         cmocka_unit_test(ops_that_cannot_take_such_extents_are_refused),

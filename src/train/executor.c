@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
-#include "engine/cache.h"
+#include "session/cache.h"
 #include "engine/executable.h"
 #include "engine/options.h"
 #include "ipu/comm.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/cache.h"
+#include "session/cache.h"
 #include "engine/options.h"
 #include "ipu/device.h"
 #include "ipu/target.h"

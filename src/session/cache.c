@@ -1,5 +1,5 @@
 /* The cache of executables. Only a folder that others cannot write to is used: what is in it is run. */
-#include "engine/cache.h"
+#include "session/cache.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
  * folder passes IPU_CACHE_LIMIT bytes (1 GiB). Any number of processes may use one folder: a file has its name only when
  * it is whole, and is checked before use. Whatever goes wrong is told in the log and costs a compilation, nothing else.
  */
-#ifndef IPU_ENGINE_CACHE_H
-#define IPU_ENGINE_CACHE_H
+#ifndef IPU_SESSION_CACHE_H
+#define IPU_SESSION_CACHE_H
 
 #include <limits.h>
 #include <stdbool.h>

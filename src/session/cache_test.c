@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "engine/cache.h"
+#include "session/cache.h"
 #include "ipu/ipu.h"
 
 static char box[] = "/tmp/ipu-cache-test-XXXXXX";
