@@ -7,7 +7,7 @@ set -euo pipefail
 build=${1:-build}
 cd "$(dirname "$0")/.."
 
-layers="base target device graph data cost comm engine profile op model session onnx train"
+layers="base target device graph data summary cost comm engine profile op model session onnx train"
 status=0
 complain() { echo "$*"; status=1; }
 

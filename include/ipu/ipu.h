@@ -11,6 +11,7 @@
 #include "ipu/tensor.h"
 #include "ipu/data.h"
 #include "ipu/scores.h"
+#include "ipu/summary.h"
 #include "ipu/dataset.h"
 #include "ipu/codelet.h"
 #include "ipu/comm.h"
