@@ -126,6 +126,15 @@ typedef struct ipu_trainer_options {
     const char *const *may_differ;
     size_t             n_may_differ;
 
+    /* Where it writes its log: steps.csv, with a row for each run, or each `log_every`th, epochs.csv, and event files for
+     * TensorBoard (ipu/summary.h), with histograms of the weights after each epoch if `log_weights`. They are those of the
+     * steps that were made: one that goes on from a checkpoint removes what was logged after it. What is there already is as
+     * with checkpoints: an error (NEW), gone on with (RESUME) or renamed to NAME.before (RESTART; and if there is no
+     * checkpoint to go on from). What cannot be written later on is warned of, and left out. NULL: no log. */
+    const char *log_folder;
+    int64_t     log_every; /* 0: 1 */
+    bool        log_weights;
+
     bool keep_diverged; /* no weights are looked at, and they are written all the same */
 
     ipu_trainer_events events;
@@ -140,7 +149,7 @@ void       ipu_trainer_destroy(ipu_trainer *t);
 /* Finds the checkpoint to go on from, compiles, trains and tests to the end. One that is finished already tests if that
  * was not done. Statuses: INTERRUPTED (ipu_trainer_interrupt; the message says what is kept: called again, it goes on),
  * ABORTED (it has diverged: a loss, a test loss or a weight is nan or infinite, but for weights of an ONNX file, which may
- * be infinite; no checkpoint is written of it), INVALID (the checkpoints there are not to be used, and why; in all
+ * be infinite; no checkpoint is written of it), INVALID (the checkpoints or the log there are not to be used, and why; in all
  * processes: they were started with different settings or data), those of executors, loaders and checkpoints. After any
  * but OK and INTERRUPTED it cannot be called again. */
 ipu_status ipu_trainer_run(ipu_trainer *t);

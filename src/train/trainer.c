@@ -25,31 +25,32 @@ void ipu__trainer_say(const ipu_trainer *t, ipu_log_level level, const char *for
         ipu__log_text(level, "train", text);
 }
 
-static void tell_epoch(const ipu_trainer *t)
+static void tell_epoch(ipu_trainer *t)
 {
     const ipu_trainer_events *e    = &t->options.events;
     int64_t                   last = t->record.n_epochs - 1;
+    ipu__trainer_log_epoch(t);
     if (e->epoch) e->epoch(e->user, last, &t->record.epochs[last]);
 }
 
-static void tell_step(const ipu_trainer *t, const ipu_batch *batch, double rate, double loss)
+static void tell_step(ipu_trainer *t, const ipu_batch *batch, double rate, double loss)
 {
     const ipu_trainer_events  *e     = &t->options.events;
     const ipu__trainer_record *r     = &t->record;
     int64_t                    total = t->n_runs * t->options.n_epochs;
-    if (!e->step) return;
-    e->step(e->user,
-            &(ipu_trainer_step){.epoch              = batch->epoch,
-                                .batch              = batch->index,
-                                .n_epochs           = t->options.n_epochs,
-                                .n_batches          = t->n_runs,
-                                .n_samples          = batch->n_samples * t->n_ranks,
-                                .rate               = rate,
-                                .loss               = loss,
-                                .mean_loss          = ipu__trainer_record_loss(r),
-                                .accuracy           = ipu__trainer_record_accuracy(r),
-                                .samples_per_second = r->seconds > 0 ? r->n_samples / r->seconds : 0,
-                                .seconds_left = (double)(total - r->runs) * r->seconds / (double)r->runs});
+    const ipu_trainer_step     step  = {.epoch              = batch->epoch,
+                                        .batch              = batch->index,
+                                        .n_epochs           = t->options.n_epochs,
+                                        .n_batches          = t->n_runs,
+                                        .n_samples          = batch->n_samples * t->n_ranks,
+                                        .rate               = rate,
+                                        .loss               = loss,
+                                        .mean_loss          = ipu__trainer_record_loss(r),
+                                        .accuracy           = ipu__trainer_record_accuracy(r),
+                                        .samples_per_second = r->seconds > 0 ? r->n_samples / r->seconds : 0,
+                                        .seconds_left = (double)(total - r->runs) * r->seconds / (double)r->runs};
+    ipu__trainer_log_step(t, &step);
+    if (e->step) e->step(e->user, &step);
 }
 
 /* ---- where it is ---- */
@@ -76,7 +77,7 @@ bool ipu__trainer_is_finished(const ipu_trainer *t)
     return t->position.epoch >= t->options.n_epochs || (t->position.batch == 0 && is_impatient(t));
 }
 
-static bool is_evaluated(const ipu_trainer *t)
+bool ipu__trainer_is_evaluated(const ipu_trainer *t)
 {
     const ipu__trainer_record *r = &t->record;
     return !t->options.test || r->n_epochs == 0 || !isnan(r->epochs[r->n_epochs - 1].test_accuracy);
@@ -155,7 +156,7 @@ static ipu_status train_epoch_rest(ipu_trainer *t)
     while (!is_stopped(t) && t->position.epoch == epoch && ipu_loader_next(t->loader, &batch)) {
         IPU_TRY(run_batch(t, &batch, began));
         began = ipu__clock_seconds();
-        if (is_due(t)) IPU_TRY(ipu__trainer_save(t));
+        if (is_due(t) && t->position.epoch == epoch) IPU_TRY(ipu__trainer_save(t));
     }
     return ipu_loader_status(t->loader);
 }
@@ -168,7 +169,7 @@ static ipu_status train_epoch_whole(ipu_trainer *t)
     IPU_TRY(ipu__trainer_record_epoch(&t->record));
     IPU_TRY(ipu__trainer_evaluate(t));
     tell_epoch(t);
-    if (t->options.checkpoint_every && !ipu__trainer_is_finished(t)) return IPU_OK;
+    if (t->options.checkpoint_every && !is_due(t) && !ipu__trainer_is_finished(t)) return IPU_OK;
     return ipu__trainer_save(t);
 }
 
@@ -211,15 +212,23 @@ static ipu_status compile(ipu_trainer *t)
     return IPU_OK;
 }
 
+/* Of the training, and of its log. */
+static ipu_status find_place(ipu_trainer *t)
+{
+    IPU_TRY(ipu__trainer_settings_agree(t));
+    IPU_TRY(ipu__trainer_log_open(t));
+    if (t->options.checkpoint_folder) IPU_TRY(ipu__trainer_resume(t));
+    return ipu__trainer_log_begin(t);
+}
+
 /* Both networks, before the clock starts; an epoch that was not tested because it was interrupted is so now. */
 static ipu_status begin(ipu_trainer *t)
 {
     t->stops = false;
-    if (!t->has_begun) IPU_TRY(ipu__trainer_settings_agree(t));
-    if (!t->has_begun && t->options.checkpoint_folder) IPU_TRY(ipu__trainer_resume(t));
+    if (!t->has_begun) IPU_TRY(find_place(t));
     t->has_begun = true;
     IPU_TRY(compile(t));
-    if (is_stopped(t) || is_evaluated(t)) return IPU_OK;
+    if (is_stopped(t) || ipu__trainer_is_evaluated(t)) return IPU_OK;
     IPU_TRY(ipu__trainer_evaluate(t));
     if (!is_stopped(t)) tell_epoch(t);
     return IPU_OK;
@@ -247,7 +256,7 @@ ipu_status ipu_trainer_run(ipu_trainer *t)
     t->has_failed = true;
     IPU_TRY(begin(t));
     while (!is_stopped(t) && !ipu__trainer_is_finished(t)) IPU_TRY(train_epoch_whole(t));
-    if (!ipu__trainer_is_finished(t) || !is_evaluated(t)) return stop(t);
+    if (!ipu__trainer_is_finished(t) || !ipu__trainer_is_evaluated(t)) return stop(t);
     IPU_TRY(ipu__trainer_check_result(t));
     t->has_failed = false;
     return IPU_OK;

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "ipu/comm.h"
 #include "ipu/trainer.h"
+#include "train/trainer_log.h"
 #include "train/trainer_record.h"
 
 struct ipu_trainer {
@@ -20,6 +21,7 @@ struct ipu_trainer {
     ipu_array             rest[IPU_MAX_FIELDS]; /* of a short last batch of the test set, filled up */
     int64_t               n_runs;               /* of the executor in an epoch */
     ipu__trainer_record   record;
+    ipu__trainer_log      log;
     ipu_loader_position   position;     /* of the next run */
     int64_t               resumed_from; /* run; -1: it began at the beginning */
     int64_t               last_saved;   /* run of the newest checkpoint; -1: none */
@@ -37,6 +39,8 @@ static inline bool ipu__trainer_is_told(ipu_trainer *t) { return atomic_load(&t-
 
 /* Nothing is left to train. */
 bool ipu__trainer_is_finished(const ipu_trainer *t);
+/* The last epoch is tested, or need not be. */
+bool ipu__trainer_is_evaluated(const ipu_trainer *t);
 
 /* A message of the first process. */
 void ipu__trainer_say(const ipu_trainer *t, ipu_log_level level, const char *format, ...)

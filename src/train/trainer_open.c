@@ -65,11 +65,13 @@ static ipu_status check_test(const ipu_trainer *t)
 static ipu_status check(const ipu_trainer *t)
 {
     const ipu_trainer_options *o = &t->options;
-    if (o->n_epochs < 0 || o->checkpoint_every < 0 || o->patience < 0)
-        return ipu__fail(IPU_INVALID,
-                         "a trainer's n_epochs, checkpoint_every and patience: expected none below 0, found "
-                         "%lld, %lld and %lld",
-                         (long long)o->n_epochs, (long long)o->checkpoint_every, (long long)o->patience);
+    if (o->n_epochs < 0 || o->checkpoint_every < 0 || o->patience < 0 || o->log_every < 0)
+        return ipu__fail(
+            IPU_INVALID,
+            "a trainer's n_epochs, checkpoint_every, patience and log_every: expected none below 0, "
+            "found %lld, %lld, %lld and %lld",
+            (long long)o->n_epochs, (long long)o->checkpoint_every, (long long)o->patience,
+            (long long)o->log_every);
     if (o->loader.keep_last)
         return ipu__fail(IPU_INVALID,
                          "a trainer's loader has keep_last: expected full batches only, as its network is "
@@ -151,6 +153,7 @@ void ipu_trainer_destroy(ipu_trainer *t)
     ipu_executor_destroy(t->executor);
     ipu_executor_destroy(t->tester);
     for (size_t i = 0; i < IPU_MAX_FIELDS; i++) ipu_array_free(&t->rest[i]);
+    ipu__trainer_log_close(&t->log);
     ipu__trainer_record_fini(&t->record);
     json_decref(t->settings);
     ipu__free(t);

@@ -150,7 +150,7 @@ ipu_status ipu__trainer_settings_make(ipu_trainer *t)
 {
     json_error_t wrong;
     const char  *given = t->options.settings;
-    if (!t->options.checkpoint_folder && t->n_ranks == 1) return IPU_OK;
+    if (!t->options.checkpoint_folder && !t->options.log_folder && t->n_ranks == 1) return IPU_OK;
     t->settings = given ? json_loads(given, 0, &wrong) : make_own(t);
     if (given && !json_is_object(t->settings))
         return ipu__fail(IPU_INVALID, "the settings of a trainer: expected a JSON object, found %.80s%s%s",
