@@ -157,6 +157,9 @@ static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
         .checkpoint_folder = a->checkpoint_dir,
         .checkpoint_every  = a->checkpoint_every,
         .begin             = begin_of(a),
+        .log_folder        = a->log,
+        .log_every         = a->log_every,
+        .log_weights       = a->log_weights,
         .model             = a->model,
         .settings          = s->text,
         .may_differ        = places,
@@ -189,7 +192,8 @@ tool_exit train_session_open(train_session *s, const tool_arguments *args, ipu_t
     if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
     code = open_data(s);
     if (code == TOOL_OK) code = fit_images(s);
-    if (code == TOOL_OK && (s->settings.checkpoint_dir || s->group.size > 1)) code = make_text(s);
+    if (code == TOOL_OK && (s->settings.checkpoint_dir || s->settings.log || s->group.size > 1))
+        code = make_text(s);
     if (code == TOOL_OK) code = open_trainer(s, events);
     if (code == TOOL_OK && train_group_is_first(&s->group)) code = prepare_places(&s->settings);
     return code;

@@ -101,6 +101,7 @@ static tool_exit read_counts(train_settings *s, const tool_arguments *args)
                 && read_integer(args, TRAIN_SEED, "seed", 0, UINT32_MAX, &s->seed)
                 && read_integer(args, TRAIN_THREADS, "threads", 0, 1024, &s->threads)
                 && read_integer(args, TRAIN_EVERY, "checkpoint-every", 1, INT64_MAX, &s->checkpoint_every)
+                && read_integer(args, TRAIN_LOG_EVERY, "log-every", 1, INT64_MAX, &s->log_every)
              ? TOOL_OK
              : TOOL_USAGE;
 }
@@ -167,6 +168,18 @@ static tool_exit read_pixels(train_settings *s, const tool_arguments *args)
              : TOOL_USAGE;
 }
 
+/* What goes with folders; options as they were given. */
+static tool_exit check_folders(const train_settings *s, const char *checkpoint_every, const char *log_every)
+{
+    if (!s->checkpoint_dir && (s->resume || checkpoint_every || (s->restart && !s->log)))
+        return tool_usage("train", "--resume, --restart and --checkpoint-every need --checkpoint-dir");
+    if (!s->log && (log_every || s->log_weights))
+        return tool_usage("train", "--log-every and --log-weights need --log");
+    if (s->resume && s->restart)
+        return tool_usage("train", "--resume goes on and --restart begins anew: expected one of them");
+    return TOOL_OK;
+}
+
 static tool_exit read_names(train_settings *s, const tool_arguments *args)
 {
     const char *const *v = args->values;
@@ -178,6 +191,8 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     s->save              = v[TRAIN_SAVE];
     s->profile           = v[TRAIN_PROFILE];
     s->plot              = v[TRAIN_PLOT];
+    s->log               = v[TRAIN_LOG];
+    s->log_weights       = v[TRAIN_LOG_WEIGHTS] != NULL;
     s->resume            = v[TRAIN_RESUME] != NULL;
     s->restart           = v[TRAIN_RESTART] != NULL;
     s->keep              = v[TRAIN_KEEP] != NULL;
@@ -187,11 +202,7 @@ static tool_exit read_names(train_settings *s, const tool_arguments *args)
     if (!s->data) return tool_usage("train", "expected --data DIR");
     if (s->loss && !s->from_file)
         return tool_usage("train", "--loss is for MODEL.onnx: %s has its own", s->model);
-    if (!s->checkpoint_dir && (s->resume || s->restart || v[TRAIN_EVERY]))
-        return tool_usage("train", "--resume, --restart and --checkpoint-every need --checkpoint-dir");
-    if (s->resume && s->restart)
-        return tool_usage("train", "--resume goes on and --restart begins anew: expected one of them");
-    return TOOL_OK;
+    return check_folders(s, v[TRAIN_EVERY], v[TRAIN_LOG_EVERY]);
 }
 
 tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes)

@@ -25,9 +25,10 @@ typedef struct train_settings {
     double                rate, momentum, weight_decay;
     bool                  raw;
     double                mean, std;
-    const char           *checkpoint_dir, *save, *profile, *plot;
+    const char           *checkpoint_dir, *save, *profile, *plot, *log;
+    int64_t               log_every;        /* 0: not said */
     int64_t               checkpoint_every; /* runs; 0: each epoch */
-    bool                  resume, restart, keep, json;
+    bool                  resume, restart, keep, json, log_weights;
 } train_settings;
 
 /* Of one of `n_processes` that train together. Reports what is wrong or does not go together. */
