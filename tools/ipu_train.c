@@ -86,6 +86,8 @@ static void on_epoch(void *user, int64_t i, const ipu_trainer_epoch *e)
     if (!isnan(e->accuracy)) snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", e->accuracy);
     if (!isnan(e->test_accuracy))
         snprintf(test, sizeof test, ", test loss %.4f, test accuracy %.4f", e->test_loss, e->test_accuracy);
+    else if (!isnan(e->test_loss))
+        snprintf(test, sizeof test, ", test loss %.4f", e->test_loss);
     progress_line(&s->progress, "epoch %lld/%lld: loss %.4f%s%s, %.0f images/s", (long long)i + 1,
                   (long long)s->settings.epochs, e->loss, accuracy, test, e->n_samples / e->seconds);
 }

@@ -35,8 +35,8 @@ typedef void (*ipu_forward_fn)(ipu_model *m, const ipu_value *in, size_t n, void
 /* `user` is borrowed. Owned: ipu_module_destroy, after its executors. */
 ipu_status ipu_module_create(ipu_forward_fn forward, void *user, ipu_module **out);
 
-/* The network of an ONNX file, its floating initializers as parameters. For training, `loss` is put behind the first
- * output, with the last input as its target: "cross_entropy" (scores), "nll" (log-probabilities), "mse", "l1",
+/* The network of an ONNX file, its floating initializers as parameters. For training, and for inference with one more
+ * input, `loss` is put behind the first output, with the last input as its target: "cross_entropy" (scores), "nll" (log-probabilities), "mse", "l1",
  * "smooth_l1", "bce", "bce_logits", "kl"; NULL: a file of which one output, a scalar, is the loss. Statuses: those
  * of ipu_onnx_open; NOT_FOUND (no such loss: the message lists them). */
 ipu_status ipu_module_from_onnx(const char *path, const char *loss, ipu_module **out);

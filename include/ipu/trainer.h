@@ -15,10 +15,12 @@
  * the data, losses of epochs, a test after each, a checkpoint now and then. One that is stopped, in whatever way, and
  * goes on ends with the bits of one that was not. What is trained is in the module.
  *
- * A sample has one field for each input of the network in training, of which the last is what it should say. A test
- * runs the network for inference, with all but the last, and expects an output [samples, classes] of scores
- * (ipu/scores.h) and labels that are scalars. In training the loss is the output "loss", or else the first that is a
- * floating scalar.
+ * A sample has one field for each input of the network in training, of which the last is what it should say. In training
+ * the loss is the output "loss", or else the first that is a floating scalar. A test runs the network for inference:
+ * - where labels are scalars, with all fields but the last; an output [samples, classes] is scores (ipu/scores.h), which
+ *   give an accuracy and a loss;
+ * - where it gives no scores, or labels are no scalars, as in regression, with all fields; then it is to say the loss
+ *   itself, a mean over samples: `if (n > 1) ipu_nn_loss(...)`.
  *
  * Of processes that train together (executor.comm) all make the same calls. The first of them tests, writes, and has
  * its events called. A trainer is used by one thread at a time, but for ipu_trainer_interrupt.
@@ -61,12 +63,12 @@ typedef struct ipu_trainer_step {
 /* After a batch of the test set. */
 typedef struct ipu_trainer_test {
     int64_t batch, n_batches;
-    double  accuracy; /* so far */
+    double  accuracy; /* so far; NaN: not known */
 } ipu_trainer_test;
 
 typedef struct ipu_trainer_epoch {
     double loss, accuracy; /* means while it was trained; accuracy NaN: the network gives no scores */
-    double test_loss, test_accuracy; /* after it; NaN: not tested */
+    double test_loss, test_accuracy; /* after it; NaN: not tested, or it gives no scores */
     double seconds, n_samples;       /* of training */
 } ipu_trainer_epoch;
 
@@ -110,9 +112,16 @@ typedef struct ipu_trainer_options {
     /* The rate of group 0, by runs of the device. `rate` 0: that of the optimizer; n_steps 0: all runs of the
      * training. */
     ipu_schedule schedule;
-    /* Instead of it: the rate of run `run` of `n_runs`, from 0, which depends on nothing else. NULL: the schedule. */
+    /* Instead of it: the rate of run `run` of `n_runs`, from 0, which depends on nothing else but the epochs that are finished
+     * (ipu_trainer_get_results), as to lower it when the test loss stays. All processes call it. NULL: the schedule. */
     double (*rate)(void *user, int64_t run, int64_t n_runs);
     void *rate_user;
+
+    /* What is told as accuracy: the sum of a metric over the samples of a batch, of training or of a test, of which means are
+     * taken; NaN: not known. `x` has the outputs, of which only the first batch->n_samples count. NULL: how many labels have
+     * the highest score. */
+    double (*metric)(void *user, const ipu_executor *x, const ipu_batch *batch);
+    void *metric_user;
 
     const char *checkpoint_folder; /* NULL: no checkpoints */
     int         checkpoints_kept;  /* 0: 3 */
@@ -157,6 +166,11 @@ ipu_status ipu_trainer_run(ipu_trainer *t);
 /* From any thread or signal handler: the run in progress is finished and a checkpoint written. A compilation is finished
  * first: ipu_set_compile_progress can stop it, which is an interruption, too. Of several processes one is enough. */
 void ipu_trainer_interrupt(ipu_trainer *t);
+
+/* From an event or another thread: the epoch that runs, or was just told of, is the last. It is tested, and the training
+ * ends as if there had been no more: OK. One that goes on from its checkpoint has all n_epochs before it again. Of several
+ * processes one is enough. */
+void ipu_trainer_stop(ipu_trainer *t);
 
 /* A checkpoint now, between calls of ipu_trainer_run, if this run has none; all processes call it. Nothing happens
  * without a folder. Statuses: as of ipu_trainer_run. */

@@ -112,16 +112,14 @@ static ipu_status build_file(ipu_module *module, const ipu__port *in, size_t n, 
                              ipu_model **out)
 {
     size_t n_file = ipu_onnx_n_inputs(module->file);
-    bool   adds   = training && module->loss;
+    bool   adds   = module->loss && (training || n == n_file + 1);
     if (n != n_file + adds)
         return ipu__fail(IPU_INVALID, "expected %zu arrays, the inputs of the file%s; found %zu",
                          n_file + adds, adds ? " and what the loss compares with" : "", n);
     IPU_TRY(import(module, in, n_file, out));
     ipu_nn_set_training(*out, training);
-    if (!training) return IPU_OK;
-    if (!module->loss) return mark_loss(*out);
-    add_loss(module, *out, &in[n - 1]);
-    return IPU_OK;
+    if (adds) add_loss(module, *out, &in[n - 1]);
+    return training && !adds ? mark_loss(*out) : IPU_OK;
 }
 
 static ipu_status take_names(ipu_module *module)

@@ -74,13 +74,14 @@ static bool is_impatient(const ipu_trainer *t)
 
 bool ipu__trainer_is_finished(const ipu_trainer *t)
 {
-    return t->position.epoch >= t->options.n_epochs || (t->position.batch == 0 && is_impatient(t));
+    return t->position.epoch >= t->options.n_epochs
+        || (t->position.batch == 0 && (t->ends || is_impatient(t)));
 }
 
 bool ipu__trainer_is_evaluated(const ipu_trainer *t)
 {
     const ipu__trainer_record *r = &t->record;
-    return !t->options.test || r->n_epochs == 0 || !isnan(r->epochs[r->n_epochs - 1].test_accuracy);
+    return !t->options.test || r->n_epochs == 0 || !isnan(r->epochs[r->n_epochs - 1].test_loss);
 }
 
 static bool is_due(const ipu_trainer *t)
@@ -116,7 +117,7 @@ static double find_rate(const ipu_trainer *t)
     return ipu_schedule_rate(&schedule, t->record.runs);
 }
 
-/* How many of a run's samples were right. Below 0: not known. */
+/* How many of a run's samples were right, or what the metric says. NaN: not known. */
 static double count_right(const ipu_trainer *t, const ipu_batch *batch)
 {
     const ipu_array   *labels = &batch->arrays[t->n_fields - 1];
@@ -124,7 +125,8 @@ static double count_right(const ipu_trainer *t, const ipu_batch *batch)
                                   ? ipu__trainer_find_scores(t->executor, batch->n_samples)
                                   : NULL;
     ipu__trainer_tally tally  = {0};
-    if (!scores) return -1;
+    if (t->options.metric) return t->options.metric(t->options.metric_user, t->executor, batch);
+    if (!scores) return (double)NAN;
     ipu__trainer_count(scores, labels, batch->n_samples, &tally);
     return tally.right;
 }
@@ -161,6 +163,15 @@ static ipu_status train_epoch_rest(ipu_trainer *t)
     return ipu_loader_status(t->loader);
 }
 
+/* Whether one of the processes was asked to end. */
+static ipu_status agree_on_end(ipu_trainer *t)
+{
+    double wanted = atomic_load(&t->wants_end), unused = 0;
+    IPU_TRY(ipu__trainer_add_up(t, &wanted, &unused, t->stops));
+    t->ends = wanted > 0;
+    return IPU_OK;
+}
+
 static ipu_status train_epoch_whole(ipu_trainer *t)
 {
     int64_t epoch = t->position.epoch;
@@ -169,32 +180,19 @@ static ipu_status train_epoch_whole(ipu_trainer *t)
     IPU_TRY(ipu__trainer_record_epoch(&t->record));
     IPU_TRY(ipu__trainer_evaluate(t));
     tell_epoch(t);
+    IPU_TRY(agree_on_end(t));
     if (t->options.checkpoint_every && !is_due(t) && !ipu__trainer_is_finished(t)) return IPU_OK;
     return ipu__trainer_save(t);
 }
 
 /* ---- from the beginning to the end ---- */
 
-/* Arrays without data, of `n` samples. */
-static void describe(const ipu_trainer *t, int64_t n, ipu_array out[IPU_MAX_FIELDS])
-{
-    for (size_t i = 0; i < t->n_fields; i++) {
-        const ipu_field *f     = ipu_dataset_field_at(t->options.data, i);
-        ipu_shape        shape = {.rank = f->shape.rank + 1, .dim = {n}};
-        for (int d = 0; d < f->shape.rank; d++) shape.dim[d + 1] = f->shape.dim[d];
-        out[i] = (ipu_array){.type = f->type, .shape = shape};
-    }
-    ipu__trainer_batch(t, &(ipu_batch){.arrays = out, .n_arrays = t->n_fields, .n_samples = n}, out);
-}
-
 static ipu_status compile_both(ipu_trainer *t)
 {
     ipu_array arrays[IPU_MAX_FIELDS];
-    describe(t, ipu_loader_combined_batch_size(t->loader), arrays);
+    ipu__trainer_describe(t, ipu_loader_combined_batch_size(t->loader), arrays);
     IPU_TRY(ipu_executor_compile(t->executor, arrays, t->n_fields));
-    if (!t->tester || !ipu__trainer_is_first(t)) return IPU_OK;
-    describe(t, ipu_loader_combined_batch_size(t->test_loader), arrays);
-    return ipu_executor_compile(t->tester, arrays, t->n_fields - 1);
+    return t->options.test && ipu__trainer_is_first(t) ? ipu__trainer_compile_test(t) : IPU_OK;
 }
 
 /* What the progress of a compilation stops is an interruption as any other, where nobody else has to know of it. */
@@ -263,6 +261,8 @@ ipu_status ipu_trainer_run(ipu_trainer *t)
 }
 
 void ipu_trainer_interrupt(ipu_trainer *t) { atomic_store(&t->is_interrupted, true); }
+
+void ipu_trainer_stop(ipu_trainer *t) { atomic_store(&t->wants_end, true); }
 
 ipu_status ipu_trainer_save_checkpoint(ipu_trainer *t)
 {

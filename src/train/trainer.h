@@ -13,8 +13,10 @@
 
 struct ipu_trainer {
     ipu_trainer_options   options;
-    ipu_executor         *executor, *tester;    /* tester NULL: not tested */
-    ipu_loader           *loader, *test_loader; /* as tester */
+    ipu_executor         *executor, *tester; /* tester NULL: not tested, or not compiled yet */
+    ipu_executor         *rest_tester;       /* of a last batch of n_rest samples; NULL: none was needed */
+    int64_t               n_rest;
+    ipu_loader           *loader, *test_loader; /* test_loader NULL: not tested */
     ipu_checkpoint_store *store;                /* NULL: none, or not opened yet */
     json_t               *settings;             /* what decides the result; NULL: nobody asks */
     size_t                n_fields;             /* of a sample */
@@ -25,7 +27,9 @@ struct ipu_trainer {
     ipu_loader_position   position;     /* of the next run */
     int64_t               resumed_from; /* run; -1: it began at the beginning */
     int64_t               last_saved;   /* run of the newest checkpoint; -1: none */
-    atomic_bool           is_interrupted;
+    atomic_bool           is_interrupted, wants_end;
+    bool                  tests_loss; /* the tester is given all fields and says the loss; else, scores */
+    bool                  ends;       /* after this epoch: all processes know */
     bool                  has_begun, has_failed, has_diverged;
     bool                  was_compiled; /* which was told */
 
@@ -45,6 +49,9 @@ bool ipu__trainer_is_evaluated(const ipu_trainer *t);
 /* A message of the first process. */
 void ipu__trainer_say(const ipu_trainer *t, ipu_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Arrays without data, of `n` samples. */
+void ipu__trainer_describe(const ipu_trainer *t, int64_t n, ipu_array out[IPU_MAX_FIELDS]);
 
 /* The arrays of a batch, in the shape that the network takes. */
 void ipu__trainer_batch(const ipu_trainer *t, const ipu_batch *batch, ipu_array out[IPU_MAX_FIELDS]);
@@ -77,6 +84,9 @@ const ipu_array *ipu__trainer_find_scores(const ipu_executor *x, int64_t n);
 /* Adds the first `n` of them. */
 void ipu__trainer_count(const ipu_array *scores, const ipu_array *labels, int64_t n, ipu__trainer_tally *t);
 
+/* Of the first process: makes the tester, and finds out what it can be tested by. */
+ipu_status ipu__trainer_compile_test(ipu_trainer *t);
+
 /* Accuracy and loss on the test set, put down for the last epoch; nothing is if it is interrupted meanwhile. */
 ipu_status ipu__trainer_evaluate(ipu_trainer *t);
 
@@ -95,7 +105,7 @@ ipu_status ipu__trainer_check_result(ipu_trainer *t);
 ipu_status ipu__trainer_agree(ipu_trainer *t, ipu_status status);
 /* Whether all have the same of an object's values. */
 ipu_status ipu__trainer_compare(ipu_trainer *t, const json_t *all);
-/* A run's mean loss and number of right samples (below 0: not known), over all; and whether to stop. */
+/* A run's mean loss and number of right samples (NaN: not known), over all; and whether to stop. */
 ipu_status ipu__trainer_add_up(ipu_trainer *t, double *loss, double *right, bool stop);
 /* Numbers of the first for all; and whether to stop. */
 ipu_status ipu__trainer_tell(ipu_trainer *t, double *numbers, size_t n, bool stop);

@@ -73,8 +73,8 @@ ipu_status ipu__trainer_check_weights(ipu_trainer *t)
 ipu_status ipu__trainer_check_result(ipu_trainer *t)
 {
     enum { DOUBTFUL_LOSS = 1000000 }; /* of probabilities: beyond any that is learnt from */
-    const ipu__trainer_record *r    = &t->record;
-    double                     loss = t->tester && r->n_epochs ? r->epochs[r->n_epochs - 1].test_loss : 0;
+    const ipu__trainer_record *r = &t->record;
+    double loss                  = t->options.test && r->n_epochs ? r->epochs[r->n_epochs - 1].test_loss : 0;
     if (!isfinite(loss) && !t->options.keep_diverged)
         return ipu__trainer_diverge(t, "the test loss is", loss);
     if (loss > DOUBTFUL_LOSS)

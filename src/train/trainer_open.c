@@ -40,10 +40,9 @@ static int64_t n_elements(const ipu_shape *shape)
 static ipu_status check_test(const ipu_trainer *t)
 {
     const ipu_dataset *data = t->options.data, *test = t->options.test;
-    if (ipu_dataset_n_fields(test) != t->n_fields || t->n_fields < 2)
+    if (ipu_dataset_n_fields(test) != t->n_fields)
         return ipu__fail(IPU_INVALID,
-                         "a trainer's data have %zu fields and its test set has %zu: expected as many, of "
-                         "which the last is labels",
+                         "a trainer's data have %zu fields and its test set has %zu: expected as many",
                          t->n_fields, ipu_dataset_n_fields(test));
     for (size_t i = 0; i < t->n_fields; i++) {
         const ipu_field *a = ipu_dataset_field_at(data, i), *b = ipu_dataset_field_at(test, i);
@@ -54,12 +53,7 @@ static ipu_status check_test(const ipu_trainer *t)
                              "its data",
                              i, b->name);
     }
-    const ipu_field *labels = ipu_dataset_field_at(test, t->n_fields - 1);
-    if (labels->shape.rank == 0) return IPU_OK;
-    return ipu__fail(IPU_INVALID,
-                     "a trainer tests with labels that are scalars: field \"%s\" has %d dimensions; without "
-                     "a test set it trains with them",
-                     labels->name, labels->shape.rank);
+    return IPU_OK;
 }
 
 static ipu_status check(const ipu_trainer *t)
@@ -90,21 +84,13 @@ static ipu_status check(const ipu_trainer *t)
 
 static ipu_status open_network(ipu_trainer *t)
 {
-    const ipu_trainer_options *o = &t->options;
-    /* What is tested is the network as it would be used: rounded to the nearest. */
-    const ipu_executor_options *x       = &o->executor;
-    const ipu_executor_options  testing = {.target       = x->target,
-                                           .device_id    = x->device_id,
-                                           .attach       = x->attach,
-                                           .cache_folder = x->cache_folder,
-                                           .engine       = x->engine,
-                                           .precision    = x->precision};
-    const ipu_loader_options    all     = {
-               .batch_size = o->loader.batch_size, .n_workers = o->loader.n_workers, .keep_last = true};
+    const ipu_trainer_options  *o   = &t->options;
+    const ipu_executor_options *x   = &o->executor;
+    const ipu_loader_options    all = {
+           .batch_size = o->loader.batch_size, .n_workers = o->loader.n_workers, .keep_last = true};
     IPU_TRY(ipu_training_model(o->module, x, &o->training, &t->executor));
-    if (o->test) IPU_TRY(ipu_inference_model(o->module, &testing, &t->tester));
     IPU_TRY(ipu_loader_create(o->data, x, &o->loader, &t->loader));
-    if (o->test) IPU_TRY(ipu_loader_create(o->test, &testing, &all, &t->test_loader));
+    if (o->test) IPU_TRY(ipu_loader_create(o->test, NULL, &all, &t->test_loader));
     t->n_runs = ipu_loader_n_batches(t->loader);
     if (t->n_runs > 0) return IPU_OK;
     return ipu__fail(IPU_INVALID,
@@ -134,6 +120,7 @@ ipu_status ipu_trainer_create(const ipu_trainer_options *options, ipu_trainer **
     t->n_ranks      = ipu_comm_size(options->executor.comm);
     t->resumed_from = t->last_saved = -1;
     atomic_init(&t->is_interrupted, false);
+    atomic_init(&t->wants_end, false);
     ipu__trainer_record_init(&t->record);
     ipu_status status = open_trainer(t);
     if (status != IPU_OK) {
@@ -152,6 +139,7 @@ void ipu_trainer_destroy(ipu_trainer *t)
     ipu_loader_destroy(t->test_loader);
     ipu_executor_destroy(t->executor);
     ipu_executor_destroy(t->tester);
+    ipu_executor_destroy(t->rest_tester);
     for (size_t i = 0; i < IPU_MAX_FIELDS; i++) ipu_array_free(&t->rest[i]);
     ipu__trainer_log_close(&t->log);
     ipu__trainer_record_fini(&t->record);
@@ -160,6 +148,17 @@ void ipu_trainer_destroy(ipu_trainer *t)
 }
 
 /* ---- reading ---- */
+
+void ipu__trainer_describe(const ipu_trainer *t, int64_t n, ipu_array out[IPU_MAX_FIELDS])
+{
+    for (size_t i = 0; i < t->n_fields; i++) {
+        const ipu_field *f     = ipu_dataset_field_at(t->options.data, i);
+        ipu_shape        shape = {.rank = f->shape.rank + 1, .dim = {n}};
+        for (int d = 0; d < f->shape.rank; d++) shape.dim[d + 1] = f->shape.dim[d];
+        out[i] = (ipu_array){.type = f->type, .shape = shape};
+    }
+    ipu__trainer_batch(t, &(ipu_batch){.arrays = out, .n_arrays = t->n_fields, .n_samples = n}, out);
+}
 
 void ipu__trainer_batch(const ipu_trainer *t, const ipu_batch *batch, ipu_array out[IPU_MAX_FIELDS])
 {

@@ -42,7 +42,7 @@ void ipu__trainer_record_run(ipu__trainer_record *r, int64_t n_samples, double l
     r->seconds += seconds;
     r->n_samples += (double)n_samples;
     r->running.loss += loss * (double)n_samples;
-    r->running.accuracy += right < 0 ? NAN : right;
+    r->running.accuracy += right;
     r->running.n_samples += (double)n_samples;
     r->running.seconds += seconds;
     add_point(r, loss);

@@ -25,7 +25,7 @@ typedef struct ipu__trainer_record {
 void ipu__trainer_record_init(ipu__trainer_record *r);
 void ipu__trainer_record_fini(ipu__trainer_record *r);
 
-/* After a run: its mean loss, how many of its samples were right (below 0: not known), how long it took. */
+/* After a run: its mean loss, how many of its samples were right (NaN: not known), how long it took. */
 void ipu__trainer_record_run(ipu__trainer_record *r, int64_t n_samples, double loss, double right,
                              double seconds);
 /* Ends an epoch. OUT_OF_MEMORY. */
