@@ -31,6 +31,7 @@
 #include "ipu/signal.h"
 #include "ipu/softmax.h"
 #include "ipu/sort.h"
+#include "ipu/special.h"
 #include "ipu/vision.h"
 
 #endif

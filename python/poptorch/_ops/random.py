@@ -16,7 +16,6 @@ from openipu.network import Value
 from .._errors import createPoptorchError
 from .cast import as_value
 from .registry import function, op
-from .special import log_gamma
 
 
 def _draw(g, name: str, shape: Sequence[int], type_name: str, **attributes) -> Value:
@@ -254,7 +253,7 @@ def _poisson_many(g, rate: Value) -> Value:
     is_count = g.op.greater_equal(k, 0)
     safe = g.op.maximum(k, 0)
     left = g.op.log(g.op.div(g.op.mul(v, inverse_alpha), g.op.add(g.op.div(a, g.op.square(us)), b)))
-    right = g.op.sub(g.op.sub(g.op.mul(safe, g.op.log(rate)), rate), log_gamma(g, g.op.add(safe, 1)))
+    right = g.op.sub(g.op.sub(g.op.mul(safe, g.op.log(rate)), rate), g.op.lgamma(g.op.add(safe, 1)))
     accepted = g.op.logical_and(is_count, g.op.less_equal(left, right))
     return _first_accepted(g, safe, accepted)
 

@@ -1,0 +1,41 @@
+/* For compositions: types that results are computed in, and arithmetic with numbers. */
+#ifndef IPU_OP_COMPOSE_H
+#define IPU_OP_COMPOSE_H
+
+#include "ipu/elementwise.h"
+#include "op/op.h"
+
+static inline ipu_value ipu__as_type(ipu_builder *b, ipu_value x, ipu_type type)
+{
+    return ipu_value_type(x) == type ? x : ipu_cast(b, x, type);
+}
+
+/* Half and bfloat16 as float: what is made of several ops is rounded once, and does not overflow between. */
+static inline ipu_value ipu__wide(ipu_builder *b, ipu_value x)
+{
+    ipu_type type = ipu_value_type(x);
+    return type == IPU_HALF || type == IPU_BFLOAT16 ? ipu_cast(b, x, IPU_FLOAT) : x;
+}
+
+static inline ipu_value ipu__plus(ipu_builder *b, ipu_value x, double number)
+{
+    return ipu_add(b, x, ipu_scalar_like(b, x, number));
+}
+
+static inline ipu_value ipu__minus(ipu_builder *b, ipu_value x, double number)
+{
+    return ipu_sub(b, x, ipu_scalar_like(b, x, number));
+}
+
+static inline ipu_value ipu__times(ipu_builder *b, ipu_value x, double number)
+{
+    return ipu_mul(b, x, ipu_scalar_like(b, x, number));
+}
+
+/* number - x */
+static inline ipu_value ipu__from(ipu_builder *b, double number, ipu_value x)
+{
+    return ipu_sub(b, ipu_scalar_like(b, x, number), x);
+}
+
+#endif
