@@ -56,11 +56,35 @@ ipu_value ipu_bce_loss(ipu_builder *b, ipu_value probabilities, ipu_value target
 /* `pos_weight` (broadcast; null: 1) multiplies the part of the target. */
 ipu_value ipu_bce_with_logits_loss(ipu_builder *b, ipu_value logits, ipu_value target, ipu_value pos_weight,
                                    ipu_loss_reduction reduction);
+/* Each loss times `weight` (broadcast; null: 1). */
+ipu_value ipu_bce_loss_with(ipu_builder *b, ipu_value probabilities, ipu_value target, ipu_value weight,
+                            ipu_loss_reduction reduction);
+ipu_value ipu_bce_with_logits_loss_with(ipu_builder *b, ipu_value logits, ipu_value target,
+                                        ipu_value pos_weight, ipu_value weight, ipu_loss_reduction reduction);
 /* target * (log target - log_probs), 0 where target is; `log_target`: the target is given as logarithm. */
 ipu_value ipu_kl_div_loss(ipu_builder *b, ipu_value log_probs, ipu_value target, bool log_target,
                           ipu_loss_reduction reduction);
 
+/* ---- negative log likelihoods ---- */
+
+typedef struct ipu_poisson_options {
+    ipu_loss_reduction reduction;
+    bool               is_rate; /* x is the rate, not its logarithm */
+    bool               full;    /* with Stirling's approximation of log(target!) */
+    double             eps;     /* added to a rate whose logarithm is taken; 0: 1e-8 */
+} ipu_poisson_options;
+
+/* exp(x) - target x, or x - target log(x): of a Poisson distribution. */
+ipu_value ipu_poisson_nll_loss(ipu_builder *b, ipu_value x, ipu_value target, ipu_poisson_options options);
+/* (log(variance) + (x - target)^2 / variance) / 2, `full`: with log(2 pi) / 2. Variances are taken as at least `eps`
+ * (PyTorch: 1e-6); they have the shape of x, or 1 in place of its last dimension, or lack it. */
+ipu_value ipu_gaussian_nll_loss(ipu_builder *b, ipu_value x, ipu_value target, ipu_value variance, bool full,
+                                double eps, ipu_loss_reduction reduction);
+
 /* ---- with a margin; targets are 1 or -1 ---- */
+
+/* log(1 + exp(-target x)). */
+ipu_value ipu_soft_margin_loss(ipu_builder *b, ipu_value x, ipu_value target, ipu_loss_reduction reduction);
 
 /* x where the target is 1, max(0, margin - x) where it is -1. PyTorch's margin: 1. */
 ipu_value ipu_hinge_embedding_loss(ipu_builder *b, ipu_value x, ipu_value target, double margin,
@@ -72,6 +96,33 @@ ipu_value ipu_margin_ranking_loss(ipu_builder *b, ipu_value x, ipu_value other, 
  * margin) where it is -1. */
 ipu_value ipu_cosine_embedding_loss(ipu_builder *b, ipu_value x, ipu_value other, ipu_value target,
                                     double margin, ipu_loss_reduction reduction);
+
+typedef struct ipu_triplet_options {
+    ipu_loss_reduction reduction;
+    double             margin; /* 0: 1 */
+    double             p;      /* of the norm; 0: 2 */
+    double             eps;    /* added to each difference; 0: 1e-6 */
+    bool swap; /* negative may be nearer to positive than to anchor, and then counts from there */
+} ipu_triplet_options;
+
+/* Of vectors [..., d]: max(0, margin + |anchor - positive| - |anchor - negative|). */
+ipu_value ipu_triplet_margin_loss(ipu_builder *b, ipu_value anchor, ipu_value positive, ipu_value negative,
+                                  ipu_triplet_options options);
+
+/* ---- with a margin between classes; several labels ---- */
+
+/* Of scores [n, classes] and labels [n], or of one row and a scalar: the sum over the other classes of max(0, margin -
+ * x[label] + x[i]), squared if p is 2 and times `weight` of the label (null: 1), divided by the number of
+ * classes. */
+ipu_value ipu_multi_margin_loss(ipu_builder *b, ipu_value x, ipu_value labels, ipu_value weight, int p,
+                                double margin, ipu_loss_reduction reduction);
+/* Of scores and labels [n, classes], or of one row: the sum over labels and classes that are none of max(0, 1 -
+ * x[label] + x[i]), divided by the number of classes. Labels of a row end at the first that is negative. */
+ipu_value ipu_multilabel_margin_loss(ipu_builder *b, ipu_value x, ipu_value labels,
+                                     ipu_loss_reduction reduction);
+/* Binary cross entropy of sigmoid(logits), times `weight` (broadcast; null: 1), the mean over the last dimension. */
+ipu_value ipu_multilabel_soft_margin_loss(ipu_builder *b, ipu_value logits, ipu_value target,
+                                          ipu_value weight, ipu_loss_reduction reduction);
 
 /* ---- sequences ---- */
 
@@ -119,6 +170,15 @@ ipu_ctc_decoded ipu_ctc_decode(ipu_builder *b, ipu_value log_probs, ipu_value le
 #define ipu_huber_loss(...) IPU_AT(ipu_huber_loss(__VA_ARGS__))
 #define ipu_bce_loss(...) IPU_AT(ipu_bce_loss(__VA_ARGS__))
 #define ipu_bce_with_logits_loss(...) IPU_AT(ipu_bce_with_logits_loss(__VA_ARGS__))
+#define ipu_bce_loss_with(...) IPU_AT(ipu_bce_loss_with(__VA_ARGS__))
+#define ipu_bce_with_logits_loss_with(...) IPU_AT(ipu_bce_with_logits_loss_with(__VA_ARGS__))
+#define ipu_poisson_nll_loss(...) IPU_AT(ipu_poisson_nll_loss(__VA_ARGS__))
+#define ipu_gaussian_nll_loss(...) IPU_AT(ipu_gaussian_nll_loss(__VA_ARGS__))
+#define ipu_soft_margin_loss(...) IPU_AT(ipu_soft_margin_loss(__VA_ARGS__))
+#define ipu_triplet_margin_loss(...) IPU_AT(ipu_triplet_margin_loss(__VA_ARGS__))
+#define ipu_multi_margin_loss(...) IPU_AT(ipu_multi_margin_loss(__VA_ARGS__))
+#define ipu_multilabel_margin_loss(...) IPU_AT(ipu_multilabel_margin_loss(__VA_ARGS__))
+#define ipu_multilabel_soft_margin_loss(...) IPU_AT(ipu_multilabel_soft_margin_loss(__VA_ARGS__))
 #define ipu_kl_div_loss(...) IPU_AT(ipu_kl_div_loss(__VA_ARGS__))
 #define ipu_hinge_embedding_loss(...) IPU_AT(ipu_hinge_embedding_loss(__VA_ARGS__))
 #define ipu_margin_ranking_loss(...) IPU_AT(ipu_margin_ranking_loss(__VA_ARGS__))

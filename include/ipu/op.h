@@ -12,6 +12,7 @@
 #include "ipu/builder.h"
 #include "ipu/attention.h"
 #include "ipu/conv.h"
+#include "ipu/distance.h"
 #include "ipu/elementwise.h"
 #include "ipu/gather.h"
 #include "ipu/host.h"

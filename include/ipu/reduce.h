@@ -33,6 +33,12 @@ ipu_value ipu_reduce_logsumexp(ipu_builder *b, ipu_value x, const int *axes, int
 /* `unbiased`: divided by n - 1 rather than n. */
 ipu_value ipu_reduce_variance(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims,
                               bool unbiased);
+/* Its root, of half types in float. */
+ipu_value ipu_reduce_std(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims,
+                         bool unbiased);
+/* The root of order p of the sum of |x|^p, of half types in float; p = 0: how many are not 0; infinite: the largest
+ * magnitude, or with -INFINITY the smallest. */
+ipu_value ipu_reduce_norm(ipu_builder *b, ipu_value x, double p, const int *axes, int n_axes, bool keep_dims);
 /* Of bool, to bool. */
 ipu_value ipu_reduce_any(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_all(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
@@ -59,6 +65,8 @@ ipu_value ipu_argmin_with(ipu_builder *b, ipu_value x, int axis, bool keep_dims,
 #define ipu_reduce_l2(...) IPU_AT(ipu_reduce_l2(__VA_ARGS__))
 #define ipu_reduce_logsumexp(...) IPU_AT(ipu_reduce_logsumexp(__VA_ARGS__))
 #define ipu_reduce_variance(...) IPU_AT(ipu_reduce_variance(__VA_ARGS__))
+#define ipu_reduce_std(...) IPU_AT(ipu_reduce_std(__VA_ARGS__))
+#define ipu_reduce_norm(...) IPU_AT(ipu_reduce_norm(__VA_ARGS__))
 #define ipu_reduce_any(...) IPU_AT(ipu_reduce_any(__VA_ARGS__))
 #define ipu_reduce_all(...) IPU_AT(ipu_reduce_all(__VA_ARGS__))
 #define ipu_argmax(...) IPU_AT(ipu_argmax(__VA_ARGS__))

@@ -2,12 +2,20 @@
 #ifndef IPU_OP_COMPOSE_H
 #define IPU_OP_COMPOSE_H
 
+#include "graph/graph.h"
 #include "ipu/elementwise.h"
+#include "ipu/shape.h"
 #include "op/op.h"
 
 static inline ipu_value ipu__as_type(ipu_builder *b, ipu_value x, ipu_type type)
 {
     return ipu_value_type(x) == type ? x : ipu_cast(b, x, type);
+}
+
+static inline ipu_value ipu__as_shape(ipu_builder *b, ipu_value x, ipu_shape shape)
+{
+    ipu_shape has = ipu_value_shape(x);
+    return ipu__shape_equal(&has, &shape) ? x : ipu_reshape(b, x, shape);
 }
 
 /* Half and bfloat16 as float: what is made of several ops is rounded once, and does not overflow between. */

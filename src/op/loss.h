@@ -46,6 +46,9 @@ ipu_status ipu__labelled_check(const ipu_kernel_call *call, const ipu_kernel_val
         .meaning = "\"mean\", \"sum\", \"none\" or \"batch_mean\" (sum by dimension 0)" \
     }
 
+/* That `weight`, if there is one, has the type of `x` and broadcasts to it. */
+ipu_status ipu__loss_weight_check(const ipu_kernel_call *call, int x, int weight);
+
 const char *ipu__loss_reduction_text(ipu_loss_reduction reduction);
 ipu_status  ipu__loss_reduction_get(const ipu_kernel_call *call, ipu_loss_reduction *out);
 /* `losses`, of dimension 0 `n_batch`; `weights` is null where all count alike. */

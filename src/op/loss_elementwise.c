@@ -6,7 +6,7 @@
 #include "ipu/elementwise.h"
 #include "op/loss.h"
 
-enum { X, TARGET, POS_WEIGHT };
+enum { X, TARGET, WEIGHT, POS_WEIGHT = WEIGHT, LOGIT_WEIGHT };
 
 /* ---- inference ---- */
 
@@ -32,17 +32,31 @@ static ipu_status smooth_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     return loss_infer(call, out);
 }
 
+ipu_status ipu__loss_weight_check(const ipu_kernel_call *call, int x, int weight)
+{
+    if (!ipu__kernel_has(call, weight)) return IPU_OK;
+    const ipu_kernel_operand *names = call->def->operands;
+    const ipu_shape          *all = &call->operand[x].shape, *w = &call->operand[weight].shape;
+    IPU_TRY(ipu__op_want_same_type(call, x, weight));
+    bool fits = w->rank <= all->rank;
+    for (int i = 1; i <= w->rank && fits; i++)
+        fits = w->dim[w->rank - i] == 1 || w->dim[w->rank - i] == all->dim[all->rank - i];
+    if (fits) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "%s: \"%s\" %s does not broadcast to \"%s\" %s", call->def->name,
+                     names[weight].name, ipu__shape_str(w), names[x].name, ipu__shape_str(all));
+}
+
+static ipu_status bce_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    IPU_TRY(loss_infer(call, out));
+    return ipu__loss_weight_check(call, X, WEIGHT);
+}
+
 static ipu_status bce_with_logits_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     IPU_TRY(loss_infer(call, out));
-    if (!ipu__kernel_has(call, POS_WEIGHT)) return IPU_OK;
-    ipu_shape all;
-    IPU_TRY(ipu__op_want_same_type(call, X, POS_WEIGHT));
-    IPU_TRY(ipu__op_broadcast(call, 3, &all));
-    if (ipu__shape_equal(&all, &call->operand[X].shape)) return IPU_OK;
-    return ipu__fail(IPU_INVALID, "bce_with_logits_loss: \"pos_weight\" %s is larger than \"logits\" %s",
-                     ipu__shape_str(&call->operand[POS_WEIGHT].shape),
-                     ipu__shape_str(&call->operand[X].shape));
+    IPU_TRY(ipu__loss_weight_check(call, X, POS_WEIGHT));
+    return ipu__loss_weight_check(call, X, LOGIT_WEIGHT);
 }
 
 /* ---- compositions ---- */
@@ -92,12 +106,19 @@ static ipu_value safe_log(ipu_builder *b, ipu_value p)
     return ipu_maximum(b, ipu_where(b, is_zero, least, log), least);
 }
 
+/* The mean is over all, whatever their weights. */
+static ipu_value weighed(ipu_builder *b, const ipu_kernel_call *call, ipu_value losses, ipu_value weight)
+{
+    if (ipu__has(weight)) losses = ipu_mul(b, losses, weight);
+    return ipu__loss_reduce(b, call, losses, IPU_NO_VALUE);
+}
+
 static void bce_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value one = ipu_scalar_like(b, in[X], 1);
     ipu_value yes = ipu_mul(b, in[TARGET], safe_log(b, in[X]));
     ipu_value no  = ipu_mul(b, ipu_sub(b, one, in[TARGET]), safe_log(b, ipu_sub(b, one, in[X])));
-    out[0]        = ipu__loss_reduce(b, call, ipu_neg(b, ipu_add(b, yes, no)), IPU_NO_VALUE);
+    out[0]        = weighed(b, call, ipu_neg(b, ipu_add(b, yes, no)), in[WEIGHT]);
 }
 
 /* (1 - t) x - (1 + (w - 1) t) log(sigmoid(x)) */
@@ -110,7 +131,7 @@ static void bce_with_logits_compose(ipu_builder *b, const ipu_kernel_call *call,
         log            = ipu_mul(b, ipu_add(b, one, more), log);
     }
     ipu_value losses = ipu_sub(b, ipu_mul(b, ipu_sub(b, one, in[TARGET]), in[X]), log);
-    out[0]           = ipu__loss_reduce(b, call, losses, IPU_NO_VALUE);
+    out[0]           = weighed(b, call, losses, in[LOGIT_WEIGHT]);
 }
 
 static void kl_div_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
@@ -130,8 +151,11 @@ static void kl_div_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 /* ---- the records ---- */
 
 static const ipu_kernel_operand operands[]     = {IPU__INPUT("x"), IPU__INPUT("target"), IPU__OUTPUT("loss")};
-static const ipu_kernel_operand bce_operands[] = {IPU__INPUT("logits"), IPU__INPUT("target"),
-                                                  IPU__OPTIONAL("pos_weight"), IPU__OUTPUT("loss")};
+static const ipu_kernel_operand bce_operands[] = {IPU__INPUT("x"), IPU__INPUT("target"),
+                                                  IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
+static const ipu_kernel_operand logit_operands[] = {IPU__INPUT("logits"), IPU__INPUT("target"),
+                                                    IPU__OPTIONAL("pos_weight"), IPU__OPTIONAL("weight"),
+                                                    IPU__OUTPUT("loss")};
 
 static const ipu_op_attribute attributes[]        = {IPU__REDUCTION_ATTRIBUTE};
 static const ipu_op_attribute smooth_attributes[] = {
@@ -156,11 +180,13 @@ static const char *const smooth_samples[] = {"float[3,4], float[3,4]",
 static const char *const huber_samples[]  = {"float[3,4], float[3,4]",
                                              "float[3,4], float[3,4]; delta=0.5 reduction=sum", NULL};
 static const char *const bce_samples[]    = {"float[3,4]{0.1,0.9}, float[3,4]{0,1}",
-                                             "float[5]{0.1,0.9}, float[5]{0,1}; reduction=none", NULL};
-static const char *const logit_samples[]  = {
-     "float[3,4], float[3,4]{0,1}", "float[3,4], float[3,4]{0,1}, float[4]{0.5,3}; reduction=sum", NULL};
-static const char *const kl_samples[] = {"float[3,4], float[3,4]{0.1,1}",
-                                         "float[3,4], float[3,4]; log_target=1 reduction=batch_mean", NULL};
+                                             "float[5]{0.1,0.9}, float[5]{0,1}; reduction=none",
+                                             "float[3,4]{0.1,0.9}, float[3,4]{0,1}, float[3,1]{0.5,3}", NULL};
+static const char *const logit_samples[]  = {"float[3,4], float[3,4]{0,1}",
+                                             "float[3,4], float[3,4]{0,1}, float[4]{0.5,3}; reduction=sum",
+                                             "float[3,4], float[3,4]{0,1}, none, float[3,1]{0.5,3}", NULL};
+static const char *const kl_samples[]     = {"float[3,4], float[3,4]{0.1,1}",
+                                             "float[3,4], float[3,4]; log_target=1 reduction=batch_mean", NULL};
 
 #define RECORD(name_, operands_, n_in_, attributes_, infer_, compose_, samples_, summary_)                   \
     const ipu_op_def ipu__op_##name_ = {                                                                     \
@@ -180,9 +206,9 @@ RECORD(smooth_l1_loss, operands, 2, smooth_attributes, smooth_infer, smooth_l1_c
        "|x - target|, a parabola near 0");
 RECORD(huber_loss, operands, 2, huber_attributes, smooth_infer, huber_compose, huber_samples,
        "(x - target)^2 / 2, straight beyond delta");
-RECORD(bce_loss, operands, 2, attributes, loss_infer, bce_compose, bce_samples,
+RECORD(bce_loss, bce_operands, 3, attributes, bce_infer, bce_compose, bce_samples,
        "binary cross entropy of probabilities");
-RECORD(bce_with_logits_loss, bce_operands, 3, attributes, bce_with_logits_infer, bce_with_logits_compose,
+RECORD(bce_with_logits_loss, logit_operands, 4, attributes, bce_with_logits_infer, bce_with_logits_compose,
        logit_samples, "binary cross entropy of sigmoid(logits)");
 RECORD(kl_div_loss, operands, 2, kl_attributes, loss_infer, kl_div_compose, kl_samples,
        "target * (log(target) - x): the Kullback-Leibler divergence");
@@ -223,15 +249,27 @@ ipu_value ipu_huber_loss(ipu_builder *b, ipu_value x, ipu_value target, double d
 ipu_value ipu_bce_loss(ipu_builder *b, ipu_value probabilities, ipu_value target,
                        ipu_loss_reduction reduction)
 {
+    return ipu_bce_loss_with(b, probabilities, target, IPU_NO_VALUE, reduction);
+}
+
+ipu_value ipu_bce_loss_with(ipu_builder *b, ipu_value probabilities, ipu_value target, ipu_value weight,
+                            ipu_loss_reduction reduction)
+{
     return ipu__emit1(b, "bce_loss", IPU__WITH(reduction_attribute(reduction)),
-                      IPU__IN(probabilities, target));
+                      IPU__IN(probabilities, target, weight));
 }
 
 ipu_value ipu_bce_with_logits_loss(ipu_builder *b, ipu_value logits, ipu_value target, ipu_value pos_weight,
                                    ipu_loss_reduction reduction)
 {
+    return ipu_bce_with_logits_loss_with(b, logits, target, pos_weight, IPU_NO_VALUE, reduction);
+}
+
+ipu_value ipu_bce_with_logits_loss_with(ipu_builder *b, ipu_value logits, ipu_value target,
+                                        ipu_value pos_weight, ipu_value weight, ipu_loss_reduction reduction)
+{
     return ipu__emit1(b, "bce_with_logits_loss", IPU__WITH(reduction_attribute(reduction)),
-                      IPU__IN(logits, target, pos_weight));
+                      IPU__IN(logits, target, pos_weight, weight));
 }
 
 ipu_value ipu_kl_div_loss(ipu_builder *b, ipu_value log_probs, ipu_value target, bool log_target,

@@ -326,7 +326,8 @@ static void variance_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 {
     reduced_axes r    = axes_of(call);
     bool         keep = ipu__op_int(call, "keep_dims");
-    double       n    = (double)(r.n_each - ipu__op_int(call, "unbiased"));
+    double       less = (double)ipu__op_int(call, "unbiased") + ipu__op_float(call, "correction");
+    double       n    = (double)r.n_each - less;
     ipu_value    away = ipu_sub(b, in[X], ipu_reduce_mean(b, in[X], r.axes, r.n, true));
     ipu_value    sum  = ipu_reduce_sum_square(b, away, r.axes, r.n, keep);
     out[0]            = ipu_div(b, sum, ipu_scalar_like(b, sum, n > 0 ? n : 0));
@@ -346,7 +347,9 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out"
     }
 static const ipu_op_attribute attributes[]          = {AXES};
 static const ipu_op_attribute variance_attributes[] = {
-    AXES, {.name = "unbiased", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: divided by n - 1"}};
+    AXES,
+    {.name = "unbiased", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: divided by n - 1"},
+    {.name = "correction", .kind = IPU_ATTRIBUTE_FLOAT, .meaning = "divided by n less this"}};
 
 /* Both kinds of run, alone and with others outside; nothing reduced; more than a leaf; leaves in blocks. */
 static const char *const samples[]         = {"float[3,4]",

@@ -1,15 +1,13 @@
 """Losses of torch.nn.functional, caught before torch takes them apart: what they give is implicitly a loss."""
 from __future__ import annotations
 
-import math
-from typing import Optional, Sequence
+from typing import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch.nn import _reduction
 
 from .._errors import createPoptorchError
-from .distance import p_norm
 from .registry import function, op
 
 _C_NAMES = {"mean": "mean", "sum": "sum", "none": "none", "batchmean": "batch_mean"}
@@ -43,12 +41,9 @@ def _alike(g, node, *values):
     return [g.broadcast(g.cast(v, node.outputs[0].dtype), shape) for v in values]
 
 
-def _reduced(g, values, reduction: str, batch: Optional[int] = None):
-    if reduction == "none":
-        return values
-    if reduction == "batchmean":
-        return g.op.div(g.op.reduce_sum(values), batch or values.shape[0])
-    return g.op.reduce_mean(values) if reduction == "mean" else g.op.reduce_sum(values)
+def _weight(g, weight, like):
+    """Weights in the type of what they weigh; None stays."""
+    return None if weight is None else g.cast(weight, like.type)
 
 
 # ---- element by element ----
@@ -100,11 +95,8 @@ def _bce_meta(input, target, weight=None, size_average=None, reduce=None, reduct
 @function(F.binary_cross_entropy, loss=True, meta=_bce_meta)
 def binary_cross_entropy(g, node, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     how = _reduction_of(size_average, reduce, reduction)
-    pair = _alike(g, node, input, target)
-    if weight is None:
-        return g.emit("bce_loss", pair, reduction=how)
-    each = g.emit("bce_loss", pair, reduction="none")
-    return _reduced(g, g.op.mul(each, g.cast(weight, each.type)), how)
+    values = _alike(g, node, input, target)
+    return g.emit("bce_loss", [*values, _weight(g, weight, values[0])], reduction=how)
 
 
 def _bce_logits_meta(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
@@ -116,11 +108,8 @@ def binary_cross_entropy_with_logits(g, node, input, target, weight=None, size_a
                                      reduction="mean", pos_weight=None):
     how = _reduction_of(size_average, reduce, reduction)
     values = _alike(g, node, input, target)
-    values.append(None if pos_weight is None else g.cast(pos_weight, values[0].type))
-    if weight is None:
-        return g.emit("bce_with_logits_loss", values, reduction=how)
-    each = g.emit("bce_with_logits_loss", values, reduction="none")
-    return _reduced(g, g.op.mul(each, g.cast(weight, each.type)), how)
+    weights = [_weight(g, w, values[0]) for w in (pos_weight, weight)]
+    return g.emit("bce_with_logits_loss", [*values, *weights], reduction=how)
 
 
 def _poisson_meta(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
@@ -131,18 +120,9 @@ def _poisson_meta(input, target, log_input=True, full=False, size_average=None, 
 @function(F.poisson_nll_loss, loss=True, meta=_poisson_meta)
 def poisson_nll_loss(g, node, input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
                      reduction="mean"):
-    x, t = _alike(g, node, input, target)
-    if log_input:
-        each = g.op.sub(g.op.exp(x), g.op.mul(t, x))
-    else:
-        each = g.op.sub(x, g.op.mul(t, g.op.log(g.op.add(x, eps))))
-    if full:  # Stirling's approximation of log(target!)
-        over = g.op.greater(t, 1)
-        safe = g.op.where(over, t, g.const(2, t.type))
-        log = g.op.log(safe)
-        term = g.op.add(g.op.sub(g.op.mul(safe, log), safe), g.op.mul(g.op.add(log, math.log(2 * math.pi)), 0.5))
-        each = g.op.add(each, g.op.where(over, term, g.const(0, t.type)))
-    return _reduced(g, each, _reduction_of(size_average, reduce, reduction))
+    how = _reduction_of(size_average, reduce, reduction)
+    return g.emit("poisson_nll_loss", _alike(g, node, input, target), reduction=how, log_input=log_input, full=full,
+                  eps=eps)
 
 
 def _gaussian_meta(input, target, var, full=False, eps=1e-6, reduction="mean"):
@@ -153,17 +133,8 @@ def _gaussian_meta(input, target, var, full=False, eps=1e-6, reduction="mean"):
 
 @function(F.gaussian_nll_loss, loss=True, meta=_gaussian_meta)
 def gaussian_nll_loss(g, node, input, target, var, full=False, eps=1e-6, reduction="mean"):
-    if var.shape != input.shape and var.rank == input.rank - 1:
-        var = g.reshape(var, (*var.shape, 1))
-    x, t = _alike(g, node, input, target)
-    var = g.cast(var, x.type)
-    # The gradient passes the bound, as torch has it.
-    least = g.op.sub(g.op.maximum(var, g.const(eps, x.type)), var)
-    var = g.op.add(var, g.op.stop_gradient(least))
-    each = g.op.mul(g.op.add(g.op.log(var), g.op.div(g.op.square(g.op.sub(x, t)), var)), 0.5)
-    if full:
-        each = g.op.add(each, 0.5 * math.log(2 * math.pi))
-    return _reduced(g, each, reduction)
+    values = _alike(g, node, input, target)
+    return g.emit("gaussian_nll_loss", [*values, g.cast(var, values[0].type)], reduction=reduction, full=full, eps=eps)
 
 
 # ---- classes ----
@@ -177,7 +148,7 @@ def _labelled(g, node, scores, target, weight):
         scores = g.reshape(scores, (1, *scores.shape))
         target = g.reshape(target, (1, *target.shape))
     target = g.cast(target, scores.type if soft else "int32") if target.type != "int64" else target
-    return scores, target, None if weight is None else g.cast(weight, scores.type)
+    return scores, target, _weight(g, weight, scores)
 
 
 def _class_meta(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
@@ -216,19 +187,9 @@ def _multi_margin_meta(input, target, p=1, margin=1.0, weight=None, size_average
 @function(F.multi_margin_loss, loss=True, meta=_multi_margin_meta)
 def multi_margin_loss(g, node, input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None,
                       reduction="mean"):
-    classes = input.shape[-1] if input.shape else 1
-    x = g.reshape(input, (-1, classes))
-    labels = g.reshape(g.cast(target, "int32"), (x.shape[0], 1))
-    own = g.emit("gather_elements", [x, labels], axis=1)
-    each = g.op.relu(g.op.add(g.op.sub(x, own), margin))
-    each = g.op.square(each) if p == 2 else each
-    if weight is not None:
-        factor = g.emit("gather", [g.cast(weight, x.type), g.reshape(labels, (x.shape[0], ))], axis=0)
-        each = g.op.mul(each, g.reshape(factor, (x.shape[0], 1)))
-    others = g.emit("one_hot", [g.reshape(labels, (x.shape[0], ))], depth=classes, type=x.type, on=0, off=1)
-    each = g.op.div(g.emit("reduce_sum", [g.op.mul(each, others)], axes=[1]), classes)
-    y = _reduced(g, each, _reduction_of(size_average, reduce, reduction))
-    return g.reshape(y, tuple(node.outputs[0].shape))
+    how = _reduction_of(size_average, reduce, reduction)
+    values = [input, g.cast(target, "int32"), _weight(g, weight, input)]
+    return g.emit("multi_margin_loss", values, reduction=how, p=p, margin=margin)
 
 
 def _multilabel_meta(input, target, size_average=None, reduce=None, reduction="mean"):
@@ -237,22 +198,8 @@ def _multilabel_meta(input, target, size_average=None, reduce=None, reduction="m
 
 @function(F.multilabel_margin_loss, loss=True, meta=_multilabel_meta)
 def multilabel_margin_loss(g, node, input, target, size_average=None, reduce=None, reduction="mean"):
-    """Labels of a row end at the first that is negative."""
-    classes = input.shape[-1] if input.shape else 1
-    x = g.reshape(input, (-1, classes))
-    n = x.shape[0]
-    labels = g.reshape(g.cast(target, "int32"), (n, classes))
-    there = g.emit("cumprod", [g.cast(g.op.greater_equal(labels, 0), "int32")], axis=1)
-    marks = g.emit("one_hot", [labels], depth=classes, type="int32")
-    marks = g.op.mul(marks, g.reshape(there, (n, classes, 1)))
-    others = g.op.equal(g.emit("reduce_max", [marks], axes=[1]), 0)
-    own = g.emit("gather_elements", [x, g.op.maximum(labels, g.const(0, torch.int32))], axis=1)
-    each = g.op.relu(g.op.add(g.op.sub(g.reshape(x, (n, 1, classes)), g.reshape(own, (n, classes, 1))), 1))
-    there, others = g.cast(there, x.type), g.cast(others, x.type)
-    counted = g.op.mul(g.reshape(there, (n, classes, 1)), g.reshape(others, (n, 1, classes)))
-    each = g.op.div(g.emit("reduce_sum", [g.op.mul(each, counted)], axes=[1, 2]), classes)
-    y = _reduced(g, each, _reduction_of(size_average, reduce, reduction))
-    return g.reshape(y, tuple(node.outputs[0].shape))
+    how = _reduction_of(size_average, reduce, reduction)
+    return g.emit("multilabel_margin_loss", [input, g.cast(target, "int32")], reduction=how)
 
 
 def _multilabel_soft_meta(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -261,12 +208,9 @@ def _multilabel_soft_meta(input, target, weight=None, size_average=None, reduce=
 
 @function(F.multilabel_soft_margin_loss, loss=True, meta=_multilabel_soft_meta)
 def multilabel_soft_margin_loss(g, node, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    how = _reduction_of(size_average, reduce, reduction)
     values = _alike(g, node, input, target)
-    each = g.emit("bce_with_logits_loss", values, reduction="none")
-    if weight is not None:
-        each = g.op.mul(each, g.cast(weight, each.type))
-    each = g.emit("reduce_mean", [each], axes=[-1])
-    return _reduced(g, each, _reduction_of(size_average, reduce, reduction))
+    return g.emit("multilabel_soft_margin_loss", [*values, _weight(g, weight, values[0])], reduction=how)
 
 
 # ---- with a margin ----
@@ -274,9 +218,8 @@ def multilabel_soft_margin_loss(g, node, input, target, weight=None, size_averag
 
 @function(F.soft_margin_loss, loss=True, meta=lambda input, target, *a, **k: _meta([input, target], *a, **k))
 def soft_margin_loss(g, node, input, target, size_average=None, reduce=None, reduction="mean"):
-    x, t = _alike(g, node, input, target)
-    each = g.op.softplus(g.op.neg(g.op.mul(t, x)))
-    return _reduced(g, each, _reduction_of(size_average, reduce, reduction))
+    how = _reduction_of(size_average, reduce, reduction)
+    return g.emit("soft_margin_loss", _alike(g, node, input, target), reduction=how)
 
 
 def _hinge_meta(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
@@ -321,16 +264,9 @@ def _triplet_meta(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=Fa
 @function(F.triplet_margin_loss, loss=True, meta=_triplet_meta)
 def triplet_margin_loss(g, node, anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
                         reduce=None, reduction="mean"):
-    anchor, positive, negative = _alike(g, node, anchor, positive, negative)
-
-    def distance(a, b):
-        return p_norm(g, g.op.add(g.op.sub(a, b), eps), p)
-
-    far = distance(anchor, negative)
-    if swap:
-        far = g.op.minimum(far, distance(positive, negative))
-    each = g.op.relu(g.op.add(g.op.sub(distance(anchor, positive), far), margin))
-    return _reduced(g, each, _reduction_of(size_average, reduce, reduction))
+    how = _reduction_of(size_average, reduce, reduction)
+    values = _alike(g, node, anchor, positive, negative)
+    return g.emit("triplet_margin_loss", values, reduction=how, margin=margin, p=p, eps=eps, swap=swap)
 
 
 # ---- sequences ----
