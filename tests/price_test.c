@@ -177,10 +177,11 @@ static void estimates_are_of_the_program_that_is_priced(void **unused)
         ipu_cost_cycles            cycles;
         t[k] = run_seed_cnn(true, 64, o, "estimate", "true");
         assert_true(ipu_cost_program_at(t[k].cost, 0, &cycles));
-        assert_int_equal(t[k].x->exe->programs.at[0].cycles, cycles.total);
+        assert_int_equal(ipu_executor_executable(t[k].x)->programs.at[0].cycles, cycles.total);
     }
-    assert_true(t[0].x->exe->tile_bytes > 0);
-    assert_int_equal(t[0].x->exe->tile_bytes, t[1].x->exe->tile_bytes);
+    assert_true(ipu_executor_executable(t[0].x)->tile_bytes > 0);
+    assert_int_equal(ipu_executor_executable(t[0].x)->tile_bytes,
+                     ipu_executor_executable(t[1].x)->tile_bytes);
     for (int k = 0; k < 2; k++) end(&t[k]);
 }
 

@@ -111,6 +111,11 @@ typedef struct ipu_executor_options {
      * with ABORTED and a message that names it. Ops are not fused, so that each is seen. What had been trained in that
      * run stays. Slow. */
     bool check_floats;
+    /* Executables that are kept for arrays of several types and shapes; the one used longest ago goes, and so it does
+     * while those beside the one that runs would take over half of the machine's memory. Whichever runs goes on with the
+     * newest weights, and with the states of the optimizer and of random ops. 0: there is one, and arrays of other types
+     * and shapes are INVALID, as in PopTorch. */
+    int64_t most_executables;
 } ipu_executor_options;
 
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */
@@ -123,12 +128,15 @@ ipu_status ipu_training_model(ipu_module *module, const ipu_executor_options *op
 ipu_status ipu_inference_model(ipu_module *module, const ipu_executor_options *options, ipu_executor **out);
 void       ipu_executor_destroy(ipu_executor *x);
 
-/* Compile for arrays of these types and shapes (their data are not looked at), if it is not compiled yet. */
+/* Compile for arrays of these types and shapes (their data are not looked at), if it is not compiled yet. With
+ * most_executables it is what the next run uses, and what all below tells of: executable, outputs, cost. */
 ipu_status ipu_executor_compile(ipu_executor *x, const ipu_array *in, size_t n);
 bool       ipu_executor_is_compiled(const ipu_executor *x);
+/* Executables that it holds. */
+size_t ipu_executor_n_compiled(const ipu_executor *x);
 
-/* Compiles and attaches if need be. Types and shapes must be those it is compiled for; int64 is taken for int32, double
- * for float. Statuses: INVALID (the message says which array, what was expected), those of ipu_engine_run. After
+/* Compiles and attaches if need be. Types and shapes must be those it is compiled for, but with most_executables; int64 is
+ * taken for int32, double for float. Statuses: INVALID (the message says which array, what was expected), those of ipu_engine_run. After
  * INTERRUPTED (ipu_executor_interrupt) weights hold what had been computed, and outputs are those of the run before. */
 ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n);
 /* From any thread or signal handler: stops the run in progress, or the next. */
@@ -189,7 +197,8 @@ ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state);
 /* ---- device ---- */
 
 ipu_status ipu_executor_attach(ipu_executor *x);
-/* Weights and states are fetched; a run attaches again. INVALID: it is not attached. */
+/* Weights are fetched; a run attaches again. Other executors and sessions of the process that are on the device keep it: the
+ * last of them to detach lets go. INVALID: it is not attached. */
 ipu_status ipu_executor_detach(ipu_executor *x);
 bool       ipu_executor_is_attached(const ipu_executor *x);
 

@@ -21,7 +21,7 @@
 
 enum { HEAD_SLEEP_NS = 500000, LINE_SLEEP_NS = 5000000, HOLDERS_BYTES = 640, WHY_BYTES = 512 };
 
-static ipu_device *attached_here; /* under the state's lock */
+static ipu_device *attached_here, *shared_here; /* under the state's lock */
 
 static ipu_status check_fork(const ipu_device *d)
 {
@@ -417,10 +417,61 @@ ipu_status ipu_device_attach(ipu_device *device, double wait_seconds)
     return attach(&a);
 }
 
+/* ---- sharing within the process ---- */
+
+static bool is_partition_of(const ipu_device *a, const ipu_device *b)
+{
+    return a->generation == b->generation && a->partition.gcd == b->partition.gcd
+        && strcmp(a->partition.name, b->partition.name) == 0;
+}
+
+static bool is_same_wish(const ipu_device *a, const ipu_device *b)
+{
+    return is_partition_of(a, b) && a->wanted_id == b->wanted_id && a->n_shared == b->n_shared
+        && a->allowed.id == b->allowed.id && strcmp(a->chip, b->chip) == 0;
+}
+
+/* Under the state's lock; NULL: there is none. */
+static ipu_device *find_shared(const ipu_device *wanted)
+{
+    for (ipu_device *have = shared_here; have; have = have->next_shared)
+        if (is_same_wish(have, wanted)) return have;
+    for (ipu_device *have = wanted->wanted_id < 0 ? NULL : attached_here; have; have = have->next)
+        if (have->id == wanted->wanted_id && is_partition_of(have, wanted)) return have;
+    return NULL;
+}
+
+/* A handle that the process has for the same takes the place of `*d`, which is new. */
+static void share(ipu_device **d)
+{
+    ipu_device *own = *d;
+    own->n_shared   = own->n_ipus;
+    ipu__state_lock();
+    ipu_device *have = find_shared(own);
+    if (have) {
+        ipu__device_retain(have);
+    } else {
+        own->next_shared = shared_here;
+        shared_here      = own;
+    }
+    ipu__state_unlock();
+    if (!have) return;
+    ipu_device_close(own);
+    *d = have;
+}
+
+ipu_status ipu__device_use_id(int id, ipu_device **out)
+{
+    IPU_TRY(ipu_device_open(id, out));
+    share(out);
+    return IPU_OK;
+}
+
 ipu_status ipu__device_use(const char *chip, int64_t n_ipus, double wait_seconds, bool on_demand,
                            ipu_device **out)
 {
     IPU_TRY(open_checked(-1, n_ipus, chip, out));
+    share(out);
     attempt a         = attempt_of(*out, wait_seconds);
     a.adopts          = true;
     ipu_status status = IPU_OK;
@@ -448,18 +499,53 @@ static void let_go(ipu_device *d)
     d->id    = -1;
 }
 
+/* Under the state's lock. False: a program runs on it. */
+static bool detach(ipu_device *d)
+{
+    bool was     = atomic_exchange(&d->attached, false);
+    bool running = atomic_load(&d->n_running) > 0;
+    if (was && running) atomic_store(&d->attached, true);
+    if (was && !running) let_go(d);
+    return !running;
+}
+
+static ipu_status detached(const ipu_device *d, bool done)
+{
+    return done ? IPU_OK
+                : ipu__fail(IPU_INVALID, "a program runs on device %d: detach it when it has ended", d->id);
+}
+
 ipu_status ipu_device_detach(ipu_device *device)
 {
     IPU_TRY(check_fork(device));
     ipu__state_lock();
-    bool was     = atomic_exchange(&device->attached, false);
-    bool running = atomic_load(&device->n_running) > 0;
-    if (was && running) atomic_store(&device->attached, true);
-    if (was && !running) let_go(device);
+    bool done = detach(device);
     ipu__state_unlock();
-    return running
-             ? ipu__fail(IPU_INVALID, "a program runs on device %d: detach it when it has ended", device->id)
-             : IPU_OK;
+    return detached(device, done);
+}
+
+void ipu__device_hold(ipu_device *device)
+{
+    ipu__state_lock();
+    device->n_holders++;
+    ipu__state_unlock();
+}
+
+void ipu__device_unhold(ipu_device *device)
+{
+    ipu__state_lock();
+    device->n_holders--;
+    ipu__state_unlock();
+}
+
+ipu_status ipu__device_leave(ipu_device *device)
+{
+    IPU_TRY(check_fork(device));
+    ipu__state_lock();
+    bool done = device->n_holders > 1 || detach(device);
+    if (done) device->n_holders--;
+    ipu__state_unlock();
+    return detached(device, done);
 }
 
 ipu_device *ipu__device_retain(ipu_device *device)
@@ -474,6 +560,11 @@ void ipu_device_close(ipu_device *device)
     ipu__state_lock(); /* so that no one adopts what is about to go */
     bool is_last = atomic_fetch_sub(&device->n_refs, 1) == 1;
     if (is_last && atomic_load(&device->attached)) let_go(device);
+    for (ipu_device **at = &shared_here; is_last && *at; at = &(*at)->next_shared)
+        if (*at == device) {
+            *at = device->next_shared;
+            break;
+        }
     ipu__state_unlock();
     if (!is_last) return;
     ipu__arena_fini(&device->arena);

@@ -30,6 +30,9 @@ struct ipu_device {
     atomic_llong  n_runs; /* that were begun since it was attached */
     atomic_bool   failed; /* it reported an error */
     ipu_device   *next;   /* of those that are attached in this process */
+    ipu_device   *next_shared;
+    int64_t       n_shared;  /* IPUs that were wanted of a shared one */
+    int           n_holders; /* under the state's lock */
 };
 
 /* Device for an engine that needs `n_ipus` of `chip`: one that the process has attached, or a new one. With
@@ -37,6 +40,16 @@ struct ipu_device {
 ipu_status  ipu__device_use(const char *chip, int64_t n_ipus, double wait_seconds, bool on_demand,
                             ipu_device **out);
 ipu_device *ipu__device_retain(ipu_device *device);
+/* Device `id`, by the handle that others of this process use for it, attached or not; a new one if there is none. Statuses: those
+ * of ipu_device_open. Released by ipu_device_close. */
+ipu_status ipu__device_use_id(int id, ipu_device **out);
+
+/* Several may hold a device of this process, each once: ipu__device_leave detaches it when it was the last to. Statuses: those of
+ * ipu_device_detach; it is held still then. */
+void       ipu__device_hold(ipu_device *device);
+ipu_status ipu__device_leave(ipu_device *device);
+/* Without detaching it. */
+void ipu__device_unhold(ipu_device *device);
 
 /* Around a run of an engine. Begin attaches if need be. Statuses: those of ipu_device_attach; DEVICE_ERROR.
  * Then there is nothing to end. */

@@ -251,7 +251,7 @@ static ipu_status find_compiled(ipu_onnx_session *s, compiled **out)
 static ipu_status need_engine(ipu_onnx_session *s, compiled *c)
 {
     if (c->base.engine) return IPU_OK;
-    IPU_TRY(ipu_engine_create(c->base.exe, s->options.options, &c->base.engine));
+    IPU_TRY(ipu__session_start(&s->base, &c->base));
     ipu__alloc_trim(); /* the models it was made from are gone */
     return IPU_OK;
 }
@@ -391,6 +391,7 @@ static ipu_status run(ipu_onnx_session *s, ipu_onnx_value *out, size_t n_out)
     for (size_t i = 0; i < s->n_in; i++)
         if (!c->fixed[i]) IPU_TRY(write_input(c, &s->in[i], &next));
     status = ipu_engine_run(c->base.engine, 0);
+    ipu__session_has_run(&s->base);
     if (status != IPU_OK) return ipu__fail(status, "%s: %s", s->file->name, ipu_message());
     for (size_t i = 0; i < n_out; i++) IPU_TRY(read_output(c, &c->ports.outputs[i], &out[i]));
     return IPU_OK;

@@ -23,6 +23,7 @@ void ipu__session_fini(ipu__session *s)
 {
     for (size_t i = 0; i < s->compiled.n; i++) s->def->destroy(s->user, s->compiled.at[i]);
     ipu__array_fini(&s->compiled);
+    ipu__session_leave(s);
     s->last = NULL;
 }
 

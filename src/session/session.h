@@ -45,12 +45,15 @@ typedef struct ipu__session_def {
 typedef struct ipu__session {
     const ipu__session_def *def;
     void                   *user;
-    const ipu_options      *options; /* of compiling and of engines; NULL: the defaults. Borrowed */
-    size_t                  most;    /* executables, 0: one */
+    const ipu_options      *options;   /* of compiling and of engines; NULL: the defaults. Borrowed */
+    size_t                  most;      /* executables, 0: one */
+    int                     device_id; /* of the active partition, from 1 on as id + 1; 0: any */
     int64_t most_bytes; /* that engines may hold beside the one that runs; 0: half of the machine's memory */
     IPU_ARRAY(ipu__compiled *) compiled;
     ipu__compiled *last; /* the one to run; NULL: none yet */
     uint64_t       clock;
+    ipu_device    *device; /* that its engines are on, once there is one; NULL: on none */
+    bool           holds;  /* it is attached for this session; maybe for others of the process too */
 } ipu__session;
 
 void ipu__session_fini(ipu__session *s);
@@ -67,6 +70,23 @@ ipu_status ipu__session_keep(ipu__session *s, ipu__compiled *c);
 
 /* With a cache it is priced once, not in each process. c->cost.chip is for the caller to fill in. */
 ipu_status ipu__session_price(ipu__session *s, ipu__compiled *c);
+
+/* ---- engines, all on one device (device.c). Sessions of one process that are on the same device have it attached until the
+ *      last of them has detached ---- */
+
+/* Makes c->engine, if it is not there. */
+ipu_status ipu__session_start(ipu__session *s, ipu__compiled *c);
+/* After a run, which attaches what was not. */
+void ipu__session_has_run(ipu__session *s);
+
+/* There is an engine. Statuses: those of ipu_device_attach. */
+ipu_status ipu__session_attach(ipu__session *s);
+/* Statuses: INVALID (a program of another session runs there). */
+ipu_status ipu__session_detach(ipu__session *s);
+bool       ipu__session_is_attached(const ipu__session *s);
+
+/* The engines are gone: so is the device. */
+void ipu__session_leave(ipu__session *s);
 
 /* What ipu__compiled itself holds. */
 void ipu__compiled_fini(ipu__compiled *c);

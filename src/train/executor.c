@@ -10,11 +10,11 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
-#include "session/cache.h"
 #include "engine/executable.h"
 #include "engine/options.h"
 #include "ipu/comm.h"
 #include "model/fit.h"
+#include "session/cache.h"
 
 /* ---- what is trained with ---- */
 
@@ -67,6 +67,8 @@ static ipu_status take_training(ipu_executor *x, const ipu_nn_training *how)
 
 /* ---- life ---- */
 
+static const ipu__session_def programs;
+
 static ipu_status take_engine_options(ipu_executor *x)
 {
     if (!x->options.check_floats) return IPU_OK;
@@ -92,8 +94,12 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
         return status;
     }
     const ipu_executor_options *o = &x->options;
-    x->over                       = ipu__executor_over(o, x->training);
     x->n_batches = o->device_iterations * o->gradient_accumulation * (o->replicas / o->input_group_size);
+    x->session   = (ipu__session){.def       = &programs,
+                                  .user      = x,
+                                  .options   = o->engine,
+                                  .most      = (size_t)o->most_executables,
+                                  .device_id = o->device_id};
     *out         = x;
     return IPU_OK;
 }
@@ -113,29 +119,18 @@ ipu_status ipu_inference_model(ipu_module *module, const ipu_executor_options *o
 /* What compiling made. */
 static void forget(ipu_executor *x)
 {
-    if (x->module->holder == x) {
-        if (ipu__module_fetch(x->module) != IPU_OK)
-            ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s", ipu_message());
-        x->module->holder = NULL;
-    }
-    ipu_engine_destroy(x->engine);
-    ipu_executable_release(x->exe);
-    ipu__parallel_program_fini(&x->chip);
-    x->engine  = NULL;
-    x->exe     = NULL;
-    x->version = 0;
-    ipu__executor_io_fini(x);
-    ipu__executor_state_fini(x);
+    ipu__session_fini(&x->session);
+    x->p = NULL;
 }
 
 void ipu_executor_destroy(ipu_executor *x)
 {
     if (!x) return;
     forget(x);
+    ipu__arguments_fini(&x->asked);
     ipu_npz_free(&x->pending);
     ipu_npz_free(&x->carried);
     free_training(&x->how);
-    ipu__parallel_fini(&x->over);
     ipu_options_destroy(x->own_engine);
     ipu__free(x->rates);
     ipu__free(x);
@@ -143,83 +138,89 @@ void ipu_executor_destroy(ipu_executor *x)
 
 /* ---- compiling ---- */
 
-/* Everything that the executable depends on. */
-static ipu_status cache_key(ipu_executor *x, const ipu__parallel_models *models, ipu__hash128 *out)
+/* Where the cache has it: by everything that the executable depends on. */
+static ipu_status find_place(ipu__executor_program *p)
 {
     ipu__text    t = {0};
     ipu__hash128 net, step = {0};
     char         text[IPU__HASH_TEXT];
-    IPU_TRY(ipu__model_hash(models->net, &net));
-    if (models->step) IPU_TRY(ipu__model_hash(models->step, &step));
+    p->base.folder = ipu__cache_folder(p->x->options.cache_folder);
+    if (!p->base.folder) return IPU_OK;
+    IPU_TRY(ipu__model_hash(p->models->net, &net));
+    if (p->models->step) IPU_TRY(ipu__model_hash(p->models->step, &step));
     ipu__hash_print(&net, text);
     ipu__text_add(&t, "%s ", text);
     ipu__hash_print(&step, text);
-    ipu__text_add(&t, "%s %" PRId64 " %d ", text, x->n_folded, (int)ipu__executor_output_mode(x));
-    ipu__executor_options_add_key(&x->options, &t);
+    ipu__text_add(&t, "%s %" PRId64 " %d ", text, p->n_folded, (int)ipu__executor_output_mode(p->x));
+    ipu__executor_options_add_key(&p->x->options, &t);
     ipu_status status = t.failed ? ipu__fail_memory() : IPU_OK;
-    if (status == IPU_OK) *out = ipu__hash_bytes(t.at, t.n);
+    if (status == IPU_OK) p->base.key = ipu__hash_bytes(t.at, t.n);
     ipu__text_fini(&t);
     return status;
 }
 
 /* What is priced is lowered when that is first asked for, and kept. */
-static ipu_status lower_for_chip(ipu_executor *x)
+static ipu_status lower_for_chip(ipu__executor_program *p)
 {
-    if (x->chip.g) return IPU_OK;
-    ipu_status status = ipu__executor_lower_for_chip(x, &x->chip);
-    if (status != IPU_OK) ipu__parallel_program_fini(&x->chip);
+    if (p->chip.g) return IPU_OK;
+    ipu_status status = ipu__executor_lower_for_chip(p, &p->chip);
+    if (status != IPU_OK) ipu__parallel_program_fini(&p->chip);
     return status;
 }
 
-static ipu_status compile_program(ipu_executor *x, const ipu__parallel_models *models)
+static ipu_status compile_program(void *user, ipu__compiled *c)
 {
-    ipu__parallel_program host;
-    ipu__settings         settings;
-    IPU_TRY(ipu__options_settle(x->options.engine, &settings));
-    ipu_status status = ipu__parallel_lower(&x->over, models, &host);
-    if (status == IPU_OK && settings.estimate) status = lower_for_chip(x);
+    const ipu_options     *options = ((const ipu_executor *)user)->options.engine;
+    ipu__executor_program *p       = (ipu__executor_program *)c;
+    ipu__parallel_program  host;
+    ipu__settings          settings;
+    IPU_TRY(ipu__options_settle(options, &settings));
+    ipu_status status = ipu__parallel_lower(&p->over, p->models, &host);
+    if (status == IPU_OK && settings.estimate) status = lower_for_chip(p);
     if (status == IPU_OK)
-        status = ipu__executable_compile(host.g, &host.run, 1, x->options.engine, x->chip.g, &x->chip.run,
-                                         &x->exe);
+        status = ipu__executable_compile(host.g, &host.run, 1, options, p->chip.g, &p->chip.run, &c->exe);
     ipu__parallel_program_fini(&host);
     return status;
 }
 
-static ipu_status compile_models(ipu_executor *x, const ipu__parallel_models *models)
+static void destroy_program(void *user, ipu__compiled *c)
 {
-    const char  *folder = ipu__cache_folder(x->options.cache_folder);
-    ipu__hash128 key;
-    x->was_cached = false;
-    if (folder) {
-        IPU_TRY(cache_key(x, models, &key));
-        ipu_status status = ipu__cache_load(folder, &key, x->options.engine, &x->exe);
-        x->was_cached     = status == IPU_OK;
-        if (status != IPU_NOT_FOUND) return status;
+    ipu__executor_program *p = (ipu__executor_program *)c;
+    ipu_module            *m = ((const ipu_executor *)user)->module;
+    if (m->holder == p) {
+        if (ipu__module_fetch(m) != IPU_OK)
+            ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s", ipu_message());
+        m->holder = NULL;
     }
-    ipu_status status = compile_program(x, models);
-    if (status == IPU_OK && folder) ipu__cache_store(folder, &key, x->exe);
-    return status;
+    ipu__parallel_program_fini(&p->chip);
+    ipu__executor_io_fini(p);
+    ipu__executor_state_fini(p);
+    ipu__parallel_fini(&p->over);
+    ipu__compiled_fini(c);
+    ipu__free(p);
 }
 
-static ipu_status remember_ports(ipu_executor *x)
+static const ipu__session_def programs = {.compile = compile_program, .destroy = destroy_program};
+
+static ipu_status remember_ports(const ipu__executor_program *p)
 {
-    ipu_module *m = x->module;
+    ipu_module *m = p->x->module;
     m->ports.n    = 0;
-    if (!ipu__reserve(&m->ports, x->inputs.n)) return ipu__fail_memory();
-    for (size_t i = 0; i < x->inputs.n; i++) m->ports.at[m->ports.n++] = x->inputs.at[i].port;
+    if (!ipu__reserve(&m->ports, p->inputs.n)) return ipu__fail_memory();
+    for (size_t i = 0; i < p->inputs.n; i++) m->ports.at[m->ports.n++] = p->inputs.at[i].port;
     m->is_compiled = true;
     return IPU_OK;
 }
 
 /* A replica's weights and the optimizer's states, against the IPUs it has. */
-static ipu_status warn_if_too_large(const ipu_executor *x, const ipu_model *net)
+static ipu_status warn_if_too_large(const ipu__executor_program *p, const ipu_model *net)
 {
     ipu_target target;
     int64_t    bytes = 0;
-    int64_t    n     = ipu__parallel_ipus_per_replica(&x->over, (int64_t)ipu_model_n_stages(net));
-    IPU_TRY(ipu_target_find(x->options.target, n, &target));
-    for (size_t i = 0; i < x->kept.n; i++) {
-        const ipu__executor_kept *k = &x->kept.at[i];
+    int64_t    n     = ipu__parallel_ipus_per_replica(&p->over, (int64_t)ipu_model_n_stages(net));
+    IPU_TRY(ipu_target_find(p->x->options.target, n, &target));
+    for (size_t i = 0; i < p->kept.n; i++) {
+        const ipu__executor_kept *k = &p->kept.at[i];
         if (k->is_off_chip) continue;
         bytes += (k->is_divided ? k->n_part : ipu__op_n_elements(&k->shape))
                * (int64_t)ipu_type_size(k->type);
@@ -228,136 +229,193 @@ static ipu_status warn_if_too_large(const ipu_executor *x, const ipu_model *net)
     return IPU_OK;
 }
 
-static ipu_status fold(ipu_executor *x, ipu__parallel_models *models)
+static ipu_status fold(ipu__executor_program *p, ipu__parallel_models *models)
 {
-    IPU_TRY(ipu__parallel_fold(&x->over, models));
-    x->n_folded = models->n_folded;
-    memcpy(x->fold_reason, models->fold_reason, sizeof x->fold_reason);
+    IPU_TRY(ipu__parallel_fold(&p->over, models));
+    p->n_folded = models->n_folded;
+    memcpy(p->fold_reason, models->fold_reason, sizeof p->fold_reason);
     return IPU_OK;
 }
 
-const char *ipu_executor_fold_reason(const ipu_executor *x) { return x->exe ? x->fold_reason : NULL; }
-int64_t     ipu__executor_n_graphs(const ipu_executor *x) { return x->options.replicas / x->n_folded; }
+const char *ipu_executor_fold_reason(const ipu_executor *x) { return x->p ? x->p->fold_reason : NULL; }
 
-static ipu_status compile(ipu_executor *x, const ipu_array *in, size_t n)
+int64_t ipu__executor_n_graphs(const ipu__executor_program *p)
 {
-    ipu__parallel_models models = {0};
-    ipu__settings        settings;
-    IPU_TRY(ipu__executor_make_inputs(x, in, n));
-    ipu_status status = ipu__options_settle(x->options.engine, &settings);
-    if (status == IPU_OK) status = ipu__executor_build(x, ipu__engine_find(settings.engine), &models);
-    if (status == IPU_OK)
-        status = ipu__executor_check_ipus(&x->options, (int64_t)ipu_model_n_stages(models.net));
-    if (status == IPU_OK) status = ipu__executor_make_outputs(x, &models);
-    if (status == IPU_OK) status = ipu__executor_list_kept(x, &models);
-    if (status == IPU_OK) status = warn_if_too_large(x, models.net);
-    if (status == IPU_OK) status = fold(x, &models);
-    if (status == IPU_OK) status = ipu__executor_note_program(x, &models);
-    if (status == IPU_OK) status = compile_models(x, &models);
-    if (status == IPU_OK) status = remember_ports(x);
+    return p->x->options.replicas / p->n_folded;
+}
+
+static ipu_status compile(ipu__executor_program *p, const ipu_array *in, size_t n)
+{
+    const ipu_executor_options *o      = &p->x->options;
+    ipu__parallel_models        models = {0};
+    ipu__settings               settings;
+    IPU_TRY(ipu__executor_make_inputs(p, in, n));
+    ipu_status status = ipu__options_settle(o->engine, &settings);
+    if (status == IPU_OK) status = ipu__executor_build(p, ipu__engine_find(settings.engine), &models);
+    if (status == IPU_OK) status = ipu__executor_check_ipus(o, (int64_t)ipu_model_n_stages(models.net));
+    if (status == IPU_OK) status = ipu__executor_make_outputs(p, &models);
+    if (status == IPU_OK) status = ipu__executor_list_kept(p, &models);
+    if (status == IPU_OK) status = warn_if_too_large(p, models.net);
+    if (status == IPU_OK) status = fold(p, &models);
+    if (status == IPU_OK) status = ipu__executor_note_program(p, &models);
+    p->models = &models;
+    if (status == IPU_OK) status = find_place(p);
+    if (status == IPU_OK) status = ipu__session_compile(&p->x->session, &p->base);
+    if (status == IPU_OK) status = remember_ports(p);
+    p->models = NULL;
     ipu__parallel_models_fini(&models);
     return status;
 }
 
-static ipu_status create_engine(ipu_executor *x)
+/* ---- engines ---- */
+
+static ipu_status create_engine(ipu__executor_program *p)
 {
-    if (x->engine) return IPU_OK;
-    if (x->options.device_id > 0) {
-        ipu_device *device;
-        IPU_TRY(ipu_device_open(x->options.device_id - 1, &device));
-        ipu_status status = ipu_engine_create_on(x->exe, x->options.engine, device, &x->engine);
-        ipu_device_close(device); /* the engine keeps it */
-        IPU_TRY(status);
-    } else {
-        IPU_TRY(ipu_engine_create(x->exe, x->options.engine, &x->engine));
-    }
-    IPU_TRY(ipu__executor_join(x));
-    IPU_TRY(ipu__executor_connect(x));
-    IPU_TRY(ipu__executor_begin_seed(x));
-    IPU_TRY(ipu__executor_write_rates(x));
-    IPU_TRY(ipu__executor_sync(x));
-    IPU_TRY(ipu__executor_set_pending(x));
+    if (p->base.engine) return IPU_OK;
+    IPU_TRY(ipu__session_start(&p->x->session, &p->base));
+    IPU_TRY(ipu__executor_join(p));
+    IPU_TRY(ipu__executor_connect(p));
+    IPU_TRY(ipu__executor_begin_seed(p));
+    IPU_TRY(ipu__executor_write_rates(p));
+    IPU_TRY(ipu__executor_sync(p));
+    IPU_TRY(ipu__executor_set_pending(p));
     ipu__alloc_trim(); /* the models it was made from are gone */
+    return IPU_OK;
+}
+
+/* ---- which program runs ---- */
+
+/* `p` goes on where the one that ran before is. */
+static ipu_status take_over(ipu__executor_program *p)
+{
+    ipu_executor          *x    = p->x;
+    ipu__executor_program *from = x->p;
+    if (!from || from == p || !from->base.engine) return IPU_OK;
+    bool has_newest = from->version == x->module->version;
+    IPU_TRY(create_engine(p));
+    IPU_TRY(ipu__executor_write_rates(p));
+    IPU_TRY(ipu__executor_sync(p));
+    return ipu__executor_hand_over(from, p, has_newest);
+}
+
+static ipu_status make(ipu_executor *x, const ipu_array *in, size_t n, ipu__executor_program **out)
+{
+    ipu__executor_program *p = *out = ipu__alloc_zeroed(sizeof *p);
+    if (!p) return ipu__fail_memory();
+    p->x    = x;
+    p->over = ipu__executor_over(&x->options, x->training);
+    IPU_TRY(ipu__arguments_copy(&x->asked, &p->base.arguments));
+    IPU_TRY(compile(p, in, n));
+    if (x->options.attach == IPU_ATTACH_ALWAYS || x->carried.n > 0) IPU_TRY(create_engine(p));
+    if (x->carried.n > 0) IPU_TRY(ipu__executor_carry_state(p, &x->carried));
+    IPU_TRY(take_over(p));
+    return ipu__session_keep(&x->session, &p->base);
+}
+
+static ipu_status make_new(ipu_executor *x, const ipu_array *in, size_t n)
+{
+    double                 begin  = ipu__clock_seconds();
+    ipu__executor_program *p      = NULL;
+    ipu_status             status = make(x, in, n, &p);
+    if (status != IPU_OK) {
+        if (p) destroy_program(x, &p->base);
+        if (x->session.compiled.n == 0) ipu__session_leave(&x->session);
+        return status;
+    }
+    ipu_npz_free(&x->carried);
+    p->base.seconds = ipu__clock_seconds() - begin;
+    x->must_compile = false;
+    x->p            = p;
+    return IPU_OK;
+}
+
+static ipu_status change(ipu_executor *x, const ipu_array *in, size_t n)
+{
+    ipu__executor_program *found = (ipu__executor_program *)ipu__session_find(&x->session, &x->asked);
+    if (!found) return make_new(x, in, n);
+    IPU_TRY(take_over(found));
+    x->p = found;
     return IPU_OK;
 }
 
 ipu_status ipu_executor_compile(ipu_executor *x, const ipu_array *in, size_t n)
 {
-    if (x->exe && !x->must_compile) return IPU_OK;
-    double begin = ipu__clock_seconds();
-    if (x->must_compile && x->engine) IPU_TRY(ipu_executor_get_state(x, &x->carried));
+    if (x->p && !x->must_compile && x->options.most_executables == 0) return IPU_OK;
+    IPU_TRY(ipu__executor_ask(x, in, n));
+    if (x->p && !x->must_compile)
+        return ipu__arguments_fit(&x->p->base.arguments, &x->asked) ? IPU_OK : change(x, in, n);
+    if (x->must_compile && x->p && x->p->base.engine) IPU_TRY(ipu_executor_get_state(x, &x->carried));
     forget(x);
-    ipu_status status = compile(x, in, n);
-    if (status == IPU_OK && (x->options.attach == IPU_ATTACH_ALWAYS || x->carried.n > 0))
-        status = create_engine(x);
-    if (status == IPU_OK && x->carried.n > 0) status = ipu__executor_carry_state(x, &x->carried);
-    if (status != IPU_OK) {
-        forget(x);
-        return status;
-    }
-    ipu_npz_free(&x->carried);
-    x->must_compile    = false;
-    x->compile_seconds = ipu__clock_seconds() - begin;
-    return IPU_OK;
+    return make_new(x, in, n);
 }
 
-bool ipu_executor_is_compiled(const ipu_executor *x) { return x->exe != NULL; }
+bool ipu_executor_is_compiled(const ipu_executor *x) { return x->p != NULL; }
+
+size_t ipu_executor_n_compiled(const ipu_executor *x) { return x->session.compiled.n; }
 
 double ipu_executor_compile_seconds(const ipu_executor *x, bool *was_cached)
 {
-    if (was_cached) *was_cached = x->was_cached;
-    return x->compile_seconds;
+    if (was_cached) *was_cached = x->p && x->p->base.was_cached;
+    return x->p ? x->p->base.seconds : 0;
 }
 
 ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, ipu_cost **out)
 {
     *out = NULL;
-    if (!x->exe) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    IPU_TRY(lower_for_chip(x));
-    return ipu_cost_estimate(x->chip.g, &x->chip.run, 1, options, out);
+    if (!x->p) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    IPU_TRY(lower_for_chip(x->p));
+    return ipu_cost_estimate(x->p->chip.g, &x->p->chip.run, 1, options, out);
 }
 
 /* ---- running ---- */
+
+static ipu_status run(ipu__executor_program *p)
+{
+    IPU_TRY(ipu__executor_sync(p));
+    IPU_TRY(ipu__executor_begin_times(p));
+    for (size_t i = 0; i < p->in_wires.n; i++) p->in_wires.at[i].n_done = 0;
+    for (size_t i = 0; i < p->out_wires.n; i++) p->out_wires.at[i].n_done = 0;
+    ipu_status status = ipu_engine_run(p->base.engine, 0);
+    ipu__session_has_run(&p->x->session);
+    if (p->updates_weights) ipu__executor_has_newest(p);
+    if (status != IPU_OK) {
+        IPU_TRY(ipu__executor_clear_sums(p));
+        return status;
+    }
+    p->x->n_runs++;
+    return ipu__executor_read_outputs(p);
+}
 
 ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n)
 {
     if (x->options.attach == IPU_ATTACH_NEVER)
         return ipu__fail(IPU_INVALID, "option attach: \"never\" compiles only: this executor cannot run");
     IPU_TRY(ipu_executor_compile(x, in, n));
-    IPU_TRY(create_engine(x));
-    IPU_TRY(ipu__executor_take_inputs(x, in, n));
-    IPU_TRY(ipu__executor_sync(x));
-    IPU_TRY(ipu__executor_begin_times(x));
-    for (size_t i = 0; i < x->in_wires.n; i++) x->in_wires.at[i].n_done = 0;
-    for (size_t i = 0; i < x->out_wires.n; i++) x->out_wires.at[i].n_done = 0;
-    ipu_status status = ipu_engine_run(x->engine, 0);
-    if (x->updates_weights) ipu__executor_has_newest(x);
-    if (status != IPU_OK) {
-        IPU_TRY(ipu__executor_clear_sums(x));
-        return status;
-    }
-    x->n_runs++;
-    return ipu__executor_read_outputs(x);
+    IPU_TRY(create_engine(x->p));
+    if (x->options.most_executables == 0) IPU_TRY(ipu__executor_fail_other_inputs(x->p, in, n));
+    IPU_TRY(ipu__executor_take_inputs(x->p, in));
+    return run(x->p);
 }
 
 void ipu_executor_interrupt(ipu_executor *x)
 {
-    if (x->engine) ipu_engine_interrupt(x->engine);
+    ipu_engine *e = ipu_executor_engine(x);
+    if (e) ipu_engine_interrupt(e);
 }
 
-size_t ipu_executor_n_outputs(const ipu_executor *x) { return x->outputs.n; }
+size_t ipu_executor_n_outputs(const ipu_executor *x) { return x->p ? x->p->outputs.n : 0; }
 
 const ipu_array *ipu_executor_output_at(const ipu_executor *x, size_t i, const char **name)
 {
-    if (i >= x->outputs.n) return NULL;
-    if (name) *name = x->outputs.at[i].name;
-    return &x->outputs.at[i].array;
+    if (i >= ipu_executor_n_outputs(x)) return NULL;
+    if (name) *name = x->p->outputs.at[i].name;
+    return &x->p->outputs.at[i].array;
 }
 
 const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name)
 {
-    for (size_t i = 0; i < x->outputs.n; i++)
-        if (strcmp(x->outputs.at[i].name, name) == 0) return &x->outputs.at[i].array;
+    for (size_t i = 0; i < ipu_executor_n_outputs(x); i++)
+        if (strcmp(x->p->outputs.at[i].name, name) == 0) return &x->p->outputs.at[i].array;
     return NULL;
 }
 
@@ -365,11 +423,11 @@ static ipu_status fail_output(const ipu_executor *x, const char *name)
 {
     ipu__nearest near  = ipu__nearest_to(name);
     ipu__text    names = {0};
-    if (x->outputs.n == 0)
+    if (ipu_executor_n_outputs(x) == 0)
         return ipu__fail(IPU_INVALID, "there is no output \"%.100s\": nothing has been compiled", name);
-    for (size_t i = 0; i < x->outputs.n; i++) {
-        ipu__nearest_try(&near, x->outputs.at[i].name);
-        ipu__text_add(&names, "%s\"%s\"", i ? ", " : "", x->outputs.at[i].name);
+    for (size_t i = 0; i < x->p->outputs.n; i++) {
+        ipu__nearest_try(&near, x->p->outputs.at[i].name);
+        ipu__text_add(&names, "%s\"%s\"", i ? ", " : "", x->p->outputs.at[i].name);
     }
     ipu_status status = names.failed
                           ? ipu__fail_memory()
@@ -407,7 +465,7 @@ ipu_status ipu_executor_set_rate(ipu_executor *x, size_t group, double rate)
     if (!isfinite(rate)) return ipu__fail(IPU_INVALID, "expected a finite rate, found %g", rate);
     if (x->rates[group] == rate) return IPU_OK;
     x->rates[group] = rate;
-    return x->engine ? ipu__executor_write_rates(x) : IPU_OK;
+    return ipu_executor_engine(x) ? ipu__executor_write_rates(x->p) : IPU_OK;
 }
 
 double ipu_executor_rate(const ipu_executor *x, size_t group)
@@ -446,8 +504,8 @@ ipu_status ipu_executor_set_optimizer(ipu_executor *x, const ipu_nn_training *ho
     if (!x->training) return fail_group(x, 0);
     bool same = is_same_training(&x->how, how);
     IPU_TRY(take_training(x, how));
-    if (!same) x->must_compile = x->exe != NULL;
-    return x->engine && same ? ipu__executor_write_rates(x) : IPU_OK;
+    if (!same) x->must_compile = x->p != NULL;
+    return ipu_executor_engine(x) && same ? ipu__executor_write_rates(x->p) : IPU_OK;
 }
 
 int64_t ipu_executor_n_steps(const ipu_executor *x)
@@ -459,29 +517,23 @@ int64_t ipu_executor_n_steps(const ipu_executor *x)
 
 ipu_status ipu_executor_attach(ipu_executor *x)
 {
-    if (!x->exe) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    if (!x->p) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     if (x->options.attach == IPU_ATTACH_NEVER)
         return ipu__fail(IPU_INVALID,
                          "option attach: \"never\" compiles only: there is nothing to attach to");
-    if (!x->engine) return create_engine(x);
-    ipu_device *device = ipu_engine_device(x->engine);
-    return device ? ipu_device_attach(device, 0) : IPU_OK;
+    if (!x->p->base.engine) return create_engine(x->p);
+    return ipu__session_attach(&x->session);
 }
 
 ipu_status ipu_executor_detach(ipu_executor *x)
 {
-    ipu_device *device = x->engine ? ipu_engine_device(x->engine) : NULL;
-    if (!device || !ipu_device_is_attached(device))
+    if (!ipu_executor_is_attached(x))
         return ipu__fail(IPU_INVALID, "the executor is not attached to a device");
-    if (x->module->holder == x) IPU_TRY(ipu__module_fetch(x->module));
-    return ipu_device_detach(device);
+    if (x->module->holder == x->p) IPU_TRY(ipu__module_fetch(x->module));
+    return ipu__session_detach(&x->session);
 }
 
-bool ipu_executor_is_attached(const ipu_executor *x)
-{
-    ipu_device *device = x->engine ? ipu_engine_device(x->engine) : NULL;
-    return device && ipu_device_is_attached(device);
-}
+bool ipu_executor_is_attached(const ipu_executor *x) { return ipu__session_is_attached(&x->session); }
 
-ipu_executable *ipu_executor_executable(ipu_executor *x) { return x->exe; }
-ipu_engine     *ipu_executor_engine(ipu_executor *x) { return x->engine; }
+ipu_executable *ipu_executor_executable(ipu_executor *x) { return x->p ? x->p->base.exe : NULL; }
+ipu_engine     *ipu_executor_engine(ipu_executor *x) { return x->p ? x->p->base.engine : NULL; }

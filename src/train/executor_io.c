@@ -30,24 +30,24 @@ static void note(ipu_executor_time *times, int64_t batch, double begin)
     if (times) times[batch] = (ipu_executor_time){begin, ipu__clock_seconds()};
 }
 
-static ipu_status make_times(const ipu_executor *x, ipu_executor_time **times, int64_t n)
+static ipu_status make_times(const ipu__executor_program *p, ipu_executor_time **times, int64_t n)
 {
-    if (x->keeps_times && !*times) {
+    if (p->x->keeps_times && !*times) {
         *times = ipu__alloc((size_t)n * sizeof **times);
         if (!*times) return ipu__fail_memory();
     }
-    if (x->keeps_times) memset(*times, 0, (size_t)n * sizeof **times);
-    if (x->keeps_times) return IPU_OK;
+    if (p->x->keeps_times) memset(*times, 0, (size_t)n * sizeof **times);
+    if (p->x->keeps_times) return IPU_OK;
     ipu__free(*times);
     *times = NULL;
     return IPU_OK;
 }
 
-ipu_status ipu__executor_begin_times(ipu_executor *x)
+ipu_status ipu__executor_begin_times(ipu__executor_program *p)
 {
-    for (size_t i = 0; i < x->inputs.n; i++) IPU_TRY(make_times(x, &x->inputs.at[i].times, x->n_batches));
-    for (size_t i = 0; i < x->outputs.n; i++)
-        IPU_TRY(make_times(x, &x->outputs.at[i].times, ipu__executor_outputs_per_run(x)));
+    for (size_t i = 0; i < p->inputs.n; i++) IPU_TRY(make_times(p, &p->inputs.at[i].times, p->x->n_batches));
+    for (size_t i = 0; i < p->outputs.n; i++)
+        IPU_TRY(make_times(p, &p->outputs.at[i].times, ipu__executor_outputs_per_run(p->x)));
     return IPU_OK;
 }
 
@@ -55,14 +55,16 @@ void ipu_executor_keep_times(ipu_executor *x, bool keep) { x->keeps_times = keep
 
 const ipu_executor_time *ipu_executor_input_times(const ipu_executor *x, size_t i, size_t *n)
 {
-    *n = i < x->inputs.n && x->inputs.at[i].times ? (size_t)x->n_batches : 0;
-    return *n ? x->inputs.at[i].times : NULL;
+    const ipu__executor_program *p = x->p;
+    *n                             = p && i < p->inputs.n && p->inputs.at[i].times ? (size_t)x->n_batches : 0;
+    return *n ? p->inputs.at[i].times : NULL;
 }
 
 const ipu_executor_time *ipu_executor_output_times(const ipu_executor *x, size_t i, size_t *n)
 {
-    *n = i < x->outputs.n && x->outputs.at[i].times ? (size_t)ipu__executor_outputs_per_run(x) : 0;
-    return *n ? x->outputs.at[i].times : NULL;
+    const ipu__executor_program *p = x->p;
+    *n = p && i < p->outputs.n && p->outputs.at[i].times ? (size_t)ipu__executor_outputs_per_run(x) : 0;
+    return *n ? p->outputs.at[i].times : NULL;
 }
 
 /* ---- inputs ---- */
@@ -76,11 +78,11 @@ static ipu_type device_type(ipu_type type)
 
 static ipu_status port_of(const ipu_executor *x, const ipu_array *a, size_t i, ipu__port *out)
 {
+    *out = (ipu__port){device_type(a->type), a->shape};
+    if (a->shape.rank == 0 && x->n_batches == 1) return IPU_OK;
     char        buffer[32];
     const char *name = ipu__module_input_name(x->module, i, buffer);
-    *out             = (ipu__port){device_type(a->type), a->shape};
-    if (a->shape.rank == 0 && x->n_batches == 1) return IPU_OK;
-    int64_t n = a->shape.rank == 0 ? 1 : a->shape.dim[0];
+    int64_t     n    = a->shape.rank == 0 ? 1 : a->shape.dim[0];
     if (a->shape.rank == 0 || n % x->n_batches != 0)
         return ipu__fail(
             IPU_INVALID,
@@ -91,20 +93,32 @@ static ipu_status port_of(const ipu_executor *x, const ipu_array *a, size_t i, i
     return IPU_OK;
 }
 
-ipu_status ipu__executor_make_inputs(ipu_executor *x, const ipu_array *in, size_t n)
+ipu_status ipu__executor_ask(ipu_executor *x, const ipu_array *in, size_t n)
 {
-    if (!ipu__reserve(&x->inputs, n)) return ipu__fail_memory();
+    ipu__port port;
+    x->asked.list.n = 0;
+    if (!ipu__reserve(&x->asked.list, n)) return ipu__fail_memory();
+    for (size_t i = 0; i < n; i++) {
+        IPU_TRY(port_of(x, &in[i], i, &port));
+        x->asked.list.at[x->asked.list.n++] = (ipu__argument){.type = port.type, .shape = port.shape};
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_make_inputs(ipu__executor_program *p, const ipu_array *in, size_t n)
+{
+    if (!ipu__reserve(&p->inputs, n)) return ipu__fail_memory();
     for (size_t i = 0; i < n; i++) {
         char                 buffer[32];
-        const char          *name = ipu__module_input_name(x->module, i, buffer);
-        ipu__executor_input *own  = &x->inputs.at[i];
-        *own                      = (ipu__executor_input){.x = x, .given = in[i].type};
-        IPU_TRY(port_of(x, &in[i], i, &own->port));
+        const char          *name = ipu__module_input_name(p->x->module, i, buffer);
+        ipu__executor_input *own  = &p->inputs.at[i];
+        *own                      = (ipu__executor_input){.given = in[i].type};
+        IPU_TRY(port_of(p->x, &in[i], i, &own->port));
         IPU_TRY(ipu__array_size(own->port.type, &own->port.shape, &own->bytes));
         own->name   = text_of("", name);
         own->stream = text_of("in:", name);
-        x->inputs.n = i + 1;
-        if (!own->name || !own->stream || !ipu__push(&x->over.inputs, (ipu__parallel_input){own->stream}))
+        p->inputs.n = i + 1;
+        if (!own->name || !own->stream || !ipu__push(&p->over.inputs, (ipu__parallel_input){own->stream}))
             return ipu__fail_memory();
     }
     return IPU_OK;
@@ -140,14 +154,14 @@ static void give_batches(const ipu__executor_input *in, int64_t batch, void *dat
 /* The next batch of one input for one replica, or for all that are folded. */
 static ipu_status send(void *user, void *data, size_t bytes)
 {
-    ipu__executor_wire        *w     = user;
-    const ipu_executor        *x     = w->x;
-    const ipu__executor_input *in    = &x->inputs.at[w->number];
-    int64_t                    each  = x->options.input_group_size;
-    int64_t                    first = w->n_done++ * (x->options.replicas / each);
-    double                     begin = begin_of(in->times);
+    ipu__executor_wire          *w     = user;
+    const ipu__executor_program *p     = w->p;
+    const ipu__executor_input   *in    = &p->inputs.at[w->number];
+    int64_t                      each  = p->x->options.input_group_size;
+    int64_t                      first = w->n_done++ * (p->x->options.replicas / each);
+    double                       begin = begin_of(in->times);
     if (each == 1) give_batches(in, first + w->replica, data, bytes);
-    for (int64_t i = 0; i < x->n_folded; i++) {
+    for (int64_t i = 0; i < p->n_folded; i++) {
         int64_t batch = first + (w->replica + i) / each;
         if (each > 1) give_batches(in, batch, (char *)data + (size_t)i * in->bytes, in->bytes);
         note(in->times, batch, begin);
@@ -159,41 +173,41 @@ static ipu_status send(void *user, void *data, size_t bytes)
 static const void *lend(void *user, size_t bytes)
 {
     ipu__executor_wire        *w     = user;
-    const ipu__executor_input *in    = &w->x->inputs.at[w->number];
-    int64_t                    first = w->n_done++ * w->x->options.replicas;
+    const ipu__executor_input *in    = &w->p->inputs.at[w->number];
+    int64_t                    first = w->n_done++ * w->p->x->options.replicas;
     double                     begin = begin_of(in->times);
     (void)bytes;
-    for (int64_t i = 0; i < w->x->n_folded; i++) note(in->times, first + w->replica + i, begin);
+    for (int64_t i = 0; i < w->p->n_folded; i++) note(in->times, first + w->replica + i, begin);
     return in->data + (size_t)(first + w->replica) * in->bytes;
 }
 
 /* Anew whenever the type of what is given changes. */
-static ipu_status connect_input(ipu_executor *x, size_t i)
+static ipu_status connect_input(ipu__executor_program *p, size_t i)
 {
-    const ipu__executor_input *in       = &x->inputs.at[i];
-    int64_t                    replicas = ipu__executor_n_graphs(x);
-    bool                       can_lend = in->given == in->port.type && x->options.input_group_size == 1;
+    const ipu__executor_input *in       = &p->inputs.at[i];
+    int64_t                    replicas = ipu__executor_n_graphs(p);
+    bool                       can_lend = in->given == in->port.type && p->x->options.input_group_size == 1;
     for (int64_t r = 0; r < replicas; r++) {
-        ipu__executor_wire *w = &x->in_wires.at[i * (size_t)replicas + (size_t)r];
-        *w                    = (ipu__executor_wire){.x = x, .number = i, .replica = r};
+        ipu__executor_wire *w = &p->in_wires.at[i * (size_t)replicas + (size_t)r];
+        *w                    = (ipu__executor_wire){.p = p, .number = i, .replica = r};
         if (can_lend)
-            IPU_TRY(ipu_engine_connect_lender_replica(x->engine, in->stream, r, lend, w));
+            IPU_TRY(ipu_engine_connect_lender_replica(p->base.engine, in->stream, r, lend, w));
         else
-            IPU_TRY(ipu_engine_connect_callback_replica(x->engine, in->stream, r, send, w));
+            IPU_TRY(ipu_engine_connect_callback_replica(p->base.engine, in->stream, r, send, w));
     }
     return IPU_OK;
 }
 
-ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_t n)
+ipu_status ipu__executor_fail_other_inputs(const ipu__executor_program *p, const ipu_array *in, size_t n)
 {
-    if (n != x->inputs.n)
+    if (n != p->inputs.n)
         return ipu__fail(IPU_INVALID,
                          "Number of positional arguments mismatch: it was compiled for %zu arrays, found %zu",
-                         x->inputs.n, n);
+                         p->inputs.n, n);
     for (size_t i = 0; i < n; i++) {
-        ipu__executor_input *own = &x->inputs.at[i];
-        ipu__port            port;
-        IPU_TRY(port_of(x, &in[i], i, &port));
+        const ipu__executor_input *own = &p->inputs.at[i];
+        ipu__port                  port;
+        IPU_TRY(port_of(p->x, &in[i], i, &port));
         if (port.type != own->port.type)
             return ipu__fail(IPU_INVALID, "Data type mismatch for %s: it was compiled for %s, found %s",
                              own->name, ipu_type_name(own->port.type), ipu_type_name(in[i].type));
@@ -201,12 +215,20 @@ ipu_status ipu__executor_take_inputs(ipu_executor *x, const ipu_array *in, size_
             return ipu__fail(IPU_INVALID,
                              "Shape mismatch for %s: it was compiled for batches of %s, found %s", own->name,
                              ipu__shape_str(&own->port.shape), ipu__shape_str(&port.shape));
+    }
+    return IPU_OK;
+}
+
+ipu_status ipu__executor_take_inputs(ipu__executor_program *p, const ipu_array *in)
+{
+    for (size_t i = 0; i < p->inputs.n; i++) {
+        ipu__executor_input *own = &p->inputs.at[i];
         if (own->bytes > 0 && !in[i].data)
             return ipu__fail(IPU_INVALID, "input \"%s\": the array has no data", own->name);
         bool is_other = own->given != in[i].type;
         own->given    = in[i].type;
         own->data     = in[i].data;
-        if (is_other && x->in_wires.n > 0) IPU_TRY(connect_input(x, i));
+        if (is_other && p->in_wires.n > 0) IPU_TRY(connect_input(p, i));
     }
     return IPU_OK;
 }
@@ -230,10 +252,10 @@ int64_t ipu__executor_outputs_per_run(const ipu_executor *x)
     }
 }
 
-static ipu_status make_output(ipu_executor *x, const ipu__parallel_models *models, ipu_value v,
+static ipu_status make_output(ipu__executor_program *p, const ipu__parallel_models *models, ipu_value v,
                               const char *name)
 {
-    int64_t              n   = ipu__executor_outputs_per_run(x);
+    int64_t              n   = ipu__executor_outputs_per_run(p->x);
     ipu__executor_output own = {.type = ipu_value_type(v), .shape = ipu_value_shape(v)};
     ipu_shape            all = own.shape;
     if (all.rank > 0)
@@ -248,10 +270,10 @@ static ipu_status make_output(ipu_executor *x, const ipu__parallel_models *model
     if (status == IPU_OK) status = ipu_array_create(own.type, all, &own.array);
     own.own = own.array.data;
     if (status == IPU_OK
-        && (!ipu__reserve(&x->outputs, 1)
-            || !ipu__push(&x->over.outputs, (ipu__parallel_output){own.name, own.stream, own.sum})))
+        && (!ipu__reserve(&p->outputs, 1)
+            || !ipu__push(&p->over.outputs, (ipu__parallel_output){own.name, own.stream, own.sum})))
         status = ipu__fail_memory();
-    if (status == IPU_OK) x->outputs.at[x->outputs.n++] = own;
+    if (status == IPU_OK) p->outputs.at[p->outputs.n++] = own;
     if (status == IPU_OK) return IPU_OK;
     ipu__free(own.name);
     ipu__free(own.stream);
@@ -260,22 +282,23 @@ static ipu_status make_output(ipu_executor *x, const ipu__parallel_models *model
     return status;
 }
 
-ipu_status ipu__executor_make_outputs(ipu_executor *x, const ipu__parallel_models *models)
+ipu_status ipu__executor_make_outputs(ipu__executor_program *p, const ipu__parallel_models *models)
 {
     for (size_t i = 0; i < ipu_model_n_outputs(models->net); i++) {
         const char *name;
         ipu_value   v = ipu_model_output_at(models->net, i, &name);
-        IPU_TRY(make_output(x, models, v, name));
+        IPU_TRY(make_output(p, models, v, name));
     }
     return IPU_OK;
 }
 
 ipu_status ipu_executor_place_output(ipu_executor *x, size_t i, void *data)
 {
-    if (i >= x->outputs.n)
-        return ipu__fail(IPU_INVALID, "executor: output %zu is placed, but there are %zu%s", i, x->outputs.n,
-                         x->outputs.n ? "" : ": compile first");
-    ipu__executor_output *out = &x->outputs.at[i];
+    size_t n = ipu_executor_n_outputs(x);
+    if (i >= n)
+        return ipu__fail(IPU_INVALID, "executor: output %zu is placed, but there are %zu%s", i, n,
+                         n ? "" : ": compile first");
+    ipu__executor_output *out = &x->p->outputs.at[i];
     out->array.data           = data ? data : out->own;
     return IPU_OK;
 }
@@ -283,13 +306,13 @@ ipu_status ipu_executor_place_output(ipu_executor *x, size_t i, void *data)
 /* Takes, or passes over, the outputs of one batch of one replica, or of all that are folded. */
 static ipu_status take(void *user, void *data, size_t bytes)
 {
-    ipu__executor_wire   *w     = user;
-    ipu_executor         *x     = w->x;
-    ipu__executor_output *out   = &x->outputs.at[w->number];
-    int64_t               batch = w->n_done++ * x->options.replicas + w->replica;
-    int64_t     period          = x->options.output_mode == IPU_OUTPUT_EVERY_N ? x->options.output_period : 1;
-    const char *from            = data;
-    double      begin           = begin_of(out->times);
+    ipu__executor_wire    *w     = user;
+    ipu__executor_program *p     = w->p;
+    ipu__executor_output  *out   = &p->outputs.at[w->number];
+    int64_t                batch = w->n_done++ * p->x->options.replicas + w->replica;
+    int64_t     period = p->x->options.output_mode == IPU_OUTPUT_EVERY_N ? p->x->options.output_period : 1;
+    const char *from   = data;
+    double      begin  = begin_of(out->times);
     for (const char *end = from + bytes; from < end; from += out->bytes, batch++) {
         int64_t given = (batch + 1) / period - 1;
         if ((batch + 1) % period != 0) continue;
@@ -303,26 +326,26 @@ static ipu_status take(void *user, void *data, size_t bytes)
 static void *place(void *user, size_t bytes)
 {
     ipu__executor_wire   *w     = user;
-    ipu__executor_output *out   = &w->x->outputs.at[w->number];
-    int64_t               batch = w->n_done++ * w->x->options.replicas + w->replica;
+    ipu__executor_output *out   = &w->p->outputs.at[w->number];
+    int64_t               batch = w->n_done++ * w->p->x->options.replicas + w->replica;
     double                begin = begin_of(out->times);
     for (size_t i = 0; i * out->bytes < bytes; i++) note(out->times, batch + (int64_t)i, begin);
     return (char *)out->array.data + (size_t)batch * out->bytes;
 }
 
-ipu_status ipu__executor_read_outputs(ipu_executor *x)
+ipu_status ipu__executor_read_outputs(ipu__executor_program *p)
 {
-    ipu_output_mode mode = ipu__executor_output_mode(x);
+    ipu_output_mode mode = ipu__executor_output_mode(p->x);
     if (mode == IPU_OUTPUT_ALL || mode == IPU_OUTPUT_EVERY_N) return IPU_OK;
-    for (size_t i = 0; i < x->outputs.n; i++) {
-        ipu__executor_output *out    = &x->outputs.at[i];
+    for (size_t i = 0; i < p->outputs.n; i++) {
+        ipu__executor_output *out    = &p->outputs.at[i];
         const char           *handle = mode == IPU_OUTPUT_SUM ? out->sum : out->name;
-        size_t                bytes  = out->bytes * (size_t)x->n_folded;
-        for (int64_t r = 0; r < ipu__executor_n_graphs(x) && bytes > 0; r++) {
+        size_t                bytes  = out->bytes * (size_t)p->n_folded;
+        for (int64_t r = 0; r < ipu__executor_n_graphs(p) && bytes > 0; r++) {
             double begin = begin_of(out->times);
-            IPU_TRY(ipu_engine_read_replica(x->engine, handle, r, (char *)out->array.data + (size_t)r * bytes,
-                                            bytes));
-            for (int64_t k = 0; k < x->n_folded; k++) note(out->times, r * x->n_folded + k, begin);
+            IPU_TRY(ipu_engine_read_replica(p->base.engine, handle, r,
+                                            (char *)out->array.data + (size_t)r * bytes, bytes));
+            for (int64_t k = 0; k < p->n_folded; k++) note(out->times, r * p->n_folded + k, begin);
         }
     }
     return IPU_OK;
@@ -330,60 +353,60 @@ ipu_status ipu__executor_read_outputs(ipu_executor *x)
 
 /* ---- streams ---- */
 
-static ipu_status connect_inputs(ipu_executor *x)
+static ipu_status connect_inputs(ipu__executor_program *p)
 {
-    for (size_t i = 0; i < x->inputs.n; i++) IPU_TRY(connect_input(x, i));
+    for (size_t i = 0; i < p->inputs.n; i++) IPU_TRY(connect_input(p, i));
     return IPU_OK;
 }
 
-static ipu_status connect_outputs(ipu_executor *x)
+static ipu_status connect_outputs(ipu__executor_program *p)
 {
-    int64_t         replicas = ipu__executor_n_graphs(x);
-    ipu_output_mode mode     = ipu__executor_output_mode(x);
+    int64_t         replicas = ipu__executor_n_graphs(p);
+    ipu_output_mode mode     = ipu__executor_output_mode(p->x);
     if (mode != IPU_OUTPUT_ALL && mode != IPU_OUTPUT_EVERY_N) return IPU_OK;
-    for (size_t i = 0, k = 0; i < x->outputs.n; i++)
+    for (size_t i = 0, k = 0; i < p->outputs.n; i++)
         for (int64_t r = 0; r < replicas; r++, k++) {
-            x->out_wires.at[k]         = (ipu__executor_wire){.x = x, .number = i, .replica = r};
-            const char         *stream = x->outputs.at[i].stream;
-            ipu__executor_wire *wire   = &x->out_wires.at[k];
+            p->out_wires.at[k]         = (ipu__executor_wire){.p = p, .number = i, .replica = r};
+            const char         *stream = p->outputs.at[i].stream;
+            ipu__executor_wire *wire   = &p->out_wires.at[k];
             IPU_TRY(mode == IPU_OUTPUT_ALL
-                        ? ipu_engine_connect_place_replica(x->engine, stream, r, place, wire)
-                        : ipu_engine_connect_callback_replica(x->engine, stream, r, take, wire));
+                        ? ipu_engine_connect_place_replica(p->base.engine, stream, r, place, wire)
+                        : ipu_engine_connect_callback_replica(p->base.engine, stream, r, take, wire));
         }
     return IPU_OK;
 }
 
-ipu_status ipu__executor_connect(ipu_executor *x)
+ipu_status ipu__executor_connect(ipu__executor_program *p)
 {
-    size_t replicas = (size_t)ipu__executor_n_graphs(x);
-    x->in_wires.n = x->out_wires.n = 0;
-    if (!ipu__reserve(&x->in_wires, x->inputs.n * replicas + 1)
-        || !ipu__reserve(&x->out_wires, x->outputs.n * replicas + 1))
+    size_t replicas = (size_t)ipu__executor_n_graphs(p);
+    p->in_wires.n = p->out_wires.n = 0;
+    if (!ipu__reserve(&p->in_wires, p->inputs.n * replicas + 1)
+        || !ipu__reserve(&p->out_wires, p->outputs.n * replicas + 1))
         return ipu__fail_memory();
-    x->in_wires.n  = x->inputs.n * replicas;
-    x->out_wires.n = x->outputs.n * replicas;
-    IPU_TRY(connect_inputs(x));
-    return connect_outputs(x);
+    p->in_wires.n  = p->inputs.n * replicas;
+    p->out_wires.n = p->outputs.n * replicas;
+    IPU_TRY(connect_inputs(p));
+    return connect_outputs(p);
 }
 
-void ipu__executor_io_fini(ipu_executor *x)
+void ipu__executor_io_fini(ipu__executor_program *p)
 {
-    for (size_t i = 0; i < x->inputs.n; i++) {
-        ipu__free(x->inputs.at[i].name);
-        ipu__free(x->inputs.at[i].stream);
-        ipu__free(x->inputs.at[i].times);
+    for (size_t i = 0; i < p->inputs.n; i++) {
+        ipu__free(p->inputs.at[i].name);
+        ipu__free(p->inputs.at[i].stream);
+        ipu__free(p->inputs.at[i].times);
     }
-    for (size_t i = 0; i < x->outputs.n; i++) {
-        ipu__free(x->outputs.at[i].name);
-        ipu__free(x->outputs.at[i].stream);
-        ipu__free(x->outputs.at[i].sum);
-        x->outputs.at[i].array.data = x->outputs.at[i].own;
-        ipu_array_free(&x->outputs.at[i].array);
-        ipu__free(x->outputs.at[i].times);
+    for (size_t i = 0; i < p->outputs.n; i++) {
+        ipu__free(p->outputs.at[i].name);
+        ipu__free(p->outputs.at[i].stream);
+        ipu__free(p->outputs.at[i].sum);
+        p->outputs.at[i].array.data = p->outputs.at[i].own;
+        ipu_array_free(&p->outputs.at[i].array);
+        ipu__free(p->outputs.at[i].times);
     }
-    ipu__array_fini(&x->inputs);
-    ipu__array_fini(&x->outputs);
-    x->over.inputs.n = x->over.outputs.n = 0;
-    ipu__array_fini(&x->in_wires);
-    ipu__array_fini(&x->out_wires);
+    ipu__array_fini(&p->inputs);
+    ipu__array_fini(&p->outputs);
+    p->over.inputs.n = p->over.outputs.n = 0;
+    ipu__array_fini(&p->in_wires);
+    ipu__array_fini(&p->out_wires);
 }

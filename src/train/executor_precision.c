@@ -5,16 +5,16 @@
 #include "model/precision.h"
 #include "train/executor.h"
 
-bool ipu__executor_rounds_at_random(const ipu_executor *x, const ipu__parallel_models *m)
+bool ipu__executor_rounds_at_random(const ipu__executor_program *p, const ipu__parallel_models *m)
 {
-    return x->options.stochastic_rounding && m->engine;
+    return p->x->options.stochastic_rounding && m->engine;
 }
 
-ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__parallel_models *m)
+ipu_status ipu__executor_set_precision(const ipu__executor_program *p, const ipu__parallel_models *m)
 {
-    const ipu_executor_options *o   = &x->options;
+    const ipu_executor_options *o   = &p->x->options;
     ipu_model                  *net = m->net;
-    net->rounds_at_random           = ipu__executor_rounds_at_random(x, m);
+    net->rounds_at_random           = ipu__executor_rounds_at_random(p, m);
     if (o->precision != IPU_PRECISION_FLOAT && net->customs.n > 0)
         return ipu__fail(
             IPU_INVALID,
@@ -25,10 +25,10 @@ ipu_status ipu__executor_set_precision(const ipu_executor *x, const ipu__paralle
     return net->rounds_at_random ? ipu__model_round_at_random(net) : IPU_OK;
 }
 
-ipu_status ipu__executor_finish_precision(const ipu_executor *x, const ipu__parallel_models *m)
+ipu_status ipu__executor_finish_precision(const ipu__executor_program *p, const ipu__parallel_models *m)
 {
     if (m->net->rounds_at_random) IPU_TRY(ipu__model_round_at_random(m->net));
-    return x->options.half_partials ? ipu__model_half_partials(m->net) : IPU_OK;
+    return p->x->options.half_partials ? ipu__model_half_partials(m->net) : IPU_OK;
 }
 
 /* ---- weights ---- */
@@ -39,30 +39,30 @@ static bool is_rounded(const ipu__weight *w, ipu_type type)
     return type == IPU_HALF && w->array.type == IPU_FLOAT;
 }
 
-ipu_status ipu__executor_read_weight(ipu_executor *x, ipu__weight *w, ipu_type type)
+ipu_status ipu__executor_read_weight(ipu__executor_program *p, ipu__weight *w, ipu_type type)
 {
     size_t n = (size_t)ipu_array_n_elements(&w->array);
     if (n == 0) return IPU_OK;
     if (!is_rounded(w, type))
-        return ipu_engine_read(x->engine, w->name, w->array.data, ipu_array_bytes(&w->array));
+        return ipu_engine_read(p->base.engine, w->name, w->array.data, ipu_array_bytes(&w->array));
     ipu_half *halves = ipu__alloc(n * sizeof *halves);
     if (!halves) return ipu__fail_memory();
-    ipu_status status = ipu_engine_read(x->engine, w->name, halves, n * sizeof *halves);
+    ipu_status status = ipu_engine_read(p->base.engine, w->name, halves, n * sizeof *halves);
     if (status == IPU_OK) ipu_half_to_floats(halves, w->array.data, n);
     ipu__free(halves);
     return status;
 }
 
-ipu_status ipu__executor_write_weight(ipu_executor *x, const ipu__weight *w, ipu_type type)
+ipu_status ipu__executor_write_weight(ipu__executor_program *p, const ipu__weight *w, ipu_type type)
 {
     size_t n = (size_t)ipu_array_n_elements(&w->array);
     if (n == 0) return IPU_OK;
     if (!is_rounded(w, type))
-        return ipu_engine_write(x->engine, w->name, w->array.data, ipu_array_bytes(&w->array));
+        return ipu_engine_write(p->base.engine, w->name, w->array.data, ipu_array_bytes(&w->array));
     ipu_half *halves = ipu__alloc(n * sizeof *halves);
     if (!halves) return ipu__fail_memory();
     ipu_half_from_floats(w->array.data, halves, n);
-    ipu_status status = ipu_engine_write(x->engine, w->name, halves, n * sizeof *halves);
+    ipu_status status = ipu_engine_write(p->base.engine, w->name, halves, n * sizeof *halves);
     ipu__free(halves);
     return status;
 }

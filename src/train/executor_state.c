@@ -9,20 +9,21 @@
 
 #include "base/text.h"
 #include "data/array.h"
+#include "op/op.h"
 #include "train/executor.h"
 
 #define SEED_STEP 0x9e3779b9u /* between the seeds of replicas: odd, so that none repeat */
 
 /* ---- what there is ---- */
 
-ipu__executor_kept *ipu__executor_kept_of(const ipu_executor *x, const char *name)
+ipu__executor_kept *ipu__executor_kept_of(const ipu__executor_program *p, const char *name)
 {
-    for (size_t i = 0; i < x->kept.n; i++)
-        if (strcmp(x->kept.at[i].name, name) == 0) return &x->kept.at[i];
+    for (size_t i = 0; i < p->kept.n; i++)
+        if (strcmp(p->kept.at[i].name, name) == 0) return &p->kept.at[i];
     return NULL;
 }
 
-static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, bool is_parameter,
+static ipu_status list_one(ipu__executor_program *p, const ipu_model *m, uint32_t id, bool is_parameter,
                            ipu__executor_kept kept)
 {
     const ipu__builder_value *v          = &m->base.values.at[id];
@@ -32,16 +33,17 @@ static ipu_status list_one(ipu_executor *x, const ipu_model *m, uint32_t id, boo
     kept.name                            = ipu__strdup(v->name);
     if (!kept.name) return ipu__fail_memory();
     kept.is_seed   = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
-    kept.is_weight = !kept.is_seed && !kept.is_transient && ipu__module_find(x->module, v->name) != SIZE_MAX;
-    kept.differs   = ipu__executor_n_replicas(x) > 1 && !is_parameter && (is_random || kept.is_weight)
+    kept.is_weight = !kept.is_seed && !kept.is_transient
+                  && ipu__module_find(p->x->module, v->name) != SIZE_MAX;
+    kept.differs = ipu__executor_n_replicas(p) > 1 && !is_parameter && (is_random || kept.is_weight)
                 && is_updated;
-    x->updates_weights |= kept.is_weight && is_updated;
-    if (ipu__push(&x->kept, kept)) return IPU_OK;
+    p->updates_weights |= kept.is_weight && is_updated;
+    if (ipu__push(&p->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
     return ipu__fail_memory();
 }
 
-static ipu_status list_net(ipu_executor *x, const ipu__parallel_models *models)
+static ipu_status list_net(ipu__executor_program *p, const ipu__parallel_models *models)
 {
     const ipu_model *m = models->net;
     for (size_t i = 0; i < m->parameters.n + m->states.n; i++) {
@@ -49,13 +51,13 @@ static ipu_status list_net(ipu_executor *x, const ipu__parallel_models *models)
         uint32_t           id   = is_parameter ? m->parameters.at[i] : m->states.at[i - m->parameters.n];
         ipu__executor_kept kept = {.shape        = m->base.values.at[id].shape,
                                    .is_transient = ipu__ties_is_transient(&models->ties, id)};
-        IPU_TRY(list_one(x, m, id, is_parameter, kept));
+        IPU_TRY(list_one(p, m, id, is_parameter, kept));
     }
     return IPU_OK;
 }
 
 /* What it does not share with the network: states of the optimizer, whole or of one part. */
-static ipu_status list_step(ipu_executor *x, const ipu__parallel_models *models)
+static ipu_status list_step(ipu__executor_program *p, const ipu__parallel_models *models)
 {
     const ipu_model *m = models->step;
     for (size_t i = 0; i < m->states.n; i++) {
@@ -63,82 +65,84 @@ static ipu_status list_step(ipu_executor *x, const ipu__parallel_models *models)
         ipu__executor_kept  kept = {.shape = m->base.values.at[id].shape};
         ipu__parallel_place place;
         if (ipu__ties_has_step(&models->ties, id)) continue;
-        if (ipu__parallel_find_place(&x->over, models, id, &place)) {
+        if (ipu__parallel_find_place(&p->over, models, id, &place)) {
             kept.shape       = place.whole;
             kept.n_part      = place.n_part;
             kept.is_divided  = place.is_divided;
             kept.is_off_chip = place.is_off_chip;
         }
-        IPU_TRY(list_one(x, m, id, false, kept));
+        IPU_TRY(list_one(p, m, id, false, kept));
     }
     return IPU_OK;
 }
 
-ipu_status ipu__executor_list_kept(ipu_executor *x, const ipu__parallel_models *models)
+ipu_status ipu__executor_list_kept(ipu__executor_program *p, const ipu__parallel_models *models)
 {
-    x->updates_weights = x->training;
-    IPU_TRY(list_net(x, models));
-    return models->step ? list_step(x, models) : IPU_OK;
+    p->updates_weights = p->x->training;
+    IPU_TRY(list_net(p, models));
+    return models->step ? list_step(p, models) : IPU_OK;
 }
 
-void ipu__executor_state_fini(ipu_executor *x)
+void ipu__executor_state_fini(ipu__executor_program *p)
 {
-    for (size_t i = 0; i < x->kept.n; i++) ipu__free(x->kept.at[i].name);
-    ipu__array_fini(&x->kept);
-    ipu__array_fini(&x->weights);
+    for (size_t i = 0; i < p->kept.n; i++) ipu__free(p->kept.at[i].name);
+    ipu__array_fini(&p->kept);
+    ipu__array_fini(&p->weights);
 }
 
 /* ---- weights of the module ---- */
 
-ipu_status ipu__executor_fetch(ipu_executor *x)
+ipu_status ipu__executor_fetch(ipu__executor_program *p)
 {
-    for (size_t i = 0; i < x->weights.n; i++) {
-        ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
-        IPU_TRY(ipu__executor_read_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
+    for (size_t i = 0; i < p->weights.n; i++) {
+        ipu__weight *w = &p->x->module->weights.at[p->weights.at[i]];
+        IPU_TRY(ipu__executor_read_weight(p, w, ipu__executor_kept_of(p, w->name)->type));
         w->is_set = true;
     }
     return IPU_OK;
 }
 
-static ipu_status upload(ipu_executor *x, bool *has_all)
+static ipu_status upload(ipu__executor_program *p, bool *has_all)
 {
     *has_all = true;
-    for (size_t i = 0; i < x->weights.n; i++) {
-        const ipu__weight *w = &x->module->weights.at[x->weights.at[i]];
-        if (w->is_set) IPU_TRY(ipu__executor_write_weight(x, w, ipu__executor_kept_of(x, w->name)->type));
+    for (size_t i = 0; i < p->weights.n; i++) {
+        const ipu__weight *w = &p->x->module->weights.at[p->weights.at[i]];
+        if (w->is_set) IPU_TRY(ipu__executor_write_weight(p, w, ipu__executor_kept_of(p, w->name)->type));
         *has_all &= w->is_set;
     }
     return IPU_OK;
 }
 
 /* Weights that nobody has given a value yet begin as this engine drew them. */
-ipu_status ipu__executor_sync(ipu_executor *x)
+ipu_status ipu__executor_sync(ipu__executor_program *p)
 {
-    ipu_module *m = x->module;
+    ipu_module *m = p->x->module;
     bool        has_all;
-    if (x->version == m->version && x->version != 0) return IPU_OK;
-    if (m->holder && m->holder != x) IPU_TRY(ipu__module_fetch(m));
-    IPU_TRY(upload(x, &has_all));
+    if (p->version == m->version && p->version != 0) return IPU_OK;
+    if (m->holder && m->holder != p) IPU_TRY(ipu__module_fetch(m));
+    IPU_TRY(upload(p, &has_all));
     if (!has_all) {
         m->version++;
-        m->holder = x;
+        m->holder = p;
     }
     if (m->version == 0) m->version = m->host_version = 1; /* a network without weights */
-    x->version = m->version;
+    p->version = m->version;
     return IPU_OK;
 }
 
-void ipu__executor_has_newest(ipu_executor *x)
+void ipu__executor_has_newest(ipu__executor_program *p)
 {
-    x->version        = ++x->module->version;
-    x->module->holder = x;
+    p->version           = ++p->x->module->version;
+    p->x->module->holder = p;
 }
+
+static bool has_engine(const ipu_executor *x) { return x->p && x->p->base.engine; }
 
 ipu_status ipu_executor_copy_weights_to_host(ipu_executor *x)
 {
-    if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    IPU_TRY(ipu__executor_sync(x));
-    IPU_TRY(ipu__executor_fetch(x));
+    if (!has_engine(x)) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    IPU_TRY(ipu__executor_sync(x->p));
+    IPU_TRY(ipu__executor_fetch(x->p));
     x->module->holder       = NULL;
     x->module->host_version = x->module->version;
     return IPU_OK;
@@ -155,53 +159,55 @@ static bool has_lent(const ipu_module *m)
 ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
 {
     bool has_all;
-    if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    if (!has_engine(x)) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
     IPU_TRY(ipu__module_fetch(x->module));
-    IPU_TRY(upload(x, &has_all));
+    IPU_TRY(upload(x->p, &has_all));
     if (has_lent(x->module)) ipu__module_changed(x->module);
-    x->version = x->module->version;
+    x->p->version = x->module->version;
     return IPU_OK;
 }
 
 /* ---- what begins with a run's options ---- */
 
-ipu_status ipu__executor_write_rates(ipu_executor *x)
+ipu_status ipu__executor_write_rates(ipu__executor_program *p)
 {
-    for (size_t i = 0; x->training && i <= x->how.n_groups; i++) {
+    for (size_t i = 0; p->x->training && i <= p->x->how.n_groups; i++) {
         char  name[IPU__NN_RATE_NAME];
-        float rate = (float)x->rates[i];
+        float rate = (float)p->x->rates[i];
         ipu__nn_rate_name(i, name);
-        if (ipu__executor_kept_of(x, name)) IPU_TRY(ipu_engine_write(x->engine, name, &rate, sizeof rate));
+        if (ipu__executor_kept_of(p, name))
+            IPU_TRY(ipu_engine_write(p->base.engine, name, &rate, sizeof rate));
     }
     return IPU_OK;
 }
 
-static ipu_status write_seed(ipu_executor *x, const ipu__executor_kept *kept, uint32_t seed, uint32_t step)
+static ipu_status write_seed(ipu__executor_program *p, const ipu__executor_kept *kept, uint32_t seed,
+                             uint32_t step)
 {
-    for (int64_t r = 0; r < x->options.replicas; r++) {
-        uint32_t number = (uint32_t)(ipu__executor_first_replica(x) + r);
+    for (int64_t r = 0; r < p->x->options.replicas; r++) {
+        uint32_t number = (uint32_t)(ipu__executor_first_replica(p) + r);
         uint32_t own[2] = {seed + (kept->differs ? SEED_STEP * number : 0), step};
-        IPU_TRY(ipu_engine_write_replica(x->engine, kept->name, r, own, sizeof own));
+        IPU_TRY(ipu_engine_write_replica(p->base.engine, kept->name, r, own, sizeof own));
     }
     return IPU_OK;
 }
 
-ipu_status ipu__executor_begin_seed(ipu_executor *x)
+ipu_status ipu__executor_begin_seed(ipu__executor_program *p)
 {
-    for (size_t i = 0; i < x->kept.n; i++)
-        if (x->kept.at[i].is_seed) IPU_TRY(write_seed(x, &x->kept.at[i], x->options.seed, 0));
+    for (size_t i = 0; i < p->kept.n; i++)
+        if (p->kept.at[i].is_seed) IPU_TRY(write_seed(p, &p->kept.at[i], p->x->options.seed, 0));
     return IPU_OK;
 }
 
-ipu_status ipu__executor_clear_sums(ipu_executor *x)
+ipu_status ipu__executor_clear_sums(ipu__executor_program *p)
 {
-    for (size_t i = 0; i < x->kept.n; i++) {
-        const ipu__executor_kept *kept = &x->kept.at[i];
+    for (size_t i = 0; i < p->kept.n; i++) {
+        const ipu__executor_kept *kept = &p->kept.at[i];
         ipu_array                 zeros;
         if (!kept->is_transient) continue;
         IPU_TRY(ipu_array_create(kept->type, kept->shape, &zeros));
         size_t     bytes  = ipu_array_bytes(&zeros);
-        ipu_status status = bytes ? ipu_engine_write(x->engine, kept->name, zeros.data, bytes) : IPU_OK;
+        ipu_status status = bytes ? ipu_engine_write(p->base.engine, kept->name, zeros.data, bytes) : IPU_OK;
         ipu_array_free(&zeros);
         IPU_TRY(status);
     }
@@ -211,10 +217,10 @@ ipu_status ipu__executor_clear_sums(ipu_executor *x)
 /* ---- all of it ---- */
 
 /* Of how many replicas a value is kept, those of other processes too. */
-static int64_t n_copies(const ipu_executor *x, const ipu__executor_kept *kept)
+static int64_t n_copies(const ipu__executor_program *p, const ipu__executor_kept *kept)
 {
     if (kept->is_transient) return 0;
-    return kept->differs ? ipu__executor_n_replicas(x) : 1;
+    return kept->differs ? ipu__executor_n_replicas(p) : 1;
 }
 
 static char *name_for(const char *name, int64_t replica)
@@ -225,33 +231,33 @@ static char *name_for(const char *name, int64_t replica)
     return ipu__text_take(&t);
 }
 
-static ipu_status get_one(ipu_executor *x, const ipu__executor_kept *kept, int64_t replica,
+static ipu_status get_one(ipu__executor_program *p, const ipu__executor_kept *kept, int64_t replica,
                           ipu_named_array *out)
 {
     out->name = name_for(kept->name, replica);
     if (!out->name) return ipu__fail_memory();
     IPU_TRY(ipu_array_create(kept->type, kept->shape, &out->array));
     size_t bytes = ipu_array_bytes(&out->array);
-    if (kept->differs) replica -= ipu__executor_first_replica(x);
-    if (replica < 0 || replica >= x->options.replicas) return IPU_OK; /* of another process */
-    return bytes ? ipu__executor_read_kept(x, kept, replica, out->array.data, bytes) : IPU_OK;
+    if (kept->differs) replica -= ipu__executor_first_replica(p);
+    if (replica < 0 || replica >= p->x->options.replicas) return IPU_OK; /* of another process */
+    return bytes ? ipu__executor_read_kept(p, kept, replica, out->array.data, bytes) : IPU_OK;
 }
 
 ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
 {
     *out = (ipu_npz){0};
-    if (!x->engine) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    IPU_TRY(ipu__executor_sync(x));
-    size_t most = x->kept.n * (size_t)ipu__executor_n_replicas(x);
+    if (!has_engine(x)) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    IPU_TRY(ipu__executor_sync(x->p));
+    size_t most = x->p->kept.n * (size_t)ipu__executor_n_replicas(x->p);
     out->arrays = ipu__alloc_zeroed((most + 1) * sizeof *out->arrays);
     if (!out->arrays) return ipu__fail_memory();
     ipu_status status = IPU_OK;
-    for (size_t i = 0; status == IPU_OK && i < x->kept.n; i++) {
+    for (size_t i = 0; status == IPU_OK && i < x->p->kept.n; i++) {
         size_t first = out->n;
-        for (int64_t r = 0; status == IPU_OK && r < n_copies(x, &x->kept.at[i]); r++)
-            status = get_one(x, &x->kept.at[i], r, &out->arrays[out->n++]);
-        if (status == IPU_OK && x->kept.at[i].differs)
-            status = ipu__executor_gather(x, &out->arrays[first], out->n - first);
+        for (int64_t r = 0; status == IPU_OK && r < n_copies(x->p, &x->p->kept.at[i]); r++)
+            status = get_one(x->p, &x->p->kept.at[i], r, &out->arrays[out->n++]);
+        if (status == IPU_OK && x->p->kept.at[i].differs)
+            status = ipu__executor_gather(x->p, &out->arrays[first], out->n - first);
     }
     if (status != IPU_OK) ipu_npz_free(out);
     return status;
@@ -280,14 +286,14 @@ static size_t compare_one(const ipu__executor_kept *kept, int64_t replica, const
     return !ok;
 }
 
-static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
+static ipu_status compare(const ipu__executor_program *p, const ipu_npz *z)
 {
     ipu__text t = {0};
     size_t    n = 0, n_expected = 0;
-    for (size_t i = 0; i < x->kept.n; i++) {
-        int64_t replicas = n_copies(x, &x->kept.at[i]);
+    for (size_t i = 0; i < p->kept.n; i++) {
+        int64_t replicas = n_copies(p, &p->kept.at[i]);
         n_expected += (size_t)replicas;
-        for (int64_t r = 0; r < replicas && n < 10; r++) n += compare_one(&x->kept.at[i], r, z, &t);
+        for (int64_t r = 0; r < replicas && n < 10; r++) n += compare_one(&p->kept.at[i], r, z, &t);
     }
     ipu_status status = IPU_OK;
     if (t.failed)
@@ -302,10 +308,10 @@ static ipu_status compare(const ipu_executor *x, const ipu_npz *z)
     return status;
 }
 
-static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const ipu_npz *z)
+static ipu_status set_one(ipu__executor_program *p, const ipu__executor_kept *kept, const ipu_npz *z)
 {
-    int64_t n     = n_copies(x, kept) > 1 ? x->options.replicas : n_copies(x, kept);
-    int64_t first = kept->differs ? ipu__executor_first_replica(x) : 0;
+    int64_t n     = n_copies(p, kept) > 1 ? p->x->options.replicas : n_copies(p, kept);
+    int64_t first = kept->differs ? ipu__executor_first_replica(p) : 0;
     for (int64_t r = 0; r < n; r++) {
         char *name = name_for(kept->name, first + r);
         if (!name) return ipu__fail_memory();
@@ -313,7 +319,7 @@ static ipu_status set_one(ipu_executor *x, const ipu__executor_kept *kept, const
         size_t           bytes = ipu_array_bytes(a);
         ipu__free(name);
         if (bytes == 0) continue;
-        IPU_TRY(ipu__executor_write_kept(x, kept, kept->differs ? r : -1, a->data, bytes));
+        IPU_TRY(ipu__executor_write_kept(p, kept, kept->differs ? r : -1, a->data, bytes));
     }
     return IPU_OK;
 }
@@ -331,11 +337,11 @@ static void take_rates(ipu_executor *x, const ipu_npz *z)
     }
 }
 
-static ipu_status set_state(ipu_executor *x, const ipu_npz *z)
+static ipu_status set_state(ipu__executor_program *p, const ipu_npz *z)
 {
-    IPU_TRY(compare(x, z));
-    for (size_t i = 0; i < x->kept.n; i++) IPU_TRY(set_one(x, &x->kept.at[i], z));
-    ipu__executor_has_newest(x);
+    IPU_TRY(compare(p, z));
+    for (size_t i = 0; i < p->kept.n; i++) IPU_TRY(set_one(p, &p->kept.at[i], z));
+    ipu__executor_has_newest(p);
     return IPU_OK;
 }
 
@@ -362,8 +368,8 @@ static ipu_status copy_state(const ipu_npz *from, ipu_npz *to)
 ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
 {
     ipu_npz copy;
-    if (x->engine) {
-        IPU_TRY(set_state(x, state));
+    if (has_engine(x)) {
+        IPU_TRY(set_state(x->p, state));
     } else {
         IPU_TRY(copy_state(state, &copy));
         ipu_npz_free(&x->pending);
@@ -373,26 +379,55 @@ ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
     return IPU_OK;
 }
 
-ipu_status ipu__executor_set_pending(ipu_executor *x)
+ipu_status ipu__executor_set_pending(ipu__executor_program *p)
 {
-    if (x->pending.n == 0) return IPU_OK;
-    ipu_status status = set_state(x, &x->pending);
-    if (status == IPU_OK) status = ipu__executor_write_rates(x); /* may have been set since */
-    ipu_npz_free(&x->pending);
+    if (p->x->pending.n == 0) return IPU_OK;
+    ipu_status status = set_state(p, &p->x->pending);
+    if (status == IPU_OK) status = ipu__executor_write_rates(p); /* may have been set since */
+    ipu_npz_free(&p->x->pending);
     return status;
 }
 
 static bool is_rate(const char *name) { return strncmp(name, "learning_rate", 13) == 0; }
 
-ipu_status ipu__executor_carry_state(ipu_executor *x, const ipu_npz *state)
+ipu_status ipu__executor_carry_state(ipu__executor_program *p, const ipu_npz *state)
 {
-    for (size_t i = 0; i < x->kept.n; i++) {
-        const ipu__executor_kept *kept   = &x->kept.at[i];
+    for (size_t i = 0; i < p->kept.n; i++) {
+        const ipu__executor_kept *kept   = &p->kept.at[i];
         ipu__text                 unused = {0};
         size_t                    wrong  = 0;
-        for (int64_t r = 0; r < n_copies(x, kept); r++) wrong += compare_one(kept, r, state, &unused);
+        for (int64_t r = 0; r < n_copies(p, kept); r++) wrong += compare_one(kept, r, state, &unused);
         ipu__text_fini(&unused);
-        if (wrong == 0 && !kept->is_weight && !is_rate(kept->name)) IPU_TRY(set_one(x, kept, state));
+        if (wrong == 0 && !kept->is_weight && !is_rate(kept->name)) IPU_TRY(set_one(p, kept, state));
+    }
+    return IPU_OK;
+}
+
+static ipu_status hand_over_one(ipu__executor_program *from, const ipu__executor_kept *have,
+                                ipu__executor_program *to, const ipu__executor_kept *kept)
+{
+    ipu_array  a;
+    ipu_status status   = ipu_array_create(kept->type, kept->shape, &a);
+    size_t     bytes    = status == IPU_OK ? ipu_array_bytes(&a) : 0;
+    int64_t    n_copied = bytes == 0 ? 0 : kept->differs ? to->x->options.replicas : 1;
+    for (int64_t r = 0; r < n_copied && status == IPU_OK; r++) {
+        status = ipu__executor_read_kept(from, have, r, a.data, bytes);
+        if (status == IPU_OK)
+            status = ipu__executor_write_kept(to, kept, kept->differs ? r : -1, a.data, bytes);
+    }
+    ipu_array_free(&a);
+    return status;
+}
+
+/* Weights that are the same in all replicas go by their version. */
+ipu_status ipu__executor_hand_over(ipu__executor_program *from, ipu__executor_program *to, bool with_weights)
+{
+    for (size_t i = 0; i < to->kept.n; i++) {
+        const ipu__executor_kept *kept = &to->kept.at[i], *have = ipu__executor_kept_of(from, kept->name);
+        if (kept->is_transient || is_rate(kept->name) || !have || have->type != kept->type
+            || have->differs != kept->differs || !ipu__shape_equal(&have->shape, &kept->shape))
+            continue;
+        if (!kept->is_weight || (kept->differs && with_weights)) IPU_TRY(hand_over_one(from, have, to, kept));
     }
     return IPU_OK;
 }

@@ -1,7 +1,7 @@
 /* What a module holds: how its network is built, and the weights that its executors share.
  *
  * Weights have a version, which grows whenever someone changes them. The newest are on the host or, after a run that
- * changed some, with the executor `holder`; the host's copy says by its own version whether it is up to date.
+ * changed some, with `holder`; the host's copy says by its own version whether it is up to date.
  */
 #ifndef IPU_TRAIN_MODULE_H
 #define IPU_TRAIN_MODULE_H
@@ -34,10 +34,10 @@ struct ipu_module {
     uint32_t       seed;
     IPU_ARRAY(char *) input_names;
     IPU_ARRAY(ipu__weight) weights;
-    int64_t       version, host_version;
-    ipu_executor *holder;       /* NULL: the host has the newest */
-    bool          is_compiled;  /* by an executor */
-    IPU_ARRAY(ipu__port) ports; /* of the one that compiled last */
+    int64_t                       version, host_version;
+    struct ipu__executor_program *holder;      /* NULL: the host has the newest */
+    bool                          is_compiled; /* by an executor */
+    IPU_ARRAY(ipu__port) ports;                /* of the one that compiled last */
 };
 
 /* The network for one batch, not yet trained. Inputs are those of the model, in order. Owned: ipu_model_destroy. */
@@ -65,6 +65,6 @@ ipu_status ipu__module_create(ipu_module **out); /* one that builds nothing yet 
 
 /* ---- of the executor, for the module ---- */
 
-ipu_status ipu__executor_fetch(ipu_executor *x);
+ipu_status ipu__executor_fetch(struct ipu__executor_program *p);
 
 #endif

@@ -20,6 +20,16 @@ static ipu_status check_count(const char *name, int64_t value)
                      IPU__MOST_OF_AN_OPTION, value);
 }
 
+static ipu_status check_most(int64_t value)
+{
+    if (value >= 0 && value <= IPU__MOST_OF_AN_OPTION) return IPU_OK;
+    return ipu__fail(
+        IPU_INVALID,
+        "option most_executables: expected 1 to %d (0: one, for arrays of one type and shape), found "
+        "%" PRId64,
+        IPU__MOST_OF_AN_OPTION, value);
+}
+
 static ipu_status check_kind(const char *name, int value, int last)
 {
     if (value >= 0 && value <= last) return IPU_OK;
@@ -179,6 +189,7 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
     IPU_TRY(check_count("replicas", o.replicas));
     IPU_TRY(check_count("input_group_size", o.input_group_size));
     IPU_TRY(check_count("gradient_accumulation", o.gradient_accumulation));
+    IPU_TRY(check_most(o.most_executables));
     IPU_TRY(check_kinds(&o));
     o.device_iterations     = or_one(o.device_iterations);
     o.replicas              = or_one(o.replicas);
