@@ -122,6 +122,12 @@ typedef struct ipu_onnx_options {
     /* Executables that a session holds, the one used longest ago goes; 0: 64. Fewer, if those beside the one that runs
      * would take over half of the machine's memory. */
     size_t most_executables;
+    /* Of a session: over IPUs of the target's chip. The model is cut into `stages` of about equal modelled time, up to 64,
+     * each on an IPU of its own; there are `replicas` of that, a power of two; and a run has `batches` for each replica.
+     * 0: 1. Inputs then hold batches x replicas batches along dimension 0, replicas innermost, and outputs are put together
+     * along theirs (scalars as a vector); compile-time inputs are the same for all. With `batches` of at least `stages`
+     * stages work side by side, as a pipeline, else one after another (docs/multi-ipu.md). */
+    int64_t stages, replicas, batches;
 } ipu_onnx_options;
 
 /* Owned: ipu_model_destroy; the file is not needed any more. Inputs and outputs have the names of the file.
@@ -153,6 +159,8 @@ ipu_model *ipu_onnx_session_model(ipu_onnx_session *s);
 /* What it would take on the target. With a cache, a model is priced once and not in each process. INVALID: nothing has
  * run. */
 ipu_status ipu_onnx_session_cost(ipu_onnx_session *s, ipu_cost_summary *out);
+/* The same step by step. Owned: ipu_cost_destroy. */
+ipu_status ipu_onnx_session_price(ipu_onnx_session *s, ipu_cost **out);
 /* Number of executables it holds. */
 size_t ipu_onnx_session_n_compiled(const ipu_onnx_session *s);
 

@@ -1,6 +1,8 @@
 /* Inputs and outputs of an executable, written to its note and read from it. */
 #include "onnx/ports.h"
 
+#include <string.h>
+
 #include "engine/executable.h"
 
 enum { MOST_DEPTH = 64 /* of sequences in sequences */ };
@@ -156,4 +158,16 @@ void ipu__ports_fini(ipu__ports *ports)
 {
     ipu__arena_fini(&ports->arena);
     *ports = (ipu__ports){0};
+}
+
+void ipu__ports_cut(ipu_array *a, int dim, int64_t count)
+{
+    int64_t before = 1, after = (int64_t)ipu_type_size(a->type), all = a->shape.dim[dim];
+    for (int i = 0; i < dim; i++) before *= a->shape.dim[i];
+    for (int i = dim + 1; i < a->shape.rank; i++) after *= a->shape.dim[i];
+    if (count < 0 || count >= all) return;
+    for (int64_t i = 0; i < before; i++)
+        memmove((char *)a->data + i * count * after, (char *)a->data + i * all * after,
+                (size_t)(count * after));
+    a->shape.dim[dim] = count;
 }

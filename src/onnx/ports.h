@@ -42,4 +42,7 @@ ipu_status ipu__ports_note(const ipu__imported *from, size_t n_outputs, ipu_exec
 ipu_status ipu__ports_read(const ipu_executable *exe, size_t n_outputs, ipu__ports *out);
 void       ipu__ports_fini(ipu__ports *ports);
 
+/* Leaves the first `count` slices of dimension `dim`. */
+void ipu__ports_cut(ipu_array *a, int dim, int64_t count);
+
 #endif

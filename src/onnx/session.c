@@ -10,6 +10,7 @@
 #include "onnx/import.h"
 #include "onnx/ports.h"
 #include "onnx/session_cache.h"
+#include "onnx/session_parallel.h"
 #include "session/session.h"
 
 enum {
@@ -97,22 +98,41 @@ static bool fix_inputs(ipu_onnx_session *s, const bool *needed, int turn)
     return any;
 }
 
-/* Again with every input that turns out to decide a shape, until none is missing. */
-static ipu_status import(ipu_onnx_session *s, ipu__imported *out)
+static ipu_status fail_odd(const ipu_onnx_session *s, size_t i)
+{
+    ipu_onnx_port port;
+    ipu_onnx_input_at(s->file, i, &port);
+    return ipu__spread_fail(&s->options, port.name, &s->in[i]);
+}
+
+/* Again with every input that turns out to decide a shape, until none is missing. `one`: room for the inputs as one batch
+ * has them. */
+static ipu_status import_as(ipu_onnx_session *s, ipu_onnx_value *one, ipu__imported *out)
 {
     ipu_onnx_options options = s->options;
-    options.inputs           = s->in;
+    options.inputs           = one;
     options.n_inputs         = s->n_in;
     options.fixed            = s->fixed;
     for (int turn = 0; turn < MOST_TURNS; turn++) {
+        size_t     odd    = ipu__spread_divide(&s->options, s->in, s->fixed, s->n_in, one);
         ipu_status status = ipu__onnx_import(s->file, &options, out);
-        if (status == IPU_OK || !out->needed) return status;
-        bool any = fix_inputs(s, out->needed, turn);
-        ipu__imported_fini(out);
-        if (!any) return status;
+        bool       again  = status != IPU_OK && out->needed && fix_inputs(s, out->needed, turn);
+        if (status == IPU_OK && odd == SIZE_MAX) return status;
+        if (status == IPU_OK || out->needed) ipu__imported_fini(out);
+        if (!again && odd != SIZE_MAX) return fail_odd(s, odd);
+        if (!again) return status;
     }
     return ipu__fail(IPU_UNSUPPORTED, "%s: over %d inputs decide shapes, one after another", s->file->name,
                      MOST_TURNS);
+}
+
+static ipu_status import(ipu_onnx_session *s, ipu__imported *out)
+{
+    ipu_onnx_value *one = ipu__alloc_zeroed((s->n_in + 1) * sizeof *one);
+    if (!one) return ipu__fail_memory();
+    ipu_status status = import_as(s, one, out);
+    ipu__free(one);
+    return status;
 }
 
 /* What it is for, and so where the cache has it, as soon as compile-time inputs are known. */
@@ -132,9 +152,12 @@ static ipu_status compile(void *user, ipu__compiled *base)
     for (size_t i = 0; i < s->n_in; i++) s->fixed[i] |= c->fixed[i];
     IPU_TRY(import(s, &imported));
     memcpy(c->fixed, s->fixed, s->n_in * sizeof *c->fixed);
-    ipu_status status = ipu_model_compile(imported.m, &s->target, s->options.options, &base->exe);
+    size_t     n_outputs = ipu_onnx_n_outputs(s->file);
+    ipu_status status    = ipu__spreads(&s->options)
+                             ? ipu__spread_compile(&s->options, &s->target, &imported, n_outputs, &base->exe)
+                             : ipu_model_compile(imported.m, &s->target, s->options.options, &base->exe);
     if (status != IPU_OK) ipu__fail(status, "%s: %s", s->file->name, ipu_message());
-    if (status == IPU_OK) status = ipu__ports_note(&imported, ipu_onnx_n_outputs(s->file), base->exe);
+    if (status == IPU_OK) status = ipu__ports_note(&imported, n_outputs, base->exe);
     if (status == IPU_OK) status = note_arguments(s, c);
     if (status == IPU_OK) ipu__session_cache_made(&c->cache, s->file, base);
     c->m       = imported.m;
@@ -155,7 +178,7 @@ static ipu_status check_memory(const ipu_onnx_session *s, const ipu_executable *
 }
 
 /* The arrays that are not fixed must be those of the ports, in number and size. */
-static bool ports_fit(const ipu__ports *ports, const ipu__arguments *a)
+static bool ports_fit(const ipu_onnx_options *o, const ipu__ports *ports, const ipu__arguments *a)
 {
     size_t next = 0;
     for (size_t i = 0; i < a->list.n; i++) {
@@ -163,7 +186,7 @@ static bool ports_fit(const ipu__ports *ports, const ipu__arguments *a)
         if (v->is_fixed || v->kind != IPU_ONNX_ARRAY) continue;
         if (next >= ports->n_inputs) return false;
         const ipu__handle *port = &ports->inputs[next++];
-        if (port->type != v->type || !ipu__shape_equal(&port->shape, &v->shape)) return false;
+        if (port->type != v->type || !ipu__spread_fits(o, &port->shape, &v->shape)) return false;
     }
     return next == ports->n_inputs;
 }
@@ -173,7 +196,7 @@ static ipu_status accept(void *user, ipu__compiled *base)
     const ipu_onnx_session *s      = user;
     compiled               *c      = (compiled *)base;
     ipu_status              status = ipu__ports_read(base->exe, ipu_onnx_n_outputs(s->file), &c->ports);
-    if (status == IPU_OK && !ports_fit(&c->ports, &base->arguments)) {
+    if (status == IPU_OK && !ports_fit(&s->options, &c->ports, &base->arguments)) {
         ipu__ports_fini(&c->ports);
         status = ipu__fail(IPU_INVALID, "its inputs are not those of %s", s->file->name);
     }
@@ -190,6 +213,7 @@ static ipu_status need_model(ipu_onnx_session *s, compiled *c)
     ipu_status       status  = ipu__or_memory(in != NULL);
     for (size_t i = 0; i < s->n_in && status == IPU_OK; i++)
         status = value_of(&c->base.arguments, &next, &arena, &in[i]);
+    if (status == IPU_OK) ipu__spread_divide(&s->options, in, c->fixed, s->n_in, in);
     options.inputs   = in;
     options.n_inputs = s->n_in;
     options.fixed    = c->fixed;
@@ -203,7 +227,8 @@ static ipu_status price(void *user, ipu__compiled *base, ipu_cost **out)
     ipu_onnx_session *s = user;
     compiled         *c = (compiled *)base;
     IPU_TRY(need_model(s, c));
-    return ipu_model_cost(c->m, &s->target, NULL, out);
+    return ipu__spreads(&s->options) ? ipu__spread_cost(&s->options, &s->target, c->m, out)
+                                     : ipu_model_cost(c->m, &s->target, NULL, out);
 }
 
 static void destroy(void *user, ipu__compiled *base)
@@ -277,6 +302,7 @@ ipu_status ipu_onnx_session_create(ipu_onnx *file, const ipu_onnx_options *optio
         s->target = *s->options.target;
     else if (status == IPU_OK)
         status = ipu_target_find(ipu_device_chip(), 1, &s->target);
+    if (status == IPU_OK) status = ipu__spread_target(&s->options, &s->target);
     if (status != IPU_OK) {
         ipu_onnx_session_destroy(s);
         return status;
@@ -319,8 +345,9 @@ static ipu_status blame_shapes(const ipu_onnx_session *s, const ipu_onnx_value *
         if (in[i].kind != IPU_ONNX_ARRAY || port.rank < 0) continue;
         const ipu_shape *shape      = &in[i].array.shape;
         bool             fits_shape = port.rank == shape->rank;
+        int64_t          batches    = s->fixed[i] ? 1 : ipu__spread_batches(&s->options);
         for (int d = 0; fits_shape && d < port.rank; d++)
-            fits_shape = port.shape.dim[d] < 0 || port.shape.dim[d] == shape->dim[d];
+            fits_shape = port.shape.dim[d] < 0 || port.shape.dim[d] * (d == 0 ? batches : 1) == shape->dim[d];
         char expected[200], found[200];
         if (!fits_shape)
             return ipu__fail(status, "%s (input \"%s\" should have shape %s, found %s)", ipu_message(),
@@ -342,19 +369,6 @@ static ipu_status write_input(compiled *c, const ipu_onnx_value *v, size_t *next
     return IPU_OK;
 }
 
-/* The first `count` slices of dimension `dim`. */
-static void cut(ipu_array *a, int dim, int64_t count)
-{
-    int64_t before = 1, after = (int64_t)ipu_type_size(a->type), all = a->shape.dim[dim];
-    for (int i = 0; i < dim; i++) before *= a->shape.dim[i];
-    for (int i = dim + 1; i < a->shape.rank; i++) after *= a->shape.dim[i];
-    if (count < 0 || count >= all) return;
-    for (int64_t i = 0; i < before; i++)
-        memmove((char *)a->data + i * count * after, (char *)a->data + i * all * after,
-                (size_t)(count * after));
-    a->shape.dim[dim] = count;
-}
-
 static ipu_status read_array(compiled *c, const ipu__result *from, ipu_onnx_value *out)
 {
     out->kind = IPU_ONNX_ARRAY;
@@ -364,7 +378,7 @@ static ipu_status read_array(compiled *c, const ipu__result *from, ipu_onnx_valu
     if (!from->count) return IPU_OK;
     int64_t count;
     IPU_TRY(ipu_engine_read(c->base.engine, from->count, &count, sizeof count));
-    cut(&out->array, from->dim, count);
+    ipu__ports_cut(&out->array, from->dim, count);
     return IPU_OK;
 }
 
@@ -380,21 +394,30 @@ static ipu_status read_output(compiled *c, const ipu__result *from, ipu_onnx_val
     return IPU_OK;
 }
 
+static ipu_status run_plain(ipu_onnx_session *s, compiled *c, ipu_onnx_value *out, size_t n_out)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < s->n_in; i++)
+        if (!c->fixed[i]) IPU_TRY(write_input(c, &s->in[i], &next));
+    IPU_TRY(ipu_engine_run(c->base.engine, 0));
+    for (size_t i = 0; i < n_out; i++) IPU_TRY(read_output(c, &c->ports.outputs[i], &out[i]));
+    return IPU_OK;
+}
+
 static ipu_status run(ipu_onnx_session *s, ipu_onnx_value *out, size_t n_out)
 {
-    compiled *c    = NULL;
-    size_t    next = 0;
+    compiled *c = NULL;
     for (size_t i = 0; i < s->n_in; i++) IPU_TRY(check_input(s, i, &s->in[i]));
     ipu_status status = find_compiled(s, &c);
     if (status == IPU_OK) status = need_engine(s, c);
     if (status != IPU_OK) return blame_shapes(s, s->in, status);
-    for (size_t i = 0; i < s->n_in; i++)
-        if (!c->fixed[i]) IPU_TRY(write_input(c, &s->in[i], &next));
-    status = ipu_engine_run(c->base.engine, 0);
+    if (ipu__spreads(&s->options))
+        status = ipu__spread_run(&s->options, c->base.engine, &c->ports, s->in, c->fixed, s->n_in,
+                                 ipu_onnx_n_outputs(s->file), out, n_out);
+    else
+        status = run_plain(s, c, out, n_out);
     ipu__session_has_run(&s->base);
-    if (status != IPU_OK) return ipu__fail(status, "%s: %s", s->file->name, ipu_message());
-    for (size_t i = 0; i < n_out; i++) IPU_TRY(read_output(c, &c->ports.outputs[i], &out[i]));
-    return IPU_OK;
+    return status == IPU_OK ? status : ipu__fail(status, "%s: %s", s->file->name, ipu_message());
 }
 
 ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, size_t n_in,
@@ -443,6 +466,12 @@ ipu_model *ipu_onnx_session_model(ipu_onnx_session *s)
 {
     ipu_status status = last(s) ? need_model(s, last(s)) : fail_never_run(s);
     return status == IPU_OK ? last(s)->m : NULL;
+}
+
+ipu_status ipu_onnx_session_price(ipu_onnx_session *s, ipu_cost **out)
+{
+    *out = NULL;
+    return last(s) ? price(s, s->base.last, out) : fail_never_run(s);
 }
 
 ipu_status ipu_onnx_session_cost(ipu_onnx_session *s, ipu_cost_summary *out)

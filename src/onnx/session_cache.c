@@ -104,6 +104,7 @@ static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ip
     ipu__text_add(&key, "%s %" PRId64 " %" PRId64 " ", ipu_target_chip_name(target), target->n_ipus,
                   target->tiles_per_ipu);
     ipu__text_add(&key, "%d %d %" PRId64 " ", o->training, o->wide, o->most_bytes);
+    ipu__text_add(&key, "%" PRId64 " %" PRId64 " %" PRId64 " ", o->stages, o->replicas, o->batches);
     for (size_t i = 0; i < o->n_dims; i++) ipu__text_add_quoted(&key, o->dims[i]);
     ipu__cache_add_options(&key, o->options);
     ipu__arguments_add_key(shapes, &key);

@@ -22,6 +22,12 @@ int64_t ipu__parallel_ipus_per_replica(const ipu__parallel *o, int64_t n_stages)
     return n;
 }
 
+ipu_status ipu__parallel_target(const ipu__parallel *o, int64_t n_ipus, ipu_target *out)
+{
+    IPU_TRY(ipu_target_find(o->target, n_ipus, out));
+    return o->tiles_per_ipu > 0 ? ipu_target_limit_tiles(out, o->tiles_per_ipu) : IPU_OK;
+}
+
 ipu_status ipu__parallel_check_ipus(const ipu__parallel *o, int64_t n_stages)
 {
     int64_t    each = ipu__parallel_ipus_per_replica(o, n_stages), n = each * o->replicas;
@@ -37,5 +43,5 @@ ipu_status ipu__parallel_check_ipus(const ipu__parallel *o, int64_t n_stages)
                          " replicas are %" PRId64 " IPUs: expected 1 or a power of two: put stages on "
                          "the same IPU (stage_ipus), make another, or ask for more IPUs (round_ipus)",
                          n_stages, each, o->replicas, n);
-    return ipu_target_find(o->target, n, &target);
+    return ipu__parallel_target(o, n, &target);
 }

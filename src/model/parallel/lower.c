@@ -134,7 +134,7 @@ static ipu_status lower(ipu__lowering *l, ipu_program *run)
     ipu_program          iteration;
     int64_t              n_stages = (int64_t)ipu_model_n_stages(l->models->net), iterations = o->iterations;
     int64_t              n_folded = l->models->n_folded ? l->models->n_folded : 1;
-    IPU_TRY(ipu_target_find(o->target, o->replicas * ipu__parallel_ipus_per_replica(o, n_stages), &target));
+    IPU_TRY(ipu__parallel_target(o, o->replicas * ipu__parallel_ipus_per_replica(o, n_stages), &target));
     IPU_TRY(ipu_graph_create(&target, o->replicas / n_folded, &l->g));
     ipu_program begin = ipu_program_sequence(l->g);
     IPU_TRY(n_stages > 1 ? ipu__parallel_pipeline(l, begin, &iteration)

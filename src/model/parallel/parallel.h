@@ -33,7 +33,8 @@ typedef struct ipu__parallel_output {
 
 /* What a network is run over and how. Counts are 1 or more; inputs and outputs are in the model's order. */
 typedef struct ipu__parallel {
-    const char           *target; /* borrowed */
+    const char           *target;        /* borrowed */
+    int64_t               tiles_per_ipu; /* 0: all there are */
     bool                  trains;
     int64_t               replicas;     /* of this process */
     int64_t               processes;    /* each of which has so many */
@@ -112,6 +113,8 @@ void ipu__parallel_program_fini(ipu__parallel_program *p);
 
 /* Of one replica of a network of so many stages. */
 int64_t ipu__parallel_ipus_per_replica(const ipu__parallel *o, int64_t n_stages);
+/* So many of them. Statuses: those of ipu_target_find. */
+ipu_status ipu__parallel_target(const ipu__parallel *o, int64_t n_ipus, ipu_target *out);
 /* Whether there can be so many for all replicas. Statuses: INVALID. */
 ipu_status ipu__parallel_check_ipus(const ipu__parallel *o, int64_t n_stages);
 

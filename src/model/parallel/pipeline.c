@@ -35,7 +35,7 @@ ipu_status ipu__parallel_end_stages(const ipu__parallel *o, ipu_model *net)
 {
     ipu_target target;
     if (!is_cut_here(o, net)) return IPU_OK;
-    IPU_TRY(ipu_target_find(o->target, 1, &target));
+    IPU_TRY(ipu__parallel_target(o, 1, &target));
     return ipu__model_cut(net, (uint32_t)o->stages, &target);
 }
 

@@ -1,0 +1,41 @@
+/* A session's network over several IPUs: in stages, in replicas, and several batches to a run.
+ *
+ * A run has batches x replicas batches, replicas innermost. Its inputs hold them along dimension 0, and the model is that
+ * of one of them; outputs are put together along dimension 0. What is known when it is compiled is the same for all.
+ */
+#ifndef IPU_ONNX_SESSION_PARALLEL_H
+#define IPU_ONNX_SESSION_PARALLEL_H
+
+#include "onnx/ports.h"
+
+/* Whether these options ask for any of it. */
+bool ipu__spreads(const ipu_onnx_options *o);
+/* Batches of a run. */
+int64_t ipu__spread_batches(const ipu_onnx_options *o);
+
+/* `target` becomes that of all IPUs; its chip, and the tiles it has of one, stay. Statuses: INVALID (the message names the
+ * option). */
+ipu_status ipu__spread_target(const ipu_onnx_options *o, ipu_target *target);
+
+/* `in` as one batch has them, without data but of those that are fixed. Returns the number of the first that does not
+ * divide, SIZE_MAX if all do. */
+size_t ipu__spread_divide(const ipu_onnx_options *o, const ipu_onnx_value *in, const bool *fixed, size_t n,
+                          ipu_onnx_value *out);
+/* Whether `whole` holds a run's batches of `one`. */
+bool ipu__spread_fits(const ipu_onnx_options *o, const ipu_shape *one, const ipu_shape *whole);
+/* INVALID: a message on input `name`, which does not divide. */
+ipu_status ipu__spread_fail(const ipu_onnx_options *o, const char *name, const ipu_onnx_value *v);
+
+/* The imported model compiled and priced for the target of all IPUs. Statuses: UNSUPPORTED (the batches of a run do not go
+ * together; replicas would draw the same random numbers), INVALID (there are fewer ops than stages). */
+ipu_status ipu__spread_compile(const ipu_onnx_options *o, const ipu_target *target,
+                               const ipu__imported *imported, size_t n_outputs, ipu_executable **out);
+ipu_status ipu__spread_cost(const ipu_onnx_options *o, const ipu_target *target, const ipu_model *m,
+                            ipu_cost **out);
+
+/* Runs it on inputs that were checked. `n_outputs`: of the file, of which the first `n_out` are wanted. */
+ipu_status ipu__spread_run(const ipu_onnx_options *o, ipu_engine *e, const ipu__ports *ports,
+                           const ipu_onnx_value *in, const bool *fixed, size_t n_in, size_t n_outputs,
+                           ipu_onnx_value *out, size_t n_out);
+
+#endif
