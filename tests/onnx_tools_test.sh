@@ -84,6 +84,33 @@ steps = json.load(open("deep/profile.json"))["steps"]
 assert any("matmul" in s["name"] and s["measured"]["runs"] == 5 and s["measured"]["seconds"] > 0 for s in steps), steps'
 check "run: its text" grep -q 'kernel matmul' deep/profile.txt
 
+# ---- run over several IPUs ----
+
+check "ipus: stages" exits 0 '^ipus +4: 1 replica of 4 stages, a run has 1 batch of each$' run deep.onnx --ipus 4 --pipeline-stages 4
+check "ipus: stages alone" exits 0 '^ipus +4: 1 replica of 3 stages' run deep.onnx --pipeline-stages 3
+check "ipus: random inputs hold all batches" exits 0 '^input +x  float\[16,64\]  random$' \
+    run deep.onnx --ipus 8 --pipeline-stages 4 --batches 4 --shape N=2
+check "ipus: and those of a file with the same name of a dimension" exits 0 '^input +y  float\[2,3\]  random' \
+    run add.onnx -i x=x.npy --batches 2
+check "ipus: the results" exits 0 '^output +y  float\[12,64\]' run deep.onnx -n 4 --pipeline-stages 2 -b 3 -t 1 -i x=rows.npy -o pipe.npy
+check "ipus: are those of one" exits 0 '^output +y  float\[12,64\]' run deep.onnx -b 6 -t 1 -i x=rows.npy -o one.npy
+check "ipus: bit for bit" array '(load("pipe.npy") == load("one.npy")).all() and abs(load("one.npy")).max() > 0.1'
+check "ipus: JSON" json 'd["ipus"] == {"ipus": 4, "pipeline_stages": 2, "replicas": 2, "batches": 3}' \
+    run deep.onnx -n 4 --pipeline-stages 2 -b 3 --json
+check "ipus: one alone is not told" bash -c '"$0" run deep.onnx > alone.txt && ! grep ^ipus alone.txt' "$ipu"
+check "ipus: a profile of all" exits 0 '^ipus' run deep.onnx --pipeline-stages 4 -b 4 --profile wide
+check "ipus: has the steps of each" "$python" -c 'import json
+steps = json.load(open("wide/profile.json"))["steps"]
+assert sum("matmul" in s["name"] for s in steps) >= 4, [s["name"] for s in steps]'
+check "ipus: test data" exits 0 '^1 passed' run linear.onnx --test good/test_data_set_0 --ipus 1
+check "ipus: fewer than stages" refused 2 '--ipus 2: expected 1 or a power of two of as many or more, which 4 stages of the model take 4 of' \
+    run deep.onnx -n 2 --pipeline-stages 4
+check "ipus: no power of two" refused 2 '--ipus 3' run deep.onnx -n 3
+check "ipus: more than the system has" refused 1 'target m2000: 8 IPUs: it has 4' run deep.onnx -n 8 --target m2000
+check "ipus: batches that do not divide" refused 1 'input "x": a run has 5 batches \(batches 5 x replicas 1\).*multiple of 5, found 12 in \[12,64\]' \
+    run deep.onnx -b 5 -i x=rows.npy
+check "ipus: more stages than ops" refused 1 'option stages: 2 stages of a network of 1 ops' run linear.onnx --pipeline-stages 2
+
 # ---- run with a cache ----
 
 export IPU_CACHE_DIR=$box/cache

@@ -4,9 +4,9 @@
 #include <time.h>
 
 #include "folder.h"
-#include "ipu/device.h"
 #include "kernels.h"
 #include "output.h"
+#include "run_ipus.h"
 #include "run_outputs.h"
 #include "run_report.h"
 #include "run_test.h"
@@ -14,6 +14,7 @@
 typedef struct job {
     const tool_arguments *args;
     onnx_file             file;
+    run_ipus              ipus;
     ipu_target            target;
     ipu_options          *options;
     ipu_onnx_session     *session;
@@ -76,8 +77,7 @@ static tool_exit price(job *j, ipu_cost_summary *out)
 {
     const char *folder = j->args->values[RUN_PROFILE];
     if (!folder) return ipu_onnx_session_cost(j->session, out) == IPU_OK ? TOOL_OK : failed();
-    ipu_model *m = ipu_onnx_session_model(j->session);
-    if (!m || ipu_model_cost(m, &j->target, NULL, &j->profile) != IPU_OK) return failed();
+    if (ipu_onnx_session_price(j->session, &j->profile) != IPU_OK) return failed();
     ipu_cost_get_summary(j->profile, out);
     return folder_write_profile(folder, j->profile, ipu_onnx_session_engine(j->session));
 }
@@ -92,8 +92,10 @@ static tool_exit make_session(job *j)
         return TOOL_USAGE;
     if (values[RUN_THREADS] && !tool_integer("threads", values[RUN_THREADS], 0, 1024, &threads))
         return TOOL_USAGE;
-    if (ipu_target_find(values[RUN_TARGET] ? values[RUN_TARGET] : ipu_device_chip(), 0, &j->target) != IPU_OK
-        || ipu_options_create(&j->options) != IPU_OK
+    tool_exit code = run_ipus_read(&j->ipus, j->args);
+    if (code == TOOL_OK) code = run_ipus_target(&j->ipus, j->args, &j->target);
+    if (code != TOOL_OK) return code;
+    if (ipu_options_create(&j->options) != IPU_OK
         || (values[RUN_THREADS] && ipu_options_set(j->options, "threads", values[RUN_THREADS]) != IPU_OK)
         || (values[RUN_PROFILE] && ipu_options_set(j->options, "profile", "true") != IPU_OK))
         return failed();
@@ -101,7 +103,10 @@ static tool_exit make_session(job *j)
                                       .n_dims     = j->file.n_dims,
                                       .options    = j->options,
                                       .target     = &j->target,
-                                      .most_bytes = most_bytes};
+                                      .most_bytes = most_bytes,
+                                      .stages     = j->ipus.stages,
+                                      .replicas   = j->ipus.replicas,
+                                      .batches    = j->ipus.batches};
     return ipu_onnx_session_create(j->file.onnx, &options, &j->session) == IPU_OK ? TOOL_OK : failed();
 }
 
@@ -111,9 +116,9 @@ static tool_exit run_model(job *j)
     tool_exit code = run_outputs_check(&j->file, j->args);
     if (j->args->values[RUN_REPEAT] && !tool_integer("repeat", j->args->values[RUN_REPEAT], 1, 1000000, &n))
         return TOOL_USAGE;
-    if (code == TOOL_OK) code = run_inputs_make(&j->in, &j->file, j->args);
+    if (code == TOOL_OK) code = run_inputs_make(&j->in, &j->file, j->args, run_ipus_batches(&j->ipus));
     if (code != TOOL_OK) return code;
-    run_result r = {.file = &j->file, .in = &j->in, .out = j->out};
+    run_result r = {.file = &j->file, .in = &j->in, .out = j->out, .ipus = &j->ipus};
     code         = run_all(j, n, &r);
     if (code == TOOL_OK) code = price(j, &r.cost);
     if (code != TOOL_OK) return code;

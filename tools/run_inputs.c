@@ -126,21 +126,22 @@ static int64_t dim_of_others(const run_inputs *in, const onnx_file *f, const cha
     return -1;
 }
 
-/* What --shape says, then what other inputs have, then 1. */
-static ipu_shape choose_shape(const run_inputs *in, const onnx_file *f, const ipu_onnx_port *port)
+/* What --shape says, then what other inputs have, then 1: of one batch but where another input has it of all. */
+static ipu_shape choose_shape(const run_inputs *in, const onnx_file *f, const ipu_onnx_port *port,
+                              int64_t batches)
 {
     ipu_shape shape = port->shape;
     shape.rank      = port->rank;
     for (int d = 0; d < shape.rank; d++) {
-        if (shape.dim[d] >= 0) continue;
-        shape.dim[d] = onnx_file_dim(f, port, d);
-        if (shape.dim[d] < 0) shape.dim[d] = dim_of_others(in, f, port->symbol[d]);
-        if (shape.dim[d] < 0) shape.dim[d] = 1;
+        if (shape.dim[d] < 0) shape.dim[d] = onnx_file_dim(f, port, d);
+        int64_t other = shape.dim[d] < 0 ? dim_of_others(in, f, port->symbol[d]) : -1;
+        if (shape.dim[d] < 0) shape.dim[d] = other < 0 ? 1 : other;
+        if (d == 0 && other < 0) shape.dim[d] *= batches;
     }
     return shape;
 }
 
-static tool_exit make_random(run_inputs *in, const onnx_file *f, size_t i, uint64_t *state)
+static tool_exit make_random(run_inputs *in, const onnx_file *f, size_t i, int64_t batches, uint64_t *state)
 {
     const ipu_onnx_port *port = &f->inputs[i];
     ipu_onnx_value      *v    = &in->values[i];
@@ -152,14 +153,14 @@ static tool_exit make_random(run_inputs *in, const onnx_file *f, size_t i, uint6
             "input \"%s\" is %s, for which there are no random numbers: give it with --input %s=FILE",
             port->name, text, port->name);
     }
-    if (ipu_array_create(port->type, choose_shape(in, f, port), &v->array) != IPU_OK)
+    if (ipu_array_create(port->type, choose_shape(in, f, port, batches), &v->array) != IPU_OK)
         return tool_fail("input \"%s\": %s", port->name, ipu_message());
     v->kind = IPU_ONNX_ARRAY;
     fill_random(&v->array, state);
     return TOOL_OK;
 }
 
-tool_exit run_inputs_make(run_inputs *in, const onnx_file *f, const tool_arguments *args)
+tool_exit run_inputs_make(run_inputs *in, const onnx_file *f, const tool_arguments *args, int64_t batches)
 {
     int64_t seed = 0;
     *in          = (run_inputs){calloc(f->n_inputs + 1, sizeof *in->values),
@@ -170,7 +171,7 @@ tool_exit run_inputs_make(run_inputs *in, const onnx_file *f, const tool_argumen
     uint64_t  state = (uint64_t)seed;
     tool_exit code  = read_files(in, f, args);
     for (size_t i = 0; i < in->n && code == TOOL_OK; i++)
-        if (!in->files[i]) code = make_random(in, f, i, &state);
+        if (!in->files[i]) code = make_random(in, f, i, batches, &state);
     return code;
 }
 

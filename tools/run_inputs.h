@@ -10,8 +10,8 @@ typedef struct run_inputs {
     size_t          n;
 } run_inputs;
 
-/* To be freed also when it fails. */
-tool_exit run_inputs_make(run_inputs *in, const onnx_file *f, const tool_arguments *args);
+/* Random ones hold `batches` batches. To be freed also when it fails. */
+tool_exit run_inputs_make(run_inputs *in, const onnx_file *f, const tool_arguments *args, int64_t batches);
 void      run_inputs_free(run_inputs *in);
 
 /* The number of the port that NAME=FILE names, with *file what follows; `ports` of `what` ("input"). One that is

@@ -143,6 +143,7 @@ void run_print(const run_result *r)
     if (r->n_timed > 1) printf(" (median of %lld; least %s)", (long long)r->n_timed, least);
     printf(", %d thread%s; %s %s\n", r->threads, r->threads == 1 ? "" : "s",
            r->was_cached ? "compiled before; first run" : "compilation and first run", first);
+    run_ipus_print(r->ipus);
     print_cost(&r->cost);
 }
 
@@ -240,9 +241,10 @@ json_t *run_json(const run_result *r)
 {
     json_t *host = json_pack("{s:f, s:f, s:f, s:I, s:i}", "median", r->median, "least", r->least, "first",
                              r->first, "runs", (json_int_t)r->n_timed, "threads", r->threads);
-    json_t *all  = json_pack("{s:o, s:o, s:o, s:b, s:o, s:o}", "model", tool_json_text(r->file->path),
+    json_t *all  = json_pack("{s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "model", tool_json_text(r->file->path),
                              "inputs", json_inputs(r), "outputs", json_outputs(r), "compiled_before",
-                             (int)r->was_cached, "seconds", host, "modelled", json_cost(&r->cost));
+                             (int)r->was_cached, "seconds", host, "ipus", run_ipus_json(r->ipus), "modelled",
+                             json_cost(&r->cost));
     if (all && r->engine && json_object_set_new(all, "host", kernels_json(r->engine)) != 0) {
         json_decref(all);
         return NULL;

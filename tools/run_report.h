@@ -6,6 +6,7 @@
 
 #include "ipu/cost.h"
 #include "run_inputs.h"
+#include "run_ipus.h"
 
 typedef struct run_result {
     const onnx_file      *file;
@@ -17,6 +18,7 @@ typedef struct run_result {
     int64_t               n_timed;
     int                   threads;
     ipu_cost_summary      cost;
+    const run_ipus       *ipus;
     const ipu_engine     *engine; /* whose kernels are told; NULL: they are not */
 } run_result;
 

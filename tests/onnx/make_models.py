@@ -38,6 +38,11 @@ def main():
     weights = np.arange(12, dtype=np.float32).reshape(4, 3)
     save("linear.onnx", [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
          [value("x", FLOAT, [2, 4])], [value("y", FLOAT, [2, 3])], [numpy_helper.from_array(weights, "w")])
+    rng   = np.random.default_rng(1)
+    deep  = [op for i in range(4) for op in (helper.make_node("MatMul", ["x" if i == 0 else f"t{i}", f"w{i}"], [f"h{i}"]),
+                                             helper.make_node("Tanh", [f"h{i}"], [f"t{i + 1}" if i < 3 else "y"]))]
+    save("deep.onnx", deep, [value("x", FLOAT, ["N", 64])], [value("y", FLOAT, ["N", 64])],
+         [numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), f"w{i}") for i in range(4)])
     save("ints.onnx", [helper.make_node("Add", ["i", "i"], ["twice"]), helper.make_node("Not", ["b"], ["other"])],
          [value("i", INT64, [50]), value("b", BOOL, [20])], [value("twice", INT64, [50]), value("other", BOOL, [20])])
     save("reshape.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])],
@@ -57,6 +62,7 @@ def main():
 
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.save("x.npy", x)
+    np.save("rows.npy", rng.standard_normal((12, 64)).astype(np.float32))
     np.save("ones.npy", np.ones((2, 3), np.float32))
     np.save("double.npy", x.astype(np.float64))
     np.save("wrong.npy", np.zeros((2, 5), np.float32))
