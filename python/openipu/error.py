@@ -23,3 +23,7 @@ class Error(RuntimeError):
 def status_name(code: int) -> str:
     """The name of an ipu_status, or its number as text."""
     return STATUS_NAMES[code] if 0 <= code < len(STATUS_NAMES) else str(code)
+
+
+class UsageError(Error):
+    """Something was asked for in Python that cannot be: no function of the library was called."""

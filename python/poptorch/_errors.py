@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Optional
+from typing import Iterator, Optional
+
+from openipu import error as ipu_error
 
 from ._capture.torch_compat import DynamicOutputShapeException
 
@@ -85,5 +88,15 @@ def _in_our_terms(message: str) -> str:
 
 
 def from_library(error: Exception, location: Optional[str] = None) -> Error:
-    """An error of libipu as one of poptorch."""
-    return Error(_in_our_terms(getattr(error, "message", str(error))), "poptorch_cpp_error", location or "")
+    """An error of libipu, or of openipu, as one of poptorch."""
+    kind = "poptorch_py_error" if isinstance(error, ipu_error.UsageError) else "poptorch_cpp_error"
+    return Error(_in_our_terms(getattr(error, "message", str(error))), kind, location or "")
+
+
+@contextlib.contextmanager
+def library_errors() -> Iterator[None]:
+    """Errors of libipu and of openipu are raised as errors of poptorch."""
+    try:
+        yield
+    except ipu_error.Error as e:
+        raise from_library(e) from e.__cause__

@@ -6,8 +6,9 @@ import contextlib
 import threading
 from typing import Any, Iterator
 
+from openipu import tracking as _tracking
+
 from ._capture.tensor import current
-from ._run import wrapping as _wrapping
 
 _state = threading.local()
 
@@ -45,9 +46,9 @@ def _restoreWrapperIfNecessary(obj: object) -> object:
 
 def isWrapped(obj: Any) -> bool:
     """Whether an object is a model, parameter or buffer of a model that is being trained."""
-    return _wrapping.is_wrapped(obj)
+    return _tracking.is_wrapped(obj)
 
 
 def unwrapIfWrapped(obj: Any) -> Any:
     """The object itself, of its own class again if it was wrapped for training, with the newest weights."""
-    return _wrapping.unwrap_one(obj)
+    return _tracking.unwrap_one(obj)

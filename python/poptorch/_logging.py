@@ -7,6 +7,8 @@ import os
 import sys
 from typing import Union
 
+from openipu.log import forward_to
+
 TRACE = 5
 
 _LEVELS = {"TRACE_ALL": TRACE, "TRACE": TRACE, "DEBUG_IR": logging.DEBUG, "DEBUG": logging.DEBUG, "INFO": logging.INFO,
@@ -71,6 +73,7 @@ class _Formatter(logging.Formatter):
 
 
 def _set_up() -> None:
+    forward_to(logger)
     if not logger.handlers:
         handler = _handler()
         handler.setFormatter(_Formatter())

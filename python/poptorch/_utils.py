@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from . import _args
+from openipu import structures
+
 from ._capture.tensor import IpuTensor
 from ._errors import createPoptorchError
 
@@ -80,14 +81,14 @@ def getIpuTensorId(x: Any) -> int:
 
 def flattenTensorStructure(tensors: Any, canonical_structure: Any = None) -> List[torch.Tensor]:
     """The tensors of a structure in order. Keys of dicts come in the order that `canonical_structure` has."""
-    return _args.flatten(tensors, canonical_structure)
+    return structures.flatten(tensors, canonical_structure)
 
 
 def reconstructTensorStructure(structure: Any, values: Sequence[torch.Tensor],
                                filter_fn: Callable[[torch.Tensor], bool] = lambda t: True) -> Any:
     """The same structure with other tensors, in the order of flattenTensorStructure, in place of those that `filter_fn`
     is true for."""
-    return _args.rebuild(structure, iter(values), lambda t: isinstance(t, torch.Tensor) and filter_fn(t))
+    return structures.rebuild(structure, iter(values), lambda t: isinstance(t, torch.Tensor) and filter_fn(t))
 
 
 def combine_batch_tensors_gen(tensors: Sequence[Sequence[torch.Tensor]]) -> Iterator[torch.Tensor]:

@@ -10,13 +10,14 @@ from typing import Any, Dict, List, Optional
 import torch
 
 from openipu import comm, settings
+from openipu.progress import ProgressBar
+from openipu.stages import Plan
 
 from . import enums
 from ._errors import Error
 from ._logging import logger
-from ._run.options_impl import (BackendOptions, ConfigFileError, OptionsDict, ProgressBar, apply_file, apply_json,
-                                check)
-from ._run.strategies import (ExecutionStrategy, ParallelPhasedExecution, Phase, PipelinedExecution, Plan,
+from ._run.options_impl import BackendOptions, ConfigFileError, OptionsDict, apply_file, apply_json, check
+from ._run.strategies import (ExecutionStrategy, ParallelPhasedExecution, Phase, PipelinedExecution,
                               SerialPhasedExecution, ShardedExecution, Stage)
 
 __all__ = ["ConfigFileError", "Options", "ParallelPhasedExecution", "Phase", "PipelinedExecution",
@@ -595,8 +596,9 @@ class Options(OptionsDict):
         self._popart.set("updatableNamedBuffers", buffers)
         return self
 
-    def _shown_progress(self) -> Optional[ProgressBar]:
-        return self._progress_bar if self._show_compilation_progress_bar else None
+    def _shown_progress(self) -> Any:
+        """What shows how far compiling has come, as openipu's Program takes it."""
+        return self._progress_bar.shown if self._show_compilation_progress_bar else None
 
     # ---- as a whole ----
 

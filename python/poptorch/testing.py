@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._args import is_tensor
+from openipu.structures import is_tensor
 
 
 def allclose(reference_data: Any, other_data: Any, **kwargs: Any) -> bool:

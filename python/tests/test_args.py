@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import poptorch
-from poptorch import _args
+from openipu import structures
 
 
 class Model(nn.Module):
@@ -158,14 +158,14 @@ def test_containers_of_ones_own():
             inference(Container(torch.ones(2), one(1)))
     finally:
         poptorch.registerCustomArgParser(Container, None)
-    assert _args.flatten(Container(one(1), one(2))) == []
+    assert structures.flatten(Container(one(1), one(2))) == []
 
 
 def test_flatten_and_rebuild():
     structure = ([one(1), (one(2), "text")], {"b": one(3), "a": None})
-    leaves = _args.flatten(structure)
+    leaves = structures.flatten(structure)
     assert [int(t) for t in leaves] == [1, 2, 3]
-    again = _args.rebuild(structure, iter("xyz"))
+    again = structures.rebuild(structure, iter("xyz"))
     assert again == (["x", ("y", "text")], {"b": "z", "a": None})
 
 

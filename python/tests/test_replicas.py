@@ -10,7 +10,7 @@ from torch import nn
 
 import poptorch
 from poptorch import CommGroupType as Kind
-from poptorch._run.replicas import groups_of
+from openipu.replicas import groups_of
 
 ONE_EACH = poptorch.VariableRetrievalMode.OnePerGroup
 

@@ -13,8 +13,9 @@ from typing import Any, Callable, Iterator, Optional
 
 import torch
 
+from openipu.stages import FIRST_PLACE, Place, Placement, Strategy
+
 from .._errors import Error
-from .._run.strategies import FIRST_PLACE, ExecutionStrategy, Place, Placement
 
 _active = threading.local()
 
@@ -24,7 +25,7 @@ def _placement() -> Optional[Placement]:
 
 
 @contextlib.contextmanager
-def capture(strategy: ExecutionStrategy) -> Iterator[Placement]:
+def capture(strategy: Strategy) -> Iterator[Placement]:
     """Blocks that begin meanwhile are those of a model that is captured with this strategy."""
     before, _active.placement = _placement(), Placement(strategy)
     try:
@@ -36,7 +37,12 @@ def capture(strategy: ExecutionStrategy) -> Iterator[Placement]:
 def place() -> Place:
     """Where the op that is recorded now runs. Error: it is in no block, though it has to be."""
     placement = _placement()
-    return placement.place() if placement is not None else FIRST_PLACE
+    where = placement.place() if placement is not None else FIRST_PLACE
+    if where is None:
+        raise Error("No active Block: this op comes after the end of a poptorch.Block and is in none. All ops after the "
+                    "first block must be in one: use poptorch.Block.start or poptorch.BeginBlock for blocks that go on "
+                    "until the next one begins.")
+    return where
 
 
 def _begin(user_id: Any, ipu_id: Optional[int], hook: Any = None) -> None:

@@ -146,7 +146,7 @@ class Graph:
     :ivar takes_gradients: whether forward() itself calls torch.autograd.grad.
     :ivar places: where ops run, in the order of their first use.
     :ivar backend: settings of the backend by their names (Options._Popart), for ops that they change.
-    :ivar plan: the stages of a network on several IPUs (strategies.Plan), or None.
+    :ivar plan: the stages of a network on several IPUs (openipu.stages.Plan), or None.
     :ivar host_functions: functions of the host that it calls; they live as long as it does.
     :ivar multi_convs: convolutions of each poptorch.MultiConv.
     :ivar overlaps: (poptorch.set_overlap_... call, Slot, mode, "file:line") for the executor to check.

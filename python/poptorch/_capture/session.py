@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set,
 
 import torch
 
-from .. import _args
+from openipu import structures
+
 from .._errors import createPoptorchError
 from .._logging import TRACE, logger
 from .._ops import registry
@@ -266,7 +267,7 @@ def capture(model: Callable, args: Sequence[Any] = (), kwargs: Optional[dict] = 
             options: Any = None) -> Graph:
     """Record what a model, or any function, does with these arguments.
 
-    Tensors in the arguments (of one micro-batch) become inputs of the graph, in the order of `_args.flatten` of
+    Tensors in the arguments (of one micro-batch) become inputs of the graph, in the order of `structures.flatten` of
     (args, kwargs); everything else is as it is. The model is left as it was, whatever happens. Error: there are ops
     that are not supported; in training, there is no loss, or more than one.
     """
@@ -293,8 +294,8 @@ def capture(model: Callable, args: Sequence[Any] = (), kwargs: Optional[dict] = 
     try:
         if exchange is not None:
             exchange.begin()
-        leaves = [stand_in(t) for t in _args.flatten(structure)]
-        args, kwargs = _args.rebuild(structure, iter(leaves))
+        leaves = [stand_in(t) for t in structures.flatten(structure)]
+        args, kwargs = structures.rebuild(structure, iter(leaves))
         with _set_up(session, model):
             with _Dispatch(session), _Functions(session):
                 result = model(*args, **kwargs)
@@ -337,7 +338,7 @@ def _outputs(session: Capture, result: Any) -> Any:
         found.setdefault(slot)
         return slot
 
-    graph.output_leaves = [slot_of(t) for t in _args.flatten(result)]
+    graph.output_leaves = [slot_of(t) for t in structures.flatten(result)]
     graph.output_slots = list(found)
     return result
 

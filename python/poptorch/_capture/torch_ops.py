@@ -12,7 +12,6 @@ import torch
 
 from .. import enums, ops
 from .._errors import createPoptorchError
-from .._run import strategies
 from .._utils import accessAttributes
 from . import blocks
 from .contexts import MultiConv
@@ -51,7 +50,7 @@ def _one_of(values: Tuple[str, ...], number: int, what: str) -> str:
 
 @_op("begin_ipu_block(int stage_id, int phase_id, int ipu_id) -> ()")
 def begin_ipu_block(stage_id: int, phase_id: int, ipu_id: int) -> None:
-    blocks.begin_at(strategies.Place(max(stage_id, 0), max(phase_id, 0), ipu_id))
+    blocks.begin_at(blocks.Place(max(stage_id, 0), max(phase_id, 0), ipu_id))
 
 
 @_op("end_ipu_block() -> ()")

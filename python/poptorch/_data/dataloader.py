@@ -8,7 +8,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Unio
 import torch
 import torch.utils.data
 
-from .._args import flatten, rebuild
+from openipu.structures import flatten, rebuild
+
 from .._errors import createPoptorchError
 from .._logging import logger
 from ..enums import DataLoaderMode

@@ -10,6 +10,7 @@ import torch
 
 from openipu import settings
 from openipu.arrays import array_over, tensor_over
+from openipu.session import Learner
 
 from .. import enums, optim
 from .._errors import Error
@@ -23,7 +24,7 @@ _SCALE = "loss_scale"
 _GOOD_STEPS = "loss_scale_good_steps"
 
 
-class DeviceOptimizer:
+class DeviceOptimizer(Learner):
     """What the device has of the optimizer of ``owner``, a PoplarExecutor.
 
     After a run the device has learned what the host's copy does not know (``_is_stale``); after load_state_dict() the
@@ -167,6 +168,11 @@ class DeviceOptimizer:
         self._is_stale = True
         if self.description.kind is ON_HOST:
             self._step_on_host(program)
+
+    def before_attach(self, program: Any) -> None:
+        """Its state may have been changed on the host since the device was left."""
+        if isinstance(self._optimizer, optim.Optimizer) and program.executor.engine() is not None:
+            self._optimizer._is_loaded = self._optimizer._has_state()
 
     def on_detach(self, program: Any) -> None:
         """Before the device is left: fetch what it knows."""

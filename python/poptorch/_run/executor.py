@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import copy
 import datetime
-import threading
+import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+from openipu import counters, ending, error as ipu_error, interrupt, replicas, reports, tracking
+from openipu.arguments import Arguments, Signature
+from openipu.session import Session
+
 from .. import _utils, enums, optim
-from .._args import Arguments, Signature
-from .._capture import blocks
+from .._capture import blocks, listing
 from .._capture.capture import capture
-from .._errors import Error, createPoptorchError
+from .._errors import createPoptorchError, from_library, library_errors
 from .._logging import logger
 from ..options import Options, PipelinedExecution, ShardedExecution, executor_options
-from . import anchors, counters, effects, ending, interrupt, listing, replicas, reports, saving, wrapping
+from . import anchors, effects, saving
 from .device_optimizer import DeviceOptimizer
 from .overwrite import _OverwriteContextManager
 from .printing import module_repr
-from .program import Program, library_errors
+from .program import Program
 from .strategies import plan_of
-
-MOST_PROGRAMS = 8  # that an executor keeps, for arguments of several shapes
-MOST_BYTES = 2 << 30  # of weights that they hold together
-NOT_COMPILED = "Model has not been compiled or has been destroyed."
 
 
 class PoplarExecutor:
@@ -36,30 +35,21 @@ class PoplarExecutor:
 
     def __init__(self, model: Any, options: Optional[Options], training: bool, poptorch_version: str,
                  optimizer: Optional[torch.optim.Optimizer] = None, user_model: Any = None):
-        self._executable: Optional[Program] = None
-        self._others: List[Program] = []  # for other arguments
+        self._session = Session()
         self._model = model
         self._user_model = model if user_model is None else user_model
         self._training = training
         self._poptorch_version = poptorch_version
         self._options = _settled(options, training)
         self._signature = Signature(model)
-        self._lock = threading.RLock()
         self._compile_seconds = 0.0
-        self._dirty_host_weights = False
-        self._host_weights_version = 0
-        self._seen_epoch = -1
-        self._trainers: List["PoplarExecutor"] = []
-        self._seen_versions: List[int] = []
-        self._is_attached = False
         self._has_warned_of_strides = False
-        self._rng_state: Optional[List[int]] = None
         self._anchors = anchors.Anchors(self._options, training)
         self.per_replica_params: Dict[str, Tuple] = {}
         self._device_optimizer: Optional[DeviceOptimizer] = None
         self._optimizer: Optional[torch.optim.Optimizer] = None
         if training:
-            self._device_optimizer = DeviceOptimizer(self, _named_parameters(self._user_model))
+            self._device_optimizer = self._session.learner = DeviceOptimizer(self, _named_parameters(self._user_model))
             if optimizer is None:
                 optimizer = _default_optimizer(self._user_model)
             self.setOptimizer(optimizer)
@@ -71,8 +61,17 @@ class PoplarExecutor:
 
     def _wrap(self) -> None:
         """Let the user's model show what is trained, if it does not yet."""
-        if isinstance(self._user_model, torch.nn.Module) and not wrapping.is_wrapped(self._user_model):
-            wrapping.wrap(self._user_model, self)
+        if isinstance(self._user_model, torch.nn.Module) and not tracking.is_wrapped(self._user_model):
+            with library_errors():
+                tracking.wrap(self._user_model, self, PoptorchModel, "Poptorch")
+
+    @property
+    def _executable(self) -> Optional[Program]:
+        return self._session.program
+
+    @property
+    def _host_weights_version(self) -> int:
+        return self._session.version
 
     # ---- what it is
 
@@ -87,7 +86,7 @@ class PoplarExecutor:
         return self._options
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("_user_model", "_executable", "_lock"):  # not made yet
+        if name.startswith("__") or name in ("_user_model", "_session"):  # not made yet
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         found = getattr(self._user_model, name)
         return _Grouped(self, name, found) if isinstance(found, torch.nn.Parameter) else found
@@ -112,22 +111,20 @@ class PoplarExecutor:
         """Run the model, called with the arguments of its forward(). The first call compiles it."""
         ending.stop_if_ending()
         interrupt.watch()
-        with self._lock:
-            program = self._executable
-            tensors = program.match(args) if program is not None and not kwargs and self._is_attached else None
+        session = self._session
+        with session.lock:
+            program = session.program
+            tensors = program.match(args) if program is not None and not kwargs and session.is_attached else None
             dense = tensors
-            if tensors is None:
-                program, tensors, dense = self._prepare(args, kwargs)
-            if self._training:
-                self._device_optimizer.before_run(program)
-            else:
-                self._follow_training(program)
             try:
-                outputs = program.run(dense, tensors)
-            finally:  # also when it was interrupted, or failed: weights are what had been computed
-                self._rng_state = None
-                self._dirty_host_weights = self._training
-            self._after_run(program, tensors)
+                if tensors is None:
+                    program, tensors, dense = self._prepare(args, kwargs)
+                outputs = session.run(program, dense, tensors)
+                self._anchors.collect(self, program, tensors)
+            except ipu_error.Error as error:
+                raise from_library(error) from error.__cause__
+            if self._logs_cycles:
+                logger.info("Total number of IPU cycles: %d", program.cycles())
             return program.result(outputs)
 
     def _prepare(self, args: Sequence[Any],
@@ -137,57 +134,17 @@ class PoplarExecutor:
             "Trying to run a model on an offline device (ConnectionType.Never): use model.compile(inputs) instead of "
             "model(inputs)")
         arguments = self._signature.resolve(args, kwargs)
-        program = self._executable
-        if program is None:
-            program = self._compile(arguments, _n_plain(args, kwargs))
+        session, n_plain = self._session, _n_plain(args, kwargs)
+        if session.program is None:
+            program = self._compile(arguments, n_plain)
         else:
-            program = self._program_for(program, arguments, _n_plain(args, kwargs))
+            program = session.program_for(arguments, self._options.recompile_on_new_shapes,
+                                          lambda: self._compile(arguments, n_plain))
         tensors = arguments.tensors(program.arguments)
         dense = [self._contiguous(t) for t in tensors]
-        if not self._is_attached:
-            self._attach()
+        if not session.is_attached:
+            session.attach()
         return program, tensors, dense
-
-    def _program_for(self, program: Program, arguments: Arguments, n_plain: Optional[int]) -> Program:
-        try:
-            program.arguments.check_same(arguments)
-            return program
-        except Error:
-            if not self._options.recompile_on_new_shapes:
-                raise
-        return self._change_program(program, arguments, n_plain)
-
-    def _change_program(self, program: Program, arguments: Arguments, n_plain: Optional[int]) -> Program:
-        """Go on with a program for other arguments, one of those there are or a new one: with the same weights, states
-        of the optimizer and of random numbers."""
-        rng_state = self.rng_state
-        self.copyWeightsToHostIfNeeded()
-        with library_errors():
-            buffers = program.changed_buffers()
-        learned = self._device_optimizer.read(program) if self._training else None
-        found = next((p for p in self._others if p.arguments.is_same(arguments)), None)
-        if found is None:
-            found = self._compile(arguments, n_plain)
-        else:
-            self._others.remove(found)
-            self._executable = found
-            if self._training:
-                found.set_training(self._device_optimizer.training([k.name for k in found.graph.kept if k.trained]))
-            self.copyWeightsToDevice()
-        self._others = [program, *self._others]
-        most = max(1, min(MOST_PROGRAMS, MOST_BYTES // max(1, program.weights.n_bytes)) - 1)
-        for old in self._others[most:]:
-            old.close()
-        del self._others[most:]
-        if learned:
-            self._device_optimizer.write(found, learned)
-        found.set_rng_state(rng_state)
-        if buffers:
-            if not self._is_attached:
-                self._attach()
-            with library_errors():
-                found.set_buffers(buffers)
-        return found
 
     def _contiguous(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type != "cpu":
@@ -206,31 +163,11 @@ class PoplarExecutor:
             logger.warning("At least one input tensor is not contiguous: non-contiguous tensors will be converted.")
         return tensor.contiguous()
 
-    def _follow_training(self, program: Program) -> None:
-        """Weights that other executors train are used as they are now."""
-        if self._seen_epoch != wrapping.epoch():
-            self._seen_epoch = wrapping.epoch()
-            self._trainers = [t for t in wrapping.owners_of(program.weights.tensors) if t is not self]
-            self._seen_versions = [-1]
-        for trainer in self._trainers:
-            trainer.copyWeightsToHostIfNeeded()
-        versions = [trainer._host_weights_version for trainer in self._trainers]
-        if versions != self._seen_versions:
-            self._seen_versions = versions
-            self.copyWeightsToDevice()
-
-    def _after_run(self, program: Program, tensors: Sequence[torch.Tensor]) -> None:
-        if self._training:
-            self._device_optimizer.after_run(program)
-        self._anchors.collect(self, program, tensors)
-        if self._logs_cycles:
-            logger.info("Total number of IPU cycles: %d", program.cycles())
-
     # ---- compiling
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Capture and compile the model for arguments like these, and run nothing. Done already: a warning."""
-        with self._lock:
+        with self._session.lock, library_errors():
             arguments = self._signature.resolve(args, kwargs)
             if self._executable is not None:
                 logger.warning("Call to compile() ignored: the executable is already compiled")
@@ -239,8 +176,8 @@ class PoplarExecutor:
 
     def _compile_for(self, remembered: Arguments, n_plain: Optional[int]) -> None:
         """Compile for arguments of which types and shapes are known."""
-        with self._lock:
-            self._release()
+        with self._session.lock, library_errors():
+            self._session.release()
             arguments = Arguments()
             arguments.names = list(remembered.names)
             empty = [torch.zeros(t.shape, dtype=t.dtype) for t in remembered.tensors()]
@@ -263,22 +200,28 @@ class PoplarExecutor:
         training = None
         if self._training:
             training = self._device_optimizer.training([k.name for k in graph.kept if k.trained])
-        with library_errors():
-            program = Program(graph, remembered, tensors, settings, training, self._anchors.extra(graph, tensors),
-                              self._anchors.have_modes, self._spread(graph), self._options._shown_progress())
+        program = Program(graph, remembered, tensors, settings, training, self._anchors.extra(graph, tensors),
+                          all_batches=self._anchors.have_modes, spread=self._spread(graph),
+                          shown=self._options._shown_progress())
         program.is_synthetic = self._options._uses_synthetic_data()
         if n_plain is not None:
             program.accept_plain(n_plain, tensors)
-        self._executable = program
         self._compile_seconds = (datetime.datetime.now() - began).total_seconds()
-        self._is_attached = program.executor.is_attached()
         if self._training:
             self._wrap()
-            self._device_optimizer.compiled(program)
-        if self._is_attached:
-            self._attached()
-        reports.write(program, self._options, self._training)
+        self._session.take(program)
+        self._write_reports(program)
         return program
+
+    def _write_reports(self, program: Program) -> None:
+        """What options and the environment ask for: Options.enableProfiling and POPTORCH_EXPORT_PROTO_FILE."""
+        folder = self._options._profile_folder(self._training)
+        if folder is not None:
+            reports.write_profile(program.executor, os.path.join(folder, "profile.pop"))
+        path = os.environ.get("POPTORCH_EXPORT_PROTO_FILE", "")
+        if path:
+            shapes = [slot.shape for slot in program.graph.inputs if slot.shape]
+            reports.write_network(program.module, path, shapes[0][0] if shapes else 1, "POPTORCH_EXPORT_PROTO_FILE")
 
     def _capture(self, arguments: Arguments, tensors: Sequence[torch.Tensor]) -> Any:
         """The graph of the model for one batch of these tensors."""
@@ -364,40 +307,29 @@ class PoplarExecutor:
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Bring weights from the device if the host's are older; whether they were."""
-        if not self._dirty_host_weights:
-            return False
-        logger.debug("Implicit copyWeightsToHost()")
-        self.copyWeightsToHost()
-        return True
+        with library_errors():
+            return self._session.fetch_weights()
+
+    _fetch_weights = copyWeightsToHostIfNeeded
 
     def copyWeightsToHost(self) -> None:
         """Bring the weights of the model from the device into its parameters and buffers."""
-        with self._lock, library_errors():
-            program = self._compiled()
-            self._dirty_host_weights = False
-            program.weights.take(program.executor)
-            self._host_weights_version += 1
+        with library_errors():
+            self._session.weights_to_host()
 
     def copyWeightsToDevice(self) -> None:
         """Bring the parameters and buffers of the model to the device. The first call of the model does so itself."""
-        with self._lock, library_errors():
-            program = self._compiled()
-            was_dirty, self._dirty_host_weights = self._dirty_host_weights, False
-            self._host_weights_version += 1  # for those that follow this one's training
-            program.weights.give(host_is_newer=was_dirty or program.executor.has_newer)
-            program.executor.has_newer = False
-            if self._is_attached:
-                program.executor.copy_weights_to_device()
+        with library_errors():
+            self._session.weights_to_device()
 
     def copyNamedBuffersToDevice(self) -> None:
         """Bring those buffers to the device that Options.updatableNamedBuffers names."""
-        with self._lock, library_errors():
-            program = self._compiled()
-            names = self._options._Popart.options.get("updatableNamedBuffers")
-            if not names:
-                raise createPoptorchError("No named buffers marked as updatable via updatableNamedBuffers option")
-            if self._is_attached:  # else all of them reach it when it is
-                program.weights.write(program.executor, names)
+        self._compiled()
+        names = self._options._Popart.options.get("updatableNamedBuffers")
+        if not names:
+            raise createPoptorchError("No named buffers marked as updatable via updatableNamedBuffers option")
+        with library_errors():
+            self._session.write_weights(names)
 
     def load_state_dict(self, state_dict: Dict[str, torch.Tensor], strict: bool = True) -> Any:
         """load_state_dict() of the model, whose weights then reach the device; what torch's returns."""
@@ -414,7 +346,7 @@ class PoplarExecutor:
         if self._device_optimizer is None:
             raise createPoptorchError("setOptimizer() is for models made with trainingModel(): this one was made with "
                                       "inferenceModel()")
-        with self._lock:
+        with self._session.lock, library_errors():
             self._device_optimizer.set(optimizer)
             self._optimizer = optimizer
             if self.isAttachedToDevice():
@@ -428,95 +360,46 @@ class PoplarExecutor:
 
     def isAttachedToDevice(self) -> bool:
         """Whether it has a device."""
-        return self.isCompiled() and self._is_attached
+        return self.isCompiled() and self._session.is_attached
 
     def attachToDevice(self) -> None:
         """Take a device again, after detachFromDevice()."""
-        with self._lock:
+        with self._session.lock, library_errors():
             self._compiled()
             assert self._options.connection_type != enums.ConnectionType.Never, (
                 "Trying to attach to an offline device (ConnectionType.Never)")
-            if self._is_attached:
+            if self._session.is_attached:
                 raise createPoptorchError("Device is already attached")
-            self._attach()
-
-    def _attach(self) -> None:
-        program = self._compiled()
-        if isinstance(self._optimizer, optim.Optimizer) and program.executor.engine() is not None:
-            self._optimizer._is_loaded = self._optimizer._has_state()  # may have been changed since it was detached
-        with library_errors():
-            program.attach()
-        self._is_attached = True
-        self._attached()
-
-    def _attached(self) -> None:
-        """Whenever a device was taken."""
-        program = self._executable
-        if self._training:
-            self._device_optimizer.on_attach(program)
-        self._seen_epoch = wrapping.epoch()
-        self._trainers = [] if self._training else [t for t in wrapping.owners_of(program.weights.tensors)]
-        self._seen_versions = [trainer._host_weights_version for trainer in self._trainers]
-        if self._rng_state is not None:
-            program.set_rng_state(self._rng_state)
+            self._session.attach()
 
     def detachFromDevice(self) -> None:
         """Give the device back; weights and states are brought to the host before."""
-        with self._lock, library_errors():
-            program = self._compiled()
-            if not self._is_attached:
-                raise createPoptorchError("Device is not attached")
-            self._rng_state = self.rng_state
-            if self._training:
-                self.copyWeightsToHostIfNeeded()
-                self._device_optimizer.on_detach(program)
-            program.detach()
-            self._is_attached = False
+        with library_errors():
+            self._session.detach()
 
     def destroy(self) -> None:
         """Release the device and what was compiled; the next call compiles again. The model is as it was before."""
-        with self._lock:
-            self._release()
-            if self._training and wrapping.owner_of(self._user_model) is self:
-                wrapping.unwrap(self._user_model)
-
-    def _release(self) -> None:
-        """Let go what was compiled, if anything; weights and states of the optimizer reach the host before."""
-        program = self._executable
-        if program is None:
-            return
-        if self._training:
-            self.copyWeightsToHostIfNeeded()
-            if self._is_attached:
-                self._device_optimizer.on_detach(program)
-            self._device_optimizer.close()
-        self._executable = None
-        self._is_attached = False
-        for compiled in (program, *self._others):
-            compiled.close()
-        self._others.clear()
+        with self._session.lock, library_errors():
+            self._session.release()
+            if self._training and tracking.owner_of(self._user_model) is self:
+                tracking.unwrap(self._user_model)
 
     def _compiled(self) -> Program:
-        if self._executable is None:
-            raise createPoptorchError(NOT_COMPILED)
-        return self._executable
+        with library_errors():
+            return self._session.compiled()
 
     # ---- random numbers
 
     @property
     def rng_state(self) -> List[int]:
         """The seed of random numbers on the device, and how far each replica has drawn from it."""
-        program = self._compiled()
-        if self._rng_state is None and self._is_attached:
-            self._rng_state = program.rng_state()
-        return list(self._rng_state or [program.seed])
+        with library_errors():
+            return self._session.rng_state
 
     @rng_state.setter
     def rng_state(self, state: Sequence[int]) -> None:
-        program = self._compiled()
-        self._rng_state = list(state)
-        if self._is_attached:
-            program.set_rng_state(self._rng_state)
+        with library_errors():
+            self._session.rng_state = state
 
     # ---- files
 
@@ -561,7 +444,7 @@ class PoplarExecutor:
     def getPerfCounters(self) -> Dict[str, List[List[float]]]:
         """When inputs and outputs of the last run were asked for ("input", "output") and complete ("input_complete",
         "output_complete"): for each tensor a list of seconds, one for each batch. Only differences mean something."""
-        return counters.perf_counters(self._executable)
+        return counters.of_last_run(self._executable)
 
     def getHostIpuLatency(self) -> Tuple[float, float, float]:
         """Seconds from the first input asked for to the last one complete: minimum, maximum and mean over batches."""
@@ -593,6 +476,27 @@ class PoplarExecutor:
     def _debugGetPopartIR(self) -> str:
         optimizer = self._device_optimizer.description if self._training else None
         return listing.ir(self._compiled().graph, self._options, optimizer)
+
+
+class PoptorchModel(tracking.WrappedModel):
+    """What models have that are being trained."""
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Bring weights from the device if the host's are older; whether they were."""
+        return self._ipu_sync()
+
+    def destroy(self) -> None:
+        """Release the device and what was compiled; the model is again as it was."""
+        owner = tracking.owner_of(self)
+        if owner is not None:
+            owner.destroy()
+        if tracking.is_wrapped(self):
+            tracking.unwrap(self)
+
+    @property
+    def _host_weights_version(self) -> Optional[int]:
+        owner = tracking.owner_of(self)
+        return None if owner is None else owner._host_weights_version
 
 
 class _Grouped:

@@ -7,9 +7,11 @@ from typing import Any, Callable, Optional, Union
 
 import torch
 
+from openipu import tracking
+
 from .._version import __version__
 from ..options import Options
-from . import saving, wrapping
+from . import saving
 from .executor import PoplarExecutor
 from .strategies import MOST_IPUS
 
@@ -33,11 +35,11 @@ def trainingModel(model: Union[torch.nn.Module, PoplarExecutor], options: Option
     """
     if isinstance(model, PoplarExecutor):
         model = model._user_model
-    if wrapping.is_wrapped(model):
-        if wrapping.owner_of(model) is not None:
+    if tracking.is_wrapped(model):
+        if tracking.owner_of(model) is not None:
             raise RuntimeError("Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on "
                                "the model to unwrap before wrapping again.")
-        wrapping.unwrap(model)
+        tracking.unwrap(model)
     return PoplarExecutor(model=copy.copy(model), options=options, training=True, optimizer=optimizer,
                           user_model=model, poptorch_version=__version__)
 

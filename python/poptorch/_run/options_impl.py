@@ -1,18 +1,19 @@
-"""The container that options are made of, reading them from text, and checking them."""
+"""Options of PopART, options from text, and checking them."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import datetime
 import difflib
 import json
 import os
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from .. import enums
 from .._errors import Error
 from .._logging import logger
+
+
+_FROZEN = "Can't modify frozen Options: a model or data loader uses them. Change a copy: options.clone()."
 
 
 class ConfigFileError(Exception):
@@ -92,11 +93,10 @@ class OptionsDict:
     def checkIsFrozen(self, name: Optional[str] = None) -> None:
         """Raise if it may not be changed any more."""
         if self._frozen and name != "_frozen":
-            raise AttributeError("Can't modify frozen Options: a model or data loader uses them. "
-                                 "Change a copy: options.clone().")
+            raise AttributeError(_FROZEN)
 
     def _parts(self) -> Iterator[Any]:
-        return (v for v in self.__dict__.values() if isinstance(v, (OptionsDict, BackendOptions)))
+        return (v for v in self.__dict__.values() if hasattr(v, "_set_frozen"))
 
     def _freeze(self) -> None:
         self._set_frozen(True)
@@ -183,8 +183,7 @@ class BackendOptions:
     def checkIsFrozen(self) -> None:
         """Raise if it may not be changed any more."""
         if self._frozen:
-            raise AttributeError("Can't modify frozen Options: a model or data loader uses them. "
-                                 "Change a copy: options.clone().")
+            raise AttributeError(_FROZEN)
 
     def _set_frozen(self, frozen: bool) -> None:
         self._frozen = frozen
@@ -197,57 +196,6 @@ class BackendOptions:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
-
-
-_PERCENT = 100  # the length of the bar
-
-
-class ProgressBar:
-    """Shows how far compiling has come, and times it."""
-
-    def __init__(self) -> None:
-        self.compilation_time: Optional[datetime.timedelta] = None
-        self._began: Optional[datetime.datetime] = None
-        self._bar: Any = None
-
-    def __call__(self, progress: int, total: int) -> None:
-        """``progress`` of ``total`` is done; the bar is closed when all is."""
-        if self._began is None:
-            self._began = datetime.datetime.now()
-            self._bar = _tqdm_bar(total)
-        if self._bar is not None:
-            self._bar.update(max(0, progress - self._bar.n))
-        self.compilation_time = datetime.datetime.now() - self._began
-        if progress >= total:
-            self.close()
-
-    def close(self) -> None:
-        """Leave the bar as it is; the next call begins another."""
-        if self._bar is not None:
-            self._bar.close()
-        self._bar = self._began = None
-
-    @contextlib.contextmanager
-    def shown(self) -> Iterator[Callable[[int, int], None]]:
-        """Shows the bar, and gives the function that moves it; full when all went well, and closed in any case."""
-        self(0, _PERCENT)
-        try:
-            yield lambda done, total: self(min(_PERCENT - 1, done * _PERCENT // total), _PERCENT)
-            self(_PERCENT, _PERCENT)
-        finally:
-            self.close()
-
-    def __getstate__(self) -> Dict[str, Any]:
-        return {"compilation_time": self.compilation_time, "_began": None, "_bar": None}
-
-
-def _tqdm_bar(total: int) -> Any:
-    try:
-        import tqdm
-    except ImportError:
-        return None
-    return tqdm.tqdm(desc="Graph compilation", total=total,
-                     bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]")
 
 
 # ---- from text ----

@@ -1,43 +1,20 @@
-"""A captured network, compiled: tensors in, tensors out."""
+"""A captured network, compiled."""
 
 from __future__ import annotations
 
-import contextlib
-import time
-import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 
-from openipu import error as ipu_error
-from openipu.arrays import array_over, tensor_over
-from openipu.executor import Executor, Module
-from openipu.library import Array, lib
-from openipu.settings import Attach, ExecutorOptions, OutputMode, Training
+from openipu import program
+from openipu.arguments import Arguments
+from openipu.settings import ExecutorOptions, Training
+from openipu.structures import rebuild
 
-from .._args import Arguments, rebuild
 from .._capture.graph import Slot
-from .._errors import createPoptorchError, from_library
-from .._logging import logger
+from .._errors import createPoptorchError
 from .._ops import emit
 from ..options import waits_for_device
-from . import interrupt
-from .options_impl import ProgressBar
-from .weights import Weights
-
-SEED_STEP = 0x9e3779b9  # between the seeds of replicas, as the library has it
-WAIT_SECONDS = 1.0  # between attempts to attach
-PLACED = 1 << 16  # bytes of an output from which on it pays that the library writes it where it is wanted
-INTERRUPTED = ipu_error.STATUS_NAMES.index("INTERRUPTED")
-
-
-@contextlib.contextmanager
-def library_errors() -> Iterator[None]:
-    """Errors of the library are raised as errors of poptorch."""
-    try:
-        yield
-    except ipu_error.Error as e:
-        raise from_library(e) from None
 
 
 def _raise_backward(*_args: Any, **_kwargs: Any) -> None:
@@ -47,364 +24,37 @@ def _raise_backward(*_args: Any, **_kwargs: Any) -> None:
         "should use a trainingModel instead.")
 
 
-def _closed(*_args: Any) -> int:
-    raise createPoptorchError("Model has not been compiled or has been destroyed.")
-
-
 def _is_leaf(value: Any) -> bool:
     return isinstance(value, (Slot, torch.Tensor))
 
 
-class Program:
+class Program(program.Program):
     """What compiling makes of a model and the arguments of one call.
 
     ``graph``: of ``capture.capture``. ``tensors``: those of the call, of all batches. ``extra(emitter, network)`` may
-    add outputs of its own to the network, which ``extra_output`` gives; ``all_batches``: also in other modes than that
-    of ``options``. ``spread`` gives inputs of all replicas from those of groups of them. ``progress`` shows how far
-    compiling has come. ``options`` are changed.
+    add outputs of its own. Others are those of openipu's.
     """
 
     def __init__(self, graph: Any, arguments: Arguments, tensors: Sequence[torch.Tensor], options: ExecutorOptions,
-                 training: Optional[Training], extra: Optional[Callable[[Any, Any], None]] = None,
-                 all_batches: bool = False, spread: Optional[Callable[[torch.Tensor], torch.Tensor]] = None,
-                 progress: Optional[ProgressBar] = None):
+                 training: Optional[Training], extra: Optional[Callable[[Any, Any], None]] = None, **others: Any):
         self.graph = graph
-        self.arguments = arguments
-        self.seed = options.seed
-        self.n_plain: Optional[int] = None
-        self.is_synthetic = False
-        self._extra = extra
-        self._spread = spread
-        self._shapes = [(t.shape, t.dtype) for t in tensors]
-        self._plain: Optional[List[Tuple[torch.Size, torch.dtype]]] = None
-        self._defaults: Tuple[torch.Tensor, ...] = ()
-        self._synthetic: Optional[List[torch.Tensor]] = None
-        self._has_run = False
-        self._changes_buffers = training is None and any(kept.updated for kept in graph.kept)
-        connection = self._settle(options, all_batches)
-        self._make_arrays(tensors)
-        build = weakref.WeakMethod(self._build)
-        self.module = Module(lambda network, values: build()(network, values))
-        self.executor = Executor(self.module, options, training)
-        self.executor.keep_times()
-        self.weights = Weights(self.module, graph.kept)
-        self._function = lib().ipu_executor_run
-        self._compile(progress)
-        if connection == Attach.ALWAYS:
-            self.attach()
-        self._bind_outputs()
+        numbers = {slot: i for i, slot in enumerate(graph.output_slots)}
+        self._leaves = [numbers[leaf] if isinstance(leaf, Slot) else leaf for leaf in graph.output_leaves]
+        self._single = _is_leaf(graph.outputs) and isinstance(self._leaves[0], int)
 
-    def _settle(self, options: ExecutorOptions, all_batches: bool) -> Attach:
-        """Keep what is asked for, and tell the library what that needs. When to attach: weights come before."""
-        self._mode, self._period, self._replicas = options.output_mode, options.output_period, options.replicas
-        self._n_out = options.device_iterations * options.gradient_accumulation * options.replicas
-        if all_batches or (self.graph.input_updates and self._n_out > 1):
-            options.output_mode = OutputMode.ALL  # what is asked for is made of them here
-        if self._spread is not None:
-            options.input_group_size = 1
-        connection = options.attach
-        if connection == Attach.ALWAYS:
-            options.attach = Attach.ON_DEMAND
-        options.no_fold |= self._has_groups()
-        return connection
+        def build(network: Any, values: List[Any]) -> None:
+            emitter = emit.emit(graph, network, values)
+            if extra is not None:
+                extra(emitter, network)
 
-    def _has_groups(self) -> bool:
-        """Whether replicas differ in parameters."""
-        return any(kept.groups for kept in self.graph.kept)
-
-    def _make_arrays(self, tensors: Sequence[torch.Tensor]) -> None:
-        """The library's arrays of a run, over these tensors at first."""
-        given = [t if self._spread is None else self._spread(t) for t in tensors]
-        if self._has_groups():  # an input that tells a replica which it is
-            self._replica_numbers = torch.arange(self._n_out, dtype=torch.int32) % self._replicas
-            given.append(self._replica_numbers)
-        self._n = len(given)
-        self._arrays = (Array * max(1, self._n))(*[array_over(t, f"input {i}") for i, t in enumerate(given)])
-        self._slots = [self._arrays[i] for i in range(len(tensors))]
-
-    def _compile(self, progress: Optional[ProgressBar]) -> None:
-        logger.debug("Acquired %d IPU(s): running on device Id %d", self._n_ipus(),
-                     max(0, self.executor.options.device_id - 1))
-        if progress is None:
-            self.executor.compile(self._arrays, self._n)
-        else:
-            with progress.shown() as report:
-                self.executor.compile(self._arrays, self._n, report)
-        seconds, was_cached = self.executor.compile_seconds()
-        logger.debug("Finished Poplar compilation in %.3f s%s", seconds, " (from the cache)" if was_cached else "")
-
-    def _n_ipus(self) -> int:
-        options = self.executor.options
-        return options.replicas * (max(options.stage_ipus, default=0) + 1)
-
-    def _acquire(self) -> None:
-        """Attach, waiting for a device if POPTORCH_WAIT_FOR_IPU says so."""
-        while True:
-            try:
-                return self.executor.attach()
-            except ipu_error.Error as e:
-                if e.status != "BUSY":
-                    raise
-                if not waits_for_device():
-                    raise ipu_error.Error(f"Failed to acquire {self._n_ipus()} IPU(s): {e.message}", e.status) from None
-                logger.info("No IPU available, sleeping for %g s: %s", WAIT_SECONDS, e.message)
-                time.sleep(WAIT_SECONDS)
-
-    def attach(self) -> None:
-        """Take a device; it has the host's weights then."""
-        was_attached = self.executor.engine() is not None
-        if self.executor.options.comm is not None:
-            self.weights.share(self.executor.options.comm)
-        self.weights.give()
-        self._acquire()
-        if was_attached:  # else it begins with them
-            self.executor.copy_weights_to_device()
-        logger.debug("Attached to device %d", self.executor.device_id())
-
-    def _leave_host_alone(self) -> None:
-        """Before the library fetches weights that nobody asked for: the host's may have been changed since."""
-        if self.executor.has_newer:
-            self.weights.take_back()
-
-    def changed_buffers(self) -> Dict[str, torch.Tensor]:
-        """Copies of the buffers that runs of an inference model have changed on the device, which the host's do not show."""
-        if not (self._changes_buffers and self.executor.has_newer and self.executor.is_attached()):
-            return {}
-        self._leave_host_alone()
-        return {kept.name: tensor_over(self.module.weight(kept.name)).clone() for kept in self.graph.kept
-                if kept.updated and kept.tensor.numel()}
-
-    def set_buffers(self, values: Dict[str, torch.Tensor]) -> None:
-        """Give buffers these values, those of them that it has, on the device alone."""
-        for name in {kept.name for kept in self.graph.kept} & set(values):
-            self.executor.write_weight(name, values[name].data_ptr(), values[name].numel() * values[name].element_size())
-            self.executor.has_newer = True
-
-    def detach(self) -> None:
-        """Give the device back."""
-        device = self.executor.device_id()
-        self._leave_host_alone()
-        if self.executor.is_attached():  # else another executor of this process, which shares it, was first
-            self.executor.detach()
-        logger.debug("Detached from device %d", device)
-
-    def _build(self, network: Any, values: List[Any]) -> None:
-        emitter = emit.emit(self.graph, network, values)
-        if self._extra is not None:
-            self._extra(emitter, network)
-        if not self.graph.output_slots and not self.graph.input_updates:
-            network.output(network.scalar(0, "int32"), "nothing")  # a network has an output
-        self._scalars = {name for name, value in network.outputs() if not value.shape}
-        self._draws = network.draws
-
-    # ---- outputs
-
-    def _bind_outputs(self) -> None:
-        """Tensors over the library's memory of outputs, which stays where it is until something is compiled anew."""
-        self._views = {name: tensor_over(array) for name, array in self.executor.outputs()}
-        order = list(self._views)
-        self._cycles: Optional[int] = None
-        self._has_all = self.executor.options.output_mode == OutputMode.ALL
-        self._selects = self._has_all and self._mode != OutputMode.ALL
-        numbers = {slot: i for i, slot in enumerate(self.graph.output_slots)}
-        self._leaves = [numbers[leaf] if isinstance(leaf, Slot) else leaf for leaf in self.graph.output_leaves]
-        self._single = _is_leaf(self.graph.outputs) and isinstance(self._leaves[0], int)
-        self._outputs = [self._views[f"output{i}"] for i in range(len(self.graph.output_slots))]
-        self._large = [] if self._selects else [(i, order.index(f"output{i}")) for i, view in enumerate(self._outputs)
-                                                if view.numel() * view.element_size() >= PLACED]
-        self._updates = [(index, self._views[f"input_update{i}"])
-                         for i, (index, _) in enumerate(self.graph.input_updates)]
-
-    def extra_output(self, name: str, mode: Optional[OutputMode] = None, period: int = 1) -> torch.Tensor:
-        """A copy of an output of the last run, by its name; of those batches that ``mode`` says."""
-        view = self._views[name]
-        if mode is None or not self._has_all:
-            return view.clone()
-        return self._selected(view, name in self._scalars, mode, period)
-
-    def _selected(self, view: torch.Tensor, is_scalar: bool, mode: OutputMode, period: int) -> torch.Tensor:
-        """What a mode gives of an output of which there are all batches."""
-        n, replicas = self._n_out, self._replicas
-        if mode == OutputMode.ALL or n == 1:
-            return view.clone()
-        batches = view.reshape(n, view.shape[0] // n, *view.shape[1:])
-        if mode == OutputMode.EVERY_N:
-            chosen = batches[period - 1::period]
-        elif mode == OutputMode.SUM:
-            chosen = batches.reshape(n // replicas, replicas, *batches.shape[1:]).sum(0, dtype=view.dtype)
-        else:
-            chosen = batches[n - replicas:]
-        whole = chosen.reshape(chosen.shape[0] * chosen.shape[1], *view.shape[1:])
-        return whole.reshape(()).clone() if is_scalar and whole.numel() == 1 else whole.clone()
-
-    # ---- which calls it is for
-
-    def accept_plain(self, n_given: int, tensors: Sequence[torch.Tensor]) -> None:
-        """Let ``match`` take calls of ``n_given`` tensors by position; the rest of ``tensors`` are defaults."""
-        self.n_plain = n_given
-        self._plain = self._shapes[:n_given]
-        self._defaults = tuple(tensors[n_given:])
-
-    def match(self, args: Tuple[Any, ...]) -> Optional[Tuple[torch.Tensor, ...]]:
-        """The tensors of a plain call, if they are such as it was compiled for; None: they have to be looked at."""
-        plain = self._plain
-        if plain is None or len(args) != len(plain):
-            return None
-        for given, (shape, dtype) in zip(args, plain):
-            if (not isinstance(given, torch.Tensor) or given.dtype is not dtype or given.shape != shape
-                    or not given.is_contiguous() or not given.is_cpu or given.layout is not torch.strided):
-                return None
-        return args + self._defaults if self._defaults else args
-
-    # ---- running
-
-    def run(self, dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-        """One run on contiguous tensors of the types and shapes it was compiled for: new tensors. What the model changes
-        in place is changed in ``tensors``, which are the same or those they were made of."""
-        if self.is_synthetic:
-            dense = self._made_up()
-        given = dense if self._spread is None else [self._spread(t) for t in dense]
-        for slot, tensor in zip(self._slots, given):
-            slot.data = tensor.data_ptr()
-        placed = self._place() if self._large else {}
-        status = self._run()
-        if placed:
-            self._take_back()
-        if status:
-            self._fail(status)
-        for index, view in self._updates:
-            self._write_back(tensors[index], view)
-        if self._selects:
-            outputs = [self._selected(view, f"output{i}" in self._scalars, self._mode, self._period)
-                       for i, view in enumerate(self._outputs)]
-        else:
-            outputs = [placed[i] if i in placed else view.clone() for i, view in enumerate(self._outputs)]
-        for output in outputs:
-            output.backward = _raise_backward
-        return outputs
-
-    def _place(self) -> Dict[int, torch.Tensor]:
-        """New tensors for large outputs, which the next run writes there: by number of the output."""
-        placed = {}
-        for i, number in self._large:
-            placed[i] = torch.empty_like(self._outputs[i])
-            lib().ipu_executor_place_output(self.executor.pointer, number, placed[i].data_ptr())
-        return placed
-
-    def _take_back(self) -> None:
-        for _, number in self._large:
-            lib().ipu_executor_place_output(self.executor.pointer, number, None)
-
-    def _run(self) -> int:
-        """The library's status of a run on what the arrays point to."""
-        executor, n_interruptions = self.executor, interrupt.count
-        interrupt.running.add(executor)
-        try:
-            status = self._function(executor.pointer, self._arrays, self._n)
-            if status == INTERRUPTED and interrupt.count == n_interruptions:  # meant for the run before
-                status = self._function(executor.pointer, self._arrays, self._n)
-            self._has_run = True
-            if self._changes_buffers:
-                self.executor.has_newer = True
-        finally:
-            interrupt.running.discard(executor)
-        return status
-
-    def _made_up(self) -> List[torch.Tensor]:
-        """Tensors in place of those of a call, always the same."""
-        if self._synthetic is None:
-            self._synthetic = [torch.zeros(shape, dtype=dtype) for shape, dtype in self._shapes]
-        return self._synthetic
-
-    def _write_back(self, tensor: torch.Tensor, view: torch.Tensor) -> None:
-        if tensor.shape == view.shape:
-            tensor.detach().copy_(view)
-
-    def _fail(self, status: int) -> None:
-        """Raise what a failed run said; Python's KeyboardInterrupt, if one is waiting, comes first."""
-        with library_errors():
-            self.module.check_built(status)
+        super().__init__(build, len(graph.output_slots), graph.kept, tensors, options, training, arguments=arguments,
+                         updates=[index for index, _ in graph.input_updates], waits=waits_for_device, **others)
 
     def result(self, outputs: List[torch.Tensor]) -> Any:
         """What the model returns, with these outputs."""
+        for output in outputs:
+            output.backward = _raise_backward
         if self._single:
             return outputs[0]
         leaves = (outputs[leaf] if isinstance(leaf, int) else leaf for leaf in self._leaves)
         return rebuild(self.graph.outputs, leaves, _is_leaf)
-
-    # ---- the optimizer
-
-    def set_training(self, training: Training) -> None:
-        """Train so from now on. What is more than other rates is compiled now."""
-        with library_errors():
-            self.executor.set_training(training)
-        self.compile_again()
-
-    def compile_again(self) -> None:
-        """Compile what another optimizer changed; weights and states go on."""
-        with library_errors():
-            self.executor.compile(self._arrays, self._n)
-        self._bind_outputs()
-
-    # ---- random numbers
-
-    def rng_state(self) -> List[int]:
-        """The seed, then for each replica its own seed and the number of runs it has drawn in."""
-        logger.debug("Reading random seed")
-        if not self._draws:
-            return [self.seed]
-        logger.debug("Reading RNG state")
-        return [self.seed] + [number for pair in self.executor.seeds() for number in pair]
-
-    def set_rng_state(self, state: Sequence[int]) -> None:
-        """Go on from what ``rng_state`` gave; from the beginning, if that is the seed alone."""
-        self.seed = state[0]
-        logger.debug("Setting random seed to: %d", self.seed)
-        if not self._draws:
-            return
-        replicas = range(self.executor.options.replicas)
-        if len(state) > 1:
-            logger.debug("Setting RNG state")
-        pairs = [tuple(state[1 + 2 * i:3 + 2 * i]) or (self.seed + SEED_STEP * i, 0) for i in replicas]
-        self.executor.set_seeds(pairs)
-
-    # ---- measuring
-
-    def cycles(self) -> int:
-        """Of one run on the chip, as modelled."""
-        if self._cycles is None:
-            self._cycles = self.executor.cycles()
-        return self._cycles
-
-    def times(self) -> Optional[Dict[str, List[List[float]]]]:
-        """When inputs and outputs of the last run moved, in seconds, for each of them and each batch; None: there was
-        no run."""
-        if not self._has_run:
-            return None
-        if self.is_synthetic:
-            inputs: List[Any] = [[] for _ in self._slots]
-            outputs: List[Any] = [[] for _ in self._outputs]
-        else:
-            names = [name for name, _ in self.executor.outputs()]
-            inputs = [self.executor.input_times(i) for i in range(len(self._slots))]
-            outputs = [self._given(self.executor.output_times(names.index(f"output{i}")))
-                       for i in range(len(self._outputs))]
-        return {"input": [[begin for begin, _ in times] for times in inputs],
-                "input_complete": [[end for _, end in times] for times in inputs],
-                "output": [[begin for begin, _ in times] for times in outputs],
-                "output_complete": [[end for _, end in times] for times in outputs]}
-
-    def _given(self, times: List[Any]) -> List[Any]:
-        """Of times of all batches, those of batches that the user is given."""
-        if not self._selects:
-            return times
-        return times[self._period - 1::self._period] if self._mode == OutputMode.EVERY_N else times[-self._replicas:]
-
-    def close(self) -> None:
-        """Weights that the device has are lost: take them before."""
-        self._views.clear()
-        self._outputs, self._updates, self._large = [], [], []
-        self._function = _closed
-        self._leave_host_alone()
-        self.executor.close()
-        self.module.close()

@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
-from openipu.settings import Schedule
+from openipu.stages import BlockId, Place, Plan, Stage, Strategy, plan_in_turn, plan_of_pipeline
 
 from .. import enums
 from .._errors import Error
 from .._logging import logger
 
-BlockId = str
 MOST_IPUS = 64
-
-
-class Stage:
-    """One or more blocks that run on one IPU.
-
-    >>> strategy = poptorch.PipelinedExecution(poptorch.Stage("A", "B").ipu(0), poptorch.Stage("C").ipu(1))
-    """
-
-    def __init__(self, *block_ids: BlockId) -> None:
-        assert all(isinstance(b, str) for b in block_ids), (
-            f"Block IDs are supposed to be strings but got {block_ids}")
-        self._blocks = block_ids
-        self._stage_id = -1
-        self._phase_id = -1
-        self._ipu: Optional[int] = None
-
-    @property
-    def blocks(self) -> Tuple[BlockId, ...]:
-        """Names of the blocks."""
-        return self._blocks
-
-    def ipu(self, ipu: int) -> "Stage":
-        """Let the stage run on this IPU of a replica."""
-        assert isinstance(ipu, int), f"An IPU is given by its number, not {ipu!r}"
-        self._ipu = ipu
-        return self
 
 
 class Phase:
@@ -69,121 +41,7 @@ class Phase:
             stage.ipu(ipu)
 
 
-class Place(NamedTuple):
-    """Where an op runs."""
-    stage: int
-    phase: int
-    ipu: int
-
-
-FIRST_PLACE = Place(0, 0, 0)
-
-
-class Placement:
-    """The blocks of one capture of a model: where the op that comes next runs."""
-
-    def __init__(self, strategy: "ExecutionStrategy") -> None:
-        self._strategy = strategy
-        self._stages: Dict[BlockId, Stage] = {}
-        self._next_stage = 1
-        self._next_auto_id = 0
-        self._ids_of_hooks: Dict[int, BlockId] = {}
-        self._enclosing: List[Optional[Place]] = []
-        self._place: Optional[Place] = FIRST_PLACE
-
-    def place(self) -> Place:
-        """Where ops run now. Error: a block was closed, and no other begun."""
-        if self._place is None:
-            raise Error("No active Block: this op comes after the end of a poptorch.Block and is in none. All ops "
-                        "after the first block must be in one: use poptorch.Block.start or poptorch.BeginBlock for "
-                        "blocks that go on until the next one begins.")
-        return self._place
-
-    def begin(self, user_id: Any, ipu_id: Optional[int], hook: Any = None) -> None:
-        """A block begins, and goes on until another does. ``hook``: what begins it, to know it again."""
-        self._place = self._resolve(self._name(user_id, hook), ipu_id)
-
-    def begin_at(self, where: Optional[Place]) -> None:
-        """Ops that come now run there; None: they are in no block."""
-        if where is not None:
-            self._strategy._check_place(where)
-        self._place = where
-
-    def enter(self, user_id: Any, ipu_id: Optional[int]) -> None:
-        """A block begins that ``leave`` ends."""
-        here = self._place if self._enclosing else None
-        self.begin(user_id, ipu_id)
-        self._enclosing.append(here)
-
-    def leave(self) -> None:
-        """The block that was entered last ends: its enclosing one goes on, if it has one."""
-        self._place = self._enclosing.pop()
-
-    def restart_auto_ids(self) -> None:
-        """Blocks without a name are numbered from 0 again."""
-        self._next_auto_id = 0
-
-    def _name(self, user_id: Any, hook: Any) -> BlockId:
-        if user_id is not None:
-            return str(user_id)
-        known = self._ids_of_hooks.get(id(hook)) if hook is not None else None
-        if known is not None:
-            return known
-        name = str(self._next_auto_id)
-        self._next_auto_id += 1
-        if hook is not None:
-            self._ids_of_hooks[id(hook)] = name
-        return name
-
-    def _resolve(self, block: BlockId, ipu_id: Optional[int]) -> Place:
-        stage = self._stage(block, ipu_id)
-        ipu = stage._ipu if stage._ipu is not None else ipu_id
-        if ipu is None:
-            ipu = max(stage._stage_id, 0)
-            logger.debug("No IPU specified for block %s: default to stage_id %d", block, ipu)
-        place = Place(max(stage._stage_id, 0), max(stage._phase_id, 0), ipu)
-        logger.debug("Starting block id=%s stage=%d phase=%d ipu=%d", block, *place)
-        self._strategy._check_place(place)
-        return place
-
-    def _stage(self, block: BlockId, ipu_id: Optional[int]) -> Stage:
-        named = self._strategy._block_map
-        if named:
-            assert block in named, f"Unknown Block '{block}' list of expected Blocks: {list(named)}"
-            return named[block]
-        if block not in self._stages:
-            stage = Stage(block)
-            if self._strategy._auto_stage == enums.AutoStage.SameAsIpu:
-                assert ipu_id is not None, ("poptorch.AutoStage.SameAsIpu was selected but no IPU was specified for "
-                                            f"block {block}")
-                stage._stage_id = ipu_id
-            else:
-                stage._stage_id = self._next_stage
-                self._next_stage += 1
-            self._stages[block] = stage
-        return self._stages[block]
-
-
-@dataclass
-class Plan:
-    """The stages of a network: ``names[i]`` is the stage of op i, ``ipus[s]`` the IPU of stage number s.
-
-    ``stages`` is empty where all runs on one IPU.
-    """
-    stages: List[str] = field(default_factory=list)
-    ipus: List[int] = field(default_factory=list)
-    names: List[str] = field(default_factory=list)
-    schedule: Schedule = Schedule.GROUPED
-    off_chip: bool = False
-    hint: str = ""  # for whom the order of the stages is an error
-
-    @property
-    def n_ipus(self) -> int:
-        """IPUs of one replica."""
-        return max(self.ipus, default=0) + 1
-
-
-class ExecutionStrategy:
+class ExecutionStrategy(Strategy):
     """What all strategies have."""
 
     _mode = "Pipelined"
@@ -216,8 +74,12 @@ class ExecutionStrategy:
     def check(self, plan: Plan, options: Any, training: bool) -> None:
         """Raise if ``options`` and the stages do not go together."""
 
-    def _check_place(self, place: Place) -> None:
-        pass
+    def _number_of_new(self, block: BlockId, ipu_id: Optional[int], n: int) -> int:
+        if self._auto_stage != enums.AutoStage.SameAsIpu:
+            return n
+        assert ipu_id is not None, ("poptorch.AutoStage.SameAsIpu was selected but no IPU was specified for block "
+                                    f"{block}")
+        return ipu_id
 
 
 def _add_stage(block_map: Dict[BlockId, Stage], stage: Stage, what: str) -> None:
@@ -226,26 +88,6 @@ def _add_stage(block_map: Dict[BlockId, Stage], stage: Stage, what: str) -> None
         where = f" on IPU {stage._ipu}" if stage._ipu is not None else ""
         logger.debug("block %s added to %s%s", block, what, where)
         block_map[block] = stage
-
-
-def _dense(ipus: Sequence[int]) -> List[int]:
-    order = {ipu: i for i, ipu in enumerate(sorted(set(ipus)))}
-    return [order[ipu] for ipu in ipus]
-
-
-def _plan_in_turn(places: Sequence[Place]) -> Plan:
-    """A stage wherever the place changes, one after another."""
-    plan = Plan(schedule=Schedule.SEQUENTIAL)
-    ipus: List[int] = []
-    for i, place in enumerate(places):
-        if i == 0 or place != places[i - 1]:
-            plan.stages.append(f"{len(plan.stages)}")
-            ipus.append(place.ipu)
-        plan.names.append(plan.stages[-1])
-    if len(set(ipus)) < 2:
-        return Plan()
-    plan.ipus = _dense(ipus)
-    return plan
 
 
 class PipelinedExecution(ExecutionStrategy):
@@ -285,19 +127,8 @@ class PipelinedExecution(ExecutionStrategy):
         return {"execution_mode": 0}
 
     def plan(self, places: Sequence[Place]) -> Plan:
-        """Stages that follow one another on one IPU are one: a pipeline has as many as there are changes of the IPU, and
-        one more."""
-        first = {place.stage: place.ipu for place in reversed(places)}
-        if len(set(first.values())) < 2:
-            return Plan()
-        starts: List[int] = []  # stages that are on another IPU than the one before
-        start_of: Dict[int, int] = {}
-        for i in sorted(first):
-            if not starts or first[starts[-1]] != first[i]:
-                starts.append(i)
-            start_of[i] = starts[-1]
-        plan = Plan([str(i) for i in starts], _dense([first[i] for i in starts]), [str(start_of[p.stage]) for p in places])
-        if self._auto_stage == enums.AutoStage.SameAsIpu and not self._block_map:
+        plan = plan_of_pipeline(places)
+        if plan.stages and self._auto_stage == enums.AutoStage.SameAsIpu and not self._block_map:
             plan.hint = (". With poptorch.AutoStage.SameAsIpu stages are numbered as their IPUs are: a block that goes back "
                          "to an earlier IPU needs a stage of its own, by poptorch.AutoStage.AutoIncrement or poptorch.Stage")
         return plan
@@ -332,7 +163,7 @@ class ShardedExecution(PipelinedExecution):
         return {"execution_mode": 1}
 
     def plan(self, places: Sequence[Place]) -> Plan:
-        return _plan_in_turn(places)
+        return plan_in_turn(places)
 
     def choices(self, places: Sequence[Place]) -> Dict[str, Any]:
         return {"enablePipelining": False}
@@ -381,7 +212,7 @@ class _PhasedExecution(ExecutionStrategy):
         return f"mode(Phased), ipu({place.ipu}), phase({place.phase * self._stride})"
 
     def plan(self, places: Sequence[Place]) -> Plan:
-        plan = _plan_in_turn(places)
+        plan = plan_in_turn(places)
         plan.off_chip = self._liveness != enums.Liveness.AlwaysLive
         return plan
 

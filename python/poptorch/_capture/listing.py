@@ -11,10 +11,9 @@ import torch
 
 from openipu.settings import OptimizerKind
 
-from .._capture.graph import Graph, Node, Slot
 from .._errors import Error
 from .._logging import TRACE, logger
-from .optimizers import Description
+from .graph import Graph, Node, Slot
 
 # PopART's types of ops where they are not torch's names in other letters.
 _TYPES = {
@@ -131,7 +130,7 @@ def _log_tensors(graph: Graph) -> None:
                    str(strides).replace(" ", ""), int(kept.trained), kept.name)
 
 
-def ir(graph: Graph, options: Any, optimizer: Optional[Description] = None) -> str:
+def ir(graph: Graph, options: Any, optimizer: Optional[Any] = None) -> str:
     """The ops as JSON: {"maingraph": [{"type", "name", "attributes", "outputs"}, ...]}."""
     ops = [{"type": e.type, "name": e.name.rpartition(":")[0], "attributes": e.attributes,
             "outputs": [{"name": e.name, "type": str(e.dtype)[6:], "shape": list(e.shape)}]}
@@ -140,7 +139,7 @@ def ir(graph: Graph, options: Any, optimizer: Optional[Description] = None) -> s
     return json.dumps({"maingraph": ops}, separators=(",", ":"))
 
 
-def _updates(optimizer: Description) -> Iterator[Dict[str, Any]]:
+def _updates(optimizer: Any) -> Iterator[Dict[str, Any]]:
     for group, names in zip(optimizer.groups, optimizer.parameters):
         kinds = _UPDATES[optimizer.kind.kind]
         if group.get("momentum", (0, True)) != (0, True) and optimizer.kind.kind == OptimizerKind.SGD:

@@ -8,7 +8,7 @@ EVENTS = ("input", "input_complete", "output", "output_complete")
 Times = Dict[str, List[List[float]]]
 
 
-def perf_counters(program: Optional[Any]) -> Times:
+def of_last_run(program: Optional[Any]) -> Times:
     """Of the last run of a program; empty lists before one."""
     times = program.times() if program is not None else None
     return {event: (times[event] if times and times[event] else [[]]) for event in EVENTS}

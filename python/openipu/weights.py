@@ -12,11 +12,10 @@ from typing import Iterable, List, Sequence
 
 import torch
 
-from openipu.arrays import NARROW, array_over, tensor_over
-from openipu.comm import Comm
-from openipu.executor import Executor, Module
-
-from .._logging import logger
+from .arrays import NARROW, array_over, tensor_over
+from .comm import Comm
+from .executor import Executor, Module
+from .log import logger
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

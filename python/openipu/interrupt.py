@@ -12,7 +12,7 @@ import signal
 import threading
 from typing import Set
 
-from openipu.executor import Executor
+from .executor import Executor
 
 running: Set[Executor] = set()  # who is in a run
 count = 0  # of interruptions
@@ -64,7 +64,7 @@ def watch() -> None:
         os.close(writer)
         return
     _reader = reader
-    threading.Thread(target=_watch, args=(reader,), name="poptorch-interrupt", daemon=True).start()
+    threading.Thread(target=_watch, args=(reader,), name="openipu-interrupt", daemon=True).start()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,4 +1,4 @@
-"""The loading process of an AsynchronousDataAccessor.
+"""The loading process: it iterates over a dataset, ahead of who uses its batches.
 
 Two pipes join it to the host process. Batches, ends and errors go one way in order, as small messages; what the host
 wants goes the other way. Both sides sleep in a read: there is no polling, and the death of either side is an end of
@@ -25,8 +25,8 @@ from typing import Any, Iterator, Optional
 import torch
 from torch._utils import ExceptionWrapper
 
-from .._errors import createPoptorchError
-from .._logging import logger
+from ..error import UsageError
+from ..log import logger
 from .fetch import Token, batches_of, fill_slots
 from .ring import Arena, Layout, SharedFile, tensors_of
 
@@ -54,13 +54,21 @@ class Command(enum.IntEnum):
 
 @dataclass
 class Settings:
-    """What a loading process is told: the arguments of AsynchronousDataAccessor."""
+    """What a loading process is told.
+
+    ``dataset``: any iterable of structures of tensors. ``buffer_size``: how many batches the ring holds.
+    ``load_indefinitely``: it goes on with the next iteration ahead of the time. ``early_preload``: so with the first.
+    ``rebatched_size``: rows that are joined to one batch. ``name``: what messages call the loader;
+    ``to_fork``: how it is told to be forked.
+    """
     dataset: Any
     buffer_size: int
     load_indefinitely: bool
     early_preload: bool
     rebatched_size: Optional[int]
     seed: int
+    name: str = "AsynchronousLoader"
+    to_fork: str = 'method="fork"'
     dataset_file: Optional[str] = None
 
 
@@ -158,7 +166,7 @@ class Loader:
             self._prepare()
             self._load_epochs()
         except _Quit:
-            logger.debug("AsynchronousDataAccessor worker: clean exit")
+            logger.debug("%s worker: clean exit", self._settings.name)
         except Exception:  # pylint: disable=broad-except
             self._report_error()
         finally:
@@ -175,7 +183,7 @@ class Loader:
             self._dataset._iterator = None  # pylint: disable=protected-access
 
     def _report_error(self) -> None:
-        error = ExceptionWrapper(where="in the AsynchronousDataAccessor worker process")
+        error = ExceptionWrapper(where=f"in the {self._settings.name} worker process")
         if self._arena is None:
             traceback.print_exc()
         try:
@@ -199,7 +207,7 @@ class Loader:
         self._iterator = batches_of(self._dataset)
         first = next(self._iterator, None)
         if first is None:
-            raise createPoptorchError("The Dataset is empty")
+            raise UsageError("The Dataset is empty")
         depth = self._settings.buffer_size
         slots = [depth + 2]
         if n_workers > 0:
@@ -276,8 +284,8 @@ class Loader:
         rows = self._arena.store(slot, tensors)
         if rows is None:
             found = ", ".join(f"{list(tensor.shape)} of {tensor.dtype}" for tensor in tensors)
-            raise createPoptorchError(
-                "AsynchronousDataAccessor expects batches like the first one, or with fewer rows: "
+            raise UsageError(
+                f"{self._settings.name} expects batches like the first one, or with fewer rows: "
                 f"{self._arena.layout.describe()}; found {found}. Pad batches to one size")
         return rows
 
@@ -333,5 +341,5 @@ def main(settings: Settings, file: SharedFile, messages: Connection, commands: C
         keep_from_children(end)
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
-    logger.debug("AsynchronousDataAccessor worker process: %d", os.getpid())
+    logger.debug("%s worker process: %d", settings.name, os.getpid())
     Loader(settings, file, messages, commands).run()

@@ -19,10 +19,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 from torch.utils.data.dataloader import default_collate
 
-from openipu.library import finalizer
-
-from .._args import flatten, rebuild
-from .._errors import createPoptorchError
+from ..error import UsageError
+from ..library import finalizer
+from ..structures import flatten, rebuild
 
 _PAGE = mmap.PAGESIZE
 _CACHE_LINE = 64
@@ -37,7 +36,7 @@ class SharedFile:
     """An anonymous file: it goes through process creation, and is freed with the last process that has it open."""
     def __init__(self) -> None:
         if hasattr(os, "memfd_create"):
-            self.fd = os.memfd_create("poptorch-batches", os.MFD_CLOEXEC)
+            self.fd = os.memfd_create("openipu-batches", os.MFD_CLOEXEC)
         else:
             with tempfile.TemporaryFile() as file:
                 self.fd = os.dup(file.fileno())
@@ -78,7 +77,7 @@ class Layout:
             self.rows = rows or shapes[0][0]
             shapes = [(self.rows, *shape[1:]) for shape in shapes]
         elif rows is not None:
-            raise createPoptorchError(
+            raise UsageError(
                 "Batches can be joined only along dim 0, which must be of one size in all tensors of a batch: "
                 f"found shapes {', '.join(str(list(shape)) for shape in shapes)}")
         self.structure = rebuild(batch, iter([tensor.new_empty(0) for tensor in tensors]))
@@ -110,11 +109,11 @@ def tensors_of(batch: Any, like: Any = None) -> List[torch.Tensor]:
     leaves = flatten(batch, like, lambda value: True)
     for i, leaf in enumerate(leaves):
         if not isinstance(leaf, torch.Tensor):
-            raise createPoptorchError(
-                f"AsynchronousDataAccessor expects batches of tensors: element {i} is of type {type(leaf).__name__}. "
+            raise UsageError(
+                f"Asynchronous loading expects batches of tensors: element {i} is of type {type(leaf).__name__}. "
                 "Let the dataset or collate_fn make a tensor of it, or leave it out")
     if not leaves:
-        raise createPoptorchError("AsynchronousDataAccessor expects batches of tensors: this dataset's have none")
+        raise UsageError("Asynchronous loading expects batches of tensors: this dataset's have none")
     return leaves
 
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 import torch
 
-from .. import enums
-from .._errors import createPoptorchError
+from .error import UsageError
 
 
-def groups_of(kind: enums.CommGroupType, size: int, n_replicas: int) -> List[int]:
-    """The number of each replica's group. Consecutive: replicas 0 to size - 1 are the first. Orthogonal: those whose
-    numbers differ by the number of groups."""
-    if kind == enums.CommGroupType.All:
+class Grouping(enum.IntEnum):
+    """How replicas are put into groups."""
+    ALL = 0
+    CONSECUTIVE = 1  # replicas 0 to size - 1 are the first
+    ORTHOGONAL = 2  # replicas whose numbers differ by the number of groups
+    NONE = 3
+
+
+def groups_of(kind: int, size: int, n_replicas: int) -> List[int]:
+    """The number of each replica's group; ``kind`` is a Grouping, or a number of one."""
+    if kind == Grouping.ALL:
         return [0] * n_replicas
-    if kind == enums.CommGroupType.NoGrouping:
+    if kind == Grouping.NONE:
         return list(range(n_replicas))
     if size < 1 or n_replicas % size != 0:
-        raise createPoptorchError(f"replicaGrouping: expected groups of a size that divides the {n_replicas} replicas, "
+        raise UsageError(f"replicaGrouping: expected groups of a size that divides the {n_replicas} replicas, "
                                   f"found {size}")
     n_groups = n_replicas // size
-    return [r // size if kind == enums.CommGroupType.Consecutive else r % n_groups for r in range(n_replicas)]
+    return [r // size if kind == Grouping.CONSECUTIVE else r % n_groups for r in range(n_replicas)]
 
 
 @contextlib.contextmanager
@@ -54,17 +61,17 @@ def _place(model: Any, name: str) -> Tuple[torch.nn.Module, str]:
 
 def _check(name: str, parameter: torch.Tensor, n_groups: int) -> None:
     if parameter.dim() == 0:
-        raise createPoptorchError(f"Scalars cannot be passed as per-replica weight tensor values: {name} has no "
+        raise UsageError(f"Scalars cannot be passed as per-replica weight tensor values: {name} has no "
                                   "dimension along which groups of replicas have values of their own")
     if parameter.shape[0] != n_groups:
-        raise createPoptorchError(f"replicaGrouping: there are {n_groups} groups of replicas: expected dimension 0 of "
+        raise UsageError(f"replicaGrouping: there are {n_groups} groups of replicas: expected dimension 0 of "
                                   f"{name} to be {n_groups}, found the shape {tuple(parameter.shape)}")
 
 
 class Spread:
     """Inputs of groups of replicas as inputs of each replica."""
 
-    def __init__(self, n_steps: int, n_replicas: int, size: int, kind: enums.CommGroupType):
+    def __init__(self, n_steps: int, n_replicas: int, size: int, kind: int):
         self._n_steps, self._n_groups = n_steps, n_replicas // size
         self._order = torch.tensor(groups_of(kind, size, n_replicas))
 

@@ -1,0 +1,273 @@
+"""A model on the device: what was compiled for calls of several kinds, and where the newest weights are.
+
+Weights move by themselves: those that runs have trained reach the host when they are looked at (``tracking``), and sessions
+that use the same tensors before they run next.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+
+import torch
+
+from . import tracking
+from .arguments import Arguments
+from .error import UsageError
+from .log import logger
+from .program import Program
+
+MOST_PROGRAMS = 8  # that a session keeps, for arguments of several shapes
+MOST_BYTES = 2 << 30  # of weights that they hold together
+NOT_COMPILED = "Model has not been compiled or has been destroyed."
+
+
+class Learner:
+    """Of a session that trains: what keeps an optimizer equal on the host and on the device."""
+
+    def training(self, names: Sequence[str]) -> Any:
+        """settings.Training for a network whose trained parameters have these names."""
+        raise NotImplementedError
+
+    def compiled(self, program: Program) -> None:
+        """There is a program, with what ``training`` gave."""
+
+    def before_attach(self, program: Program) -> None:
+        """The device is about to be taken, perhaps again."""
+
+    def on_attach(self, program: Program) -> None:
+        """The device was taken."""
+
+    def on_detach(self, program: Program) -> None:
+        """The device is about to be left."""
+
+    def before_run(self, program: Program) -> None:
+        """A run is next."""
+
+    def after_run(self, program: Program) -> None:
+        """A run is over, and went well."""
+
+    def read(self, program: Program) -> Dict[str, torch.Tensor]:
+        """What the device has learned, other than weights."""
+        raise NotImplementedError
+
+    def write(self, program: Program, learned: Dict[str, torch.Tensor]) -> None:
+        """Let the device go on from there."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """What was compiled is let go."""
+
+
+class Session:
+    """One model, for inference, or with a learner for training."""
+
+    def __init__(self, learner: Optional[Learner] = None) -> None:
+        self.learner = learner
+        self.lock = threading.RLock()
+        self.program: Optional[Program] = None  # for the last call
+        self.others: List[Program] = []  # for other arguments
+        self.is_attached = False
+        self.version = 0  # of the host's weights; grows whenever they change here
+        self._is_newer = False  # the device's weights are
+        self._seen_epoch = -1
+        self._trainers: List[Any] = []
+        self._seen_versions: List[int] = []
+        self._rng_state: Optional[List[int]] = None
+
+    def compiled(self) -> Program:
+        """The program; UsageError: there is none."""
+        if self.program is None:
+            raise UsageError(NOT_COMPILED)
+        return self.program
+
+    def take(self, program: Program) -> None:
+        """Go on with what was compiled just now."""
+        self.program = program
+        self.is_attached = program.executor.is_attached()
+        if self.learner is not None:
+            self.learner.compiled(program)
+        if self.is_attached:
+            self._attached()
+
+    # ---- which program
+
+    def program_for(self, arguments: Arguments, may_change: bool, compiled: Callable[[], Program]) -> Program:
+        """The program for a call: the last one; or, where it may change, another one there is, or what ``compiled`` makes and
+        ``take`` was given. UsageError: the arguments are not those of the last one, and it may not."""
+        program = self.compiled()
+        try:
+            program.arguments.check_same(arguments)
+            return program
+        except UsageError:
+            if not may_change:
+                raise
+        return self._change(program, arguments, compiled)
+
+    def _change(self, program: Program, arguments: Arguments, compiled: Callable[[], Program]) -> Program:
+        """Go on with a program for other arguments: with the same weights, states of the optimizer and of random
+        numbers."""
+        rng_state = self.rng_state
+        self.fetch_weights()
+        buffers = program.changed_buffers()
+        learned = self.learner.read(program) if self.learner is not None else None
+        found = next((p for p in self.others if p.arguments.is_same(arguments)), None)
+        if found is None:
+            found = compiled()
+        else:
+            self.others.remove(found)
+            self.program = found
+            if self.learner is not None:
+                found.set_training(self.learner.training(found.trained_names()))
+            self.weights_to_device()
+        self._keep(program)
+        if learned:
+            self.learner.write(found, learned)
+        found.set_rng_state(rng_state)
+        if buffers:
+            if not self.is_attached:
+                self.attach()
+            found.set_buffers(buffers)
+        return found
+
+    def _keep(self, program: Program) -> None:
+        """For later calls, with the others, as long as there are not too many."""
+        self.others = [program, *self.others]
+        most = max(1, min(MOST_PROGRAMS, MOST_BYTES // max(1, program.weights.n_bytes)) - 1)
+        for old in self.others[most:]:
+            old.close()
+        del self.others[most:]
+
+    # ---- running
+
+    def run(self, program: Program, dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+        """``Program.run``, with weights and optimizer as they are now."""
+        learner = self.learner
+        if learner is not None:
+            learner.before_run(program)
+        else:
+            self._follow_training(program)
+        try:
+            outputs = program.run(dense, tensors)
+        finally:  # also when it was interrupted, or failed: weights are what had been computed
+            self._rng_state = None
+            self._is_newer = learner is not None
+        if learner is not None:
+            learner.after_run(program)
+        return outputs
+
+    def _follow_training(self, program: Program) -> None:
+        """Weights that other sessions train are used as they are now."""
+        if self._seen_epoch != tracking.epoch():
+            self._look_for_trainers(program)
+            self._seen_versions = [-1]
+        for trainer in self._trainers:
+            trainer._fetch_weights()
+        versions = [trainer._host_weights_version for trainer in self._trainers]
+        if versions != self._seen_versions:
+            self._seen_versions = versions
+            self.weights_to_device()
+
+    def _look_for_trainers(self, program: Program) -> None:
+        self._seen_epoch = tracking.epoch()
+        self._trainers = [] if self.learner is not None else tracking.owners_of(program.weights.tensors)
+
+    # ---- weights
+
+    def fetch_weights(self) -> bool:
+        """Bring weights from the device if the host's are older; whether they were."""
+        if not self._is_newer:
+            return False
+        logger.debug("Implicit copyWeightsToHost()")
+        self.weights_to_host()
+        return True
+
+    def weights_to_host(self) -> None:
+        with self.lock:
+            program = self.compiled()
+            self._is_newer = False
+            program.weights.take(program.executor)
+            self.version += 1
+
+    def weights_to_device(self) -> None:
+        with self.lock:
+            program = self.compiled()
+            was_newer, self._is_newer = self._is_newer, False
+            self.version += 1  # for those that follow this one's training
+            program.weights.give(host_is_newer=was_newer or program.executor.has_newer)
+            program.executor.has_newer = False
+            if self.is_attached:
+                program.executor.copy_weights_to_device()
+
+    def write_weights(self, names: Iterable[str]) -> None:
+        """Some of them alone."""
+        with self.lock:
+            program = self.compiled()
+            if self.is_attached:  # else all of them reach it when it is
+                program.weights.write(program.executor, names)
+
+    # ---- the device
+
+    def attach(self) -> None:
+        """Take a device."""
+        program = self.compiled()
+        if self.learner is not None:
+            self.learner.before_attach(program)
+        program.attach()
+        self.is_attached = True
+        self._attached()
+
+    def _attached(self) -> None:
+        program = self.compiled()
+        if self.learner is not None:
+            self.learner.on_attach(program)
+        self._look_for_trainers(program)
+        self._seen_versions = [trainer._host_weights_version for trainer in self._trainers]
+        if self._rng_state is not None:
+            program.set_rng_state(self._rng_state)
+
+    def detach(self) -> None:
+        """Give the device back; weights and states are brought to the host before."""
+        with self.lock:
+            program = self.compiled()
+            if not self.is_attached:
+                raise UsageError("Device is not attached")
+            self._rng_state = self.rng_state
+            if self.learner is not None:
+                self.fetch_weights()
+                self.learner.on_detach(program)
+            program.detach()
+            self.is_attached = False
+
+    def release(self) -> None:
+        """Let go what was compiled, if anything; weights and states of the optimizer reach the host before."""
+        program = self.program
+        if program is None:
+            return
+        if self.learner is not None:
+            self.fetch_weights()
+            if self.is_attached:
+                self.learner.on_detach(program)
+            self.learner.close()
+        self.program = None
+        self.is_attached = False
+        for compiled in (program, *self.others):
+            compiled.close()
+        self.others.clear()
+
+    # ---- random numbers
+
+    @property
+    def rng_state(self) -> List[int]:
+        """The seed of random numbers on the device, and how far each replica has drawn from it."""
+        program = self.compiled()
+        if self._rng_state is None and self.is_attached:
+            self._rng_state = program.rng_state()
+        return list(self._rng_state or [program.seed])
+
+    @rng_state.setter
+    def rng_state(self, state: Sequence[int]) -> None:
+        program = self.compiled()
+        self._rng_state = list(state)
+        if self.is_attached:
+            program.set_rng_state(self._rng_state)
