@@ -35,7 +35,9 @@ typedef enum ipu_output_mode {
     IPU_OUTPUT_ALL,     /* of every batch, in order: dimension 0 is n x N x group size */
     IPU_OUTPUT_EVERY_N, /* of batches P, 2P, ... where P is output_period, which divides their number */
     IPU_OUTPUT_FINAL,   /* of the last batch of each replica */
-    IPU_OUTPUT_SUM      /* sum over all batches, one for each replica */
+    IPU_OUTPUT_SUM,     /* sum over all batches, one for each replica */
+    IPU_OUTPUT_MEAN /* the same, divided by their number: of half it is added up in float, whole numbers are rounded
+                           towards 0 */
 } ipu_output_mode;
 
 typedef enum ipu_reduction { IPU_REDUCTION_MEAN, IPU_REDUCTION_SUM } ipu_reduction;

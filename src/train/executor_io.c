@@ -333,18 +333,67 @@ static void *place(void *user, size_t bytes)
     return (char *)out->array.data + (size_t)batch * out->bytes;
 }
 
+/* `n` elements of `type` by `by`, in place. */
+static void divide(void *data, ipu_type type, size_t n, int64_t by)
+{
+    switch (type) {
+#define FLOAT_BY(T) \
+    for (size_t i = 0; i < n; i++) ((T *)data)[i] /= (T)by
+#define WHOLE_BY(T) \
+    for (size_t i = 0; i < n; i++) ((T *)data)[i] = (T)(((T *)data)[i] / by)
+    case IPU_FLOAT: FLOAT_BY(float); break;
+    case IPU_DOUBLE: FLOAT_BY(double); break;
+    case IPU_INT8: WHOLE_BY(int8_t); break;
+    case IPU_INT16: WHOLE_BY(int16_t); break;
+    case IPU_INT32: WHOLE_BY(int32_t); break;
+    case IPU_INT64: WHOLE_BY(int64_t); break;
+    case IPU_UINT8: WHOLE_BY(uint8_t); break;
+    case IPU_UINT16: WHOLE_BY(uint16_t); break;
+    case IPU_UINT32: WHOLE_BY(uint32_t); break;
+    case IPU_UINT64:
+        for (size_t i = 0; i < n; i++) ((uint64_t *)data)[i] /= (uint64_t)by;
+        break;
+    default: break; /* there are no sums of others */
+#undef FLOAT_BY
+#undef WHOLE_BY
+    }
+}
+
+static ipu_status read_mean(ipu__executor_program *p, const ipu__executor_output *out, int64_t r, void *data,
+                            size_t bytes)
+{
+    const ipu_executor_options *o       = &p->x->options;
+    bool                        is_half = out->type == IPU_HALF; /* whose sum is a float */
+    size_t                      n       = bytes / ipu_type_size(out->type);
+    float                      *sum     = is_half ? ipu__alloc(n * sizeof *sum) : data;
+    if (!sum) return ipu__fail_memory();
+    ipu_status status = ipu_engine_read_replica(p->base.engine, out->sum, r, sum,
+                                                is_half ? n * sizeof *sum : bytes);
+    if (status == IPU_OK)
+        divide(sum, is_half ? IPU_FLOAT : out->type, n, o->device_iterations * o->gradient_accumulation);
+    if (status == IPU_OK && is_half) ipu_half_from_floats(sum, data, n);
+    if (is_half) ipu__free(sum);
+    return status;
+}
+
+static ipu_status read_output(ipu__executor_program *p, ipu_output_mode mode, const ipu__executor_output *out,
+                              int64_t r, void *data, size_t bytes)
+{
+    if (mode == IPU_OUTPUT_MEAN) return read_mean(p, out, r, data, bytes);
+    return ipu_engine_read_replica(p->base.engine, mode == IPU_OUTPUT_SUM ? out->sum : out->name, r, data,
+                                   bytes);
+}
+
 ipu_status ipu__executor_read_outputs(ipu__executor_program *p)
 {
     ipu_output_mode mode = ipu__executor_output_mode(p->x);
     if (mode == IPU_OUTPUT_ALL || mode == IPU_OUTPUT_EVERY_N) return IPU_OK;
     for (size_t i = 0; i < p->outputs.n; i++) {
-        ipu__executor_output *out    = &p->outputs.at[i];
-        const char           *handle = mode == IPU_OUTPUT_SUM ? out->sum : out->name;
-        size_t                bytes  = out->bytes * (size_t)p->n_folded;
+        ipu__executor_output *out   = &p->outputs.at[i];
+        size_t                bytes = out->bytes * (size_t)p->n_folded;
         for (int64_t r = 0; r < ipu__executor_n_graphs(p) && bytes > 0; r++) {
             double begin = begin_of(out->times);
-            IPU_TRY(ipu_engine_read_replica(p->base.engine, handle, r,
-                                            (char *)out->array.data + (size_t)r * bytes, bytes));
+            IPU_TRY(read_output(p, mode, out, r, (char *)out->array.data + (size_t)r * bytes, bytes));
             for (int64_t k = 0; k < p->n_folded; k++) note(out->times, r * p->n_folded + k, begin);
         }
     }

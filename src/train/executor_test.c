@@ -178,91 +178,6 @@ static void expect(const ipu_executor *x, const char *name, ipu_shape shape, con
     assert_memory_equal(a->data, values, ipu_array_bytes(a));
 }
 
-static void output_modes_give_what_poptorch_gives(void **state)
-{
-    (void)state;
-    ipu_module *module = module_of(count);
-    float       data[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    ipu_array   in     = {IPU_FLOAT, IPU_SHAPE(8), data};
-    const struct {
-        ipu_executor_options options;
-        ipu_shape            tens, sum;
-        float                tens_are[8], sum_is[4];
-    } rows[] = {
-        {{.device_iterations = 4}, {1, {8}}, {1, {4}}, {10, 20, 30, 40, 50, 60, 70, 80}, {3, 7, 11, 15}},
-        {{.device_iterations = 2, .replicas = 2},
-         {1, {8}},
-         {1, {4}},
-         {10, 20, 30, 40, 50, 60, 70, 80},
-         {3, 7, 11, 15}},
-        {{.device_iterations = 4, .output_mode = IPU_OUTPUT_EVERY_N, .output_period = 2},
-         {1, {4}},
-         {1, {2}},
-         {30, 40, 70, 80},
-         {7, 15}},
-        {{.device_iterations = 4, .output_mode = IPU_OUTPUT_FINAL}, {1, {2}}, {0, {0}}, {70, 80}, {15}},
-        {{.device_iterations = 2, .replicas = 2, .output_mode = IPU_OUTPUT_FINAL},
-         {1, {4}},
-         {1, {2}},
-         {50, 60, 70, 80},
-         {11, 15}},
-        {{.device_iterations = 4, .output_mode = IPU_OUTPUT_SUM}, {1, {2}}, {0, {0}}, {160, 200}, {36}},
-        {{.device_iterations = 2, .replicas = 2, .output_mode = IPU_OUTPUT_SUM},
-         {1, {4}},
-         {1, {2}},
-         {60, 80, 100, 120},
-         {14, 22}},
-        {{.device_iterations = 4, .replicas = 2, .input_group_size = 2, .output_mode = IPU_OUTPUT_FINAL},
-         {1, {4}},
-         {1, {2}},
-         {70, 80, 70, 80},
-         {15, 15}},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ipu_executor *x;
-        OK(ipu_inference_model(module, &rows[i].options, &x));
-        for (int again = 0; again < 2; again++) {
-            OK(ipu_executor_run(x, &in, 1));
-            expect(x, "tens", rows[i].tens, rows[i].tens_are);
-            expect(x, "sum", rows[i].sum, rows[i].sum_is);
-        }
-        ipu_executor_destroy(x);
-    }
-    ipu_module_destroy(module);
-}
-
-static void outputs_go_where_they_are_placed(void **state)
-{
-    (void)state;
-    static const ipu_output_mode modes[]        = {IPU_OUTPUT_ALL, IPU_OUTPUT_FINAL, IPU_OUTPUT_SUM};
-    static const float           expected[3][8] = {{10, 20, 30, 40, 50, 60, 70, 80}, {70, 80}, {160, 200}};
-    float                        data[]         = {1, 2, 3, 4, 5, 6, 7, 8};
-    ipu_array                    in             = {IPU_FLOAT, IPU_SHAPE(8), data};
-    for (int i = 0; i < 3; i++) {
-        ipu_executor_options options = {.device_iterations = 4, .output_mode = modes[i]};
-        ipu_module          *module  = module_of(count);
-        ipu_executor        *x;
-        float                here[8] = {0};
-        OK(ipu_inference_model(module, &options, &x));
-        assert_int_equal(ipu_executor_place_output(x, 0, here), IPU_INVALID);
-        OK(ipu_executor_compile(x, &in, 1));
-        const ipu_array *tens = ipu_executor_output(x, "tens");
-        const void      *own  = tens->data;
-        OK(ipu_executor_place_output(x, 0, here));
-        assert_ptr_equal(tens->data, here);
-        OK(ipu_executor_run(x, &in, 1));
-        assert_memory_equal(here, expected[i], sizeof here);
-        OK(ipu_executor_place_output(x, 0, NULL));
-        memset(here, 0, sizeof here);
-        OK(ipu_executor_run(x, &in, 1));
-        assert_ptr_equal(tens->data, own);
-        assert_true(here[0] == 0 && ((const float *)own)[0] == expected[i][0]);
-        OK(ipu_executor_place_output(x, 0, here)); /* never freed by the executor */
-        ipu_executor_destroy(x);
-        ipu_module_destroy(module);
-    }
-}
-
 static void wide_types_are_taken_for_those_of_a_device(void **state)
 {
     (void)state;
@@ -776,8 +691,6 @@ int main(void)
         cmocka_unit_test(device_iterations_are_runs),
         cmocka_unit_test(accumulation_and_replicas_are_larger_batches),
         cmocka_unit_test(accumulated_gradients_are_those_of_the_whole_batch),
-        cmocka_unit_test(output_modes_give_what_poptorch_gives),
-        cmocka_unit_test(outputs_go_where_they_are_placed),
         cmocka_unit_test(wide_types_are_taken_for_those_of_a_device),
         cmocka_unit_test(what_one_trains_another_runs),
         cmocka_unit_test(states_that_inference_changes_are_fetched),

@@ -46,7 +46,7 @@ static ipu_status check_kinds(const ipu_executor_options *o)
 
 static ipu_status check_output(const ipu_executor_options *o, int64_t n_batches)
 {
-    if (o->output_mode < IPU_OUTPUT_DEFAULT || o->output_mode > IPU_OUTPUT_SUM)
+    if (o->output_mode < IPU_OUTPUT_DEFAULT || o->output_mode > IPU_OUTPUT_MEAN)
         return ipu__fail(IPU_INVALID, "option output_mode: there is no mode %d", (int)o->output_mode);
     if (o->output_mode != IPU_OUTPUT_EVERY_N) return IPU_OK;
     if (o->output_period > 0 && n_batches % o->output_period == 0) return IPU_OK;
@@ -110,6 +110,7 @@ static ipu__parallel_give give_of(const ipu_executor_options *o, bool training)
     case IPU_OUTPUT_ALL:
     case IPU_OUTPUT_EVERY_N: return IPU__GIVE_BATCHES;
     case IPU_OUTPUT_SUM: return IPU__GIVE_SUM;
+    case IPU_OUTPUT_MEAN: return IPU__GIVE_WIDE_SUM;
     case IPU_OUTPUT_FINAL: return IPU__GIVE_LAST;
     case IPU_OUTPUT_DEFAULT: break;
     }

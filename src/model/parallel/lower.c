@@ -52,6 +52,15 @@ void ipu__parallel_read_input(ipu__lowering *l, size_t i, ipu_tensor t, ipu_prog
     if (n > 0) ipu_program_add_read(p, s, t);
 }
 
+static ipu_tensor as_float(ipu_program p, ipu_tensor t)
+{
+    ipu_tensor    wide = ipu_graph_add_variable(p.graph, IPU_FLOAT, ipu_tensor_shape(t), NULL);
+    ipu_attribute to   = IPU_TEXT_ATTRIBUTE("to", "float");
+    ipu_graph_map_linearly(p.graph, wide);
+    ipu_program_add_kernel(p, "cast", &to, 1, (ipu_tensor[]){t, wide}, 2);
+    return wide;
+}
+
 ipu_status ipu__parallel_give_output(ipu__lowering *l, size_t i, ipu_tensor t, ipu_program begin,
                                      ipu_program p)
 {
@@ -61,11 +70,13 @@ ipu_status ipu__parallel_give_output(ipu__lowering *l, size_t i, ipu_tensor t, i
     if (l->o->give == IPU__GIVE_BATCHES) {
         ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, type, n);
         if (n > 0) ipu_program_add_write(p, t, s);
-    } else if (l->o->give == IPU__GIVE_SUM) {
+    } else if (l->o->give == IPU__GIVE_SUM || l->o->give == IPU__GIVE_WIDE_SUM) {
+        bool is_wide = l->o->give == IPU__GIVE_WIDE_SUM && type == IPU_HALF;
         if (type == IPU_BOOL)
             return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
                              out->name);
-        ipu_tensor sum = ipu_graph_add_variable(p.graph, type, ipu_tensor_shape(t), out->sum);
+        if (is_wide) t = as_float(p, t);
+        ipu_tensor sum = ipu_graph_add_variable(p.graph, ipu_tensor_type(t), ipu_tensor_shape(t), out->sum);
         ipu_graph_map_linearly(p.graph, sum);
         ipu_graph_add_host_read(l->g, out->sum, sum);
         ipu_attribute zero = IPU_FLOAT_ATTRIBUTE("value", 0);

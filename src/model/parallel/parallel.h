@@ -22,9 +22,10 @@ typedef struct ipu__parallel_input {
 
 /* How outputs are given. */
 typedef enum ipu__parallel_give {
-    IPU__GIVE_BATCHES, /* each batch to the stream */
-    IPU__GIVE_SUM,     /* the sum over all batches, which the host reads by its name */
-    IPU__GIVE_LAST     /* that of the last batch, which the host reads by the name of the output */
+    IPU__GIVE_BATCHES,  /* each batch to the stream */
+    IPU__GIVE_SUM,      /* the sum over all batches, which the host reads by its name */
+    IPU__GIVE_WIDE_SUM, /* the same; of half it is a float */
+    IPU__GIVE_LAST      /* that of the last batch, which the host reads by the name of the output */
 } ipu__parallel_give;
 
 typedef struct ipu__parallel_output {
