@@ -187,11 +187,8 @@ static void destroy_program(void *user, ipu__compiled *c)
 {
     ipu__executor_program *p = (ipu__executor_program *)c;
     ipu_module            *m = ((const ipu_executor *)user)->module;
-    if (m->holder == p) {
-        if (ipu__module_fetch(m) != IPU_OK)
-            ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s", ipu_message());
-        m->holder = NULL;
-    }
+    if (ipu__weights_leave(&m->weights, &p->weights) != IPU_OK)
+        ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s", ipu_message());
     ipu__parallel_program_fini(&p->chip);
     ipu__executor_io_fini(p);
     ipu__executor_state_fini(p);
@@ -277,7 +274,7 @@ static ipu_status create_engine(ipu__executor_program *p)
     IPU_TRY(ipu__executor_connect(p));
     IPU_TRY(ipu__executor_begin_seed(p));
     IPU_TRY(ipu__executor_write_rates(p));
-    IPU_TRY(ipu__executor_sync(p));
+    IPU_TRY(ipu__weights_sync(&p->x->module->weights, &p->weights));
     IPU_TRY(ipu__executor_set_pending(p));
     ipu__alloc_trim(); /* the models it was made from are gone */
     return IPU_OK;
@@ -291,10 +288,10 @@ static ipu_status take_over(ipu__executor_program *p)
     ipu_executor          *x    = p->x;
     ipu__executor_program *from = x->p;
     if (!from || from == p || !from->base.engine) return IPU_OK;
-    bool has_newest = from->version == x->module->version;
+    bool has_newest = from->weights.version == x->module->weights.version;
     IPU_TRY(create_engine(p));
     IPU_TRY(ipu__executor_write_rates(p));
-    IPU_TRY(ipu__executor_sync(p));
+    IPU_TRY(ipu__weights_sync(&p->x->module->weights, &p->weights));
     return ipu__executor_hand_over(from, p, has_newest);
 }
 
@@ -304,6 +301,7 @@ static ipu_status make(ipu_executor *x, const ipu_array *in, size_t n, ipu__exec
     if (!p) return ipu__fail_memory();
     p->x    = x;
     p->over = ipu__executor_over(&x->options, x->training);
+    ipu__executor_use_weights(p);
     IPU_TRY(ipu__arguments_copy(&x->asked, &p->base.arguments));
     IPU_TRY(compile(p, in, n));
     if (x->options.attach == IPU_ATTACH_ALWAYS || x->carried.n > 0) IPU_TRY(create_engine(p));
@@ -371,13 +369,13 @@ ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, i
 
 static ipu_status run(ipu__executor_program *p)
 {
-    IPU_TRY(ipu__executor_sync(p));
+    IPU_TRY(ipu__weights_sync(&p->x->module->weights, &p->weights));
     IPU_TRY(ipu__executor_begin_times(p));
     for (size_t i = 0; i < p->in_wires.n; i++) p->in_wires.at[i].n_done = 0;
     for (size_t i = 0; i < p->out_wires.n; i++) p->out_wires.at[i].n_done = 0;
     ipu_status status = ipu_engine_run(p->base.engine, 0);
     ipu__session_has_run(&p->x->session);
-    if (p->updates_weights) ipu__executor_has_newest(p);
+    if (p->updates_weights) ipu__weights_has_newest(&p->x->module->weights, &p->weights);
     if (status != IPU_OK) {
         IPU_TRY(ipu__executor_clear_sums(p));
         return status;
@@ -529,7 +527,7 @@ ipu_status ipu_executor_detach(ipu_executor *x)
 {
     if (!ipu_executor_is_attached(x))
         return ipu__fail(IPU_INVALID, "the executor is not attached to a device");
-    if (x->module->holder == x->p) IPU_TRY(ipu__module_fetch(x->module));
+    if (x->module->weights.holder == &x->p->weights) IPU_TRY(ipu__weights_fetch(&x->module->weights));
     return ipu__session_detach(&x->session);
 }
 

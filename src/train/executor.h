@@ -62,8 +62,7 @@ struct ipu__executor_program {
     IPU_ARRAY(ipu__executor_output) outputs;
     IPU_ARRAY(ipu__executor_kept) kept;
     IPU_ARRAY(ipu__executor_wire) in_wires, out_wires;
-    ipu__numbers                weights;  /* of the module */
-    int64_t                     version;  /* of the weights it has */
+    ipu__weights_user           weights;  /* of the module */
     const ipu__parallel_models *models;   /* while it is compiled */
     ipu__parallel_program       chip;     /* what is priced; all zero: nobody has asked yet */
     int64_t                     n_folded; /* replicas that run as one: all of them, or 1 */
@@ -108,9 +107,8 @@ ipu_status ipu__executor_set_precision(const ipu__executor_program *p, const ipu
 ipu_status ipu__executor_finish_precision(const ipu__executor_program *p, const ipu__parallel_models *m);
 /* Whether values of half are rounded at random by steps of their own. The chip does so at no cost. */
 bool ipu__executor_rounds_at_random(const ipu__executor_program *p, const ipu__parallel_models *m);
-/* A weight of the module from and to the device, which has it as `type`. */
-ipu_status ipu__executor_read_weight(ipu__executor_program *p, ipu__weight *w, ipu_type type);
-ipu_status ipu__executor_write_weight(ipu__executor_program *p, const ipu__weight *w, ipu_type type);
+/* Copies of the module's weights on the device of `p`. */
+void ipu__executor_use_weights(ipu__executor_program *p);
 
 /* ---- the processes it is one of (executor_comm.c) ---- */
 
@@ -150,10 +148,6 @@ void       ipu__executor_io_fini(ipu__executor_program *p);
 ipu_status          ipu__executor_list_kept(ipu__executor_program *p, const ipu__parallel_models *models);
 ipu__executor_kept *ipu__executor_kept_of(const ipu__executor_program *p,
                                           const char                  *name); /* NULL: there is none */
-/* Before a run: the module's newest weights. */
-ipu_status ipu__executor_sync(ipu__executor_program *p);
-/* After a run that changed weights: the newest are here. */
-void ipu__executor_has_newest(ipu__executor_program *p);
 /* After a run that was stopped: what it had added up is not of the next one. */
 ipu_status ipu__executor_clear_sums(ipu__executor_program *p);
 ipu_status ipu__executor_write_rates(ipu__executor_program *p);

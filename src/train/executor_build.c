@@ -17,8 +17,8 @@ ipu_status ipu__executor_build(ipu__executor_program *p, const ipu__engine_def *
     if (out->net->outputs.n == 0)
         return ipu__fail(IPU_INVALID,
                          "the network has no output: name one with ipu_model_output or ipu_nn_loss");
-    p->weights.n = 0;
-    IPU_TRY(ipu__module_register(p->x->module, out->net, &p->weights));
+    p->weights.numbers.n = 0;
+    IPU_TRY(ipu__module_register(p->x->module, out->net, &p->weights.numbers));
     IPU_TRY(ipu__executor_set_precision(p, out));
     IPU_TRY(ipu__parallel_begin_stages(&p->over, out->net));
     if (p->x->training) IPU_TRY(ipu__parallel_train(&p->over, &p->x->how, out));

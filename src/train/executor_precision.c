@@ -39,11 +39,17 @@ static bool is_rounded(const ipu__weight *w, ipu_type type)
     return type == IPU_HALF && w->array.type == IPU_FLOAT;
 }
 
-ipu_status ipu__executor_read_weight(ipu__executor_program *p, ipu__weight *w, ipu_type type)
+static ipu_type type_on_device(const ipu__executor_program *p, const ipu__weight *w)
 {
-    size_t n = (size_t)ipu_array_n_elements(&w->array);
+    return ipu__executor_kept_of(p, w->name)->type;
+}
+
+static ipu_status read_weight(void *owner, ipu__weight *w)
+{
+    const ipu__executor_program *p = owner;
+    size_t                       n = (size_t)ipu_array_n_elements(&w->array);
     if (n == 0) return IPU_OK;
-    if (!is_rounded(w, type))
+    if (!is_rounded(w, type_on_device(p, w)))
         return ipu_engine_read(p->base.engine, w->name, w->array.data, ipu_array_bytes(&w->array));
     ipu_half *halves = ipu__alloc(n * sizeof *halves);
     if (!halves) return ipu__fail_memory();
@@ -53,11 +59,12 @@ ipu_status ipu__executor_read_weight(ipu__executor_program *p, ipu__weight *w, i
     return status;
 }
 
-ipu_status ipu__executor_write_weight(ipu__executor_program *p, const ipu__weight *w, ipu_type type)
+static ipu_status write_weight(void *owner, const ipu__weight *w)
 {
-    size_t n = (size_t)ipu_array_n_elements(&w->array);
+    const ipu__executor_program *p = owner;
+    size_t                       n = (size_t)ipu_array_n_elements(&w->array);
     if (n == 0) return IPU_OK;
-    if (!is_rounded(w, type))
+    if (!is_rounded(w, type_on_device(p, w)))
         return ipu_engine_write(p->base.engine, w->name, w->array.data, ipu_array_bytes(&w->array));
     ipu_half *halves = ipu__alloc(n * sizeof *halves);
     if (!halves) return ipu__fail_memory();
@@ -65,4 +72,11 @@ ipu_status ipu__executor_write_weight(ipu__executor_program *p, const ipu__weigh
     ipu_status status = ipu_engine_write(p->base.engine, w->name, halves, n * sizeof *halves);
     ipu__free(halves);
     return status;
+}
+
+void ipu__executor_use_weights(ipu__executor_program *p)
+{
+    p->weights.owner = p;
+    p->weights.read  = read_weight;
+    p->weights.write = write_weight;
 }

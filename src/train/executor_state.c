@@ -34,7 +34,7 @@ static ipu_status list_one(ipu__executor_program *p, const ipu_model *m, uint32_
     if (!kept.name) return ipu__fail_memory();
     kept.is_seed   = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
     kept.is_weight = !kept.is_seed && !kept.is_transient
-                  && ipu__module_find(p->x->module, v->name) != SIZE_MAX;
+                  && ipu__weights_find(&p->x->module->weights, v->name) != SIZE_MAX;
     kept.differs = ipu__executor_n_replicas(p) > 1 && !is_parameter && (is_random || kept.is_weight)
                 && is_updated;
     p->updates_weights |= kept.is_weight && is_updated;
@@ -87,84 +87,23 @@ void ipu__executor_state_fini(ipu__executor_program *p)
 {
     for (size_t i = 0; i < p->kept.n; i++) ipu__free(p->kept.at[i].name);
     ipu__array_fini(&p->kept);
-    ipu__array_fini(&p->weights);
+    ipu__array_fini(&p->weights.numbers);
 }
 
 /* ---- weights of the module ---- */
-
-ipu_status ipu__executor_fetch(ipu__executor_program *p)
-{
-    for (size_t i = 0; i < p->weights.n; i++) {
-        ipu__weight *w = &p->x->module->weights.at[p->weights.at[i]];
-        IPU_TRY(ipu__executor_read_weight(p, w, ipu__executor_kept_of(p, w->name)->type));
-        w->is_set = true;
-    }
-    return IPU_OK;
-}
-
-static ipu_status upload(ipu__executor_program *p, bool *has_all)
-{
-    *has_all = true;
-    for (size_t i = 0; i < p->weights.n; i++) {
-        const ipu__weight *w = &p->x->module->weights.at[p->weights.at[i]];
-        if (w->is_set) IPU_TRY(ipu__executor_write_weight(p, w, ipu__executor_kept_of(p, w->name)->type));
-        *has_all &= w->is_set;
-    }
-    return IPU_OK;
-}
-
-/* Weights that nobody has given a value yet begin as this engine drew them. */
-ipu_status ipu__executor_sync(ipu__executor_program *p)
-{
-    ipu_module *m = p->x->module;
-    bool        has_all;
-    if (p->version == m->version && p->version != 0) return IPU_OK;
-    if (m->holder && m->holder != p) IPU_TRY(ipu__module_fetch(m));
-    IPU_TRY(upload(p, &has_all));
-    if (!has_all) {
-        m->version++;
-        m->holder = p;
-    }
-    if (m->version == 0) m->version = m->host_version = 1; /* a network without weights */
-    p->version = m->version;
-    return IPU_OK;
-}
-
-void ipu__executor_has_newest(ipu__executor_program *p)
-{
-    p->version           = ++p->x->module->version;
-    p->x->module->holder = p;
-}
 
 static bool has_engine(const ipu_executor *x) { return x->p && x->p->base.engine; }
 
 ipu_status ipu_executor_copy_weights_to_host(ipu_executor *x)
 {
     if (!has_engine(x)) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    IPU_TRY(ipu__executor_sync(x->p));
-    IPU_TRY(ipu__executor_fetch(x->p));
-    x->module->holder       = NULL;
-    x->module->host_version = x->module->version;
-    return IPU_OK;
-}
-
-/* What is lent may have been changed by its owner: other executors have to look. */
-static bool has_lent(const ipu_module *m)
-{
-    for (size_t i = 0; i < m->weights.n; i++)
-        if (m->weights.at[i].is_lent) return true;
-    return false;
+    return ipu__weights_take(&x->module->weights, &x->p->weights);
 }
 
 ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
 {
-    bool has_all;
     if (!has_engine(x)) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    IPU_TRY(ipu__module_fetch(x->module));
-    IPU_TRY(upload(x->p, &has_all));
-    if (has_lent(x->module)) ipu__module_changed(x->module);
-    x->p->version = x->module->version;
-    return IPU_OK;
+    return ipu__weights_give(&x->module->weights, &x->p->weights);
 }
 
 /* ---- what begins with a run's options ---- */
@@ -247,7 +186,7 @@ ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out)
 {
     *out = (ipu_npz){0};
     if (!has_engine(x)) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
-    IPU_TRY(ipu__executor_sync(x->p));
+    IPU_TRY(ipu__weights_sync(&x->module->weights, &x->p->weights));
     size_t most = x->p->kept.n * (size_t)ipu__executor_n_replicas(x->p);
     out->arrays = ipu__alloc_zeroed((most + 1) * sizeof *out->arrays);
     if (!out->arrays) return ipu__fail_memory();
@@ -341,7 +280,7 @@ static ipu_status set_state(ipu__executor_program *p, const ipu_npz *z)
 {
     IPU_TRY(compare(p, z));
     for (size_t i = 0; i < p->kept.n; i++) IPU_TRY(set_one(p, &p->kept.at[i], z));
-    ipu__executor_has_newest(p);
+    ipu__weights_has_newest(&p->x->module->weights, &p->weights);
     return IPU_OK;
 }
 

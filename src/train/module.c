@@ -52,18 +52,11 @@ ipu_status ipu_module_create(ipu_forward_fn forward, void *user, ipu_module **ou
     return IPU_OK;
 }
 
-static void free_weight(ipu__weight *w)
-{
-    ipu__free(w->name);
-    if (!w->is_lent) ipu_array_free(&w->array);
-}
-
 void ipu_module_destroy(ipu_module *module)
 {
     if (!module) return;
-    for (size_t i = 0; i < module->weights.n; i++) free_weight(&module->weights.at[i]);
     for (size_t i = 0; i < module->input_names.n; i++) ipu__free(module->input_names.at[i]);
-    ipu__array_fini(&module->weights);
+    ipu__weights_fini(&module->weights);
     ipu__array_fini(&module->input_names);
     ipu__array_fini(&module->ports);
     ipu_onnx_close(module->file);
@@ -118,29 +111,9 @@ ipu_status ipu__module_build(ipu_module *module, const ipu__port *in, size_t n, 
 /* Whether an executor has compiled: else weights are what was loaded, if anything. */
 static bool has_network(const ipu_module *module)
 {
-    for (size_t i = 0; i < module->weights.n; i++)
-        if (module->weights.at[i].is_in_use) return true;
+    for (size_t i = 0; i < module->weights.list.n; i++)
+        if (module->weights.list.at[i].is_in_use) return true;
     return false;
-}
-
-size_t ipu__module_find(const ipu_module *module, const char *name)
-{
-    for (size_t i = 0; i < module->weights.n; i++)
-        if (strcmp(module->weights.at[i].name, name) == 0) return i;
-    return SIZE_MAX;
-}
-
-static ipu_status add_weight(ipu_module *module, const char *name, ipu_type type, const ipu_shape *shape)
-{
-    ipu__weight w = {.name = ipu__strdup(name)};
-    if (!w.name) return ipu__fail_memory();
-    ipu_status status = ipu_array_create(type, *shape, &w.array);
-    if (status == IPU_OK && !ipu__push(&module->weights, w)) status = ipu__fail_memory();
-    if (status != IPU_OK) {
-        ipu__free(w.name);
-        ipu_array_free(&w.array);
-    }
-    return status;
 }
 
 static bool is_alike(const ipu_array *a, ipu_type type, const ipu_shape *shape)
@@ -174,12 +147,12 @@ static ipu_status register_one(ipu_module *module, ipu_value v, ipu__numbers *nu
 {
     const char *name  = ipu_value_name(v);
     ipu_shape   shape = ipu_value_shape(v);
-    size_t      i     = ipu__module_find(module, name);
+    size_t      i     = ipu__weights_find(&module->weights, name);
     if (i == SIZE_MAX) {
-        i = module->weights.n;
-        IPU_TRY(add_weight(module, name, ipu_value_type(v), &shape));
-    } else if (!is_alike(&module->weights.at[i].array, ipu_value_type(v), &shape)) {
-        return fail_alike(name, &module->weights.at[i].array, ipu_value_type(v), &shape);
+        i = module->weights.list.n;
+        IPU_TRY(ipu__weights_add(&module->weights, name, ipu_value_type(v), &shape));
+    } else if (!is_alike(&module->weights.list.at[i].array, ipu_value_type(v), &shape)) {
+        return fail_alike(name, &module->weights.list.at[i].array, ipu_value_type(v), &shape);
     }
     return ipu__push(numbers, i) ? IPU_OK : ipu__fail_memory();
 }
@@ -189,8 +162,8 @@ static ipu_status check_loaded(const ipu_module *module, size_t n_loaded)
 {
     ipu__text t = {0};
     size_t    n = 0;
-    for (size_t i = 0; i < module->weights.n; i++) {
-        const ipu__weight *w = &module->weights.at[i];
+    for (size_t i = 0; i < module->weights.list.n; i++) {
+        const ipu__weight *w = &module->weights.list.at[i];
         if ((i >= n_loaded || !w->is_in_use) && n++ < 10)
             ipu__text_add(&t, "\n  \"%s\" %s", w->name,
                           i < n_loaded ? "is not of the network" : "is missing");
@@ -208,8 +181,8 @@ static ipu_status check_loaded(const ipu_module *module, size_t n_loaded)
 /* The module as it was when it had `n` weights, none of which were in use if `was_new`. */
 static void undo_register(ipu_module *module, size_t n, bool was_new)
 {
-    while (module->weights.n > n) free_weight(&module->weights.at[--module->weights.n]);
-    for (size_t i = 0; i < n && was_new; i++) module->weights.at[i].is_in_use = false;
+    ipu__weights_cut(&module->weights, n);
+    for (size_t i = 0; i < n && was_new; i++) module->weights.list.at[i].is_in_use = false;
 }
 
 static ipu_status register_all(ipu_module *module, ipu_model *m, ipu__numbers *numbers)
@@ -219,13 +192,13 @@ static ipu_status register_all(ipu_module *module, ipu_model *m, ipu__numbers *n
     for (size_t i = 0; i < m->states.n; i++)
         if (m->states.at[i] != m->seed)
             IPU_TRY(register_one(module, ipu__model_handle(m, m->states.at[i]), numbers));
-    for (size_t i = 0; i < numbers->n; i++) module->weights.at[numbers->at[i]].is_in_use = true;
+    for (size_t i = 0; i < numbers->n; i++) module->weights.list.at[numbers->at[i]].is_in_use = true;
     return IPU_OK;
 }
 
 ipu_status ipu__module_register(ipu_module *module, ipu_model *m, ipu__numbers *numbers)
 {
-    size_t     before = module->weights.n;
+    size_t     before = module->weights.list.n;
     bool       is_new = !has_network(module);
     ipu_status status = register_all(module, m, numbers);
     if (status == IPU_OK && is_new && before > 0) status = check_loaded(module, before);
@@ -235,109 +208,71 @@ ipu_status ipu__module_register(ipu_module *module, ipu_model *m, ipu__numbers *
     return status;
 }
 
-ipu_status ipu__module_fetch(ipu_module *module)
-{
-    if (!module->holder || module->host_version == module->version) return IPU_OK;
-    IPU_TRY(ipu__executor_fetch(module->holder));
-    module->host_version = module->version;
-    return IPU_OK;
-}
-
-size_t ipu_module_n_weights(const ipu_module *module) { return module->weights.n; }
+size_t ipu_module_n_weights(const ipu_module *module) { return module->weights.list.n; }
 
 ipu_status ipu_module_weight_at(ipu_module *module, size_t i, const char **name, const ipu_array **out)
 {
     *out = NULL;
-    if (i >= module->weights.n)
-        return ipu__fail(IPU_INVALID, "there is no weight %zu: the module has %zu", i, module->weights.n);
-    IPU_TRY(ipu__module_fetch(module));
-    if (name) *name = module->weights.at[i].name;
-    *out = &module->weights.at[i].array;
+    if (i >= module->weights.list.n)
+        return ipu__fail(IPU_INVALID, "there is no weight %zu: the module has %zu", i,
+                         module->weights.list.n);
+    IPU_TRY(ipu__weights_fetch(&module->weights));
+    if (name) *name = module->weights.list.at[i].name;
+    *out = &module->weights.list.at[i].array;
     return IPU_OK;
 }
 
 static ipu_status fail_name(const ipu_module *module, const char *name)
 {
     ipu__nearest nearest = ipu__nearest_to(name);
-    for (size_t i = 0; i < module->weights.n; i++) ipu__nearest_try(&nearest, module->weights.at[i].name);
+    for (size_t i = 0; i < module->weights.list.n; i++)
+        ipu__nearest_try(&nearest, module->weights.list.at[i].name);
     return ipu__fail(IPU_NOT_FOUND, "the module has no weight \"%s\"%s", name, ipu__nearest_hint(&nearest));
 }
 
 ipu_status ipu_module_weight(ipu_module *module, const char *name, const ipu_array **out)
 {
     *out     = NULL;
-    size_t i = ipu__module_find(module, name);
+    size_t i = ipu__weights_find(&module->weights, name);
     if (i == SIZE_MAX) return fail_name(module, name);
     return ipu_module_weight_at(module, i, NULL, out);
 }
 
-/* Type and shape are equal. */
-static void set(ipu_module *module, size_t i, const ipu_array *a)
-{
-    ipu__weight *w     = &module->weights.at[i];
-    size_t       bytes = ipu_array_bytes(a);
-    if (bytes && w->array.data != a->data) memcpy(w->array.data, a->data, bytes);
-    w->is_set = true;
-}
-
-void ipu__module_changed(ipu_module *module)
-{
-    module->host_version = ++module->version;
-    module->holder       = NULL;
-}
-
 ipu_status ipu_module_set_weight(ipu_module *module, const char *name, const ipu_array *a)
 {
-    size_t i = ipu__module_find(module, name);
+    size_t i = ipu__weights_find(&module->weights, name);
     if (i == SIZE_MAX) return fail_name(module, name);
-    if (!is_alike(&module->weights.at[i].array, a->type, &a->shape))
-        return fail_alike(name, &module->weights.at[i].array, a->type, &a->shape);
-    IPU_TRY(ipu__module_fetch(module));
-    set(module, i, a);
-    ipu__module_changed(module);
-    return IPU_OK;
-}
-
-static ipu_status take_back(ipu__weight *w)
-{
-    ipu_array own;
-    if (!w->is_lent) return IPU_OK;
-    IPU_TRY(ipu_array_create(w->array.type, w->array.shape, &own));
-    if (ipu_array_bytes(&own)) memcpy(own.data, w->array.data, ipu_array_bytes(&own));
-    w->array   = own;
-    w->is_lent = false;
+    if (!is_alike(&module->weights.list.at[i].array, a->type, &a->shape))
+        return fail_alike(name, &module->weights.list.at[i].array, a->type, &a->shape);
+    IPU_TRY(ipu__weights_fetch(&module->weights));
+    ipu__weights_set(&module->weights, i, a);
+    ipu__weights_changed(&module->weights);
     return IPU_OK;
 }
 
 ipu_status ipu_module_lend_weight(ipu_module *module, const char *name, const ipu_array *a)
 {
-    size_t i = ipu__module_find(module, name);
+    size_t i = ipu__weights_find(&module->weights, name);
     if (i == SIZE_MAX) return fail_name(module, name);
-    ipu__weight *w = &module->weights.at[i];
+    ipu__weight *w = &module->weights.list.at[i];
     if (a && !is_alike(&w->array, a->type, &a->shape)) return fail_alike(name, &w->array, a->type, &a->shape);
     if (a && !a->data && ipu_array_n_elements(&w->array) > 0)
         return ipu__fail(IPU_INVALID, "weight \"%s\": expected memory to lend, found none", name);
-    if (!a) return take_back(w);
-    IPU_TRY(ipu__module_fetch(module));
-    if (!w->is_lent) ipu_array_free(&w->array);
-    w->array   = *a;
-    w->is_lent = w->is_set = true;
-    ipu__module_changed(module);
-    return IPU_OK;
+    return ipu__weights_lend(&module->weights, i, a);
 }
 
 /* ---- files ---- */
 
 ipu_status ipu_module_save(ipu_module *module, const char *path)
 {
-    if (module->weights.n == 0)
+    if (module->weights.list.n == 0)
         return ipu__fail(IPU_INVALID, "the module has no weights yet: an executor must compile it first");
-    IPU_TRY(ipu__module_fetch(module));
-    ipu_named_array *list = ipu__alloc(module->weights.n * sizeof *list);
+    IPU_TRY(ipu__weights_fetch(&module->weights));
+    ipu_named_array *list = ipu__alloc(module->weights.list.n * sizeof *list);
     if (!list) return ipu__fail_memory();
-    for (size_t i = 0; i < module->weights.n; i++)
-        list[i] = (ipu_named_array){module->weights.at[i].name, module->weights.at[i].array};
-    ipu_status status = ipu_npz_write(path, list, module->weights.n, false);
+    for (size_t i = 0; i < module->weights.list.n; i++)
+        list[i] = (ipu_named_array){module->weights.list.at[i].name, module->weights.list.at[i].array};
+    ipu_status status = ipu_npz_write(path, list, module->weights.list.n, false);
     ipu__free(list);
     return status;
 }
@@ -349,21 +284,22 @@ static ipu_status compare(const ipu_module *module, const char *path, const ipu_
     size_t    n = 0;
     for (size_t i = 0; i < z->n; i++) {
         const ipu_array *a = &z->arrays[i].array;
-        size_t           k = ipu__module_find(module, z->arrays[i].name);
+        size_t           k = ipu__weights_find(&module->weights, z->arrays[i].name);
         if (k == SIZE_MAX && n++ < 10)
             ipu__text_add(&t, "\n  \"%s\" is not of the network", z->arrays[i].name);
-        if (k == SIZE_MAX || is_alike(&module->weights.at[k].array, a->type, &a->shape) || n++ >= 10)
+        if (k == SIZE_MAX || is_alike(&module->weights.list.at[k].array, a->type, &a->shape) || n++ >= 10)
             continue;
         ipu__text_add(&t, "\n  \"%s\": expected ", z->arrays[i].name);
-        add_type(&t, module->weights.at[k].array.type, &module->weights.at[k].array.shape);
+        add_type(&t, module->weights.list.at[k].array.type, &module->weights.list.at[k].array.shape);
         ipu__text_add(&t, ", found ");
         add_type(&t, a->type, &a->shape);
     }
-    for (size_t k = 0; k < module->weights.n; k++) {
+    for (size_t k = 0; k < module->weights.list.n; k++) {
         bool is_there = false;
         for (size_t i = 0; i < z->n && !is_there; i++)
-            is_there = strcmp(z->arrays[i].name, module->weights.at[k].name) == 0;
-        if (!is_there && n++ < 10) ipu__text_add(&t, "\n  \"%s\" is missing", module->weights.at[k].name);
+            is_there = strcmp(z->arrays[i].name, module->weights.list.at[k].name) == 0;
+        if (!is_there && n++ < 10)
+            ipu__text_add(&t, "\n  \"%s\" is missing", module->weights.list.at[k].name);
     }
     ipu_status status = IPU_OK;
     if (t.failed)
@@ -382,13 +318,15 @@ ipu_status ipu_module_load(ipu_module *module, const char *path)
     bool       is_known = has_network(module);
     ipu_status status   = is_known ? compare(module, path, &z) : IPU_OK;
     if (!is_known) { /* what was loaded before and never used */
-        while (module->weights.n > 0) free_weight(&module->weights.at[--module->weights.n]);
+        ipu__weights_cut(&module->weights, 0);
         for (size_t i = 0; status == IPU_OK && i < z.n; i++)
-            status = add_weight(module, z.arrays[i].name, z.arrays[i].array.type, &z.arrays[i].array.shape);
+            status = ipu__weights_add(&module->weights, z.arrays[i].name, z.arrays[i].array.type,
+                                      &z.arrays[i].array.shape);
     }
     for (size_t i = 0; status == IPU_OK && i < z.n; i++)
-        set(module, ipu__module_find(module, z.arrays[i].name), &z.arrays[i].array);
-    if (status == IPU_OK) ipu__module_changed(module);
+        ipu__weights_set(&module->weights, ipu__weights_find(&module->weights, z.arrays[i].name),
+                         &z.arrays[i].array);
+    if (status == IPU_OK) ipu__weights_changed(&module->weights);
     ipu_npz_free(&z);
     return status;
 }

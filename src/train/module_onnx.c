@@ -163,8 +163,8 @@ static ipu_status save_file(ipu_module *module, const ipu_module_write_options *
 {
     for (size_t i = 0; i < o->n_metadata; i++)
         IPU_TRY(ipu_onnx_set_metadata(module->file, o->metadata[2 * i], o->metadata[2 * i + 1]));
-    for (size_t i = 0; i < module->weights.n; i++) {
-        const ipu__weight *w = &module->weights.at[i];
+    for (size_t i = 0; i < module->weights.list.n; i++) {
+        const ipu__weight *w = &module->weights.list.at[i];
         if (w->is_set) IPU_TRY(ipu_onnx_set_initializer(module->file, w->name, &w->array));
     }
     return ipu_onnx_save(module->file, path);
@@ -208,8 +208,8 @@ static void set_initial(const ipu_module *module, ipu_model *m)
         size_t          n   = kind ? m->states.n : m->parameters.n;
         const uint32_t *ids = kind ? m->states.at : m->parameters.at;
         for (size_t i = 0; i < n; i++) {
-            size_t k = ipu__module_find(module, m->base.values.at[ids[i]].name);
-            if (k != SIZE_MAX) m->values.at[ids[i]].data = module->weights.at[k].array.data;
+            size_t k = ipu__weights_find(&module->weights, m->base.values.at[ids[i]].name);
+            if (k != SIZE_MAX) m->values.at[ids[i]].data = module->weights.list.at[k].array.data;
         }
     }
 }
@@ -222,7 +222,7 @@ ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_opti
         return ipu__fail(IPU_INVALID, "the module has not been compiled: an executor must run it first");
     if (o.batch < 0)
         return ipu__fail(IPU_INVALID, "expected a batch of 1 or more, found %lld", (long long)o.batch);
-    IPU_TRY(ipu__module_fetch(module));
+    IPU_TRY(ipu__weights_fetch(&module->weights));
     if (module->file) return save_file(module, &o, path);
     ipu_model *m      = NULL;
     ipu_status status = build_inference(module, o.batch ? o.batch : 1, &m);
