@@ -94,13 +94,17 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
         return status;
     }
     const ipu_executor_options *o = &x->options;
-    x->n_batches = o->device_iterations * o->gradient_accumulation * (o->replicas / o->input_group_size);
-    x->session   = (ipu__session){.def       = &programs,
-                                  .user      = x,
-                                  .options   = o->engine,
-                                  .most      = (size_t)o->most_executables,
-                                  .device_id = o->device_id};
-    *out         = x;
+    x->batches                    = (ipu__batches){.each       = o->device_iterations * o->gradient_accumulation,
+                                                   .replicas   = o->replicas,
+                                                   .group_size = o->input_group_size,
+                                                   .mode       = ipu__executor_output_mode(x),
+                                                   .period     = o->output_period};
+    x->session                    = (ipu__session){.def       = &programs,
+                                                   .user      = x,
+                                                   .options   = o->engine,
+                                                   .most      = (size_t)o->most_executables,
+                                                   .device_id = o->device_id};
+    *out                          = x;
     return IPU_OK;
 }
 
@@ -151,7 +155,7 @@ static ipu_status find_place(ipu__executor_program *p)
     ipu__hash_print(&net, text);
     ipu__text_add(&t, "%s ", text);
     ipu__hash_print(&step, text);
-    ipu__text_add(&t, "%s %" PRId64 " %d ", text, p->n_folded, (int)ipu__executor_output_mode(p->x));
+    ipu__text_add(&t, "%s %" PRId64 " %d ", text, p->streams.n_folded, (int)ipu__executor_output_mode(p->x));
     ipu__executor_options_add_key(&p->x->options, &t);
     ipu_status status = t.failed ? ipu__fail_memory() : IPU_OK;
     if (status == IPU_OK) p->base.key = ipu__hash_bytes(t.at, t.n);
@@ -190,7 +194,7 @@ static void destroy_program(void *user, ipu__compiled *c)
     if (ipu__weights_leave(&m->weights, &p->weights) != IPU_OK)
         ipu__log(IPU_LOG_ERR, "train", "weights of an executor that is gone are lost: %s", ipu_message());
     ipu__parallel_program_fini(&p->chip);
-    ipu__executor_io_fini(p);
+    ipu__streams_fini(&p->streams);
     ipu__executor_state_fini(p);
     ipu__parallel_fini(&p->over);
     ipu__compiled_fini(c);
@@ -203,8 +207,8 @@ static ipu_status remember_ports(const ipu__executor_program *p)
 {
     ipu_module *m = p->x->module;
     m->ports.n    = 0;
-    if (!ipu__reserve(&m->ports, p->inputs.n)) return ipu__fail_memory();
-    for (size_t i = 0; i < p->inputs.n; i++) m->ports.at[m->ports.n++] = p->inputs.at[i].port;
+    if (!ipu__reserve(&m->ports, p->streams.inputs.n)) return ipu__fail_memory();
+    for (size_t i = 0; i < p->streams.inputs.n; i++) m->ports.at[m->ports.n++] = p->streams.inputs.at[i].port;
     m->is_compiled = true;
     return IPU_OK;
 }
@@ -229,7 +233,7 @@ static ipu_status warn_if_too_large(const ipu__executor_program *p, const ipu_mo
 static ipu_status fold(ipu__executor_program *p, ipu__parallel_models *models)
 {
     IPU_TRY(ipu__parallel_fold(&p->over, models));
-    p->n_folded = models->n_folded;
+    p->streams.n_folded = models->n_folded;
     memcpy(p->fold_reason, models->fold_reason, sizeof p->fold_reason);
     return IPU_OK;
 }
@@ -238,7 +242,7 @@ const char *ipu_executor_fold_reason(const ipu_executor *x) { return x->p ? x->p
 
 int64_t ipu__executor_n_graphs(const ipu__executor_program *p)
 {
-    return p->x->options.replicas / p->n_folded;
+    return p->x->options.replicas / p->streams.n_folded;
 }
 
 static ipu_status compile(ipu__executor_program *p, const ipu_array *in, size_t n)
@@ -271,7 +275,7 @@ static ipu_status create_engine(ipu__executor_program *p)
     if (p->base.engine) return IPU_OK;
     IPU_TRY(ipu__session_start(&p->x->session, &p->base));
     IPU_TRY(ipu__executor_join(p));
-    IPU_TRY(ipu__executor_connect(p));
+    IPU_TRY(ipu__streams_connect(&p->streams, p->base.engine));
     IPU_TRY(ipu__executor_begin_seed(p));
     IPU_TRY(ipu__executor_write_rates(p));
     IPU_TRY(ipu__weights_sync(&p->x->module->weights, &p->weights));
@@ -299,8 +303,9 @@ static ipu_status make(ipu_executor *x, const ipu_array *in, size_t n, ipu__exec
 {
     ipu__executor_program *p = *out = ipu__alloc_zeroed(sizeof *p);
     if (!p) return ipu__fail_memory();
-    p->x    = x;
-    p->over = ipu__executor_over(&x->options, x->training);
+    p->x               = x;
+    p->over            = ipu__executor_over(&x->options, x->training);
+    p->streams.batches = x->batches;
     ipu__executor_use_weights(p);
     IPU_TRY(ipu__arguments_copy(&x->asked, &p->base.arguments));
     IPU_TRY(compile(p, in, n));
@@ -367,12 +372,11 @@ ipu_status ipu_executor_cost(ipu_executor *x, const ipu_cost_options *options, i
 
 /* ---- running ---- */
 
-static ipu_status run(ipu__executor_program *p)
+static ipu_status run(ipu__executor_program *p, const ipu_array *in)
 {
+    p->streams.keeps_times = p->x->keeps_times;
+    IPU_TRY(ipu__streams_begin(&p->streams, in));
     IPU_TRY(ipu__weights_sync(&p->x->module->weights, &p->weights));
-    IPU_TRY(ipu__executor_begin_times(p));
-    for (size_t i = 0; i < p->in_wires.n; i++) p->in_wires.at[i].n_done = 0;
-    for (size_t i = 0; i < p->out_wires.n; i++) p->out_wires.at[i].n_done = 0;
     ipu_status status = ipu_engine_run(p->base.engine, 0);
     ipu__session_has_run(&p->x->session);
     if (p->updates_weights) ipu__weights_has_newest(&p->x->module->weights, &p->weights);
@@ -381,7 +385,7 @@ static ipu_status run(ipu__executor_program *p)
         return status;
     }
     p->x->n_runs++;
-    return ipu__executor_read_outputs(p);
+    return ipu__streams_read(&p->streams);
 }
 
 ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n)
@@ -391,8 +395,7 @@ ipu_status ipu_executor_run(ipu_executor *x, const ipu_array *in, size_t n)
     IPU_TRY(ipu_executor_compile(x, in, n));
     IPU_TRY(create_engine(x->p));
     if (x->options.most_executables == 0) IPU_TRY(ipu__executor_fail_other_inputs(x->p, in, n));
-    IPU_TRY(ipu__executor_take_inputs(x->p, in));
-    return run(x->p);
+    return run(x->p, in);
 }
 
 void ipu_executor_interrupt(ipu_executor *x)
@@ -401,19 +404,19 @@ void ipu_executor_interrupt(ipu_executor *x)
     if (e) ipu_engine_interrupt(e);
 }
 
-size_t ipu_executor_n_outputs(const ipu_executor *x) { return x->p ? x->p->outputs.n : 0; }
+size_t ipu_executor_n_outputs(const ipu_executor *x) { return x->p ? x->p->streams.outputs.n : 0; }
 
 const ipu_array *ipu_executor_output_at(const ipu_executor *x, size_t i, const char **name)
 {
     if (i >= ipu_executor_n_outputs(x)) return NULL;
-    if (name) *name = x->p->outputs.at[i].name;
-    return &x->p->outputs.at[i].array;
+    if (name) *name = x->p->streams.outputs.at[i].name;
+    return &x->p->streams.outputs.at[i].array;
 }
 
 const ipu_array *ipu_executor_output(const ipu_executor *x, const char *name)
 {
     for (size_t i = 0; i < ipu_executor_n_outputs(x); i++)
-        if (strcmp(x->p->outputs.at[i].name, name) == 0) return &x->p->outputs.at[i].array;
+        if (strcmp(x->p->streams.outputs.at[i].name, name) == 0) return &x->p->streams.outputs.at[i].array;
     return NULL;
 }
 
@@ -423,9 +426,9 @@ static ipu_status fail_output(const ipu_executor *x, const char *name)
     ipu__text    names = {0};
     if (ipu_executor_n_outputs(x) == 0)
         return ipu__fail(IPU_INVALID, "there is no output \"%.100s\": nothing has been compiled", name);
-    for (size_t i = 0; i < x->p->outputs.n; i++) {
-        ipu__nearest_try(&near, x->p->outputs.at[i].name);
-        ipu__text_add(&names, "%s\"%s\"", i ? ", " : "", x->p->outputs.at[i].name);
+    for (size_t i = 0; i < x->p->streams.outputs.n; i++) {
+        ipu__nearest_try(&near, x->p->streams.outputs.at[i].name);
+        ipu__text_add(&names, "%s\"%s\"", i ? ", " : "", x->p->streams.outputs.at[i].name);
     }
     ipu_status status = names.failed
                           ? ipu__fail_memory()

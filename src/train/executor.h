@@ -8,36 +8,11 @@
 #include "engine/engine.h"
 #include "model/parallel/parallel.h"
 #include "session/session.h"
+#include "session/streams.h"
 #include "train/module.h"
 #include "train/options.h"
 
 typedef struct ipu__executor_program ipu__executor_program;
-
-typedef struct ipu__executor_input {
-    char              *name, *stream; /* names, of the model's input and of the stream */
-    ipu__port          port;
-    size_t             bytes; /* of one batch, in the type of the port */
-    ipu_type           given; /* type of the caller's arrays */
-    const char        *data;  /* of the run in progress */
-    ipu_executor_time *times; /* by batch; NULL: they are not noted */
-} ipu__executor_input;
-
-typedef struct ipu__executor_output {
-    char              *name, *stream, *sum;
-    ipu_type           type;
-    ipu_shape          shape; /* of one batch */
-    size_t             bytes;
-    ipu_array          array; /* of a run */
-    void              *own;   /* memory of it, where the caller has not placed it elsewhere */
-    ipu_executor_time *times; /* by batch that is given; NULL: they are not noted */
-} ipu__executor_output;
-
-/* A connection of one stream to one replica. */
-typedef struct ipu__executor_wire {
-    ipu__executor_program *p;
-    size_t                 number; /* of the input or output */
-    int64_t                replica, n_done;
-} ipu__executor_wire;
 
 /* A parameter or state that the host may read and write. */
 typedef struct ipu__executor_kept {
@@ -58,14 +33,11 @@ struct ipu__executor_program {
     ipu__compiled base;
     ipu_executor *x;
     ipu__parallel over; /* what the options ask for, with the streams of inputs and outputs */
-    IPU_ARRAY(ipu__executor_input) inputs;
-    IPU_ARRAY(ipu__executor_output) outputs;
     IPU_ARRAY(ipu__executor_kept) kept;
-    IPU_ARRAY(ipu__executor_wire) in_wires, out_wires;
-    ipu__weights_user           weights;  /* of the module */
-    const ipu__parallel_models *models;   /* while it is compiled */
-    ipu__parallel_program       chip;     /* what is priced; all zero: nobody has asked yet */
-    int64_t                     n_folded; /* replicas that run as one: all of them, or 1 */
+    ipu__streams                streams;
+    ipu__weights_user           weights; /* of the module */
+    const ipu__parallel_models *models;  /* while it is compiled */
+    ipu__parallel_program       chip;    /* what is priced; all zero: nobody has asked yet */
     char                        fold_reason[IPU__FOLD_REASON];
     ipu__hash128                hashes[2]; /* of network and step; of processes that train together */
     bool updates_weights;                  /* a run does: it trains, or the network has states that change */
@@ -77,7 +49,8 @@ struct ipu_executor {
     bool                   training;
     ipu_nn_training        how; /* groups and texts are owned */
     double                *rates;
-    int64_t                n_batches, n_runs;
+    ipu__batches           batches; /* of a run */
+    int64_t                n_runs;
     ipu__session           session; /* of programs */
     ipu__executor_program *p; /* the one that runs, and has the newest states; NULL: nothing is compiled */
     ipu__arguments         asked;   /* arrays of the run in progress, as ports */
@@ -126,23 +99,13 @@ ipu_status ipu__executor_gather(ipu__executor_program *p, ipu_named_array *array
 /* ---- inputs and outputs (executor_io.c) ---- */
 
 ipu_output_mode ipu__executor_output_mode(const ipu_executor *x);
-int64_t         ipu__executor_outputs_per_run(const ipu_executor *x); /* batches of which outputs are given */
-ipu_status      ipu__executor_connect(ipu__executor_program *p);
 ipu_status      ipu__executor_make_outputs(ipu__executor_program *p, const ipu__parallel_models *models);
 /* Lists what arrays of a run are compiled for in x->asked. INVALID: they do not divide into batches. */
 ipu_status ipu__executor_ask(ipu_executor *x, const ipu_array *in, size_t n);
-/* Point inputs at the arrays of a run, which are those that were compiled for. INVALID: one has no data. */
-ipu_status ipu__executor_take_inputs(ipu__executor_program *p, const ipu_array *in);
 /* INVALID: why they are not those that were compiled for. OK: they are. */
 ipu_status ipu__executor_fail_other_inputs(const ipu__executor_program *p, const ipu_array *in, size_t n);
 /* The ports of arrays of a run: what the network is built for. */
 ipu_status ipu__executor_make_inputs(ipu__executor_program *p, const ipu_array *in, size_t n);
-/* Before a run: room for times, if they are to be noted, or none. */
-ipu_status ipu__executor_begin_times(ipu__executor_program *p);
-/* After a run: outputs that are not streamed. */
-ipu_status ipu__executor_read_outputs(ipu__executor_program *p);
-void       ipu__executor_io_fini(ipu__executor_program *p);
-
 /* ---- weights and states (executor_state.c) ---- */
 
 ipu_status          ipu__executor_list_kept(ipu__executor_program *p, const ipu__parallel_models *models);

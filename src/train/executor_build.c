@@ -8,10 +8,11 @@ ipu_status ipu__executor_build(ipu__executor_program *p, const ipu__engine_def *
                                ipu__parallel_models *out)
 {
     *out             = (ipu__parallel_models){.engine = engine};
-    ipu__port *ports = ipu__alloc((p->inputs.n + 1) * sizeof *ports);
+    ipu__port *ports = ipu__alloc((p->streams.inputs.n + 1) * sizeof *ports);
     if (!ports) return ipu__fail_memory();
-    for (size_t i = 0; i < p->inputs.n; i++) ports[i] = p->inputs.at[i].port;
-    ipu_status status = ipu__module_build(p->x->module, ports, p->inputs.n, p->x->training, &out->net);
+    for (size_t i = 0; i < p->streams.inputs.n; i++) ports[i] = p->streams.inputs.at[i].port;
+    ipu_status status = ipu__module_build(p->x->module, ports, p->streams.inputs.n, p->x->training,
+                                          &out->net);
     ipu__free(ports);
     IPU_TRY(status);
     if (out->net->outputs.n == 0)

@@ -57,7 +57,7 @@ static ipu_status agree(ipu__executor_program *p)
         const char *name;
         int64_t     value;
     } numbers[]              = {{"groups of parameters", p->x->training ? (int64_t)p->x->how.n_groups : 0},
-                                {"replicas folded into one", p->n_folded},
+                                {"replicas folded into one", p->streams.n_folded},
                                 {"parameters and states", (int64_t)p->kept.n}};
     const ipu__hash128 rates = ipu__hash_bytes(p->x->rates, (p->x->how.n_groups + 1) * sizeof *p->x->rates);
     const struct {

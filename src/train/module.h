@@ -7,12 +7,8 @@
 #include "ipu/executor.h"
 #include "ipu/module.h"
 #include "ipu/onnx.h"
+#include "session/streams.h"
 #include "session/weights.h"
-
-typedef struct ipu__port {
-    ipu_type  type;
-    ipu_shape shape; /* of one batch */
-} ipu__port;
 
 struct ipu_module {
     ipu_status (*build)(ipu_module *module, const ipu__port *in, size_t n, bool training, ipu_model **out);
