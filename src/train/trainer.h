@@ -13,9 +13,7 @@
 
 struct ipu_trainer {
     ipu_trainer_options   options;
-    ipu_executor         *executor, *tester; /* tester NULL: not tested, or not compiled yet */
-    ipu_executor         *rest_tester;       /* of a last batch of n_rest samples; NULL: none was needed */
-    int64_t               n_rest;
+    ipu_executor         *executor, *tester;    /* tester NULL: not tested, or not compiled yet */
     ipu_loader           *loader, *test_loader; /* test_loader NULL: not tested */
     ipu_checkpoint_store *store;                /* NULL: none, or not opened yet */
     json_t               *settings;             /* what decides the result; NULL: nobody asks */

@@ -58,17 +58,18 @@ static ipu_status check_labels(const ipu_trainer *t, const ipu_array *labels, in
 
 /* ---- what tests ---- */
 
-/* What is tested is the network as it would be used: rounded to the nearest. */
+/* What is tested is the network as it would be used: rounded to the nearest. The last batch may be a short one. */
 static ipu_status open_tester(const ipu_trainer *t, ipu_executor **out)
 {
     const ipu_executor_options *x = &t->options.executor;
     return ipu_inference_model(t->options.module,
-                               &(ipu_executor_options){.target       = x->target,
-                                                       .device_id    = x->device_id,
-                                                       .attach       = x->attach,
-                                                       .cache_folder = x->cache_folder,
-                                                       .engine       = x->engine,
-                                                       .precision    = x->precision},
+                               &(ipu_executor_options){.target           = x->target,
+                                                       .device_id        = x->device_id,
+                                                       .attach           = x->attach,
+                                                       .cache_folder     = x->cache_folder,
+                                                       .engine           = x->engine,
+                                                       .precision        = x->precision,
+                                                       .most_executables = 2},
                                out);
 }
 
@@ -92,17 +93,6 @@ static const ipu_array *find_loss(const ipu_executor *x)
     return found && ipu_array_n_elements(found) == 1 ? found : NULL;
 }
 
-/* A batch that is filled up would change the mean that a loss is. */
-static ipu_status compile_rest(ipu_trainer *t, int64_t n)
-{
-    if (t->rest_tester && t->n_rest != n) {
-        ipu_executor_destroy(t->rest_tester);
-        t->rest_tester = NULL;
-    }
-    t->n_rest = n;
-    return compile_tester(t, n, t->n_fields, &t->rest_tester);
-}
-
 /* The network is given all fields. `why`: it is not tested by scores. */
 static ipu_status compile_for_loss(ipu_trainer *t, int64_t n, const char *why)
 {
@@ -120,7 +110,7 @@ static ipu_status compile_for_loss(ipu_trainer *t, int64_t n, const char *why)
             "%s; and given all %zu fields outside of training, it gives no scalar output that is its loss",
             why, t->n_fields);
     t->tests_loss = true;
-    return rest ? compile_rest(t, rest) : IPU_OK;
+    return rest ? compile_tester(t, rest, t->n_fields, &t->tester) : IPU_OK;
 }
 
 /* Labels that are scalars may be compared with scores, for which the network needs the other fields only. */
@@ -149,20 +139,15 @@ ipu_status ipu__trainer_compile_test(ipu_trainer *t)
 
 /* ---- a batch ---- */
 
+/* A batch that is filled up would have another mean: one that is short is run as it is. */
 static ipu_status evaluate_loss(ipu_trainer *t, const ipu_batch *batch, ipu_array *arrays,
                                 ipu__trainer_tally *tally)
 {
-    ipu_executor *x    = t->tester;
-    double        loss = (double)NAN;
-    if (batch->n_samples < ipu_loader_combined_batch_size(t->test_loader)) {
-        IPU_TRY(compile_rest(t, batch->n_samples));
-        x = t->rest_tester;
-    }
-    IPU_TRY(ipu_executor_run(x, arrays, t->n_fields));
-    const ipu_array *found = find_loss(x);
-    if (found) loss = ipu_array_value(found, 0);
-    tally->loss += loss * (double)batch->n_samples;
-    tally->right += t->options.metric ? t->options.metric(t->options.metric_user, x, batch) : (double)NAN;
+    const ipu_trainer_options *o = &t->options;
+    IPU_TRY(ipu_executor_run(t->tester, arrays, t->n_fields));
+    const ipu_array *loss = find_loss(t->tester);
+    tally->loss += (loss ? ipu_array_value(loss, 0) : (double)NAN) * (double)batch->n_samples;
+    tally->right += o->metric ? o->metric(o->metric_user, t->tester, batch) : (double)NAN;
     tally->n += batch->n_samples;
     return IPU_OK;
 }

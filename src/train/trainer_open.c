@@ -139,7 +139,6 @@ void ipu_trainer_destroy(ipu_trainer *t)
     ipu_loader_destroy(t->test_loader);
     ipu_executor_destroy(t->executor);
     ipu_executor_destroy(t->tester);
-    ipu_executor_destroy(t->rest_tester);
     for (size_t i = 0; i < IPU_MAX_FIELDS; i++) ipu_array_free(&t->rest[i]);
     ipu__trainer_log_close(&t->log);
     ipu__trainer_record_fini(&t->record);
