@@ -22,6 +22,15 @@
         ipu_array: "ipu_array",             \
         ipu_value: "ipu_value",             \
         ipu_nn_optimizer: "ipu_nn_optimizer",           \
+        ipu_nn_training: "ipu_nn_training",             \
+        ipu_executor_options: "ipu_executor_options",   \
+        ipu_loader_options: "ipu_loader_options",       \
+        ipu_schedule: "ipu_schedule",                   \
+        ipu_trainer_events: "ipu_trainer_events",       \
+        ipu_trainer_words: "ipu_trainer_words",         \
+        const ipu_array *: "ipu_array*",                \
+        const ipu_trainer_epoch *: "ipu_trainer_epoch*", \
+        const double *: "double*",                      \
         ipu_named_array *: "ipu_named_array*",          \
         const ipu_value *: "ipu_value*",                \
         const ipu_nn_group *: "ipu_nn_group*",          \

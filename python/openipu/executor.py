@@ -66,16 +66,16 @@ class _CCycles(Record):
     _name_ = "ipu_cost_cycles"
 
 
-def _fill(structure: Any, source: object) -> Any:
+def fill(structure: Any, source: object) -> Any:
     """Plain fields of the same names."""
     for name, kind in structure._fields_:
-        if kind in (c_int64, c_int, c_bool, c_double, c_uint32) and hasattr(source, name):
+        if kind in (c_int64, c_int, c_bool, c_double, c_uint32, c_size_t) and hasattr(source, name):
             setattr(structure, name, getattr(source, name))
     return structure
 
 
 def _optimizer_of(optimizer: Optimizer) -> _COptimizer:
-    return _fill(_COptimizer(), optimizer)
+    return fill(_COptimizer(), optimizer)
 
 
 def _pattern_of(name: str) -> str:
@@ -83,8 +83,8 @@ def _pattern_of(name: str) -> str:
     return re.sub(r"([*?\[\]\\])", r"\\\1", name)
 
 
-def _training_of(training: Training) -> _CTraining:
-    c = _fill(_CTraining(), training)
+def training_of(training: Training) -> _CTraining:
+    c = fill(_CTraining(), training)
     c.optimizer = _optimizer_of(training.optimizer)
     groups = (_CGroup * max(1, len(training.groups)))()
     for own, group in zip(groups, training.groups):
@@ -111,6 +111,24 @@ class _EngineOptions:
             lib().ipu_options_destroy(pointer)
 
     __del__ = finalizer(close)
+
+
+def executor_options_of(options: ExecutorOptions, keep: List[object]) -> _CExecutorOptions:
+    """The C structure; what it points to is in `keep`."""
+    c = fill(_CExecutorOptions(), options)
+    c.target = options.target.encode() if options.target else None
+    c.cache_folder = None if options.cache_folder is None else options.cache_folder.encode()
+    if options.stage_ipus:
+        c.stage_ipus = (c_int64 * len(options.stage_ipus))(*options.stage_ipus)
+        c.n_stage_ipus = len(options.stage_ipus)
+    if options.comm is not None:
+        c.comm = options.comm.pointer
+    if options.engine:
+        engine = _EngineOptions(options.engine)
+        c.engine = engine.pointer
+        keep.append(engine)
+    keep.append(c)  # and with it what its pointers keep alive
+    return c
 
 
 class _Watch:
@@ -252,31 +270,17 @@ class Executor:
         self.module = module
         self.options = options or ExecutorOptions()
         self.has_newer = False  # the device has weights that memory lent to the module is not to show unless asked
-        self._c_options = self._options_of(self.options)
+        self._kept: List[object] = []
+        self._c_options = executor_options_of(self.options, self._kept)
         self.pointer = c_void_p()
         if training is None:
             status = lib().ipu_inference_model(module.pointer, byref(self._c_options), byref(self.pointer))
         else:
-            status = lib().ipu_training_model(module.pointer, byref(self._c_options), byref(_training_of(training)),
+            status = lib().ipu_training_model(module.pointer, byref(self._c_options), byref(training_of(training)),
                                               byref(self.pointer))
         check(status)
         self._module_handle = module.handle
         self._module_handle.use()
-
-    def _options_of(self, options: ExecutorOptions) -> _CExecutorOptions:
-        c = _fill(_CExecutorOptions(), options)
-        c.target = options.target.encode() if options.target else None
-        c.cache_folder = None if options.cache_folder is None else options.cache_folder.encode()
-        if options.stage_ipus:
-            self._stage_ipus = (c_int64 * len(options.stage_ipus))(*options.stage_ipus)
-            c.stage_ipus = self._stage_ipus
-            c.n_stage_ipus = len(options.stage_ipus)
-        if options.comm is not None:
-            c.comm = options.comm.pointer
-        if options.engine:
-            self._engine_options = _EngineOptions(options.engine)
-            c.engine = self._engine_options.pointer
-        return c
 
     def _open(self) -> c_void_p:
         if not self.pointer:
@@ -356,7 +360,7 @@ class Executor:
 
     def set_training(self, training: Training) -> None:
         """Rates are set at once; if more has changed it is compiled again at the next run."""
-        check(lib().ipu_executor_set_optimizer(self._open(), byref(_training_of(training))))
+        check(lib().ipu_executor_set_optimizer(self._open(), byref(training_of(training))))
 
     def n_steps(self) -> int:
         return lib().ipu_executor_n_steps(self._open())

@@ -1,15 +1,16 @@
-"""What an executor is told: how to run, and how to train.
+"""What executors and trainers are told: how to run, and how to train.
 
-Plain data with the fields of the C structures ``ipu_executor_options``, ``ipu_nn_optimizer``, ``ipu_nn_group`` and
-``ipu_nn_training`` (ipu/executor.h and ipu/nn.h say what each means). ``openipu.executor`` makes C structures of them, and enumerations
-are held against C's when the library is loaded.
+Plain data with the fields of the C structures ``ipu_executor_options``, ``ipu_nn_optimizer``, ``ipu_nn_group``,
+``ipu_nn_training``, ``ipu_loader_options``, ``ipu_schedule`` and ``ipu_trainer_options`` (ipu/executor.h, ipu/nn.h,
+ipu/loader.h, ipu/schedule.h and ipu/trainer.h say what each means). ``openipu.executor`` and ``openipu.trainer`` make C
+structures of them, and enumerations are held against C's when the library is loaded.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .abi import expect
 
@@ -69,6 +70,28 @@ class Decay(enum.IntEnum):
     DECOUPLED = 2
 
 
+class Part(enum.IntEnum):
+    """``ipu_dataset_part``"""
+    TRAIN = 0
+    TEST = 1
+
+
+class ScheduleKind(enum.IntEnum):
+    """``ipu_schedule_kind``"""
+    CONSTANT = 0
+    STEP = 1
+    EXPONENTIAL = 2
+    LINEAR = 3
+    COSINE = 4
+
+
+class Begin(enum.IntEnum):
+    """``ipu_trainer_begin``"""
+    NEW = 0
+    RESUME = 1
+    RESTART = 2
+
+
 expect("IPU_OUTPUT_", OutputMode)
 expect("IPU_REDUCTION_", Reduction)
 expect("IPU_ATTACH_", Attach)
@@ -76,6 +99,9 @@ expect("IPU_PIPELINE_", Schedule)
 expect("IPU_PRECISION_", Precision)
 expect("IPU_NN_", OptimizerKind)
 expect("IPU_DECAY_", Decay)
+expect("IPU_", Part)
+expect("IPU_SCHEDULE_", ScheduleKind)
+expect("IPU_TRAINER_", Begin)
 
 
 @dataclass
@@ -158,3 +184,57 @@ class Training:
     max_gradient: float = 0.0
     loss_scale: float = 0.0
     loss_scale_period: int = 0
+
+
+@dataclass
+class LoaderOptions:
+    """``ipu_loader_options``"""
+    batch_size: int = 1
+    shuffle: bool = False
+    seed: int = 0
+    keep_last: bool = False
+    n_workers: int = 0
+    prefetch: int = 0
+
+
+@dataclass
+class RateSchedule:
+    """``ipu_schedule``; of a trainer, 0 is the optimizer's ``rate``, and all of its runs are ``n_steps``."""
+    kind: ScheduleKind = ScheduleKind.CONSTANT
+    rate: float = 0.0
+    last: float = 0.0
+    gamma: float = 0.0
+    period: int = 0
+    n_steps: int = 0
+    warmup: int = 0
+
+
+@dataclass
+class TrainerOptions:
+    """``ipu_trainer_options`` without its module, data and events.
+
+    ``rate(run, n_runs)`` is the rate of a run, instead of the schedule. ``metric(outputs, fields, n)`` is a sum over the
+    first ``n`` samples, told as accuracy: outputs by their names and the fields of the batch are numpy arrays over memory
+    that is lent for the call. ``settings`` is what JSON can hold. What ``rate`` or ``metric`` raises ends the training,
+    and ``run`` raises it.
+    """
+    input: Sequence[int] = ()
+    executor: ExecutorOptions = field(default_factory=ExecutorOptions)
+    training: Training = field(default_factory=Training)
+    loader: LoaderOptions = field(default_factory=LoaderOptions)
+    n_epochs: int = 1
+    patience: int = 0
+    schedule: RateSchedule = field(default_factory=RateSchedule)
+    rate: Optional[Callable[[int, int], float]] = None
+    metric: Optional[Callable[[Dict[str, Any], List[Any], int], float]] = None
+    checkpoint_folder: Optional[str] = None
+    checkpoints_kept: int = 0
+    checkpoint_every: int = 0
+    begin: Begin = Begin.NEW
+    model: Optional[str] = None
+    settings: Optional[Dict[str, object]] = None
+    may_differ: Sequence[str] = ()
+    log_folder: Optional[str] = None
+    log_every: int = 0
+    log_weights: bool = False
+    keep_diverged: bool = False
