@@ -105,8 +105,9 @@ ipu_status ipu_summary_add_scalar(ipu_summary *s, int64_t step, const char *tag,
 /* ---- texts ---- */
 
 /* A tensor of one string, marked as for the plugin that shows texts. */
-static ipu_status write_text(ipu_summary *s, int64_t step, value_message *v, char *text)
+static ipu_status write_text(ipu_summary *s, int64_t step, const value_message *named, char *text)
 {
+    value_message v = *named, *values = &v;
     enum { DT_STRING = 7 };
     static char                                plugin[] = "text";
     Ipu__Tfevents__SummaryMetadata__PluginData data     = IPU__TFEVENTS__SUMMARY_METADATA__PLUGIN_DATA__INIT;
@@ -126,9 +127,9 @@ static ipu_status write_text(ipu_summary *s, int64_t step, value_message *v, cha
     tensor.tensor_shape                         = &shape;
     tensor.n_string_val                         = 1;
     tensor.string_val                           = &string;
-    v->metadata                                 = &metadata;
-    v->tensor                                   = &tensor;
-    return write_values(s, step, &v, 1);
+    v.metadata                                  = &metadata;
+    v.tensor                                    = &tensor;
+    return write_values(s, step, &values, 1);
 }
 
 ipu_status ipu_summary_add_text(ipu_summary *s, int64_t step, const char *tag, const char *text)
@@ -177,15 +178,17 @@ static void count(const ipu_array *a, histogram *h)
     }
 }
 
-static ipu_status write_histogram(ipu_summary *s, int64_t step, value_message *v, const ipu_array *array)
+static ipu_status write_histogram(ipu_summary *s, int64_t step, const value_message *named,
+                                  const ipu_array *array)
 {
+    value_message                 v = *named, *values = &v;
     histogram                     h;
     Ipu__Tfevents__HistogramProto m = IPU__TFEVENTS__HISTOGRAM_PROTO__INIT;
     measure(array, &h);
     if (h.n == 0)
         return ipu__fail(
             IPU_INVALID,
-            "the histogram \"%.100s\": expected an array with a finite element, found none in %lld", v->tag,
+            "the histogram \"%.100s\": expected an array with a finite element, found none in %lld", v.tag,
             (long long)ipu_array_n_elements(array));
     count(array, &h);
     m.has_min = m.has_max = m.has_num = m.has_sum = m.has_sum_squares = true;
@@ -197,8 +200,8 @@ static ipu_status write_histogram(ipu_summary *s, int64_t step, value_message *v
     m.n_bucket_limit = m.n_bucket = h.max > h.min ? BUCKETS : 1;
     m.bucket_limit                = h.max > h.min ? h.limits : &h.max;
     m.bucket                      = h.max > h.min ? h.counts : &h.n;
-    v->histo                      = &m;
-    return write_values(s, step, &v, 1);
+    v.histo                       = &m;
+    return write_values(s, step, &values, 1);
 }
 
 ipu_status ipu_summary_add_histogram(ipu_summary *s, int64_t step, const char *tag, const ipu_array *array)

@@ -206,8 +206,9 @@ static void test_whole(void **state)
     check_steps(3 * RUNS);
     check_epochs(3);
     for (int i = 0; i < 3 * RUNS; i++) {
-        const double *row = steps.at[i];
-        assert_true(row[1] == i / RUNS + 1 && row[2] == i % RUNS + 1 && row[7] == (i + 1) * BATCH);
+        const double *row   = steps.at[i];
+        int           epoch = i / RUNS + 1;
+        assert_true(row[1] == epoch && row[2] == i % RUNS + 1 && row[7] == (i + 1) * BATCH);
         assert_true(fabs(row[3] - r.points[i]) < 1e-8 && row[6] == s.rates[i] && row[5] >= 0 && row[5] <= 1);
         assert_true(row[8] > 0 && row[9] > (i ? steps.at[i - 1][9] : 0));
         assert_true(b.rate.at[i + 1] == (float)s.rates[i]);
