@@ -14,7 +14,7 @@ from .library import lib
 
 #: Imported when they are first asked for: they need numpy, and looking at devices does not.
 _LATER = {"Network": "network", "Value": "network", "op_info": "network", "Module": "executor", "Executor": "executor",
-          "Dataset": "dataset", "Trainer": "trainer"}
+          "Dataset": "dataset", "Summary": "summary", "Trainer": "trainer"}
 
 __all__ = ["Error", "Info", "Network", "Value", "lib", "op_info"]
 
