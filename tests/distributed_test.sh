@@ -119,12 +119,20 @@ for key in ("loss", "test_loss"):
     print(key, a[key], b[key])
     assert abs(a[key] - b[key]) <= 1e-6 * abs(a[key])'
 }
+# The first one writes it, and says once that it is there already.
+logged()
+{
+    ranks 2 --log runs && /usr/bin/python3 "$sources/tests/train/read_log.py" runs 50 2 \
+        && [ "$(find runs -type f | wc -l)" = 3 ] && exits 1 'runs holds the log of an earlier training' ranks 2 --log runs \
+        && [ "$(grep -c 'holds the log' out)" = 1 ]
+}
 misuse() { exits 2 'do not divide over 4 processes' ranks 4 --replicas 2 && [ "$(grep -c 'do not divide' out)" = 1 ]; }
 check "a sum over processes is the same in all" sums
 check "two processes have the bits of one with two replicas" two
 check "so do four, and two with two replicas each, with accumulated batches" four
 check "two runs of the same layout have the same bits" again
 check "losses agree to 1e-6 with replicas folded into one batch" folded
+check "one log of all, with each step once" logged
 check "replicas that do not divide over processes are told of once" misuse
 check "a wrong option is refused" exits 2 'no option' ranks 2 --no-such-option
 three() { exits 1 'power of two' mpi 3 "$ipu" "${options[@]}"; }

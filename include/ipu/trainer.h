@@ -163,7 +163,7 @@ void       ipu_trainer_destroy(ipu_trainer *t);
  * but OK and INTERRUPTED it cannot be called again. */
 ipu_status ipu_trainer_run(ipu_trainer *t);
 
-/* From any thread or signal handler: the run in progress is finished and a checkpoint written. A compilation is finished
+/* From an event, any thread or signal handler: the run in progress is finished and a checkpoint written. A compilation is finished
  * first: ipu_set_compile_progress can stop it, which is an interruption, too. Of several processes one is enough. */
 void ipu_trainer_interrupt(ipu_trainer *t);
 
