@@ -27,6 +27,7 @@
 #include "ipu/recurrent.h"
 #include "ipu/reduce.h"
 #include "ipu/resize.h"
+#include "ipu/search.h"
 #include "ipu/select.h"
 #include "ipu/shape.h"
 #include "ipu/signal.h"

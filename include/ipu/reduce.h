@@ -39,6 +39,8 @@ ipu_value ipu_reduce_std(ipu_builder *b, ipu_value x, const int *axes, int n_axe
 /* The root of order p of the sum of |x|^p, of half types in float; p = 0: how many are not 0; infinite: the largest
  * magnitude, or with -INFINITY the smallest. */
 ipu_value ipu_reduce_norm(ipu_builder *b, ipu_value x, double p, const int *axes, int n_axes, bool keep_dims);
+/* x with each slice along `axis` whose p-norm is over `max_norm` scaled down to it. */
+ipu_value ipu_renorm(ipu_builder *b, ipu_value x, double p, int axis, double max_norm);
 /* Of bool, to bool. */
 ipu_value ipu_reduce_any(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_all(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
@@ -67,6 +69,7 @@ ipu_value ipu_argmin_with(ipu_builder *b, ipu_value x, int axis, bool keep_dims,
 #define ipu_reduce_variance(...) IPU_AT(ipu_reduce_variance(__VA_ARGS__))
 #define ipu_reduce_std(...) IPU_AT(ipu_reduce_std(__VA_ARGS__))
 #define ipu_reduce_norm(...) IPU_AT(ipu_reduce_norm(__VA_ARGS__))
+#define ipu_renorm(...) IPU_AT(ipu_renorm(__VA_ARGS__))
 #define ipu_reduce_any(...) IPU_AT(ipu_reduce_any(__VA_ARGS__))
 #define ipu_reduce_all(...) IPU_AT(ipu_reduce_all(__VA_ARGS__))
 #define ipu_argmax(...) IPU_AT(ipu_argmax(__VA_ARGS__))

@@ -59,6 +59,36 @@ static void norm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
     out[0]         = ipu__as_type(b, norm, call->operand[X].type);
 }
 
+/* ---- renorm ---- */
+
+static ipu_status renorm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    int    axis;
+    double p = ipu__op_float(call, "p"), most = ipu__op_float(call, "max_norm");
+    IPU_TRY(ipu__op_want_floating(call, X));
+    IPU_TRY(ipu__op_want_rank(call, X, 2, IPU_MAX_RANK));
+    IPU_TRY(ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis));
+    if (!(p > 0)) return ipu__fail(IPU_INVALID, "renorm: p = %g: expected more than 0", p);
+    if (!(most >= 0)) return ipu__fail(IPU_INVALID, "renorm: max_norm = %g: expected 0 or more", most);
+    *out = call->operand[X];
+    return IPU_OK;
+}
+
+static void renorm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    int    axis = 0, others[IPU_MAX_RANK], n = 0, rank = call->operand[X].shape.rank;
+    double most = ipu__op_float(call, "max_norm");
+    ipu__op_axis(call, "axis", rank, &axis);
+    for (int d = 0; d < rank; d++)
+        if (d != axis) others[n++] = d;
+    ipu_value x       = ipu__wide(b, in[X]);
+    ipu_value size    = ipu_reduce_norm(b, x, ipu__op_float(call, "p"), others, n, true);
+    ipu_value factor  = ipu_div(b, ipu_scalar_like(b, size, most), ipu__plus(b, size, 1e-7));
+    ipu_value is_long = ipu_greater(b, size, ipu_scalar_like(b, size, most));
+    factor            = ipu_where(b, is_long, factor, ipu_scalar_like(b, size, 1));
+    out[0]            = ipu__as_type(b, ipu_mul(b, x, factor), call->operand[X].type);
+}
+
 /* ---- standard deviations ---- */
 
 static ipu_status std_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
@@ -99,18 +129,32 @@ static const ipu_op_attribute std_attributes[] = {
     {.name = "unbiased", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: divided by n - 1"},
     {.name = "correction", .kind = IPU_ATTRIBUTE_FLOAT, .meaning = "divided by n less this"}};
 
-static const char *const norm_samples[] = {"float[3,4]",
-                                           "float[3,4]; axes=[1] p=1.0",
-                                           "float[3,4]; axes=[0] keep_dims=1 p=3.0",
-                                           "float[2,3,4]{0.1,2}; axes=[0,2] p=0.5",
-                                           "float[2,3,4]{0.1,2}; axes=[-1] p=-1.5",
-                                           "float[3,4]; axes=[1] p=0.0",
-                                           "float[3,4]; axes=[1] p=inf",
-                                           "float[3,4]; axes=[1] p=-inf keep_dims=1",
-                                           "float[]; p=3.0",
-                                           NULL};
-static const char *const std_samples[]  = {"float[3,4]", "float[3,4]; axes=[1] unbiased=1",
-                                           "float[2,3,4]; axes=[0,2] keep_dims=1 correction=1.5", NULL};
+static const ipu_op_attribute renorm_attributes[] = {
+    {.name     = "axis",
+     .kind     = IPU_ATTRIBUTE_INT,
+     .required = true,
+     .meaning  = "slices along it are made short"},
+    {.name = "p", .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = 2, .meaning = "of the norm, more than 0"},
+    {.name     = "max_norm",
+     .kind     = IPU_ATTRIBUTE_FLOAT,
+     .required = true,
+     .meaning  = "the most that a slice may have"}};
+
+static const char *const renorm_samples[] = {"float[3,4]; axis=0 max_norm=1.5",
+                                             "float[2,3,4]; axis=-1 p=1.0 max_norm=2.0",
+                                             "float[3,4]; axis=1 p=3.0 max_norm=100.0", NULL};
+static const char *const norm_samples[]   = {"float[3,4]",
+                                             "float[3,4]; axes=[1] p=1.0",
+                                             "float[3,4]; axes=[0] keep_dims=1 p=3.0",
+                                             "float[2,3,4]{0.1,2}; axes=[0,2] p=0.5",
+                                             "float[2,3,4]{0.1,2}; axes=[-1] p=-1.5",
+                                             "float[3,4]; axes=[1] p=0.0",
+                                             "float[3,4]; axes=[1] p=inf",
+                                             "float[3,4]; axes=[1] p=-inf keep_dims=1",
+                                             "float[]; p=3.0",
+                                             NULL};
+static const char *const std_samples[]    = {"float[3,4]", "float[3,4]; axes=[1] unbiased=1",
+                                             "float[2,3,4]; axes=[0,2] keep_dims=1 correction=1.5", NULL};
 
 #define RECORD(op, which, text)                                                                       \
     const ipu_op_def ipu__op_##op = {                                                                 \
@@ -125,6 +169,7 @@ static const char *const std_samples[]  = {"float[3,4]", "float[3,4]; axes=[1] u
         .samples      = which##_samples}
 RECORD(reduce_norm, norm, "root of order p of the sum of magnitudes to the p");
 RECORD(reduce_std, std, "standard deviation");
+RECORD(renorm, renorm, "slices scaled to a norm that is not over a limit");
 
 /* ---- functions ---- */
 
@@ -149,4 +194,12 @@ ipu_value ipu_reduce_std(ipu_builder *b, ipu_value x, const int *axes, int n_axe
                          bool unbiased)
 {
     return emit(b, "reduce_std", x, axes, n_axes, keep_dims, IPU_INT_ATTRIBUTE("unbiased", unbiased));
+}
+
+ipu_value ipu_renorm(ipu_builder *b, ipu_value x, double p, int axis, double max_norm)
+{
+    return ipu__emit1(b, "renorm",
+                      IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis), IPU_FLOAT_ATTRIBUTE("p", p),
+                                IPU_FLOAT_ATTRIBUTE("max_norm", max_norm)),
+                      IPU__IN(x));
 }

@@ -8,7 +8,6 @@ import torch
 from .._errors import Error
 from .index import as_index
 from .registry import function, op
-from .search import counted
 from .shape import added
 
 
@@ -129,7 +128,7 @@ def _equal_bags(g, rows, counts, mode: str):
 def _bag_of(g, offsets, n: int, length: int):
     """For each of `length` indices the number of its bag: how many bags have begun, less one."""
     begins = g.op.slice(as_index(g, offsets), begin=[0], end=[n])
-    marks = counted(g, begins, length + 1, g.broadcast(g.const(1, "int32"), (n, )))
+    marks = g.emit("bincount", [begins], size=length + 1)
     begun = g.op.cumsum(g.op.slice(marks, begin=[0], end=[length]), axis=0)
     return g.op.sub(begun, 1)
 

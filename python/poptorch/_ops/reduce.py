@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -28,14 +27,6 @@ def reduced(g, name: str, x: Value, dim: Dims, keepdim: bool = False, **attribut
     if x.rank == 0:
         return g.emit(name, [x], axes=[], **attributes)
     return g.emit(name, [x], axes=axes_of(x, dim), keep_dims=int(keepdim), **attributes)
-
-
-def count_of(x: Value, dim: Dims) -> int:
-    """How many elements are reduced to one."""
-    n = 1
-    for axis in axes_of(x, dim):
-        n *= x.shape[axis]
-    return n
 
 
 # ---- sums ----
@@ -160,11 +151,6 @@ def argmin(g, node, self, dim=None, keepdim=False):
 # ---- medians ----
 
 
-def _at(g, x: Value, axis: int, place: int) -> Value:
-    """The slice at a place of an axis, which stays with one element."""
-    return g.op.slice(x, axes=[axis], begin=[place], end=[place + 1])
-
-
 def _with_axis(g, x: Value, dim: Optional[int]) -> Tuple[Value, int]:
     if dim is None or x.rank == 0:
         return g.reshape(x, (x.n_elements, )), 0
@@ -179,140 +165,79 @@ def _shaped(g, node, dim: Optional[int], values: Value, indices: Value):
 @op("aten::median")
 def median(g, node, self, dim=None, keepdim=False):
     x, axis = _with_axis(g, self, dim)
-    values, indices = g.op.sort(x, axis=axis, n_out=2)
-    n = x.shape[axis]
-    place = (n - 1) // 2
-    value, index = _at(g, values, axis, place), _at(g, indices, axis, place)
-    if is_floating(x):
-        last = _at(g, values, axis, n - 1)  # where a NaN is, if there is one
-        no_number = g.op.isnan(last)
-        value = g.op.where(no_number, last, value)
-        index = g.op.where(no_number, _at(g, indices, axis, n - 1), index)
-    return _shaped(g, node, dim, value, index)
+    return _shaped(g, node, dim, *g.emit("median", [x], axis=axis, n_out=2))
 
 
 @op("aten::nanmedian")
 def nanmedian(g, node, self, dim=None, keepdim=False):
     x, axis = _with_axis(g, self, dim)
-    values, indices = g.op.sort(x, axis=axis, n_out=2)
-    if is_floating(x):
-        is_number = g.op.logical_not(g.op.isnan(x))
-        numbers = g.op.reduce_sum(g.cast(is_number, torch.int32), axes=[axis], keep_dims=1)
-        place = g.op.div(g.op.maximum(g.op.sub(numbers, 1), 0), 2)
-    else:
-        place = g.op.add(g.op.mul(_at(g, indices, axis, 0), 0), (x.shape[axis] - 1) // 2)
-    return _shaped(g, node, dim, g.op.gather_elements(values, place, axis=axis),
-                   g.op.gather_elements(indices, place, axis=axis))
+    return _shaped(g, node, dim, *g.emit("median", [x], axis=axis, skip_nan=1, n_out=2))
 
 
 # ---- variances ----
 
 
-def _variance(g, x: Value, dim: Dims, correction: Optional[int], keepdim: bool) -> Value:
-    correction = 1 if correction is None else correction
-    if correction in (0, 1):
-        return reduced(g, "reduce_variance", x, dim, keepdim, unbiased=correction)
-    n = count_of(x, dim)
-    variance = reduced(g, "reduce_variance", x, dim, keepdim, unbiased=0)
-    return g.op.mul(variance, n / (n - correction) if n > correction else math.inf)
-
-
-def _root(g, x: Value) -> Value:
-    """The square root, with gradient 0 rather than infinity at 0."""
-    if not g.training:
-        return g.op.sqrt(x)
-    is_zero = g.op.equal(x, 0)
-    return g.op.where(is_zero, x, g.op.sqrt(g.op.where(is_zero, g.const(1, x.type), x)))
-
-
-def _options(dim: Dims, unbiased, correction) -> Tuple[Dims, Optional[int]]:
+def _spread(g, name: str, x: Value, dim: Dims, unbiased, keepdim: bool, correction) -> Value:
     """torch.var(x, unbiased) and torch.var(x, dim, unbiased, keepdim) beside the overload by correction."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None:
         correction = int(unbiased)
-    return dim, correction
+    return reduced(g, name, x, dim, keepdim, correction=1 if correction is None else correction)
 
 
 @op("aten::var")
 def var(g, node, self, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    dim, correction = _options(dim, unbiased, correction)
-    return _variance(g, wide(g, as_result(g, node, self)), dim, correction, keepdim)
+    return _spread(g, "reduce_variance", wide(g, as_result(g, node, self)), dim, unbiased, keepdim, correction)
 
 
 @op("aten::std")
 def std(g, node, self, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    return _root(g, var(g, node, self, dim, unbiased, keepdim, correction=correction))
+    return _spread(g, "reduce_std", as_result(g, node, self), dim, unbiased, keepdim, correction)
 
 
 @op("aten::var_mean")
 def var_mean(g, node, self, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    dim, correction = _options(dim, unbiased, correction)
     x = wide(g, as_result(g, node, self))
-    return _variance(g, x, dim, correction, keepdim), reduced(g, "reduce_mean", x, dim, keepdim)
+    spread = _spread(g, "reduce_variance", x, dim, unbiased, keepdim, correction)
+    return spread, reduced(g, "reduce_mean", x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @op("aten::std_mean")
 def std_mean(g, node, self, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    variance, average = var_mean(g, node, self, dim, unbiased, keepdim, correction=correction)
-    return _root(g, variance), average
+    x = wide(g, as_result(g, node, self))
+    spread = _spread(g, "reduce_std", x, dim, unbiased, keepdim, correction)
+    return spread, reduced(g, "reduce_mean", x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 # ---- norms ----
 
 
-def _power(g, x: Value, exponent: float) -> Value:
-    """x to an exponent, with gradient 0 rather than infinity or NaN at 0."""
-    if not g.training or exponent < 0:
-        return g.op.pow(x, exponent)
-    is_zero = g.op.equal(x, 0)
-    return g.op.where(is_zero, x, g.op.pow(g.op.where(is_zero, g.const(1, x.type), x), exponent))
-
-
-def vector_norm(g, x: Value, order: float, dim: Dims = None, keepdim: bool = False) -> Value:
-    """The p-norm of floating point numbers over dimensions; of half in float."""
-    x = wide(g, x)
-    if order == 2:
-        return reduced(g, "reduce_l2", x, dim, keepdim)
-    if order == 1:
-        return reduced(g, "reduce_l1", x, dim, keepdim)
-    if order == 0:
-        return reduced(g, "reduce_sum", g.cast(g.op.not_equal(x, 0), x.type), dim, keepdim)
-    size = g.op.abs(x)
-    if math.isinf(order):
-        return reduced(g, "reduce_max" if order > 0 else "reduce_min", size, dim, keepdim)
-    return _power(g, reduced(g, "reduce_sum", _power(g, size, order), dim, keepdim), 1 / order)
-
-
 @op("aten::linalg_vector_norm")
 def linalg_vector_norm(g, node, self, ord=2, dim=None, keepdim=False, *, dtype=None):
-    return vector_norm(g, as_result(g, node, self), float(ord), dim, keepdim)
+    return reduced(g, "reduce_norm", as_result(g, node, self), dim, keepdim, p=ord)
 
 
 @op("aten::norm")
 def norm(g, node, self, p=2, dim=None, keepdim=False, *, dtype=None):
-    order = 2.0 if p is None or p == "fro" else float(p)
-    return vector_norm(g, as_result(g, node, self), order, dim, keepdim)
+    p = 2 if p is None or p == "fro" else p
+    return reduced(g, "reduce_norm", as_result(g, node, self), dim, keepdim, p=p)
 
 
 @op("aten::frobenius_norm")
 def frobenius_norm(g, node, self, dim=None, keepdim=False):
-    return vector_norm(g, as_result(g, node, self), 2.0, dim, keepdim)
+    return reduced(g, "reduce_norm", as_result(g, node, self), dim, keepdim, p=2)
 
 
 @op("aten::dist")
 def dist(g, node, self, other, p=2):
     apart = g.op.sub(as_result(g, node, self), as_result(g, node, other))
-    return vector_norm(g, apart, float(p))
+    return g.emit("reduce_norm", [apart], p=p)
 
 
 @op("aten::renorm")
 def renorm(g, node, self, p, dim, maxnorm):
-    others = [d for d in range(self.rank) if d != dim % self.rank]
-    size = vector_norm(g, self, float(p), others, True)
-    factor = g.op.div(float(maxnorm), g.op.add(size, 1e-7))
-    factor = g.op.where(g.op.greater(size, maxnorm), factor, g.const(1, size.type))
-    return g.op.mul(wide(g, self), factor)
+    return g.emit("renorm", [self], p=p, axis=dim, max_norm=maxnorm)
 
 
 # ---- covariance ----
@@ -328,19 +253,5 @@ def _cov_meta(self, correction=1, fweights=None, aweights=None):
 def cov(g, node, self, correction=1, fweights=None, aweights=None):
     """Of the rows of x; `fweights`: how often each column counts, `aweights`: how much."""
     x = g.reshape(wide(g, as_result(g, node, self)), self.shape if self.rank > 1 else (1, self.n_elements))
-    given = [g.cast(w, x.type) for w in (fweights, aweights) if w is not None]
-    if not given:
-        total = g.const(float(x.shape[1]), x.type)
-        mean = g.op.reduce_mean(x, axes=[1], keep_dims=1)
-        weighted = apart = g.op.sub(x, mean)
-    else:
-        weights = g.op.mul(*given) if len(given) == 2 else given[0]
-        total = g.op.reduce_sum(weights)
-        mean = g.op.div(g.op.reduce_sum(g.op.mul(x, weights), axes=[1], keep_dims=1), total)
-        apart = g.op.sub(x, mean)
-        weighted = g.op.mul(apart, weights)
-    lost = g.const(float(correction), x.type)
-    if aweights is not None:
-        lost = g.op.mul(lost, g.op.div(g.op.reduce_sum(g.op.mul(weights, given[-1])), total))
-    products = g.op.matmul(weighted, g.op.transpose(apart, perm=[1, 0]))
-    return g.reshape(g.op.div(products, g.op.maximum(g.op.sub(total, lost), 0)), node.outputs[0].shape)
+    weights = [None if w is None else g.cast(w, x.type) for w in (fweights, aweights)]
+    return g.reshape(g.emit("covariance", [x, *weights], correction=correction), node.outputs[0].shape)
