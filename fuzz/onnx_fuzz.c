@@ -92,14 +92,15 @@ static bool is_small(const ipu_model *m)
     return all < 16 * MOST_ELEMENTS;
 }
 
-/* Imports with compile-time inputs until none is missing, as a session does; compiles what is small. */
+/* Imports with the inputs that decide shapes known, as a session does, and again with them known from the first;
+ * compiles what is small. */
 static void import(ipu_onnx *file, const ipu_onnx_value *in, size_t n)
 {
     bool             fixed[MOST_PORTS] = {false};
-    ipu_onnx_options options           = {.inputs = in, .n_inputs = n, .fixed = fixed};
-    ipu__imported    result;
-    for (size_t turn = 0; turn <= n; turn++) {
-        ipu_status status = ipu__onnx_import(file, &options, &result);
+    ipu_onnx_options options           = {.inputs = in, .n_inputs = n};
+    for (int turn = 0; turn < 2; turn++) {
+        ipu__imported result;
+        ipu_status    status = ipu__onnx_import(file, &options, fixed, &result);
         check_message(status);
         if (status == IPU_OK && ipu__model_verify(result.m) != IPU_OK) stop("the model is not valid");
         if (status == IPU_OK && is_small(result.m)) {
@@ -109,13 +110,8 @@ static void import(ipu_onnx *file, const ipu_onnx_value *in, size_t n)
             check_message(ipu_model_compile(result.m, &target, NULL, &exe));
             ipu_executable_release(exe);
         }
-        bool any = false;
-        for (size_t i = 0; status != IPU_OK && result.needed && i < n; i++) {
-            any |= result.needed[i] && !fixed[i];
-            fixed[i] |= result.needed[i];
-        }
         ipu__imported_fini(&result);
-        if (!any) return;
+        if (!memchr(fixed, true, n)) return;
     }
 }
 

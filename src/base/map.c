@@ -51,6 +51,24 @@ bool ipu__map_set(ipu__map *map, const char *key, uint32_t value)
     return true;
 }
 
+bool ipu__map_remove(ipu__map *map, const char *key)
+{
+    if (map->n == 0) return false;
+    ipu__map_slot *slot = slot_of(map, key, ipu__hash_text(key));
+    if (!slot->key) return false;
+    /* What was pushed on past the hole moves into it, so that searches still end at free slots only. */
+    size_t mask = map->capacity - 1, hole = (size_t)(slot - map->slots);
+    for (size_t i = (hole + 1) & mask; map->slots[i].key; i = (i + 1) & mask) {
+        size_t home = map->slots[i].hash & mask;
+        if (((i - home) & mask) < ((i - hole) & mask)) continue;
+        map->slots[hole] = map->slots[i];
+        hole             = i;
+    }
+    map->slots[hole] = (ipu__map_slot){0};
+    map->n--;
+    return true;
+}
+
 void ipu__map_fini(ipu__map *map)
 {
     ipu__free(map->slots);

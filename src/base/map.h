@@ -20,6 +20,8 @@ typedef struct ipu__map { /* all zero: empty */
 bool ipu__map_find(const ipu__map *map, const char *key, uint32_t *value);
 /* Adds or replaces. False: out of memory. */
 bool ipu__map_set(ipu__map *map, const char *key, uint32_t value);
+/* False: no such key. */
+bool ipu__map_remove(ipu__map *map, const char *key);
 void ipu__map_fini(ipu__map *map);
 
 uint32_t ipu__hash_text(const char *text);

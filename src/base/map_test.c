@@ -1,6 +1,7 @@
 /* The hash map, against a plain list; collisions, replacement, refusal. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -73,6 +74,38 @@ static void setting_again_replaces(void **state)
     ipu__map_fini(&map);
 }
 
+/* Few keys over and over, so that they stand in long runs that removals leave holes in. */
+static void removed_keys_are_gone_and_all_others_stay(void **state)
+{
+    (void)state;
+    enum { N = 300 };
+    static char keys[N][12];
+    bool        is_there[N] = {false};
+    ipu__map    map         = {0};
+    uint32_t    value, seed = 1;
+    size_t      n = 0;
+    assert_false(ipu__map_remove(&map, "x"));
+    for (int i = 0; i < N; i++) snprintf(keys[i], sizeof keys[i], "key%d", i);
+    for (int turn = 0; turn < 20000; turn++) {
+        seed  = seed * 1664525 + 1013904223;
+        int k = (int)(seed >> 16) % N;
+        if (is_there[k])
+            assert_true(ipu__map_remove(&map, keys[k]));
+        else
+            assert_true(ipu__map_set(&map, keys[k], (uint32_t)k));
+        n += is_there[k] ? (size_t)-1 : 1;
+        is_there[k] = !is_there[k];
+        assert_int_equal(map.n, n);
+        if (turn % 100) continue;
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(ipu__map_find(&map, keys[i], &value), is_there[i]);
+            if (is_there[i]) assert_int_equal(value, i);
+        }
+        assert_false(ipu__map_remove(&map, "no"));
+    }
+    ipu__map_fini(&map);
+}
+
 /* A known collision of 32-bit FNV-1a. */
 static void keys_of_equal_hash_are_told_apart(void **state)
 {
@@ -126,6 +159,7 @@ int main(void)
         cmocka_unit_test(an_empty_map_finds_nothing),
         cmocka_unit_test(every_key_is_found_and_no_other),
         cmocka_unit_test(setting_again_replaces),
+        cmocka_unit_test(removed_keys_are_gone_and_all_others_stay),
         cmocka_unit_test(keys_of_equal_hash_are_told_apart),
         cmocka_unit_test(the_hash_is_fnv_1a),
         cmocka_unit_test_teardown(refusal_leaves_the_map_as_it_was, reset),

@@ -18,6 +18,7 @@ void ipu__evaluation_fini(ipu__evaluation *e)
 {
     ipu_graph_destroy(e->scratch);
     ipu__array_fini(&e->known);
+    ipu__array_fini(&e->lost);
     ipu__array_fini(&e->open);
 }
 
@@ -116,13 +117,19 @@ static const void *data_of(const ipu__evaluation *e, uint32_t id)
     return v->kind == IPU__VALUE_CONSTANT ? v->data : e->known.at[id];
 }
 
+static ipu_status lose(ipu__evaluation *e, uint32_t id)
+{
+    e->known.at[id] = &not_known;
+    return ipu__push(&e->lost, id) ? IPU_OK : ipu__fail_memory();
+}
+
 /* Computes `op`, whose inputs are known. */
 static ipu_status compute(ipu__evaluation *e, const ipu__model_op *op)
 {
     void           *operand[IPU__MAX_OPERANDS] = {NULL};
     ipu_kernel_call call                       = ipu__model_call(e->m, op);
     if (!afford(e, op, &call)) {
-        for (uint32_t i = 0; i < op->n_out; i++) e->known.at[op->first_out + i] = &not_known;
+        for (uint32_t i = 0; i < op->n_out; i++) IPU_TRY(lose(e, op->first_out + i));
         return IPU_OK;
     }
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -145,9 +152,7 @@ static ipu_status step(ipu__evaluation *e)
         lost = data == &not_known;
     }
     e->open.n--;
-    if (!lost) return compute(e, op);
-    e->known.at[id] = &not_known;
-    return IPU_OK;
+    return lost ? lose(e, id) : compute(e, op);
 }
 
 ipu_status ipu__evaluate(ipu__evaluation *e, uint32_t id, const void **data)
@@ -161,4 +166,25 @@ ipu_status ipu__evaluate(ipu__evaluation *e, uint32_t id, const void **data)
     while (e->open.n > 0 && status == IPU_OK) status = step(e);
     if (status == IPU_OK && data_of(e, id) != &not_known) *data = data_of(e, id);
     return status;
+}
+
+bool ipu__evaluation_has(const ipu__evaluation *e, uint32_t id)
+{
+    return id < e->known.n && e->known.at[id] && e->known.at[id] != &not_known;
+}
+
+void ipu__evaluation_retry(ipu__evaluation *e)
+{
+    for (size_t i = 0; i < e->lost.n; i++) e->known.at[e->lost.at[i]] = NULL;
+    e->lost.n  = 0;
+    e->gave_up = false;
+}
+
+void ipu__evaluation_rewind(ipu__evaluation *e, size_t n_values)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < e->lost.n; i++)
+        if (e->lost.at[i] < n_values) e->lost.at[kept++] = e->lost.at[i];
+    e->lost.n = kept;
+    if (e->known.n > n_values) e->known.n = n_values;
 }

@@ -14,7 +14,6 @@
 enum {
     MOST_DEPTH = 64,     /* graphs within graphs, functions within functions */
     MOST_NODES = 100000, /* emitted beyond those of the file: a small one can ask for very many */
-    MOST_TRIES = 32,     /* loops that are unrolled because something in them decides a shape */
     PORTS      = 16,     /* inputs and outputs that count as one node more */
     /* What sparse tensors may take: so much, and a multiple of what the file holds of them. */
     FREE_BYTES  = 64 << 20,
@@ -83,45 +82,68 @@ void ipu__import_tensor(ipu__import *im, const Ipu__TensorProto *t, ipu_array *o
     ipu_array_free(out);
 }
 
-/* A graph may be emitted many times, as the body of a loop that is unrolled is, but its tensors only once. */
-ipu_value ipu__import_constant(ipu__import *im, const Ipu__TensorProto *t, const char *name)
+/* Constants whose data the model has already. */
+static ipu_value made_again(ipu__import *im, const ipu__import_made *made)
+{
+    return ipu__model_add_value(im->m, made->type, NULL,
+                                (ipu__model_value){.kind = IPU__VALUE_CONSTANT, .data = made->data});
+}
+
+static ipu_value make_tensor(ipu__import *im, const Ipu__TensorProto *t, const char *name,
+                             ipu__import_made *made)
 {
     ipu_array a;
-    uint32_t  id;
-    char      key[32];
-    snprintf(key, sizeof key, "%p", (const void *)t);
-    if (ipu__map_find(&im->tensors, key, &id)) {
-        im->m->values.at[id].block = 0; /* used from everywhere */
-        return ipu__model_handle(im->m, id);
-    }
+    if (made->data) return made_again(im, made);
     ipu__import_tensor(im, t, &a);
     ipu_value v = im->status == IPU_OK ? initial_value(im, name, &a) : IPU_NO_VALUE;
     ipu_array_free(&a);
     if (v.id == 0 || im->m->values.at[v.id].kind != IPU__VALUE_CONSTANT) return v;
-    const char *own = ipu__arena_strdup(&im->arena, key);
-    if (!own || !ipu__map_set(&im->tensors, own, v.id)) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
+    made->type = (ipu_kernel_value){ipu_value_type(v), ipu_value_shape(v)};
+    made->data = im->m->values.at[v.id].data;
     return v;
 }
 
-static void load_pending(ipu__import *im, const char *name, ipu__item *item)
+/* The tensor's place in `made`; NULL: memory. */
+static ipu__import_made *place_of(ipu__import *im, const Ipu__TensorProto *t)
 {
-    if (im->status != IPU_OK) return;
-    item->v = ipu__import_constant(im, item->pending, name);
-    if (im->status == IPU_OK) item->pending = NULL;
+    uint32_t at;
+    char     key[32];
+    snprintf(key, sizeof key, "%p", (const void *)t);
+    if (ipu__map_find(&im->tensors, key, &at)) return &im->made.at[at];
+    const char *own = ipu__arena_strdup(&im->arena, key);
+    if (own && ipu__push(&im->made, (ipu__import_made){0})
+        && ipu__map_set(&im->tensors, own, (uint32_t)im->made.n - 1))
+        return &im->made.at[im->made.n - 1];
+    fail(im, IPU_OUT_OF_MEMORY, "out of memory");
+    return NULL;
+}
+
+/* A graph may be emitted many times, as the body of a loop that is unrolled is, but its tensors only once. */
+ipu_value ipu__import_constant(ipu__import *im, const Ipu__TensorProto *t, const char *name)
+{
+    ipu__import_made *made = im->status == IPU_OK ? place_of(im, t) : NULL;
+    if (!made) return IPU_NO_VALUE;
+    if (made->id == 0)
+        made->id = make_tensor(im, t, name, made).id;
+    else
+        im->m->values.at[made->id].block = 0; /* used from everywhere */
+    return made->id ? ipu__model_handle(im->m, made->id) : IPU_NO_VALUE;
 }
 
 static ipu__item look_up(ipu__import *im, const char *name)
 {
     if (!*name) return (ipu__item){0};
-    ipu__item *item = ipu__scope_find(im->scope, name);
+    const ipu__item *item = ipu__scope_find(im->scope, name);
     if (!item) {
         fail(im, IPU_INVALID,
              "value \"%s\" is used before any node gives it: nodes must be in an order in which they can run",
              name);
         return (ipu__item){0};
     }
-    if (item->pending) load_pending(im, name, item);
-    return *item;
+    ipu__item out = *item;
+    if (out.pending) out.v = ipu__import_constant(im, out.pending, name);
+    out.pending = NULL;
+    return out;
 }
 
 /* ---- initializers ---- */
@@ -263,26 +285,28 @@ static ipu_status shape_of_input(ipu__import *im, const ipu_onnx_port *port, ipu
 }
 
 static ipu__item array_input(ipu__import *im, size_t owner, const char *name, const ipu_array *a,
-                             bool is_fixed)
+                             bool is_given)
 {
-    if (!is_fixed && !ipu__push(&im->owners, (uint32_t)owner)) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
     static const char nothing[16];
+    bool              is_fixed = im->fixed[owner];
     ipu_value         v = is_fixed ? ipu_constant_data(im->b, a->type, a->shape, a->data ? a->data : nothing)
                                    : ipu_model_input(im->m, a->type, a->shape, name);
+    if (!is_fixed
+        && !ipu__push(&im->inputs, ((ipu__import_input){(uint32_t)owner, v.id, is_given ? a : NULL})))
+        fail(im, IPU_OUT_OF_MEMORY, "out of memory");
     return (ipu__item){.kind = IPU_ONNX_ARRAY, .v = v};
 }
 
-static ipu__item given_input(ipu__import *im, size_t owner, const char *name, const ipu_onnx_value *value,
-                             bool is_fixed)
+static ipu__item given_input(ipu__import *im, size_t owner, const char *name, const ipu_onnx_value *value)
 {
-    if (value->kind == IPU_ONNX_ARRAY) return array_input(im, owner, name, &value->array, is_fixed);
+    if (value->kind == IPU_ONNX_ARRAY) return array_input(im, owner, name, &value->array, true);
     ipu__item out = {.kind = value->kind, .n_items = value->n_items};
     out.items     = ipu__import_alloc(im, value->n_items * sizeof *out.items);
     for (size_t i = 0; out.items && i < value->n_items; i++) {
         ipu__text item = {0};
         ipu__text_add(&item, "%s[%zu]", name, i);
         char *text   = ipu__text_take(&item);
-        out.items[i] = text ? given_input(im, owner, text, &value->items[i], is_fixed) : (ipu__item){0};
+        out.items[i] = text ? given_input(im, owner, text, &value->items[i]) : (ipu__item){0};
         ipu__free(text);
     }
     return out;
@@ -292,11 +316,10 @@ static void bind_inputs(ipu__import *im)
 {
     for (size_t i = 0; i < im->file->inputs.n && ipu__import_ok(im); i++) {
         ipu_onnx_port         port;
-        const ipu_onnx_value *given    = i < im->options->n_inputs ? &im->options->inputs[i] : NULL;
-        bool                  is_fixed = given && im->options->fixed && im->options->fixed[i];
+        const ipu_onnx_value *given = i < im->options->n_inputs ? &im->options->inputs[i] : NULL;
         ipu__onnx_port(im->file->inputs.at[i], &port);
         if (given && (given->kind != IPU_ONNX_NONE || port.is_optional)) {
-            bind(im, port.name, given_input(im, i, port.name, given, is_fixed));
+            bind(im, port.name, given_input(im, i, port.name, given));
             continue;
         }
         if (port.kind != IPU_ONNX_ARRAY || port.is_optional) {
@@ -445,13 +468,84 @@ static void import_node(ipu__import *im, const Ipu__NodeProto *proto)
     bind_outputs(im, proto, n.out);
 }
 
+/* ---- going back (known.c) ---- */
+
+/* What the import was before it came to a node of a list. */
+typedef struct place {
+    size_t          node;
+    int64_t         tick, n_emitted;
+    ipu__model_mark model;
+    size_t          n_items, n_loops, n_guesses;
+    double          n_claimed, n_made;
+} place;
+typedef IPU_ARRAY(place) place_list;
+
+static place here(const ipu__import *im, size_t node)
+{
+    return (place){.node      = node,
+                   .tick      = im->tick,
+                   .n_emitted = im->n_emitted,
+                   .model     = ipu__model_take_mark(im->m),
+                   .n_items   = im->scope->items.n,
+                   .n_loops   = im->loops.n,
+                   .n_guesses = im->guesses.n,
+                   .n_claimed = im->n_claimed,
+                   .n_made    = im->n_made};
+}
+
+static bool has_decided(const ipu__import *im, const place *p)
+{
+    return im->loops.n > p->n_loops || im->guesses.n > p->n_guesses;
+}
+
+static void restore(ipu__import *im, const place *p)
+{
+    ipu__evaluation_rewind(&im->evaluation, p->model.n_values);
+    ipu__model_rewind(im->m, &p->model);
+    ipu__scope_cut(im->scope, p->n_items);
+    for (size_t i = 0; i < im->made.n; i++)
+        if (im->made.at[i].id >= p->model.n_values) im->made.at[i].id = 0;
+    if (im->is_free) im->n_emitted = p->n_emitted;
+    im->loops.n   = p->n_loops;
+    im->guesses.n = p->n_guesses;
+    im->n_claimed = p->n_claimed;
+    im->n_made    = p->n_made;
+    im->status    = IPU_OK;
+    im->goes_back = im->is_free = false;
+    ipu__free(im->message);
+    im->message = NULL;
+}
+
+/* To the node of this list that the import goes back to, whose number is returned; `places` has those that decided
+ * something, `last` the one that failed. False: it is in a graph around, or the import does not go back. */
+static bool find_back(ipu__import *im, place_list *places, const place *last, size_t *node)
+{
+    if (!im->goes_back) return false;
+    const place *p = im->back_to >= last->tick ? last : NULL;
+    while (!p && places->n > 0) {
+        const place *earlier = &places->at[--places->n];
+        if (earlier->tick <= im->back_to) p = earlier;
+    }
+    if (!p) return false;
+    *node = p->node;
+    restore(im, p);
+    return true;
+}
+
 static void import_nodes(ipu__import *im, Ipu__NodeProto *const *nodes, size_t n)
 {
-    for (size_t i = 0; i < n && ipu__import_ok(im); i++) {
+    place_list places = {0};
+    for (size_t i = 0; i < n && ipu__import_ok(im);) {
         if (im->depth == 0) ipu_here(im->file->name, (int)i + 1);
+        im->tick++;
+        place at = here(im, i);
         import_node(im, nodes[i]);
-        if (!ipu__import_ok(im)) explain(im, i + 1, nodes[i]);
+        if (find_back(im, &places, &at, &i)) continue;
+        if (has_decided(im, &at) && !ipu__push(&places, at)) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
+        if (!ipu__import_ok(im) && !im->goes_back) explain(im, i + 1, nodes[i]);
+        i++;
     }
+    ipu__array_fini(&places);
 }
 
 void ipu__import_graph(ipu__import *im, const Ipu__GraphProto *g, const ipu__item *in, size_t n_in,
@@ -482,8 +576,8 @@ static void load_captured(ipu__import *im, const Ipu__GraphProto *g)
     for (size_t i = 0; i < g->n_node; i++) {
         const Ipu__NodeProto *node = g->node[i];
         for (size_t k = 0; k < node->n_input && ipu__import_ok(im); k++) {
-            ipu__item *item = ipu__scope_find(im->scope, node->input[k]);
-            if (item && item->pending) load_pending(im, node->input[k], item);
+            const ipu__item *item = ipu__scope_find(im->scope, node->input[k]);
+            if (item && item->pending) ipu__import_constant(im, item->pending, node->input[k]);
         }
         for (size_t k = 0; k < node->n_attribute; k++)
             if (node->attribute[k]->g) load_captured(im, node->attribute[k]->g);
@@ -493,20 +587,6 @@ static void load_captured(ipu__import *im, const Ipu__GraphProto *g)
 void ipu__import_captured(ipu__import *im, const Ipu__GraphProto *g)
 {
     if (im->options->training && im->depth == 0) load_captured(im, g);
-}
-
-bool ipu__import_note_loop(ipu__node *n)
-{
-    if (ipu__push(&n->im->loops, ((ipu__import_loop){n->proto, n->m->block}))) return true;
-    ipu__node_fail(n, IPU_OUT_OF_MEMORY, "out of memory");
-    return false;
-}
-
-bool ipu__import_unrolls(const ipu__node *n)
-{
-    for (size_t i = 0; i < n->im->unrolled->n; i++)
-        if (n->im->unrolled->at[i] == n->proto) return true;
-    return false;
 }
 
 /* ---- everything that is not known, at once ---- */
@@ -586,70 +666,63 @@ static void import_file(ipu__import *im, ipu__imported *result)
     if (ipu__import_ok(im)) import_outputs(im, result);
 }
 
-/* What all tries of an import have taken so far. */
-typedef struct spent {
-    int64_t n_emitted;
-    double  work; /* of values that were computed */
-} spent;
-
-/* *again receives a loop that must be unrolled for it to succeed, else NULL. */
-static ipu_status try_import(ipu_onnx *file, const ipu_onnx_options *options, const ipu__node_list *unrolled,
-                             spent *all, ipu__imported *out, const Ipu__NodeProto **again)
+/* Which inputs are fixed from the first: those that are given, of `fixed` or else of the options. */
+static ipu_status begin(ipu__import *im, const bool *fixed)
 {
-    ipu__scope  scope = {0};
-    ipu__import im    = {.file = file, .options = options, .scope = &scope, .unrolled = unrolled};
-    im.n_emitted      = all->n_emitted;
-    im.most_emitted   = MOST_NODES + (int64_t)(file->n_ports / PORTS);
-    im.turns          = 1;
-    for (size_t i = 0; i < file->ops.n; i++) im.most_emitted += (int64_t)file->ops.at[i].n;
-    *out = (ipu__imported){0};
-    IPU_TRY(ipu_model_create(&im.m));
-    im.b               = ipu_model_builder(im.m);
-    im.evaluation.m    = im.m;
-    im.evaluation.work = all->work;
-    im.m->is_inference = !options->training;
-    im.needed          = ipu__alloc_zeroed(file->inputs.n + 1);
-    if (!im.needed) im.status = IPU_OUT_OF_MEMORY;
-    ipu_enter(file->name, 0);
-    if (im.status == IPU_OK) import_file(&im, out);
-    ipu_leave();
-    ipu_status  status  = im.status != IPU_OK ? im.status : ipu_builder_status(im.b);
-    const char *message = im.message ? im.message : ipu_builder_message(im.b);
-    if (status != IPU_OK)
-        ipu__fail(status, "%s: %s", file->name, *message ? message : ipu_status_text(status));
-    *again = im.must_unroll;
-    *all   = (spent){im.n_emitted, im.evaluation.work};
-    ipu__evaluation_fini(&im.evaluation);
-    ipu__scope_fini(&scope);
-    ipu__arena_fini(&im.arena);
-    ipu__map_fini(&im.tensors);
-    ipu__array_fini(&im.loops);
-    ipu__array_fini(&im.owners);
-    ipu__free(im.message);
-    out->m = im.m;
-    if (status == IPU_OK || !im.has_needs) ipu__free(im.needed);
-    if (status == IPU_OK) return IPU_OK;
-    bool *needed = im.has_needs ? im.needed : NULL;
-    ipu__imported_fini(out);
-    out->needed = needed;
-    return status;
+    const ipu_onnx_options *o = im->options;
+    IPU_TRY(ipu_model_create(&im->m));
+    im->b               = ipu_model_builder(im->m);
+    im->evaluation.m    = im->m;
+    im->m->is_inference = !o->training;
+    im->may_fix         = fixed != NULL;
+    if (!fixed) fixed = o->fixed;
+    im->fixed = ipu__alloc_zeroed(im->file->inputs.n + 1);
+    if (!im->fixed) return ipu__fail_memory();
+    for (size_t i = 0; fixed && i < im->file->inputs.n && i < o->n_inputs; i++) im->fixed[i] = fixed[i];
+    im->turns        = 1;
+    im->most_emitted = MOST_NODES + (int64_t)(im->file->n_ports / PORTS);
+    for (size_t i = 0; i < im->file->ops.n; i++) im->most_emitted += (int64_t)im->file->ops.at[i].n;
+    return IPU_OK;
 }
 
-ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu__imported *out)
+static void end(ipu__import *im)
 {
-    ipu__node_list        unrolled = {0};
-    const Ipu__NodeProto *again    = NULL;
-    spent                 all      = {0, 0};
-    *out                           = (ipu__imported){0};
+    ipu__evaluation_fini(&im->evaluation);
+    ipu__scope_fini(im->scope);
+    ipu__arena_fini(&im->arena);
+    ipu__map_fini(&im->tensors);
+    ipu__array_fini(&im->made);
+    ipu__array_fini(&im->inputs);
+    ipu__array_fini(&im->loops);
+    ipu__array_fini(&im->guesses);
+    ipu__array_fini(&im->unrolled);
+    ipu__array_fini(&im->seen);
+    ipu__free(im->fixed);
+    ipu__free(im->message);
+}
+
+ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, bool *fixed, ipu__imported *out)
+{
+    ipu__scope  scope = {0};
+    ipu__import im    = {.file = file, .options = options, .scope = &scope};
+    *out              = (ipu__imported){0};
     IPU_TRY(refuse_unknown(file));
-    ipu_status status = try_import(file, options, &unrolled, &all, out, &again);
-    while (status != IPU_OK && again && !out->needed && unrolled.n < MOST_TRIES) {
-        if (ipu__push(&unrolled, again))
-            status = try_import(file, options, &unrolled, &all, out, &again);
-        else
-            again = NULL;
+    ipu_status status = begin(&im, fixed);
+    if (status == IPU_OK) {
+        ipu_enter(file->name, 0);
+        import_file(&im, out);
+        ipu_leave();
+        status              = im.status != IPU_OK ? im.status : ipu_builder_status(im.b);
+        const char *message = im.message ? im.message : ipu_builder_message(im.b);
+        if (status != IPU_OK)
+            ipu__fail(status, "%s: %s", file->name, *message ? message : ipu_status_text(status));
+        ipu__model_drop_fixed_inputs(im.m);
+        for (size_t i = 0; fixed && i < file->inputs.n; i++) fixed[i] |= im.fixed[i];
     }
-    ipu__array_fini(&unrolled);
+    end(&im);
+    out->m       = im.m;
+    out->n_begun = im.tick;
+    if (status != IPU_OK) ipu__imported_fini(out);
     return status;
 }
 
@@ -657,7 +730,6 @@ void ipu__imported_fini(ipu__imported *i)
 {
     ipu_model_destroy(i->m);
     ipu__arena_fini(&i->arena);
-    ipu__free(i->needed);
     *i = (ipu__imported){0};
 }
 
@@ -666,7 +738,7 @@ ipu_status ipu_onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu_
     static const ipu_onnx_options defaults;
     ipu__imported                 imported;
     *out              = NULL;
-    ipu_status status = ipu__onnx_import(file, options ? options : &defaults, &imported);
+    ipu_status status = ipu__onnx_import(file, options ? options : &defaults, NULL, &imported);
     if (status == IPU_OK) {
         *out       = imported.m;
         imported.m = NULL;

@@ -11,17 +11,19 @@
  *         ipu__give(n, 0, ipu__attr_int(n, "upper", 1) ? ipu_triu(n->b, ipu__in(n, 0), k) : ...);
  *     }
  *
- * Shapes are static: what decides one must be known now. ipu__in_ints and its like compute a value from constants,
- * shapes included. If it depends on an input of the graph, that input is noted as a compile-time input, and the
- * import fails in a way that a session mends by importing again with its value.
+ * Shapes are static: what decides one must be known now. ipu__in_ints and its like compute a value, when they are
+ * asked for it and not before, from constants, shapes included. An input of the file that it depends on becomes a
+ * compile-time input there and then: a constant, if its value is given, else an error that names it. A loop that it
+ * depends on is unrolled: the import goes back to the loop's node and on from there (known.c).
  */
 #ifndef IPU_ONNX_IMPORT_H
 #define IPU_ONNX_IMPORT_H
 
 #include "base/arena.h"
 #include "base/array.h"
-#include "model/evaluate.h"
 #include "ipu/op.h"
+#include "model/evaluate.h"
+#include "model/rewind.h"
 #include "onnx/file.h"
 
 /* A value of the ONNX graph. */
@@ -32,7 +34,7 @@ typedef struct ipu__item {
     int               count_dim; /* only `count` slices of this dimension are there, the others are padding */
     struct ipu__item *items;     /* SEQUENCE; in the arena, never changed once made */
     size_t            n_items;
-    const Ipu__TensorProto *pending; /* an initializer that nothing has asked for yet */
+    const Ipu__TensorProto *pending; /* an initializer, made when it is asked for */
 } ipu__item;
 
 typedef struct ipu__scope ipu__scope; /* names of one graph, seen by graphs within */
@@ -44,13 +46,31 @@ typedef struct ipu__call {
     const struct ipu__call   *parent;
 } ipu__call;
 
-/* A Loop or Scan that became a loop of the model. */
+/* An input of the model: what the file's input `owner` is, or an array of the sequence that it is. */
+typedef struct ipu__import_input {
+    uint32_t         owner, id;
+    const ipu_array *given; /* NULL: nothing is */
+} ipu__import_input;
+
+/* What was decided in the turn `tick` of the import: that a Loop or Scan became a loop of the model, with this body. */
 typedef struct ipu__import_loop {
     const Ipu__NodeProto *node;
-    uint32_t              block; /* its body */
+    uint32_t              block;
+    int64_t               tick;
 } ipu__import_loop;
-typedef IPU_ARRAY(ipu__import_loop) ipu__import_loops;
-typedef IPU_ARRAY(const Ipu__NodeProto *) ipu__node_list;
+
+/* ... and that something did without a value, as it was not known. */
+typedef struct ipu__import_guess {
+    uint32_t id;
+    int64_t  tick;
+} ipu__import_guess;
+
+/* A tensor of the file as a constant or parameter. */
+typedef struct ipu__import_made {
+    uint32_t         id;   /* 0: the import went back behind it */
+    ipu_kernel_value type; /* of a constant that has `data` */
+    const void      *data;
+} ipu__import_made;
 
 typedef struct ipu__import {
     ipu_onnx               *file;
@@ -62,23 +82,34 @@ typedef struct ipu__import {
     ipu__scope             *scope;
     const ipu__call        *call; /* NULL: not in a function */
     ipu_status              status;
-    char                   *message;   /* of the first error */
-    bool                    has_needs; /* that error: compile-time inputs are missing */
-    bool                   *needed;    /* which inputs of the file they are */
-    IPU_ARRAY(uint32_t) owners;        /* for each input of the model, that of the file */
-    int               depth;           /* of graphs within graphs and functions within functions */
-    int64_t           most_emitted;
-    int64_t           n_emitted; /* nodes so far: unrolled loops and functions are bounded */
-    double            n_claimed; /* bytes of sparse tensors that the file does not hold */
-    double            n_made;    /* bytes of constants that a few numbers ask for */
-    ipu__map          tensors;   /* of the file, by address, to the constants they became */
-    int64_t           n_renamed; /* outputs that got a number, as their names were taken */
-    int64_t           turns;     /* of the loops around that are being unrolled, multiplied */
-    size_t            n_bytes;   /* of the arena */
-    ipu__import_loops loops;     /* of the model */
-    /* Loops whose turns decide shapes, found in earlier tries; the one this try failed for. */
-    const ipu__node_list *unrolled;
-    const Ipu__NodeProto *must_unroll;
+    char                   *message; /* of the first error */
+    bool                   *fixed;   /* by input of the file: a compile-time input */
+    bool                    may_fix; /* others may become such */
+    IPU_ARRAY(ipu__import_input) inputs;
+    int      depth; /* of graphs within graphs and functions within functions */
+    int64_t  most_emitted;
+    int64_t  n_emitted; /* nodes so far: unrolled loops and functions are bounded */
+    double   n_claimed; /* bytes of sparse tensors that the file does not hold */
+    double   n_made;    /* bytes of constants that a few numbers ask for */
+    ipu__map tensors;   /* of the file, by address, to indices in `made` */
+    IPU_ARRAY(ipu__import_made) made;
+    int64_t n_renamed; /* outputs that got a number, as their names were taken */
+    int64_t turns;     /* of the loops around that are being unrolled, multiplied */
+    size_t  n_bytes;   /* of the arena */
+
+    /* Decisions, in the order they were made, and going back to one (known.c): the error ABORTED takes the import out of
+     * nested graphs to a list of nodes that has the node of that tick, and goes on from it. */
+    int64_t tick; /* nodes begun so far */
+    IPU_ARRAY(ipu__import_loop) loops;
+    IPU_ARRAY(ipu__import_guess) guesses;
+    IPU_ARRAY(const Ipu__NodeProto *) unrolled; /* whose turns decide shapes */
+    bool    goes_back;
+    int64_t back_to; /* tick */
+    bool    is_free; /* what is done again does not count towards `most_emitted` */
+    int     n_freed;
+    int64_t n_tried;          /* guesses looked at again */
+    IPU_ARRAY(uint32_t) seen; /* by value: the search that came across it last */
+    uint32_t n_searches;
 } ipu__import;
 
 typedef struct ipu__node {
@@ -121,9 +152,11 @@ bool ipu__in_ints(ipu__node *n, size_t i, const int64_t **values, size_t *count)
 int64_t ipu__in_int(ipu__node *n, size_t i, int64_t otherwise);
 double  ipu__in_double(ipu__node *n, size_t i, double otherwise);
 bool    ipu__in_doubles(ipu__node *n, size_t i, const double **values, size_t *count);
-/* Elements of any value, NULL if they depend on data: asking does no harm. */
+/* Elements of any value, NULL if they depend on data: asking does no harm. Should they come to be known later, the
+ * import goes back to this node. */
 const void *ipu__known(ipu__node *n, ipu_value v);
-/* The same; depending on data is an error that notes which inputs must be known. `what`: for the message. */
+/* The same; inputs that it depends on become compile-time inputs, loops are unrolled; depending on more is an error.
+ * `what`: for the message. */
 const void *ipu__must_know(ipu__node *n, ipu_value v, const char *what);
 
 /* ---- attributes; of another kind than asked for: an error ---- */
@@ -164,8 +197,8 @@ void ipu__import_graph(ipu__import *im, const Ipu__GraphProto *g, const ipu__ite
 
 /* Before graph `g` is emitted in a branch or loop: parameters it uses are made now, where all can see them. */
 void ipu__import_captured(ipu__import *im, const Ipu__GraphProto *g);
-/* The loop of the model that was just opened is `n`'s. If something in it decides a shape, the file is imported
- * again with that loop unrolled. False: memory. */
+/* The loop of the model that was just opened is `n`'s. If something in it decides a shape, the import goes back to
+ * unroll it. False: memory. */
 bool ipu__import_note_loop(ipu__node *n);
 bool ipu__import_unrolls(const ipu__node *n);
 /* Counts `n` nodes or ops towards what one import may emit. */
@@ -231,10 +264,12 @@ typedef struct ipu__imported {
     ipu_model   *m;
     ipu__arena   arena;   /* of outputs */
     ipu__output *outputs; /* as many as the file has */
-    bool        *needed;  /* after a failure for lack of compile-time inputs: which; else NULL. ipu__free */
+    int64_t      n_begun; /* nodes; those that were done again count again */
 } ipu__imported;
 
-ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu__imported *out);
+/* `fixed`, in place of that of the options, tells for each input whether it is a compile-time input, and is told which
+ * others turned out to be, from what is given for them. NULL: those of the options and no others. */
+ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, bool *fixed, ipu__imported *out);
 /* The model too, if it is still there. */
 void ipu__imported_fini(ipu__imported *i);
 

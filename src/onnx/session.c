@@ -1,7 +1,6 @@
 /* ONNX sessions: the model of a file for inputs of some shapes and values, and outputs cut to their extents.
  *
- * Which inputs must be known is found out by importing: the importer notes them, the session imports again with
- * their values. An input that was needed once is known in all later imports. */
+ * Which inputs must be known is found out by importing. An input that was needed once is known in all later imports. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,12 +12,7 @@
 #include "onnx/session_parallel.h"
 #include "session/session.h"
 
-enum {
-    MOST_COMPILED = 64, /* executables kept, unless the options say */
-    MANY_TURNS    = 16, /* of importing, each with an input more that decides a shape */
-    MOST_TURNS    = 64,
-    SMALL         = 1024 /* elements of an input */
-};
+enum { MOST_COMPILED = 64 /* executables kept, unless the options say */ };
 
 typedef struct compiled {
     ipu__compiled      base;
@@ -83,21 +77,6 @@ static ipu_status value_of(const ipu__arguments *a, size_t *next, ipu__arena *ar
 
 /* ---- compiling ---- */
 
-/* Notes the inputs that decide shapes; all that are small once there were many turns, as each costs an import. False:
- * there are no new ones. */
-static bool fix_inputs(ipu_onnx_session *s, const bool *needed, int turn)
-{
-    bool any = false;
-    for (size_t i = 0; i < s->n_in; i++) {
-        const ipu_onnx_value *in = &s->in[i];
-        bool is_small            = in->kind == IPU_ONNX_ARRAY && ipu_array_n_elements(&in->array) <= SMALL;
-        bool fixes               = needed[i] || (turn >= MANY_TURNS && is_small);
-        any |= fixes && !s->fixed[i];
-        s->fixed[i] |= fixes;
-    }
-    return any;
-}
-
 static ipu_status fail_odd(const ipu_onnx_session *s, size_t i)
 {
     ipu_onnx_port port;
@@ -105,25 +84,29 @@ static ipu_status fail_odd(const ipu_onnx_session *s, size_t i)
     return ipu__spread_fail(&s->options, port.name, &s->in[i]);
 }
 
-/* Again with every input that turns out to decide a shape, until none is missing. `one`: room for the inputs as one batch
- * has them. */
+static size_t n_fixed(const ipu_onnx_session *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_in; i++) n += s->fixed[i];
+    return n;
+}
+
+/* Notes the inputs that turn out to decide shapes: they are known in later imports from the first. Where inputs hold several
+ * batches, such a one is not divided among them, and so it is imported again. `one`: room for the inputs of one batch. */
 static ipu_status import_as(ipu_onnx_session *s, ipu_onnx_value *one, ipu__imported *out)
 {
     ipu_onnx_options options = s->options;
     options.inputs           = one;
     options.n_inputs         = s->n_in;
-    options.fixed            = s->fixed;
-    for (int turn = 0; turn < MOST_TURNS; turn++) {
+    for (;;) {
         size_t     odd    = ipu__spread_divide(&s->options, s->in, s->fixed, s->n_in, one);
-        ipu_status status = ipu__onnx_import(s->file, &options, out);
-        bool       again  = status != IPU_OK && out->needed && fix_inputs(s, out->needed, turn);
-        if (status == IPU_OK && odd == SIZE_MAX) return status;
-        if (status == IPU_OK || out->needed) ipu__imported_fini(out);
-        if (!again && odd != SIZE_MAX) return fail_odd(s, odd);
-        if (!again) return status;
+        size_t     before = n_fixed(s);
+        ipu_status status = ipu__onnx_import(s->file, &options, s->fixed, out);
+        bool       again  = ipu__spread_batches(&s->options) > 1 && n_fixed(s) > before;
+        if (!again && odd == SIZE_MAX) return status;
+        if (status == IPU_OK) ipu__imported_fini(out);
+        if (!again) return fail_odd(s, odd);
     }
-    return ipu__fail(IPU_UNSUPPORTED, "%s: over %d inputs decide shapes, one after another", s->file->name,
-                     MOST_TURNS);
 }
 
 static ipu_status import(ipu_onnx_session *s, ipu__imported *out)

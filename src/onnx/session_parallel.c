@@ -75,7 +75,6 @@ size_t ipu__spread_divide(const ipu_onnx_options *o, const ipu_onnx_value *in, c
         out[i]                 = in[i];
         if (fixed[i] || in[i].kind == IPU_ONNX_NONE || batches == 1) continue;
         if (in[i].kind == IPU_ONNX_ARRAY && shape->rank > 0 && shape->dim[0] % batches == 0) {
-            out[i].array.data = NULL;
             out[i].array.shape.dim[0] /= batches;
         } else if (odd == SIZE_MAX) {
             odd = i;

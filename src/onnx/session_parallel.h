@@ -17,7 +17,7 @@ int64_t ipu__spread_batches(const ipu_onnx_options *o);
  * option). */
 ipu_status ipu__spread_target(const ipu_onnx_options *o, ipu_target *target);
 
-/* `in` as one batch has them, without data but of those that are fixed. Returns the number of the first that does not
+/* `in` as one batch has them: those that are fixed are whole. Data are not divided. Returns the number of the first that does not
  * divide, SIZE_MAX if all do. */
 size_t ipu__spread_divide(const ipu_onnx_options *o, const ipu_onnx_value *in, const bool *fixed, size_t n,
                           ipu_onnx_value *out);
