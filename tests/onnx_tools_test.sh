@@ -67,6 +67,12 @@ check "run: all outputs in an .npz" array '(load("all.npz")["z"] == load("z.npy"
 check "run: .pb in, and no name for the only one" exits 0 '^input +x  float\[2,4\]  good/test_data_set_0/input_0.pb' \
     run linear.onnx -i good/test_data_set_0/input_0.pb --output y.npy
 check "run: an output without its name" array 'load("y.npy").shape == (2, 3)'
+check "run: a tensor from within" exits 0 '^anchor +h  float\[2,3\]$' run linear.onnx -i good/test_data_set_0/input_0.pb --anchor h \
+    -a x -a h -a y -o h=h.npy -o y=y.npy -o anchored.npz
+check "run: what numpy says of it" array 'np.allclose(load("h.npy"), load("anchored.npz")["x"] @ np.arange(12).reshape(4, 3))'
+check "run: each is given once" array 'sorted(load("anchored.npz").files) == ["h", "x", "y"]'
+check "run: tensors from within as JSON" json '[(o["name"], o.get("anchor")) for o in d["outputs"]] == [("y", None), ("w", True), ("h", True)]' \
+    run linear.onnx -a w -a h --json
 check "run: 64-bit integers are exact" json 'd["outputs"][0]["first"][0] == 2 * (2**60 + 1)' run --json ints.onnx -i i=big.npy
 check "run: an input that decides a shape" exits 0 '^output +y  float\[3,2\]' run reshape.onnx -i x=six.npy -i shape=shape.npy
 check "run: a sequence" exits 0 '^ +\[1\]  float\[1,1\]$' run sequence.onnx -i sequence.pb -o items.npz
@@ -156,6 +162,8 @@ check "no ONNX file to show" refused 1 'x.npy' show x.npy
 check "an op that is not supported" refused 1 'Wobble' run strange.onnx
 check "no such input" refused 1 'no input is called "q"; there are: x, y' run add.onnx --input q=x.npy
 check "no such output" refused 1 'no output is called "q"; there are: z' run add.onnx --output q=x.npy
+check "no such tensor" refused 1 'its main graph has no tensor "hh" \(did you mean "h"\?\)' run linear.onnx --anchor hh
+check "tensors of test data" refused 2 'without --input, --output, --anchor' run linear.onnx --test good --anchor h
 check "an input without a name" refused 1 'expected NAME=FILE; there are: x, y' run add.onnx --input x.npy
 check "no such array" refused 1 'holds no array "q"; it holds "x", "ones"' run add.onnx --input x=both.npz:q
 check "an input of another type" refused 1 'double' run add.onnx -i x=double.npy -i y=double.npy

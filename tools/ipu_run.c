@@ -106,7 +106,9 @@ static tool_exit make_session(job *j)
                                       .most_bytes = most_bytes,
                                       .stages     = j->ipus.stages,
                                       .replicas   = j->ipus.replicas,
-                                      .batches    = j->ipus.batches};
+                                      .batches    = j->ipus.batches,
+                                      .outputs    = j->file.anchors,
+                                      .n_outputs  = j->file.n_anchors};
     return ipu_onnx_session_create(j->file.onnx, &options, &j->session) == IPU_OK ? TOOL_OK : failed();
 }
 
@@ -138,6 +140,7 @@ static tool_exit run_model(job *j)
 static tool_exit start(job *j)
 {
     tool_exit code = onnx_file_open(&j->file, "run", j->args, RUN_SHAPE);
+    if (code == TOOL_OK) code = run_outputs_add_anchors(&j->file, j->args);
     if (code == TOOL_OK) code = make_session(j);
     if (code != TOOL_OK) return code;
     j->out = calloc(j->file.n_outputs + 1, sizeof *j->out);
@@ -149,11 +152,11 @@ tool_exit run_run(const tool_arguments *args)
 {
     const char *const *v = args->values;
     if (v[RUN_TEST]
-        && (v[RUN_INPUT] || v[RUN_OUTPUT] || v[RUN_SEED] || v[RUN_REPEAT] || v[RUN_PROFILE]
+        && (v[RUN_INPUT] || v[RUN_OUTPUT] || v[RUN_ANCHOR] || v[RUN_SEED] || v[RUN_REPEAT] || v[RUN_PROFILE]
             || v[RUN_KERNELS]))
-        return tool_usage("run",
-                          "--test has inputs and outputs of its own: without --input, --output, --seed, "
-                          "--repeat, --profile and --kernels");
+        return tool_usage(
+            "run", "--test has inputs and outputs of its own: without --input, --output, --anchor, --seed, "
+                   "--repeat, --profile and --kernels");
     if (!v[RUN_TEST] && (v[RUN_RTOL] || v[RUN_ATOL]))
         return tool_usage("run", "--rtol and --atol are for --test");
     if (v[RUN_OUTPUT] || v[RUN_PROFILE]) tool_must_finish();

@@ -86,6 +86,7 @@ void onnx_file_free(onnx_file *f)
     ipu_onnx_close(f->onnx);
     free(f->inputs);
     free(f->outputs);
+    free(f->anchors);
     free(f->dims);
 }
 

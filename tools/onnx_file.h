@@ -10,8 +10,11 @@ typedef struct onnx_file {
     ipu_onnx      *onnx;
     ipu_onnx_port *inputs, *outputs;
     size_t         n_inputs, n_outputs;
-    const char   **dims; /* NAME=NUMBER, as given */
-    size_t         n_dims;
+    const char   *
+        *anchors; /* names of the last `n_anchors` of the outputs, which the file has as tensors only */
+    size_t n_anchors;
+    const char **dims; /* NAME=NUMBER, as given */
+    size_t       n_dims;
 } onnx_file;
 
 /* `shape_option`: the id of --shape, of which every use is checked. To be freed also when it fails. */

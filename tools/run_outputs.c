@@ -22,6 +22,29 @@ static int find_output(const onnx_file *f, const char *text, const char **file)
     return i < 0 ? -2 : i;
 }
 
+static bool is_output(const onnx_file *f, const char *name)
+{
+    for (size_t i = 0; i < f->n_outputs; i++)
+        if (strcmp(f->outputs[i].name, name) == 0) return true;
+    return false;
+}
+
+tool_exit run_outputs_add_anchors(onnx_file *f, const tool_arguments *args)
+{
+    const char    *name;
+    size_t         most    = f->n_outputs + (size_t)args->n_given + 1;
+    ipu_onnx_port *outputs = realloc(f->outputs, most * sizeof *outputs);
+    if (outputs) f->outputs = outputs;
+    f->anchors = calloc((size_t)args->n_given + 1, sizeof *f->anchors);
+    if (!outputs || !f->anchors) return tool_fail("out of memory");
+    for (int at = 0; (name = tool_next(args, RUN_ANCHOR, &at));) {
+        if (is_output(f, name)) continue;
+        f->anchors[f->n_anchors++] = name;
+        f->outputs[f->n_outputs++] = (ipu_onnx_port){.name = name, .kind = IPU_ONNX_ARRAY, .rank = -1};
+    }
+    return TOOL_OK;
+}
+
 tool_exit run_outputs_check(const onnx_file *f, const tool_arguments *args)
 {
     const char *text, *file;

@@ -129,13 +129,15 @@ static void print_cost(const ipu_cost_summary *s)
                (long long)s->n_tiles);
 }
 
+static bool is_anchor(const run_result *r, size_t i) { return i >= r->file->n_outputs - r->file->n_anchors; }
+
 void run_print(const run_result *r)
 {
     char median[32], least[32], first[32];
     for (size_t i = 0; i < r->in->n; i++)
         print_value("input", r->file->inputs[i].name, &r->in->values[i], input_note(r, i), false);
     for (size_t i = 0; i < r->file->n_outputs; i++)
-        print_value("output", r->file->outputs[i].name, &r->out[i], "", true);
+        print_value(is_anchor(r, i) ? "anchor" : "output", r->file->outputs[i].name, &r->out[i], "", true);
     tool_format(r->median, "s", median, sizeof median);
     tool_format(r->least, "s", least, sizeof least);
     tool_format(r->first, "s", first, sizeof first);
@@ -213,13 +215,20 @@ static json_t *json_inputs(const run_result *r)
     return NULL;
 }
 
+static json_t *json_output(const run_result *r, size_t i)
+{
+    json_t *value = json_named(r->file->outputs[i].name, &r->out[i], NULL, false);
+    if (value && (!is_anchor(r, i) || json_object_set_new(value, "anchor", json_true()) == 0)) return value;
+    json_decref(value);
+    return NULL;
+}
+
 static json_t *json_outputs(const run_result *r)
 {
     json_t *list   = json_array();
     bool    failed = !list;
     for (size_t i = 0; i < r->file->n_outputs; i++)
-        failed |= json_array_append_new(list, json_named(r->file->outputs[i].name, &r->out[i], NULL, false))
-               != 0;
+        failed |= json_array_append_new(list, json_output(r, i)) != 0;
     if (!failed) return list;
     json_decref(list);
     return NULL;

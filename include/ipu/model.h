@@ -75,6 +75,18 @@ size_t    ipu_model_n_outputs(const ipu_model *m);
 ipu_value ipu_model_output_at(ipu_model *m, size_t i, const char **name);
 size_t    ipu_model_n_ops(const ipu_model *m);
 
+/* The value of that name: an input, parameter, state or output; in an imported model, a tensor of the ONNX file's main
+ * graph, also where it became the same value as another, such as a constant; or what ipu_named called so, scopes
+ * included, the first that has the name. Borrowed. It can be an output, or what gradients are taken of or with respect to:
+ *
+ *     ipu_value h = ipu_model_value_named(m, "encoder/layer3/h"), d_h;
+ *     ipu_model_gradients(m, loss, &h, 1, NULL, &d_h);
+ *
+ * Optimising drops values that nothing needs; names of those that become one lead to that one. Values in branches and
+ * loops are found while these are built. The text form keeps a value's own name only. Null, and NOT_FOUND with the nearest
+ * name in ipu_message: there is none, which is no error of the builder's. */
+ipu_value ipu_model_value_named(ipu_model *m, const char *name);
+
 /* ---- gradients ---- */
 
 typedef struct ipu_gradient_options {

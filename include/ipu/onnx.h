@@ -128,11 +128,16 @@ typedef struct ipu_onnx_options {
      * along theirs (scalars as a vector); compile-time inputs are the same for all. With `batches` of at least `stages`
      * stages work side by side, as a pipeline, else one after another (docs/multi-ipu.md). */
     int64_t stages, replicas, batches;
+    /* Tensors of the file's main graph to be given besides its outputs, behind them and in this order. Borrowed for as
+     * long as the session. */
+    const char *const *outputs;
+    size_t             n_outputs;
 } ipu_onnx_options;
 
 /* Owned: ipu_model_destroy; the file is not needed any more. Inputs and outputs have the names of the file.
- * Statuses: UNSUPPORTED (the message lists every node that cannot be imported), INVALID (something in the file is
- * wrong; a dimension that is not told; an input that decides a shape, which the message names). */
+ * ipu_model_value_named finds values by the names that the file's main graph has for them. Statuses: UNSUPPORTED (the
+ * message lists every node that cannot be imported), INVALID (something in the file is wrong; a dimension that is not
+ * told; an input that decides a shape, which the message names), NOT_FOUND (options.outputs has a name that is none). */
 ipu_status ipu_onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu_model **out);
 
 /* ---- running ---- */
@@ -143,7 +148,7 @@ typedef struct ipu_onnx_session ipu_onnx_session;
 ipu_status ipu_onnx_session_create(ipu_onnx *file, const ipu_onnx_options *options, ipu_onnx_session **out);
 void       ipu_onnx_session_destroy(ipu_onnx_session *s);
 
-/* Inputs and outputs in the order of the file; a trailing optional input may be missing. Outputs are owned by the
+/* Inputs and outputs in the order of the file, then those of options.outputs; a trailing optional input may be missing. Outputs are owned by the
  * caller: ipu_onnx_value_free. Compiles if these shapes, or these values of compile-time inputs, are new. */
 ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, size_t n_in,
                                 ipu_onnx_value *out, size_t n_out);

@@ -46,6 +46,7 @@ void ipu_model_destroy(ipu_model *m)
     ipu__array_fini(&m->parameters);
     ipu__array_fini(&m->states);
     ipu__array_fini(&m->outputs);
+    ipu__array_fini(&m->aliases);
     ipu__array_fini(&m->losses);
     ipu__array_fini(&m->customs);
     ipu__array_fini(&m->shards);
@@ -466,8 +467,8 @@ ipu_model *ipu__model_copy(const ipu_model *m)
     copy->stage         = m->stage;
     copy->n_recomputes  = m->n_recomputes;
     bool ok = COPY(base.values) && COPY(values) && COPY(inputs) && COPY(parameters) && COPY(states)
-           && COPY(outputs) && COPY(stages) && COPY(locations) && copy_ops(m, copy) && copy_blocks(m, copy)
-           && copy_names(m, copy);
+           && COPY(outputs) && COPY(aliases) && COPY(stages) && COPY(locations) && copy_ops(m, copy)
+           && copy_blocks(m, copy) && copy_names(m, copy);
     if (ok) return copy;
     ipu_model_destroy(copy);
     return NULL;
@@ -506,6 +507,8 @@ void ipu__model_replace(ipu_model *m, uint32_t from, uint32_t to)
     }
     for (size_t i = 0; i < m->outputs.n; i++)
         if (m->outputs.at[i].value == from) m->outputs.at[i].value = to;
+    for (size_t i = 0; i < m->aliases.n; i++)
+        if (m->aliases.at[i].id == from) m->aliases.at[i].id = to;
     for (size_t i = 0; i < m->values.n; i++)
         if (m->values.at[i].update == from) m->values.at[i].update = to;
 }

@@ -91,6 +91,12 @@ typedef struct ipu__custom {
     void                  *user;
 } ipu__custom;
 
+/* A further name of a value. */
+typedef struct ipu__alias {
+    const char *name; /* in the arena */
+    uint32_t    id;
+} ipu__alias;
+
 struct ipu_model {
     ipu_builder base;                   /* first: a model's builder is the model */
     IPU_ARRAY(ipu__model_value) values; /* parallel to base.values */
@@ -98,6 +104,7 @@ struct ipu_model {
     IPU_ARRAY(ipu__block) blocks;
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
+    IPU_ARRAY(ipu__alias) aliases;
     IPU_ARRAY(uint32_t) losses;     /* ids of what is trained for (nn_train.c) */
     IPU_ARRAY(ipu__custom) customs; /* in the order of their ids (gradient_custom.c) */
     IPU_ARRAY(uint32_t) shards;     /* ids of parameters that are a replica's part of a whole one (shard.c) */
@@ -158,6 +165,9 @@ ipu_model *ipu__model_copy(const ipu_model *m);
 /* An input, parameter or state that is lowered to `t`, of its type and shape, rather than to a variable with host
  * handles and an initial value: so that models lowered to one graph share what they keep. */
 void ipu__model_bind(ipu_model *m, uint32_t id, ipu_tensor t);
+
+/* Another name that ipu_model_value_named finds the value by; in the arena. False: memory. */
+bool ipu__model_add_alias(ipu_model *m, uint32_t id, const char *name);
 
 /* A parameter that is one replica's part of a larger one: norms of it are norms of all parts. */
 void ipu__model_mark_shard(ipu_model *m, ipu_value parameter);

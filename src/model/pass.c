@@ -49,13 +49,21 @@ static bool may_be_named(const ipu_model *m, uint32_t id)
     return kind == IPU__VALUE_OP || kind == IPU__VALUE_CONSTANT;
 }
 
+/* A value that has a name already, or is a handle, gets a further one. */
 static void hand_names_on(ipu__renames *r, ipu_model *m)
 {
+    bool ok = true;
+    for (size_t i = 0; i < m->aliases.n; i++) m->aliases.at[i].id = ipu__renamed(r, m->aliases.at[i].id);
     for (uint32_t id = 1; id < r->to.n; id++) {
-        uint32_t to = ipu__renamed(r, id);
-        if (to == id || !*m->base.values.at[id].name || !may_be_named(m, to)) continue;
-        if (!*m->base.values.at[to].name) m->base.values.at[to].name = m->base.values.at[id].name;
+        uint32_t    to   = ipu__renamed(r, id);
+        const char *name = m->base.values.at[id].name;
+        if (to == id || !*name) continue;
+        if (!*m->base.values.at[to].name && may_be_named(m, to))
+            m->base.values.at[to].name = name;
+        else if (strcmp(m->base.values.at[to].name, name) != 0)
+            ok = ok && ipu__model_add_alias(m, to, name);
     }
+    if (!ok) ipu__builder_fail(&m->base, IPU_OUT_OF_MEMORY, "out of memory");
 }
 
 void ipu__renames_apply(ipu__renames *r, ipu_model *m)

@@ -8,6 +8,7 @@ ipu__model_mark ipu__model_take_mark(const ipu_model *m)
                              .n_blocks      = (uint32_t)m->blocks.n,
                              .block         = m->block,
                              .n_outputs     = m->outputs.n,
+                             .n_aliases     = m->aliases.n,
                              .n_losses      = m->losses.n,
                              .n_customs     = m->customs.n,
                              .n_shards      = m->shards.n,
@@ -70,6 +71,7 @@ void ipu__model_rewind(ipu_model *m, const ipu__model_mark *mark)
     m->values.n = m->base.values.n = first;
     m->ops.n                       = mark->n_ops;
     m->outputs.n                   = mark->n_outputs;
+    m->aliases.n                   = mark->n_aliases;
     m->losses.n                    = mark->n_losses;
     m->customs.n                   = mark->n_customs;
     m->shards.n                    = mark->n_shards;

@@ -12,7 +12,7 @@
 
 typedef struct ipu__model_mark {
     uint32_t   n_values, n_ops, n_blocks, block;
-    size_t     n_outputs, n_losses, n_customs, n_shards, n_stages, n_scope;
+    size_t     n_outputs, n_aliases, n_losses, n_customs, n_shards, n_stages, n_scope;
     uint32_t   seed, rounding_seed, n_keys, next_key, recompute;
     ipu__stage stage;
 } ipu__model_mark;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "onnx/scope.h"
 #include "onnx/tensor.h"
@@ -14,6 +15,7 @@
 enum {
     MOST_DEPTH = 64,     /* graphs within graphs, functions within functions */
     MOST_NODES = 100000, /* emitted beyond those of the file: a small one can ask for very many */
+    KEY        = 32,     /* of a tensor, in characters */
     PORTS      = 16,     /* inputs and outputs that count as one node more */
     /* What sparse tensors may take: so much, and a multiple of what the file holds of them. */
     FREE_BYTES  = 64 << 20,
@@ -103,13 +105,18 @@ static ipu_value make_tensor(ipu__import *im, const Ipu__TensorProto *t, const c
     return v;
 }
 
+static const char *key_of(const Ipu__TensorProto *t, char key[KEY])
+{
+    snprintf(key, KEY, "%p", (const void *)t);
+    return key;
+}
+
 /* The tensor's place in `made`; NULL: memory. */
 static ipu__import_made *place_of(ipu__import *im, const Ipu__TensorProto *t)
 {
     uint32_t at;
-    char     key[32];
-    snprintf(key, sizeof key, "%p", (const void *)t);
-    if (ipu__map_find(&im->tensors, key, &at)) return &im->made.at[at];
+    char     key[KEY];
+    if (ipu__map_find(&im->tensors, key_of(t, key), &at)) return &im->made.at[at];
     const char *own = ipu__arena_strdup(&im->arena, key);
     if (own && ipu__push(&im->made, (ipu__import_made){0})
         && ipu__map_set(&im->tensors, own, (uint32_t)im->made.n - 1))
@@ -643,15 +650,48 @@ static ipu__output output_of(ipu__import *im, ipu__imported *result, const char 
     return out;
 }
 
+static void fail_unknown_output(ipu__import *im, const char *name)
+{
+    ipu__nearest nearest = ipu__nearest_to(name);
+    for (size_t i = 0; i < im->scope->names.n; i++) ipu__nearest_try(&nearest, im->scope->names.at[i]);
+    fail(im, IPU_NOT_FOUND, "its main graph has no tensor \"%s\"%s", name, ipu__nearest_hint(&nearest));
+}
+
+/* Those of the file, then those of the options. */
 static void import_outputs(ipu__import *im, ipu__imported *result)
 {
-    const Ipu__GraphProto *g = im->file->proto->graph;
-    result->outputs          = ipu__arena_alloc(&result->arena, (g->n_output + 1) * sizeof *result->outputs);
+    const Ipu__GraphProto  *g = im->file->proto->graph;
+    const ipu_onnx_options *o = im->options;
+    size_t                  n = g->n_output + o->n_outputs;
+    result->outputs           = ipu__arena_alloc(&result->arena, (n + 1) * sizeof *result->outputs);
     if (!result->outputs) im->status = IPU_OUT_OF_MEMORY;
-    for (size_t i = 0; i < g->n_output && ipu__import_ok(im); i++) {
-        const char *name = ipu__or_empty(g->output[i]->name);
-        ipu__item   item = look_up(im, name);
+    for (size_t i = 0; i < n && ipu__import_ok(im); i++) {
+        bool        is_own = i < g->n_output;
+        const char *name   = ipu__or_empty(is_own ? g->output[i]->name : o->outputs[i - g->n_output]);
+        if (!is_own && !ipu__scope_find(im->scope, name)) {
+            fail_unknown_output(im, name);
+            return;
+        }
+        ipu__item item = look_up(im, name);
         if (ipu__import_ok(im)) result->outputs[i] = output_of(im, result, name, &item);
+    }
+}
+
+/* Names of the main graph; the model outlives the file. */
+static void add_aliases(ipu__import *im)
+{
+    for (size_t i = 0; i < im->scope->items.n && ipu__import_ok(im); i++) {
+        const ipu__item *item = &im->scope->items.at[i];
+        const char      *name = im->scope->names.at[i];
+        uint32_t         id   = item->v.id, at;
+        char             key[KEY];
+        if (item->pending && ipu__map_find(&im->tensors, key_of(item->pending, key), &at))
+            id = im->made.at[at].id;
+        if (item->kind != IPU_ONNX_ARRAY || id == 0
+            || strcmp(ipu_value_name(ipu__model_handle(im->m, id)), name) == 0)
+            continue;
+        const char *own = ipu__arena_strdup(&im->m->base.arena, name);
+        if (!own || !ipu__model_add_alias(im->m, id, own)) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
     }
 }
 
@@ -664,6 +704,7 @@ static void import_file(ipu__import *im, ipu__imported *result)
     if (ipu__import_ok(im)) bind_initializers(im, g);
     import_nodes(im, g->node, g->n_node);
     if (ipu__import_ok(im)) import_outputs(im, result);
+    if (ipu__import_ok(im)) add_aliases(im);
 }
 
 /* Which inputs are fixed from the first: those that are given, of `fixed` or else of the options. */

@@ -263,7 +263,7 @@ typedef struct ipu__output {
 typedef struct ipu__imported {
     ipu_model   *m;
     ipu__arena   arena;   /* of outputs */
-    ipu__output *outputs; /* as many as the file has */
+    ipu__output *outputs; /* as many as the file has, then those of the options */
     int64_t      n_begun; /* nodes; those that were done again count again */
 } ipu__imported;
 

@@ -84,6 +84,36 @@ static void an_output_may_be_an_input_or_an_initial_value_or_another_output(void
     for (int i = 0; i < 4; i++) ipu_onnx_value_free(&out[i]);
 }
 
+/* ---- tensors by name ---- */
+
+static void tensors_of_the_file_are_found_in_the_model(void **state)
+{
+    (void)state;
+    bytes functions = function("my", "Twice", 13, "in a; out b; within = Add(a, a); b = Identity(within)");
+    bytes b         = model(13,
+                            graph("in x float[2]; const k float[2] 3 4; const unused float[1] 0; out y; "
+                                          "same = Identity(x); s = Shape(x); f = my:Twice(same); again = Identity(k); "
+                                          "y = Add(f, again)",
+                                  NULL),
+                            functions);
+    ipu_onnx  *file;
+    ipu_model *m;
+    assert_int_equal(ipu_onnx_read(b.at, b.n, NULL, &file), IPU_OK);
+    if (ipu_onnx_import(file, NULL, &m) != IPU_OK) fail_msg("%s", ipu_message());
+    ipu_onnx_close(file); /* names are the model's */
+    ipu_value x = ipu_model_value_named(m, "x"), k = ipu_model_value_named(m, "k");
+    assert_int_equal(x.id, ipu_model_input_at(m, 0).id);
+    assert_int_equal(ipu_model_value_named(m, "same").id, x.id);
+    assert_int_equal(ipu_value_dim(k, 0), 2);
+    assert_int_equal(ipu_model_value_named(m, "again").id, k.id);
+    assert_int_equal(ipu_value_type(ipu_model_value_named(m, "s")), IPU_INT64);
+    assert_int_equal(ipu_model_value_named(m, "f").id, ipu_model_value_named(m, "within").id);
+    assert_int_equal(ipu_model_value_named(m, "y").id, ipu_model_output_at(m, 0, NULL).id);
+    assert_int_equal(ipu_model_value_named(m, "agian").id, 0);
+    assert_string_equal(ipu_message(), "the model has no value \"agian\" (did you mean \"again\"?)");
+    ipu_model_destroy(m);
+}
+
 /* ---- functions ---- */
 
 static void functions_are_inlined_with_names_of_their_own(void **state)
@@ -345,6 +375,7 @@ static void floating_initial_values_are_parameters_in_training(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_of_the_file_are_found_in_the_model),
         cmocka_unit_test(names_given_twice_are_refused),
         cmocka_unit_test(names_that_nothing_gives_and_cycles_are_refused),
         cmocka_unit_test(errors_say_which_node_it_was),

@@ -33,6 +33,12 @@ struct ipu_onnx_session {
     ipu__arguments        asked; /* the same */
 };
 
+/* Those of the file and those that the options ask for. */
+static size_t n_outputs(const ipu_onnx_session *s)
+{
+    return ipu_onnx_n_outputs(s->file) + s->options.n_outputs;
+}
+
 static compiled *last(const ipu_onnx_session *s) { return (compiled *)s->base.last; }
 
 /* ---- inputs as arguments ---- */
@@ -135,12 +141,11 @@ static ipu_status compile(void *user, ipu__compiled *base)
     for (size_t i = 0; i < s->n_in; i++) s->fixed[i] |= c->fixed[i];
     IPU_TRY(import(s, &imported));
     memcpy(c->fixed, s->fixed, s->n_in * sizeof *c->fixed);
-    size_t     n_outputs = ipu_onnx_n_outputs(s->file);
-    ipu_status status    = ipu__spreads(&s->options)
-                             ? ipu__spread_compile(&s->options, &s->target, &imported, n_outputs, &base->exe)
-                             : ipu_model_compile(imported.m, &s->target, s->options.options, &base->exe);
+    ipu_status status = ipu__spreads(&s->options)
+                          ? ipu__spread_compile(&s->options, &s->target, &imported, n_outputs(s), &base->exe)
+                          : ipu_model_compile(imported.m, &s->target, s->options.options, &base->exe);
     if (status != IPU_OK) ipu__fail(status, "%s: %s", s->file->name, ipu_message());
-    if (status == IPU_OK) status = ipu__ports_note(&imported, n_outputs, base->exe);
+    if (status == IPU_OK) status = ipu__ports_note(&imported, n_outputs(s), base->exe);
     if (status == IPU_OK) status = note_arguments(s, c);
     if (status == IPU_OK) ipu__session_cache_made(&c->cache, s->file, base);
     c->m       = imported.m;
@@ -178,7 +183,7 @@ static ipu_status accept(void *user, ipu__compiled *base)
 {
     const ipu_onnx_session *s      = user;
     compiled               *c      = (compiled *)base;
-    ipu_status              status = ipu__ports_read(base->exe, ipu_onnx_n_outputs(s->file), &c->ports);
+    ipu_status              status = ipu__ports_read(base->exe, n_outputs(s), &c->ports);
     if (status == IPU_OK && !ports_fit(&s->options, &c->ports, &base->arguments)) {
         ipu__ports_fini(&c->ports);
         status = ipu__fail(IPU_INVALID, "its inputs are not those of %s", s->file->name);
@@ -396,7 +401,7 @@ static ipu_status run(ipu_onnx_session *s, ipu_onnx_value *out, size_t n_out)
     if (status != IPU_OK) return blame_shapes(s, s->in, status);
     if (ipu__spreads(&s->options))
         status = ipu__spread_run(&s->options, c->base.engine, &c->ports, s->in, c->fixed, s->n_in,
-                                 ipu_onnx_n_outputs(s->file), out, n_out);
+                                 n_outputs(s), out, n_out);
     else
         status = run_plain(s, c, out, n_out);
     ipu__session_has_run(&s->base);
@@ -407,9 +412,9 @@ ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, s
                                 ipu_onnx_value *out, size_t n_out)
 {
     if (n_out) memset(out, 0, n_out * sizeof *out);
-    if (n_in > s->n_in || n_out > ipu_onnx_n_outputs(s->file))
+    if (n_in > s->n_in || n_out > n_outputs(s))
         return ipu__fail(IPU_INVALID, "%s has %zu inputs and %zu outputs; %zu and %zu were given",
-                         s->file->name, s->n_in, ipu_onnx_n_outputs(s->file), n_in, n_out);
+                         s->file->name, s->n_in, n_outputs(s), n_in, n_out);
     ipu_onnx_value *all = ipu__alloc_zeroed((s->n_in + 1) * sizeof *all);
     if (!all) return ipu__fail_memory();
     if (n_in) memcpy(all, in, n_in * sizeof *all);

@@ -106,6 +106,8 @@ static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ip
     ipu__text_add(&key, "%d %d %" PRId64 " ", o->training, o->wide, o->most_bytes);
     ipu__text_add(&key, "%" PRId64 " %" PRId64 " %" PRId64 " ", o->stages, o->replicas, o->batches);
     for (size_t i = 0; i < o->n_dims; i++) ipu__text_add_quoted(&key, o->dims[i]);
+    ipu__text_add(&key, "%zu ", o->n_outputs);
+    for (size_t i = 0; i < o->n_outputs; i++) ipu__text_add_quoted(&key, o->outputs[i]);
     ipu__cache_add_options(&key, o->options);
     ipu__arguments_add_key(shapes, &key);
     return finish(&key, &c->about);

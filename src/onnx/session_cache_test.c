@@ -267,7 +267,7 @@ static void other_files_and_options_are_misses(void **state)
     assert_int_equal(ipu_options_create(&engine), IPU_OK);
     assert_int_equal(ipu_options_set(engine, "profile", "true"), IPU_OK);
     assert_int_equal(ipu_target_find("bow", 1, &bow), IPU_OK);
-    const char *const      dims[]    = {"M=7"};
+    const char *const dims[] = {"M=7"}, *const outputs[] = {"x", "y"};
     const ipu_onnx_options options[] = {
         {0},
         {.training = true},
@@ -275,6 +275,8 @@ static void other_files_and_options_are_misses(void **state)
         {.target = &bow},
         {.options = engine},
         {.dims = dims, .n_dims = 1},
+        {.outputs = outputs, .n_outputs = 1},
+        {.outputs = outputs + 1, .n_outputs = 1},
     };
     enum { N = sizeof options / sizeof *options };
     for (int again = 0; again < 2; again++)

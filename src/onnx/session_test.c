@@ -197,6 +197,62 @@ static void sequences_and_optionals_go_in_and_out(void **state)
     end();
 }
 
+/* ---- tensors besides the outputs ---- */
+
+static const char *const anchors[] = {"t", "x", "k", "n", "y", "unused", "s"};
+
+static bytes anchored(void)
+{
+    return model(
+        13,
+        graph("in x float[2]; in z seq(float); const k float[2] 3 4; const unused float[1] 9; out y; "
+              "const one int64[] 1; t = Mul(x, k); n = NonZero(x); "
+              "s = SequenceInsert(z, t); w = Neg(t); y = Exp(w)",
+              NULL),
+        none);
+}
+
+static void tensors_are_given_besides_the_outputs(void **state)
+{
+    (void)state;
+    enum { N = 7 };
+    ipu_onnx_value items[] = {FLOATS(IPU_SHAPE(1), 5)}, out[1 + N], plain;
+    ipu_onnx_value in[]    = {FLOATS(IPU_SHAPE(2), 0, 0.5f),
+                              {.kind = IPU_ONNX_SEQUENCE, .items = items, .n_items = 1}};
+    session = session_of(anchored(), &file, &(ipu_onnx_options){.outputs = anchors, .n_outputs = N});
+    if (ipu_onnx_session_run(session, in, 2, out, 1 + N) != IPU_OK) fail_msg("%s", ipu_message());
+    ASSERT_ARRAY(&out[0], IPU_SHAPE(2), 1, 0.13533528);
+    ASSERT_ARRAY(&out[1], IPU_SHAPE(2), 0, 2);
+    ASSERT_ARRAY(&out[2], IPU_SHAPE(2), 0, 0.5);
+    ASSERT_ARRAY(&out[3], IPU_SHAPE(2), 3, 4);
+    ASSERT_ARRAY(&out[4], IPU_SHAPE(1, 1), 1); /* cut to its extent */
+    ASSERT_ARRAY(&out[5], IPU_SHAPE(2), 1, 0.13533528);
+    ASSERT_ARRAY(&out[6], IPU_SHAPE(1), 9);
+    assert_int_equal(out[7].kind, IPU_ONNX_SEQUENCE);
+    assert_int_equal(out[7].n_items, 2);
+    ASSERT_ARRAY(&out[7].items[1], IPU_SHAPE(2), 0, 2);
+    assert_int_equal(ipu_onnx_session_run(session, in, 2, &plain, 1), IPU_OK); /* fewer may be asked for */
+    assert_memory_equal(plain.array.data, out[0].array.data, 2 * sizeof(float));
+    ipu_onnx_value_free(&plain);
+    for (int i = 0; i <= N; i++) ipu_onnx_value_free(&out[i]);
+    ipu_onnx_value many[2 + N];
+    assert_int_equal(ipu_onnx_session_run(session, in, 2, many, 2 + N), IPU_INVALID);
+    end();
+}
+
+static void tensors_that_are_none_are_refused_with_the_nearest(void **state)
+{
+    (void)state;
+    const char *const names[] = {"unsued"};
+    ipu_onnx_value    x       = FLOATS(IPU_SHAPE(2), 1, 2), out[2];
+    ipu_onnx_value    in[]    = {x, {.kind = IPU_ONNX_SEQUENCE}};
+    session = session_of(anchored(), &file, &(ipu_onnx_options){.outputs = names, .n_outputs = 1});
+    assert_int_equal(ipu_onnx_session_run(session, in, 2, out, 2), IPU_NOT_FOUND);
+    assert_string_equal(ipu_message(),
+                        "the ONNX model: its main graph has no tensor \"unsued\" (did you mean \"unused\"?)");
+    end();
+}
+
 static void positions_outside_a_sequence_are_refused(void **state)
 {
     (void)state;
@@ -232,6 +288,8 @@ int main(void)
         cmocka_unit_test(ops_that_cannot_take_such_extents_are_refused),
         cmocka_unit_test(what_does_not_fit_is_refused_and_the_session_goes_on),
         cmocka_unit_test(sequences_and_optionals_go_in_and_out),
+        cmocka_unit_test(tensors_are_given_besides_the_outputs),
+        cmocka_unit_test(tensors_that_are_none_are_refused_with_the_nearest),
         cmocka_unit_test(positions_outside_a_sequence_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, free_pool);
