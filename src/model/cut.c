@@ -14,12 +14,81 @@
 /* A stage may be slower than the slowest has to be by this part of it, if all are more even for it. */
 enum { SLACK = 32 };
 
-void ipu__model_number_stages(ipu_model *m)
+/* ---- one for each op ---- */
+
+typedef struct numbering {
+    ipu_model *m;
+    uint8_t   *is_constant; /* by value: it is made of constants alone */
+    uint32_t  *first;       /* by value: stage of the first op that uses it; 0: what else does is not known */
+} numbering;
+
+static ipu__model_op *op_in(const numbering *n, size_t i)
+{
+    return &n->m->ops.at[n->m->blocks.at[0].order.at[i]];
+}
+
+static bool is_of_constants(const numbering *n, const ipu__model_op *op)
+{
+    bool is = op->kind == IPU__MODEL_OP && op->n_in > 0;
+    for (uint32_t k = 0; k < op->n_in; k++)
+        is = is
+          && (!op->in[k] || n->is_constant[op->in[k]]
+              || n->m->values.at[op->in[k]].kind == IPU__VALUE_CONSTANT);
+    return is;
+}
+
+/* Uses by what is no numbered op. */
+static void note_other_uses(const numbering *n)
+{
+    const ipu_model *m = n->m;
+    for (size_t i = 0; i < m->ops.n; i++) {
+        const ipu__model_op *op = &m->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in && (op->block != 0 || op->stage.number == IPU__STAGE_ANY); k++)
+            n->first[op->in[k]] = 0;
+    }
+    for (size_t i = 0; i < m->blocks.n; i++)
+        for (size_t k = 0; k < m->blocks.at[i].yields.n; k++) n->first[m->blocks.at[i].yields.at[k]] = 0;
+    for (size_t i = 0; i < m->outputs.n; i++) n->first[m->outputs.at[i].value] = 0;
+    for (size_t i = 0; i < m->values.n; i++) n->first[m->values.at[i].update] = 0;
+}
+
+/* What is computed of constants alone, and is not folded, is of the first stage that uses it: else weights that are
+ * made at the beginning of a network would go over all links. */
+static void move_constants(const numbering *n)
+{
+    size_t n_ops = n->m->blocks.at[0].order.n;
+    for (size_t i = 0; i < n_ops; i++) {
+        const ipu__model_op *op = op_in(n, i);
+        if (is_of_constants(n, op)) memset(n->is_constant + op->first_out, 1, op->n_out);
+    }
+    note_other_uses(n);
+    for (size_t i = n_ops; i-- > 0;) {
+        ipu__model_op *op    = op_in(n, i);
+        uint32_t       first = UINT32_MAX;
+        for (uint32_t k = 0; k < op->n_out; k++)
+            if (n->first[op->first_out + k] < first) first = n->first[op->first_out + k];
+        bool moves = op->n_out > 0 && n->is_constant[op->first_out] && first != UINT32_MAX;
+        if (moves && first > op->stage.number && op->stage.number != IPU__STAGE_ANY) op->stage.number = first;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (op->stage.number < n->first[op->in[k]]) n->first[op->in[k]] = op->stage.number;
+    }
+}
+
+ipu_status ipu__model_number_stages(ipu_model *m)
 {
     for (size_t i = 0; i < m->blocks.at[0].order.n; i++) {
         ipu__stage *s = &m->ops.at[m->blocks.at[0].order.at[i]].stage;
         if (s->number != IPU__STAGE_ANY) *s = (ipu__stage){(uint32_t)i, false};
     }
+    numbering n = {m, ipu__alloc_zeroed(m->values.n), ipu__alloc(m->values.n * sizeof *n.first)};
+    if (n.is_constant && n.first) {
+        memset(n.first, 0xff, m->values.n * sizeof *n.first);
+        move_constants(&n);
+    }
+    ipu_status status = n.is_constant && n.first ? IPU_OK : ipu__fail_memory();
+    ipu__free(n.is_constant);
+    ipu__free(n.first);
+    return status;
 }
 
 /* ---- what ops take ---- */

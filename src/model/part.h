@@ -66,8 +66,9 @@ ipu_model *ipu__plan_kept(const ipu__plan *p, const uint8_t *is_wanted);
 
 /* ---- stages that nobody named (cut.c) ---- */
 
-/* Every op is a stage of its own; to be called before gradients are taken, which belong to them. */
-void ipu__model_number_stages(ipu_model *m);
+/* Every op is a stage of its own, or of the first that uses it if it is of constants alone; to be called before gradients
+ * are taken, which belong to them. */
+ipu_status ipu__model_number_stages(ipu_model *m);
 /* Join them to `n` stages of about equal modelled time on one IPU of `target`. Statuses: INVALID (there are fewer ops),
  * OUT_OF_MEMORY. */
 ipu_status ipu__model_cut(ipu_model *m, uint32_t n, const ipu_target *target);

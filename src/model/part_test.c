@@ -10,6 +10,7 @@
 #include "ipu/elementwise.h"
 #include "ipu/matmul.h"
 #include "ipu/reduce.h"
+#include "ipu/shape.h"
 #include "ipu/target.h"
 #include "model/part.h"
 
@@ -173,7 +174,7 @@ static ipu_model *widths(const int64_t *width, size_t n)
     }
     ipu_model_output(m, x, "y");
     expect_ok(ipu_builder_status(b));
-    ipu__model_number_stages(m);
+    expect_ok(ipu__model_number_stages(m));
     return m;
 }
 
@@ -201,6 +202,35 @@ static void cuts_balance_time_then_bytes(void **state)
     expect_cut((int64_t[]){2048, 1024, 1024, 128, 256, 1024}, 6, 3, "0011112222");
 }
 
+/* Weights that are made of constants, all of them first, in several steps; one is a result as well. */
+static void what_is_made_of_constants_is_where_it_is_used(void **state)
+{
+    (void)state;
+    enum { LAYERS = 4, WIDE = 512 };
+    ipu_model   *m = new_model();
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_target   target;
+    ipu_value    w[LAYERS], x = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(WIDE, WIDE), "x");
+    for (int i = 0; i < LAYERS; i++)
+        w[i] = ipu_neg(b, ipu_expand(b, ipu_constant_value(b, IPU_FLOAT, IPU_SHAPE(1, 1), i),
+                                     IPU_SHAPE(WIDE, WIDE)));
+    for (int i = 0; i < LAYERS; i++) x = ipu_tanh(b, ipu_matmul(b, x, w[i]));
+    ipu_model_output(m, x, "y");
+    ipu_model_output(m, w[2], "w");
+    expect_ok(ipu_builder_status(b));
+    expect_ok(ipu__model_number_stages(m));
+    for (size_t i = 0; i < LAYERS; i++) {
+        uint32_t use = (uint32_t)(2 * LAYERS + 2 * i);
+        assert_int_equal(m->ops.at[2 * i].stage.number, i == 2 ? 5 : use);
+        assert_int_equal(m->ops.at[2 * i + 1].stage.number, i == 2 ? 5 : use);
+        assert_int_equal(m->ops.at[use].stage.number, use);
+    }
+    expect_ok(ipu_target_find("gc200", 1, &target));
+    expect_ok(ipu__model_cut(m, 2, &target));
+    expect_ok(ipu__model_verify(m));
+    ipu_model_destroy(m);
+}
+
 static void a_small_network_has_few_stages(void **state)
 {
     (void)state;
@@ -220,6 +250,7 @@ int main(void)
         cmocka_unit_test(parts_are_models),
         cmocka_unit_test(what_cannot_be_cut_is_told),
         cmocka_unit_test(cuts_balance_time_then_bytes),
+        cmocka_unit_test(what_is_made_of_constants_is_where_it_is_used),
         cmocka_unit_test(a_small_network_has_few_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

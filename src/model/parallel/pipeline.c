@@ -27,8 +27,7 @@ ipu_status ipu__parallel_begin_stages(const ipu__parallel *o, ipu_model *net)
             "option stages: expected %zu, as the network names its stages (from \"%s\" to \"%s\"), or 0; "
             "found %" PRId64,
             n, net->stages.at[0], net->stages.at[n - 1], o->stages);
-    if (is_cut_here(o, net)) ipu__model_number_stages(net);
-    return IPU_OK;
+    return is_cut_here(o, net) ? ipu__model_number_stages(net) : IPU_OK;
 }
 
 ipu_status ipu__parallel_end_stages(const ipu__parallel *o, ipu_model *net)
