@@ -45,16 +45,17 @@ static compiled *last(const ipu_onnx_session *s) { return (compiled *)s->base.la
 
 static bool add_argument(ipu__arguments *a, const ipu_onnx_value *v, bool is_fixed)
 {
-    ipu__argument own = {.kind = (int)v->kind, .is_fixed = is_fixed};
-    if (v->kind == IPU_ONNX_ARRAY) {
-        own.type  = v->array.type;
-        own.shape = v->array.shape;
-        own.value = v->array.data;
-        return ipu__push(&a->list, own);
-    }
-    own.n_items = v->n_items;
-    bool ok     = ipu__push(&a->list, own);
-    for (size_t i = 0; i < v->n_items; i++) ok = ok && add_argument(a, &v->items[i], is_fixed);
+    if (!ipu__reserve(&a->list, 1)) return false;
+    ipu__argument *own      = &a->list.at[a->list.n++]; /* in place: this is a part of each run */
+    bool           is_array = v->kind == IPU_ONNX_ARRAY;
+    own->kind               = (int)v->kind;
+    own->n_items            = is_array ? 0 : v->n_items;
+    own->type               = is_array ? v->array.type : (ipu_type)0;
+    own->shape              = is_array ? v->array.shape : (ipu_shape){0};
+    own->value              = is_array ? v->array.data : NULL;
+    own->is_fixed           = is_fixed;
+    bool ok                 = true;
+    for (size_t i = 0; !is_array && i < v->n_items; i++) ok = ok && add_argument(a, &v->items[i], is_fixed);
     return ok;
 }
 
