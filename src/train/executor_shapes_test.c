@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/status.h"
 #include "ipu/ipu.h"
 
@@ -242,6 +243,44 @@ static void what_fails_leaves_the_others(void **state)
     ipu_module_destroy(module);
 }
 
+static int calls_left;
+
+static void *limited(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
+{
+    (void)user, (void)old_bytes;
+    if (new_bytes && calls_left-- <= 0) return NULL;
+    if (new_bytes) return realloc(ptr, new_bytes);
+    free(ptr);
+    return NULL;
+}
+
+static void refused_memory_leaves_the_others(void **state)
+{
+    (void)state;
+    enum { MANY = 100000000 };
+    ipu_status status = IPU_OUT_OF_MEMORY;
+    for (int allowed = 0; status != IPU_OK; allowed += 1 + allowed / 16) {
+        assert_in_range(allowed, 0, 100000);
+        calls_left = MANY;
+        ipu__alloc_set(limited, NULL);
+        ipu_module   *module = module_of(adding);
+        ipu_executor *x;
+        float         ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        OK(ipu_inference_model(module, &(ipu_executor_options){.most_executables = 2}, &x));
+        expect_y(x, 4, 1, 1);
+        calls_left = allowed;
+        status     = ipu_executor_run(x, &(ipu_array){IPU_FLOAT, IPU_SHAPE(2), ones}, 1);
+        calls_left = MANY;
+        if (status != IPU_OK) assert_int_equal(status, IPU_OUT_OF_MEMORY);
+        assert_int_equal(ipu_executor_n_compiled(x), status == IPU_OK ? 2 : 1);
+        expect_y(x, 4, 1, status == IPU_OK ? 3 : 2);
+        expect_y(x, 2, 1, status == IPU_OK ? 4 : 3);
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+        ipu__alloc_set(NULL, NULL);
+    }
+}
+
 /* Another optimizer is for all of them: they are made anew as they are wanted. */
 static void another_optimizer_is_for_all_shapes(void **state)
 {
@@ -303,6 +342,7 @@ int main(void)
         cmocka_unit_test(each_replica_goes_on_with_its_own),
         cmocka_unit_test(types_count_as_shapes_do),
         cmocka_unit_test(what_fails_leaves_the_others),
+        cmocka_unit_test(refused_memory_leaves_the_others),
         cmocka_unit_test(another_optimizer_is_for_all_shapes),
         cmocka_unit_test(all_shapes_come_from_the_cache_and_are_on_one_device),
     };
