@@ -82,6 +82,9 @@ typedef struct ipu_module_write_options {
     const char        *graph_name; /* NULL: "model" */
     const char *const *metadata;   /* key, value, key, value, ... */
     size_t             n_metadata; /* of pairs */
+    /* It is built for the first so many inputs, as without the labels that give it a loss in tests (ipu/trainer.h); 0: as
+     * below. */
+    size_t n_inputs;
 } ipu_module_write_options;
 
 /* The network as it is built for inference, with the weights there are. Inputs have names, types and shapes as an

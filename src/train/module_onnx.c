@@ -180,10 +180,11 @@ static bool is_used(const ipu_model *m, uint32_t id)
     return false;
 }
 
-/* The network for inference on `batch` samples; inputs at the end that it does not use are left out. */
-static ipu_status build_inference(ipu_module *module, int64_t batch, ipu_model **out)
+/* The network for inference; inputs at the end that it does not use are left out. */
+static ipu_status build_inference(ipu_module *module, const ipu_module_write_options *o, ipu_model **out)
 {
-    size_t     n     = module->ports.n;
+    int64_t    batch = o->batch ? o->batch : 1;
+    size_t     n     = o->n_inputs ? o->n_inputs : module->ports.n;
     ipu__port *ports = ipu__alloc((n + 1) * sizeof *ports);
     if (!ports) return ipu__fail_memory();
     for (size_t i = 0; i < n; i++) {
@@ -222,10 +223,14 @@ ipu_status ipu_module_write_onnx(ipu_module *module, const ipu_module_write_opti
         return ipu__fail(IPU_INVALID, "the module has not been compiled: an executor must run it first");
     if (o.batch < 0)
         return ipu__fail(IPU_INVALID, "expected a batch of 1 or more, found %lld", (long long)o.batch);
+    if (o.n_inputs > module->ports.n)
+        return ipu__fail(IPU_INVALID,
+                         "expected at most the %zu inputs that the module was compiled with last, found %zu",
+                         module->ports.n, o.n_inputs);
     IPU_TRY(ipu__weights_fetch(&module->weights));
     if (module->file) return save_file(module, &o, path);
     ipu_model *m      = NULL;
-    ipu_status status = build_inference(module, o.batch ? o.batch : 1, &m);
+    ipu_status status = build_inference(module, &o, &m);
     if (status == IPU_OK) {
         set_initial(module, m);
         ipu_onnx_write_options how = {

@@ -241,6 +241,31 @@ static void test_onnx(void **state)
     free_task(&k);
 }
 
+/* What was tested by its loss is written without it. */
+static void test_written_without_labels(void **state)
+{
+    (void)state;
+    story     s = {0};
+    char      path[160];
+    ipu_onnx *file;
+    task      k = make_task(regress, draw_pair, 2, IPU_SHAPE(TARGETS));
+    snprintf(path, sizeof path, "%s/net.onnx", box);
+    k.options.n_epochs = 1;
+    assert_ok(ipu_trainer_create(&k.options, &s.trainer));
+    assert_ok(ipu_trainer_run(s.trainer));
+    close_story(&s);
+    assert_int_equal(ipu_module_write_onnx(k.module, &(ipu_module_write_options){.n_inputs = 3}, path),
+                     IPU_INVALID);
+    assert_says("at most the 2 inputs");
+    assert_ok(ipu_module_write_onnx(k.module, &(ipu_module_write_options){.n_inputs = 1}, path));
+    assert_ok(ipu_onnx_open(path, &file));
+    assert_int_equal(ipu_onnx_n_inputs(file), 1);
+    assert_int_equal(ipu_onnx_n_outputs(file), 1);
+    ipu_onnx_close(file);
+    remove(path);
+    free_task(&k);
+}
+
 /* ---- metrics ---- */
 
 /* Absolute errors of the first target. */
@@ -424,14 +449,10 @@ static void test_processes_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {each(test_loss_alone),
-                                       each(test_loss_alone_resumed),
-                                       each(test_one_field),
-                                       each(test_nothing_to_test_by),
-                                       each(test_onnx),
-                                       each(test_metrics),
-                                       each(test_following_rates),
-                                       each(test_ended),
-                                       each(test_processes_end)};
+    const struct CMUnitTest tests[] = {each(test_loss_alone), each(test_loss_alone_resumed),
+                                       each(test_one_field),  each(test_nothing_to_test_by),
+                                       each(test_onnx),       each(test_written_without_labels),
+                                       each(test_metrics),    each(test_following_rates),
+                                       each(test_ended),      each(test_processes_end)};
     return cmocka_run_group_tests_name("trainer_metric", tests, begin_all, end_all);
 }
