@@ -81,8 +81,8 @@ ipu_value ipu_scalar_like(ipu_builder *b, ipu_value like, double value);
 /* ---- any op by its name ---- */
 
 /* `in` in the op's order, null where an optional one is left out (trailing ones may be missing);
- * out[0..n_out) receives its first outputs. `ipu ops NAME` tells inputs, outputs and attributes. An op that draws
- * random numbers gets a "key" of its own if it is given none. */
+ * out[0..n_out) receives its first outputs. "concat" takes any number of inputs. `ipu ops NAME` tells inputs,
+ * outputs and attributes. An op that draws random numbers gets a "key" of its own if it is given none. */
 void ipu_emit(ipu_builder *b, const char *op, const ipu_attribute *attributes, size_t n_attributes,
               const ipu_value *in, size_t n_in, ipu_value *out, size_t n_out);
 

@@ -27,8 +27,6 @@ NUMPY_TYPES = {"bool": np.bool_, "int8": np.int8, "uint8": np.uint8, "int16": np
                "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64, "half": np.float16,
                "float": np.float32, "double": np.float64}
 
-_MOST_JOINED = 16  # inputs of one concat op
-
 
 class Value:
     """A value of a network: a tensor that a run will compute.
@@ -184,8 +182,6 @@ class Network:
     def emit(self, op: str, values: Sequence[Optional[Value]], n_out: int = 1,
              **attributes: object) -> Union[Value, Tuple[Value, ...]]:
         """An op by its name. Attributes that are None are left out."""
-        if op == "concat" and len(values) > _MOST_JOINED:
-            return self._join(list(values), **attributes)
         info = op_info(op)
         raw_attributes, n, keep = _attributes(info, attributes)
         out = (RawValue * n_out)()
@@ -194,12 +190,6 @@ class Network:
         if n_out == 1:
             return self.value(out[0])
         return tuple(self.value(raw) for raw in out)
-
-    def _join(self, values: list, axis: int) -> Value:
-        while len(values) > 1:
-            parts = [values[i:i + _MOST_JOINED] for i in range(0, len(values), _MOST_JOINED)]
-            values = [self.emit("concat", part, axis=axis) if len(part) > 1 else part[0] for part in parts]
-        return values[0]
 
     def scalar(self, number: Union[int, float, bool], type_name: str, shape: Sequence[int] = ()) -> Value:
         """A constant of which all elements are `number`."""

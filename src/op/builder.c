@@ -375,6 +375,10 @@ void ipu_emit(ipu_builder *b, const char *name, const ipu_attribute *attributes,
                           ipu__op_n_out(op), n_out);
         return;
     }
+    if (n_in > (size_t)op->n_in && op->join && n_out == 1) {
+        out[0] = op->join(b, attributes, n_attributes, in, n_in);
+        return;
+    }
     ipu_kernel_call call = {
         .def = &op->kernel, .attributes = attributes, .n_attributes = n_attributes, .n_operands = op->n_in};
     if (!take_inputs(b, op, in, n_in, all_in, &call) || !settle_key(b, op, &call)) return;

@@ -56,6 +56,27 @@ static void concat_grad(ipu__gradient *g)
     }
 }
 
+/* In groups of as many as one op takes, and the groups likewise. */
+static ipu_value concat_join(ipu_builder *b, const ipu_attribute *attributes, size_t n_attributes,
+                             const ipu_value *values, size_t n)
+{
+    if (n <= MOST) return ipu__emit1(b, "concat", attributes, n_attributes, values, n);
+    size_t     n_groups = (n + MOST - 1) / MOST;
+    ipu_value *groups   = ipu__alloc(n_groups * sizeof *groups);
+    if (!groups) {
+        ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "concat: memory for %zu values", n_groups);
+        return (ipu_value){b, 0};
+    }
+    for (size_t i = 0; i < n_groups; i++) {
+        size_t left = n - i * MOST;
+        groups[i]   = ipu__emit1(b, "concat", attributes, n_attributes, values + i * MOST,
+                               left < MOST ? left : MOST);
+    }
+    ipu_value out = concat_join(b, attributes, n_attributes, groups, n_groups);
+    ipu__free(groups);
+    return out;
+}
+
 static const ipu_kernel_operand operands[] = {
     IPU__INPUT("x0"),     IPU__OPTIONAL("x1"),  IPU__OPTIONAL("x2"),  IPU__OPTIONAL("x3"),
     IPU__OPTIONAL("x4"),  IPU__OPTIONAL("x5"),  IPU__OPTIONAL("x6"),  IPU__OPTIONAL("x7"),
@@ -79,6 +100,7 @@ const ipu_op_def ipu__op_concat = {
     .attributes   = concat_attributes,
     .n_attributes = 1,
     .infer        = concat_infer,
+    .join         = concat_join,
     .view         = concat_view,
     .grad         = concat_grad,
     .fold         = ipu__fold_along_axis,
@@ -88,27 +110,9 @@ const ipu_op_def ipu__op_concat = {
 
 /* ---- functions ---- */
 
-static ipu_value concat_few(ipu_builder *b, const ipu_value *values, size_t n, int axis)
-{
-    return ipu__emit1(b, "concat", IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis)), values, n);
-}
-
 ipu_value ipu_concat(ipu_builder *b, const ipu_value *values, size_t n, int axis)
 {
-    if (n <= MOST) return concat_few(b, values, n, axis);
-    size_t     n_groups = (n + MOST - 1) / MOST;
-    ipu_value *groups   = ipu__alloc(n_groups * sizeof *groups);
-    if (!groups) {
-        ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "ipu_concat: memory for %zu values", n_groups);
-        return (ipu_value){b, 0};
-    }
-    for (size_t i = 0; i < n_groups; i++) {
-        size_t left = n - i * MOST;
-        groups[i]   = concat_few(b, values + i * MOST, left < MOST ? left : MOST, axis);
-    }
-    ipu_value out = ipu_concat(b, groups, n_groups, axis);
-    ipu__free(groups);
-    return out;
+    return ipu__emit1(b, "concat", IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis)), values, n);
 }
 
 ipu_value ipu_stack(ipu_builder *b, const ipu_value *values, size_t n, int axis)

@@ -57,6 +57,10 @@ typedef struct ipu_op_def {
      * derivatives and tests use. Fills out[0..n_out). */
     void (*compose)(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
 
+    /* Emits it for more inputs than it has operands, as several ops; NULL: too many are an error. One output. */
+    ipu_value (*join)(ipu_builder *b, const ipu_attribute *attributes, size_t n_attributes,
+                      const ipu_value *in, size_t n_in);
+
     /* The output as a view of the inputs (null where absent): no kernel, nothing moves. One output only. */
     ipu_tensor (*view)(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in);
 

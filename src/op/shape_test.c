@@ -113,6 +113,14 @@ static void more_values_than_an_op_takes_are_joined(void **unused)
     ipu_split(t.b, x, NULL, N, 0, parts);
     bench_expect(&t, ipu_concat(t.b, parts, N, 0), IPU_SHAPE(N), count());
     bench_end(&t);
+    ipu_attribute axis = IPU_INT_ATTRIBUTE("axis", 0); /* by its name too */
+    ipu_value     y;
+    t = bench_start();
+    x = bench_floats(&t, IPU_SHAPE(N), count());
+    ipu_split(t.b, x, NULL, N, 0, parts);
+    ipu_emit(t.b, "concat", &axis, 1, parts, N, &y, 1);
+    bench_expect(&t, y, IPU_SHAPE(N), count());
+    bench_end(&t);
 }
 
 static void constants_follow_a_rule(void **unused)

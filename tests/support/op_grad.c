@@ -26,6 +26,8 @@ static bool is_constant(const sample *s, int operand)
     } constants[]     = {{"loss", NULL, "weight"},
                          {NULL, "stop_gradient", "x"},
                          {"quantize", "fake_quantize", NULL},
+                         {"random", "random_gamma", "x"},
+                         {"random", "random_dirichlet", "x"},
                          {"vision", NULL, "rois"}};
     const char *input = s->op->kernel.operands[operand].name;
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {

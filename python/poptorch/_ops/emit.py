@@ -164,8 +164,7 @@ class Emitter:
         """What random ops draw from; in a loop it is another one in each turn."""
         seed = self.model.seed()
         for depth, turn in enumerate(self.turns):
-            apart = self.const([pow(0x9E3779B9, depth + 1, 2**32), 0], "uint32")
-            seed = self.op.add(seed, self.op.mul(apart, self.op.add(self.cast(turn, "uint32"), 1)))
+            seed = self.emit("seed_of_turn", [seed, turn], depth=depth)
         return seed
 
     # ---- replaying ----
