@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-import ctypes
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int, c_size_t, c_void_p
 from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .arrays import numpy_over
 from .error import Error
-from .library import TYPE_NAMES, TYPE_NUMBERS, Array, RawValue, Shape, check, declare, finalizer, lib
-from .network import NUMPY_TYPES, Network, Value
+from .library import TYPE_NUMBERS, Array, RawValue, Shape, check, declare, finalizer, lib
+from .network import Network, Value
 
 #: ipu_host_fn
 HostFn = CFUNCTYPE(c_int, c_void_p, POINTER(Array), c_size_t, POINTER(Array), c_size_t)
@@ -26,17 +26,6 @@ declare("ipu_host_fail", c_int, [c_char_p])
 declare("ipu_host_call", None, [c_void_p, c_char_p, POINTER(RawValue), c_size_t, POINTER(Array), POINTER(RawValue),
                                 c_size_t])
 declare("ipu_host_show", RawValue, [c_void_p, RawValue, c_char_p, c_char_p])
-
-
-def array_view(array: Array) -> np.ndarray:
-    """A numpy array over the memory of an Array."""
-    shape = array.shape.tuple()
-    dtype = np.dtype(NUMPY_TYPES[TYPE_NAMES[array.type]])
-    n = int(np.prod(shape, dtype=np.int64))
-    if n == 0 or not array.data:
-        return np.empty(shape, dtype)
-    memory = (ctypes.c_char * (n * dtype.itemsize)).from_address(array.data)
-    return np.frombuffer(memory, dtype=dtype).reshape(shape)
 
 
 class HostFunction:
@@ -58,9 +47,9 @@ class HostFunction:
     def _called(self, user: int, ins: object, n_in: int, outs: object, n_out: int) -> int:
         try:
             self.error = None
-            results = self._function([array_view(ins[i]) for i in range(n_in)])
+            results = self._function([numpy_over(ins[i]) for i in range(n_in)])
             for i in range(n_out):
-                array_view(outs[i])[...] = results[i]
+                numpy_over(outs[i])[...] = results[i]
             return 0
         except BaseException as e:  # it must not pass through C
             self.error = e

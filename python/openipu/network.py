@@ -62,9 +62,9 @@ class Value:
 
 
 class Op:
-    """What an op is: names of its inputs and outputs, kinds of its attributes."""
+    """What an op is: names of its inputs ("x?": it may be left out) and outputs, kinds of its attributes, those it needs."""
 
-    __slots__ = ("name", "inputs", "outputs", "kinds", "has_gradient", "encoded")
+    __slots__ = ("name", "inputs", "outputs", "kinds", "required", "has_gradient", "encoded")
 
     def __init__(self, name: str):
         info = OpInfo()
@@ -76,6 +76,7 @@ class Op:
         self.kinds: Dict[str, int] = {
             info.attributes[i].name.decode(): info.attributes[i].kind for i in range(info.n_attributes)
         }
+        self.required = [info.attributes[i].name.decode() for i in range(info.n_attributes) if info.attributes[i].required]
         self.has_gradient = bool(info.has_gradient)
 
 
@@ -95,6 +96,8 @@ def op_info(name: str) -> Op:
 def _attributes(op: Op, given: dict) -> Tuple[object, int, list]:
     """An array of RawAttribute, its length, and what must live as long."""
     given = {k: v for k, v in given.items() if v is not None}
+    if not given:
+        return None, 0, []
     array = (RawAttribute * len(given))()
     keep = []
     for raw, (name, value) in zip(array, given.items()):
@@ -118,6 +121,12 @@ def _attributes(op: Op, given: dict) -> Tuple[object, int, list]:
     return array, len(given), keep
 
 
+@lru_cache(maxsize=None)
+def _raw_values(n: int) -> type:
+    """The type of an array of so many RawValue."""
+    return RawValue * n
+
+
 class Network:
     """An ipu_model: inputs, parameters, states, ops and outputs."""
 
@@ -126,7 +135,7 @@ class Network:
         self.pointer = pointer
         self.builder = self._lib.ipu_model_builder(pointer)
         self._owned = owned
-        self._constants: list = [{}]
+        self._made: list = [{}]
         self._seed: Optional[Value] = None
         self._callbacks: list = []
         #: What a gradient function raised: C cannot pass it on.
@@ -172,10 +181,11 @@ class Network:
 
     def raws(self, values: Sequence[Optional[Value]]) -> object:
         """An array of RawValue; None becomes null."""
-        array = (RawValue * max(1, len(values)))()
+        array = _raw_values(max(1, len(values)))()
+        builder = self.builder
         for raw, value in zip(array, values):
             if value is not None:
-                raw.builder = self.builder
+                raw.builder = builder
                 raw.id = value.id
         return array
 
@@ -184,7 +194,7 @@ class Network:
         """An op by its name. Attributes that are None are left out."""
         info = op_info(op)
         raw_attributes, n, keep = _attributes(info, attributes)
-        out = (RawValue * n_out)()
+        out = _raw_values(n_out)()
         self._lib.ipu_emit(self.builder, info.encoded, raw_attributes, n, self.raws(values), len(values), out, n_out)
         del keep
         if n_out == 1:
@@ -195,7 +205,7 @@ class Network:
         """A constant of which all elements are `number`."""
         shape = tuple(shape)
         key = (number, type(number), type_name, shape)
-        known = self._constant_of(key)
+        known = self.recall(key)
         if known is not None:
             return known
         if type_name in ("int64", "uint64") or (type_name in ("int32", "uint32") and isinstance(number, int)):
@@ -203,11 +213,16 @@ class Network:
         else:
             value = self.value(self._lib.ipu_constant_value(self.builder, TYPE_NUMBERS[type_name], Shape.of(shape),
                                                             float(number)))
-        self._constants[-1][key] = value
+        self.remember(key, value)
         return value
 
-    def _constant_of(self, key: tuple) -> Optional[Value]:
-        for level in reversed(self._constants):
+    def remember(self, key: tuple, value: Value) -> None:
+        """Keep a value that may be wanted again, until the branch or loop that it is made in ends."""
+        self._made[-1][key] = value
+
+    def recall(self, key: tuple) -> Optional[Value]:
+        """What was remembered under a key, where it can be used."""
+        for level in reversed(self._made):
             if key in level:
                 return level[key]
         return None
@@ -336,11 +351,11 @@ class Network:
     def begin_if(self, condition: Value) -> None:
         """What follows, up to `yield_values`, is done if the scalar bool `condition` is true."""
         self._lib.ipu_model_if(self.pointer, condition.raw)
-        self._constants.append({})
+        self._made.append({})
 
     def begin_else(self) -> None:
         self._lib.ipu_model_else(self.pointer)
-        self._constants[-1] = {}
+        self._made[-1] = {}
 
     def begin_loop(self, most: int, carried: Sequence[Value],
                    first: Optional[Value] = None) -> Tuple[Tuple[Value, ...], Value]:
@@ -349,7 +364,7 @@ class Network:
         index = RawValue()
         self._lib.ipu_model_loop(self.pointer, most, first.raw if first else RawValue(), self.raws(carried),
                                  len(carried), inside, byref(index))
-        self._constants.append({})
+        self._made.append({})
         return tuple(self.value(inside[i]) for i in range(len(carried))), self.value(index)
 
     def yield_values(self, values: Sequence[Value], go_on: Optional[Value] = None) -> None:
@@ -363,7 +378,7 @@ class Network:
         """The results of the branch or loop that was begun last."""
         out = (RawValue * max(1, n))()
         self._lib.ipu_model_end(self.pointer, out, n)
-        self._constants.pop()
+        self._made.pop()
         self.check()
         return tuple(self.value(out[i]) for i in range(n))
 

@@ -15,7 +15,7 @@ from torch import nn
 
 import poptorch
 from openipu.executor import Executor, Module
-from openipu.host import array_view
+from openipu.arrays import numpy_over
 from openipu.library import TYPE_NUMBERS, Array, Shape
 
 
@@ -410,7 +410,7 @@ def test_a_module_shows_states_that_inference_changed():
     arrays = (Array * 1)(Array(TYPE_NUMBERS["float"], Shape.of((2, )), data.ctypes.data))
     for n in (1, 2, 3):
         executor.run(arrays, 1)
-        assert array_view(module.weight("total")).tolist() == [4 * n, n]
+        assert numpy_over(module.weight("total")).tolist() == [4 * n, n]
 
 
 def test_named_buffers():

@@ -17,6 +17,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import torch
 
+from openipu.emitter import Unsupported
+
 from .._errors import Error, createPoptorchError
 from .._logging import logger
 from .._ops import registry
@@ -73,7 +75,7 @@ class Capture:
         self.kept_cells: List[Cell] = []
         self.input_cells: List[Cell] = []
         self.losses: List[Slot] = []
-        self.unsupported: Dict[str, List[str]] = {}
+        self.unsupported = Unsupported()
         self.written: List[Tuple[Cell, Slot]] = []  # cells and what they held before, for branches and loops
         self.attributes: List[dict] = []
         self.multi_convs: List[Any] = []
@@ -270,7 +272,7 @@ class Capture:
             return decomposed(*args, **kwargs)
 
     def _unsupported(self, schema: Schema, args: tuple, kwargs: dict) -> Any:
-        self.unsupported.setdefault(schema.packet, []).append(self.where())
+        self.unsupported.add(schema.packet, self.where())
         try:
             return self.apply(schema.name, registry.Handler(schema.name, _refuse, None, (), False), schema.overload,
                               args, kwargs)
@@ -615,12 +617,8 @@ class Capture:
 
     def raise_unsupported(self) -> None:
         """One error for all ops that have no handler."""
-        if not self.unsupported:
-            return
-        lines = [f"  {name} (at {', '.join(dict.fromkeys(places))})" for name, places in self.unsupported.items()]
-        raise createPoptorchError("Unsupported ops found in compiled model: [" + ", ".join(self.unsupported) +
-                                  "]. Not all operations are supported yet. Rewrite them with others, or run that part "
-                                  "on the host:\n" + "\n".join(lines))
+        if self.unsupported:
+            raise createPoptorchError(self.unsupported.message())
 
 
 def _in_storage(tensor: IpuTensor, size: Sequence[int], stride: Sequence[int], storage_offset: Optional[int] = None) -> tuple:

@@ -6,38 +6,11 @@ import math
 
 import torch
 
-from .cast import as_result, as_value
+from .cast import as_result
 from .registry import function, op
 
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
-
-
-def _register_plain(name: str) -> None:
-
-    @op(f"aten::{name}")
-    def activation(g, node, self):
-        return g.emit(name, [self])
-
-
-for _name in ("relu", "relu6", "selu", "silu", "mish", "hardsigmoid", "hardswish"):
-    _register_plain(_name)
-
-
-@op("aten::log_sigmoid", "aten::log_sigmoid_forward")
-def log_sigmoid(g, node, self):
-    out = g.op.log_sigmoid(self)
-    return out if len(node.outputs) == 1 else (out, None)
-
-
-@function(torch.nn.functional.softsign)
-def softsign(g, node, input):
-    return g.op.softsign(as_value(g, input, node.outputs[0].dtype))
-
-
-@op("aten::leaky_relu")
-def leaky_relu(g, node, self, negative_slope=0.01):
-    return g.op.leaky_relu(self, alpha=negative_slope)
 
 
 @op("aten::elu")
@@ -51,19 +24,9 @@ def elu(g, node, self, alpha=1, scale=1, input_scale=1):
     return g.op.mul(g.op.where(g.op.greater(self, 0), self, below), scale)
 
 
-@op("aten::celu")
-def celu(g, node, self, alpha=1.0):
-    return g.op.celu(self, alpha=alpha)
-
-
 @op("aten::gelu")
 def gelu(g, node, self, *, approximate="none"):
     return g.op.gelu_tanh(self) if approximate == "tanh" else g.op.gelu(self)
-
-
-@op("aten::softplus")
-def softplus(g, node, self, beta=1, threshold=20):
-    return g.op.softplus(self, beta=beta, threshold=threshold)
 
 
 @op("aten::hardtanh")
@@ -71,21 +34,6 @@ def hardtanh(g, node, self, min_val=-1, max_val=1):
     if (min_val, max_val) == (0, 6):
         return g.op.relu6(self)
     return g.op.hardtanh(self, min=min_val, max=max_val)
-
-
-@op("aten::hardshrink")
-def hardshrink(g, node, self, lambd=0.5):
-    return g.op.shrink(self, **{"lambda": lambd})
-
-
-@op("aten::softshrink")
-def softshrink(g, node, self, lambd=0.5):
-    return g.op.shrink(self, bias=lambd, **{"lambda": lambd})
-
-
-@op("aten::threshold")
-def threshold(g, node, self, threshold, value):
-    return g.op.threshold(self, threshold=threshold, value=value)
 
 
 @op("aten::glu")

@@ -184,11 +184,6 @@ def cross(g, node, input, other, *, dim=-1):
 # ---- determinants, inverses ----
 
 
-@op("aten::_linalg_det")
-def det(g, node, a):
-    return g.op.det(a), None, None
-
-
 @op("aten::_linalg_slogdet")
 def slogdet(g, node, a):
     d = g.op.det(a)

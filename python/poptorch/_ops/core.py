@@ -10,17 +10,6 @@ from openipu.host import call as host_call, show as host_show
 from .registry import op
 
 
-@op("aten::copy_")
-def copy_(g: Any, node: Any, self: Any, source: Any, non_blocking: bool = False) -> Any:
-    """The new value of what is copied to."""
-    return g.broadcast(g.cast(source, node.outputs[0].dtype), node.outputs[0].shape)
-
-
-@op("aten::detach", "aten::detach_")
-def detach(g: Any, node: Any, self: Any) -> Any:
-    return g.op.stop_gradient(self) if g.training and g.is_floating(self) else self
-
-
 @op("poptorch::custom_gradient")
 def custom_gradient(g: Any, node: Any, given: Any, results: Any, which: Any) -> Any:
     """The results, whose gradients the block of the node computes."""
@@ -86,34 +75,29 @@ def _may_draw(block: Any) -> bool:
                node.target.startswith("aten::rrelu") or any(map(_may_draw, node.blocks)) for node in block.nodes)
 
 
+def _given(g: Any, block: Any, types: Any) -> Any:
+    """What a block gives, in these types."""
+    g.run_block(block)
+    return [g.cast(g.values[slot], t) for slot, t in zip(block.outputs, types)]
+
+
 @op("poptorch::for_loop")
 def for_loop(g: Any, node: Any, *carried: Any, count: int) -> Any:
-    if count <= 0:
-        return carried
     block = node.blocks[0]
-    if _may_draw(block):
-        g.model.seed()
-    inside, turn = g.model.begin_loop(count, carried)
-    g.values.update(zip(block.inputs, inside))
-    g.turns.append(turn)
-    g.run_block(block)
-    g.turns.pop()
-    g.model.yield_values([g.cast(g.values[slot], v.type) for slot, v in zip(block.outputs, inside)])
-    return g.model.end(len(carried))
+
+    def turn(*inside: Any) -> Any:
+        g.values.update(zip(block.inputs, inside))
+        return _given(g, block, [v.type for v in inside])
+
+    return g.repeat(count, turn, carried, draws=_may_draw(block))
 
 
 @op("poptorch::cond")
 def cond(g: Any, node: Any, condition: Any) -> Any:
     then, other = node.blocks
-    if _may_draw(then) or _may_draw(other):
-        g.model.seed()
-    g.model.begin_if(g.reshape(g.cast(condition, "bool"), ()))
-    g.run_block(then)
-    g.model.yield_values([g.cast(g.values[s], out.dtype) for s, out in zip(then.outputs, node.outputs)])
-    g.model.begin_else()
-    g.run_block(other)
-    g.model.yield_values([g.cast(g.values[s], out.dtype) for s, out in zip(other.outputs, node.outputs)])
-    return g.model.end(len(node.outputs))
+    types = [out.dtype for out in node.outputs]
+    return g.branch(condition, lambda: _given(g, then, types), lambda: _given(g, other, types),
+                    draws=_may_draw(then) or _may_draw(other))
 
 
 def _results(tensors: Any, host: Any, results: Any) -> Any:
@@ -140,15 +124,3 @@ def hint(g: Any, node: Any, x: Any, *hints: Any) -> Any:
 @op("poptorch::custom_operation", meta=lambda inputs, name, results, attributes: _results(inputs, None, results))
 def custom_operation(g: Any, node: Any, inputs: Any, name: str, results: Any, attributes: Any) -> Any:
     return g.emit(name, inputs, n_out=len(node.outputs), **attributes)
-
-
-def _decoded(probs: Any, lengths: Any, blank: int, beam_width: int, top_paths: int) -> Any:
-    time, batch, _ = probs.shape
-    return (probs.new_empty((batch, top_paths)), lengths.new_empty((batch, top_paths), dtype=torch.int32),
-            lengths.new_empty((batch, top_paths, time), dtype=torch.int32))
-
-
-@op("poptorch::ctc_beam_search_decoder", meta=_decoded)
-def ctc_beam_search_decoder(g: Any, node: Any, probs: Any, lengths: Any, blank: int, beam_width: int, top_paths: int) -> Any:
-    return g.op.ctc_decode(g.cast(probs, "float"), lengths, n_out=3, blank=blank, beam_width=beam_width,
-                           top_paths=top_paths)

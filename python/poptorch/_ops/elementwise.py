@@ -13,35 +13,6 @@ from .registry import function, op
 
 # ---- functions of one operand ----
 
-#: Integers become floating point numbers, as torch's meta run says.
-_FLOATING_UNARY = ("sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin",
-                   "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
-                   "erfc", "sigmoid")
-#: Integers are what they were already.
-_ROUNDING = ("floor", "ceil", "trunc")
-
-
-def _register_unary(name: str) -> None:
-
-    @op(f"aten::{name}")
-    def unary(g, node, self):
-        return g.emit(name, [as_result(g, node, self)])
-
-
-for _name in _FLOATING_UNARY:
-    _register_unary(_name)
-
-
-def _register_rounding(name: str) -> None:
-
-    @op(f"aten::{name}")
-    def rounding(g, node, self):
-        return g.emit(name, [self]) if is_floating(self) else self
-
-
-for _name in _ROUNDING:
-    _register_rounding(_name)
-
 
 @op("aten::round")
 def round_(g, node, self, *, decimals=0):
@@ -58,41 +29,6 @@ def round_(g, node, self, *, decimals=0):
 @op("aten::frac")
 def frac(g, node, self):
     return g.op.sub(self, g.op.trunc(self))
-
-
-@op("aten::neg")
-def neg(g, node, self):
-    return g.op.neg(self)
-
-
-@op("aten::abs")
-def abs_(g, node, self):
-    return self if self.type in ("bool", "uint8") else g.op.abs(self)
-
-
-@op("aten::sign", "aten::sgn")
-def sign(g, node, self):
-    return self if self.type == "bool" else g.op.sign(self)
-
-
-@op("aten::square")
-def square(g, node, self):
-    return g.op.square(as_result(g, node, self))
-
-
-@op("aten::conj_physical", "aten::_conj_physical")
-def conj_physical(g, node, self):
-    return self
-
-
-@op("aten::deg2rad")
-def deg2rad(g, node, self):
-    return g.op.mul(as_result(g, node, self), math.pi / 180)
-
-
-@op("aten::rad2deg")
-def rad2deg(g, node, self):
-    return g.op.mul(as_result(g, node, self), 180 / math.pi)
 
 
 @op("aten::angle")
@@ -171,42 +107,16 @@ def rsub(g, node, self, other, alpha=1):
     return sub(g, node, other, self, alpha=alpha)
 
 
-@op("aten::mul", "aten::multiply")
-def mul(g, node, self, other):
-    x, y = promoted(g, self, other)
-    return g.op.logical_and(x, y) if x.type == "bool" else g.op.mul(x, y)
-
-
 @op("aten::div", "aten::divide", "aten::true_divide")
 def div(g, node, self, other, rounding_mode=None):
     if rounding_mode == "floor":
-        return floor_divide(g, node, self, other)
+        return g.op.floor_div(*promoted(g, self, other))
     if rounding_mode == "trunc":
         x, y = promoted(g, self, other)
         quotient = g.op.div(x, y)
         return g.op.trunc(quotient) if is_floating(x) else quotient
     x, y = promoted_floating(g, self, other)
     return g.op.div(x, y)
-
-
-@op("aten::floor_divide")
-def floor_divide(g, node, self, other):
-    return g.op.floor_div(*promoted(g, self, other))
-
-
-@op("aten::remainder")
-def remainder(g, node, self, other):
-    return g.op.mod(*promoted(g, self, other))
-
-
-@op("aten::fmod")
-def fmod(g, node, self, other):
-    return g.op.fmod(*promoted(g, self, other))
-
-
-@op("aten::atan2", "aten::arctan2")
-def atan2(g, node, self, other):
-    return g.op.atan2(*promoted_floating(g, self, other))
 
 
 @op("aten::hypot")
@@ -278,12 +188,6 @@ def addcmul(g, node, self, tensor1, tensor2, value=1):
 def addcdiv(g, node, self, tensor1, tensor2, value=1):
     x, a, b = promoted_floating(g, self, tensor1, tensor2)
     return g.op.add(x, _weighted(g, value, g.op.div(a, b)))
-
-
-@op("aten::lerp")
-def lerp(g, node, self, end, weight):
-    x, y = promoted(g, self, end)
-    return g.op.lerp(x, y, as_value(g, weight, node.outputs[0].dtype))
 
 
 # ---- bounds ----
@@ -367,26 +271,3 @@ def entr(g, node, self):
     x = as_result(g, node, self)
     y = g.op.neg(_product_with_log(g, x, x, "log", 0))
     return g.op.where(g.op.less(x, 0), g.const(-math.inf, x.type), y)
-
-
-# ---- bits ----
-
-
-def _register_bitwise(name: str, emitted: str) -> None:
-
-    @op(name)
-    def bitwise(g, node, self, other):
-        return g.emit(emitted, promoted(g, self, other))
-
-
-for _name, _emitted in (("bitwise_and", "bitwise_and"), ("__and__", "bitwise_and"), ("bitwise_or", "bitwise_or"),
-                        ("__or__", "bitwise_or"), ("bitwise_xor", "bitwise_xor"), ("__xor__", "bitwise_xor"),
-                        ("bitwise_left_shift", "shift_left"), ("__lshift__", "shift_left"),
-                        ("bitwise_right_shift", "shift_right"), ("__rshift__", "shift_right")):
-    _register_bitwise(f"aten::{_name}", _emitted)
-
-
-@op("aten::bitwise_not")
-@function(torch.Tensor.__invert__)
-def bitwise_not(g, node, self):
-    return g.op.logical_not(self) if self.type == "bool" else g.op.bitwise_not(self)

@@ -6,7 +6,9 @@
     @function(torch.nn.functional.mse_loss, loss=True)      caught before torch takes it apart
     def mse_loss(g, node, input, target, reduction="mean"): ...
 
-Options of both:
+    table(Table({"aten::relu": row("relu")}))               ops that are one of libipu's: a row each (table.py)
+
+Options of the first two:
     meta     called with the arguments, meta tensors in place of tensors, gives the results' shapes as meta tensors;
              left out: torch itself is run on meta tensors, or where it has no such kernel on real ones.
     mutates  names of arguments that the op changes in place though torch does not say so; their new values follow
@@ -19,6 +21,8 @@ from __future__ import annotations
 import inspect
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from openipu.optable import Row, Table
 
 #: Arguments of torch that mean nothing on the device: dropped where a handler does not name them.
 IGNORED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad",
@@ -80,6 +84,8 @@ def op(*names: str, meta: Optional[Callable] = None, mutates: Sequence[str] = ()
 
     def register(emit: Callable) -> Callable:
         for name in names:
+            if name in OPS:
+                raise ValueError(f"{name} has two handlers, of {OPS[name].emit.__module__} and {emit.__module__}")
             OPS[name] = Handler(name, emit, meta, mutates, loss)
         return emit
 
@@ -96,6 +102,24 @@ def function(*functions: Callable, meta: Optional[Callable] = None, mutates: Seq
         return emit
 
     return register
+
+
+def _of_row(found: Row) -> Callable:
+    """A row of a table as a function like others."""
+
+    def emit(g: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+        return found.emit(g, args, kwargs, node.outputs[0].dtype)
+
+    own = found.signature()
+    first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("g", "node")]
+    emit.__signature__ = own.replace(parameters=[*first, *own.parameters.values()])
+    return emit
+
+
+def table(rows: Table) -> None:
+    """Register the rows of a table: by the names of ops, or for functions of torch's Python interface."""
+    for name, found in rows.items():
+        (op if isinstance(name, str) else function)(name)(_of_row(found))
 
 
 @lru_cache(maxsize=None)

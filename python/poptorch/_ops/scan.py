@@ -8,25 +8,13 @@ import torch
 
 from openipu.network import Value
 
-from .cast import as_result, is_floating, wide
+from .cast import is_floating, wide
 from .elementwise import log_add_exp
 from .registry import op
 
 
 def _axis(x: Value, dim: int) -> int:
     return dim % x.rank
-
-
-@op("aten::cumsum")
-def cumsum(g, node, self, dim, *, dtype=None):
-    x = as_result(g, node, self)
-    return g.op.cumsum(x, axis=_axis(x, dim)) if x.rank else x
-
-
-@op("aten::cumprod")
-def cumprod(g, node, self, dim, *, dtype=None):
-    x = as_result(g, node, self)
-    return g.op.cumprod(x, axis=_axis(x, dim)) if x.rank else x
 
 
 def _part(g, x: Value, axis: int, begin: int, end: int) -> Value:

@@ -70,7 +70,7 @@ def view_as_type(g, node, x, dtype: torch.dtype):
 
 
 @op("aten::alias", "aten::alias_copy", "aten::clone", "aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy",
-    "aten::_conj", "aten::_conj_physical", "aten::_neg_view_copy", "aten::_fw_primal")
+    "aten::_conj", "aten::conj_physical", "aten::_conj_physical", "aten::_neg_view_copy", "aten::_fw_primal")
 def same(g, node, x, *_, **__):
     return x
 
@@ -278,11 +278,6 @@ def as_strided(g, node, x, size, stride, storage_offset: Optional[int] = None):
 
 
 # ---- diagonals ----
-
-
-@op("aten::diagonal", "aten::diagonal_copy")
-def diagonal(g, node, x, offset: int = 0, dim1: int = 0, dim2: int = 1):
-    return g.op.diagonal(x, offset=offset, rows=at(dim1, x.rank), columns=at(dim2, x.rank))
 
 
 @op("aten::diag_embed")

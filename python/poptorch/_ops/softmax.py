@@ -6,26 +6,7 @@ import math
 
 import torch
 
-from openipu.network import Value
-
-from .cast import as_result
 from .registry import op
-
-
-def _along(g, name: str, x: Value, dim: int) -> Value:
-    if x.rank == 0:
-        return g.reshape(g.emit(name, [g.reshape(x, (1, ))], axis=0), ())
-    return g.emit(name, [x], axis=dim)
-
-
-@op("aten::_softmax", "aten::softmax")
-def softmax(g, node, self, dim, half_to_float=False, *, dtype=None):
-    return _along(g, "softmax", as_result(g, node, self), dim)
-
-
-@op("aten::_log_softmax", "aten::log_softmax")
-def log_softmax(g, node, self, dim, half_to_float=False, *, dtype=None):
-    return _along(g, "log_softmax", as_result(g, node, self), dim)
 
 
 @op("aten::_masked_softmax")

@@ -39,13 +39,6 @@ def sort_stable(g, node, x, *, stable: Optional[bool] = None, dim: int = -1, des
     return ordered(g, x, dim, descending)
 
 
-@op("aten::topk")
-def topk(g, node, x, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
-    if x.rank == 0:
-        return x, g.const(0, torch.int64)
-    return g.op.topk(x, n_out=2, axis=at(dim, x.rank), k=k, largest=int(largest))
-
-
 @op("aten::kthvalue", meta=lambda x, k, dim=-1, keepdim=False: _reduced_meta(x, dim, keepdim))
 def kthvalue(g, node, x, k: int, dim: int = -1, keepdim: bool = False):
     if x.rank == 0:

@@ -1,0 +1,96 @@
+"""Ops of torch that are an op of libipu each: a row tells which, what goes in, how attributes are called (openipu.optable)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from openipu.optable import FLOAT_PROMOTE, PROMOTE, RESULT, SAME, Table, axis, row
+
+from . import registry
+
+#: Of floating point numbers; integers become such, as torch's meta run says.
+_FLOATING = {f"aten::{name}": row(name, cast=RESULT)
+             for name in ("sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
+                          "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
+                          "sigmoid", "square")}
+
+_ELEMENTS = {
+    "aten::floor": row("floor", of={"whole": SAME}),
+    "aten::ceil": row("ceil", of={"whole": SAME}),
+    "aten::trunc": row("trunc", of={"whole": SAME}),
+    "aten::neg": row("neg"),
+    "aten::abs": row("abs", of={"bool": SAME, "uint8": SAME}),
+    "aten::sign aten::sgn": row("sign", of={"bool": SAME}),
+    "aten::mul aten::multiply": row("mul", "self other", cast=PROMOTE, of={"bool": "logical_and"}),
+    "aten::floor_divide": row("floor_div", "self other", cast=PROMOTE),
+    "aten::remainder": row("mod", "self other", cast=PROMOTE),
+    "aten::fmod": row("fmod", "self other", cast=PROMOTE),
+    "aten::atan2 aten::arctan2": row("atan2", "self other", cast=FLOAT_PROMOTE),
+    "aten::deg2rad": row("mul", f"self {math.pi / 180}", cast=RESULT),
+    "aten::rad2deg": row("mul", f"self {180 / math.pi}", cast=RESULT),
+    "aten::lerp": row("lerp", "self end weight", cast=RESULT),
+    "aten::bitwise_and aten::__and__": row("bitwise_and", "self other", cast=PROMOTE),
+    "aten::bitwise_or aten::__or__": row("bitwise_or", "self other", cast=PROMOTE),
+    "aten::bitwise_xor aten::__xor__": row("bitwise_xor", "self other", cast=PROMOTE),
+    "aten::bitwise_left_shift aten::__lshift__": row("shift_left", "self other", cast=PROMOTE),
+    "aten::bitwise_right_shift aten::__rshift__": row("shift_right", "self other", cast=PROMOTE),
+    "aten::bitwise_not": row("bitwise_not", of={"bool": "logical_not"}),
+    torch.Tensor.__invert__: row("bitwise_not", of={"bool": "logical_not"}),
+}
+
+_COMPARISONS = {
+    "aten::eq": row("equal", "self other", cast=PROMOTE),
+    "aten::ne": row("not_equal", "self other", cast=PROMOTE),
+    "aten::lt": row("less", "self other", cast=PROMOTE),
+    "aten::le": row("less_equal", "self other", cast=PROMOTE),
+    "aten::gt": row("greater", "self other", cast=PROMOTE),
+    "aten::ge": row("greater_equal", "self other", cast=PROMOTE),
+    "aten::maximum aten::max.other": row("maximum", "self other", cast=PROMOTE, of={"bool": "logical_or"}),
+    "aten::minimum aten::min.other": row("minimum", "self other", cast=PROMOTE, of={"bool": "logical_and"}),
+    "aten::logical_and": row("logical_and", "self other", cast="bool"),
+    "aten::logical_or": row("logical_or", "self other", cast="bool"),
+    "aten::logical_xor": row("logical_xor", "self other", cast="bool"),
+    "aten::logical_not": row("logical_not", cast="bool"),
+    "aten::isnan": row("isnan", of={"whole": False}),
+    "aten::isinf": row("isinf", of={"whole": False}),
+    "aten::isposinf": row("equal", "self inf", of={"whole": False}),
+    "aten::isneginf": row("equal", "self -inf", of={"whole": False}),
+    "aten::isfinite": row("isfinite", of={"whole": True}),
+}
+
+_ACTIVATIONS = {
+    "aten::relu": row("relu"),
+    "aten::relu6": row("relu6"),
+    "aten::selu": row("selu"),
+    "aten::silu": row("silu"),
+    "aten::mish": row("mish"),
+    "aten::hardsigmoid": row("hardsigmoid"),
+    "aten::hardswish": row("hardswish"),
+    "aten::log_sigmoid aten::log_sigmoid_forward": row("log_sigmoid"),
+    "aten::leaky_relu": row("leaky_relu", alpha="negative_slope=0.01"),
+    "aten::celu": row("celu", alpha="alpha=1.0"),
+    "aten::softplus": row("softplus", beta="beta=1", threshold="threshold=20"),
+    "aten::hardshrink": row("shrink", **{"lambda": "lambd=0.5"}),
+    "aten::softshrink": row("shrink", bias="lambd=0.5", **{"lambda": "lambd=0.5"}),
+    "aten::threshold": row("threshold", threshold="threshold", value="value"),
+    F.softsign: row("softsign", "input", cast=RESULT),
+}
+
+_SHAPED = {
+    "aten::softmax": row("softmax", cast=RESULT, axis=axis("dim"), ignore="dtype"),
+    "aten::_softmax": row("softmax", cast=RESULT, axis=axis("dim"), ignore="half_to_float"),
+    "aten::log_softmax": row("log_softmax", cast=RESULT, axis=axis("dim"), ignore="dtype"),
+    "aten::_log_softmax": row("log_softmax", cast=RESULT, axis=axis("dim"), ignore="half_to_float"),
+    "aten::cumsum": row("cumsum", cast=RESULT, axis=axis("dim"), ignore="dtype"),
+    "aten::cumprod": row("cumprod", cast=RESULT, axis=axis("dim"), ignore="dtype"),
+    "aten::topk": row("topk", n_out=2, k="k", axis=axis("dim=-1"), largest="largest=True", ignore="sorted"),
+    "aten::diagonal aten::diagonal_copy": row("diagonal", offset="offset=0", rows=axis("dim1=0"), columns=axis("dim2=1")),
+    "aten::_linalg_det": row("det", "A"),
+}
+
+TABLE = Table({**_FLOATING, **_ELEMENTS, **_COMPARISONS, **_ACTIVATIONS, **_SHAPED})
+
+registry.table(TABLE)
