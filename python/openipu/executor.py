@@ -2,6 +2,7 @@
 
     module   = Module(lambda network, inputs: network.output(inputs[0], "y"), ["x"])
     executor = Executor(module, ExecutorOptions(device_iterations=2))
+    executor.call([x])["y"]                  # x: an array of any framework; a copy of an output
     executor.run(arrays, n)                  # arrays: (Array * n) over the caller's memory
     dict(executor.outputs())["y"]            # an Array borrowed until the next run
 
@@ -16,7 +17,10 @@ import weakref
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
+
 from .abi import Record
+from .arrays import lend, numpy_over
 from .error import Error
 from .library import Array, ForwardFn, NamedArray, Npz, ProgressFn, RawValue, check, declare, finalizer, lib
 from .network import Network, Value
@@ -301,6 +305,12 @@ class Executor:
     def run(self, arrays: object, n: int) -> None:
         """One run over the arrays; compiles and attaches if need be."""
         self.module.check_built(lib().ipu_executor_run(self._open(), arrays, n))
+
+    def call(self, inputs: Sequence[Any]) -> Dict[str, np.ndarray]:
+        """One run on inputs of any framework (openipu.arrays.lend): copies of the outputs by their names."""
+        lent = [lend(x, f"input {i}") for i, x in enumerate(inputs)]  # until the run has ended
+        self.run((Array * max(1, len(lent)))(*[array for array, _ in lent]), len(lent))
+        return {name: numpy_over(array).copy() for name, array in self.outputs()}
 
     def interrupt(self) -> None:
         """From any thread: stops the run in progress, or the next."""
