@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the C library is built and put inside the package."""
+"""What pyproject.toml cannot say: the C library is built and put inside the package, openipu.pth beside it."""
 
 import os
 import shutil
@@ -34,6 +34,7 @@ class BuildWithLibrary(build_py):
     def run(self) -> None:
         super().run()
         shutil.copy2(built_library(), Path(self.build_lib) / "openipu" / "libipu.so")
+        shutil.copy2(TOP / "python" / "openipu.pth", self.build_lib)  # beside the packages, where Python reads it when it starts
 
 
 class WheelOfMachine(bdist_wheel):

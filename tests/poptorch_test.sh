@@ -37,7 +37,8 @@ proves() # NAME COMMAND...
     fi
 }
 
-# As a user would: pip makes a wheel, and a clean environment beside Debian's torch runs it from elsewhere.
+# As a user would: pip makes a wheel, and a clean environment beside Debian's torch runs it from elsewhere. It installs the hook
+# for imports, and leaves nothing behind.
 installs()
 {
     cp -r pyproject.toml setup.py README.md LICENSE scripts include python "$box/source" || return
@@ -52,7 +53,10 @@ x = torch.ones(4, 3)
 assert torch.allclose(poptorch.inferenceModel(model)(x), model(x), atol=1e-6)
 assert "/venv/" in poptorch.__file__, poptorch.__file__
 END
-    )
+    ) || return
+    (cd / && "$box/venv/bin/python" -c 'import sys; assert "openipu.hook" in sys.modules') || return
+    "$box/venv/bin/pip" uninstall -q -y openipu || return
+    ! find "$box/venv" -name 'openipu*' | grep . && (cd / && "$box/venv/bin/python" -W error -c 'import sys; assert "openipu" not in sys.modules')
 }
 if "$python" -c 'import venv, ensurepip, setuptools, wheel' 2> /dev/null; then
     mkdir "$box/source"
