@@ -1,0 +1,38 @@
+"""docs/frontends.md: its example runs and prints what the document says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+DOC = Path(__file__).resolve().parents[2] / "docs" / "frontends.md"
+
+
+def blocks(kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```", DOC.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_runs_as_it_is_written(tmp_path):
+    program = tmp_path / "toy.py"
+    program.write_text("\n".join(blocks("python")))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "".join(blocks("text")), done.stderr
+    assert done.returncode == 0
+
+
+def test_the_front_end_is_as_short_as_it_says():
+    front_end = blocks("python")[1]
+    lines = [line for line in front_end.splitlines() if line.strip()]
+    assert "TABLE = Table(" in front_end and len(lines) <= 45
+
+
+def test_what_the_document_names_is_there():
+    import openipu.emitter
+    import openipu.optable
+    text = DOC.read_text()
+    for name in re.findall(r"`g\.(\w+)", text):
+        assert hasattr(openipu.emitter.Emitter, name) or name == "op", name
+    for module, name in re.findall(r"`openipu\.(\w+)\.(\w+)", text):
+        assert hasattr(__import__(f"openipu.{module}", fromlist=[name]), name), f"{module}.{name}"
