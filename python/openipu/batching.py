@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any, List, Sequence, Tuple
 
 from .error import Error
+from .settings import OutputMode
 
 #: The library's order of batches, the outermost first: iterations, accumulation, replicas.
 ORDER = "iar"
@@ -97,6 +98,20 @@ class Batches:
         order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
         one = apart.shape[1:]
         return _permuted(apart, order).reshape(*one[:axis], n * one[axis], *one[axis + 1:])
+
+    def selected(self, y: Any, mode: int, period: int = 1) -> Any:
+        """What an output mode (openipu.settings.OutputMode) gives of an output that holds all batches along axis 0."""
+        n = self.n_out
+        if mode == OutputMode.ALL or n == 1:
+            return y
+        batches = y.reshape(n, y.shape[0] // n, *y.shape[1:])
+        if mode == OutputMode.EVERY_N:
+            chosen = batches[period - 1::period]
+        elif mode == OutputMode.SUM:
+            chosen = batches.reshape(n // self.replicas, self.replicas, *batches.shape[1:]).sum(0, dtype=y.dtype)
+        else:
+            chosen = batches[n - self.replicas:]
+        return chosen.reshape(chosen.shape[0] * chosen.shape[1], *y.shape[1:])
 
     # ---- an axis for each of iterations, accumulation, replicas ----
 

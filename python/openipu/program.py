@@ -12,6 +12,7 @@ import torch
 from . import interrupt
 from .arguments import Arguments
 from .arrays import array_over, tensor_over
+from .batching import Batches
 from .error import STATUS_NAMES, Error, UsageError
 from .executor import Executor, Module
 from .library import Array, lib
@@ -76,8 +77,8 @@ class Program:
     def _settle(self, options: ExecutorOptions, all_batches: bool) -> Attach:
         """Keep what is asked for, and tell the library what that needs. When to attach: weights come before."""
         self._mode, self._period, self._replicas = options.output_mode, options.output_period, options.replicas
-        self._n_out = options.device_iterations * options.gradient_accumulation * options.replicas
-        if all_batches or (self._inputs_updated and self._n_out > 1):
+        self._batches = Batches(options.device_iterations, options.replicas, options.gradient_accumulation)
+        if all_batches or (self._inputs_updated and self._batches.n_out > 1):
             options.output_mode = OutputMode.ALL  # what is asked for is made of them here
         if self._spread is not None:
             options.input_group_size = 1
@@ -95,7 +96,7 @@ class Program:
         """The library's arrays of a run, over these tensors at first."""
         given = [t if self._spread is None else self._spread(t) for t in tensors]
         if self._has_groups():  # an input that tells a replica which it is
-            self._replica_numbers = torch.arange(self._n_out, dtype=torch.int32) % self._replicas
+            self._replica_numbers = torch.arange(self._batches.n_out, dtype=torch.int32) % self._replicas
             given.append(self._replica_numbers)
         self._n = len(given)
         self._arrays = (Array * max(1, self._n))(*[array_over(t, f"input {i}") for i, t in enumerate(given)])
@@ -194,18 +195,8 @@ class Program:
 
     def _selected(self, view: torch.Tensor, is_scalar: bool, mode: OutputMode, period: int) -> torch.Tensor:
         """What a mode gives of an output of which there are all batches."""
-        n, replicas = self._n_out, self._replicas
-        if mode == OutputMode.ALL or n == 1:
-            return view.clone()
-        batches = view.reshape(n, view.shape[0] // n, *view.shape[1:])
-        if mode == OutputMode.EVERY_N:
-            chosen = batches[period - 1::period]
-        elif mode == OutputMode.SUM:
-            chosen = batches.reshape(n // replicas, replicas, *batches.shape[1:]).sum(0, dtype=view.dtype)
-        else:
-            chosen = batches[n - replicas:]
-        whole = chosen.reshape(chosen.shape[0] * chosen.shape[1], *view.shape[1:])
-        return whole.reshape(()).clone() if is_scalar and whole.numel() == 1 else whole.clone()
+        whole = self._batches.selected(view, mode, period)
+        return whole.reshape(()).clone() if is_scalar and whole is not view and whole.numel() == 1 else whole.clone()
 
     # ---- which calls it is for
 

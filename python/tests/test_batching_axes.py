@@ -79,6 +79,21 @@ def test_errors(call, message):
         call()
 
 
+@pytest.mark.parametrize("make", [lambda x: x, torch.from_numpy], ids=["numpy", "torch"])
+def test_output_modes(make):
+    y = make(LIBRARY.astype(np.int32))
+
+    def rows(mode, period=1):
+        return B.selected(y, mode, period)[::4, 0].tolist()
+
+    assert B.selected(y, OutputMode.ALL) is y
+    assert rows(OutputMode.FINAL) == [120, 121]
+    assert rows(OutputMode.EVERY_N, 3) == [10, 21, 110, 121]
+    assert rows(OutputMode.SUM) == [360, 366]
+    assert B.selected(y, OutputMode.SUM).dtype == y.dtype
+    assert Batches().selected(y, OutputMode.FINAL) is y
+
+
 def test_of_a_run():
     """Time comes first: batches along axis 1, as in recurrent networks."""
 
