@@ -117,10 +117,10 @@ class _Memory:
 
 def _is_plain(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
     """Whether elements are one after the other, in the order of rows."""
+    if 0 in shape:
+        return True
     step = 1
     for n, stride in zip(reversed(shape), reversed(strides)):
-        if n == 0:
-            return True
         if n != 1 and stride != step:
             return False
         step *= n

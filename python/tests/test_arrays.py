@@ -63,6 +63,12 @@ def test_negative_strides_and_broadcast_ones():
         assert elements(array) == x.tolist() and owner is not None
 
 
+def test_axes_of_one_have_any_stride():
+    for x in (X[::2][:1], X[:0, ::2], torch.from_numpy(X)[::2][:1]):
+        array, owner = lend(x)
+        assert owner is x and array.data == (x.ctypes.data if isinstance(x, np.ndarray) else x.data_ptr())
+
+
 def test_types_of_all():
     for name in ("float32", "float16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"):
         ours, _ = lend(np.ones(3, name))
