@@ -171,6 +171,15 @@ def test_a_value_is_transposed_once_and_axes_of_one_move_for_nothing():
     assert ops(g.model).count("transpose") == 1
 
 
+def test_of_operands_alike_the_one_that_has_moved_decides():
+    g = emitter()
+    lay = Layouts(g)
+    x = lay.of(g.input("x", "float32", X.shape))
+    for i in range(3):  # a block with a way around it
+        x = lay.elementwise("add", x, lay.conv(x, lay.keep(f"w{i}", "float32", (1, 1, 3, 3), True, "HWIO", "OIHW")))
+    assert not x.is_plain and ops(g.model).count("transpose") == 1
+
+
 def test_transposes_made_in_a_branch_stay_there():
     g = emitter()
     lay = Layouts(g)
