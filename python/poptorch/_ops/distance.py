@@ -4,7 +4,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from .registry import function, op
+from openipu.optable import PROMOTE, RESULT, Table, row
+
+from . import registry
 
 
 def _floating(*tensors: torch.Tensor) -> torch.dtype:
@@ -21,12 +23,6 @@ def _pairwise_meta(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return torch.empty((*shape[:-1], *([1] if keepdim else [])), dtype=dtype, device="meta")
 
 
-@function(F.pairwise_distance, meta=_pairwise_meta)
-def pairwise_distance(g, node, x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    pair = [g.cast(x, node.outputs[0].dtype) for x in (x1, x2)]
-    return g.emit("pairwise_distance", pair, p=p, eps=eps, keep_dims=keepdim)
-
-
 def _cosine_meta(x1, x2, dim=1, eps=1e-8):
     dtype = torch.promote_types(x1.dtype, x2.dtype)
     shape = list(torch.broadcast_shapes(x1.shape, x2.shape))
@@ -35,27 +31,28 @@ def _cosine_meta(x1, x2, dim=1, eps=1e-8):
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
-@function(F.cosine_similarity, meta=_cosine_meta)
-def cosine_similarity(g, node, x1, x2, dim=1, eps=1e-8):
-    return g.emit("cosine_similarity", g.promote(x1, x2), axis=dim, eps=eps)
-
-
 def _cdist_meta(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     dtype = torch.promote_types(x1.dtype, x2.dtype)
     batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     return torch.empty((*batch, x1.shape[-2], x2.shape[-2]), dtype=dtype, device="meta")
 
 
-@function(torch.cdist, meta=_cdist_meta)
-def cdist(g, node, x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
-    return g.emit("cdist", g.promote(x1, x2), p=p)
+def _pdist_meta(input, p=2.0):
+    return input.new_empty((input.shape[0] * (input.shape[0] - 1) // 2, ))
 
 
-@op("aten::_cdist_forward", "aten::_euclidean_dist", meta=_cdist_meta)
-def cdist_forward(g, node, x1, x2, p=2.0, compute_mode=None):
-    return g.emit("cdist", g.promote(x1, x2), p=p)
+_METAS = {F.pairwise_distance: _pairwise_meta, F.cosine_similarity: _cosine_meta, torch.cdist: _cdist_meta,
+          "aten::_cdist_forward": _cdist_meta, "aten::_euclidean_dist": _cdist_meta, F.pdist: _pdist_meta,
+          torch.pdist: _pdist_meta}
 
-
-@function(F.pdist, torch.pdist, meta=lambda x, p=2.0: x.new_empty((x.shape[0] * (x.shape[0] - 1) // 2, )))
-def pdist(g, node, x, p=2.0):
-    return g.emit("pdist", [x], p=p)
+registry.table(
+    Table({
+        F.pairwise_distance: row("pairwise_distance", "x1 x2", cast=RESULT, p="p=2.0", eps="eps=1e-6",
+                                 keep_dims="keepdim=False"),
+        F.cosine_similarity: row("cosine_similarity", "x1 x2", cast=PROMOTE, axis="dim=1", eps="eps=1e-8"),
+        torch.cdist: row("cdist", "x1 x2", cast=PROMOTE, p="p=2.0", ignore="compute_mode"),
+        "aten::_cdist_forward": row("cdist", "x1 x2", cast=PROMOTE, p="p=2.0", ignore="compute_mode"),
+        "aten::_euclidean_dist": row("cdist", "x1 x2", cast=PROMOTE),
+        F.pdist: row("pdist", "input", p="p=2.0"),
+        torch.pdist: row("pdist", "input", p="p=2.0"),
+    }), _METAS)

@@ -81,6 +81,13 @@ def nan_to_num(g, node, self, nan=None, posinf=None, neginf=None):
     return g.op.where(g.op.equal(self, -math.inf), const(neginf, limits.min), y)
 
 
+@op("aten::polygamma", "aten::special_polygamma")
+def polygamma(g, node, n, self):
+    if isinstance(n, Value):  # the method and the one in place take the tensor first
+        n, self = self, n
+    return g.emit("polygamma", [as_result(g, node, self)], order=n)
+
+
 # ---- arithmetic of two operands ----
 
 

@@ -32,21 +32,6 @@ def reduced(g, name: str, x: Value, dim: Dims, keepdim: bool = False, **attribut
 # ---- sums ----
 
 
-@op("aten::sum")
-def sum_(g, node, self, dim=None, keepdim=False, *, dtype=None):
-    return reduced(g, "reduce_sum", as_result(g, node, self), dim, keepdim)
-
-
-@op("aten::mean")
-def mean(g, node, self, dim=None, keepdim=False, *, dtype=None):
-    return reduced(g, "reduce_mean", as_result(g, node, self), dim, keepdim)
-
-
-@op("aten::prod")
-def prod(g, node, self, dim=None, keepdim=False, *, dtype=None):
-    return reduced(g, "reduce_prod", as_result(g, node, self), dim, keepdim)
-
-
 @op("aten::nansum")
 def nansum(g, node, self, dim=None, keepdim=False, *, dtype=None):
     if is_floating(self):
@@ -62,19 +47,6 @@ def count_nonzero(g, node, self, dim=None):
 @op("aten::logsumexp")
 def logsumexp(g, node, self, dim, keepdim=False):
     return reduced(g, "reduce_logsumexp", wide(g, as_result(g, node, self)), dim, keepdim)
-
-
-# ---- any, all ----
-
-
-@op("aten::all")
-def all_(g, node, self, dim=None, keepdim=False):
-    return reduced(g, "reduce_all", g.cast(self, torch.bool), dim, keepdim)
-
-
-@op("aten::any")
-def any_(g, node, self, dim=None, keepdim=False):
-    return reduced(g, "reduce_any", g.cast(self, torch.bool), dim, keepdim)
 
 
 # ---- extremes ----

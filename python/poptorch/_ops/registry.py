@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import inspect
 from functools import lru_cache
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from openipu.optable import Row, Table
 
@@ -76,6 +76,7 @@ class Handler:
 
 OPS: Dict[str, Handler] = {}
 FUNCTIONS: Dict[Callable, Handler] = {}
+TABLES: List[Table] = []
 
 
 def op(*names: str, meta: Optional[Callable] = None, mutates: Sequence[str] = (),
@@ -116,10 +117,13 @@ def _of_row(found: Row) -> Callable:
     return emit
 
 
-def table(rows: Table) -> None:
-    """Register the rows of a table: by the names of ops, or for functions of torch's Python interface."""
+def table(rows: Table, meta: Optional[Mapping[Any, Callable]] = None) -> None:
+    """Register the rows of a table: by the names of ops, or for functions of torch's Python interface. `meta`: of those that
+    have one."""
+    TABLES.append(rows)
     for name, found in rows.items():
-        (op if isinstance(name, str) else function)(name)(_of_row(found))
+        register = op if isinstance(name, str) else function
+        register(name, meta=(meta or {}).get(name))(_of_row(found))
 
 
 @lru_cache(maxsize=None)

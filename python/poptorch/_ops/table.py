@@ -7,7 +7,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from openipu.optable import FLOAT_PROMOTE, PROMOTE, RESULT, SAME, Table, axis, row
+from openipu.optable import FLOAT_PROMOTE, PROMOTE, RESULT, SAME, Table, axes, axis, row
 
 from . import registry
 
@@ -79,6 +79,33 @@ _ACTIVATIONS = {
     F.softsign: row("softsign", "input", cast=RESULT),
 }
 
+#: Half is computed in float.
+_SPECIAL = {
+    "aten::erfinv": row("erfinv", cast=RESULT),
+    "aten::special_ndtri": row("ndtri", cast=RESULT),
+    "aten::special_erfcx": row("erfcx", cast=RESULT),
+    "aten::special_log_ndtr": row("log_ndtr", cast=RESULT),
+    "aten::lgamma": row("lgamma", cast=RESULT),
+    "aten::mvlgamma": row("mvlgamma", cast=RESULT, p="p"),
+    "aten::digamma aten::special_digamma": row("digamma", cast=RESULT),
+    "aten::i0 aten::special_i0": row("i0", cast=RESULT),
+    "aten::special_i0e": row("i0e", cast=RESULT),
+    "aten::special_i1": row("i1", cast=RESULT),
+    "aten::special_i1e": row("i1e", cast=RESULT),
+    "aten::gcd": row("gcd", "self other", cast=PROMOTE),
+    "aten::lcm": row("lcm", "self other", cast=PROMOTE),
+}
+
+_OVER = {"axes": axes("dim=None"), "keep_dims": "keepdim=False"}
+
+_REDUCTIONS = {
+    "aten::sum": row("reduce_sum", cast=RESULT, ignore="dtype", **_OVER),
+    "aten::mean": row("reduce_mean", cast=RESULT, ignore="dtype", **_OVER),
+    "aten::prod": row("reduce_prod", cast=RESULT, ignore="dtype", **_OVER),
+    "aten::all": row("reduce_all", cast="bool", **_OVER),
+    "aten::any": row("reduce_any", cast="bool", **_OVER),
+}
+
 _SHAPED = {
     "aten::softmax": row("softmax", cast=RESULT, axis=axis("dim"), ignore="dtype"),
     "aten::_softmax": row("softmax", cast=RESULT, axis=axis("dim"), ignore="half_to_float"),
@@ -91,6 +118,6 @@ _SHAPED = {
     "aten::_linalg_det": row("det", "A"),
 }
 
-TABLE = Table({**_FLOATING, **_ELEMENTS, **_COMPARISONS, **_ACTIVATIONS, **_SHAPED})
+TABLE = Table({**_FLOATING, **_ELEMENTS, **_COMPARISONS, **_ACTIVATIONS, **_SPECIAL, **_REDUCTIONS, **_SHAPED})
 
 registry.table(TABLE)
