@@ -28,6 +28,13 @@ def test_the_front_end_is_as_short_as_it_says():
     assert "TABLE = Table(" in front_end and len(lines) <= 45
 
 
+def test_no_front_end_needs_the_framework_of_another():
+    code = ("import sys, openipu.emitter, openipu.optable, openipu.arrays, openipu.batching, openipu.layout, openipu.executor, "
+            "openipu.host, openipu.hook, openipu.settings; print('torch' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_what_the_document_names_is_there():
     import openipu.emitter
     import openipu.optable
