@@ -124,6 +124,7 @@ class Emitter:
     :ivar values: what each value of the program has become, by whatever the front end names them.
     :ivar kept: parameters and states by their names.
     :ivar op: libipu's ops as methods.
+    :ivar result_type: the type that the framework computes in for operands that are Values or numbers: its rule of promotion.
     :ivar turns: the number of the turn of each loop that is being emitted, the outermost first.
     """
 
@@ -140,7 +141,7 @@ class Emitter:
         self.kept: Dict[str, Value] = {}
         self.op = Ops(self)
         self.turns: List[Value] = []
-        self._promotion = promotion
+        self.result_type = promotion
         self._stage: Any = None
 
     def error(self, message: str) -> Exception:
@@ -162,10 +163,6 @@ class Emitter:
         return found
 
     is_floating = staticmethod(is_floating)
-
-    def result_type(self, *operands: Any) -> Any:
-        """The type that the framework computes in for operands that are Values or numbers."""
-        return self._promotion(*operands)
 
     def promote(self, *operands: Any, dtype: Any = None) -> Tuple[Value, ...]:
         """Values, or numbers, in the type that the framework would compute with, or in the one given."""

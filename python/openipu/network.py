@@ -181,7 +181,7 @@ class Network:
 
     def raws(self, values: Sequence[Optional[Value]]) -> object:
         """An array of RawValue; None becomes null."""
-        array = _raw_values(max(1, len(values)))()
+        array = _raw_values(len(values) or 1)()
         builder = self.builder
         for raw, value in zip(array, values):
             if value is not None:

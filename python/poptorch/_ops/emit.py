@@ -9,7 +9,7 @@ Handlers are called with the Emitter `g`:
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 import openipu
@@ -39,9 +39,7 @@ class Emitter(openipu.emitter.Emitter):
 
     # ---- torch's types and tensors ----
 
-    def type_of(self, dtype: Union[torch.dtype, str]) -> str:
-        """The device's type for one of torch's."""
-        return type_of(dtype)
+    type_of = staticmethod(type_of)
 
     @property
     def default_floating(self) -> torch.dtype:
