@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p
-from typing import List, Mapping, Union
-
-import numpy as np
+from typing import Any, List, Mapping, Union
 
 from .abi import Record
+from .arrays import lend
 from .error import Error
-from .library import TYPE_NAMES, Array, NamedArray, array_of, check, declare, finalizer, lib
-from .network import NUMPY_TYPES
+from .library import NamedArray, check, declare, finalizer, lib
 from .settings import Part
 
 declare("ipu_dataset_open", c_int, [c_char_p, c_int, c_void_p, POINTER(c_void_p)])
@@ -28,30 +25,9 @@ declare("ipu_dataset_n_fields", c_size_t, [c_void_p])
 declare("ipu_dataset_n_classes", c_int64, [c_void_p])
 declare("ipu_dataset_is_iterable", c_bool, [c_void_p])
 
-_NAMES = {np.dtype(kind): name for name, kind in NUMPY_TYPES.items()}
-
 
 class _COptions(Record):
     _name_ = "ipu_dataset_options"
-
-
-def array_over(data: np.ndarray, what: str) -> Array:
-    """An array over a contiguous numpy array, which the caller keeps alive."""
-    name = _NAMES.get(data.dtype)
-    if name is None:
-        raise Error(f"{what}: numpy arrays of {data.dtype} are not supported; expected one of: " + ", ".join(map(str, _NAMES)),
-                    "UNSUPPORTED")
-    return array_of(name, data.shape, data.ctypes.data)
-
-
-def numpy_over(array: Array) -> np.ndarray:
-    """A numpy array over an array's memory, which the library keeps alive."""
-    shape = array.shape.tuple()
-    kind = np.dtype(NUMPY_TYPES[TYPE_NAMES[array.type]])
-    n = int(np.prod(shape, dtype=np.int64))
-    if n == 0:
-        return np.empty(shape, kind)
-    return np.frombuffer((ctypes.c_uint8 * (n * kind.itemsize)).from_address(array.data), kind).reshape(shape)
 
 
 class _Handle:
@@ -90,15 +66,15 @@ class Dataset:
         return cls(handle)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Dataset":
-        """Fields by their names. The arrays must not change while it is used; those that are not contiguous are copied."""
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> "Dataset":
+        """Fields by their names, arrays of any framework (openipu.arrays). They must not change while it is used; those that are not
+        contiguous are copied."""
         handle = _Handle()
         own = (NamedArray * max(1, len(arrays)))()
         for i, (name, array) in enumerate(arrays.items()):
-            array = np.ascontiguousarray(array)
             own[i].name = name.encode()
-            own[i].array = array_over(array, name)
-            handle.memory.append(array)
+            own[i].array, owner = lend(array, name)
+            handle.memory.append(owner)
         handle.memory.append(own)
         check(lib().ipu_dataset_from_arrays(own, len(arrays), byref(handle.pointer)))
         return cls(handle)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
-from typing import Mapping, Optional, Union
-
-import numpy as np
+from typing import Any, Mapping, Optional, Union
 
 from .abi import Record
-from .dataset import array_over
+from .arrays import lend
 from .error import Error
 from .library import Array, check, declare, finalizer, lib
 
@@ -69,10 +67,10 @@ class Summary:
         """Markdown."""
         check(lib().ipu_summary_add_text(self._open(), step, _encoded(tag), _encoded(text)))
 
-    def add_histogram(self, step: int, tag: str, values: np.ndarray) -> None:
-        """How the elements are distributed; those that are not finite are left out."""
-        values = np.ascontiguousarray(values)
-        check(lib().ipu_summary_add_histogram(self._open(), step, _encoded(tag), byref(array_over(values, tag))))
+    def add_histogram(self, step: int, tag: str, values: Any) -> None:
+        """How the elements of an array of any framework are distributed; those that are not finite are left out."""
+        array, _owner = lend(values, tag)
+        check(lib().ipu_summary_add_histogram(self._open(), step, _encoded(tag), byref(array)))
 
     def __enter__(self) -> "Summary":
         return self

@@ -20,7 +20,8 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional
 
 from .abi import Record
-from .dataset import Dataset, numpy_over
+from .arrays import numpy_over
+from .dataset import Dataset
 from .error import Error
 from .executor import Module, executor_options_of, fill, training_of
 from .library import ProgressFn, Shape, check, declare, finalizer, lib

@@ -56,7 +56,7 @@ def test_histograms(tmp_path):
     assert struct.pack("<d", 0) in body and struct.pack("<d", 11) in body and struct.pack("<d", 66) in body  # min, max, sum
     with pytest.raises(openipu.Error, match="\"w\": expected an array with a finite element, found none in 2"):
         summary.add_histogram(1, "w", np.full(2, np.nan))
-    with pytest.raises(openipu.Error, match="numpy arrays of complex64 are not supported"):
+    with pytest.raises(openipu.Error, match="tensors of complex64 are not supported"):
         summary.add_histogram(1, "w", np.zeros(2, np.complex64))
 
 

@@ -14,7 +14,8 @@ import weakref
 import numpy as np
 import openipu
 import pytest
-from openipu.dataset import Dataset, numpy_over
+from openipu.arrays import numpy_over
+from openipu.dataset import Dataset
 from openipu.executor import Executor, Module
 from openipu.library import Array, array_of
 from openipu.settings import (Begin, ExecutorOptions, LoaderOptions, Optimizer, OptimizerKind, Part, RateSchedule, ScheduleKind, Training,
@@ -327,7 +328,7 @@ def test_misuse():
     data = Dataset.from_arrays(samples(N, 1))
     with pytest.raises(openipu.Error, match="full batches only"):
         Trainer(Module(classify), data, None, TrainerOptions(loader=LoaderOptions(keep_last=True)))
-    with pytest.raises(openipu.Error, match="numpy arrays of complex128 are not supported"):
+    with pytest.raises(openipu.Error, match="tensors of complex128 are not supported"):
         Dataset.from_arrays({"x": np.zeros(3, complex)})
     with pytest.raises(openipu.Error) as caught:
         Dataset.from_arrays({"x": np.zeros(3, np.float32), "y": np.zeros(4, np.float32)})
