@@ -77,6 +77,19 @@ def channels_first(axes: str) -> str:
     return "NC" + axes.replace("N", "").replace("C", "")
 
 
+def same_padding(size: Sequence[int], kernel: Sequence[int], stride: Optional[Sequence[int]] = None,
+                 dilation: Optional[Sequence[int]] = None) -> List[int]:
+    """The padding that TensorFlow calls SAME, for spatial axes of these extents: as many results as size / stride, rounded up,
+    with the odd element after. Before all axes, then after all, as convolutions and pools take it."""
+    before, after = [], []
+    for i, (n, k) in enumerate(zip(size, kernel)):
+        s, d = stride[i] if stride else 1, dilation[i] if dilation else 1
+        total = max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
+        before.append(total // 2)
+        after.append(total - total // 2)
+    return before + after
+
+
 class Layouts:
     """Emits ops on Laid values.
 

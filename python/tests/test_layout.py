@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import openipu
 import pytest
-from openipu.layout import Laid, Layouts, channels_first, order_of
+from openipu.layout import Laid, Layouts, channels_first, order_of, same_padding
 from networks import emitter, ops, run
 
 R = np.random.default_rng(3)
@@ -202,6 +202,34 @@ def test_one_and_three_spatial_axes():
     w = lay.keep("n", "float32", (3, 3, 3, 4), True, "HWIO", "OIHW")
     first = lay.conv(g.input("x3", "float32", (2, 3, 8, 8)), w, data="NCHW")
     assert first.shape == (2, 4, 6, 6) and first.is_plain
+
+
+def test_batch_norm_by_the_batch():
+    g = emitter(training=True)
+    lay = Layouts(g)
+    y, mean, var = lay.norm("batch_norm", g.input("x", "float32", X.shape), None, None, n_out=3, epsilon=1e-3)
+    assert y.shape == X.shape and not y.is_plain
+    for name, value in (("y", lay.plain(y)), ("mean", mean), ("var", var)):
+        g.output(value, name)
+    found = run(g.model, {"x": X})
+    m, v = X.mean((0, 1, 2)), X.var((0, 1, 2))
+    np.testing.assert_allclose(found["mean"], m, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found["y"], (X - m) / np.sqrt(v + 1e-3), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel, stride, dilation", [((3, 3), (1, 1), (1, 1)), ((2, 4), (2, 3), (1, 1)), ((3, 2), (1, 2), (2, 1)),
+                                                      ((1, 1), (3, 4), (1, 1))])
+def test_the_padding_that_is_called_same(kernel, stride, dilation):
+    padding = same_padding(X.shape[1:3], kernel, stride, dilation)
+    before, after = padding[:2], padding[2:]
+    assert all(b <= a <= b + 1 for b, a in zip(before, after))
+    g = emitter()
+    lay = Layouts(g)
+    w = lay.keep("w", "float32", (*kernel, 3, 4), True, "HWIO", "OIHW")
+    y = lay.conv(g.input("x", "float32", X.shape), w, padding=padding, stride=stride, dilation=dilation)
+    assert y.shape == (2, -(-8 // stride[0]), -(-6 // stride[1]), 4)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    assert all(b + a < r for b, a, r in zip(before, after, reach))  # no window lies in the padding alone
 
 
 @pytest.mark.parametrize("wrong, message", [
