@@ -12,6 +12,7 @@ from . import _poplar_executor, enums, ops, optim, options, poptorch_core, profi
 from ._args import ICustomArgParser, registerCustomArgParser
 from ._capture import torch_ops as _torch_ops
 from ._capture.blocks import BeginBlock, Block, BlockFunction, removeBlocks
+from ._capture.printing import module_repr, print  # pylint: disable=redefined-builtin
 from ._data.accessor import AsynchronousDataAccessor
 from ._data.dataloader import DataLoader
 from ._errors import Error, RecoverableError, UnrecoverableError, createPoptorchError
@@ -20,7 +21,6 @@ from ._logging import logger, setLogLevel
 from ._run.executor import PoplarExecutor
 from ._run.models import (inferenceModel, ipuHardwareIsAvailable, ipuHardwareVersion, load, trainingModel)
 from ._run.options_impl import ConfigFileError
-from ._run.printing import module_repr, print  # pylint: disable=redefined-builtin
 from ._run.strategies import (ParallelPhasedExecution, Phase, PipelinedExecution, SerialPhasedExecution,
                               ShardedExecution, Stage)
 from ._utils import accessAttributes, getIpuTensorId, registerPostCompileHook, registerPreCompileHook

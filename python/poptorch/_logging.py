@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from typing import Union
 
-from openipu.log import forward_to
+from openipu.log import forward_to, show
 
 TRACE = 5
 
@@ -18,26 +17,6 @@ _NUMBERS = {0: "TRACE", 1: "DEBUG", 2: "INFO", 3: "WARN", 4: "ERR", 6: "OFF"}
 
 logging.addLevelName(TRACE, "TRACE")
 logger = logging.getLogger("poptorch::python")
-
-
-class _Stderr(logging.StreamHandler):
-    """To what sys.stderr is when the message comes."""
-
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
-
-    @property
-    def stream(self) -> object:
-        return sys.stderr
-
-
-def _handler() -> logging.Handler:
-    place = os.environ.get("POPTORCH_LOG_DEST", "stderr")
-    if place == "stdout":
-        return logging.StreamHandler(sys.stdout)
-    if place in ("stderr", ""):
-        return _Stderr()
-    return logging.FileHandler(place)
 
 
 def _level_of(level: Union[int, str]) -> int:
@@ -61,23 +40,9 @@ def setPopartLogLevel(level: Union[int, str]) -> None:
         raise ValueError(f"Level must be one of {', '.join(_NUMBERS.values())}, found {level!r}")
 
 
-class _Formatter(logging.Formatter):
-    """Names levels in small letters, as the original does."""
-
-    def __init__(self) -> None:
-        super().__init__("[%(asctime)s] [%(name)s] [%(level)s] %(message)s", "%H:%M:%S")
-
-    def format(self, record: logging.LogRecord) -> str:
-        record.level = record.levelname.lower()
-        return super().format(record)
-
-
 def _set_up() -> None:
     forward_to(logger)
-    if not logger.handlers:
-        handler = _handler()
-        handler.setFormatter(_Formatter())
-        logger.addHandler(handler)
+    show(logger, os.environ.get("POPTORCH_LOG_DEST", "stderr"))
     try:
         logger.setLevel(_level_of(os.environ.get("POPTORCH_LOG_LEVEL", "WARN")))
     except Exception:

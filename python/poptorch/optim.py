@@ -7,10 +7,11 @@ can be given to a training model as well.
 from __future__ import annotations
 
 import inspect
-import math
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import torch
+
+from openipu.optimizers import Lamb, adam_update, evaluated
 
 from ._logging import logger
 
@@ -216,11 +217,11 @@ class AdamW(Optimizer, torch.optim.AdamW):
         """One step on the CPU."""
         if self.bias_correction:
             return torch.optim.AdamW.step(self, closure)
-        loss = _evaluated(closure)
+        loss = evaluated(closure)
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    update = _adam_update(self.state[parameter], parameter.grad, group, False)
+                    update = adam_update(self.state[parameter], parameter.grad, group, False)
                     parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"])
         return loss
 
@@ -241,7 +242,10 @@ class RMSprop(Optimizer, torch.optim.RMSprop):
     _group_vars = ("lr", "momentum", "weight_decay", "alpha", "eps", "centered")
 
 
-class LAMB(Optimizer, torch.optim.Optimizer):
+_OF_LAMB = ("lr", "betas", "eps", "weight_decay", "max_weight_norm", "bias_correction")
+
+
+class LAMB(Optimizer, Lamb):
     """LAMB (You et al., 2019): Adam, with a step for each parameter in proportion to its norm.
 
     :param params: parameters, or groups of them.
@@ -272,45 +276,5 @@ class LAMB(Optimizer, torch.optim.Optimizer):
             loss_scaling=loss_scaling, max_weight_norm=max_weight_norm, accum_type=accum_type,
             first_order_momentum_accum_type=first_order_momentum_accum_type,
             second_order_momentum_accum_type=second_order_momentum_accum_type).items() if value is not None}
-        defaults = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2, "max_weight_norm": 65500.0}
-        torch.optim.Optimizer.__init__(self, params, {name: given.get(name, v) for name, v in defaults.items()})
+        Lamb.__init__(self, params, **{name: given[name] for name in _OF_LAMB if name in given})
         self._set_own(given)
-
-    @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], float]] = None) -> Optional[float]:
-        """One step on the CPU."""
-        loss = _evaluated(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._step_one(parameter, group)
-        return loss
-
-    def _step_one(self, parameter: torch.Tensor, group: Mapping[str, Any]) -> None:
-        update = _adam_update(self.state[parameter], parameter.grad, group, self.bias_correction)
-        update.add_(parameter, alpha=group["weight_decay"])
-        size, of_update = parameter.norm().clamp(max=group["max_weight_norm"]), update.norm()
-        trust = 1.0 if size == 0 or of_update == 0 else float(size / of_update)
-        parameter.add_(update, alpha=-group["lr"] * trust)
-
-
-def _evaluated(closure: Optional[Callable[[], float]]) -> Optional[float]:
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()
-
-
-def _adam_update(state: Dict[str, Any], gradient: torch.Tensor, group: Mapping[str, Any],
-                 bias_correction: bool) -> torch.Tensor:
-    """The mean of gradients by the root of that of their squares, both of which go on in ``state``."""
-    if not state:
-        state.update(step=0, exp_avg=torch.zeros_like(gradient), exp_avg_sq=torch.zeros_like(gradient))
-    state["step"] += 1
-    beta1, beta2 = group["betas"]
-    mean = state["exp_avg"].lerp_(gradient, 1 - beta1)
-    square = state["exp_avg_sq"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-    correct1, correct2 = 1.0, 1.0
-    if bias_correction:
-        correct1, correct2 = 1 - beta1**state["step"], 1 - beta2**state["step"]
-    return (mean / correct1) / (square.sqrt() / math.sqrt(correct2) + group["eps"])

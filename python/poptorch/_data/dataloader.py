@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Union
 
 import torch
 import torch.utils.data
 
-from openipu.structures import flatten, rebuild
+from openipu.data.parts import Part, joined
 
 from .._errors import createPoptorchError
 from .._logging import logger
@@ -17,57 +17,6 @@ from ..options import Options
 from .accessor import AsynchronousDataAccessor
 
 __all__ = ["AsynchronousDataAccessor", "DataLoader"]
-
-
-class _Part(torch.utils.data.Dataset):
-    """The part of a dataset that one of several processes has: one range after the other, of the dataset or of a
-    permutation of it.
-
-    When rows are left over the ranges begin that much later in every other iteration. Position and permutation are in
-    shared memory: workers that go on from one iteration to the next see them.
-    """
-    def __init__(self, dataset: Any, options: Options, step: int, drop_last: bool) -> None:
-        n_processes, process = options.Distributed.numProcesses, options.Distributed.processId
-        n_elements = len(dataset)
-        if drop_last:
-            self._length = step * (n_elements // (step * n_processes))
-            self._base = process * self._length
-            self._left_over = n_elements - n_processes * self._length
-        else:
-            share, rest = divmod(n_elements, n_processes)
-            self._length = share + int(process < rest)
-            self._base = process * share + min(process, rest)
-            self._left_over = 0
-        self._dataset = dataset
-        self._start = torch.tensor(self._base).share_memory_()
-        self._seed = options.random_seed if options.exists("random_seed") else None
-        self._random_state: Optional[torch.Tensor] = None
-        self._order: Optional[torch.Tensor] = None
-
-    def shuffle(self) -> None:
-        """Another permutation, the same in all processes."""
-        generator = torch.Generator()
-        if self._random_state is None:
-            generator.manual_seed(self._seed)
-        else:
-            generator.set_state(self._random_state)
-        order = torch.randperm(len(self._dataset), generator=generator)
-        self._random_state = generator.get_state()
-        if self._order is None:
-            self._order = order.share_memory_()
-        else:
-            self._order.copy_(order)
-
-    def shift(self) -> None:
-        """Begin where the left over elements are used, or no longer so."""
-        self._start.fill_(self._base + self._left_over if int(self._start) == self._base else self._base)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, index: int) -> Any:
-        position = index + int(self._start)
-        return self._dataset[position if self._order is None else int(self._order[position])]
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -154,13 +103,15 @@ class DataLoader(torch.utils.data.DataLoader):
         self._accessor = AsynchronousDataAccessor(self, rebatched_size=rebatched_size, **arguments)
         self._accessor._dataset = weakref.proxy(self)  # pylint: disable=protected-access
 
-    def _part(self, dataset: Any, shuffle: Optional[bool], drop_last: bool) -> _Part:
+    def _part(self, dataset: Any, shuffle: Optional[bool], drop_last: bool) -> Part:
         assert not shuffle or self._options.exists("random_seed"), (
             "When using auto_distributed_partitioning with shuffle=True you must set "
             "poptorch.Options.randomSeed(), to the same number in all processes")
         assert self._combined_batch_size is not None, (
             "batch_size=None is not allowed when using auto_distributed_partitioning")
-        return _Part(dataset, self._options, self._combined_batch_size, drop_last)
+        options = self._options
+        return Part(dataset, options.Distributed.processId, options.Distributed.numProcesses, self._combined_batch_size,
+                    drop_last, options.random_seed if options.exists("random_seed") else None)
 
     def _rebatched_size(self, mode: DataLoaderMode, drop_last: bool) -> Optional[int]:
         if self.has_batch_sampler or self._combined_batch_size in (None, 1):
@@ -250,7 +201,7 @@ class DataLoader(torch.utils.data.DataLoader):
             return iter(self._accessor)
         self.begin_iteration()
         batches = super().__iter__()
-        return _joined(batches, self._n_combined, self._sampler_drop_last) if self.combines_batches else batches
+        return joined(batches, self._n_combined, self._sampler_drop_last) if self.combines_batches else batches
 
 
 def _check_batch_sampler(options: Options, batch_size: Optional[int], shuffle: Optional[bool],
@@ -281,20 +232,3 @@ def _length(sampler: Any) -> Optional[int]:
     except (TypeError, NotImplementedError):
         return None
     return length if isinstance(length, int) else None
-
-
-def _joined(batches: Iterator[Any], count: int, drop_last: bool) -> Iterator[Any]:
-    """Batches of `count` batches each, joined along dim 0."""
-    group: List[Any] = []
-    for batch in batches:
-        group.append(batch)
-        if len(group) == count:
-            yield _join(group)
-            group = []
-    if group and not drop_last:
-        yield _join(group)
-
-
-def _join(group: List[Any]) -> Any:
-    columns = zip(*(flatten(batch, group[0]) for batch in group))
-    return rebuild(group[0], iter([torch.cat(column) for column in columns]))

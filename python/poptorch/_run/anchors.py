@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ctypes import byref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 
-from openipu.library import GradientOptions, RawValue, lib
 from openipu.settings import OutputMode
 
 from .. import enums
+from .._capture.values import gradients, slots_by_name, trained_slot
 from .._errors import createPoptorchError
 from .._logging import logger
 from ..options import Options
@@ -31,43 +30,6 @@ class _Anchor(NamedTuple):
     mode: enums.OutputMode
     period: int
     output: str  # name of the network's output; "": it is none
-
-
-def _results(graph: Any) -> Dict[str, Any]:
-    """Results of ops by name: the modules they were called in, the op, and which of its kind it is there."""
-    found: Dict[str, Any] = {}
-    counts: Dict[str, int] = {}
-    for node in graph.nodes:
-        base = "/".join((*node.scopes, node.target.split("::")[-1].split(".")[0] + ":0"))
-        for slot in node.outputs[:node.n_results]:
-            n = counts.get(base, 0)
-            counts[base] = n + 1
-            found[f"{base}/{n}" if n else base] = slot
-    return found
-
-
-def _slots(graph: Any) -> Dict[str, Any]:
-    """All values of a graph that have names."""
-    slots = {f"input/{i}": slot for i, slot in enumerate(graph.inputs)}
-    slots.update((kept.name, kept.slot) for kept in graph.kept)
-    if graph.losses:
-        slots["loss"] = graph.losses[0]
-    slots.update(_results(graph))
-    return slots
-
-
-def gradients(graph: Any, emitter: Any, network: Any, slots: Sequence[Any]) -> List[Any]:
-    """Of the loss by values of the graph: zeros for those that it does not depend on."""
-    loss = emitter.values[graph.losses[0]]
-    if loss.shape:
-        loss = emitter.op.reduce_sum(loss)
-    values = [emitter.values[slot] for slot in slots]
-    found = (RawValue * len(values))()
-    options = GradientOptions(allow_unused=True)
-    lib().ipu_model_gradients(network.pointer, loss.raw, network.raws(values), len(values), byref(options), found)
-    network.check()
-    return [network.value(raw) if raw.id else network.scalar(0, value.type, value.shape)
-            for raw, value in zip(found, values)]
 
 
 class Anchors:
@@ -99,7 +61,7 @@ class Anchors:
 
     def names(self, executor: Any, graph: Any) -> List[str]:
         """The names that anchors of a compiled model may have."""
-        names = list(_slots(graph))
+        names = list(slots_by_name(graph))
         if self._training:
             names += [prefix + kept.name for prefix in (GRADIENT, UPDATED) for kept in graph.kept if kept.trained]
             names += executor._device_optimizer.attribute_names()
@@ -121,12 +83,12 @@ class Anchors:
         return lambda emitter, network: self._add(graph, emitter, network)
 
     def _add(self, graph: Any, emitter: Any, network: Any) -> None:
-        slots = _slots(graph)
+        slots = slots_by_name(graph)
         for anchor in self._anchors:
             if not anchor.output:
                 continue
             if anchor.name.startswith(GRADIENT):
-                value = gradients(graph, emitter, network, [_trained_slot(graph, anchor.name[len(GRADIENT):])])[0]
+                value = gradients(graph, emitter, network, [trained_slot(graph, anchor.name[len(GRADIENT):])])[0]
             elif anchor.name in slots:
                 value = emitter.values[slots[anchor.name]]
             else:
@@ -158,11 +120,3 @@ class Anchors:
     def get(self, short_name: str) -> torch.Tensor:
         assert short_name in self._values, f"No tensor with name {short_name} found."
         return self._values[short_name]
-
-
-def _trained_slot(graph: Any, name: str) -> Any:
-    for kept in graph.kept:
-        if kept.name == name and kept.trained:
-            return kept.slot
-    raise createPoptorchError(f"There is no gradient of {name!r}: expected one of "
-                              + ", ".join(kept.name for kept in graph.kept if kept.trained))

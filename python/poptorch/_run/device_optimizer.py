@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import replace
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import torch
 
-from openipu import settings
-from openipu.arrays import array_over, tensor_over
+from openipu import optimizers, settings
 from openipu.session import Learner
 
 from .. import enums, optim
@@ -146,12 +144,7 @@ class DeviceOptimizer(Learner):
             self._is_new = False
             self.description.log()
             before, self._told = self._told, training_of(self._optimizer, self._parameters.items(), self._options)
-            if before is None or _without_rates(before) != _without_rates(self._told):
-                program.set_training(self._told)
-                return
-            for i, (old, new) in enumerate(zip(_rates(before), _rates(self._told))):
-                if old != new:
-                    program.executor.set_rate(i, new)
+            optimizers.change(program, before, self._told)
 
     def before_run(self, program: Any) -> None:
         """Tell the device what it does not know yet."""
@@ -159,15 +152,15 @@ class DeviceOptimizer(Learner):
             self.push(program)
         self._write_loaded(program)
         if self._keeps_scale:
-            state = program.executor.state()
-            arrays = dict(state)
-            self.scale_of_run = tensor_over(arrays[_SCALE]).clone() if _SCALE in arrays else torch.tensor(self._scale)
+            states = optimizers.States(program)
+            self.scale_of_run = states.get(_SCALE, torch.tensor(self._scale)).clone()
 
     def after_run(self, program: Any) -> None:
         """A run has changed what the device knows."""
         self._is_stale = True
         if self.description.kind is ON_HOST:
-            self._step_on_host(program)
+            optimizers.step_on_host(program, self._optimizer, self._parameters)
+            self._owner().copyWeightsToDevice()
 
     def before_attach(self, program: Any) -> None:
         """Its state may have been changed on the host since the device was left."""
@@ -212,12 +205,11 @@ class DeviceOptimizer(Learner):
 
     def read(self, program: Any) -> Dict[str, torch.Tensor]:
         """What the device has learned, by PopART's names."""
-        state = program.executor.state()
-        arrays = dict(state)
+        states = optimizers.States(program)
         out: Dict[str, torch.Tensor] = {}
         grouped = {f"Step___{kept.name}": len(kept.tensor) for kept in program.graph.kept if kept.groups}
-        for theirs, ours in self._state_names(arrays):
-            tensor = tensor_over(arrays[ours]).to(torch.float32, copy=True)
+        for theirs, ours in self._state_names(states):
+            tensor = states[ours].to(torch.float32, copy=True)
             if theirs in grouped:  # groups of replicas with values of their own count the same steps
                 tensor = tensor.repeat(grouped[theirs])
             out[theirs] = tensor / self._scale if ours == _SCALE else tensor
@@ -225,22 +217,14 @@ class DeviceOptimizer(Learner):
 
     def write(self, program: Any, learned: Mapping[str, torch.Tensor]) -> None:
         """Let the device go on from what ``read`` gave. What is missing there stays as it is."""
-        state = program.executor.state()
-        arrays = dict(state)
-        kept: List[torch.Tensor] = []
-        for theirs, ours in self._state_names(arrays):
-            if theirs not in learned:
-                continue
-            there = tensor_over(arrays[ours])
-            tensor = learned[theirs] * self._scale if ours == _SCALE else learned[theirs]
-            if ours == _STEP:
-                tensor = tensor.reshape(-1)[:1]
-            if tensor.numel() != there.numel():
-                raise Error(f"The optimizer's state {theirs} has the shape {tuple(tensor.shape)}, but the model's is "
-                            f"{tuple(there.shape)}: load a state of the same model and optimizer.")
-            kept.append(tensor.reshape(there.shape).to(there.dtype).contiguous())
-            arrays[ours] = array_over(kept[-1])
-        program.executor.set_state(arrays)
+        changed: Dict[str, torch.Tensor] = {}
+        states, words = optimizers.States(program), {}
+        for theirs, ours in self._state_names(states):
+            if theirs in learned:
+                words[ours] = theirs
+                tensor = learned[theirs] * self._scale if ours == _SCALE else learned[theirs]
+                changed[ours] = tensor.reshape(-1)[:1] if ours == _STEP else tensor
+        states.give(program, changed, words)
 
     def _write_loaded(self, program: Any) -> None:
         """Let the device have the state that was loaded, if one was."""
@@ -286,30 +270,6 @@ class DeviceOptimizer(Learner):
             for name in names:
                 out.update({f"{key}___specific___{name}": value for key, value in values.items()})
         return {name: torch.tensor(value, dtype=torch.float32) for name, value in out.items()}
-
-    # ---- steps on the host
-
-    def _step_on_host(self, program: Any) -> None:
-        state = program.executor.state()
-        gradients = {name: tensor_over(array) for name, array in state}
-        for name, parameter in self._parameters.items():
-            gradient = gradients.get(f"{name}.momentum")
-            if gradient is not None:
-                parameter.grad = gradient.to(parameter.dtype, copy=True)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        self._owner().copyWeightsToDevice()
-
-
-def _rates(training: settings.Training) -> List[float]:
-    """By the numbers of groups."""
-    return [training.optimizer.rate, *(group.optimizer.rate for group in training.groups)]
-
-
-def _without_rates(training: settings.Training) -> settings.Training:
-    """What has to be compiled again where it differs."""
-    groups = [replace(group, optimizer=replace(group.optimizer, rate=0.0)) for group in training.groups]
-    return replace(training, optimizer=replace(training.optimizer, rate=0.0), groups=groups)
 
 
 def _sgd_attributes(values: Mapping[str, float], scale: float, has_momentum: bool) -> Dict[str, float]:

@@ -16,13 +16,13 @@ from openipu.session import Session
 from .. import _utils, enums, optim
 from .._capture import blocks, listing
 from .._capture.capture import capture
+from .._capture.overwrite import _OverwriteContextManager
+from .._capture.printing import module_repr
 from .._errors import createPoptorchError, from_library, library_errors
 from .._logging import logger
 from ..options import Options, PipelinedExecution, ShardedExecution, executor_options
 from . import anchors, effects, saving
 from .device_optimizer import DeviceOptimizer
-from .overwrite import _OverwriteContextManager
-from .printing import module_repr
 from .program import Program
 from .strategies import plan_of
 

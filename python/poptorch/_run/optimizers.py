@@ -1,7 +1,4 @@
-"""Optimizers on the device: what the library is told of one of PyTorch's, and what the device has learned.
-
-Those that the device does not have make their steps on the host, from gradients that the device computes.
-"""
+"""Optimizers in PopART's words: for the log, and for the states that programs save."""
 
 from __future__ import annotations
 
@@ -11,10 +8,10 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Tu
 
 import torch
 
-from openipu.settings import Decay, Group, Optimizer, OptimizerKind, Training
+from openipu import optimizers
+from openipu.settings import OptimizerKind, Training
 
 from .. import optim
-from .._errors import Error
 from .._logging import logger
 
 Attribute = Tuple[float, bool]  # value, and whether it is constant
@@ -22,13 +19,9 @@ Attribute = Tuple[float, bool]  # value, and whether it is constant
 #: Steps without an overflow after which automatic loss scaling tries a larger factor.
 LOSS_SCALE_PERIOD = 2000
 
-# A momentum that adds nothing to a gradient in float32, so that the state of the momentum is the gradient.
-_NO_MOMENTUM = 1e-30
-
-
 @dataclass
 class _Kind:
-    """How an optimizer of PyTorch is told to the library."""
+    """What PopART calls a kind of optimizer, its attributes and states."""
     name: str
     kind: OptimizerKind
     # Names of attributes: PyTorch's for a group, and PopART's, which the log has.
@@ -67,28 +60,8 @@ _ADADELTA = _Kind("ADADELTA", OptimizerKind.ADADELTA, {**_COMMON, "rho": "alpha"
                   {"weight_decay": 0.0, "eps": 1e-6, "rho": None}, {"square": "Accl1", "delta": "Accl2"})
 ON_HOST = _Kind("HOST", OptimizerKind.SGD, {"lr": "learningRate"}, {}, {})
 
-_KINDS: List[Tuple[type, _Kind]] = [
-    (torch.optim.SGD, SGD), (torch.optim.AdamW, _ADAMW), (torch.optim.Adam, _ADAM), (torch.optim.RMSprop, _RMSPROP),
-    (optim.LAMB, _LAMB), (torch.optim.Adamax, _ADAMAX), (torch.optim.Adagrad, _ADAGRAD),
-    (torch.optim.Adadelta, _ADADELTA),
-]
-
-
-def _kind_of(optimizer: Any) -> _Kind:
-    assert isinstance(optimizer, torch.optim.Optimizer), (
-        f"Unsupported optimizer type: expected a torch.optim.Optimizer, found {type(optimizer).__name__}. Optimizers "
-        f"of the device are {', '.join(kind.name for _, kind in _KINDS)}")
-    for cls, kind in _KINDS:
-        if isinstance(optimizer, cls) and not _only_on_host(optimizer, kind):
-            return kind
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise Error("Unsupported optimizer type: torch.optim.LBFGS evaluates the model several times in one step.")
-    return ON_HOST
-
-
-def _only_on_host(optimizer: torch.optim.Optimizer, kind: _Kind) -> bool:
-    """Whether it begins with a state that the device's does not begin with."""
-    return kind is _ADAGRAD and any(g.get("initial_accumulator_value", 0) != 0 for g in optimizer.param_groups)
+_KINDS = {None: ON_HOST, **{kind.kind: kind for kind in (SGD, _ADAM, _ADAMW, _LAMB, _RMSPROP, _ADAMAX, _ADAGRAD,
+                                                         _ADADELTA)}}
 
 
 # ---- what it is, in numbers ----
@@ -162,7 +135,7 @@ def _describe_group(kind: _Kind, attributes: Dict[str, Any], variable: Optional[
 def describe(optimizer: torch.optim.Optimizer, name_of: Callable[[Any], Optional[str]],
              finds_scale: bool = False) -> Description:
     """An optimizer in numbers. ``name_of``: of a parameter; None: it is none of the model's."""
-    kind = _kind_of(optimizer)
+    kind = _KINDS[optimizers.kind_of(optimizer)]
     if kind is _RMSPROP:
         _check_centered(optimizer)
     variable = getattr(optimizer, "variable_attrs", None)
@@ -216,66 +189,20 @@ def _check_centered(optimizer: torch.optim.Optimizer) -> None:
 # ---- as the library takes it ----
 
 
-def _exactly(value: float) -> float:
-    """Zero is the library's default; a negative number is zero."""
-    return value if value != 0 else -1.0
-
-
 def has_variable_momentum(optimizer: torch.optim.Optimizer) -> bool:
     """Whether there may be a momentum later, so that its state is kept from the beginning."""
     variable = getattr(optimizer, "variable_attrs", None)
     return variable is not None and not variable.isConstant("momentum")
 
 
-def optimizer_of(optimizer: torch.optim.Optimizer, group: Dict[str, Any]) -> Optimizer:
-    """What the library is told of a group of parameters."""
-    kind = _kind_of(optimizer)
-    if kind is ON_HOST:
-        return Optimizer(OptimizerKind.SGD, rate=0.0, momentum=_NO_MOMENTUM)
-    out = Optimizer(kind.kind, rate=float(group["lr"]), weight_decay=float(group["weight_decay"]))
-    if kind in (SGD, _RMSPROP):
-        out.momentum = float(group["momentum"])
-    if kind is SGD:
-        if out.momentum == 0 and has_variable_momentum(optimizer):
-            out.momentum = _NO_MOMENTUM
-        out.dampening, out.nesterov = float(group["dampening"]), bool(group["nesterov"])
-    if kind is _RMSPROP:
-        out.alpha, out.centered = _exactly(group["alpha"]), bool(group["centered"])
-        out.tensorflow = bool(getattr(optimizer, "use_tf_variant", False))
-    if kind is _ADADELTA:
-        out.alpha = _exactly(group["rho"])
-    if group.get("decoupled_weight_decay", False):  # of Adam, since torch 2.6
-        out.decay = Decay.DECOUPLED
-    if "betas" in group:
-        out.beta1, out.beta2 = _exactly(group["betas"][0]), _exactly(group["betas"][1])
-    if "eps" in group:
-        out.epsilon = _exactly(group["eps"])
-    if kind is _LAMB:
-        out.max_weight_norm = float(group["max_weight_norm"])
-    if kind is _ADAGRAD:
-        out.rate_decay = float(group["lr_decay"])
-    out.no_bias_correction = not getattr(optimizer, "bias_correction", True)
-    out.amsgrad, out.maximize = bool(group.get("amsgrad", False)), bool(group.get("maximize", False))
-    return out
-
-
 def training_of(optimizer: torch.optim.Optimizer, named_parameters: Iterable[Tuple[str, torch.Tensor]],
                 options: Any) -> Training:
-    """What the library is told of an optimizer, for a network with these parameters.
-
-    Group i of the library is parameter group i, as long as each has a parameter of the network.
-    """
-    names = {id(p): name for name, p in named_parameters}
-    members = [[names.pop(id(p)) for p in g["params"] if id(p) in names] for g in optimizer.param_groups]
-    parts = [(optimizer_of(optimizer, g), m) for g, m in zip(optimizer.param_groups, members) if m]
-    first = parts[0][0] if parts else optimizer_of(optimizer, optimizer.param_groups[0])
-    groups = [Group(m, o) for o, m in parts[1:]]
-    if names:
-        groups.append(Group(list(names.values()), frozen=True))
+    """What the library is told of an optimizer, for a network with these parameters."""
     norm = _max_norm(optimizer)
-    return Training(first, groups, max_gradient_norm=0.0 if norm == float("inf") else norm,
-                    loss_scale=float(getattr(optimizer, "loss_scaling", 1.0)),
-                    loss_scale_period=_loss_scale_period(options))
+    return optimizers.training_of(optimizer, named_parameters, has_variable_momentum(optimizer),
+                                  max_gradient_norm=0.0 if norm == float("inf") else norm,
+                                  loss_scale=float(getattr(optimizer, "loss_scaling", 1.0)),
+                                  loss_scale_period=_loss_scale_period(options))
 
 
 def finds_scale(options: Any) -> bool:

@@ -6,7 +6,9 @@ import copy
 import difflib
 import json
 import os
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List
+
+from openipu.values import Values
 
 from .. import enums
 from .._errors import Error
@@ -20,128 +22,18 @@ class ConfigFileError(Exception):
     """A file of options has a line that is not Python."""
 
 
-class OptionsDict:
+class OptionsDict(Values):
     """Values by their names, each of a fixed type.
 
     Values are read as attributes, or by calling the object with their name; attributes that begin with an underscore
     are ordinary ones. A frozen object cannot be changed; a deep copy of it can.
     """
 
-    _frozen = False
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__["_values"] = values
-
-    # ---- values ----
-
-    def set(self, **values: Any) -> None:
-        """Change values that exist, to ones of the same type."""
-        self.checkIsFrozen()
-        for name, value in values.items():
-            known = self._values
-            assert name in known, f"Invalid option {name}, valid options are {list(known)}"
-            assert isinstance(value, type(known[name])), (
-                f"Unexpected type {type(value)} for option {name}. Expected {type(known[name])}")
-            known[name] = value
-
-    def _set_count(self, **values: int) -> None:
-        """As ``set``, of numbers of something."""
-        for name, value in values.items():
-            assert not isinstance(value, int) or value >= 1, f"Option {name} must be at least 1: found {value}"
-        self.set(**values)
-
-    def createOrSet(self, **values: Any) -> None:
-        """As ``set``, but names that do not exist are made."""
-        self.checkIsFrozen()
-        for name, value in values.items():
-            if self.exists(name):
-                self.set(**{name: value})
-            else:
-                self._values[name] = value
-
-    def exists(self, name: str) -> bool:
-        """Whether there is a value of that name."""
-        return name in self._values
-
-    def deleteIfExists(self, name: str) -> None:
-        """Forget the value of that name, if there is one."""
-        self.checkIsFrozen()
-        self._values.pop(name, None)
-
-    def __getattr__(self, name: str) -> Any:
-        # Only what the instance and its class do not have comes here.
-        values = self.__dict__.get("_values")
-        if values is None or name not in values:
-            known = [*(values or ()), *(n for n in dir(type(self)) if not n.startswith("_"))]
-            near = difflib.get_close_matches(name, known, 1)
-            raise AttributeError(f"Invalid attribute {name}: {type(self).__name__} has {list(values or ())}."
-                                 + (f" Did you mean {near[0]}?" if near else ""))
-        return values[name]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.checkIsFrozen(name)
-        if name.startswith("_"):
-            super().__setattr__(name, value)
-        else:
-            self.set(**{name: value})
-
-    def __call__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    # ---- freezing ----
-
-    def checkIsFrozen(self, name: Optional[str] = None) -> None:
-        """Raise if it may not be changed any more."""
-        if self._frozen and name != "_frozen":
-            raise AttributeError(_FROZEN)
-
-    def _parts(self) -> Iterator[Any]:
-        return (v for v in self.__dict__.values() if hasattr(v, "_set_frozen"))
-
-    def _freeze(self) -> None:
-        self._set_frozen(True)
-
-    def _unfreeze(self) -> None:
-        self._set_frozen(False)
-
-    def _set_frozen(self, frozen: bool) -> None:
-        self.__dict__["_frozen"] = frozen
-        for part in self._parts():
-            part._set_frozen(frozen)
-
-    @property
-    def _is_frozen(self) -> bool:
-        return self._frozen
-
-    def __deepcopy__(self, memory: Dict[int, Any]) -> "OptionsDict":
-        other = type(self).__new__(type(self))
-        memory[id(self)] = other
-        for name, value in self.__dict__.items():
-            other.__dict__[name] = copy.deepcopy(value, memory)
-        other.__dict__["_frozen"] = False
-        return other
-
-    def __getstate__(self) -> Dict[str, Any]:
-        return self.__dict__
-
-    def __setstate__(self, state: Dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    # ---- as a whole ----
-
-    def update(self, other: Dict[str, Any]) -> Dict[str, Any]:
-        """Add all values to ``other``, which has none of their names."""
-        both = set(self._values).intersection(other)
-        assert not both, f"Can't merge dictionaries, they have some keys in common: {sorted(both)}"
-        other.update(self._values)
-        return other
-
-    def toDict(self) -> Dict[str, Any]:
-        """The values as a dictionary."""
-        return self.update({})
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._values.items())})"
+    _when_frozen = _FROZEN
+    createOrSet = Values._create_or_set
+    deleteIfExists = Values._delete
+    checkIsFrozen = Values._check_frozen
+    toDict = Values._to_dict
 
 
 class BackendOptions:

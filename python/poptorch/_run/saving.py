@@ -7,15 +7,15 @@ when it is loaded, from the executable cache where there is one.
 
 from __future__ import annotations
 
-import os
-import pickle
 from typing import Any, Callable, Dict, Optional
+
+from openipu import files
 
 from .. import enums
 from .._errors import createPoptorchError
 from .._logging import logger
 
-MAGIC = b"OpenIPU poptorch 1\n"
+MAGIC = b"OpenIPU poptorch 2\n"  # files of 1 hold objects of modules that there are no more
 EXTENSION_NAME = "model.poptorch"
 
 
@@ -39,32 +39,20 @@ def save(executor: Any, filename: str, export_model: bool, save_rng_state: bool)
         data["optimizer"] = executor._optimizer
         if executor._optimizer is not None:
             data["optimizer_state"] = executor._optimizer.state_dict()
-    content = pickle.dumps(data, protocol=4)
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
-        file.write(MAGIC)
-        file.write(content)
-    os.replace(temporary, path)
+    files.write(path, MAGIC, data)
 
 
 def _place(filename: str) -> str:
-    folder = os.path.dirname(filename)
-    if folder:
-        assert not os.path.exists(folder) or os.path.isdir(folder), f"Destination folder {folder} is not a directory"
-        os.makedirs(folder, exist_ok=True)
-    if os.path.isdir(filename):
-        path = os.path.join(filename, EXTENSION_NAME)
+    path = files.place(filename, EXTENSION_NAME)
+    if path != filename:
         logger.warning("save(): %s is a directory, saving model to %s", filename, path)
-        return path
-    return filename
+    return path
 
 
 def read(filename: str, version: str) -> Dict[str, Any]:
     """What a file holds. AssertionError: it is none of poptorch, or of another version."""
-    with open(filename, "rb") as file:
-        magic = file.read(len(MAGIC))
-        assert magic == MAGIC, "it was not written by save() or compileAndExport()"
-        data = pickle.load(file)
+    data = files.read(filename, MAGIC)
+    assert data is not None, "it was not written by save() or compileAndExport(), or by those of an older version"
     assert data["version"] == version, (
         f"PopTorch version mismatch: File was created with version: {data['version']} and this is version {version}")
     options = data["options"]
