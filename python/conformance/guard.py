@@ -88,7 +88,7 @@ def _unguarded(function: Callable[..., Any]) -> Callable[..., Any]:
 def install() -> None:
     """Guard every model from now on."""
     import poptorch  # pylint: disable=import-outside-toplevel
-    host = poptorch.ops._host
+    from poptorch._capture import host  # pylint: disable=import-outside-toplevel
     call = host.call
     host.call = lambda capture, function, *rest: call(capture, _unguarded(function), *rest)
     executor: Dict[str, Any] = vars(poptorch.PoplarExecutor)

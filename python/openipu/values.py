@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import difflib
-from typing import Any, Dict, Iterator, Optional
+import inspect
+import sys
+from typing import Any, Callable, Dict, Iterator, Optional
 
 
 class Values:
@@ -31,12 +33,6 @@ class Values:
             assert isinstance(value, type(known[name])), (
                 f"Unexpected type {type(value)} for option {name}. Expected {type(known[name])}")
             known[name] = value
-
-    def _set_count(self, **values: int) -> None:
-        """As ``set``, of numbers of something."""
-        for name, value in values.items():
-            assert not isinstance(value, int) or value >= 1, f"Option {name} must be at least 1: found {value}"
-        self.set(**values)
 
     def _create_or_set(self, **values: Any) -> None:
         """As ``set``, but names that do not exist are made."""
@@ -130,3 +126,54 @@ class Values:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._values.items())})"
+
+
+_SETTER = """from __future__ import annotations
+def make(_set):
+    def {name}(self, {argument}) -> {result}:
+        _set(self, {value})
+        return self
+    return {name}
+"""
+
+
+class sets:
+    """In the body of a class of ``Values``: a method that sets one value and returns the object.
+
+        deviceIterations = sets("device_iterations", "n: int", at_least=1, doc="How often it runs.")
+
+    ``target``: the value's name; "?NAME": it is made if need be; "_NAME": an ordinary attribute; "PART:NAME": by ``set``
+    of that attribute. ``argument``: as in a definition. ``kind``: the type that it must have, else ``wrong`` is raised
+    with what was found; ``made``: what is kept of it.
+    """
+
+    def __init__(self, target: str, argument: str, *, doc: str, at_least: Optional[int] = None,
+                 kind: Optional[type] = None, wrong: str = "expected another type, not {!r}",
+                 made: Callable[[Any], Any] = lambda given: given) -> None:
+        self._part, _, self._name = target.rpartition(":")
+        self._argument, self._doc = argument, inspect.cleandoc(doc)
+        self._at_least, self._kind, self._wrong, self._made = at_least, kind, wrong, made
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        own: Dict[str, Any] = {}
+        code = _SETTER.format(name=name, argument=self._argument, result=owner.__name__,
+                              value=self._argument.partition(":")[0])
+        exec(code, vars(sys.modules[owner.__module__]), own)  # pylint: disable=exec-used
+        method = own["make"](self._set)
+        method.__doc__ = self._doc
+        method.__qualname__ = f"{owner.__qualname__}.{name}"
+        setattr(owner, name, method)
+
+    def _set(self, values: Values, given: Any) -> None:
+        assert self._kind is None or isinstance(given, self._kind), self._wrong.format(given)
+        assert self._at_least is None or not isinstance(given, int) or given >= self._at_least, (
+            f"Option {self._name} must be at least {self._at_least}: found {given}")
+        kept = self._made(given)
+        if self._part:
+            getattr(values, self._part).set(self._name, kept)
+        elif self._name.startswith("_"):
+            setattr(values, self._name, kept)
+        elif self._name.startswith("?"):
+            values._create_or_set(**{self._name[1:]: kept})
+        else:
+            values.set(**{self._name: kept})

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 import torch
 
 from openipu import comm, settings
 from openipu.progress import ProgressBar
 from openipu.stages import Plan
+from openipu.values import sets
 
 from . import enums
 from ._errors import Error
@@ -66,16 +67,12 @@ class _PrecisionOptions(OptionsDict):
                        "behaviour, and that of PyTorch.")
         return self
 
-    def enableFloatingPointExceptions(self, enabled: bool) -> _PrecisionOptions:
-        """Whether a run fails when the result of an op is infinite or not a number. False at first."""
-        assert isinstance(enabled, bool), "enableFloatingPointExceptions needs to be set to a bool"
-        self._backend.set("enableFloatingPointChecks", enabled)
-        return self
-
-    def enableStochasticRounding(self, enabled: bool) -> _PrecisionOptions:
-        """Whether numbers are rounded to float16 up or down at random, such that their mean is right."""
-        self._backend.set("enableStochasticRounding", enabled)
-        return self
+    enableFloatingPointExceptions = sets(
+        "_backend:enableFloatingPointChecks", "enabled: bool", kind=bool,
+        wrong="enableFloatingPointExceptions needs to be set to a bool",
+        doc="Whether a run fails when the result of an op is infinite or not a number. False at first.")
+    enableStochasticRounding = sets("_backend:enableStochasticRounding", "enabled: bool",
+        doc="Whether numbers are rounded to float16 up or down at random, such that their mean is right.")
 
     def setPartialsType(self, dtype: torch.dtype) -> _PrecisionOptions:
         """In which type products and convolutions of float16 add up: ``torch.float`` or ``torch.half``.
@@ -102,14 +99,11 @@ class _TrainingOptions(OptionsDict):
                          meanAccumulationAndReplicationReductionStrategy=enums.MeanReductionStrategy.Post)
         self._backend = backend
 
-    def gradientAccumulation(self, gradient_accumulation: int) -> _TrainingOptions:
-        """Number of micro-batches whose gradients are gathered for one step of the optimizer. 1 at first.
+    gradientAccumulation = sets("gradient_accumulation", "gradient_accumulation: int", at_least=1, doc="""
+        Number of micro-batches whose gradients are gathered for one step of the optimizer. 1 at first.
 
         Inputs of a run hold that many times more. A pipeline must have at least as many as it has stages, those of
-        the backward pass counted.
-        """
-        self._set_count(gradient_accumulation=gradient_accumulation)
-        return self
+        the backward pass counted.""")
 
     def accumulationAndReplicationReductionType(self, reduction_type: enums.ReductionType) -> _TrainingOptions:
         """Whether the gradients of micro-batches and replicas are averaged (``ReductionType.Mean``, as at first) or
@@ -121,23 +115,17 @@ class _TrainingOptions(OptionsDict):
         self.set(accumulation_and_replication_reduction_type=reduction_type)
         return self
 
-    def setMeanAccumulationAndReplicationReductionStrategy(
-            self, mean_reduction_strategy: enums.MeanReductionStrategy) -> _TrainingOptions:
-        """When the mean of gradients is divided. ``Post``, unless the optimizer's ``accum_type`` is float16: then
-        ``Running``, for which float16 has the range."""
-        self.set(meanAccumulationAndReplicationReductionStrategy=mean_reduction_strategy)
-        return self
-
-    def setAutomaticLossScaling(self, enabled: bool) -> _TrainingOptions:
-        """Whether the loss is scaled by a factor that is halved when gradients overflow, and doubled when they have
-        not for a while."""
-        self._backend.set("automaticLossScalingSettings.enabled", enabled)
-        return self
-
-    def setConvolutionDithering(self, enabled: bool) -> _TrainingOptions:
-        """Whether convolutions begin on different tiles. Tiles are balanced by the compiler: it changes nothing."""
-        self._backend.set("convolutionOptions", {"enableConvDithering": enabled})
-        return self
+    setMeanAccumulationAndReplicationReductionStrategy = sets(
+        "meanAccumulationAndReplicationReductionStrategy", "mean_reduction_strategy: enums.MeanReductionStrategy",
+        doc="""
+        When the mean of gradients is divided. ``Post``, unless the optimizer's ``accum_type`` is float16: then
+        ``Running``, for which float16 has the range.""")
+    setAutomaticLossScaling = sets("_backend:automaticLossScalingSettings.enabled", "enabled: bool", doc="""
+        Whether the loss is scaled by a factor that is halved when gradients overflow, and doubled when they have not
+        for a while.""")
+    setConvolutionDithering = sets(
+        "_backend:convolutionOptions", "enabled: bool", made=lambda enabled: {"enableConvDithering": enabled},
+        doc="Whether convolutions begin on different tiles. Tiles are balanced by the compiler: it changes nothing.")
 
 
 class _DistributedOptions(OptionsDict):
@@ -177,6 +165,14 @@ class _DistributedOptions(OptionsDict):
         return self.num_distributed_processes
 
 
+def _number(name: str) -> Dict[str, Any]:
+    return {"kind": int, "wrong": name + ": expected an integer, not {!r}"}
+
+
+def _flag(name: str) -> Dict[str, Any]:
+    return {"kind": bool, "wrong": name + ": expected a boolean, not {!r}", "made": int}
+
+
 class TensorLocationSettings(OptionsDict):
     """Where tensors of a kind are kept. On a host only ``useOnChipStorage`` of activations and of the optimizer's states
     and ``useReplicatedTensorSharding`` of the latter change what happens.
@@ -184,43 +180,34 @@ class TensorLocationSettings(OptionsDict):
     >>> opts.TensorLocations.setOptimizerLocation(poptorch.TensorLocationSettings().useOnChipStorage(False))
     """
 
-    def minElementsForOffChip(self, min_elements: int) -> TensorLocationSettings:
-        """Smaller tensors stay on the chip."""
-        return self._set_number("minElementsForOffChip", min_elements)
-
-    def minElementsForReplicatedTensorSharding(self, min_elements: int) -> TensorLocationSettings:
-        """Smaller tensors are not shared out between replicas."""
-        return self._set_number("minElementsForReplicatedTensorSharding", min_elements)
+    minElementsForOffChip = sets(
+        "?minElementsForOffChip", "min_elements: int", **_number("minElementsForOffChip"),
+        doc="Smaller tensors stay on the chip.")
+    minElementsForReplicatedTensorSharding = sets(
+        "?minElementsForReplicatedTensorSharding", "min_elements: int",
+        **_number("minElementsForReplicatedTensorSharding"), doc="Smaller tensors are not shared out between replicas.")
 
     def useOnChipStorage(self, use: Optional[bool] = True) -> TensorLocationSettings:
         """On the chip (True), in streaming memory (False), or as it comes (None)."""
         if use is None:
             self.deleteIfExists("onChip")
             return self
-        return self._set_flag("onChip", use)
-
-    def useReplicatedTensorSharding(self, use: bool = True) -> TensorLocationSettings:
-        """Each replica keeps a part of the tensor, rather than all of it: of the optimizer's states. With one replica
-        it changes nothing."""
-        return self._set_flag("useReplicatedTensorSharding", use)
-
-    def useIOTilesToLoad(self, use: bool = True) -> TensorLocationSettings:
-        """Load through I/O tiles."""
-        return self._set_flag("useIOTilesToLoad", use)
-
-    def useIOTilesToStore(self, use: bool = True) -> TensorLocationSettings:
-        """Keep on I/O tiles."""
-        return self._set_flag("useIOTilesToStore", use)
-
-    def _set_flag(self, name: str, use: bool) -> TensorLocationSettings:
-        assert isinstance(use, bool), f"{name}: expected a boolean, not {use!r}"
-        self.createOrSet(**{name: int(use)})
+        assert isinstance(use, bool), f"onChip: expected a boolean, not {use!r}"
+        self.createOrSet(onChip=int(use))
         return self
 
-    def _set_number(self, name: str, number: int) -> TensorLocationSettings:
-        assert isinstance(number, int), f"{name}: expected an integer, not {number!r}"
-        self.createOrSet(**{name: number})
-        return self
+    useReplicatedTensorSharding = sets(
+        "?useReplicatedTensorSharding", "use: bool = True", **_flag("useReplicatedTensorSharding"), doc="""
+        Each replica keeps a part of the tensor, rather than all of it: of the optimizer's states. With one replica it
+        changes nothing.""")
+    useIOTilesToLoad = sets("?useIOTilesToLoad", "use: bool = True", **_flag("useIOTilesToLoad"),
+        doc="Load through I/O tiles.")
+    useIOTilesToStore = sets("?useIOTilesToStore", "use: bool = True", **_flag("useIOTilesToStore"),
+        doc="Keep on I/O tiles.")
+
+
+_LOCATION: Dict[str, Any] = {"kind": TensorLocationSettings, "made": TensorLocationSettings.toDict,
+                             "wrong": "Expected a poptorch.TensorLocationSettings, not {!r}"}
 
 
 class _TensorLocationOptions(OptionsDict):
@@ -234,27 +221,14 @@ class _TensorLocationOptions(OptionsDict):
         self.createOrSet(numIOTiles=num_tiles)
         return self
 
-    def setActivationLocation(self, location: TensorLocationSettings) -> _TensorLocationOptions:
-        """Of what the forward pass keeps for the backward pass."""
-        return self._set_location("location_activation", location)
-
-    def setWeightLocation(self, location: TensorLocationSettings) -> _TensorLocationOptions:
-        """Of parameters. It changes nothing on a host."""
-        return self._set_location("location_weight", location)
-
-    def setOptimizerLocation(self, location: TensorLocationSettings) -> _TensorLocationOptions:
-        """Of the optimizer's states."""
-        return self._set_location("location_optimizer", location)
-
-    def setAccumulatorLocation(self, location: TensorLocationSettings) -> _TensorLocationOptions:
-        """Of gradients that are being gathered. It changes nothing on a host."""
-        return self._set_location("location_accumulator", location)
-
-    def _set_location(self, name: str, location: TensorLocationSettings) -> _TensorLocationOptions:
-        assert isinstance(location, TensorLocationSettings), (
-            f"Expected a poptorch.TensorLocationSettings, not {location!r}")
-        self.createOrSet(**{name: location.toDict()})
-        return self
+    setActivationLocation = sets("?location_activation", "location: TensorLocationSettings", **_LOCATION,
+        doc="Of what the forward pass keeps for the backward pass.")
+    setWeightLocation = sets("?location_weight", "location: TensorLocationSettings", **_LOCATION,
+        doc="Of parameters. It changes nothing on a host.")
+    setOptimizerLocation = sets("?location_optimizer", "location: TensorLocationSettings", **_LOCATION,
+        doc="Of the optimizer's states.")
+    setAccumulatorLocation = sets("?location_accumulator", "location: TensorLocationSettings", **_LOCATION,
+        doc="Of gradients that are being gathered. It changes nothing on a host.")
 
     def _has(self, name: str, setting: str, value: int) -> bool:
         return self.exists(name) and self(name).get(setting) == value
@@ -366,18 +340,12 @@ class Options(OptionsDict):
 
     # ---- how much runs ----
 
-    def deviceIterations(self, device_iterations: int) -> Options:
-        """Number of turns that a run makes on the device before it returns. 1 at first.
+    deviceIterations = sets("device_iterations", "device_iterations: int", at_least=1, doc="""
+        Number of turns that a run makes on the device before it returns. 1 at first.
 
-        A turn is one micro-batch, or with gradient accumulation one step of the optimizer.
-        """
-        self._set_count(device_iterations=device_iterations)
-        return self
-
-    def replicationFactor(self, replication_factor: int) -> Options:
-        """Number of copies of the model, each on IPUs of its own, that share the work on a batch. 1 at first."""
-        self._set_count(replication_factor=replication_factor)
-        return self
+        A turn is one micro-batch, or with gradient accumulation one step of the optimizer.""")
+    replicationFactor = sets("replication_factor", "replication_factor: int", at_least=1,
+        doc="Number of copies of the model, each on IPUs of its own, that share the work on a batch. 1 at first.")
 
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: enums.CommGroupType) -> Options:
         """Let groups of replicas work on the same inputs.
@@ -399,11 +367,9 @@ class Options(OptionsDict):
         self.set(input_group_size=input_group_size, input_cgt=input_group_type)
         return self
 
-    def broadcastBuffers(self, broadcast_buffers: bool = True) -> Options:
-        """Whether all replicas have the same buffers. With several replicas that change them it must be False: each
-        then has buffers of its own."""
-        self.set(broadcast_buffers=broadcast_buffers)
-        return self
+    broadcastBuffers = sets("broadcast_buffers", "broadcast_buffers: bool = True", doc="""
+        Whether all replicas have the same buffers. With several replicas that change them it must be False: each then
+        has buffers of its own.""")
 
     def outputMode(self, output_mode: enums.OutputMode, output_return_period: Optional[int] = None) -> Options:
         """Of which micro-batches results are returned: see :class:`OutputMode`.
@@ -437,17 +403,11 @@ class Options(OptionsDict):
 
     # ---- where it runs ----
 
-    def useIpuModel(self, use_model: bool) -> Options:
-        """Whether to run on a model of the IPU (``POPTORCH_IPU_MODEL`` in the environment says the same). Everything
-        is computed on the host either way; with a model any number of IPUs will do."""
-        self.createOrSet(use_model=use_model)
-        return self
-
-    def useIpuId(self, ipu_id: int) -> Options:
-        """Run on this device of the partition."""
-        assert isinstance(ipu_id, int), f"A device is given by its number, not {ipu_id!r}"
-        self.createOrSet(ipu_id=ipu_id)
-        return self
+    useIpuModel = sets("?use_model", "use_model: bool", doc="""
+        Whether to run on a model of the IPU (``POPTORCH_IPU_MODEL`` in the environment says the same). Everything is
+        computed on the host either way; with a model any number of IPUs will do.""")
+    useIpuId = sets("?ipu_id", "ipu_id: int", kind=int, wrong="A device is given by its number, not {!r}",
+        doc="Run on this device of the partition.")
 
     def useOfflineIpuTarget(self, ipu_version: int = 2) -> Options:
         """Compile without a device.
@@ -458,24 +418,17 @@ class Options(OptionsDict):
         self.createOrSet(ipu_version=ipu_version)
         return self
 
-    def connectionType(self, connection_type: enums.ConnectionType) -> Options:
-        """When to attach to a device: see :class:`ConnectionType`."""
-        assert isinstance(connection_type, enums.ConnectionType), (
-            f"Expected a poptorch.ConnectionType, not {connection_type!r}")
-        self.set(connection_type=connection_type.value)
-        return self
-
-    def syncPattern(self, sync_pattern: enums.SyncPattern) -> Options:
-        """Which IPUs wait for each other: see :class:`SyncPattern`. It changes nothing on a host."""
-        assert isinstance(sync_pattern, enums.SyncPattern), f"Expected a poptorch.SyncPattern, not {sync_pattern!r}"
-        self.set(sync_pattern=sync_pattern.value)
-        return self
-
-    def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Options:
-        """Whether to take more IPUs than the model uses where their number has to be a power of two. Else a model
-        that uses another number is an error."""
-        self.set(auto_round_num_ipus=auto_round_num_ipus)
-        return self
+    connectionType = sets(
+        "connection_type", "connection_type: enums.ConnectionType", kind=enums.ConnectionType,
+        wrong="Expected a poptorch.ConnectionType, not {!r}", made=int,
+        doc="When to attach to a device: see :class:`ConnectionType`.")
+    syncPattern = sets(
+        "sync_pattern", "sync_pattern: enums.SyncPattern", kind=enums.SyncPattern,
+        wrong="Expected a poptorch.SyncPattern, not {!r}", made=int,
+        doc="Which IPUs wait for each other: see :class:`SyncPattern`. It changes nothing on a host.")
+    autoRoundNumIPUs = sets("auto_round_num_ipus", "auto_round_num_ipus: bool = True", doc="""
+        Whether to take more IPUs than the model uses where their number has to be a power of two. Else a model that
+        uses another number is an error.""")
 
     def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Options:
         """How blocks become stages on IPUs: a :class:`PipelinedExecution`, :class:`ShardedExecution`,
@@ -510,49 +463,31 @@ class Options(OptionsDict):
         self._popart.set("enableEngineCaching", path is not None)
         return self
 
-    def enableStableNorm(self, enabled: bool) -> Options:
-        """Whether norms are computed the accurate way. They always are."""
-        self._popart.set("enableStableNorm", enabled)
-        return self
-
-    def enableSyntheticData(self, enabled: bool) -> Options:
-        """Whether inputs are made up on the device, and outputs stay there: to measure a model alone."""
-        self._popart.set("syntheticDataMode", 2 if enabled else 0)
-        return self
-
-    def recompileOnNewShapes(self, enabled: bool = True) -> Options:
-        """Whether a model that is called with other shapes or types than before is compiled for these too. Else such
-        a call is an error. Not in PopTorch."""
-        self.set(recompile_on_new_shapes=enabled)
-        return self
-
-    def enableInputGradients(self, enabled: bool = True) -> Options:
-        """Whether a training model gives the gradients of inputs that require them, in their ``grad``. Not in
-        PopTorch."""
-        self.set(input_gradients=enabled)
-        return self
+    enableStableNorm = sets("_popart:enableStableNorm", "enabled: bool",
+        doc="Whether norms are computed the accurate way. They always are.")
+    enableSyntheticData = sets(
+        "_popart:syntheticDataMode", "enabled: bool", made=lambda enabled: 2 if enabled else 0,
+        doc="Whether inputs are made up on the device, and outputs stay there: to measure a model alone.")
+    recompileOnNewShapes = sets("recompile_on_new_shapes", "enabled: bool = True", doc="""
+        Whether a model that is called with other shapes or types than before is compiled for these too. Else such a
+        call is an error. Not in PopTorch.""")
+    enableInputGradients = sets("input_gradients", "enabled: bool = True", doc="""
+        Whether a training model gives the gradients of inputs that require them, in their ``grad``. Not in
+        PopTorch.""")
 
     # ---- what one learns of it ----
 
-    def logDir(self, log_dir: str) -> Options:
-        """Folder for files of logs. The current one at first. There are none here: POPTORCH_LOG_DEST names a file."""
-        self.set(log_dir=log_dir)
-        return self
-
-    def maxRepeatLogs(self, max_lines: Optional[int]) -> Options:
-        """How often the same line is logged. 4 at first; None: always. Kept, but lines are logged as often as they come."""
-        self.set(max_repeat_logs=(1 << 64) - 1 if max_lines is None else max_lines)
-        return self
-
-    def modelName(self, name: str) -> Options:
-        """Name of the model: of the folder of its profile. Without one "training" or "inference"."""
-        self.createOrSet(model_name=name)
-        return self
-
-    def logCycleCount(self, log_cycle_count: bool) -> Options:
-        """Whether ``model.cycleCount()`` tells the modelled cycles of a run, and the log too."""
-        self._popart.set("instrumentWithHardwareCycleCounter", log_cycle_count)
-        return self
+    logDir = sets("log_dir", "log_dir: str",
+        doc="Folder for files of logs. The current one at first. There are none here: POPTORCH_LOG_DEST names a file.")
+    maxRepeatLogs = sets(
+        "max_repeat_logs", "max_lines: Optional[int]", made=lambda most: (1 << 64) - 1 if most is None else most,
+        doc="""
+        How often the same line is logged. 4 at first; None: always. Kept, but lines are logged as often as they
+        come.""")
+    modelName = sets("?model_name", "name: str", doc="""
+        Name of the model: of the folder of its profile. Without one "training" or "inference".""")
+    logCycleCount = sets("_popart:instrumentWithHardwareCycleCounter", "log_cycle_count: bool",
+        doc="Whether ``model.cycleCount()`` tells the modelled cycles of a run, and the log too.")
 
     def enableProfiling(self, profile_dir: Optional[str] = None) -> Options:
         """Write a profile of the model to ``profile_dir/NAME/`` when it is compiled.
@@ -566,15 +501,10 @@ class Options(OptionsDict):
         self._popart.setEngineOptions({**self._popart.options.get("engineOptions", {}), **mine})
         return self
 
-    def showCompilationProgressBar(self, show: bool = True) -> Options:
-        """Whether a bar shows how far compiling has come. True at first."""
-        self._show_compilation_progress_bar = show
-        return self
-
-    def sourceLocationExcludes(self, excludes: List[str]) -> Options:
-        """The line that is named for an op is not in a file whose name has one of these in it."""
-        self._source_location_excludes = excludes
-        return self
+    showCompilationProgressBar = sets("_show_compilation_progress_bar", "show: bool = True",
+        doc="Whether a bar shows how far compiling has come. True at first.")
+    sourceLocationExcludes = sets("_source_location_excludes", "excludes: list[str]",
+        doc="The line that is named for an op is not in a file whose name has one of these in it.")
 
     def appendToLocationExcludes(self, *excludes: str) -> Options:
         """Add to the list of :meth:`sourceLocationExcludes`."""
@@ -586,15 +516,10 @@ class Options(OptionsDict):
         self._module_namescope_enabled = False
         return self
 
-    def relaxOptimizerAttributesChecks(self, relax: bool = True) -> Options:
-        """Whether unknown attributes of an optimizer are mentioned in the debug log rather than as warnings."""
-        self._relax_optimizer_checks = relax
-        return self
-
-    def updatableNamedBuffers(self, buffers: List[str]) -> Options:
-        """Names of the buffers that ``model.copyNamedBuffersToDevice()`` sends to the device."""
-        self._popart.set("updatableNamedBuffers", buffers)
-        return self
+    relaxOptimizerAttributesChecks = sets("_relax_optimizer_checks", "relax: bool = True",
+        doc="Whether unknown attributes of an optimizer are mentioned in the debug log rather than as warnings.")
+    updatableNamedBuffers = sets("_popart:updatableNamedBuffers", "buffers: list[str]",
+        doc="Names of the buffers that ``model.copyNamedBuffersToDevice()`` sends to the device.")
 
     def _shown_progress(self) -> Any:
         """What shows how far compiling has come, as openipu's Program takes it."""
