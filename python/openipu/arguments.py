@@ -182,3 +182,22 @@ class Signature:
 
 def _holds_dict(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, (list, tuple)) and any(map(_holds_dict, value)))
+
+
+def contiguous(tensor: torch.Tensor, hint: str = "") -> torch.Tensor:
+    """A tensor, or a copy of it, that can be an input. UsageError: it cannot be one; ``hint``: where it is on a device
+    already, in a model that is being captured."""
+    if tensor.device.type != "cpu":
+        raise UsageError("Inputs of a model must be on the host: expected a tensor on device cpu, found one on "
+                         f"{tensor.device}{': ' + hint if hint and tensor.device.type == 'ipu' else ''}")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        found = "a quantized" if tensor.is_quantized else f"a {str(tensor.layout)[6:]}"
+        raise UsageError(f"Inputs of a model must be dense tensors: found {found} one; use .to_dense() or .dequantize() "
+                         "before")
+    return tensor.contiguous()
+
+
+def n_plain(args: Sequence[Any], kwargs: Dict[str, Any]) -> Optional[int]:
+    """The number of arguments of a call that is nothing but tensors by position; None: it is another one."""
+    plain = not kwargs and all(type(a) in (torch.Tensor, torch.nn.Parameter) for a in args)
+    return len(args) if plain else None

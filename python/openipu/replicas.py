@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 
 from .error import UsageError
+from .settings import ExecutorOptions
 
 
 class Grouping(enum.IntEnum):
@@ -80,3 +81,10 @@ class Spread:
         size = tensor.shape[0] // (self._n_steps * self._n_groups)
         batches = tensor.detach().reshape(self._n_steps, self._n_groups, size, *tensor.shape[1:])
         return batches[:, self._order].reshape(-1, *tensor.shape[1:]).contiguous()
+
+
+def spread_of(options: ExecutorOptions, kind: int, have_own_weights: bool) -> Optional[Spread]:
+    """How inputs of groups of replicas become inputs of replicas; None: there is nothing to do, or the library does it."""
+    if options.input_group_size == 1 or (kind == Grouping.CONSECUTIVE and not have_own_weights):
+        return None
+    return Spread(options.device_iterations * options.gradient_accumulation, options.replicas, options.input_group_size, kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .log import logger
 from .settings import Schedule
@@ -35,6 +35,34 @@ class Stage:
         assert isinstance(ipu, int), f"An IPU is given by its number, not {ipu!r}"
         self._ipu = ipu
         return self
+
+
+class Phase:
+    """What runs at one time of a phased execution: stages, side by side on IPUs of their own.
+
+    >>> Phase(Stage("A"), Stage("B"))  # two stages
+    >>> Phase("A", "B")                # one stage of two blocks
+    """
+
+    def __init__(self, *arg: Union[BlockId, Stage]) -> None:
+        if all(isinstance(a, Stage) for a in arg):
+            self.stages: Sequence[Stage] = arg
+        else:
+            assert all(isinstance(a, str) for a in arg), (
+                "All arguments must either be block IDs (strings) or Stages, but their types are "
+                f"{[type(a).__name__ for a in arg]}")
+            self.stages = [Stage(*arg)]
+
+    def stage(self, idx: int) -> Stage:
+        """Stage number ``idx``."""
+        return self.stages[idx]
+
+    def ipus(self, *ipus: int) -> None:
+        """The IPU of each stage, in order."""
+        assert len(ipus) == len(self.stages), (
+            f"Phase contains {len(self.stages)} stages but you provided {len(ipus)} ipus")
+        for stage, ipu in zip(self.stages, ipus):
+            stage.ipu(ipu)
 
 
 class Place(NamedTuple):

@@ -8,12 +8,13 @@ the library's copy.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Iterable, List, Sequence
+from typing import Any, Iterable, List, Sequence
 
 import torch
 
 from .arrays import NARROW, array_over, tensor_over
 from .comm import Comm
+from .error import UsageError
 from .executor import Executor, Module
 from .log import logger
 
@@ -26,6 +27,15 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 def _narrowed(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor as a device has it: of one of its types, and contiguous."""
     return tensor.detach().to(NARROW.get(tensor.dtype, tensor.dtype)).contiguous()
+
+
+def check_on_host(kept: Iterable[Any]) -> None:
+    """UsageError unless all tensors that have something ``kept`` are on the host."""
+    with torch._C.DisableTorchFunction():
+        away = [f"{own.name} on {own.tensor.device}" for own in kept if own.tensor.device.type != "cpu"]
+    if away:
+        raise UsageError("Parameters and buffers of a model must be on the host: expected them on device cpu, found "
+                         f"{', '.join(away)}. Use model.cpu() before wrapping it, or make it without a device")
 
 
 class Weights:

@@ -11,7 +11,9 @@ import unittest.mock  # noqa: F401  (users of the original rely on it being impo
 from . import _poplar_executor, enums, ops, optim, options, poptorch_core, profiling, testing
 from ._args import ICustomArgParser, registerCustomArgParser
 from ._capture import torch_ops as _torch_ops
+from ._capture.attributes import accessAttributes
 from ._capture.blocks import BeginBlock, Block, BlockFunction, removeBlocks
+from ._capture.hooks import registerPostCompileHook, registerPreCompileHook
 from ._capture.printing import module_repr, print  # pylint: disable=redefined-builtin
 from ._data.accessor import AsynchronousDataAccessor
 from ._data.dataloader import DataLoader
@@ -23,7 +25,7 @@ from ._run.models import (inferenceModel, ipuHardwareIsAvailable, ipuHardwareVer
 from ._run.options_impl import ConfigFileError
 from ._run.strategies import (ParallelPhasedExecution, Phase, PipelinedExecution, SerialPhasedExecution,
                               ShardedExecution, Stage)
-from ._utils import accessAttributes, getIpuTensorId, registerPostCompileHook, registerPreCompileHook
+from ._utils import getIpuTensorId
 from ._version import __version__
 from .enums import *
 from .ops import *

@@ -12,8 +12,8 @@ import torch
 
 from .. import enums
 from .._errors import createPoptorchError
-from .._utils import keep_attributes
 from . import control as _control, host as _host, show as _show
+from .attributes import keep_attributes
 from .tensor import current
 
 

@@ -12,8 +12,8 @@ import torch
 
 from .. import enums, ops
 from .._errors import createPoptorchError
-from .._utils import accessAttributes
 from . import blocks
+from .attributes import accessAttributes
 from .contexts import MultiConv
 from .tensor import current
 

@@ -10,11 +10,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from openipu import counters, ending, error as ipu_error, interrupt, replicas, reports, tracking
-from openipu.arguments import Arguments, Signature
+from openipu.arguments import Arguments, Signature, contiguous, n_plain
 from openipu.session import Session
+from openipu.weights import check_on_host
 
-from .. import _utils, enums, optim
-from .._capture import blocks, listing
+from .. import enums, optim
+from .._capture import blocks, hooks, listing
 from .._capture.capture import capture
 from .._capture.overwrite import _OverwriteContextManager
 from .._capture.printing import module_repr
@@ -134,12 +135,12 @@ class PoplarExecutor:
             "Trying to run a model on an offline device (ConnectionType.Never): use model.compile(inputs) instead of "
             "model(inputs)")
         arguments = self._signature.resolve(args, kwargs)
-        session, n_plain = self._session, _n_plain(args, kwargs)
+        session, n_given = self._session, n_plain(args, kwargs)
         if session.program is None:
-            program = self._compile(arguments, n_plain)
+            program = self._compile(arguments, n_given)
         else:
             program = session.program_for(arguments, self._options.recompile_on_new_shapes,
-                                          lambda: self._compile(arguments, n_plain))
+                                          lambda: self._compile(arguments, n_given))
         tensors = arguments.tensors(program.arguments)
         dense = [self._contiguous(t) for t in tensors]
         if not session.is_attached:
@@ -147,21 +148,12 @@ class PoplarExecutor:
         return program, tensors, dense
 
     def _contiguous(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type != "cpu":
-            hint = (": a PopTorch model cannot be called in forward() of another; call the torch model that it wraps"
-                    if tensor.device.type == "ipu" else "")
-            raise createPoptorchError("Inputs of a model must be on the host: expected a tensor on device cpu, found "
-                                      f"one on {tensor.device}{hint}")
-        if tensor.layout != torch.strided or tensor.is_quantized:
-            found = "a quantized" if tensor.is_quantized else f"a {str(tensor.layout)[6:]}"
-            raise createPoptorchError(f"Inputs of a model must be dense tensors: found {found} one; use .to_dense() or "
-                                      ".dequantize() before")
-        if tensor.is_contiguous():
-            return tensor
-        if not self._has_warned_of_strides:
+        dense = contiguous(tensor, "a PopTorch model cannot be called in forward() of another; call the torch model that it "
+                           "wraps")
+        if dense is not tensor and not self._has_warned_of_strides:
             self._has_warned_of_strides = True
             logger.warning("At least one input tensor is not contiguous: non-contiguous tensors will be converted.")
-        return tensor.contiguous()
+        return dense
 
     # ---- compiling
 
@@ -172,9 +164,9 @@ class PoplarExecutor:
             if self._executable is not None:
                 logger.warning("Call to compile() ignored: the executable is already compiled")
                 return
-            self._compile(arguments, _n_plain(args, kwargs))
+            self._compile(arguments, n_plain(args, kwargs))
 
-    def _compile_for(self, remembered: Arguments, n_plain: Optional[int]) -> None:
+    def _compile_for(self, remembered: Arguments, n_given: Optional[int]) -> None:
         """Compile for arguments of which types and shapes are known."""
         with self._session.lock, library_errors():
             self._session.release()
@@ -182,15 +174,15 @@ class PoplarExecutor:
             arguments.names = list(remembered.names)
             empty = [torch.zeros(t.shape, dtype=t.dtype) for t in remembered.tensors()]
             arguments.args, arguments.kwargs = remembered.with_tensors(empty)
-            self._compile(arguments, n_plain)
+            self._compile(arguments, n_given)
 
-    def _compile(self, arguments: Arguments, n_plain: Optional[int]) -> Program:
+    def _compile(self, arguments: Arguments, n_given: Optional[int]) -> Program:
         began = datetime.datetime.now()
         self._signature.warn_of_dicts(arguments)
         tensors = [self._contiguous(t) for t in arguments.tensors()]
         remembered = arguments.remembered()
         graph = self._capture(arguments, tensors)
-        self._check_weights(graph)
+        check_on_host(graph.kept)
         self._check_buffers(graph)
         graph.plan = plan_of([node.place for node in graph.nodes], self._options, self._training)
         settings = executor_options(self._options, self._training, graph.plan)
@@ -201,11 +193,12 @@ class PoplarExecutor:
         if self._training:
             training = self._device_optimizer.training([k.name for k in graph.kept if k.trained])
         program = Program(graph, remembered, tensors, settings, training, self._anchors.extra(graph, tensors),
-                          all_batches=self._anchors.have_modes, spread=self._spread(graph),
-                          shown=self._options._shown_progress())
+                          all_batches=self._anchors.have_modes, shown=self._options._shown_progress(),
+                          spread=replicas.spread_of(settings, self._options.input_cgt,
+                                                    any(kept.groups for kept in graph.kept)))
         program.is_synthetic = self._options._uses_synthetic_data()
-        if n_plain is not None:
-            program.accept_plain(n_plain, tensors)
+        if n_given is not None:
+            program.accept_plain(n_given, tensors)
         self._compile_seconds = (datetime.datetime.now() - began).total_seconds()
         if self._training:
             self._wrap()
@@ -228,12 +221,8 @@ class PoplarExecutor:
         self.copyWeightsToHostIfNeeded()
         batches = [self._one_batch(t) for t in tensors]
         args, kwargs = arguments.with_tensors(batches)
-        _utils.run_pre_compile_hooks()
-        try:
-            with blocks.capture(self._options._execution_strategy), _OverwriteContextManager():
-                return self._captured(tuple(args), kwargs)
-        finally:
-            _utils.run_post_compile_hooks()
+        with hooks.compiling(), blocks.capture(self._options._execution_strategy), _OverwriteContextManager():
+            return self._captured(tuple(args), kwargs)
 
     def _captured(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         if not self.per_replica_params:
@@ -245,23 +234,6 @@ class PoplarExecutor:
             if kept.name in grouped:
                 kept.tensor, kept.groups = grouped[kept.name]
         return graph
-
-    def _spread(self, graph: Any) -> Optional[replicas.Spread]:
-        """How inputs of groups of replicas become inputs of replicas, where the library does not do so itself."""
-        o = self._options
-        plain = o.input_cgt == enums.CommGroupType.Consecutive and not any(kept.groups for kept in graph.kept)
-        if o.input_group_size == 1 or plain:
-            return None
-        return replicas.Spread(o.device_iterations * o.Training.gradient_accumulation, o.replication_factor,
-                                o.input_group_size, o.input_cgt)
-
-    def _check_weights(self, graph: Any) -> None:
-        with torch._C.DisableTorchFunction():
-            away = [f"{kept.name} on {kept.tensor.device}" for kept in graph.kept if kept.tensor.device.type != "cpu"]
-        if away:
-            raise createPoptorchError("Parameters and buffers of a model must be on the host: expected them on device "
-                                      f"cpu, found {', '.join(away)}. Use model.cpu() before wrapping it, or make it "
-                                      "without a device")
 
     def _check_buffers(self, graph: Any) -> None:
         """Buffers that are asked for exist; those that replicas change are allowed to differ."""
@@ -550,9 +522,3 @@ def _default_optimizer(model: Any) -> torch.optim.Optimizer:
 
 def _named_parameters(model: Any) -> List[Tuple[str, torch.Tensor]]:
     return list(model.named_parameters()) if isinstance(model, torch.nn.Module) else []
-
-
-def _n_plain(args: Sequence[Any], kwargs: Dict[str, Any]) -> Optional[int]:
-    """The number of arguments of a call that is nothing but tensors by position; None: it is another one."""
-    plain = not kwargs and all(type(a) in (torch.Tensor, torch.nn.Parameter) for a in args)
-    return len(args) if plain else None

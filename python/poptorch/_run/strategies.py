@@ -4,41 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from openipu.stages import BlockId, Place, Plan, Stage, Strategy, plan_in_turn, plan_of_pipeline
+from openipu.stages import BlockId, Phase, Place, Plan, Stage, Strategy, plan_in_turn, plan_of_pipeline
 
 from .. import enums
 from .._errors import Error
 from .._logging import logger
 
 MOST_IPUS = 64
-
-
-class Phase:
-    """What runs at one time of a phased execution: stages, side by side on IPUs of their own.
-
-    >>> poptorch.Phase(poptorch.Stage("A"), poptorch.Stage("B"))  # two stages
-    >>> poptorch.Phase("A", "B")                                  # one stage of two blocks
-    """
-
-    def __init__(self, *arg: Union[BlockId, Stage]) -> None:
-        if all(isinstance(a, Stage) for a in arg):
-            self.stages: Sequence[Stage] = arg
-        else:
-            assert all(isinstance(a, str) for a in arg), (
-                "All arguments must either be block IDs (strings) or Stages, but their types are "
-                f"{[type(a).__name__ for a in arg]}")
-            self.stages = [Stage(*arg)]
-
-    def stage(self, idx: int) -> Stage:
-        """Stage number ``idx``."""
-        return self.stages[idx]
-
-    def ipus(self, *ipus: int) -> None:
-        """The IPU of each stage, in order."""
-        assert len(ipus) == len(self.stages), (
-            f"Phase contains {len(self.stages)} stages but you provided {len(ipus)} ipus")
-        for stage, ipu in zip(self.stages, ipus):
-            stage.ipu(ipu)
 
 
 class ExecutionStrategy(Strategy):
