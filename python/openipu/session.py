@@ -69,7 +69,7 @@ class Session:
         self.others: List[Program] = []  # for other arguments
         self.is_attached = False
         self.version = 0  # of the host's weights; grows whenever they change here
-        self._is_newer = False  # the device's weights are
+        self.is_newer = False  # the device's weights are
         self._seen_epoch = -1
         self._trainers: List[Any] = []
         self._seen_versions: List[int] = []
@@ -151,7 +151,7 @@ class Session:
             outputs = program.run(dense, tensors)
         finally:  # also when it was interrupted, or failed: weights are what had been computed
             self._rng_state = None
-            self._is_newer = learner is not None
+            self.is_newer = learner is not None
         if learner is not None:
             learner.after_run(program)
         return outputs
@@ -176,7 +176,7 @@ class Session:
 
     def fetch_weights(self) -> bool:
         """Bring weights from the device if the host's are older; whether they were."""
-        if not self._is_newer:
+        if not self.is_newer:
             return False
         logger.debug("Implicit copyWeightsToHost()")
         self.weights_to_host()
@@ -185,14 +185,14 @@ class Session:
     def weights_to_host(self) -> None:
         with self.lock:
             program = self.compiled()
-            self._is_newer = False
+            self.is_newer = False
             program.weights.take(program.executor)
             self.version += 1
 
     def weights_to_device(self) -> None:
         with self.lock:
             program = self.compiled()
-            was_newer, self._is_newer = self._is_newer, False
+            was_newer, self.is_newer = self.is_newer, False
             self.version += 1  # for those that follow this one's training
             program.weights.give(host_is_newer=was_newer or program.executor.has_newer)
             program.executor.has_newer = False

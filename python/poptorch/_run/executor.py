@@ -57,6 +57,9 @@ class PoplarExecutor:
             self._wrap()
         else:
             assert optimizer is None, "Optimizer should be None for inference"
+        # Read at every call.
+        self._is_offline = self._options.connection_type == enums.ConnectionType.Never
+        self._recompiles = self._options.recompile_on_new_shapes
         self._logs_cycles = bool(self._options._Popart.options.get("instrumentWithHardwareCycleCounter"))
         self._options._freeze()
 
@@ -131,7 +134,7 @@ class PoplarExecutor:
     def _prepare(self, args: Sequence[Any],
                  kwargs: Dict[str, Any]) -> Tuple[Program, List[torch.Tensor], List[torch.Tensor]]:
         """The program for a call, compiled if there is none, and the call's tensors: as they are, and contiguous."""
-        assert self._options.connection_type != enums.ConnectionType.Never, (
+        assert not self._is_offline, (
             "Trying to run a model on an offline device (ConnectionType.Never): use model.compile(inputs) instead of "
             "model(inputs)")
         arguments = self._signature.resolve(args, kwargs)
@@ -139,7 +142,7 @@ class PoplarExecutor:
         if session.program is None:
             program = self._compile(arguments, n_given)
         else:
-            program = session.program_for(arguments, self._options.recompile_on_new_shapes,
+            program = session.program_for(arguments, self._recompiles,
                                           lambda: self._compile(arguments, n_given))
         tensors = arguments.tensors(program.arguments)
         dense = [self._contiguous(t) for t in tensors]
@@ -279,6 +282,8 @@ class PoplarExecutor:
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Bring weights from the device if the host's are older; whether they were."""
+        if not self._session.is_newer:  # as nearly always, when a weight is looked at
+            return False
         with library_errors():
             return self._session.fetch_weights()
 
@@ -338,7 +343,7 @@ class PoplarExecutor:
         """Take a device again, after detachFromDevice()."""
         with self._session.lock, library_errors():
             self._compiled()
-            assert self._options.connection_type != enums.ConnectionType.Never, (
+            assert not self._is_offline, (
                 "Trying to attach to an offline device (ConnectionType.Never)")
             if self._session.is_attached:
                 raise createPoptorchError("Device is already attached")
