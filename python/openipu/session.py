@@ -60,10 +60,15 @@ class Learner:
 
 
 class Session:
-    """One model, for inference, or with a learner for training."""
+    """One model, for inference, or with a learner for training.
 
-    def __init__(self, learner: Optional[Learner] = None) -> None:
+    ``to_host`` is called in place of ``weights_to_host`` where weights are fetched because somebody looks at them, and
+    calls it; False: it did not.
+    """
+
+    def __init__(self, learner: Optional[Learner] = None, to_host: Callable[[], bool] = lambda: False) -> None:
         self.learner = learner
+        self._to_host = to_host
         self.lock = threading.RLock()
         self.program: Optional[Program] = None  # for the last call
         self.others: List[Program] = []  # for other arguments
@@ -179,7 +184,8 @@ class Session:
         if not self.is_newer:
             return False
         logger.debug("Implicit copyWeightsToHost()")
-        self.weights_to_host()
+        if not self._to_host():
+            self.weights_to_host()
         return True
 
     def weights_to_host(self) -> None:

@@ -451,3 +451,28 @@ def test_replicas_need_buffers_that_may_differ():
         poptorch.inferenceModel(Counts(), options)(torch.zeros(2))
     options = poptorch.Options().replicationFactor(2).broadcastBuffers(False)
     assert torch.all(poptorch.inferenceModel(Counts(), options)(torch.zeros(2)) == 1)
+
+
+def test_copies_that_nobody_asked_for_are_the_users(monkeypatch):
+    model = torch.nn.Linear(3, 1)
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            y = self.model(x)
+            return y, poptorch.identity_loss(y, "sum")
+
+    training = poptorch.trainingModel(Loss())
+    calls = []
+    real = training.copyWeightsToHost
+    monkeypatch.setattr(training, "copyWeightsToHost", lambda: (calls.append(1), real()))
+    training(torch.ones(2, 3))
+    assert not calls
+    before = model.weight.sum().item()
+    assert calls == [1] and model.weight.sum().item() == before and calls == [1]
+    training(torch.ones(2, 3))
+    training.detachFromDevice()
+    assert calls == [1, 1]

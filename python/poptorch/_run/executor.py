@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import datetime
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -36,7 +37,7 @@ class PoplarExecutor:
 
     def __init__(self, model: Any, options: Optional[Options], training: bool, poptorch_version: str,
                  optimizer: Optional[torch.optim.Optimizer] = None, user_model: Any = None):
-        self._session = Session()
+        self._session = Session(to_host=_copying(self))
         self._model = model
         self._user_model = model if user_model is None else user_model
         self._training = training
@@ -489,6 +490,19 @@ class _Grouped:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._parameter, name)
+
+
+def _copying(executor: PoplarExecutor) -> Callable[[], bool]:
+    """copyWeightsToHost of an executor, as long as it is there: users exchange it, to see when it is called."""
+    owner = weakref.ref(executor)
+
+    def copy_to_host() -> bool:
+        found = owner()
+        if found is not None:
+            found.copyWeightsToHost()
+        return found is not None
+
+    return copy_to_host
 
 
 def _settled(options: Optional[Options], training: bool) -> Options:
