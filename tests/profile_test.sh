@@ -89,12 +89,6 @@ else
     skip "JSON against its schema: python3 has no jsonschema"
 fi
 
-# The block of the README that shows a report, without the command line.
-sed -n '/^\$ build\/tools\/ipu profile --steps/,/^```/p' README.md | sed '1d;$d' > "$box/shown"
-"$ipu" profile --steps tests/text/adder.ipu | sed -n '/^Execution/,$p' > "$box/real"
-check "the README shows a report" test -s "$box/shown"
-check "and it is the real one" diff "$box/shown" "$box/real"
-
 # Lines "name value certainty" of the table of defaults and of the manual.
 sed -n 's/^DEFAULT(\([a-z_]*\), *\([0-9]*\), "[^"]*", \([A-Z]*\),.*/\1 \2 \3/p' \
     src/cost/defaults.inc > "$box/table"
