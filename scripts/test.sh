@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs the tests: the tiny ones first, then the rest of the unit tests, tests/*.c, tests of kernels
-# with narrower vectors, the examples, tests/*.sh. Argument "tiny": only those. SUITE_NAME: what the results are called.
+# with narrower vectors, the examples, tests/*.sh, what the manuals show. Argument "tiny": only those. SUITE_NAME: what the results are called.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build test
 only=${1:-}
@@ -85,6 +85,7 @@ script_lines()
         if [ "$SUITE" != test ] && [ "$name" = distributed_test ]; then continue; fi
         # The tools it runs have scripts of their own.
         if [ "$SUITE" != test ] && [ "$name" = operators_test ]; then continue; fi
+        if [ $name = docs_test ]; then continue; fi # below
         # Chromium takes all of the time, and web_test asks the same server.
         if [ "$SUITE" != test ] && [ "$name" = web_browser_test ]; then continue; fi
         # What it preloads would have to come before the sanitizer, which has the same sweep.
@@ -98,6 +99,14 @@ script_lines()
         if [ "$SUITE" != test ] && [ "$name" = torch_training_test ]; then some="$BUILD seed-cnn lstm"; fi
         say "$name bash $path${some:+ $some}" # xargs takes a blank at the end as "goes on"
     done
+}
+
+# What the manuals show, a test for each.
+document_lines()
+{
+    local path
+    for path in README.md docs/*.md; do say "docs.$(basename "$path" .md) bash tests/docs_test.sh $path"; done
+    say "docs_test bash tests/docs_test.sh --self"
 }
 
 # No test builds anew beneath the others.
@@ -130,6 +139,7 @@ if [ "$only" != tiny ]; then
     [ "$SUITE" != test ] || [ "$(uname -m)" != x86_64 ] || capped_lines | run_lines
     example_lines rest | run_lines
     script_lines | run_lines
+    [ "$SUITE" != test ] || document_lines | run_lines
     say "the slowest of $SUITE:"
     slowest 12
 fi
