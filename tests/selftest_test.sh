@@ -267,7 +267,7 @@ for fp in FP16 FP32; do
         "Flops per IPU \($fp\): [0-9.e-]+ teraFLOPS \(took: [0-9.e-]+ seconds\)" 'IPU clock speed: 1330 MHz' 'Best run: [0-9.e-]+ teraFLOPS' \
         "Modelled flops per IPU \($fp\): [0-9.]+ teraFLOPS, .*" -- of flops -p $fp
 done
-check "flops: FP16 if not said; JSON of a group tells the lowest" json \
+check "flops: FP16 by default; JSON of a group tells the lowest" json \
     "$measured"' and d["fp"] == "FP16" and d["result"] == "pass" and d["errors"] == "0" and len(d["ipus"]) == 4
      and f(d["best_teraflops"]) >= f(d["teraflops"]) == min(f(u["teraflops"]) for u in d["ipus"]) > 0 and f(d["modelled_teraflops"]) > 1
      and [u["ipu_id"] for u in d["ipus"]] == ["0", "1", "2", "3"]' of flops -d 6 -j

@@ -10,9 +10,9 @@ Usage: add_user.sh [--name NAME] [--uid N] [--gid N]
 To be run inside a container, as root: into_docker.sh start --with-root, then into_docker.sh into --with-root.
 A user that is there already with this name and these numbers is left as it is.
 
-  --name NAME  the user (ipu-dev if not said)
-  --uid N      its number: that of the user on the host, `id -u` there (the owner of the current folder if not said)
-  --gid N      the number of its group (that of the current folder if not said)
+  --name NAME  the user (default: ipu-dev)
+  --uid N      its number: that of the user on the host, `id -u` there (default: the owner of the current folder)
+  --gid N      the number of its group (default: that of the current folder)
 
 Exit status:
   0  the user is there

@@ -7,7 +7,7 @@ usage()
     cat << 'END'
 Usage: build_docker.sh [--with-torch] [--with-compiler] [--with-mpi] [-- ARGUMENT...]
 
-Builds the image IMG (openipu:latest if not said) with DOCKER (docker if not said; podman works too).
+Builds the image IMG (default: openipu:latest) with DOCKER (default: docker; podman works too).
 
   --with-torch     with python3-torch, for poptorch
   --with-compiler  with gcc, for codelets from source and for programs in C

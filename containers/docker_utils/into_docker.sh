@@ -11,7 +11,7 @@ Usage: into_docker.sh start [--with-root] [-- ARGUMENT...]
 
   start        starts the container CONTAINER_ID from the image IMG, with the tree of OpenIPU at /workspace and the
                virtual IPUs of this user (gc-docker; where it is not installed, with IPUs of its own)
-  into         runs COMMAND in it (bash if not said)
+  into         runs COMMAND in it (default: bash)
   stop         stops and removes it
 
   --with-root  as root: to install packages, or to add a user (add_user.sh). Such a container has IPUs of its own, unless

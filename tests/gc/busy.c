@@ -1,4 +1,4 @@
-/* Attaches and runs programs until its standard input ends: busy ID [PERCENT]: device, share of the time (50 if not said).
+/* Attaches and runs programs until its standard input ends: busy ID [PERCENT]: device, share of the time (default: 50).
  * Says "attached" when it runs. A program takes host time but next to no CPU: its vertex sleeps. */
 #include <poll.h>
 #include <stdio.h>
