@@ -29,6 +29,11 @@ typedef struct ipu_grid_sample_options {
 ipu_value ipu_grid_sample(ipu_builder *b, ipu_value x, ipu_value grid, ipu_grid_sample_options options);
 /* The grid that `theta` [n, 2, 3] makes of the places of an output: theta times (x, y, 1). */
 ipu_value ipu_affine_grid(ipu_builder *b, ipu_value theta, int64_t height, int64_t width, bool align_corners);
+/* Of volumes [n, channels, depth, height, width], with grids [n, out depth, out height, out width, 3] of places (x, y, z)
+ * and `theta` [n, 3, 4]. There is no bicubic mode; half types are computed in float. */
+ipu_value ipu_grid_sample_3d(ipu_builder *b, ipu_value x, ipu_value grid, ipu_grid_sample_options options);
+ipu_value ipu_affine_grid_3d(ipu_builder *b, ipu_value theta, int64_t depth, int64_t height, int64_t width,
+                             bool align_corners);
 
 typedef struct ipu_roi_align_options {
     int64_t height, width;  /* of the output. 0: 1 */
@@ -65,6 +70,8 @@ ipu_value ipu_non_max_suppression(ipu_builder *b, ipu_value boxes, ipu_value sco
 #ifndef IPU_NO_LOCATIONS
 #define ipu_grid_sample(...) IPU_AT(ipu_grid_sample(__VA_ARGS__))
 #define ipu_affine_grid(...) IPU_AT(ipu_affine_grid(__VA_ARGS__))
+#define ipu_grid_sample_3d(...) IPU_AT(ipu_grid_sample_3d(__VA_ARGS__))
+#define ipu_affine_grid_3d(...) IPU_AT(ipu_affine_grid_3d(__VA_ARGS__))
 #define ipu_roi_align(...) IPU_AT(ipu_roi_align(__VA_ARGS__))
 #define ipu_non_max_suppression(...) IPU_AT(ipu_non_max_suppression(__VA_ARGS__))
 #endif

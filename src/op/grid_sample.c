@@ -564,18 +564,3 @@ ipu_value ipu_grid_sample(ipu_builder *b, ipu_value x, ipu_value grid, ipu_grid_
                   IPU_INT_ATTRIBUTE("align_corners", o.align_corners)),
         IPU__IN(x, grid));
 }
-
-ipu_value ipu_affine_grid(ipu_builder *b, ipu_value theta, int64_t height, int64_t width, bool align_corners)
-{
-    ipu_type  type = ipu_value_type(theta);
-    double    h = (double)height, w = (double)width;
-    double    x = align_corners ? 1 : 1 - 1 / w, y = align_corners ? 1 : 1 - 1 / h;
-    ipu_shape shape = IPU_SHAPE(height, width, 1);
-    ipu_value xs    = ipu_reshape(b, ipu_linspace(b, type, width, -x, x), IPU_SHAPE(1, width, 1));
-    ipu_value ys    = ipu_reshape(b, ipu_linspace(b, type, height, -y, y), IPU_SHAPE(height, 1, 1));
-    ipu_value all[] = {ipu_expand(b, xs, shape), ipu_expand(b, ys, shape),
-                       ipu_expand(b, ipu_constant_value(b, type, IPU_SCALAR, 1), shape)};
-    ipu_value base  = ipu_reshape(b, ipu_concat(b, all, 3, 2), IPU_SHAPE(height * width, 3));
-    ipu_value grid  = ipu_matmul_with(b, base, theta, false, true);
-    return ipu_reshape(b, grid, IPU_SHAPE(ipu_value_dim(theta, 0), height, width, 2));
-}

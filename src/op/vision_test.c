@@ -94,6 +94,26 @@ static void an_affine_grid_maps_places(void **unused)
                 IPU_SHAPE(2, 1, 2, 2), (float[]){-0.5f, 0, 0.5f, 0, 0, -0.25f, 0, 0.75f});
 }
 
+/* theta of the identity reads what is there; with z mirrored, the planes the other way round. */
+static void a_volume_is_read_where_an_affine_grid_says(void **unused)
+{
+    (void)unused;
+    const float x[]          = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+                mirrored[]   = {7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6};
+    const float theta[2][12] = {{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, -1, 0}};
+    for (int i = 0; i < 12; i++) {
+        ipu_grid_sample_options o = {i / 2 % 2 ? IPU_GRID_NEAREST : IPU_GRID_BILINEAR,
+                                     (ipu_grid_padding)(i / 4), i % 2};
+        for (int k = 0; k < 2; k++) {
+            bench     t    = bench_start();
+            ipu_value grid = ipu_affine_grid_3d(t.b, bench_floats(&t, IPU_SHAPE(1, 3, 4), theta[k]), 2, 2, 3,
+                                                o.align_corners);
+            ipu_value v    = bench_floats(&t, IPU_SHAPE(1, 1, 2, 2, 3), x);
+            expect_near(&t, ipu_grid_sample_3d(t.b, v, grid, o), IPU_SHAPE(1, 1, 2, 2, 3), k ? mirrored : x);
+        }
+    }
+}
+
 /* x = its column, so that the mean of a cell is the centre's column, where nothing is cut off. */
 static void a_cell_is_the_mean_of_its_samples(void **unused)
 {
@@ -243,6 +263,7 @@ int main(void)
         cmocka_unit_test(samples_are_those_of_onnx),
         cmocka_unit_test(places_that_are_no_numbers_read_nothing_they_should_not),
         cmocka_unit_test(an_affine_grid_maps_places),
+        cmocka_unit_test(a_volume_is_read_where_an_affine_grid_says),
         cmocka_unit_test(a_cell_is_the_mean_of_its_samples),
         cmocka_unit_test(the_largest_part_of_a_sample),
         cmocka_unit_test(a_region_of_no_image_stops_the_run),
