@@ -103,6 +103,17 @@ void *ipu__alloc_pages(size_t bytes)
     return p;
 }
 
+void ipu__alloc_advise(void *ptr, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    size_t before = (HUGE_PAGE - (uintptr_t)ptr % HUGE_PAGE) % HUGE_PAGE;
+    if (bytes < before + HUGE_PAGE) return;
+    madvise((char *)ptr + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#else
+    (void)ptr, (void)bytes;
+#endif
+}
+
 void ipu__free_pages(void *ptr, size_t bytes)
 {
     if (ptr) munmap(ptr, mapped_bytes(bytes));

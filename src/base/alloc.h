@@ -19,6 +19,10 @@ char *ipu__strdup(const char *text);
 /* What was freed goes back to the system, where the C library can do that. For when much was: it looks at all of the heap. */
 void ipu__alloc_trim(void);
 
+/* Says that all of this memory will be used soon, so that it may come in huge pages: many small ones take longer than
+ * what is copied to them. Does nothing for less than some MiB. */
+void ipu__alloc_advise(void *ptr, size_t bytes);
+
 /* Memory for tensors: zeroed, aligned to 64 bytes, huge pages where they help. Passes the hook first. */
 void *ipu__alloc_pages(size_t bytes);
 void  ipu__free_pages(void *ptr, size_t bytes);

@@ -20,6 +20,7 @@ static ipu__arena_block *add_block(ipu__arena *arena, size_t bytes)
 {
     ipu__arena_block *block = ipu__alloc(sizeof *block + bytes);
     if (!block) return NULL;
+    ipu__alloc_advise(block, bytes);
     block->bytes = bytes;
     block->next  = arena->block;
     arena->block = block;

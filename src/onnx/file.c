@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "onnx/borrow.h"
 #include "onnx/import.h"
 #include "onnx/tensor.h"
 #include "onnx/wire.h"
@@ -221,24 +222,35 @@ static ipu_status examine(ipu_onnx *file)
     return IPU_OK;
 }
 
-static ipu_status parse(const void *data, size_t bytes, ipu_onnx *file)
+/* The message becomes the file's if it `keeps` it. */
+static ipu_status parse(void *data, size_t bytes, bool keeps, ipu_onnx *file)
 {
+    if (keeps) {
+        file->data   = data;
+        file->n_data = bytes;
+    }
     IPU_TRY(ipu__wire_check(&ipu__model_proto__descriptor, data, bytes));
-    file->proto = ipu__model_proto__unpack(&ipu__onnx_allocator, bytes, data);
+    if (keeps)
+        IPU_TRY(ipu__onnx_unpack(file));
+    else
+        file->proto = ipu__model_proto__unpack(&ipu__onnx_allocator, bytes, data);
     if (!file->proto) return ipu__fail(IPU_INVALID, "its fields are not those of an ONNX model");
     return examine(file);
 }
 
-static ipu_status read_as(const void *data, size_t bytes, const char *name, const char *folder,
+static ipu_status read_as(void *data, size_t bytes, bool keeps, const char *name, const char *folder,
                           ipu_onnx **out)
 {
     *out           = NULL;
     ipu_onnx *file = ipu__alloc_zeroed(sizeof *file);
-    if (!file) return ipu__fail_memory();
+    if (!file) {
+        if (keeps) ipu__free(data);
+        return ipu__fail_memory();
+    }
     file->name        = ipu__strdup(name);
     file->folder      = folder ? ipu__strdup(folder) : NULL;
-    ipu_status status = !file->name || (folder && !file->folder) ? ipu__fail_memory()
-                                                                 : parse(data, bytes, file);
+    ipu_status status = parse(data, bytes, keeps, file);
+    if (!file->name || (folder && !file->folder)) status = ipu__fail_memory();
     if (status == IPU_OK) {
         *out = file;
         return IPU_OK;
@@ -249,7 +261,7 @@ static ipu_status read_as(const void *data, size_t bytes, const char *name, cons
 
 ipu_status ipu_onnx_read(const void *data, size_t bytes, const char *folder, ipu_onnx **out)
 {
-    return read_as(data, bytes, "the ONNX model", folder, out);
+    return read_as((void *)(uintptr_t)data, bytes, false, "the ONNX model", folder, out);
 }
 
 ipu_status ipu_onnx_open(const char *path, ipu_onnx **out)
@@ -265,10 +277,7 @@ ipu_status ipu_onnx_open(const char *path, ipu_onnx **out)
         folder[0] = 0;
     const char *name   = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     ipu_status  status = ipu__file_read(path, (size_t)2 << 30, &data, &bytes);
-    if (status == IPU_OK) {
-        status = read_as(data, bytes, name, folder, out);
-        ipu__free(data);
-    }
+    if (status == IPU_OK) status = read_as(data, bytes, true, name, folder, out);
     ipu__free(folder);
     return status;
 }
@@ -276,7 +285,8 @@ ipu_status ipu_onnx_open(const char *path, ipu_onnx **out)
 void ipu_onnx_close(ipu_onnx *file)
 {
     if (!file) return;
-    if (file->proto) ipu__model_proto__free_unpacked(file->proto, &ipu__onnx_allocator);
+    ipu__onnx_free_proto(file);
+    ipu__free(file->data);
     for (size_t i = 0; i < file->defaults.n; i++)
         ipu__attribute_proto__free_unpacked(file->defaults.at[i], &ipu__onnx_allocator);
     ipu__array_fini(&file->defaults);

@@ -11,8 +11,11 @@
 
 struct ipu_onnx {
     Ipu__ModelProto *proto;
-    char            *name;                         /* "resnet50.onnx", for messages */
-    char            *folder;                       /* of external data; NULL: there is none */
+    uint8_t
+        *data; /* the message as it was read, in which large tensors lie (borrow.h); NULL: they are copies */
+    size_t n_data;
+    char  *name;                                   /* "resnet50.onnx", for messages */
+    char  *folder;                                 /* of external data; NULL: there is none */
     IPU_ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
     IPU_ARRAY(ipu_onnx_op_count) ops;
     size_t       n_ports;                  /* inputs and outputs of all nodes */

@@ -96,9 +96,10 @@ static ipu_value make_tensor(ipu__import *im, const Ipu__TensorProto *t, const c
 {
     ipu_array a;
     if (made->data) return made_again(im, made);
-    ipu__import_tensor(im, t, &a);
+    bool is_view = ipu__tensor_view(t, &a) && (a.type != IPU_FLOAT || ipu__float(im) == IPU_FLOAT);
+    if (!is_view) ipu__import_tensor(im, t, &a);
     ipu_value v = im->status == IPU_OK ? initial_value(im, name, &a) : IPU_NO_VALUE;
-    ipu_array_free(&a);
+    if (!is_view) ipu_array_free(&a);
     if (v.id == 0 || im->m->values.at[v.id].kind != IPU__VALUE_CONSTANT) return v;
     made->type = (ipu_kernel_value){ipu_value_type(v), ipu_value_shape(v)};
     made->data = im->m->values.at[v.id].data;

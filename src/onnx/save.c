@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "onnx/borrow.h"
 #include "onnx/tensor.h"
 
 /* What protobuf can hold in one message; tensors from LEAST_EXTERNAL bytes on go to a file beside it, where they
@@ -203,8 +204,9 @@ static Ipu__TensorProto *find_initializer(const ipu_onnx *file, const char *name
 }
 
 /* The message owns what it holds: its lists go as protobuf-c would free them. */
-static void free_data(Ipu__TensorProto *t)
+static void free_data(const ipu_onnx *file, Ipu__TensorProto *t)
 {
+    if (ipu__onnx_is_borrowed(file, t)) t->raw_data.data = NULL;
     ipu__free(t->float_data);
     ipu__free(t->int32_data);
     ipu__free(t->int64_data);
@@ -238,7 +240,7 @@ ipu_status ipu_onnx_set_initializer(ipu_onnx *file, const char *name, const ipu_
     void  *own   = ipu__alloc(bytes);
     if (!own) return ipu__fail_memory();
     if (bytes) memcpy(own, a->data, bytes);
-    free_data(t);
+    free_data(file, t);
     t->has_raw_data = true;
     t->raw_data     = (ProtobufCBinaryData){bytes, own};
     file->has_hash  = false;

@@ -252,6 +252,20 @@ ipu_status ipu__tensor_array(const Ipu__TensorProto *t, const char *folder, ipu_
     return status;
 }
 
+bool ipu__tensor_view(const Ipu__TensorProto *t, ipu_array *out)
+{
+    ipu_type type = ipu__onnx_type(t->data_type);
+    bool     can  = type != IPU_N_TYPES && type != IPU_BOOL && t->has_raw_data && t->raw_data.len > 0
+            && !t->segment && !ipu__tensor_is_external(t);
+    *out = (ipu_array){0};
+    if (!can || ipu__tensor_shape(t, &out->shape) != IPU_OK) return false;
+    out->type    = type;
+    out->data    = t->raw_data.data;
+    size_t bytes = ipu_type_size(type);
+    for (int i = 0; i < out->shape.rank; i++) bytes *= (size_t)out->shape.dim[i];
+    return t->raw_data.len == bytes;
+}
+
 /* ---- every tensor of a message ---- */
 
 static bool list_graph(ipu__tensor_list *list, const Ipu__GraphProto *g);

@@ -18,6 +18,10 @@ ipu_status ipu__tensor_shape(const Ipu__TensorProto *t, ipu_shape *out);
 /* All encodings. `folder`: where external data are; NULL: refused. Owned: ipu_array_free. */
 ipu_status ipu__tensor_array(const Ipu__TensorProto *t, const char *folder, ipu_array *out);
 
+/* The same without a copy, where the elements stand in the message as they are in memory: not owned, and not aligned.
+ * False: they do not, or something is wrong, which ipu__tensor_array tells. */
+bool ipu__tensor_view(const Ipu__TensorProto *t, ipu_array *out);
+
 static inline bool ipu__tensor_is_external(const Ipu__TensorProto *t)
 {
     return t->data_location == IPU__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
