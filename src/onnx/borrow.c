@@ -82,7 +82,7 @@ typedef struct cutting {
 
 static void put(cutting *c, byte_list *to, piece p)
 {
-    if (!ipu__reserve(to, length(p) + 1)) {
+    if (!ipu__reserve(to, length(p) + 1) || !to->at) {
         c->failed = true;
         return;
     }
