@@ -28,10 +28,6 @@ from .library import ProgressFn, Shape, check, declare, finalizer, lib
 from .settings import TrainerOptions
 
 
-class _COptions(Record):
-    _name_ = "ipu_trainer_options"
-
-
 class _CLoaderOptions(Record):
     _name_ = "ipu_loader_options"
 
@@ -42,10 +38,6 @@ class _CSchedule(Record):
 
 class _CEvents(Record):
     _name_ = "ipu_trainer_events"
-
-
-class _CResults(Record):
-    _name_ = "ipu_trainer_results"
 
 
 class _CBatch(Record):
@@ -65,6 +57,15 @@ class Test(Record):
 class Epoch(Record):
     """ipu_trainer_epoch: loss, accuracy, test_loss, test_accuracy, seconds, n_samples."""
     _name_ = "ipu_trainer_epoch"
+
+
+class _CResults(Record):
+    # It and the next have others as members, which come first: ctypes takes no other class.
+    _name_ = "ipu_trainer_results"
+
+
+class _COptions(Record):
+    _name_ = "ipu_trainer_options"
 
 
 _SimpleFn = CFUNCTYPE(None, c_void_p)

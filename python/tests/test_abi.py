@@ -110,3 +110,19 @@ def test_structures_come_with_the_library():
     for use in ("library.Shape()", "(library.RawValue * 2)()"):
         assert python("from openipu import library\n"
                       f"assert library._loaded is None\n{use}\nprint(library._loaded is not None)") == "True\n"
+
+
+WITH_STRUCTURES = [path.stem for path in sorted(Path(abi.__file__).parent.glob("*.py")) if "(Record)" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("module", WITH_STRUCTURES)
+def test_modules_may_be_imported_after_the_library_is_loaded(module):
+    """Classes come before those whose members they are: what is a member has one class."""
+    assert python(f"import openipu; openipu.lib(); import openipu.{module}; print('good')") == "good\n"
+
+
+def test_a_class_that_comes_too_late_is_refused():
+    library.lib()
+    name = next(n for n, cls in abi._records.items() if cls.__module__ == abi.__name__)
+    with pytest.raises(TypeError, match=f"comes after a class whose members it is among: {name}"):
+        type("Late", (abi.Record, ), {"_name_": name})
