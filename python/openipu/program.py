@@ -23,19 +23,20 @@ from .weights import Weights
 SEED_STEP = 0x9e3779b9  # between the seeds of replicas, as the library has it
 WAIT_SECONDS = 1.0  # between attempts to attach
 PLACED = 1 << 16  # bytes of an output from which on it pays that the library writes it where it is wanted
+NOT_COMPILED = "Model has not been compiled or has been destroyed."
 INTERRUPTED = STATUS_NAMES.index("INTERRUPTED")
 
 
 def _closed(*_args: Any) -> int:
-    raise UsageError("Model has not been compiled or has been destroyed.")
+    raise UsageError(NOT_COMPILED)
 
 
 class Program:
     """What compiling makes of a network.
 
-    ``arguments``: of the call that it is for. ``build(network, values)`` builds it, with outputs "output0" to ``n_outputs - 1``, and "input_update0" and so on: what
-    becomes of the inputs with the numbers ``updates``. Other outputs ``extra_output`` gives; ``all_batches``: also in
-    other modes than that of ``options``, which are changed.
+    ``arguments``: of the call that it is for. ``build(network, values)`` builds it, with outputs "output0" to
+    ``n_outputs - 1``, and "input_update0" and so on: what becomes of the inputs with the numbers ``updates``. Other
+    outputs ``extra_output`` gives; ``all_batches``: also in other modes than that of ``options``, which are changed.
     ``kept``: its parameters and buffers, as ``Weights`` takes them; with ``groups``, the number of each replica's group,
     where groups of replicas have values of their own: then there is one more input, the number of the replica.
     ``spread`` gives inputs of all replicas from those of groups of them. ``shown`` shows how far compiling has come;

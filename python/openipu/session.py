@@ -15,11 +15,10 @@ from . import tracking
 from .arguments import Arguments
 from .error import UsageError
 from .log import logger
-from .program import Program
+from .program import NOT_COMPILED, Program
 
 MOST_PROGRAMS = 8  # that a session keeps, for arguments of several shapes
 MOST_BYTES = 2 << 30  # of weights that they hold together
-NOT_COMPILED = "Model has not been compiled or has been destroyed."
 
 
 class Learner:
