@@ -76,6 +76,9 @@ typedef struct ipu_executor_options {
     uint32_t        seed;          /* of random ops on the device */
     const char     *target;        /* "gc200", "bow", "pod16": priced for it; NULL: ipu_device_chip() */
     int             device_id;     /* of the active partition, from 1 on as id + 1; 0: any */
+    /* With a device_id: BUSY while another executor of this process is attached there, as PopTorch has it; else they
+     * share it. */
+    bool            device_alone;
     ipu_attach_when attach;
     const char *cache_folder;  /* compiled executables; NULL: IPU_CACHE_DIR, POPTORCH_CACHE_DIR; "": none */
     const ipu_options *engine; /* threads, ...; borrowed. NULL: the defaults */

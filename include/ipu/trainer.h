@@ -101,7 +101,8 @@ typedef struct ipu_trainer_options {
     ipu_dataset *data, *test; /* test NULL: not tested */
     ipu_shape    input; /* of field 0 of a sample as the network takes it; rank 0: as the data have it */
 
-    /* Of training; output_mode DEFAULT: ALL. Tests take chip, device, engine, cache and precision from it. */
+    /* Of training; output_mode DEFAULT: ALL. Tests take chip, device, engine, cache and precision from it,
+     * and device_alone is not looked at. */
     ipu_executor_options executor;
     ipu_nn_training      training;
     ipu_loader_options   loader; /* tests take batch_size and n_workers from it */

@@ -122,6 +122,7 @@ class ExecutorOptions:
     seed: int = 0
     target: Optional[str] = None
     device_id: int = 0
+    device_alone: bool = False
     attach: Attach = Attach.ALWAYS
     cache_folder: Optional[str] = None
     engine: Dict[str, str] = field(default_factory=dict)

@@ -607,6 +607,7 @@ def executor_options(options: Options, training: bool, plan: Optional[Plan] = No
         seed=(options.random_seed if options.exists("random_seed") else torch.initial_seed()) & 0xffffffff,
         target=_target(options),
         device_id=options.ipu_id + 1 if options.exists("ipu_id") else 0,
+        device_alone=options.exists("ipu_id"),
         attach=settings.Attach(options.connection_type),
         cache_folder=_cache_folder(backend),
         engine=_engine_options(options, backend),

@@ -148,11 +148,12 @@ static ipu_status pdist_infer(const ipu_kernel_call *call, ipu_kernel_value *out
 static void pdist_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int64_t  n = call->operand[X].shape.dim[0], n_pairs = call->operand[X + 1].shape.dim[0], k = 0;
-    int32_t *first = ipu__alloc(2 * (size_t)n_pairs * sizeof *first + 1), *second = first + n_pairs;
+    int32_t *first = ipu__alloc(2 * (size_t)n_pairs * sizeof *first + 1);
     if (!first) {
         ipu__builder_fail(b, IPU_OUT_OF_MEMORY, "pdist: memory for %lld pairs", (long long)n_pairs);
         return;
     }
+    int32_t *second = first + n_pairs;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++, k++) {
             first[k]  = (int32_t)i;

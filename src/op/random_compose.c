@@ -470,10 +470,11 @@ static ipu_value emit_made(ipu_builder *b, const char *op, ipu_value seed, ipu_t
     return ipu__emit1(b, op, list, second.name ? 4 : 3, IPU__IN(seed));
 }
 
+static const ipu_attribute none = {.name = NULL};
+
 ipu_value ipu_random_exponential(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double rate)
 {
-    return emit_made(b, "random_exponential", seed, type, shape, IPU_FLOAT_ATTRIBUTE("rate", rate),
-                     (ipu_attribute){.name = NULL});
+    return emit_made(b, "random_exponential", seed, type, shape, IPU_FLOAT_ATTRIBUTE("rate", rate), none);
 }
 
 ipu_value ipu_random_cauchy(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double median,
@@ -485,8 +486,7 @@ ipu_value ipu_random_cauchy(ipu_builder *b, ipu_value seed, ipu_type type, ipu_s
 
 ipu_value ipu_random_geometric(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double p)
 {
-    return emit_made(b, "random_geometric", seed, type, shape, IPU_FLOAT_ATTRIBUTE("p", p),
-                     (ipu_attribute){.name = NULL});
+    return emit_made(b, "random_geometric", seed, type, shape, IPU_FLOAT_ATTRIBUTE("p", p), none);
 }
 
 ipu_value ipu_random_log_normal(ipu_builder *b, ipu_value seed, ipu_type type, ipu_shape shape, double mean,

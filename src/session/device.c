@@ -6,7 +6,10 @@
 
 static ipu_status create(ipu__session *s, ipu__compiled *c)
 {
-    if (!s->device && s->device_id > 0) IPU_TRY(ipu__device_use_id(s->device_id - 1, &s->device));
+    if (!s->device && s->device_id > 0) {
+        int id = s->device_id - 1;
+        IPU_TRY(s->alone ? ipu_device_open(id, &s->device) : ipu__device_use_id(id, &s->device));
+    }
     if (s->device) return ipu_engine_create_on(c->exe, s->options, s->device, &c->engine);
     IPU_TRY(ipu_engine_create(c->exe, s->options, &c->engine));
     ipu_device *used = ipu_engine_device(c->engine);

@@ -103,7 +103,8 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
                                                    .user      = x,
                                                    .options   = o->engine,
                                                    .most      = (size_t)o->most_executables,
-                                                   .device_id = o->device_id};
+                                                   .device_id = o->device_id,
+                                                   .alone     = o->device_alone};
     *out                          = x;
     return IPU_OK;
 }

@@ -150,6 +150,27 @@ static void other_ids_are_other_devices(void **state)
     assert_int_equal(n_attached(), 0);
 }
 
+/* PopTorch's rule: the second one waits until the first has detached. */
+static void one_that_is_to_be_alone_finds_a_device_busy(void **state)
+{
+    (void)state;
+    put_config("p.conf", "{\"ipus\": 2}");
+    user shared = begin(1, IPU_ATTACH_ALWAYS), alone = begin(1, IPU_ATTACH_ALWAYS);
+    ipu_executor_destroy(alone.x);
+    const ipu_executor_options o = {.device_id = 1, .device_alone = true};
+    assert_status(ipu_inference_model(alone.module, &o, &alone.x), IPU_OK);
+    run(&shared);
+    assert_status(try_run(&alone), IPU_BUSY);
+    assert_status(ipu_executor_detach(shared.x), IPU_OK);
+    run(&alone);
+    assert_status(try_run(&shared), IPU_BUSY);
+    assert_status(ipu_executor_detach(alone.x), IPU_OK);
+    run(&shared);
+    end(&shared);
+    end(&alone);
+    assert_int_equal(n_attached(), 0);
+}
+
 /* An id is the device that a process has, however it came by it. */
 static void an_id_is_found_that_was_attached_as_any(void **state)
 {
@@ -213,6 +234,7 @@ int main(void)
         SANDBOXED(two_executors_share_the_device_of_an_id),
         SANDBOXED(executors_of_any_device_share_one),
         SANDBOXED(other_ids_are_other_devices),
+        SANDBOXED(one_that_is_to_be_alone_finds_a_device_busy),
         SANDBOXED(an_id_is_found_that_was_attached_as_any),
         SANDBOXED(what_could_not_attach_holds_nothing),
     };

@@ -115,9 +115,10 @@ ipu_status ipu_trainer_create(const ipu_trainer_options *options, ipu_trainer **
     *out           = NULL;
     ipu_trainer *t = ipu__alloc_zeroed(sizeof *t);
     if (!t) return ipu__fail_memory();
-    t->options      = *options;
-    t->rank         = ipu_comm_rank(options->executor.comm);
-    t->n_ranks      = ipu_comm_size(options->executor.comm);
+    t->options                       = *options;
+    t->options.executor.device_alone = false; /* it tests on the device that it trains on */
+    t->rank                          = ipu_comm_rank(options->executor.comm);
+    t->n_ranks                       = ipu_comm_size(options->executor.comm);
     t->resumed_from = t->last_saved = -1;
     atomic_init(&t->is_interrupted, false);
     atomic_init(&t->wants_end, false);
