@@ -199,7 +199,7 @@ def test_what_the_library_is_told():
     expected = settings.ExecutorOptions(
         device_iterations=2, replicas=4, input_group_size=2, gradient_accumulation=3,
         reduction=settings.Reduction.SUM, output_mode=settings.OutputMode.EVERY_N, output_period=2, seed=7,
-        device_id=2, optimizer_off_chip=True, shard_optimizer=True, stochastic_rounding=True, half_partials=True,
+        device_id=2, device_alone=True, optimizer_off_chip=True, shard_optimizer=True, stochastic_rounding=True, half_partials=True,
         check_floats=True, stage_ipus=[])
     assert found == expected
     assert told(options).gradient_accumulation == 1 and not told(options).shard_optimizer

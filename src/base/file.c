@@ -77,8 +77,10 @@ static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array 
         return ipu__fail(IPU_IO, "cannot read %s: expected a regular file or a pipe, found %s", path,
                          S_ISDIR(st.st_mode) ? "a directory" : "something else");
     if (S_ISREG(st.st_mode) && (uintmax_t)st.st_size > limit) return fail_too_large(path, limit);
-    if (S_ISREG(st.st_mode) && !ipu__reserve(data, (size_t)st.st_size + 2)) return ipu__fail_memory();
-    if (data->at) ipu__alloc_advise(data->at, (size_t)st.st_size);
+    if (S_ISREG(st.st_mode)) {
+        if (!ipu__reserve(data, (size_t)st.st_size + 2)) return ipu__fail_memory();
+        ipu__alloc_advise(data->at, (size_t)st.st_size);
+    }
     *is_ours = S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
     return read_all(fd, path, limit, data);
 }

@@ -368,7 +368,8 @@ static ipu_status fold(folding *f)
 ipu_status ipu__model_fold_batch(const ipu_model *m, int64_t n, const uint8_t *is_sum, ipu_model **out,
                                  uint32_t *ids, char reason[IPU__FOLD_REASON])
 {
-    folding f         = {.m = m, .n = n, .is_sum = is_sum, .ids = ids, .reason = reason};
+    folding f         = {.m = m, .n = n, .is_sum = is_sum, .reason = reason};
+    f.ids             = ids;
     *out              = NULL;
     reason[0]         = 0;
     f.about           = ipu__alloc_zeroed(m->values.n * sizeof *f.about);

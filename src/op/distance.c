@@ -80,7 +80,7 @@ static ipu_value unit(ipu_builder *b, ipu_value x, int axis, double eps)
 /* Of half in float: eps would be 0. */
 static void cosine_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    ipu_kernel_value all;
+    ipu_kernel_value all  = {0};
     int              axis = 0;
     double           eps  = ipu__op_float(call, "eps");
     cosine_shape(call, &all, &axis); /* seen by infer */

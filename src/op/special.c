@@ -279,19 +279,22 @@ FUNCTION(i1e, i1e, "0.1,3.7", "-12,-3.8", "exp(-|x|) i1(x)")
 
 /* ---- with an order ---- */
 
+enum { MOST_DIMENSIONS = 1000 /* of mvlgamma, each of which is some thirty ops */ };
+
 static ipu_status mvlgamma_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     int64_t p = ipu__op_int(call, "p");
-    if (p < 1) return ipu__fail(IPU_INVALID, "mvlgamma: p = %lld: expected 1 or more", (long long)p);
+    if (p < 1 || p > MOST_DIMENSIONS)
+        return ipu__fail(IPU_INVALID, "mvlgamma: p = %lld: expected 1 to %d", (long long)p, MOST_DIMENSIONS);
     return alike(call, out);
 }
 
 static void mvlgamma_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    double    p = (double)ipu__op_int(call, "p");
+    int       p = (int)ipu__op_int(call, "p");
     ipu_value x = ipu__wide(b, in[X]), y = lgamma_of(b, x);
-    for (double k = 1; k < p; k++) y = ipu_add(b, y, lgamma_of(b, ipu__minus(b, x, k / 2)));
-    out[0] = ipu__as_type(b, ipu__plus(b, y, p * (p - 1) / 4 * log(M_PI)), call->operand[X].type);
+    for (int k = 1; k < p; k++) y = ipu_add(b, y, lgamma_of(b, ipu__minus(b, x, k / 2.0)));
+    out[0] = ipu__as_type(b, ipu__plus(b, y, p * (p - 1) / 4.0 * log(M_PI)), call->operand[X].type);
 }
 
 static ipu_status polygamma_infer(const ipu_kernel_call *call, ipu_kernel_value *out)

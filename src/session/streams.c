@@ -184,12 +184,10 @@ static ipu_status take(ipu__streams *s, const ipu_array *in)
 ipu_status ipu__streams_add_output(ipu__streams *s, const char *name, const ipu__port *port, char *sum)
 {
     int64_t         n   = ipu__batches_out(&s->batches);
-    ipu__stream_out own = {.name   = text_of("", name),
-                           .stream = text_of("out:", name),
-                           .sum    = sum,
-                           .type   = port->type,
-                           .shape  = port->shape};
-    ipu_shape       all = own.shape;
+    ipu__stream_out own = {
+        .name = text_of("", name), .stream = text_of("out:", name), .type = port->type, .shape = port->shape};
+    ipu_shape all = own.shape;
+    own.sum       = sum;
     if (all.rank > 0)
         all.dim[0] *= n;
     else if (n > 1)
