@@ -193,7 +193,10 @@ static void orders_that_there_are_not_are_refused(void **unused)
     graph_refused(&t, ipu_polygamma(t.b, x, 2), "order 2 is not supported, only 0 and 1");
     t = graph_start();
     x = graph_floats(&t, IPU_SHAPE(1), (double[]){1});
-    graph_refused(&t, ipu_mvlgamma(t.b, x, 0), "p = 0: expected 1 or more");
+    graph_refused(&t, ipu_mvlgamma(t.b, x, 0), "p = 0: expected 1 to 1000");
+    t = graph_start();
+    x = graph_floats(&t, IPU_SHAPE(1), (double[]){1});
+    graph_refused(&t, ipu_mvlgamma(t.b, x, 1001), "p = 1001: expected 1 to 1000");
     t = graph_start();
     x = graph_floats(&t, IPU_SHAPE(1), (double[]){1});
     graph_refused(&t, ipu_gcd(t.b, x, x), "\"x\"");
