@@ -265,6 +265,22 @@ static ipu_value isfinite_of(ipu_builder *b, ipu_value x)
     return ipu_logical_not(b, ipu_logical_or(b, ipu_isnan(b, x), ipu_isinf(b, x)));
 }
 
+/* ONNX has erf alone, and 1 - erf(x) has lost its digits where erf is close to 1. There it is t exp(-x^2 + P(t)) with
+ * t = 1 / (1 + x / 2), and P as in Numerical Recipes (6.2): relative errors of at most 1.2e-7, those of a float. */
+static ipu_value erfc_of(ipu_builder *b, ipu_value x)
+{
+    static const double p[]    = {0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+                                  -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223};
+    ipu_value           by_erf = ipu_sub(b, K(1), ipu_erf(b, x));
+    if (ipu_value_type(x) != IPU_FLOAT) return by_erf;
+    ipu_value high = ipu_maximum(b, x, K(0.5));
+    ipu_value t    = ipu_reciprocal(b, ipu_add(b, ipu_mul(b, high, K(0.5)), K(1)));
+    ipu_value sum  = K(p[0]);
+    for (size_t i = 1; i < sizeof p / sizeof *p; i++) sum = ipu_add(b, ipu_mul(b, sum, t), K(p[i]));
+    ipu_value tail = ipu_mul(b, t, ipu_exp(b, ipu_sub(b, sum, ipu_mul(b, high, high))));
+    return ipu_where(b, ipu_greater(b, x, K(0.5)), tail, by_erf);
+}
+
 COMPOSE1(neg, ipu_sub(b, K(0), x))
 COMPOSE1(relu, ipu_maximum(b, x, K(0)))
 COMPOSE1(leaky_relu, ipu_where(b, is_positive(b, x), x, ipu_mul(b, x, K(F("alpha")))))
@@ -285,7 +301,7 @@ COMPOSE1(expm1, expm1_of(b, x))
 COMPOSE1(log2, ipu_mul(b, ipu_log(b, x), K(1.44269504088896340736)))
 COMPOSE1(log10, ipu_mul(b, ipu_log(b, x), K(0.43429448190325182765)))
 COMPOSE1(log1p, log1p_of(b, x))
-COMPOSE1(erfc, ipu_sub(b, K(1), ipu_erf(b, x)))
+COMPOSE1(erfc, erfc_of(b, x))
 COMPOSE1(log_sigmoid, ipu_neg(b, softplus_of(b, ipu_neg(b, x))))
 COMPOSE1(gelu, gelu_of(b, x))
 COMPOSE1(gelu_tanh, gelu_tanh_of(b, x))
