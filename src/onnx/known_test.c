@@ -59,12 +59,13 @@ static void inputs_that_decide_shapes_are_found_in_one_pass(void **state)
 {
     (void)state;
     enum { N = 120 };
+    static const int64_t  shape[] = {2, 3};
     static ipu_onnx_value in[N + 1];
     char                 *source = ipu__arena_alloc(&pool, N * 200);
     size_t                at     = (size_t)sprintf(source, "in x float[6]; const flat int64[1] -1; ");
     in[0]                        = SIX;
     for (int i = 0; i < N; i++) {
-        in[i + 1] = SHAPE(2, 3);
+        in[i + 1] = value(IPU_INT64, IPU_SHAPE(2), shape);
         at += (size_t)sprintf(source + at, "in s%d int64[2]; ", i);
     }
     at += (size_t)sprintf(source + at, "x0 = Identity(x); ");
