@@ -132,10 +132,10 @@ class Trainer:
         self._raised: Optional[BaseException] = None
         self._kept: List[object] = []  # what C borrows
         self._handles = [part.handle for part in (module, data, test) if part is not None]
-        self.pointer = c_void_p()
-        own = self._c_options(data, test)
         for handle in self._handles:
             handle.use()
+        self.pointer = c_void_p()
+        own = self._c_options(data, test)
         check(lib().ipu_trainer_create(byref(own), byref(self.pointer)))
         self._progress = self._callback(ProgressFn, self._on_progress)
 

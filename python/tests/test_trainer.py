@@ -347,6 +347,15 @@ def test_misuse():
     found.stop()
 
 
+def test_one_that_cannot_be_made_leaves_its_parts():
+    module, data = Module(classify, ["x", "y"]), Dataset.from_arrays(samples(N, 1))
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        Trainer(module, data, None, options(settings={"notes": object()}))
+    gc.collect()
+    assert data.handle.pointer and module.handle.pointer and len(data) == N
+    assert Trainer(module, data, None, options(n_epochs=1)).run().runs == RUNS
+
+
 def test_parts_may_be_closed_first():
     """What a trainer uses lives as long as it does, and it is freed without a collector of cycles."""
     x = samples(N, 1)
