@@ -179,8 +179,10 @@ static void check_epochs(int n)
     assert_int_equal(n_points(&b.epoch_loss), n);
     for (int i = 0; i < n; i++) {
         assert_true(epochs.at[i][0] == i + 1 && epochs.at[i][1] == RUNS * (i + 1));
-        assert_true(fabs(epochs.at[i][4] - (double)b.test_accuracy.at[RUNS * (i + 1)]) < 1e-6
-                    || !isnan(epochs.at[i][5]));
+        const int step = RUNS * (i + 1);
+        assert_true(fabs(epochs.at[i][2] - (double)b.epoch_loss.at[step]) < 1e-6);
+        assert_true(fabs(epochs.at[i][4] - (double)b.test_loss.at[step]) < 1e-6);
+        assert_true(fabs(epochs.at[i][5] - (double)b.test_accuracy.at[step]) < 1e-6);
     }
 }
 
