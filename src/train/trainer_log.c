@@ -130,12 +130,12 @@ void ipu__trainer_log_close(ipu__trainer_log *log)
 
 /* ---- writing ---- */
 
-/* Of a disk that is full for long, one warning is enough. */
-static void note(ipu_trainer *t, ipu_status status)
+/* Of a disk that is full for long, one warning is enough, though a few rows of one of the tables still have room. */
+static void note(ipu_trainer *t, bool *fails, ipu_status status)
 {
-    bool failed  = t->log.fails;
-    t->log.fails = status != IPU_OK;
-    if (t->log.fails && !failed)
+    bool was_told = t->log.steps_fail || t->log.epochs_fail;
+    *fails        = status != IPU_OK;
+    if (*fails && !was_told)
         ipu__trainer_say(
             t, IPU_LOG_WARN,
             "the log: %s; the training goes on, and what is not written until that is mended is left out",
@@ -192,7 +192,7 @@ void ipu__trainer_log_step(ipu_trainer *t, const ipu_trainer_step *step)
     write_time(when, sizeof when);
     ipu_status status = ipu__csv_add(&log->steps, r->runs, row, sizeof row / sizeof *row, when);
     if (status == IPU_OK) status = write_scalars(t, scalars, sizeof scalars / sizeof *scalars);
-    note(t, status);
+    note(t, &log->steps_fail, status);
     log->seconds   = r->seconds;
     log->n_samples = r->n_samples;
 }
@@ -231,5 +231,5 @@ void ipu__trainer_log_epoch(ipu_trainer *t)
     ipu_status status = ipu__csv_add(&log->epochs, r->n_epochs, row, sizeof row / sizeof *row, when);
     if (status == IPU_OK) status = write_scalars(t, scalars, t->options.test ? 5 : 3);
     if (status == IPU_OK && t->options.log_weights) status = write_weights(t);
-    note(t, status);
+    note(t, &log->epochs_fail, status);
 }

@@ -8,9 +8,9 @@
 
 typedef struct ipu__trainer_log { /* all zero: there is none */
     ipu__csv     steps, epochs;
-    ipu_summary *summary;            /* NULL: there is none, or it has not begun */
-    double       seconds, n_samples; /* of training, when a run was last written */
-    bool         fails;              /* which was told */
+    ipu_summary *summary;                 /* NULL: there is none, or it has not begun */
+    double       seconds, n_samples;      /* of training, when a run was last written */
+    bool         steps_fail, epochs_fail; /* the last one was not written, which was told of the first */
 } ipu__trainer_log;
 
 /* All processes call these two: before a checkpoint is looked for, and after. Statuses: IO, BUSY, INVALID (a log of another

@@ -448,6 +448,49 @@ static void test_no_room(void **state)
     assert_true(b.loss.n_at[LONG * RUNS] == 1);
 }
 
+/* When the table of steps has more than 8 KiB. */
+static void stop_late(void *user, const ipu_trainer_step *step)
+{
+    if (step->epoch == LONG - 10 && step->batch == 2) ipu_trainer_interrupt(((story *)user)->trainer);
+}
+
+/* Steps have no room in their table; epochs have, and so do events, of which there is a new file. */
+static int go_on_without_room(ipu_trainer_options o)
+{
+    story s  = {0};
+    o.events = (ipu_trainer_events){.user = &s, .step = limit_at, .message = on_message};
+    if (ipu_module_create(forward, NULL, &o.module) != IPU_OK || ipu_trainer_create(&o, &s.trainer) != IPU_OK)
+        return 1;
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){8192, RLIM_INFINITY});
+    if (ipu_trainer_run(s.trainer) != IPU_OK) return 2;
+    return s.n_warnings == 1 && strstr(s.message, "steps.csv: File too large") ? 0 : 3;
+}
+
+static void test_no_room_for_steps(void **state)
+{
+    (void)state;
+    int                 code;
+    story               s = {0};
+    ipu_trainer_options o = logged();
+    o.n_epochs            = LONG;
+    o.checkpoint_folder   = folder;
+    o.checkpoint_every    = 100000;
+    o.begin               = IPU_TRAINER_RESUME;
+    o.events              = (ipu_trainer_events){.user = &s, .step = stop_late};
+    assert_ok(ipu_module_create(forward, NULL, &s.module));
+    o.module = s.module;
+    assert_ok(ipu_trainer_create(&o, &s.trainer));
+    assert_int_equal(ipu_trainer_run(s.trainer), IPU_INTERRUPTED);
+    close_story(&s);
+    pid_t child = fork();
+    if (child == 0) _exit(go_on_without_room(o));
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    table steps = read_table("steps.csv");
+    assert_int_equal(steps.n, (LONG - 10) * RUNS + 3 + RUNS - 2); /* it goes on when there is room */
+    check_epochs(LONG);
+}
+
 /* ---- several processes ---- */
 
 typedef struct process {
@@ -537,6 +580,7 @@ int main(void)
                                        each(test_begins),
                                        each(test_refused),
                                        each(test_no_room),
+                                       each(test_no_room_for_steps),
                                        each(test_processes)};
     return cmocka_run_group_tests_name("trainer_log", tests, begin_logs, end_all);
 }
