@@ -17,6 +17,11 @@
 
 /* ---- opening ---- */
 
+static ipu_status fail_read(const ipu__csv *c)
+{
+    return ipu__fail(IPU_IO, "cannot read %s: %s", c->file.path, strerror(errno));
+}
+
 static ipu_status write_header(ipu__csv *c)
 {
     ipu__text text = {0};
@@ -32,9 +37,14 @@ static ipu_status check_header(ipu__csv *c)
     size_t n = strlen(c->header), most = n + 1;
     char  *found = ipu__alloc(most);
     if (!found) return ipu__fail_memory();
-    ssize_t got      = pread(c->file.fd, found, most, 0);
-    bool    is_ours  = got >= 0 && !memcmp(found, c->header, (size_t)got < n ? (size_t)got : n);
-    bool    is_whole = is_ours && got == (ssize_t)most && found[n] == '\n';
+    ssize_t got = pread(c->file.fd, found, most, 0);
+    if (got < 0) {
+        fail_read(c);
+        ipu__free(found);
+        return IPU_IO;
+    }
+    bool is_ours  = !memcmp(found, c->header, (size_t)got < n ? (size_t)got : n);
+    bool is_whole = is_ours && got == (ssize_t)most && found[n] == '\n';
     ipu__free(found);
     if (is_whole) return IPU_OK;
     if (!is_ours || (size_t)got > n)
@@ -92,17 +102,19 @@ ipu_status ipu__csv_add(ipu__csv *c, int64_t key, const double *numbers, size_t 
 
 /* ---- going on ---- */
 
-/* Where the first row begins that is after `key`, or is none. */
+/* Where the first row begins that is after `key`, or is none. -1: it cannot be read, and errno says why. */
 static int64_t find_end(FILE *f, size_t header, int64_t key)
 {
     char   *line = NULL, *end;
     size_t  room = 0;
     int64_t at   = (int64_t)header + 1;
-    if (fseeko(f, at, SEEK_SET) != 0) return at;
-    for (ssize_t n; (n = getline(&line, &room, f)) > 0; at += n) {
+    ssize_t n;
+    if (fseeko(f, at, SEEK_SET) != 0) return -1;
+    for (; (n = getline(&line, &room, f)) > 0; at += n) {
         long long found = strtoll(line, &end, 10);
         if (end == line || line[n - 1] != '\n' || found > key) break;
     }
+    if (n < 0 && !feof(f)) at = -1;
     free(line);
     return at;
 }
@@ -112,12 +124,14 @@ ipu_status ipu__csv_cut(ipu__csv *c, int64_t key)
     int   fd = dup(c->file.fd);
     FILE *f  = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (!f) {
-        ipu_status status = ipu__fail(IPU_IO, "cannot read %s: %s", c->file.path, strerror(errno));
+        ipu_status status = fail_read(c);
         if (fd >= 0) close(fd);
         return status;
     }
-    int64_t end = find_end(f, strlen(c->header), key);
+    int64_t    end    = find_end(f, strlen(c->header), key);
+    ipu_status status = end < 0 ? fail_read(c) : IPU_OK;
     fclose(f);
+    IPU_TRY(status);
     return end < c->file.bytes ? ipu__append_cut(&c->file, end) : IPU_OK;
 }
 

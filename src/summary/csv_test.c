@@ -1,5 +1,6 @@
 /* Tables: rows, cuts, what was not written to its end, other files in their place, two writers, a full disk, restarts. */
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
 #include <setjmp.h>
@@ -98,6 +99,23 @@ static void test_cuts(void **state)
     assert_true(ipu__csv_is_empty(&c));
     ipu__csv_close(&c);
     assert_string_equal(get(path), "step,a,b,time\n");
+}
+
+/* A folder in place of the file that was opened stands for a disk that fails. */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    ipu__csv c;
+    open_it(&c);
+    add(&c, 1);
+    int fd = open(box, O_RDONLY | O_DIRECTORY);
+    assert_true(fd >= 0 && dup2(fd, c.file.fd) >= 0);
+    assert_int_equal(ipu__csv_cut(&c, 0), IPU_IO);
+    assert_says("t.csv: Is a directory");
+    assert_says("cannot read");
+    close(fd);
+    ipu__csv_close(&c);
+    assert_string_equal(get(path), "step,a,b,time\n1,0.5,,now\n");
 }
 
 static void test_something_else(void **state)
@@ -223,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_rows, empty_box),
                                        cmocka_unit_test_teardown(test_cuts, empty_box),
+                                       cmocka_unit_test_teardown(test_unreadable, empty_box),
                                        cmocka_unit_test_teardown(test_something_else, empty_box),
                                        cmocka_unit_test_teardown(test_two_writers, empty_box),
                                        cmocka_unit_test_teardown(test_full_disk, empty_box),
