@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "events_test.h"
 #include "summary/record.h"
 
 /* Appendix B.4. */
@@ -27,16 +28,6 @@ static void test_checksums(void **state)
     assert_int_equal(ipu__crc32c("", 0), 0);
 }
 
-/* A bit at a time. */
-static uint32_t masked(const unsigned char *p, size_t n)
-{
-    uint32_t crc = 0xFFFFFFFF;
-    for (size_t i = 0; i < 8 * n; i++)
-        crc = (crc >> 1) ^ (((crc ^ (p[i / 8] >> i % 8)) & 1) ? 0x82F63B78 : 0);
-    crc = ~crc;
-    return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
-}
-
 static void test_frame(void **state)
 {
     (void)state;
@@ -45,7 +36,7 @@ static void test_frame(void **state)
     ipu__record_frame(record, 300);
     const unsigned char length[8] = {44, 1};
     assert_memory_equal(record, length, sizeof length);
-    uint32_t a = masked(length, 8), b = masked(record + IPU__RECORD_HEAD, 300);
+    uint32_t a = test_events_masked(length, 8), b = test_events_masked(record + IPU__RECORD_HEAD, 300);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(record[8 + i], (unsigned char)(a >> 8 * i));
         assert_int_equal(record[IPU__RECORD_HEAD + 300 + i], (unsigned char)(b >> 8 * i));
