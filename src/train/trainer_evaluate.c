@@ -59,7 +59,7 @@ static ipu_status check_labels(const ipu_trainer *t, const ipu_array *labels, in
 /* ---- what tests ---- */
 
 /* What is tested is the network as it would be used: rounded to the nearest. The last batch may be a short one. */
-static ipu_status open_tester(const ipu_trainer *t, ipu_executor **out)
+static ipu_status open_tester(ipu_trainer *t)
 {
     const ipu_executor_options *x = &t->options.executor;
     return ipu_inference_model(t->options.module,
@@ -70,16 +70,16 @@ static ipu_status open_tester(const ipu_trainer *t, ipu_executor **out)
                                                        .engine           = x->engine,
                                                        .precision        = x->precision,
                                                        .most_executables = 2},
-                               out);
+                               &t->tester);
 }
 
-/* Makes `*out`, if it is not there, for batches of `n` samples and their first `n_fields` fields. */
-static ipu_status compile_tester(const ipu_trainer *t, int64_t n, size_t n_fields, ipu_executor **out)
+/* For batches of `n` samples and their first `n_fields` fields. */
+static ipu_status compile_tester(ipu_trainer *t, int64_t n, size_t n_fields)
 {
     ipu_array arrays[IPU_MAX_FIELDS];
-    if (!*out) IPU_TRY(open_tester(t, out));
+    if (!t->tester) IPU_TRY(open_tester(t));
     ipu__trainer_describe(t, n, arrays);
-    return ipu_executor_compile(*out, arrays, n_fields);
+    return ipu_executor_compile(t->tester, arrays, n_fields);
 }
 
 /* The output "loss", or the first that is a floating scalar. NULL: there is none. */
@@ -97,7 +97,7 @@ static const ipu_array *find_loss(const ipu_executor *x)
 static ipu_status compile_for_loss(ipu_trainer *t, int64_t n, const char *why)
 {
     int64_t    n_samples = ipu_dataset_n_samples(t->options.test), rest = n_samples > 0 ? n_samples % n : 0;
-    ipu_status status = compile_tester(t, n, t->n_fields, &t->tester);
+    ipu_status status = compile_tester(t, n, t->n_fields);
     if (status != IPU_OK && status != IPU_INVALID) return status;
     if (status != IPU_OK) {
         char message[512];
@@ -110,13 +110,13 @@ static ipu_status compile_for_loss(ipu_trainer *t, int64_t n, const char *why)
             "%s; and given all %zu fields outside of training, it gives no scalar output that is its loss",
             why, t->n_fields);
     t->tests_loss = true;
-    return rest ? compile_tester(t, rest, t->n_fields, &t->tester) : IPU_OK;
+    return rest ? compile_tester(t, rest, t->n_fields) : IPU_OK;
 }
 
 /* Labels that are scalars may be compared with scores, for which the network needs the other fields only. */
 static ipu_status compile_for_scores(ipu_trainer *t, int64_t n, char *why, size_t size)
 {
-    ipu_status status = compile_tester(t, n, t->n_fields - 1, &t->tester);
+    ipu_status status = compile_tester(t, n, t->n_fields - 1);
     if (status == IPU_OK && ipu__trainer_find_scores(t->tester, n)) return IPU_OK;
     if (status != IPU_OK && status != IPU_INVALID) return status;
     snprintf(why, size, "the network cannot be tested by scores: %s%.300s",
