@@ -35,6 +35,7 @@ typedef struct ipu__model_value {
     uint32_t        key;     /* of random initial values */
     uint32_t        update;  /* PARAMETER, STATE: the value it takes after a run; 0: keeps its own */
     uint32_t        parameter; /* STATE: whose it is, if an optimizer has it for one; else 0 */
+    uint32_t        rate;      /* STATE: the learning rate of this group, from 1 on as group + 1; else 0 */
     ipu_tensor
              bound; /* INPUT, PARAMETER, STATE: where it is, if it is not lowered to a variable of its own */
     uint32_t location;

@@ -411,6 +411,7 @@ static ipu_value rate_of(ipu_model *m, const ipu_nn_training *how, size_t group)
     ipu__nn_rate_name(group, name);
     ipu_value rate = ipu_model_state(m, IPU_FLOAT, IPU_SCALAR, NULL, name);
     ipu_model_set_initial(m, rate, (ipu_initial){IPU_INITIAL_CONSTANT, optimizer_of(how, group)->rate, 0});
+    if (rate.id) m->values.at[rate.id].rate = (uint32_t)group + 1;
     return rate;
 }
 

@@ -26,6 +26,7 @@ typedef struct ipu__executor_kept {
     bool      is_divided;   /* each replica has a part of n_part elements */
     bool      is_off_chip;  /* in a remote buffer of its name */
     int64_t   n_part;
+    uint32_t  rate; /* the learning rate of this group, from 1 on as group + 1; 0: it is none */
 } ipu__executor_kept;
 
 /* What is compiled for arrays of some types and shapes. */
@@ -106,6 +107,7 @@ ipu_status ipu__executor_ask(ipu_executor *x, const ipu_array *in, size_t n);
 ipu_status ipu__executor_fail_other_inputs(const ipu__executor_program *p, const ipu_array *in, size_t n);
 /* The ports of arrays of a run: what the network is built for. */
 ipu_status ipu__executor_make_inputs(ipu__executor_program *p, const ipu_array *in, size_t n);
+
 /* ---- weights and states (executor_state.c) ---- */
 
 ipu_status          ipu__executor_list_kept(ipu__executor_program *p, const ipu__parallel_models *models);

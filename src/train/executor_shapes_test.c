@@ -31,12 +31,12 @@ static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
     if (ipu_nn_is_training(m) && n > 1) ipu_nn_loss(m, ipu_nll_loss(b, x, in[1]), "loss");
 }
 
-/* y = total + x, total += mean of x. */
+/* y = total + x, total += mean of x. `user`: another name of the state. */
 static void adding(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     ipu_builder *b     = ipu_model_builder(m);
-    ipu_value    total = ipu_model_state(m, IPU_FLOAT, IPU_SCALAR, NULL, "total");
-    (void)n, (void)user;
+    ipu_value    total = ipu_model_state(m, IPU_FLOAT, IPU_SCALAR, NULL, user ? user : "total");
+    (void)n;
     ipu_value x = in[0];
     if (ipu_value_type(x) != IPU_FLOAT) x = ipu_cast(b, x, IPU_FLOAT);
     ipu_model_output(m, ipu_add(b, total, x), "y");
@@ -173,12 +173,11 @@ static void states_of_inference_go_on_and_the_host_may_set_them(void **state)
     ipu_module_destroy(module);
 }
 
-/* Replicas that have states of their own. */
-static void each_replica_goes_on_with_its_own(void **state)
+static void expect_own_of_each_replica(const char *name)
 {
-    (void)state;
-    ipu_module   *module = module_of(adding);
+    ipu_module   *module;
     ipu_executor *x;
+    OK(ipu_module_create(adding, (void *)(uintptr_t)name, &module));
     OK(ipu_inference_model(
         module, &(ipu_executor_options){.most_executables = 2, .replicas = 2, .no_fold = true}, &x));
     float            in[4] = {1, 5, 1, 5}; /* a batch of one, then of two samples */
@@ -193,12 +192,20 @@ static void each_replica_goes_on_with_its_own(void **state)
     assert_memory_equal(y->data, ((float[]){2, 10}), 2 * sizeof(float));
     float     zero = 0;
     ipu_array a    = {IPU_FLOAT, IPU_SCALAR, &zero};
-    OK(ipu_module_set_weight(module, "total", &a)); /* the host's is the newest: of both */
+    OK(ipu_module_set_weight(module, name, &a)); /* the host's is the newest: of both */
     OK(ipu_executor_run(x, &(ipu_array){IPU_FLOAT, IPU_SHAPE(4), more}, 1));
     y = ipu_executor_output(x, "y");
     assert_memory_equal(y->data, ((float[]){0, 0, 0, 0}), 4 * sizeof(float));
     ipu_executor_destroy(x);
     ipu_module_destroy(module);
+}
+
+/* Replicas that have states of their own, whatever they are called. */
+static void each_replica_goes_on_with_its_own(void **state)
+{
+    (void)state;
+    expect_own_of_each_replica("total");
+    expect_own_of_each_replica("learning_rate_of_words");
 }
 
 static void types_count_as_shapes_do(void **state)

@@ -30,6 +30,7 @@ static ipu_status list_one(ipu__executor_program *p, const ipu_model *m, uint32_
     bool                      is_updated = m->values.at[id].update != 0;
     bool                      is_random  = m->seed != 0 && id == m->seed; /* another one in each replica */
     kept.type                            = v->type;
+    kept.rate                            = m->values.at[id].rate;
     kept.name                            = ipu__strdup(v->name);
     if (!kept.name) return ipu__fail_memory();
     kept.is_seed   = is_random || (m->rounding_seed != 0 && id == m->rounding_seed);
@@ -110,12 +111,11 @@ ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x)
 
 ipu_status ipu__executor_write_rates(ipu__executor_program *p)
 {
-    for (size_t i = 0; p->x->training && i <= p->x->how.n_groups; i++) {
-        char  name[IPU__NN_RATE_NAME];
-        float rate = (float)p->x->rates[i];
-        ipu__nn_rate_name(i, name);
-        if (ipu__executor_kept_of(p, name))
-            IPU_TRY(ipu_engine_write(p->base.engine, name, &rate, sizeof rate));
+    for (size_t i = 0; p->x->training && i < p->kept.n; i++) {
+        const ipu__executor_kept *kept = &p->kept.at[i];
+        if (kept->rate == 0 || kept->rate > p->x->how.n_groups + 1) continue;
+        float rate = (float)p->x->rates[kept->rate - 1];
+        IPU_TRY(ipu_engine_write(p->base.engine, kept->name, &rate, sizeof rate));
     }
     return IPU_OK;
 }
@@ -327,8 +327,6 @@ ipu_status ipu__executor_set_pending(ipu__executor_program *p)
     return status;
 }
 
-static bool is_rate(const char *name) { return strncmp(name, "learning_rate", 13) == 0; }
-
 ipu_status ipu__executor_carry_state(ipu__executor_program *p, const ipu_npz *state)
 {
     for (size_t i = 0; i < p->kept.n; i++) {
@@ -337,7 +335,7 @@ ipu_status ipu__executor_carry_state(ipu__executor_program *p, const ipu_npz *st
         size_t                    wrong  = 0;
         for (int64_t r = 0; r < n_copies(p, kept); r++) wrong += compare_one(kept, r, state, &unused);
         ipu__text_fini(&unused);
-        if (wrong == 0 && !kept->is_weight && !is_rate(kept->name)) IPU_TRY(set_one(p, kept, state));
+        if (wrong == 0 && !kept->is_weight && kept->rate == 0) IPU_TRY(set_one(p, kept, state));
     }
     return IPU_OK;
 }
@@ -363,7 +361,7 @@ ipu_status ipu__executor_hand_over(ipu__executor_program *from, ipu__executor_pr
 {
     for (size_t i = 0; i < to->kept.n; i++) {
         const ipu__executor_kept *kept = &to->kept.at[i], *have = ipu__executor_kept_of(from, kept->name);
-        if (kept->is_transient || is_rate(kept->name) || !have || have->type != kept->type
+        if (kept->is_transient || kept->rate != 0 || !have || have->type != kept->type
             || have->differs != kept->differs || !ipu__shape_equal(&have->shape, &kept->shape))
             continue;
         if (!kept->is_weight || (kept->differs && with_weights)) IPU_TRY(hand_over_one(from, have, to, kept));
