@@ -39,10 +39,7 @@ ipu_status ipu__session_attach(ipu__session *s)
     return IPU_OK;
 }
 
-bool ipu__session_is_attached(const ipu__session *s)
-{
-    return s->holds && s->device && ipu_device_is_attached(s->device);
-}
+bool ipu__session_is_attached(const ipu__session *s) { return s->holds && ipu_device_is_attached(s->device); }
 
 ipu_status ipu__session_detach(ipu__session *s)
 {

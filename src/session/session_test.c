@@ -171,18 +171,23 @@ static void arguments_fit_by_all_that_was_compiled_for(void **state)
     const int64_t  two = 2, also_two = 2, three = 3;
     ipu__argument  k = {.kind = 1, .type = IPU_INT64, .value = &two, .is_fixed = true};
     ipu__arguments a = vector(4), of, b = vector(4);
+    float          other[4] = {1};
     assert_true(ipu__push(&a.list, k));
+    a.list.at[0].value = other;
     assert_int_equal(ipu__arguments_copy(&a, &of), IPU_OK);
     assert_ptr_not_equal(of.list.at[1].value, &two);
+    assert_null(of.list.at[0].value); /* it is not fixed */
     k.is_fixed = false;
     k.value    = &also_two;
     assert_false(ipu__arguments_fit(&of, &b)); /* fewer */
+    assert_false(ipu__arguments_fit(&b, &of)); /* more */
     assert_true(ipu__push(&b.list, k));
     assert_true(ipu__arguments_fit(&of, &b));
-    float other[4]     = {1};
     b.list.at[0].value = other; /* the value of what is not fixed */
     assert_true(ipu__arguments_fit(&of, &b));
     b.list.at[1].value = &three;
+    assert_false(ipu__arguments_fit(&of, &b));
+    b.list.at[1].value = NULL; /* not known */
     assert_false(ipu__arguments_fit(&of, &b));
     b.list.at[1].value        = &also_two;
     b.list.at[0].shape.dim[0] = 5;
@@ -215,7 +220,7 @@ static void keys_have_shapes_types_and_fixed_values(void **state)
 {
     (void)state;
     float          values[4] = {1, 2, 3, 4}, others[4] = {1, 2, 3, 5};
-    ipu__hash128   keys[6];
+    ipu__hash128   keys[7];
     ipu__arguments a   = vector(4);
     a.list.at[0].value = values;
     keys[0]            = key_of(&a);
@@ -232,7 +237,9 @@ static void keys_have_shapes_types_and_fixed_values(void **state)
     keys[4]                   = key_of(&a);
     a.list.at[0].kind         = 2;
     keys[5]                   = key_of(&a);
-    for (int i = 0; i < 6; i++)
+    a.list.at[0].n_items      = 1;
+    keys[6]                   = key_of(&a);
+    for (int i = 0; i < 7; i++)
         for (int k = 0; k < i; k++) assert_memory_not_equal(&keys[i], &keys[k], sizeof keys[0]);
     ipu__arguments_fini(&a);
 }

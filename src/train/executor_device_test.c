@@ -77,6 +77,7 @@ static void expect_turns(user *u, user *v)
         assert_status(ipu_executor_detach(b->x), IPU_OK);
         assert_int_equal(n_attached(), 0);
         assert_status(ipu_executor_attach(a->x), IPU_OK);
+        assert_true(ipu_executor_is_attached(a->x));
         assert_status(ipu_executor_attach(a->x), IPU_OK); /* counts once */
         assert_false(ipu_executor_is_attached(b->x));
         run(b); /* attaches as well */
@@ -157,7 +158,7 @@ static void one_that_is_to_be_alone_finds_a_device_busy(void **state)
     put_config("p.conf", "{\"ipus\": 2}");
     user shared = begin(1, IPU_ATTACH_ALWAYS), alone = begin(1, IPU_ATTACH_ALWAYS);
     ipu_executor_destroy(alone.x);
-    const ipu_executor_options o = {.device_id = 1, .device_alone = true};
+    const ipu_executor_options o = {.device_id = 1, .device_alone = true, .most_executables = 2};
     assert_status(ipu_inference_model(alone.module, &o, &alone.x), IPU_OK);
     run(&shared);
     assert_status(try_run(&alone), IPU_BUSY);
@@ -167,6 +168,10 @@ static void one_that_is_to_be_alone_finds_a_device_busy(void **state)
     assert_status(ipu_executor_detach(alone.x), IPU_OK);
     run(&shared);
     end(&shared);
+    run(&alone);
+    float one = 1; /* another shape is another engine, which is not alone with the first */
+    assert_status(ipu_executor_run(alone.x, &(ipu_array){IPU_FLOAT, IPU_SHAPE(1), &one}, 1), IPU_OK);
+    assert_int_equal(ipu_executor_n_compiled(alone.x), 2);
     end(&alone);
     assert_int_equal(n_attached(), 0);
 }
@@ -211,9 +216,10 @@ static void what_could_not_attach_holds_nothing(void **state)
     pid_t child;
     put_config("p.conf", "{\"ipus\": 1}");
     int  go = hold_elsewhere(&child);
-    user u = begin(1, IPU_ATTACH_ALWAYS), v = begin(1, IPU_ATTACH_ON_DEMAND);
+    user u = begin(1, IPU_ATTACH_ALWAYS), v = begin(1, IPU_ATTACH_ON_DEMAND), w = begin(1, IPU_ATTACH_ALWAYS);
     assert_status(try_run(&u), IPU_BUSY);
     assert_status(try_run(&v), IPU_BUSY);
+    assert_status(try_run(&w), IPU_BUSY); /* never to run again */
     assert_false(ipu_executor_is_attached(u.x) || ipu_executor_is_attached(v.x));
     close(go);
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -226,6 +232,24 @@ static void what_could_not_attach_holds_nothing(void **state)
     assert_int_equal(n_attached(), 0);
     end(&u);
     end(&v);
+    end(&w);
+}
+
+static void who_has_compiled_is_attached(void **state)
+{
+    (void)state;
+    put_config("p.conf", "{\"ipus\": 1}");
+    user  u      = begin(0, IPU_ATTACH_ALWAYS);
+    float one[2] = {1, 1};
+    assert_status(ipu_executor_compile(u.x, &(ipu_array){IPU_FLOAT, IPU_SHAPE(2), one}, 1), IPU_OK);
+    assert_true(ipu_executor_is_attached(u.x));
+    assert_status(ipu_device_detach(device_of(&u)), IPU_OK); /* not by the executor */
+    assert_false(ipu_executor_is_attached(u.x));
+    run(&u);
+    assert_true(ipu_executor_is_attached(u.x));
+    assert_status(ipu_executor_detach(u.x), IPU_OK);
+    assert_int_equal(n_attached(), 0);
+    end(&u);
 }
 
 int main(void)
@@ -237,6 +261,7 @@ int main(void)
         SANDBOXED(one_that_is_to_be_alone_finds_a_device_busy),
         SANDBOXED(an_id_is_found_that_was_attached_as_any),
         SANDBOXED(what_could_not_attach_holds_nothing),
+        SANDBOXED(who_has_compiled_is_attached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
