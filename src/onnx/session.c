@@ -332,11 +332,12 @@ static ipu_status blame_shapes(const ipu_onnx_session *s, const ipu_onnx_value *
         ipu_onnx_port port;
         ipu_onnx_input_at(s->file, i, &port);
         if (in[i].kind != IPU_ONNX_ARRAY || port.rank < 0) continue;
-        const ipu_shape *shape      = &in[i].array.shape;
-        bool             fits_shape = port.rank == shape->rank;
-        int64_t          batches    = s->fixed[i] ? 1 : ipu__spread_batches(&s->options);
+        const ipu_shape *shape = &in[i].array.shape;
+        if (port.rank > 0 && port.shape.dim[0] >= 0 && !s->fixed[i])
+            port.shape.dim[0] *= ipu__spread_batches(&s->options);
+        bool fits_shape = port.rank == shape->rank;
         for (int d = 0; fits_shape && d < port.rank; d++)
-            fits_shape = port.shape.dim[d] < 0 || port.shape.dim[d] * (d == 0 ? batches : 1) == shape->dim[d];
+            fits_shape = port.shape.dim[d] < 0 || port.shape.dim[d] == shape->dim[d];
         char expected[200], found[200];
         if (!fits_shape)
             return ipu__fail(status, "%s (input \"%s\" should have shape %s, found %s)", ipu_message(),

@@ -72,11 +72,16 @@ static int tear_down(void **state)
 static const int64_t flat[2] = {-1, 64};
 
 /* The batches from `first` on. */
-static void run(ipu_onnx_session *s, int64_t first, int64_t n, ipu_onnx_value out[N_OUT])
+static void run_for(ipu_onnx_session *s, int64_t first, int64_t n, ipu_onnx_value *out, size_t n_out)
 {
     ipu_onnx_value in[] = {value(IPU_FLOAT, IPU_SHAPE(n * ROWS, 2, 6, 6), pictures + first * ROWS * SAMPLE),
                            value(IPU_INT64, IPU_SHAPE(2), flat)};
-    OK(ipu_onnx_session_run(s, in, 2, out, N_OUT));
+    OK(ipu_onnx_session_run(s, in, 2, out, n_out));
+}
+
+static void run(ipu_onnx_session *s, int64_t first, int64_t n, ipu_onnx_value out[N_OUT])
+{
+    run_for(s, first, n, out, N_OUT);
 }
 
 static void free_all(ipu_onnx_value out[N_OUT])
@@ -167,6 +172,81 @@ static void extents_and_sequences_pass_stages(void **state)
     ipu_onnx_close(file);
 }
 
+/* Tensors from within, of the first stage, of the last and a weight, which each batch gives again. */
+static void tensors_from_within_are_given_batch_by_batch(void **state)
+{
+    (void)state;
+    enum { ALL = 6 };
+    const char            *names[] = {"c", "z", "v"};
+    const ipu_onnx_options list[]  = {{.batches = 4},
+                                      {.stages = 3},
+                                      {.stages = 2, .batches = 4},
+                                      {.replicas = 2, .stages = 2, .batches = 2},
+                                      {.replicas = 4}};
+    ipu_onnx              *one_file, *file;
+    ipu_onnx_value         out[ALL], part[ALL];
+    ipu_onnx_options       plain = {.options = exactly, .outputs = names, .n_outputs = 3};
+    ipu_onnx_session      *one   = session_of(network, &one_file, &plain);
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        ipu_onnx_options options = list[k];
+        int64_t          n       = list[k].stages == 3 ? 1 : 4;
+        options.options          = exactly;
+        options.outputs          = names;
+        options.n_outputs        = 3;
+        ipu_onnx_session *s      = session_of(network, &file, &options);
+        run_for(s, 0, n, out, ALL);
+        for (int64_t b = 0; b < n; b++) {
+            run_for(one, b, 1, part, ALL);
+            for (int i = 0; i < ALL; i++)
+                assert_part(&out[i], b, &part[i], i < N_OUT ? "output" : names[i - N_OUT]);
+            for (int i = 0; i < ALL; i++) ipu_onnx_value_free(&part[i]);
+        }
+        assert_int_equal(out[3].array.shape.dim[0], n * ROWS);
+        assert_int_equal(out[5].array.shape.dim[0], n * 64);
+        for (int i = 0; i < ALL; i++) ipu_onnx_value_free(&out[i]);
+        ipu_onnx_session_destroy(s);
+        ipu_onnx_close(file);
+    }
+    ipu_onnx_session_destroy(one);
+    ipu_onnx_close(one_file);
+}
+
+/* Inputs that decide shapes are the same for all batches. That they do is found out with parts of them, of which a model
+ * can be made as well (t), cannot be made (u) or which there are not (v). */
+static void inputs_that_decide_shapes_are_whole(void **state)
+{
+    (void)state;
+    static const float x[8]  = {1, 2, 3, 4, 5, 6, 7, 8};
+    const char        *nodes = "in x float[N,2]; in t int64[2]; in u int64[4]; in v int64[3]; out y;"
+                               "a = Reshape(x, t); b = Reshape(a, u); y = Reshape(b, v)";
+    bytes              b     = model(13, graph(nodes, NULL), none);
+    const int64_t      t[] = {-1, 1}, u[] = {1, 2, 1, 2}, v[] = {1, 2, 2}, other[] = {2, 1, 2};
+    ipu_onnx_value     out, in[] = {value(IPU_FLOAT, IPU_SHAPE(4, 2), x), value(IPU_INT64, IPU_SHAPE(2), t),
+                                    value(IPU_INT64, IPU_SHAPE(4), u), value(IPU_INT64, IPU_SHAPE(3), v)};
+    ipu_onnx          *file;
+    ipu_onnx_session  *s = session_of(b, &file, &(ipu_onnx_options){.batches = 2});
+    for (size_t turn = 0; turn < 3; turn++) {
+        if (turn == 2) in[3].array.data = (void *)(uintptr_t)other;
+        OK(ipu_onnx_session_run(s, in, 4, &out, 1));
+        ASSERT_ARRAY(&out, turn == 2 ? IPU_SHAPE(4, 1, 2) : IPU_SHAPE(2, 2, 2), 1, 2, 3, 4, 5, 6, 7, 8);
+        ipu_onnx_value_free(&out);
+        assert_int_equal(ipu_onnx_session_n_compiled(s), turn == 2 ? 2 : 1);
+    }
+    assert_non_null(ipu_onnx_session_model(s));
+    assert_int_equal(ipu_model_n_inputs(ipu_onnx_session_model(s)), 1);
+    /* What is wrong with another is told of that one. */
+    in[0].array.shape = IPU_SHAPE(3, 2);
+    assert_int_equal(ipu_onnx_session_run(s, in, 4, &out, 1), IPU_INVALID);
+    if (!strstr(ipu_message(), "input \"x\": a run has 2 batches")) fail_msg("%s", ipu_message());
+    ipu_onnx_session_destroy(s);
+    s = NULL;
+    OK(ipu_onnx_session_create(file, &(ipu_onnx_options){.batches = 2}, &s));
+    assert_int_equal(ipu_onnx_session_run(s, in, 4, &out, 1), IPU_INVALID);
+    if (!strstr(ipu_message(), "input \"x\": a run has 2 batches")) fail_msg("%s", ipu_message());
+    ipu_onnx_session_destroy(s);
+    ipu_onnx_close(file);
+}
+
 static void expect_refused(const char *nodes, ipu_onnx_options options, const ipu_onnx_value *in, size_t n,
                            ipu_status status, const char *says)
 {
@@ -199,6 +279,8 @@ static void what_does_not_divide_is_refused(void **state)
                    "expected a multiple of 2, found a scalar");
     expect_refused("in x seq(float[2]); out z; z = SequenceLength(x)", (ipu_onnx_options){.batches = 2},
                    VALUES(((ipu_onnx_value){.kind = IPU_ONNX_SEQUENCE})), IPU_INVALID, "found a sequence");
+    expect_refused("in x float[2]; out z; z = Relu(x)", (ipu_onnx_options){.batches = 4}, VALUES(x6),
+                   IPU_INVALID, "found 6 in [6] (input \"x\" should have shape [8], found [6])");
     expect_refused(add, (ipu_onnx_options){.stages = 65}, NULL, 0, IPU_INVALID, "stages: expected 1 to 64");
     expect_refused(add, (ipu_onnx_options){.replicas = 3}, NULL, 0, IPU_INVALID,
                    "replicas: expected 1 or a power of two, found 3");
@@ -294,6 +376,10 @@ static void the_cache_tells_them_apart(void **state)
             ipu_onnx_session *s      = session_of(network, &file, &options);
             run(s, 0, 4, out);
             assert_int_equal(ipu_onnx_session_was_cached(s), again);
+            ipu_model *m = ipu_onnx_session_model(
+                s); /* imported now, if it came from the cache: of one batch */
+            assert_non_null(m);
+            assert_int_equal(ipu_value_shape(ipu_model_input_at(m, 0)).dim[0], i == 0 ? 4 * ROWS : ROWS);
             free_all(out);
             ipu_onnx_session_destroy(s);
             ipu_onnx_close(file);
@@ -307,6 +393,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_one_ipu),
         cmocka_unit_test(extents_and_sequences_pass_stages),
+        cmocka_unit_test(tensors_from_within_are_given_batch_by_batch),
+        cmocka_unit_test(inputs_that_decide_shapes_are_whole),
         cmocka_unit_test(what_does_not_divide_is_refused),
         cmocka_unit_test(batches_draw_what_runs_draw),
         cmocka_unit_test(the_price_is_that_of_all_ipus),
