@@ -329,14 +329,22 @@ static ipu_status turn_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
                      (long long)ipu__op_int(call, "depth"));
 }
 
+static uint32_t power_of(uint32_t x, uint64_t exponent)
+{
+    uint32_t y = 1;
+    for (; exponent > 0; exponent /= 2, x *= x)
+        if (exponent % 2) y *= x;
+    return y;
+}
+
 /* Powers of 2^32 times the golden ratio less 1 keep turns of one loop in another apart. */
 static void turn_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    uint32_t apart[2] = {1, 0};
-    for (int64_t i = 0; i <= ipu__op_int(call, "depth"); i++) apart[0] *= UINT32_C(0x9E3779B9);
-    ipu_value step = ipu_constant_data(b, IPU_UINT32, IPU_SHAPE(2), apart);
-    ipu_value turn = ipu__plus(b, ipu__as_type(b, in[TURN], IPU_UINT32), 1);
-    out[0]         = ipu_add(b, in[SEED], ipu_mul(b, step, turn));
+    uint64_t  exponent = (uint64_t)ipu__op_int(call, "depth") + 1;
+    uint32_t  apart[2] = {power_of(UINT32_C(0x9E3779B9), exponent), 0};
+    ipu_value step     = ipu_constant_data(b, IPU_UINT32, IPU_SHAPE(2), apart);
+    ipu_value turn     = ipu__plus(b, ipu__as_type(b, in[TURN], IPU_UINT32), 1);
+    out[0]             = ipu_add(b, in[SEED], ipu_mul(b, step, turn));
 }
 
 /* ---- records ---- */

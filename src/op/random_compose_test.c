@@ -166,19 +166,25 @@ static void alpha_dropout_keeps_mean_and_variance(void **unused)
 static void each_turn_has_a_seed_of_its_own(void **unused)
 {
     (void)unused;
-    uint32_t found[3][2];
-    for (int i = 0; i < 3; i++) {
+    const uint32_t ratio  = UINT32_C(0x9E3779B9),
+                   eighth = ratio * ratio * ratio * ratio * ratio * ratio * ratio * ratio;
+    const struct {
+        int32_t  turn;
+        int      depth;
+        uint32_t apart;
+    } cases[] = {
+        {0, 0, ratio}, {1, 0, 2 * ratio}, {2, 1, 3 * (ratio * ratio)}, {0, 7, eighth}, {0, INT32_MAX, 1}};
+    for (size_t i = 0; i < IPU__COUNT(cases); i++) {
+        uint32_t  found[2];
         bench     t    = bench_start();
-        ipu_value turn = bench_input(&t, IPU_INT32, IPU_SCALAR, ((const int32_t[]){i}));
-        int       r    = bench_result(&t, ipu_seed_of_turn(t.b, seed(&t), turn, i == 2));
+        ipu_value turn = bench_input(&t, IPU_INT32, IPU_SCALAR, ((const int32_t[]){cases[i].turn}));
+        int       r    = bench_result(&t, ipu_seed_of_turn(t.b, seed(&t), turn, cases[i].depth));
         bench_ok(bench_run(&t, "1"));
-        bench_read(&t, r, found[i], sizeof found[i]);
+        bench_read(&t, r, found, sizeof found);
         bench_end(&t);
-        assert_int_equal(found[i][1], 3);
+        assert_int_equal(found[0], 7 + cases[i].apart);
+        assert_int_equal(found[1], 3);
     }
-    assert_int_equal(found[0][0], 7 + UINT32_C(0x9E3779B9));
-    assert_int_equal(found[1][0], (uint32_t)(7 + 2 * UINT32_C(0x9E3779B9)));
-    assert_int_equal(found[2][0], (uint32_t)(7 + 3 * (UINT32_C(0x9E3779B9) * UINT32_C(0x9E3779B9))));
 }
 
 static void what_is_no_probability_or_rate_is_refused(void **unused)
