@@ -23,7 +23,7 @@ ipu_value ipu_pairwise_distance(ipu_builder *b, ipu_value x, ipu_value y, double
 ipu_value ipu_cosine_similarity(ipu_builder *b, ipu_value x, ipu_value y, int axis, double eps);
 /* Of each row of x [..., n, d] and each row of y [..., m, d]: [..., n, m]. */
 ipu_value ipu_cdist(ipu_builder *b, ipu_value x, ipu_value y, double p);
-/* Of all pairs of rows of x [n, d], the first before the second: [n (n - 1) / 2]. */
+/* Of all pairs of rows of x [n, d], the first before the second: [n (n - 1) / 2]. There are at most 4096 rows. */
 ipu_value ipu_pdist(ipu_builder *b, ipu_value x, double p);
 
 /* Covariances of the rows of x [n, observations]: [n, n]. `frequencies`: how often each observation counts, `weights`:

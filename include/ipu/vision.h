@@ -27,7 +27,8 @@ typedef struct ipu_grid_sample_options {
 /* `grid` is [n, out height, out width, 2]: places (x, y) in each image, from -1 to 1. As PyTorch's
  * grid_sample. */
 ipu_value ipu_grid_sample(ipu_builder *b, ipu_value x, ipu_value grid, ipu_grid_sample_options options);
-/* The grid that `theta` [n, 2, 3] makes of the places of an output: theta times (x, y, 1). */
+/* The grid that `theta` [n, 2, 3] makes of the places of an output: theta times (x, y, 1). There are at most
+ * 2^24 places. */
 ipu_value ipu_affine_grid(ipu_builder *b, ipu_value theta, int64_t height, int64_t width, bool align_corners);
 /* Of volumes [n, channels, depth, height, width], with grids [n, out depth, out height, out width, 3] of places (x, y, z)
  * and `theta` [n, 3, 4]. There is no bicubic mode; half types are computed in float. */

@@ -132,15 +132,17 @@ static void cdist_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
     out[0]      = last_norm(b, ipu_sub(b, x, y), ipu__op_float(call, "p"), false);
 }
 
+enum { MOST_ROWS = 4096 /* of pdist, whose pairs are constants */ };
+
 static ipu_status pdist_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 2, 2));
-    int64_t n = call->operand[X].shape.dim[0], pairs;
-    if (n > INT32_MAX || __builtin_mul_overflow(n, n > 0 ? n - 1 : 0, &pairs))
+    int64_t n = call->operand[X].shape.dim[0];
+    if (n > MOST_ROWS)
         return ipu__fail(IPU_INVALID, "pdist: \"x\" has %lld rows: expected at most %d", (long long)n,
-                         INT32_MAX);
-    *out = (ipu_kernel_value){call->operand[X].type, IPU_SHAPE(pairs / 2)};
+                         MOST_ROWS);
+    *out = (ipu_kernel_value){call->operand[X].type, IPU_SHAPE(n * (n - 1) / 2)};
     return IPU_OK;
 }
 

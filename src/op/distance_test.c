@@ -79,6 +79,9 @@ static void distances_of_pairs(void **unused)
     a = graph_floats(&t, IPU_SHAPE(2, 2), x);
     b = graph_floats(&t, IPU_SHAPE(2, 3), y);
     graph_refused(&t, ipu_cdist(t.b, a, b, 2), "must be equal in their last dimension");
+    t = graph_start();
+    a = ipu_constant_value(t.b, IPU_FLOAT, IPU_SHAPE(4097, 1), 0);
+    graph_refused(&t, ipu_pdist(t.b, a, 2), "has 4097 rows: expected at most 4096");
 }
 
 static void cosines_are_those_of_the_angle(void **unused)

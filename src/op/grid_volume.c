@@ -15,6 +15,7 @@
 /* ---- affine_grid ---- */
 
 enum { THETA, VOLUME = 0, GRID, MOST_DIMS = 3 };
+enum { MOST_PLACES = 1 << 24 /* of affine_grid, whose places are a constant */ };
 
 static ipu_status affine_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
@@ -32,9 +33,11 @@ static ipu_status affine_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     out->shape.dim[n + 1] = (int64_t)n;
     for (size_t i = 0; i < n; i++) {
         out->shape.dim[i + 1] = size[i];
-        if (size[i] < 0 || __builtin_mul_overflow(places, size[i], &places) || places > INT32_MAX)
+        if (size[i] < 0)
             return ipu__fail(IPU_INVALID, "affine_grid: \"size\" has %lld: expected extents of an output",
                              (long long)size[i]);
+        if (__builtin_mul_overflow(places, size[i], &places) || places > MOST_PLACES)
+            return ipu__fail(IPU_INVALID, "affine_grid: \"size\" is of more than %d places", MOST_PLACES);
     }
     return IPU_OK;
 }

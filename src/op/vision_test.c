@@ -247,6 +247,8 @@ static void what_does_not_fit_is_refused(void **unused)
     ipu_grid_sample(t.b, image(&t), bench_floats(&t, IPU_SHAPE(1, 1, 1, 3), ((float[3]){0})),
                     (ipu_grid_sample_options){0});
     bench_refused(&t, "\"grid\" [1,1,1,3]: expected [1, out height, out width, 2]");
+    ipu_affine_grid(t.b, bench_floats(&t, IPU_SHAPE(1, 2, 3), ((float[6]){0})), 4096, 4097, false);
+    bench_refused(&t, "\"size\" is of more than 16777216 places");
     ipu_roi_align(t.b, image(&t), bench_floats(&t, IPU_SHAPE(1, 5), ((float[5]){0})),
                   bench_ints(&t, IPU_SHAPE(1), ((int32_t[1]){0})), (ipu_roi_align_options){0});
     bench_refused(&t, "\"rois\" must have shape [1,4]");
