@@ -50,8 +50,8 @@ class _RecordType(type(Structure)):  # type: ignore[misc]
         if "_name_" in cls.__dict__:
             before = _records.get(cls._name_)
             if before is not None and before.__module__ == __name__:
-                raise TypeError(f"{cls.__module__}.{cls.__name__} comes after a class whose members it is among: {cls._name_} has a "
-                                "class of its own already, and ctypes takes no other; put it first")
+                raise TypeError(f"{cls.__module__}.{cls.__name__} comes after a class whose members it is among: "
+                                f"{cls._name_} has a class of its own already, and ctypes takes no other; put it first")
             _records[cls._name_] = cls
             if _layouts:
                 _describe(cls)

@@ -187,7 +187,8 @@ def lend(x: Any, what: str = "tensor") -> Tuple[Array, object]:
 
 
 def numpy_of(x: Any, what: str = "tensor") -> np.ndarray:
-    """Anything that `lend` takes as an array of numpy, over the same memory; bfloat16, which numpy has not, as a copy in float."""
+    """Anything that `lend` takes as an array of numpy, over the same memory; bfloat16, which numpy has not, is copied to
+    float."""
     if isinstance(x, (np.ndarray, bool, int, float, list, tuple)):
         found = np.asarray(x)
         type_number(found.dtype, what)

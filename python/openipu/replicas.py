@@ -27,8 +27,7 @@ def groups_of(kind: int, size: int, n_replicas: int) -> List[int]:
     if kind == Grouping.NONE:
         return list(range(n_replicas))
     if size < 1 or n_replicas % size != 0:
-        raise UsageError(f"replicaGrouping: expected groups of a size that divides the {n_replicas} replicas, "
-                                  f"found {size}")
+        raise UsageError(f"replicaGrouping: expected groups of a size that divides the {n_replicas} replicas, found {size}")
     n_groups = n_replicas // size
     return [r // size if kind == Grouping.CONSECUTIVE else r % n_groups for r in range(n_replicas)]
 
@@ -63,10 +62,10 @@ def _place(model: Any, name: str) -> Tuple[torch.nn.Module, str]:
 def _check(name: str, parameter: torch.Tensor, n_groups: int) -> None:
     if parameter.dim() == 0:
         raise UsageError(f"Scalars cannot be passed as per-replica weight tensor values: {name} has no "
-                                  "dimension along which groups of replicas have values of their own")
+                         "dimension along which groups of replicas have values of their own")
     if parameter.shape[0] != n_groups:
         raise UsageError(f"replicaGrouping: there are {n_groups} groups of replicas: expected dimension 0 of "
-                                  f"{name} to be {n_groups}, found the shape {tuple(parameter.shape)}")
+                         f"{name} to be {n_groups}, found the shape {tuple(parameter.shape)}")
 
 
 class Spread:

@@ -112,7 +112,8 @@ def test_structures_come_with_the_library():
                       f"assert library._loaded is None\n{use}\nprint(library._loaded is not None)") == "True\n"
 
 
-WITH_STRUCTURES = [path.stem for path in sorted(Path(abi.__file__).parent.glob("*.py")) if "(Record)" in path.read_text(encoding="utf-8")]
+WITH_STRUCTURES = [path.stem for path in sorted(Path(abi.__file__).parent.glob("*.py"))
+                   if "(Record)" in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("module", WITH_STRUCTURES)

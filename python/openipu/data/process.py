@@ -192,8 +192,7 @@ class AsynchronousWorker:
             raise
         if kind == Message.ERROR:
             self._stop()
-            raise UsageError(f"{self._name} worker thread failed to start: " +
-                             pickle.loads(payload).exc_msg)
+            raise UsageError(f"{self._name} worker thread failed to start: {pickle.loads(payload).exc_msg}")
         self._arena = Arena.attach(self._process.file)
 
     def terminate(self) -> None:

@@ -71,7 +71,7 @@ class AsynchronousDataAccessor:
         self.rebatched_size = rebatched_size
         seed = int(torch.empty((), dtype=torch.int64).random_())
         settings = worker.Settings(dataset, buffer_size, load_indefinitely, early_preload, rebatched_size, seed,
-                            type(self).__name__, "sharing_strategy=poptorch.SharingStrategy.Fork")
+                                   type(self).__name__, "sharing_strategy=poptorch.SharingStrategy.Fork")
         method, in_file = _METHODS[_settled(sharing_strategy, dataset)]
         with library_errors():
             self._worker = AsynchronousWorker(settings, method, in_file, _main)
