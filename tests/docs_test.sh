@@ -3,12 +3,18 @@
 # Usage: docs_test.sh [DOCUMENT...] (default: all), or --self: whether it finds what is wrong.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+for document in "$@"; do
+    [ -f "$document" ] || [ "$*" = --self ] || {
+        echo "docs_test.sh: no document \"$document\": expected paths from the root of the tree, as docs/cost.md, or --self" >&2
+        exit 2
+    }
+done
 . tests/support/check.sh
 root=$PWD build=$(realpath "${BUILD:-build}")
 documents=("$@")
 [ $# -gt 0 ] || documents=(README.md docs/*.md)
 [ "${1:-}" != --self ] || documents=(tests/docs/right.md)
-documents=("${documents[@]/#/$root/}")
+mapfile -t documents < <(realpath -- "${documents[@]}")
 check_ipu "${IPU_BIN:-}"
 # What a document may count on: this build's commands, library and Python packages, the source tree's folders by their names, pictures to
 # train with, and nothing else of this machine's.
@@ -39,6 +45,11 @@ forms()
     cat found
     [ "$(grep -c '^#   docs/forms.md:' found)" = 9 ]
 }
+missing()
+{
+    "$root/tests/docs_test.sh" no-such-page > found 2>&1
+    [ $? = 2 ] && grep -q '^docs_test.sh: no document "no-such-page"' found && ! grep -q Traceback found
+}
 listed()
 {
     local page
@@ -56,6 +67,7 @@ if [ "${1:-}" = --self ]; then
     check "what is right passes" blocks "$root/tests/docs/right.md"
     check "what is wrong is found" finds 13 "$root/tests/docs/wrong.md"
     check "blocks that are not marked are found" forms
+    check "a document that is not there is an error" missing
     check "docs/index.md lists every manual" listed
     check "the plate is what the example prints" drawn plate examples/08_stencil_with_halos.expected
     check "the chart of speed shows its measurements" drawn speed docs/pictures/speed.json
