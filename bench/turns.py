@@ -5,8 +5,9 @@
     turns.py --python BASE TREE [ROW...]    PopTorch in two source trees with their builds; rows of python/bench/speed.py
 
 Each row has three processes (the base, the tree, the base again) that answer in turn, in a new order each round. A row's figure is the
-median over rounds of the tree's time divided by the base's; of compile times the least of some counts; the last line has the geometric means. Exit status 1 if that of the tree is
-above 1.02, or a row is slower by more than 5 % beyond what the two runs of the base differ.
+median over rounds of the tree's time divided by the base's; of compile times the least of some counts; the last line has the geometric
+means. Exit status 1 if that of the tree is above 1.02, or a row is slower by more than 5 % beyond what the two runs of the base differ;
+2 if something cannot be measured.
 """
 import itertools
 import math
@@ -25,6 +26,11 @@ PYTHON_ROWS = ["add-one", "small-cnn", "small-cnn-20", "resnet18", "encoder"]
 ROUNDS, SLICE, COMPILATIONS = 15, 0.06, 5
 
 
+def fail(message):
+    print(f"turns.py: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
 class Program:
     """What is started, and with which variables."""
 
@@ -32,11 +38,20 @@ class Program:
         self.command, self.environment = command, {**os.environ, **variables}
 
     @classmethod
+    def of_speed(cls, path):
+        if not os.path.isfile(path) or not os.access(path, os.X_OK):
+            fail(f"{path} is no program: expected build/bench/speed of a tree (scripts/build.sh bench/speed)")
+        return cls([os.path.abspath(path)])
+
+    @classmethod
     def of_python(cls, root):
         """The driver is this tree's in either case."""
         driver = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python", "bench", "speed.py")
         root = os.path.abspath(root)
-        return cls(["/usr/bin/python3", driver], IPU_LIBRARY=f"{root}/build/src/libipu.so", PYTHONPATH=f"{root}/python", IPU_CACHE_DIR="",
+        library = f"{root}/build/src/libipu.so"
+        if not os.path.isfile(library):
+            fail(f"there is no {library}: expected a source tree that is built")
+        return cls(["/usr/bin/python3", driver], IPU_LIBRARY=library, PYTHONPATH=f"{root}/python", IPU_CACHE_DIR="",
                    PYTHONDONTWRITEBYTECODE="1")
 
 
@@ -46,7 +61,10 @@ class Side:
     def __init__(self, program, row):
         self.process = subprocess.Popen([*program.command, "--work", *row.split("/")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=program.environment)
-        self.compiled = float(self.process.stdout.readline().split()[1])
+        ready = self.process.stdout.readline().split()
+        if len(ready) < 2:
+            fail(f'row "{row}" cannot be measured: {" ".join(program.command)} --work ended with status {self.process.wait()}')
+        self.compiled = float(ready[1])
         self.calls = 1
         self.calls = 1 + int(SLICE / max(self.time(), 1e-6))
         self.times = []
@@ -89,9 +107,13 @@ def main():
     arguments = sys.argv[1:]
     is_python = arguments[:1] == ["--python"]
     arguments = arguments[is_python:]
-    if len(arguments) < 2 or arguments[0] in ("-h", "--help"):
-        sys.exit(__doc__)
-    base, tree = (Program.of_python(a) if is_python else Program([a]) for a in arguments[:2])
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        sys.exit()
+    if len(arguments) < 2 or any(a.startswith("-") for a in arguments):
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+    base, tree = (Program.of_python(a) if is_python else Program.of_speed(a) for a in arguments[:2])
     compare_all(base, tree, arguments[2:] or (PYTHON_ROWS if is_python else ROWS))
 
 

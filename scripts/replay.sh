@@ -6,18 +6,25 @@
 #        replay.sh --python BASE [ROW...]     the same of PopTorch: the rows of python/bench/speed.py
 # For changes of the structure; `make ci` does not run it. Both builds stay in build/replay.
 . "$(dirname "$0")/lib.sh"
-scripts/deps.sh build test
+usage="usage: replay.sh [--speed|--python] BASE [CASE|ROW...]"
 speed=
 case "${1:-}" in
 --speed | --python)
     speed=$1
     shift
     ;;
+--help)
+    say "$usage"
+    exit
+    ;;
 esac
-[ $# -gt 0 ] || die "usage: replay.sh [--speed|--python] BASE [CASE...]"
+case "${1:-}" in
+"" | -*) die "$usage" ;;
+esac
 base=$1
 shift
 commit=$(git rev-parse --verify --quiet "$base^{commit}") || die "replay.sh: no commit \"$base\""
+scripts/deps.sh build test
 there=$PWD/$BUILD/replay/base
 # A clone and not a work tree, which this repository would remember after build/ is gone.
 [ -e "$there/.git" ] || git clone --quiet --shared --no-checkout . "$there" || die "replay.sh: no clone in $there"
