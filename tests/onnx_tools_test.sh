@@ -109,9 +109,9 @@ check "ipus: has the steps of each" "$python" -c 'import json
 steps = json.load(open("wide/profile.json"))["steps"]
 assert sum("matmul" in s["name"] for s in steps) >= 4, [s["name"] for s in steps]'
 check "ipus: test data" exits 0 '^1 passed' run linear.onnx --test good/test_data_set_0 --ipus 1
-check "ipus: fewer than stages" refused 2 '--ipus 2: expected 1 or a power of two of as many or more, which 4 stages of the model take 4 of' \
-    run deep.onnx -n 2 --pipeline-stages 4
-check "ipus: no power of two" refused 2 '--ipus 3' run deep.onnx -n 3
+check "ipus: fewer than stages" refused 2 '--ipus 2: expected a power of two from 4 on: 3 stages take 4 \(rounded up\)$' \
+    run deep.onnx -n 2 --pipeline-stages 3
+check "ipus: no power of two" refused 2 '--ipus 3: expected 1 or a power of two$' run deep.onnx -n 3
 check "ipus: more than the system has" refused 1 'target m2000: 8 IPUs: it has 4' run deep.onnx -n 8 --target m2000
 check "ipus: batches that do not divide" refused 1 'input "x": a run has 5 batches \(batches 5 x replicas 1\).*multiple of 5, found 12 in \[12,64\]' \
     run deep.onnx -b 5 -i x=rows.npy

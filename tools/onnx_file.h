@@ -10,9 +10,9 @@ typedef struct onnx_file {
     ipu_onnx      *onnx;
     ipu_onnx_port *inputs, *outputs;
     size_t         n_inputs, n_outputs;
-    const char   *
-        *anchors; /* names of the last `n_anchors` of the outputs, which the file has as tensors only */
-    size_t n_anchors;
+    /* Names of the last `n_anchors` of the outputs, which the file has as tensors only. */
+    const char **anchors;
+    size_t       n_anchors;
     const char **dims; /* NAME=NUMBER, as given */
     size_t       n_dims;
 } onnx_file;

@@ -24,13 +24,12 @@ tool_exit run_ipus_read(run_ipus *out, const tool_arguments *args)
     while (each < out->stages) each *= 2;
     if (!args->values[RUN_IPUS]) out->ipus = each;
     out->replicas = out->ipus / each;
-    if (out->ipus % each || out->replicas & (out->replicas - 1))
-        return tool_usage("run",
-                          "--ipus %lld: expected 1 or a power of two%s, which %lld stages of the model%s "
-                          "take %lld of",
-                          (long long)out->ipus, each > 1 ? " of as many or more" : "", (long long)out->stages,
-                          each > out->stages ? " (rounded up)" : "", (long long)each);
-    return TOOL_OK;
+    if (out->ipus % each == 0 && (out->replicas & (out->replicas - 1)) == 0) return TOOL_OK;
+    if (each == 1)
+        return tool_usage("run", "--ipus %lld: expected 1 or a power of two", (long long)out->ipus);
+    return tool_usage("run", "--ipus %lld: expected a power of two from %lld on: %lld stages take %lld%s",
+                      (long long)out->ipus, (long long)each, (long long)out->stages, (long long)each,
+                      each > out->stages ? " (rounded up)" : "");
 }
 
 int64_t run_ipus_batches(const run_ipus *r) { return r->batches * r->replicas; }
