@@ -351,7 +351,12 @@ static void it_is_priced_once(void **state)
     assert_int_equal(first.n_priced, 1);
     assert_int_equal(second.n_priced, 0);
     assert_true(c->base.cost.cycles.total > 0);
+    assert_null(c->base.cost.chip); /* else the cache would have an address */
     assert_int_equal(again->base.cost.cycles.total, c->base.cost.cycles.total);
+    mine *uncached = made(&first, 1, 4, NULL);
+    for (int i = 0; i < 2; i++) assert_int_equal(ipu__session_price(&first.s, &uncached->base), IPU_OK);
+    assert_int_equal(first.n_priced, 2);
+    destroy(&first, &uncached->base);
     destroy(&first, &c->base);
     destroy(&second, &again->base);
 }

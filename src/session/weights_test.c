@@ -222,6 +222,8 @@ static void what_is_lent_is_the_lenders_memory(void **state)
     assert_int_equal(ipu__weights_lend(&w, 0, NULL), IPU_OK);
     mine = 11;
     assert_true(host(&w, 0) == 10);
+    assert_int_equal(ipu__weights_lend(&w, 0, NULL), IPU_OK); /* nothing is lent */
+    assert_true(host(&w, 0) == 10);
     end(&d);
     end(&e);
     ipu__weights_fini(&w);
@@ -242,6 +244,9 @@ static void taking_and_giving_ask_no_version(void **state)
     d.copy[0] = 6;
     assert_int_equal(ipu__weights_give(&w, &d.user), IPU_OK);
     assert_true(d.copy[0] == 5);
+    set(&w, 1, 7); /* which the device has not seen: it is not lost */
+    assert_int_equal(ipu__weights_take(&w, &d.user), IPU_OK);
+    assert_true(host(&w, 0) == 5 && host(&w, 1) == 7 && d.copy[1] == 7);
     end(&d);
     ipu__weights_fini(&w);
 }
