@@ -70,6 +70,10 @@ class _CCycles(Record):
     _name_ = "ipu_cost_cycles"
 
 
+class _CWriteOptions(Record):
+    _name_ = "ipu_module_write_options"
+
+
 def fill(structure: Any, source: object) -> Any:
     """Plain fields of the same names."""
     for name, kind in structure._fields_:
@@ -248,9 +252,9 @@ class Module:
         self.handle.lent[name] = owner
         return True
 
-    def write_onnx(self, path: str) -> None:
-        """The network as it is for inference, with the weights there are, as an ONNX file."""
-        self.check_built(lib().ipu_module_write_onnx(self.pointer, None, path.encode()))
+    def write_onnx(self, path: str, batch: int = 1) -> None:
+        """The network as it is for inference of batches of that size, with the weights there are, as an ONNX file."""
+        self.check_built(lib().ipu_module_write_onnx(self.pointer, byref(_CWriteOptions(batch=batch)), path.encode()))
 
     def take_back_weight(self, name: str) -> None:
         """Undo ``lend_weight``: the library's copy is its own again, with the value it has."""

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import os
-from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_void_p, string_at
+from ctypes import POINTER, byref, c_int, c_uint, c_void_p, string_at
 
-from .abi import Record
 from .error import Error
 from .executor import Executor, Module
 from .library import check, declare, lib
 from .log import logger
 
 declare("ipu_cost_json", c_int, [c_void_p, c_uint, POINTER(c_void_p)])
-declare("ipu_cost_destroy", None, [c_void_p])
-declare("ipu_free", None, [c_void_p])
-declare("ipu_module_write_onnx", c_int, [c_void_p, c_void_p, c_char_p])
-
-
-class _WriteOptions(Record):
-    _name_ = "ipu_module_write_options"
 
 
 def profile(executor: Executor) -> str:
@@ -43,11 +35,10 @@ def write_profile(executor: Executor, path: str) -> None:
 
 
 def write_network(module: Module, path: str, batch: int, what: str) -> None:
-    """As ONNX, for batches of that size; a network with ops that ONNX has not is told of by the name of ``what`` asked for
-    it, and no error."""
+    """As ONNX, for batches of that size. One that cannot be written is a warning, which begins with ``what`` asked for it, and
+    no error."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    options = _WriteOptions(batch=batch)
     try:
-        check(lib().ipu_module_write_onnx(module.pointer, byref(options), path.encode()))
+        module.write_onnx(path, batch)
     except Error as error:
         logger.warning("%s: the model could not be written to %s: %s", what, path, error)
