@@ -124,7 +124,11 @@ static bytes weights(int n)
 static size_t make_inputs(const ipu_onnx *file, ipu_onnx_value *in)
 {
     size_t n = ipu_onnx_n_inputs(file);
-    for (size_t i = 0; i < n && i < MOST_INPUTS; i++) {
+    if (n > MOST_INPUTS) {
+        fprintf(stderr, "import: %zu inputs: expected %d at most\n", n, MOST_INPUTS);
+        exit(1);
+    }
+    for (size_t i = 0; i < n; i++) {
         ipu_onnx_port port;
         ipu_onnx_input_at(file, i, &port);
         for (int d = 0; d < port.rank; d++)

@@ -123,8 +123,7 @@ def speed(kept: dict) -> str:
         parts.append(text(left - 10, y + 17, name, 'text-anchor="end"'))
         for r in members:
             k = int(r["mode"] != "train")
-            ratio, at = r["ours"] / r["pytorch"], y + (bar + 1) * k - (bar + 1) * (k if len(members) == 1 else 0)
-            at += 7 if len(members) == 1 else 0
+            ratio, at = r["ours"] / r["pytorch"], y + (7 if len(members) == 1 else (bar + 1) * k)
             parts += [f'<rect class="b{k}" x="{left}" y="{at}" width="{ratio * unit:.1f}" height="{bar}"/>',
                       text(left + ratio * unit + 6, at + 11, f"{ratio:.1f}", 'class="small"')]
     parts += [f'<path class="axis" stroke-dasharray="3 3" d="M{left + unit:.1f} {top - 8}V{foot}"/>',
