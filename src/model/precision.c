@@ -11,34 +11,7 @@
 
 #include "model/pass.h"
 
-/* ---- the table ---- */
-
-ipu__precision_class ipu__precision_class_of(const ipu_op_def *op)
-{
-#define HALF(name) \
-    if (op == &ipu__op_##name) return IPU__IN_HALF;
-#define FLOAT(name) \
-    if (op == &ipu__op_##name) return IPU__IN_FLOAT;
-#define EXACT(name)
-#include "model/precision.inc"
-#undef HALF
-#undef FLOAT
-#undef EXACT
-    return IPU__FOLLOWS;
-}
-
-bool ipu__is_exact_in_half(const ipu_op_def *op)
-{
-#define HALF(name)
-#define FLOAT(name)
-#define EXACT(name) \
-    if (op == &ipu__op_##name) return true;
-#include "model/precision.inc"
-#undef HALF
-#undef FLOAT
-#undef EXACT
-    return op->view != NULL;
-}
+bool ipu__is_exact_in_half(const ipu_op_def *op) { return (op->flags & IPU__OP_EXACT_IN_HALF) || op->view; }
 
 /* ---- new ops ---- */
 
@@ -146,9 +119,9 @@ static wish wish_of(const halving *h, const ipu__model_op *op)
     }
     if (n == 0 || op->def == &ipu__op_cast || op->def == &ipu__op_cast_stochastic) return AS_IT_IS;
     if (is_other) return ORIGINALS;
-    ipu__precision_class class = ipu__precision_class_of(op->def);
-    if (class == IPU__IN_FLOAT) return ORIGINALS;
-    if (class == IPU__IN_HALF || n_halves == 0) return class == IPU__IN_HALF ? HALVES : AS_IT_IS;
+    if (op->def->flags & IPU__OP_SHORT_IN_HALF) return ORIGINALS;
+    if (op->def->flags & IPU__OP_GAINS_IN_HALF) return HALVES;
+    if (n_halves == 0) return AS_IT_IS;
     if (n_strong_floats > 0) return ORIGINALS;
     return HALVES;
 }

@@ -7,7 +7,8 @@
 
 #include "model/model.h"
 
-/* A network as it was built, before its gradients: ops run in half where precision.inc has it. What goes in, comes out,
+/* A network as it was built, before its gradients: ops run in half as the flags of their records
+ * have it (IPU__OP_GAINS_IN_HALF, IPU__OP_SHORT_IN_HALF: op/op.h). What goes in, comes out,
  * is trained for or kept stays what it is, and so does what branches give and loops carry; with `weights`, parameters
  * become half and begin with what they began with, rounded. An op that half is no type for, or that has a constant
  * which half cannot hold, keeps its types. */
@@ -23,9 +24,7 @@ ipu_status ipu__model_half_partials(ipu_model *m);
 
 /* ---- for these passes ---- */
 
-typedef enum ipu__precision_class { IPU__FOLLOWS, IPU__IN_HALF, IPU__IN_FLOAT } ipu__precision_class;
-ipu__precision_class ipu__precision_class_of(const ipu_op_def *op);
-bool                 ipu__is_exact_in_half(const ipu_op_def *op);
+bool ipu__is_exact_in_half(const ipu_op_def *op); /* views are */
 
 typedef IPU_ARRAY(uint32_t) ipu__order;
 

@@ -354,6 +354,7 @@ const ipu_op_def ipu__op_ctc_decode = {
     .n_in         = 2,
     .family       = "loss",
     .summary      = "the label sequences that outputs over time most likely spell",
+    .flags        = IPU__OP_SHORT_IN_HALF,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = decode_infer,

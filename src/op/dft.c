@@ -400,6 +400,7 @@ const ipu_op_def ipu__op_dft = {
     .n_in         = 1,
     .family       = "signal",
     .summary      = "discrete Fourier transform along a dimension",
+    .flags        = IPU__OP_SHORT_IN_HALF,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = dft_infer,

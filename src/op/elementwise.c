@@ -273,33 +273,43 @@ static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU
 #define SECOND(...) SECOND_OF(__VA_ARGS__)
 #define SECOND_OF(first, second, ...) second
 
-#define RECORD(op, n, kind, none, text, list, n_list, ...)                                  \
-    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                          \
-    const ipu_op_def         ipu__op_##op   = {                                             \
-                  .kernel       = {.name            = #op,                                  \
-                                   .operands        = kind##_operands,                      \
-                                   .n_operands      = (n) + 1,                              \
-                                   .check           = ipu__op_check,                        \
-                                   .rows            = ipu__op_rows,                         \
-                                   .ref             = ipu__element_ref,                     \
-                                   .work            = ipu__element_work,                    \
-                                   .plan            = ipu__element_plan,                    \
-                                   .implementations = IPU__ON_CPU(ipu__element_impl)},      \
-                  .n_in         = (n),                                                      \
-                  .family       = "elementwise",                                            \
-                  .summary      = (text),                                                   \
-                  .flags        = IPU__OP_ELEMENTWISE | ((none) ? IPU__OP_NO_GRADIENT : 0), \
-                  .attributes   = (list),                                                   \
-                  .n_attributes = (n_list),                                                 \
-                  .infer        = ipu__element_infer,                                       \
-                  .grad         = (none) ? NULL : ipu__element_grad,                        \
-                  .samples      = op##_samples,                                             \
+#define RECORD(op, n, kind, none, laws, text, list, n_list, ...)                                     \
+    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                                   \
+    const ipu_op_def         ipu__op_##op   = {                                                      \
+                  .kernel       = {.name            = #op,                                           \
+                                   .operands        = kind##_operands,                               \
+                                   .n_operands      = (n) + 1,                                       \
+                                   .check           = ipu__op_check,                                 \
+                                   .rows            = ipu__op_rows,                                  \
+                                   .ref             = ipu__element_ref,                              \
+                                   .work            = ipu__element_work,                             \
+                                   .plan            = ipu__element_plan,                             \
+                                   .implementations = IPU__ON_CPU(ipu__element_impl)},               \
+                  .n_in         = (n),                                                               \
+                  .family       = "elementwise",                                                     \
+                  .summary      = (text),                                                            \
+                  .flags        = IPU__OP_ELEMENTWISE | (laws) | ((none) ? IPU__OP_NO_GRADIENT : 0), \
+                  .attributes   = (list),                                                            \
+                  .n_attributes = (n_list),                                                          \
+                  .infer        = ipu__element_infer,                                                \
+                  .grad         = (none) ? NULL : ipu__element_grad,                                 \
+                  .samples      = op##_samples,                                                      \
     };
 
-#define UNARY(op, arity, types, form, value, gradient, cost, range, text) \
-    RECORD(op, 1, unary, IS_NONE(gradient), text, PARAMETERS_##arity(op), arity, UNARY_##types(range))
-#define BINARY(op, types, form, value, gradient, gradient_y, cost, range, range_y, text) \
-    RECORD(op, 2, binary, IS_NONE(gradient), text, NULL, 0, BINARY_##types(range, range_y))
+/* Of the column "laws". */
+enum {
+    EXACT         = IPU__OP_EXACT_IN_HALF,
+    SHORT         = IPU__OP_SHORT_IN_HALF,
+    COMMUTES      = IPU__OP_COMMUTES,
+    NEUTRAL_0     = IPU__OP_NEUTRAL_0,
+    NEUTRAL_1     = IPU__OP_NEUTRAL_1,
+    UNDOES_ITSELF = IPU__OP_UNDOES_ITSELF
+};
+
+#define UNARY(op, arity, types, form, value, gradient, cost, laws, range, text) \
+    RECORD(op, 1, unary, IS_NONE(gradient), laws, text, PARAMETERS_##arity(op), arity, UNARY_##types(range))
+#define BINARY(op, types, form, value, gradient, gradient_y, cost, laws, range, range_y, text) \
+    RECORD(op, 2, binary, IS_NONE(gradient), laws, text, NULL, 0, BINARY_##types(range, range_y))
 #include "op/unary.inc"
 #include "op/binary.inc"
 #undef UNARY
@@ -308,14 +318,14 @@ static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU
 static const ipu_op_attribute cast_attributes[] = {
     {.name = "to", .kind = IPU_ATTRIBUTE_TEXT, .required = true, .meaning = "the type, e.g. \"half\""}};
 
-RECORD(where, 3, where, false, "x where the condition is true, else y", NULL, 0,
+RECORD(where, 3, where, false, EXACT, "x where the condition is true, else y", NULL, 0,
        "bool[3,5], float[3,5], float[3,5]", "bool[3,1], float[], float[5]", "bool[], float[2,3], float[3]",
        "bool[7], int64[7], int64[1]", "bool[5], bool[5], bool[]",
        "bool[3,40009], float[3,40009], float[40009]")
-RECORD(cast, 1, unary, false, "x in another type", cast_attributes, 1, "float[3,5]; to=half",
-       "float[1100]; to=double", "float[9]{-300,300}; to=int8", "float[9]{-9,9}; to=uint64",
-       "int32[2,7]; to=float", "int64[5]; to=int16", "uint8[70]; to=bfloat16", "bool[7]; to=int32",
-       "float[5]; to=bool", "uint64[5]; to=uint32", "float[3,40009]; to=half")
+RECORD(cast, 1, unary, false, IPU__OP_RESHAPES, "x in another type", cast_attributes, 1,
+       "float[3,5]; to=half", "float[1100]; to=double", "float[9]{-300,300}; to=int8",
+       "float[9]{-9,9}; to=uint64", "int32[2,7]; to=float", "int64[5]; to=int16", "uint8[70]; to=bfloat16",
+       "bool[7]; to=int32", "float[5]; to=bool", "uint64[5]; to=uint32", "float[3,40009]; to=half")
 
 /* ---- what users call ---- */
 

@@ -377,6 +377,7 @@ const ipu_op_def ipu__op_gather_elements = {
     .n_in         = 2,
     .family       = "gather",
     .summary      = "elements of x along an axis, one index for each",
+    .flags        = IPU__OP_EXACT_IN_HALF,
     .attributes   = attributes,
     .n_attributes = 1,
     .infer        = gather_elements_infer,

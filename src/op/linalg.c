@@ -348,8 +348,10 @@ static const char *const det_grad_samples[] = {"float[2,2]{1,2}, float[]",   "fl
                                      .samples = op##_samples,                                      \
                                      .onnx    = (onnx_),                                           \
                                      __VA_ARGS__}
-RECORD(det, 1, "the determinant of each matrix", "Det:11", .grad = det_gradient, .batch = "* : *");
-RECORD(inverse, 1, "the inverse of each matrix", NULL, .grad = inverse_gradient, .batch = "* : *");
+RECORD(det, 1, "the determinant of each matrix", "Det:11", .flags = IPU__OP_SHORT_IN_HALF,
+       .grad = det_gradient, .batch = "* : *");
+RECORD(inverse, 1, "the inverse of each matrix", NULL, .flags = IPU__OP_SHORT_IN_HALF,
+       .grad = inverse_gradient, .batch = "* : *");
 RECORD(det_grad, 2, "d_det times the cofactors of each matrix: the gradient of det", NULL,
        .compose = det_grad_compose, .batch = "* * : *");
 

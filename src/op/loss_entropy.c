@@ -400,6 +400,7 @@ const ipu_op_def ipu__op_softmax_nll = {
     .n_in   = 3,
     COMMON,
     .summary = "nll of log_softmax in dimension 1, and weight[label]",
+    .flags   = IPU__OP_SHORT_IN_HALF,
     .infer   = entropy_infer,
     .grad    = entropy_gradient,
     .compose = entropy_compose,

@@ -206,6 +206,7 @@ const ipu_op_def ipu__op_nll = {
     .n_in         = 3,
     .family       = "loss",
     .summary      = "minus weight[label] * log_probs[label], and weight[label]",
+    .flags        = IPU__OP_SHORT_IN_HALF,
     .attributes   = nll_attributes,
     .n_attributes = IPU__COUNT(nll_attributes),
     .infer        = nll_infer,

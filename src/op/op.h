@@ -31,7 +31,23 @@ enum {
         8,                 /* constant almost everywhere (floor, sign, argmax): gradient is none, no error */
     IPU__OP_EPILOGUE = 16, /* takes attribute "epilogue" and operands e0.. (chain.h) */
     IPU__OP_GRAD_ONCE =
-        32 /* what `grad` emits has no gradient: where that is wanted, `compose` is differentiated instead */
+        32, /* what `grad` emits has no gradient: where that is wanted, `compose` is differentiated instead */
+
+    /* In a network of halves (model/precision.h); without one of these an op follows its inputs, as norms do, whose
+     * kernels keep statistics in float. */
+    IPU__OP_GAINS_IN_HALF = 64, /* products: what a chip does fastest in half; its inputs become half */
+    IPU__OP_SHORT_IN_HALF =
+        128, /* results leave the range of half (6e-8 to 65504) or need more than its 11 bits:
+                                  * exponentials and logarithms, probabilities, sums; its inputs become what they were */
+    IPU__OP_EXACT_IN_HALF =
+        256, /* nothing is rounded: results are inputs, or such that half has them. Views are, too */
+
+    /* What model/fold.h and common subexpressions may count on. */
+    IPU__OP_COMMUTES      = 512,  /* f(x, y) = f(y, x) */
+    IPU__OP_NEUTRAL_0     = 1024, /* f(x, 0) = x */
+    IPU__OP_NEUTRAL_1     = 2048, /* f(x, 1) = x */
+    IPU__OP_UNDOES_ITSELF = 4096, /* f(f(x)) = x */
+    IPU__OP_RESHAPES      = 8192  /* changes type or shape at most: x if the output has both of x */
 };
 
 typedef struct ipu_op_def {

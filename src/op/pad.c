@@ -305,6 +305,7 @@ const ipu_op_def ipu__op_pad = {
     .n_in         = 1,
     .family       = "shape",
     .summary      = "a value put before, behind and between the elements of x",
+    .flags        = IPU__OP_EXACT_IN_HALF,
     .attributes   = pad_attributes,
     .n_attributes = IPU__COUNT(pad_attributes),
     .infer        = pad_infer,

@@ -322,13 +322,13 @@ static const ipu_kernel_operand lstm_grad_operands[] = {
         .check = ipu__op_check, .rows = ipu__op_rows, .ref = meaning, .work = recurrent_work, \
         .plan = recurrent_plan, .implementations = IPU__ON_CPU(impl)                          \
     }
-#define LAYER(op, inputs, attributes_of, rows, text)                                                     \
-    {                                                                                                    \
-        .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),                 \
-        .family = "recurrent", .summary = (text), .attributes = attributes_of,                           \
-        .n_attributes = IPU__COUNT(attributes_of), .flags = IPU__OP_GRAD_ONCE, .infer = recurrent_infer, \
-        .samples = op##_samples, .grad = ipu__recurrent_emit_grad, .compose = ipu__recurrent_compose,    \
-        .batch = (rows)                                                                                  \
+#define LAYER(op, inputs, attributes_of, rows, text)                                                   \
+    {                                                                                                  \
+        .kernel = KERNEL(op, ipu__recurrent_ref, ipu__recurrent_impl), .n_in = (inputs),               \
+        .family = "recurrent", .summary = (text), .attributes = attributes_of,                         \
+        .n_attributes = IPU__COUNT(attributes_of), .flags = IPU__OP_GRAD_ONCE | IPU__OP_GAINS_IN_HALF, \
+        .infer = recurrent_infer, .samples = op##_samples, .grad = ipu__recurrent_emit_grad,           \
+        .compose = ipu__recurrent_compose, .batch = (rows)                                             \
     }
 #define GRAD(op, inputs, attributes_of, rows, text)                                                \
     {                                                                                              \

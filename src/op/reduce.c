@@ -479,16 +479,18 @@ static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[
         .samples      = samples_,                                                                        \
         .onnx         = onnx_}
 
-RECORD(reduce_sum, number_infer, sum_grad, 0, empty_samples, "sum over dimensions", "ReduceSum:1,11,13");
-RECORD(reduce_mean, floating_infer, mean_grad, 0, samples, "mean over dimensions", "ReduceMean:1,11,13,18");
-RECORD(reduce_sum_square, number_infer, sum_square_grad, 0, empty_samples, "sum of squares over dimensions",
-       "ReduceSumSquare:1,11,13,18");
-RECORD(reduce_prod, number_infer, prod_grad, 0, prod_samples, "product over dimensions",
+RECORD(reduce_sum, number_infer, sum_grad, IPU__OP_SHORT_IN_HALF, empty_samples, "sum over dimensions",
+       "ReduceSum:1,11,13");
+RECORD(reduce_mean, floating_infer, mean_grad, IPU__OP_SHORT_IN_HALF, samples, "mean over dimensions",
+       "ReduceMean:1,11,13,18");
+RECORD(reduce_sum_square, number_infer, sum_square_grad, IPU__OP_SHORT_IN_HALF, empty_samples,
+       "sum of squares over dimensions", "ReduceSumSquare:1,11,13,18");
+RECORD(reduce_prod, number_infer, prod_grad, IPU__OP_SHORT_IN_HALF, prod_samples, "product over dimensions",
        "ReduceProd:1,11,13,18");
-RECORD(reduce_max, extreme_infer, extreme_grad, 0, extreme_samples, "maximum over dimensions",
-       "ReduceMax:1,11,12,13,18,20");
-RECORD(reduce_min, extreme_infer, extreme_grad, 0, extreme_samples, "minimum over dimensions",
-       "ReduceMin:1,11,12,13,18,20");
+RECORD(reduce_max, extreme_infer, extreme_grad, IPU__OP_EXACT_IN_HALF, extreme_samples,
+       "maximum over dimensions", "ReduceMax:1,11,12,13,18,20");
+RECORD(reduce_min, extreme_infer, extreme_grad, IPU__OP_EXACT_IN_HALF, extreme_samples,
+       "minimum over dimensions", "ReduceMin:1,11,12,13,18,20");
 RECORD(reduce_any, bool_infer, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether any element is true", NULL);
 RECORD(reduce_all, bool_infer, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether all elements are true",
        NULL);

@@ -522,7 +522,7 @@ static const ipu__cpu_impl max_implementations[] = {{.head = {"cells", ipu__op_f
                                      .infer        = prefix##_infer,                                             \
                                      .samples      = prefix##_samples,                                           \
                                      __VA_ARGS__}
-RECORD(roi_align, align, .grad = align_grad,
+RECORD(roi_align, align, .flags = IPU__OP_SHORT_IN_HALF, .grad = align_grad,
        .summary = "regions of images, each cell the mean of its samples", .onnx = "RoiAlign:10,16");
 RECORD(roi_align_grad, grad, .grad = grad_grad,
        .summary = "the gradient of roi_align: each cell dealt to its samples");

@@ -166,8 +166,9 @@ static void identity_grad(ipu__gradient *g) { g->d_in[X] = g->d_out[0]; }
 
 static const char *const identity_samples[] = {"float[3,4]", "int32[]", NULL};
 
-const ipu_op_def ipu__op_identity = {
-    VIEW(identity, "x itself", NULL, 0, ipu__fold_elementwise, "Identity:1,13,14,16,19,21")};
+const ipu_op_def ipu__op_identity = {VIEW(identity, "x itself", NULL, 0, ipu__fold_elementwise,
+                                          "Identity:1,13,14,16,19,21"),
+                                     .flags = IPU__OP_RESHAPES};
 
 ipu_value ipu_identity(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "identity", NULL, 0, IPU__IN(x)); }
 
@@ -343,8 +344,9 @@ static const ipu_op_attribute expand_attributes[] = {
 static const char *const expand_samples[] = {"float[3,1]; shape=[2,3,4]", "float[]; shape=[5]",
                                              "float[1,3]; shape=[2,-1]", "float[1]; shape=[0]", NULL};
 
-const ipu_op_def ipu__op_expand = {
-    VIEW(expand, "repeated by the rule of broadcasting", expand_attributes, 1, ipu__fold_expand, NULL)};
+const ipu_op_def ipu__op_expand = {VIEW(expand, "repeated by the rule of broadcasting", expand_attributes, 1,
+                                        ipu__fold_expand, NULL),
+                                   .flags = IPU__OP_RESHAPES};
 
 ipu_value ipu_expand(ipu_builder *b, ipu_value x, ipu_shape shape)
 {

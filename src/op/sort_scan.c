@@ -313,6 +313,7 @@ static const char *const samples[] = {"float[7,3]{0.5,1.5}",
         .n_in         = 1,                                       \
         .family       = "sort",                                  \
         .summary      = (op_summary),                            \
+        .flags        = IPU__OP_SHORT_IN_HALF,                   \
         .attributes   = attributes,                              \
         .n_attributes = 3,                                       \
         .infer        = scan_infer,                              \

@@ -250,6 +250,7 @@ const ipu_op_def ipu__op_unique = {
     .n_in         = 1,
     .family       = "select",
     .summary      = "different elements or slices, where they are, how often, and how many",
+    .flags        = IPU__OP_EXACT_IN_HALF,
     .attributes   = attributes,
     .n_attributes = 2,
     .infer        = infer,
