@@ -27,7 +27,7 @@ static uint32_t producer(const ipu_model *m, uint32_t value)
 
 static bool is_light(const ipu__model_op *op)
 {
-    return op->kind == IPU__MODEL_OP && (op->def->view || strcmp(op->def->kernel.name, "cast") == 0);
+    return op->kind == IPU__MODEL_OP && (op->def->view || op->def == &ipu__op_cast);
 }
 
 static void mark(mover *v, uint32_t op, const uint32_t *uses)

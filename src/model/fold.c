@@ -1,6 +1,6 @@
 /* Folding: ops on constants are computed at once, and what changes nothing is left out.
  *
- * `x + 0` counts as x although -0 + 0 is 0. The rules of algebra are in fold_rules.c.
+ * `x + 0` counts as x although -0 + 0 is 0. The algebra is in fold_rules.c.
  */
 #include "model/fold.h"
 
@@ -98,8 +98,7 @@ static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu_k
 
 /* ---- the pass ---- */
 
-/* Attributes that say what is so anyway: ops that differ in nothing else are the same. */
-static bool is_default(const ipu_op_def *def, const ipu_attribute *a)
+bool ipu__fold_is_default(const ipu_op_def *def, const ipu_attribute *a)
 {
     for (size_t i = 0; i < def->n_attributes; i++) {
         const ipu_op_attribute *own = &def->attributes[i];
@@ -114,13 +113,13 @@ static bool is_default(const ipu_op_def *def, const ipu_attribute *a)
 static ipu_status drop_defaults(ipu__folding *f, ipu__model_op *op)
 {
     size_t n = 0;
-    for (size_t i = 0; i < op->n_attributes; i++) n += !is_default(op->def, &op->attributes[i]);
+    for (size_t i = 0; i < op->n_attributes; i++) n += !ipu__fold_is_default(op->def, &op->attributes[i]);
     if (n == op->n_attributes) return IPU_OK;
     ipu_attribute *own = ipu__arena_alloc(&f->m->base.arena, (n + 1) * sizeof *own);
     if (!own) return ipu__fail_memory();
     n = 0;
     for (size_t i = 0; i < op->n_attributes; i++)
-        if (!is_default(op->def, &op->attributes[i])) own[n++] = op->attributes[i];
+        if (!ipu__fold_is_default(op->def, &op->attributes[i])) own[n++] = op->attributes[i];
     op->attributes   = own;
     op->n_attributes = n;
     return IPU_OK;
@@ -160,7 +159,6 @@ static ipu_status walk(ipu__folding *f, uint32_t block)
 ipu_status ipu__model_fold(ipu_model *m, bool *changed)
 {
     ipu__folding f = {.m = m, .evaluation = {.m = m}};
-    ipu__fold_find_rules(&f);
     find_budget(m);
     ipu_status status = walk(&f, 0);
     if (status == IPU_OK) ipu__renames_apply(&f.renames, m);

@@ -8,12 +8,11 @@
 #include "model/pass.h"
 
 typedef struct joining {
-    ipu_model        *m;
-    const ipu_op_def *add, *pad, *concat;
-    uint32_t         *uses;  /* by value */
-    size_t           *place; /* by op: where it is in the order of its block */
-    ipu__renames      renames;
-    bool              changed;
+    ipu_model   *m;
+    uint32_t    *uses;  /* by value */
+    size_t      *place; /* by op: where it is in the order of its block */
+    ipu__renames renames;
+    bool         changed;
 } joining;
 
 /* A value with zeros around it, which nothing else uses. */
@@ -27,7 +26,7 @@ static bool is_padded(const joining *j, const ipu__model_op *sum, uint32_t id, p
 {
     ipu__model_op *op = ipu__pass_definer(j->m, id);
     size_t         n, n_after, n_inside;
-    if (!op || op->def != j->pad || op->block != sum->block || op->recompute != sum->recompute
+    if (!op || op->def != &ipu__op_pad || op->block != sum->block || op->recompute != sum->recompute
         || j->uses[id] != 1 || !ipu__model_same_stage(j->m, op->stage, sum->stage))
         return false;
     ipu_kernel_call call  = ipu__model_call(j->m, op);
@@ -58,14 +57,14 @@ static int axis_of(const padded *a, const padded *b)
 static bool make_concat(joining *j, ipu__model_op *op, const padded *a, const padded *b, int axis)
 {
     ipu_model *m  = j->m;
-    uint32_t  *in = ipu__arena_alloc(&m->base.arena, (size_t)j->concat->n_in * sizeof *in);
+    uint32_t  *in = ipu__arena_alloc(&m->base.arena, (size_t)ipu__op_concat.n_in * sizeof *in);
     if (!in) return false;
-    memset(in, 0, (size_t)j->concat->n_in * sizeof *in);
+    memset(in, 0, (size_t)ipu__op_concat.n_in * sizeof *in);
     in[0]            = a->op->in[0];
     in[1]            = b->op->in[0];
-    op->def          = j->concat;
+    op->def          = &ipu__op_concat;
     op->in           = in;
-    op->n_in         = (uint32_t)j->concat->n_in;
+    op->n_in         = (uint32_t)ipu__op_concat.n_in;
     op->n_attributes = 0;
     ipu_shape shape  = a->inner;
     shape.dim[axis] += b->inner.dim[axis];
@@ -84,9 +83,9 @@ static bool make_pad(joining *j, ipu__model_op *sum, uint32_t joined, const int6
         j->uses[joined] += j->uses[sum->first_out] - 1;
         return ipu__rename(&j->renames, sum->first_out, joined);
     }
-    sum->def          = j->pad;
+    sum->def          = &ipu__op_pad;
     sum->in[0]        = joined;
-    sum->n_in         = (uint32_t)j->pad->n_in;
+    sum->n_in         = (uint32_t)ipu__op_pad.n_in;
     sum->n_attributes = 0;
     return ipu__pass_set_attribute(j->m, sum, IPU__INTS("before", before, rank))
         && ipu__pass_set_attribute(j->m, sum, IPU__INTS("after", after, rank));
@@ -126,7 +125,7 @@ static bool join_block(joining *j, ipu__block *block)
         j->place[id]      = i;
         if (op->dead) continue;
         ipu__rename_inputs(&j->renames, op);
-        if (op->kind == IPU__MODEL_OP && op->def == j->add && !join(j, op)) return false;
+        if (op->kind == IPU__MODEL_OP && op->def == &ipu__op_add && !join(j, op)) return false;
     }
     for (size_t i = 0; i < block->order.n; i++)
         if (!j->m->ops.at[block->order.at[i]].dead) block->order.at[kept++] = block->order.at[i];
@@ -136,12 +135,9 @@ static bool join_block(joining *j, ipu__block *block)
 
 ipu_status ipu__model_join(ipu_model *m, bool *changed)
 {
-    joining j  = {.m      = m,
-                  .add    = ipu__op_find("add"),
-                  .pad    = ipu__op_find("pad"),
-                  .concat = ipu__op_find("concat"),
-                  .uses   = ipu__model_count_uses(m),
-                  .place  = ipu__alloc_zeroed((m->ops.n + 1) * sizeof *j.place)};
+    joining j  = {.m     = m,
+                  .uses  = ipu__model_count_uses(m),
+                  .place = ipu__alloc_zeroed((m->ops.n + 1) * sizeof *j.place)};
     bool    ok = j.uses && j.place;
     for (size_t i = 0; ok && i < m->blocks.n; i++) ok = join_block(&j, &m->blocks.at[i]);
     if (ok) ipu__renames_apply(&j.renames, m);

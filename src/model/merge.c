@@ -17,8 +17,7 @@ typedef struct merging {
     uint32_t    *next;           /* by op: of the same chain */
     uint64_t    *hash;           /* by op */
     IPU_ARRAY(uint32_t) visible; /* ops in the table, in the order they came */
-    const ipu_op_def *commutes[2];
-    bool              changed, failed;
+    bool changed, failed;
 } merging;
 
 /* ---- what makes ops equal ---- */
@@ -67,15 +66,10 @@ static bool equal_attribute(const ipu_attribute *a, const ipu_attribute *b)
     return false;
 }
 
-static bool commutes(const merging *g, const ipu__model_op *op)
-{
-    return op->def == g->commutes[0] || op->def == g->commutes[1];
-}
-
-static uint64_t hash_op(const merging *g, const ipu__model_op *op)
+static uint64_t hash_op(const ipu__model_op *op)
 {
     uint64_t hash = mix((uint64_t)(uintptr_t)op->def, op->recompute);
-    if (commutes(g, op))
+    if (op->def->flags & IPU__OP_COMMUTES)
         hash = mix(hash, mix(0, op->in[0]) + mix(0, op->in[1])); /* sums of ids are easily alike */
     else
         for (uint32_t i = 0; i < op->n_in; i++) hash = mix(hash, op->in[i]);
@@ -83,17 +77,17 @@ static uint64_t hash_op(const merging *g, const ipu__model_op *op)
     return hash;
 }
 
-static bool equal_inputs(const merging *g, const ipu__model_op *a, const ipu__model_op *b)
+static bool equal_inputs(const ipu__model_op *a, const ipu__model_op *b)
 {
     if (a->n_in != b->n_in) return false;
     if (a->n_in == 0 || memcmp(a->in, b->in, a->n_in * sizeof *a->in) == 0) return true;
-    return commutes(g, a) && a->in[0] == b->in[1] && a->in[1] == b->in[0];
+    return (a->def->flags & IPU__OP_COMMUTES) && a->in[0] == b->in[1] && a->in[1] == b->in[0];
 }
 
 static bool equal_ops(const merging *g, const ipu__model_op *a, const ipu__model_op *b)
 {
     if (a->def != b->def || a->recompute != b->recompute || !ipu__model_same_stage(g->m, a->stage, b->stage)
-        || a->n_attributes != b->n_attributes || a->n_out != b->n_out || !equal_inputs(g, a, b))
+        || a->n_attributes != b->n_attributes || a->n_out != b->n_out || !equal_inputs(a, b))
         return false;
     for (size_t i = 0; i < a->n_attributes; i++)
         if (!equal_attribute(&a->attributes[i], &b->attributes[i])) return false;
@@ -114,7 +108,7 @@ static void meet_op(merging *g, uint32_t id)
 {
     ipu__model_op *op = &g->m->ops.at[id];
     if (op->def->flags & IPU__OP_IMPURE) return;
-    uint64_t  hash  = hash_op(g, op);
+    uint64_t  hash  = hash_op(op);
     uint32_t *chain = &g->bucket[hash & g->mask];
     for (uint32_t at = *chain; at; at = g->next[at - 1]) {
         if (g->hash[at - 1] != hash || !equal_ops(g, op, &g->m->ops.at[at - 1])) continue;
@@ -210,7 +204,7 @@ static void merge_constants(merging *g)
 
 ipu_status ipu__model_merge(ipu_model *m, bool *changed)
 {
-    merging g = {.m = m, .mask = 63, .commutes = {ipu__op_find("add"), ipu__op_find("mul")}};
+    merging g = {.m = m, .mask = 63};
     while (g.mask + 1 < m->values.n) g.mask = 2 * g.mask + 1;
     g.bucket = ipu__alloc_zeroed((g.mask + 1) * sizeof *g.bucket);
     g.next   = ipu__alloc_zeroed(m->ops.n * sizeof *g.next);

@@ -26,9 +26,8 @@ typedef struct wish {
 } wish;
 
 typedef struct narrowing {
-    ipu_model        *m;
-    ipu__renames      renames;
-    const ipu_op_def *slice, *pad, *reshape, *matmul;
+    ipu_model   *m;
+    ipu__renames renames;
     IPU_ARRAY(wish) wishes;    /* by value */
     IPU_ARRAY(uint32_t) next;  /* by op */
     IPU_ARRAY(uint32_t) order; /* of the block being rewritten */
@@ -47,7 +46,7 @@ static bool is_same(const region *a, const region *b)
 /* Whether the op cuts one dimension, one by one. */
 static bool get_slice(const narrowing *n, const ipu__model_op *op, region *r)
 {
-    if (op->kind != IPU__MODEL_OP || op->def != n->slice) return false;
+    if (op->kind != IPU__MODEL_OP || op->def != &ipu__op_slice) return false;
     ipu_kernel_call call = ipu__model_call(n->m, op);
     size_t          n_begin, n_step, n_axes;
     const int64_t  *begin = ipu__op_ints(&call, "begin", &n_begin),
@@ -67,7 +66,7 @@ static bool get_slice(const narrowing *n, const ipu__model_op *op, region *r)
 static bool get_pad(const narrowing *n, uint32_t id, region *r, uint32_t *inside)
 {
     const ipu__model_op *op = ipu__pass_definer(n->m, id);
-    if (!op || op->def != n->pad) return false;
+    if (!op || op->def != &ipu__op_pad) return false;
     ipu_kernel_call call = ipu__model_call(n->m, op);
     size_t          n_before, n_after, n_between;
     const int64_t  *before = ipu__op_ints(&call, "before", &n_before),
@@ -131,7 +130,7 @@ static uint32_t add_slice(narrowing *n, const ipu__model_op *like, uint32_t in, 
     const int64_t       axis = r->axis, begin = r->begin, end = r->end, step = 1;
     const ipu_attribute cut[] = {IPU__INTS("begin", &begin, 1), IPU__INTS("end", &end, 1),
                                  IPU__INTS("step", &step, 1), IPU__INTS("axes", &axis, 1)};
-    return add_op(n, like, n->slice, cut, IPU__COUNT(cut), &in, 1);
+    return add_op(n, like, &ipu__op_slice, cut, IPU__COUNT(cut), &in, 1);
 }
 
 static uint32_t add_pad(narrowing *n, const ipu__model_op *like, uint32_t in, const region *r)
@@ -142,24 +141,25 @@ static uint32_t add_pad(narrowing *n, const ipu__model_op *like, uint32_t in, co
     after[r->axis]              = r->extent - r->end;
     const ipu_attribute zeros[] = {IPU__INTS("before", before, rank), IPU__INTS("after", after, rank),
                                    IPU__INTS("inside", inside, rank)};
-    return add_op(n, like, n->pad, zeros, IPU__COUNT(zeros), &in, 1);
+    return add_op(n, like, &ipu__op_pad, zeros, IPU__COUNT(zeros), &in, 1);
 }
 
 static uint32_t add_rows(narrowing *n, const ipu__model_op *like, uint32_t in, int64_t columns)
 {
     int64_t             rows  = ipu__op_n_elements(&n->m->base.values.at[in].shape) / columns;
     const ipu_attribute shape = IPU__INTS("shape", ((const int64_t[]){rows, columns}), 2);
-    return add_op(n, like, n->reshape, &shape, 1, &in, 1);
+    return add_op(n, like, &ipu__op_reshape, &shape, 1, &in, 1);
 }
 
 /* `op` on narrower inputs; a reshape says so itself. */
 static uint32_t add_narrow(narrowing *n, const ipu__model_op *op, const uint32_t *in, const region *r)
 {
-    if (op->def != n->reshape) return add_op(n, op, op->def, op->attributes, op->n_attributes, in, op->n_in);
+    if (op->def != &ipu__op_reshape)
+        return add_op(n, op, op->def, op->attributes, op->n_attributes, in, op->n_in);
     ipu_shape shape           = n->m->base.values.at[op->first_out].shape;
     shape.dim[r->axis]        = r->end - r->begin;
     const ipu_attribute shown = IPU__INTS("shape", shape.dim, shape.rank);
-    return add_op(n, op, n->reshape, &shown, 1, in, 1);
+    return add_op(n, op, &ipu__op_reshape, &shown, 1, in, 1);
 }
 
 /* What is not dead of n->order. */
@@ -233,10 +233,11 @@ static ipu_status sink_rows(narrowing *n, uint32_t id, bool *done)
     ipu_kernel_call call = ipu__model_call(n->m, &op);
     region          r, of_b;
     uint32_t        inside, in[IPU__MAX_OPERANDS];
-    if (op.def != n->matmul || !ipu__op_int(&call, "transpose_a") || ipu__op_int(&call, "transpose_b"))
+    if (op.def != &ipu__op_matmul || !ipu__op_int(&call, "transpose_a") || ipu__op_int(&call, "transpose_b"))
         return IPU_OK;
     const ipu__model_op *a = ipu__pass_definer(n->m, op.in[0]), *b = ipu__pass_definer(n->m, op.in[1]);
-    if (!a || !b || a->def != n->reshape || b->def != n->reshape || !get_pad(n, a->in[0], &r, &inside))
+    if (!a || !b || a->def != &ipu__op_reshape || b->def != &ipu__op_reshape
+        || !get_pad(n, a->in[0], &r, &inside))
         return IPU_OK;
     const ipu_shape *rows = &call.operand[0].shape, *columns = &call.operand[1].shape;
     const ipu_shape *of_a = &n->m->base.values.at[a->in[0]].shape;
@@ -429,11 +430,7 @@ static ipu_status hoist(narrowing *n)
 
 static ipu_status walk(ipu_model *m, ipu_status (*half)(narrowing *n), bool *changed)
 {
-    narrowing  n      = {.m       = m,
-                         .slice   = ipu__op_find("slice"),
-                         .pad     = ipu__op_find("pad"),
-                         .reshape = ipu__op_find("reshape"),
-                         .matmul  = ipu__op_find("matmul")};
+    narrowing  n      = {.m = m};
     ipu_status status = half(&n);
     if (status == IPU_OK) ipu__renames_apply(&n.renames, m);
     *changed |= n.changed;

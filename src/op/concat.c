@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 #include "op/builder.h"
 #include "op/replicas.h"
+#include "op/simplify.h"
 
 /* Operands of one op; more are joined in groups of so many. */
 enum { MOST = 16, OUT = MOST };
@@ -77,6 +78,13 @@ static ipu_value concat_join(ipu_builder *b, const ipu_attribute *attributes, si
     return out;
 }
 
+static ipu_status concat_simplify(ipu__simplify *s)
+{
+    int n = 0;
+    for (int i = 0; i < MOST; i++) n += ipu__kernel_has(&s->call, i);
+    return n == 1 ? ipu__simplify_if_alike(s) : IPU_OK;
+}
+
 static const ipu_kernel_operand operands[] = {
     IPU__INPUT("x0"),     IPU__OPTIONAL("x1"),  IPU__OPTIONAL("x2"),  IPU__OPTIONAL("x3"),
     IPU__OPTIONAL("x4"),  IPU__OPTIONAL("x5"),  IPU__OPTIONAL("x6"),  IPU__OPTIONAL("x7"),
@@ -103,6 +111,7 @@ const ipu_op_def ipu__op_concat = {
     .join         = concat_join,
     .view         = concat_view,
     .grad         = concat_grad,
+    .simplify     = concat_simplify,
     .fold         = ipu__fold_along_axis,
     .samples      = concat_samples,
     .onnx         = "Concat:4,11,13",

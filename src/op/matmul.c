@@ -11,6 +11,7 @@
 #include "op/builder.h"
 #include "op/matmul_types.h"
 #include "op/replicas.h"
+#include "op/simplify.h"
 
 enum { A = IPU__MATMUL_A, B = IPU__MATMUL_B, OUT = IPU__MATMUL_OUT };
 
@@ -364,6 +365,29 @@ static const char *const samples[] = {
     NULL,
 };
 
+static bool swaps_last_two(const ipu_kernel_call *transpose)
+{
+    int64_t perm[IPU_MAX_RANK];
+    int     rank = ipu__transpose_perm(transpose, perm);
+    if (rank < 2 || perm[rank - 1] != rank - 2 || perm[rank - 2] != rank - 1) return false;
+    for (int d = 0; d < rank - 2; d++)
+        if (perm[d] != d) return false;
+    return true;
+}
+
+/* It transposes its operands itself. */
+static ipu_status matmul_simplify(ipu__simplify *s)
+{
+    static const char *const flag[] = {"transpose_a", "transpose_b"};
+    for (int i = 0; i < 2; i++) {
+        ipu_kernel_call before;
+        if (s->maker(s, i, &before) != &ipu__op_transpose || !swaps_last_two(&before)) continue;
+        IPU_TRY(s->set(s, IPU_INT_ATTRIBUTE(flag[i], !ipu__op_int(&s->call, flag[i]))));
+        s->pass_over(s, i);
+    }
+    return IPU_OK;
+}
+
 const ipu_op_def ipu__op_matmul = {
     .kernel       = {.name            = "matmul",
                      .operands        = operands,
@@ -382,6 +406,7 @@ const ipu_op_def ipu__op_matmul = {
     .n_attributes = IPU__COUNT(attributes),
     .infer        = matmul_infer,
     .grad         = matmul_grad,
+    .simplify     = matmul_simplify,
     .fold         = ipu__fold_matmul,
     .samples      = samples,
     .onnx         = "MatMul:1,9,13",

@@ -23,6 +23,7 @@ typedef struct ipu__gradient {
 } ipu__gradient;
 
 struct ipu__replicas;
+struct ipu__simplify;
 
 enum {
     IPU__OP_ELEMENTWISE = 1, /* out[i] is a function of in[i], broadcast; may be part of a chain (chain.h) */
@@ -47,7 +48,8 @@ enum {
     IPU__OP_NEUTRAL_0     = 1024, /* f(x, 0) = x */
     IPU__OP_NEUTRAL_1     = 2048, /* f(x, 1) = x */
     IPU__OP_UNDOES_ITSELF = 4096, /* f(f(x)) = x */
-    IPU__OP_RESHAPES      = 8192  /* changes type or shape at most: x if the output has both of x */
+    IPU__OP_RESHAPES      = 8192, /* changes type or shape at most: x if the output has both of x */
+    IPU__OP_LAWS          = IPU__OP_NEUTRAL_0 | IPU__OP_NEUTRAL_1 | IPU__OP_UNDOES_ITSELF | IPU__OP_RESHAPES
 };
 
 typedef struct ipu_op_def {
@@ -79,6 +81,9 @@ typedef struct ipu_op_def {
 
     /* The output as a view of the inputs (null where absent): no kernel, nothing moves. One output only. */
     ipu_tensor (*view)(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in);
+
+    /* Algebra that flags cannot say (op/simplify.h): the output is one of the inputs, or the op becomes a simpler one. */
+    ipu_status (*simplify)(struct ipu__simplify *s);
 
     /* How it takes the values of several replicas as one (op/replicas.h), so that they can be folded into one
      * larger batch. A text has a letter for each input, a colon, and one for each output:

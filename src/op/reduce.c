@@ -10,6 +10,7 @@
 #include "ipu/shape.h"
 #include "op/builder.h"
 #include "op/replicas.h"
+#include "op/simplify.h"
 
 enum { X, OUT };
 
@@ -447,24 +448,35 @@ static const char *const composed_samples[] = {"float[3,4]", "float[3,4]; axes=[
 static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[1] unbiased=1",
                                                "float[3,4]; axes=[0] keep_dims=1", NULL};
 
+/* Over dimensions of one element: nothing is added up, and dimensions may go. */
+static ipu_status simplify(ipu__simplify *s)
+{
+    const ipu_kernel_value *x = &s->call.operand[0], *out = &s->call.operand[1];
+    int64_t                 n = ipu__op_n_elements(&x->shape);
+    if (x->type != out->type || n != ipu__op_n_elements(&out->shape) || n == 0) return IPU_OK;
+    if (ipu__simplify_is_like(s, 0)) return ipu__simplify_if_alike(s);
+    return s->become(s, &ipu__op_reshape, IPU__INTS("shape", out->shape.dim, out->shape.rank));
+}
+
 #define KERNEL(name_)                                                                                        \
     {                                                                                                        \
         .name = #name_, .operands = operands, .n_operands = 2, .check = ipu__op_check, .rows = ipu__op_rows, \
         .ref = ipu__reduce_ref, .work = ipu__reduce_work, .plan = ipu__reduce_plan,                          \
         .implementations = IPU__ON_CPU(ipu__reduce_implementations)                                          \
     }
-#define RECORD(name_, infer_, grad_, flags_, samples_, summary_, onnx_)         \
-    const ipu_op_def ipu__op_##name_ = {.kernel       = KERNEL(name_),          \
-                                        .n_in         = 1,                      \
-                                        .family       = "reduce",               \
-                                        .summary      = summary_,               \
-                                        .flags        = flags_,                 \
-                                        .attributes   = attributes,             \
-                                        .n_attributes = IPU__COUNT(attributes), \
-                                        .infer        = infer_,                 \
-                                        .grad         = grad_,                  \
-                                        .fold         = ipu__fold_reduce,       \
-                                        .samples      = samples_,               \
+#define RECORD(name_, infer_, grad_, simplify_, flags_, samples_, summary_, onnx_) \
+    const ipu_op_def ipu__op_##name_ = {.kernel       = KERNEL(name_),             \
+                                        .n_in         = 1,                         \
+                                        .family       = "reduce",                  \
+                                        .summary      = summary_,                  \
+                                        .flags        = flags_,                    \
+                                        .attributes   = attributes,                \
+                                        .n_attributes = IPU__COUNT(attributes),    \
+                                        .infer        = infer_,                    \
+                                        .grad         = grad_,                     \
+                                        .simplify     = simplify_,                 \
+                                        .fold         = ipu__fold_reduce,          \
+                                        .samples      = samples_,                  \
                                         .onnx         = onnx_}
 #define COMPOSED(name_, attributes_, compose_, samples_, summary_, onnx_)                                \
     const ipu_op_def ipu__op_##name_ = {                                                                 \
@@ -479,20 +491,21 @@ static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[
         .samples      = samples_,                                                                        \
         .onnx         = onnx_}
 
-RECORD(reduce_sum, number_infer, sum_grad, IPU__OP_SHORT_IN_HALF, empty_samples, "sum over dimensions",
-       "ReduceSum:1,11,13");
-RECORD(reduce_mean, floating_infer, mean_grad, IPU__OP_SHORT_IN_HALF, samples, "mean over dimensions",
-       "ReduceMean:1,11,13,18");
-RECORD(reduce_sum_square, number_infer, sum_square_grad, IPU__OP_SHORT_IN_HALF, empty_samples,
+RECORD(reduce_sum, number_infer, sum_grad, simplify, IPU__OP_SHORT_IN_HALF, empty_samples,
+       "sum over dimensions", "ReduceSum:1,11,13");
+RECORD(reduce_mean, floating_infer, mean_grad, simplify, IPU__OP_SHORT_IN_HALF, samples,
+       "mean over dimensions", "ReduceMean:1,11,13,18");
+RECORD(reduce_sum_square, number_infer, sum_square_grad, NULL, IPU__OP_SHORT_IN_HALF, empty_samples,
        "sum of squares over dimensions", "ReduceSumSquare:1,11,13,18");
-RECORD(reduce_prod, number_infer, prod_grad, IPU__OP_SHORT_IN_HALF, prod_samples, "product over dimensions",
-       "ReduceProd:1,11,13,18");
-RECORD(reduce_max, extreme_infer, extreme_grad, IPU__OP_EXACT_IN_HALF, extreme_samples,
+RECORD(reduce_prod, number_infer, prod_grad, simplify, IPU__OP_SHORT_IN_HALF, prod_samples,
+       "product over dimensions", "ReduceProd:1,11,13,18");
+RECORD(reduce_max, extreme_infer, extreme_grad, simplify, IPU__OP_EXACT_IN_HALF, extreme_samples,
        "maximum over dimensions", "ReduceMax:1,11,12,13,18,20");
-RECORD(reduce_min, extreme_infer, extreme_grad, IPU__OP_EXACT_IN_HALF, extreme_samples,
+RECORD(reduce_min, extreme_infer, extreme_grad, simplify, IPU__OP_EXACT_IN_HALF, extreme_samples,
        "minimum over dimensions", "ReduceMin:1,11,12,13,18,20");
-RECORD(reduce_any, bool_infer, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether any element is true", NULL);
-RECORD(reduce_all, bool_infer, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether all elements are true",
+RECORD(reduce_any, bool_infer, NULL, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether any element is true",
+       NULL);
+RECORD(reduce_all, bool_infer, NULL, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether all elements are true",
        NULL);
 
 COMPOSED(reduce_l1, attributes, l1_compose, composed_samples, "sum of magnitudes", "ReduceL1:1,11,13,18");

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "op/builder.h"
 #include "op/replicas.h"
+#include "op/simplify.h"
 
 enum { X, OUT };
 
@@ -86,8 +87,16 @@ static const ipu_op_attribute reshape_attributes[] = {
 static const char *const reshape_samples[] = {"float[3,4]; shape=[2,6]", "float[2,3,4]; shape=[4,-1]",
                                               "float[0,4]; shape=[2,0]", NULL};
 
-const ipu_op_def ipu__op_reshape = {
-    VIEW(reshape, "same elements, another shape", reshape_attributes, 1, ipu__fold_reshape, NULL)};
+static ipu_status reshape_simplify(ipu__simplify *s)
+{
+    ipu_kernel_call before;
+    if (s->maker(s, X, &before) == &ipu__op_reshape) s->pass_over(s, X);
+    return ipu__simplify_if_alike(s);
+}
+
+const ipu_op_def ipu__op_reshape = {VIEW(reshape, "same elements, another shape", reshape_attributes, 1,
+                                         ipu__fold_reshape, NULL),
+                                    .simplify = reshape_simplify};
 
 ipu_value ipu_reshape(ipu_builder *b, ipu_value x, ipu_shape shape)
 {
@@ -230,8 +239,35 @@ static const ipu_op_attribute transpose_attributes[] = {
 static const char *const transpose_samples[] = {"float[3,4]", "float[2,3,4,5]; perm=[0,2,1,3]",
                                                 "float[2,0,3]; perm=[-1,0,1]", "int32[5]", NULL};
 
+int ipu__transpose_perm(const ipu_kernel_call *call, int64_t perm[IPU_MAX_RANK])
+{
+    int list[IPU_MAX_RANK] = {0}, rank = call->operand[X].shape.rank;
+    get_perm(call, list);
+    for (int d = 0; d < rank; d++) perm[d] = list[d];
+    return rank;
+}
+
+/* Two transposes are one, or none. */
+static ipu_status transpose_simplify(ipu__simplify *s)
+{
+    int64_t         perm[IPU_MAX_RANK], first[IPU_MAX_RANK];
+    ipu_kernel_call before;
+    int             rank = ipu__transpose_perm(&s->call, perm);
+    if (s->maker(s, X, &before) == &ipu__op_transpose) {
+        ipu__transpose_perm(&before, first);
+        for (int d = 0; d < rank; d++) perm[d] = first[perm[d]];
+        IPU_TRY(s->set(s, IPU__INTS("perm", perm, rank)));
+        s->pass_over(s, X);
+    }
+    for (int d = 0; d < rank; d++)
+        if (perm[d] != d) return IPU_OK;
+    s->same = X;
+    return IPU_OK;
+}
+
 const ipu_op_def ipu__op_transpose = {VIEW(transpose, "dimensions in another order", transpose_attributes, 1,
-                                           ipu__fold_transpose, "Transpose:1,13,21")};
+                                           ipu__fold_transpose, "Transpose:1,13,21"),
+                                      .simplify = transpose_simplify};
 
 ipu_value ipu_transpose(ipu_builder *b, ipu_value x, const int *perm, int n)
 {

@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "op/builder.h"
 #include "op/replicas.h"
+#include "op/simplify.h"
 
 enum { X, OUT };
 
@@ -128,6 +129,16 @@ static void slice_grad(ipu__gradient *g)
                             IPU__IN(dy));
 }
 
+/* What takes all in order takes nothing away. */
+static ipu_status slice_simplify(ipu__simplify *s)
+{
+    size_t         n;
+    const int64_t *step = ipu__op_ints(&s->call, "step", &n);
+    for (size_t i = 0; i < n; i++)
+        if (step[i] < 0) return IPU_OK;
+    return ipu__simplify_if_alike(s);
+}
+
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 static const ipu_op_attribute slice_attributes[] = {
@@ -154,6 +165,7 @@ const ipu_op_def ipu__op_slice = {
     .infer        = slice_infer,
     .view         = slice_view,
     .grad         = slice_grad,
+    .simplify     = slice_simplify,
     .fold         = ipu__fold_slice,
     .samples      = slice_samples,
 };

@@ -1,0 +1,39 @@
+/* An op made simpler: what `simplify` of a record is given by the pass that folds constants (model/fold.h).
+ *
+ *     static ipu_status slice_simplify(ipu__simplify *s)
+ *     {
+ *         if (ipu__simplify_is_like(s, X)) s->same = X; // nothing is cut off
+ *         return IPU_OK;
+ *     }
+ *
+ * Statuses: OUT_OF_MEMORY.
+ */
+#ifndef IPU_OP_SIMPLIFY_H
+#define IPU_OP_SIMPLIFY_H
+
+#include "op/op.h"
+
+typedef struct ipu__simplify ipu__simplify;
+struct ipu__simplify {
+    ipu_kernel_call call; /* attributes, types and shapes, outputs included */
+    int             same; /* for the rule to set: the input that the first output equals; -1 at first */
+
+    /* The op that makes input `i`, and in *call its call; NULL: none does. */
+    const ipu_op_def *(*maker)(const ipu__simplify *s, int i, ipu_kernel_call *call);
+    /* Input `i`, which an op makes, becomes the first input of that op. */
+    void (*pass_over)(ipu__simplify *s, int i);
+    ipu_status (*set)(ipu__simplify *s, ipu_attribute attribute);
+    /* It becomes an op of another kind, with one attribute and the same inputs. */
+    ipu_status (*become)(ipu__simplify *s, const ipu_op_def *op, ipu_attribute attribute);
+};
+
+/* Whether the first output has the type and shape of input `i`, which is there. */
+bool ipu__simplify_is_like(const ipu__simplify *s, int i);
+
+/* A rule: the first input if the output is like it. */
+ipu_status ipu__simplify_if_alike(ipu__simplify *s);
+
+/* Of "transpose": which dimension of the input each of the output is; returns their number. The call has been checked. */
+int ipu__transpose_perm(const ipu_kernel_call *call, int64_t perm[IPU_MAX_RANK]);
+
+#endif
