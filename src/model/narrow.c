@@ -6,11 +6,11 @@
  * network that ends in one row of a sequence computes that row alone, forwards and backwards. Zeros count as
  * neutral: 0 times infinity, which would be NaN, is left out with them.
  */
-#include "model/narrow.h"
-
 #include <string.h>
 
 #include "graph/graph.h"
+#include "model/pass.h"
+#include "op/region.h"
 
 typedef struct region {
     int     axis;
@@ -193,7 +193,7 @@ static bool has_same_zeros(const narrowing *n, uint32_t id, region r, int axis)
     return get_pad(n, id, &own, &inside) && is_same(&own, &r);
 }
 
-static ipu_status replace_outputs(narrowing *n, const ipu__model_op *op, const ipu__narrowing *way,
+static ipu_status replace_outputs(narrowing *n, const ipu__model_op *op, const ipu__regions *way,
                                   uint32_t first, region r)
 {
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -209,9 +209,9 @@ static ipu_status sink_one(narrowing *n, uint32_t id, uint32_t i, const region *
 {
     ipu__model_op   op   = n->m->ops.at[id]; /* adding ops moves them */
     ipu_kernel_call call = ipu__model_call(n->m, &op);
-    ipu__narrowing  way;
+    ipu__regions    way;
     uint32_t        in[IPU__MAX_OPERANDS];
-    if (!ipu__narrow_by_input(&call, op.n_in, i, r->axis, &way)) return IPU_OK;
+    if (!ipu__region_of_zeros(&call, (int)i, r->axis, &way)) return IPU_OK;
     for (uint32_t k = 0; way.all && k < op.n_in; k++)
         if (way.in[k] < 0 || !has_same_zeros(n, op.in[k], *r, way.in[k])) return IPU_OK;
     for (uint32_t k = 0; k < op.n_in; k++) {
@@ -242,7 +242,7 @@ static ipu_status sink_rows(narrowing *n, uint32_t id, bool *done)
     const ipu_shape *rows = &call.operand[0].shape, *columns = &call.operand[1].shape;
     const ipu_shape *of_a = &n->m->base.values.at[a->in[0]].shape;
     of_b                  = r;
-    of_b.axis             = ipu__narrow_same_axis(&n->m->base.values.at[b->in[0]].shape, of_a, r.axis);
+    of_b.axis             = ipu__region_same_axis(&n->m->base.values.at[b->in[0]].shape, of_a, r.axis);
     if (rows->rank != 2 || columns->rank != 2 || of_b.axis < 0 || rows->dim[1] == 0 || columns->dim[1] == 0
         || of_a->dim[of_a->rank - 1] != rows->dim[1] || r.axis == of_a->rank - 1)
         return IPU_OK;
@@ -374,15 +374,15 @@ static void turn(narrowing *n, size_t from)
 
 static ipu_status hoist_op(narrowing *n, uint32_t id)
 {
-    ipu__model_op  op = n->m->ops.at[id];
-    region         r;
-    ipu__narrowing way;
-    uint32_t       in[IPU__MAX_OPERANDS];
-    size_t         from = n->order.n;
-    bool           ok   = true;
+    ipu__model_op op = n->m->ops.at[id];
+    region        r;
+    ipu__regions  way;
+    uint32_t      in[IPU__MAX_OPERANDS];
+    size_t        from = n->order.n;
+    bool          ok   = true;
     if (op.kind != IPU__MODEL_OP || op.def->flags & IPU__OP_IMPURE || !get_region(n, &op, &r)) return IPU_OK;
     ipu_kernel_call call = ipu__model_call(n->m, &op);
-    if (!ipu__narrow_by_output(&call, op.n_in, r.axis, &way)) return IPU_OK;
+    if (!ipu__region_of(&call, r.axis, &way)) return IPU_OK;
     for (uint32_t i = 0; i < op.n_in && ok; i++) {
         region own = r;
         own.axis   = way.in[i];

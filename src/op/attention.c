@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "op/number.h"
+#include "op/region.h"
 
 enum { Q = IPU__ATTENTION_Q, K, V, MASK, OUT, LSE };
 enum { G_D_OUT, G_Q, G_K, G_V, G_MASK, G_OUT, G_LSE, G_D_LSE, G_D_Q, G_D_K, G_D_V };
@@ -351,6 +352,30 @@ static const char *const grad_samples[] = {
         .implementations = IPU__ON_CPU(impl)                                                                 \
     }
 
+/* Queries are independent of each other; `q` is the operand that they are. */
+static bool has_own_queries(const ipu_kernel_call *call, int q, int axis)
+{
+    const ipu_shape *mask = &call->operand[q + MASK - Q].shape;
+    if (ipu__op_int(call, "causal") || axis != call->operand[q].shape.rank - 2) return false;
+    return !ipu__kernel_has(call, q + MASK - Q) || mask->rank < 2 || mask->dim[mask->rank - 2] == 1;
+}
+
+static bool region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+{
+    out->in[Q] = axis;
+    return has_own_queries(call, Q, axis);
+}
+
+static bool grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+{
+    static const int rows[] = {IPU__ATTENTION_GRAD_D_OUT, G_Q, IPU__ATTENTION_GRAD_OUT,
+                               IPU__ATTENTION_GRAD_LSE};
+    if (input != IPU__ATTENTION_GRAD_D_OUT) return false;
+    for (size_t i = 0; i < IPU__COUNT(rows); i++) out->in[rows[i]] = axis;
+    ipu__region_only_first(out);
+    return has_own_queries(call, G_Q, axis) && !ipu__kernel_has(call, IPU__ATTENTION_GRAD_D_LSE);
+}
+
 const ipu_op_def ipu__op_attention = {
     .kernel       = KERNEL(attention, operands, ipu__attention_ref, ipu__attention_impl),
     .n_in         = 4,
@@ -359,6 +384,7 @@ const ipu_op_def ipu__op_attention = {
     .flags        = IPU__OP_GRAD_ONCE | IPU__OP_GAINS_IN_HALF,
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
+    .region       = region,
     .infer        = attention_infer,
     .grad         = ipu__attention_emit_grad,
     .compose      = ipu__attention_compose,
@@ -373,6 +399,7 @@ const ipu_op_def ipu__op_attention_grad = {
     .summary      = "the gradient of attention for queries, keys and values",
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
+    .zeros        = grad_zeros,
     .infer        = grad_infer,
     .batch        = "* * * * ? * * * : * * *",
     .samples      = grad_samples,

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "ipu/elementwise.h"
 #include "op/chain.h"
+#include "op/region.h"
 
 /* ---- lanes ---- */
 
@@ -148,6 +149,25 @@ void ipu__element_parameters(const ipu_kernel_call *call, double parameters[IPU_
     }
 }
 
+static bool element_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+{
+    int n_in = call->n_operands - 1, rank = call->operand[n_in].shape.rank;
+    for (int i = 0; i < n_in; i++) {
+        const ipu_shape *s = &call->operand[i].shape;
+        int              d = axis - (rank - s->rank);
+        if (d >= 0 && s->dim[d] != 1) out->in[i] = d;
+    }
+    return true;
+}
+
+static bool element_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+{
+    int to = axis + call->operand[call->n_operands - 1].shape.rank - call->operand[input].shape.rank;
+    if (!ipu__region_through(call, input, axis, to, out)) return false;
+    out->all = ipu__op_of(call->def)->flags & IPU__OP_ZERO_IF_ALL;
+    return true;
+}
+
 double ipu__element_work(const ipu_kernel_call *call)
 {
     const ipu_shape *shape = &call->operand[call->n_operands - 1].shape;
@@ -273,27 +293,29 @@ static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU
 #define SECOND(...) SECOND_OF(__VA_ARGS__)
 #define SECOND_OF(first, second, ...) second
 
-#define RECORD(op, n, kind, none, laws, text, list, n_list, ...)                                     \
-    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                                   \
-    const ipu_op_def         ipu__op_##op   = {                                                      \
-                  .kernel       = {.name            = #op,                                           \
-                                   .operands        = kind##_operands,                               \
-                                   .n_operands      = (n) + 1,                                       \
-                                   .check           = ipu__op_check,                                 \
-                                   .rows            = ipu__op_rows,                                  \
-                                   .ref             = ipu__element_ref,                              \
-                                   .work            = ipu__element_work,                             \
-                                   .plan            = ipu__element_plan,                             \
-                                   .implementations = IPU__ON_CPU(ipu__element_impl)},               \
-                  .n_in         = (n),                                                               \
-                  .family       = "elementwise",                                                     \
-                  .summary      = (text),                                                            \
-                  .flags        = IPU__OP_ELEMENTWISE | (laws) | ((none) ? IPU__OP_NO_GRADIENT : 0), \
-                  .attributes   = (list),                                                            \
-                  .n_attributes = (n_list),                                                          \
-                  .infer        = ipu__element_infer,                                                \
-                  .grad         = (none) ? NULL : ipu__element_grad,                                 \
-                  .samples      = op##_samples,                                                      \
+#define RECORD(op, n, kind, none, laws, text, list, n_list, ...)                                               \
+    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                                             \
+    const ipu_op_def         ipu__op_##op   = {                                                                \
+                  .kernel       = {.name            = #op,                                                     \
+                                   .operands        = kind##_operands,                                         \
+                                   .n_operands      = (n) + 1,                                                 \
+                                   .check           = ipu__op_check,                                           \
+                                   .rows            = ipu__op_rows,                                            \
+                                   .ref             = ipu__element_ref,                                        \
+                                   .work            = ipu__element_work,                                       \
+                                   .plan            = ipu__element_plan,                                       \
+                                   .implementations = IPU__ON_CPU(ipu__element_impl)},                         \
+                  .n_in         = (n),                                                                         \
+                  .family       = "elementwise",                                                               \
+                  .summary      = (text),                                                                      \
+                  .flags        = IPU__OP_ELEMENTWISE | (laws) | ((none) ? IPU__OP_NO_GRADIENT : 0),           \
+                  .attributes   = (list),                                                                      \
+                  .n_attributes = (n_list),                                                                    \
+                  .region       = element_region,                                                              \
+                  .zeros        = (laws) & (IPU__OP_ZERO_IF_ANY | IPU__OP_ZERO_IF_ALL) ? element_zeros : NULL, \
+                  .infer        = ipu__element_infer,                                                          \
+                  .grad         = (none) ? NULL : ipu__element_grad,                                           \
+                  .samples      = op##_samples,                                                                \
     };
 
 /* Of the column "laws". */
@@ -303,7 +325,9 @@ enum {
     COMMUTES      = IPU__OP_COMMUTES,
     NEUTRAL_0     = IPU__OP_NEUTRAL_0,
     NEUTRAL_1     = IPU__OP_NEUTRAL_1,
-    UNDOES_ITSELF = IPU__OP_UNDOES_ITSELF
+    UNDOES_ITSELF = IPU__OP_UNDOES_ITSELF,
+    ZERO_IF_ANY   = IPU__OP_ZERO_IF_ANY,
+    ZERO_IF_ALL   = IPU__OP_ZERO_IF_ALL
 };
 
 #define UNARY(op, arity, types, form, value, gradient, cost, laws, range, text) \
@@ -322,7 +346,7 @@ RECORD(where, 3, where, false, EXACT, "x where the condition is true, else y", N
        "bool[3,5], float[3,5], float[3,5]", "bool[3,1], float[], float[5]", "bool[], float[2,3], float[3]",
        "bool[7], int64[7], int64[1]", "bool[5], bool[5], bool[]",
        "bool[3,40009], float[3,40009], float[40009]")
-RECORD(cast, 1, unary, false, IPU__OP_RESHAPES, "x in another type", cast_attributes, 1,
+RECORD(cast, 1, unary, false, IPU__OP_RESHAPES | ZERO_IF_ANY, "x in another type", cast_attributes, 1,
        "float[3,5]; to=half", "float[1100]; to=double", "float[9]{-300,300}; to=int8",
        "float[9]{-9,9}; to=uint64", "int32[2,7]; to=float", "int64[5]; to=int16", "uint8[70]; to=bfloat16",
        "bool[7]; to=int32", "float[5]; to=bool", "uint64[5]; to=uint32", "float[3,40009]; to=half")

@@ -10,6 +10,7 @@
 #include "ipu/shape.h"
 #include "op/builder.h"
 #include "op/matmul_types.h"
+#include "op/region.h"
 #include "op/replicas.h"
 #include "op/simplify.h"
 
@@ -365,6 +366,22 @@ static const char *const samples[] = {
     NULL,
 };
 
+/* Rows of a; columns stay together, and b is the same for all. */
+static bool matmul_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+{
+    const ipu_shape *a = &call->operand[IPU__MATMUL_A].shape, *b = &call->operand[IPU__MATMUL_B].shape;
+    const char      *epilogue = ipu__op_text(call, "epilogue");
+    int              rank     = call->operand[IPU__MATMUL_OUT].shape.rank;
+    out->in[IPU__MATMUL_A]    = axis;
+    return a->rank == rank && b->rank == 2 && axis < rank - 1 && !ipu__op_int(call, "transpose_a")
+        && !(epilogue && *epilogue);
+}
+
+static bool matmul_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+{
+    return input == IPU__MATMUL_A && ipu__region_through(call, input, axis, axis, out);
+}
+
 static bool swaps_last_two(const ipu_kernel_call *transpose)
 {
     int64_t perm[IPU_MAX_RANK];
@@ -407,6 +424,8 @@ const ipu_op_def ipu__op_matmul = {
     .infer        = matmul_infer,
     .grad         = matmul_grad,
     .simplify     = matmul_simplify,
+    .region       = matmul_region,
+    .zeros        = matmul_zeros,
     .fold         = ipu__fold_matmul,
     .samples      = samples,
     .onnx         = "MatMul:1,9,13",

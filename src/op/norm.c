@@ -11,6 +11,7 @@
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "op/reduce.h"
+#include "op/region.h"
 
 /* ---- geometry ---- */
 
@@ -452,6 +453,23 @@ static const char *const batch_grad_samples[] = {
     "float[2,16,20,31], float[2,16,20,31], float[16], float[16]{0.5,2}",
     NULL};
 
+/* Rows are independent of each other. */
+static bool row_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+{
+    out->in[0] = axis;
+    return axis < call->operand[0].shape.rank - ipu__op_int(call, "n_dims");
+}
+
+/* Where d_y is 0, so is the gradient; those of weight and bias are sums over rows. The weight is the last input. */
+static bool row_grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+{
+    int weight = ipu__op_of(call->def)->n_in - 1;
+    if (input != 0) return false;
+    for (int i = 0; i < weight; i++) out->in[i] = axis;
+    ipu__region_only_first(out);
+    return axis < call->operand[0].shape.rank - ipu__op_int(call, "n_dims");
+}
+
 #define KERNEL(name_, operands_, ref_, implementations_)                                                    \
     {                                                                                                       \
         .name = #name_, .operands = operands_, .n_operands = IPU__COUNT(operands_), .check = ipu__op_check, \
@@ -460,19 +478,19 @@ static const char *const batch_grad_samples[] = {
     }
 /* The op and its gradient. */
 /* clang-format off */
-#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, batch_, grad_batch, summary_, onnx_)      \
+#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, region_, zeros_, batch_, grad_batch, summary_, onnx_)      \
     const ipu_op_def ipu__op_##name_ = {                                                                     \
         .kernel = KERNEL(name_, which##operands, ipu__norm_ref, ipu__norm_##rows##_implementations),         \
         .n_in = n_in_, .family = "norm", .summary = summary_, .attributes = attributes_##_attributes,        \
         .n_attributes = IPU__COUNT(attributes_##_attributes), .infer = norm_infer, .grad = norm_grad,        \
-        .compose = norm_compose, .batch = batch_, .samples = attributes_##_samples, .onnx = onnx_};          \
+        .compose = norm_compose, .region = region_, .batch = batch_, .samples = attributes_##_samples, .onnx = onnx_};          \
     const ipu_op_def ipu__op_##name_##_grad = {                                                              \
         .kernel = KERNEL(name_##_grad, which##grad_operands, ipu__norm_grad_ref,                             \
                          ipu__norm_##rows##_grad_implementations),                                           \
         .n_in = grad_n_in, .family = "norm", .summary = "the gradient of " #name_,                           \
         .attributes = attributes_##_grad_attributes,                                                         \
         .n_attributes = IPU__COUNT(attributes_##_grad_attributes), .infer = norm_grad_infer,               \
-        .compose = norm_grad_compose, .batch = grad_batch,                                                   \
+        .compose = norm_grad_compose, .zeros = zeros_, .batch = grad_batch,                                                   \
         .samples = attributes_##_grad_samples}
 /* clang-format on */
 
@@ -480,11 +498,11 @@ static const char *const batch_grad_samples[] = {
 #define layer_grad_attributes layer_attributes
 #define rms_grad_attributes layer_attributes
 #define batch_grad_attributes batch_attributes
-RECORDS(layer_norm, norm_, row, layer, 3, 5, "* - - : * * *", "* * * * - : * + +",
+RECORDS(layer_norm, norm_, row, layer, 3, 5, row_region, row_grad_zeros, "* - - : * * *", "* * * * - : * + +",
         "mean 0, variance 1 over the last dimensions", "LayerNormalization:17");
-RECORDS(rms_norm, rms_, row, rms, 2, 4, "* - : * *", "* * * - : * +",
+RECORDS(rms_norm, rms_, row, rms, 2, 4, row_region, row_grad_zeros, "* - : * *", "* * * - : * +",
         "mean square 1 over the last dimensions", NULL);
-RECORDS(group_norm, group_, group, group, 3, 5, "0 - - : 0 0 0", "0 0 0 0 - : 0 + + +",
+RECORDS(group_norm, group_, group, group, 3, 5, NULL, NULL, "0 - - : 0 0 0", "0 0 0 0 - : 0 + + +",
         "mean 0, variance 1 over groups of channels", "GroupNormalization:18,21");
-RECORDS(batch_norm, norm_, batch, batch, 3, 5, NULL, NULL, "mean 0, variance 1 over each channel of a batch",
-        NULL);
+RECORDS(batch_norm, norm_, batch, batch, 3, 5, NULL, NULL, NULL, NULL,
+        "mean 0, variance 1 over each channel of a batch", NULL);

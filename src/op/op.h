@@ -24,6 +24,7 @@ typedef struct ipu__gradient {
 
 struct ipu__replicas;
 struct ipu__simplify;
+struct ipu__regions;
 
 enum {
     IPU__OP_ELEMENTWISE = 1, /* out[i] is a function of in[i], broadcast; may be part of a chain (chain.h) */
@@ -48,8 +49,11 @@ enum {
     IPU__OP_NEUTRAL_0     = 1024, /* f(x, 0) = x */
     IPU__OP_NEUTRAL_1     = 2048, /* f(x, 1) = x */
     IPU__OP_UNDOES_ITSELF = 4096, /* f(f(x)) = x */
-    IPU__OP_RESHAPES      = 8192, /* changes type or shape at most: x if the output has both of x */
-    IPU__OP_LAWS          = IPU__OP_NEUTRAL_0 | IPU__OP_NEUTRAL_1 | IPU__OP_UNDOES_ITSELF | IPU__OP_RESHAPES
+    IPU__OP_ZERO_IF_ANY =
+        16384, /* of elementwise ops: 0 where one of the inputs is (zeros count as neutral: 0 inf = 0) */
+    IPU__OP_ZERO_IF_ALL = 32768, /* of elementwise ops: 0 where all inputs are */
+    IPU__OP_RESHAPES    = 8192,  /* changes type or shape at most: x if the output has both of x */
+    IPU__OP_LAWS        = IPU__OP_NEUTRAL_0 | IPU__OP_NEUTRAL_1 | IPU__OP_UNDOES_ITSELF | IPU__OP_RESHAPES
 };
 
 typedef struct ipu_op_def {
@@ -84,6 +88,10 @@ typedef struct ipu_op_def {
 
     /* Algebra that flags cannot say (op/simplify.h): the output is one of the inputs, or the op becomes a simpler one. */
     ipu_status (*simplify)(struct ipu__simplify *s);
+
+    /* How regions of its output and zeros of its inputs pass through it (op/region.h); NULL: they do not. */
+    bool (*region)(const ipu_kernel_call *call, int axis, struct ipu__regions *out);
+    bool (*zeros)(const ipu_kernel_call *call, int input, int axis, struct ipu__regions *out);
 
     /* How it takes the values of several replicas as one (op/replicas.h), so that they can be folded into one
      * larger batch. A text has a letter for each input, a colon, and one for each output:

@@ -9,6 +9,7 @@
 #include "ipu/reduce.h"
 #include "ipu/shape.h"
 #include "op/builder.h"
+#include "op/region.h"
 #include "op/replicas.h"
 #include "op/simplify.h"
 
@@ -448,6 +449,17 @@ static const char *const composed_samples[] = {"float[3,4]", "float[3,4]; axes=[
 static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[1] unbiased=1",
                                                "float[3,4]; axes=[0] keep_dims=1", NULL};
 
+/* A sum over the dimension: zeros add nothing. */
+static bool sum_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+{
+    bool summed[IPU_MAX_RANK];
+    if (ipu__op_axes(call, "axes", call->operand[0].shape.rank, summed) != IPU_OK || !summed[axis])
+        return false;
+    out->in[input] = axis;
+    out->out[0]    = -1;
+    return true;
+}
+
 /* Over dimensions of one element: nothing is added up, and dimensions may go. */
 static ipu_status simplify(ipu__simplify *s)
 {
@@ -464,20 +476,16 @@ static ipu_status simplify(ipu__simplify *s)
         .ref = ipu__reduce_ref, .work = ipu__reduce_work, .plan = ipu__reduce_plan,                          \
         .implementations = IPU__ON_CPU(ipu__reduce_implementations)                                          \
     }
-#define RECORD(name_, infer_, grad_, simplify_, flags_, samples_, summary_, onnx_) \
-    const ipu_op_def ipu__op_##name_ = {.kernel       = KERNEL(name_),             \
-                                        .n_in         = 1,                         \
-                                        .family       = "reduce",                  \
-                                        .summary      = summary_,                  \
-                                        .flags        = flags_,                    \
-                                        .attributes   = attributes,                \
-                                        .n_attributes = IPU__COUNT(attributes),    \
-                                        .infer        = infer_,                    \
-                                        .grad         = grad_,                     \
-                                        .simplify     = simplify_,                 \
-                                        .fold         = ipu__fold_reduce,          \
-                                        .samples      = samples_,                  \
-                                        .onnx         = onnx_}
+#define RECORD(name_, infer_, samples_, ...)                                    \
+    const ipu_op_def ipu__op_##name_ = {.kernel       = KERNEL(name_),          \
+                                        .n_in         = 1,                      \
+                                        .family       = "reduce",               \
+                                        .attributes   = attributes,             \
+                                        .n_attributes = IPU__COUNT(attributes), \
+                                        .infer        = infer_,                 \
+                                        .fold         = ipu__fold_reduce,       \
+                                        .samples      = samples_,               \
+                                        __VA_ARGS__}
 #define COMPOSED(name_, attributes_, compose_, samples_, summary_, onnx_)                                \
     const ipu_op_def ipu__op_##name_ = {                                                                 \
         .kernel       = {.name = #name_, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
@@ -491,22 +499,23 @@ static ipu_status simplify(ipu__simplify *s)
         .samples      = samples_,                                                                        \
         .onnx         = onnx_}
 
-RECORD(reduce_sum, number_infer, sum_grad, simplify, IPU__OP_SHORT_IN_HALF, empty_samples,
-       "sum over dimensions", "ReduceSum:1,11,13");
-RECORD(reduce_mean, floating_infer, mean_grad, simplify, IPU__OP_SHORT_IN_HALF, samples,
-       "mean over dimensions", "ReduceMean:1,11,13,18");
-RECORD(reduce_sum_square, number_infer, sum_square_grad, NULL, IPU__OP_SHORT_IN_HALF, empty_samples,
-       "sum of squares over dimensions", "ReduceSumSquare:1,11,13,18");
-RECORD(reduce_prod, number_infer, prod_grad, simplify, IPU__OP_SHORT_IN_HALF, prod_samples,
-       "product over dimensions", "ReduceProd:1,11,13,18");
-RECORD(reduce_max, extreme_infer, extreme_grad, simplify, IPU__OP_EXACT_IN_HALF, extreme_samples,
-       "maximum over dimensions", "ReduceMax:1,11,12,13,18,20");
-RECORD(reduce_min, extreme_infer, extreme_grad, simplify, IPU__OP_EXACT_IN_HALF, extreme_samples,
-       "minimum over dimensions", "ReduceMin:1,11,12,13,18,20");
-RECORD(reduce_any, bool_infer, NULL, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether any element is true",
-       NULL);
-RECORD(reduce_all, bool_infer, NULL, NULL, IPU__OP_NO_GRADIENT, bool_samples, "whether all elements are true",
-       NULL);
+RECORD(reduce_sum, number_infer, empty_samples, .flags = IPU__OP_SHORT_IN_HALF, .simplify = simplify,
+       .zeros = sum_zeros, .grad = sum_grad, .summary = "sum over dimensions", .onnx = "ReduceSum:1,11,13");
+RECORD(reduce_mean, floating_infer, samples, .flags = IPU__OP_SHORT_IN_HALF, .simplify = simplify,
+       .grad = mean_grad, .summary = "mean over dimensions", .onnx = "ReduceMean:1,11,13,18");
+RECORD(reduce_sum_square, number_infer, empty_samples, .flags = IPU__OP_SHORT_IN_HALF,
+       .grad = sum_square_grad, .summary = "sum of squares over dimensions",
+       .onnx = "ReduceSumSquare:1,11,13,18");
+RECORD(reduce_prod, number_infer, prod_samples, .flags = IPU__OP_SHORT_IN_HALF, .simplify = simplify,
+       .grad = prod_grad, .summary = "product over dimensions", .onnx = "ReduceProd:1,11,13,18");
+RECORD(reduce_max, extreme_infer, extreme_samples, .flags = IPU__OP_EXACT_IN_HALF, .simplify = simplify,
+       .grad = extreme_grad, .summary = "maximum over dimensions", .onnx = "ReduceMax:1,11,12,13,18,20");
+RECORD(reduce_min, extreme_infer, extreme_samples, .flags = IPU__OP_EXACT_IN_HALF, .simplify = simplify,
+       .grad = extreme_grad, .summary = "minimum over dimensions", .onnx = "ReduceMin:1,11,12,13,18,20");
+RECORD(reduce_any, bool_infer, bool_samples, .flags = IPU__OP_NO_GRADIENT,
+       .summary = "whether any element is true");
+RECORD(reduce_all, bool_infer, bool_samples, .flags = IPU__OP_NO_GRADIENT,
+       .summary = "whether all elements are true");
 
 COMPOSED(reduce_l1, attributes, l1_compose, composed_samples, "sum of magnitudes", "ReduceL1:1,11,13,18");
 COMPOSED(reduce_l2, attributes, l2_compose, positive_samples, "root of the sum of squares",

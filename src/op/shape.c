@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "op/builder.h"
+#include "op/region.h"
 #include "op/replicas.h"
 #include "op/simplify.h"
 
@@ -87,6 +88,18 @@ static const ipu_op_attribute reshape_attributes[] = {
 static const char *const reshape_samples[] = {"float[3,4]; shape=[2,6]", "float[2,3,4]; shape=[4,-1]",
                                               "float[0,4]; shape=[2,0]", NULL};
 
+static bool reshape_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+{
+    out->in[X] = ipu__region_same_axis(&call->operand[X].shape, &call->operand[OUT].shape, axis);
+    return out->in[X] >= 0;
+}
+
+static bool reshape_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+{
+    int to = ipu__region_same_axis(&call->operand[OUT].shape, &call->operand[X].shape, axis);
+    return ipu__region_through(call, input, axis, to, out);
+}
+
 static ipu_status reshape_simplify(ipu__simplify *s)
 {
     ipu_kernel_call before;
@@ -94,9 +107,9 @@ static ipu_status reshape_simplify(ipu__simplify *s)
     return ipu__simplify_if_alike(s);
 }
 
-const ipu_op_def ipu__op_reshape = {VIEW(reshape, "same elements, another shape", reshape_attributes, 1,
-                                         ipu__fold_reshape, NULL),
-                                    .simplify = reshape_simplify};
+const ipu_op_def ipu__op_reshape = {
+    VIEW(reshape, "same elements, another shape", reshape_attributes, 1, ipu__fold_reshape, NULL),
+    .simplify = reshape_simplify, .region = reshape_region, .zeros = reshape_zeros};
 
 ipu_value ipu_reshape(ipu_builder *b, ipu_value x, ipu_shape shape)
 {
@@ -265,9 +278,26 @@ static ipu_status transpose_simplify(ipu__simplify *s)
     return IPU_OK;
 }
 
+static bool transpose_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+{
+    int64_t perm[IPU_MAX_RANK];
+    ipu__transpose_perm(call, perm);
+    out->in[X] = (int)perm[axis];
+    return true;
+}
+
+static bool transpose_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+{
+    int64_t perm[IPU_MAX_RANK];
+    int     rank = ipu__transpose_perm(call, perm), to = rank - 1;
+    while (to >= 0 && perm[to] != axis) to--;
+    return ipu__region_through(call, input, axis, to, out);
+}
+
 const ipu_op_def ipu__op_transpose = {VIEW(transpose, "dimensions in another order", transpose_attributes, 1,
                                            ipu__fold_transpose, "Transpose:1,13,21"),
-                                      .simplify = transpose_simplify};
+                                      .simplify = transpose_simplify, .region = transpose_region,
+                                      .zeros = transpose_zeros};
 
 ipu_value ipu_transpose(ipu_builder *b, ipu_value x, const int *perm, int n)
 {
