@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "ipu/elementwise.h"
+
 void ipu__diff_fail_memory(ipu__diff *p)
 {
     if (p->m->base.status == IPU_OK) p->m->base.status = IPU_OUT_OF_MEMORY;
@@ -43,7 +45,7 @@ void ipu__diff_add(ipu__diff *p, uint32_t id, ipu_value part)
     uint32_t origin = p->values.at[id].origin;
     if (origin) id = origin;
     uint32_t sofar = p->values.at[id].d;
-    if (sofar) part = ipu__emit1(&p->m->base, "add", NULL, 0, IPU__IN(ipu__model_handle(p->m, sofar), part));
+    if (sofar) part = ipu_add(&p->m->base, ipu__model_handle(p->m, sofar), part);
     p->values.at[id].d = part.id;
 }
 

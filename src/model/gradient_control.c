@@ -87,7 +87,7 @@ ipu_value ipu__diff_zeros_like(ipu__diff *p, uint32_t id)
                    {.name = "type", .kind = IPU_ATTRIBUTE_TEXT, .text = ipu_type_name(v.type)},
                    {.name = "value", .kind = IPU_ATTRIBUTE_FLOAT, .f = 0},
     };
-    return ipu__emit1(&p->m->base, "fill", with, 3, NULL, 0);
+    return ipu__emit1(&p->m->base, IPU__KERNEL(fill), with, 3, NULL, 0);
 }
 
 void ipu__diff_block(ipu__diff *p, uint32_t block, const ipu_value *d_yields)

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "ipu/elementwise.h"
 #include "ipu/gather.h"
 #include "ipu/shape.h"
 #include "model/gradient.h"
@@ -30,11 +31,6 @@ static const ipu__builder_value *type_of(const loop *l, uint32_t id) { return &l
 static ipu_value int_scalar(const loop *l, int64_t value)
 {
     return ipu_constant_value(&l->p->m->base, IPU_INT32, IPU_SCALAR, (double)value);
-}
-
-static ipu_value binary(const loop *l, const char *op, ipu_value x, ipu_value y)
-{
-    return ipu__emit1(&l->p->m->base, op, NULL, 0, IPU__IN(x, y));
 }
 
 /* ---- which values matter ---- */
@@ -218,7 +214,7 @@ static void backward_turn(loop *l, const ipu__outside *o, ipu_value turn, const 
     for (size_t i = 0; i < o->wanted.n && ipu__diff_ok(p); i++, k++) {
         ipu_value d                     = ipu__diff_of(p, o->wanted.at[i]);
         p->values.at[o->wanted.at[i]].d = 0;
-        next[k]                         = ipu__has(d) ? binary(l, "add", inside[k], d) : inside[k];
+        next[k]                         = ipu__has(d) ? ipu_add(&l->p->m->base, inside[k], d) : inside[k];
     }
 }
 
@@ -243,14 +239,14 @@ static void backward(loop *l, const ipu__outside *o, ipu_value *results, ipu_val
     size_t     most   = l->n + o->wanted.n;
     ipu_value *inside = room, *next = room + most, *d_yields = next + most, index;
     uint32_t   n     = begin_with(l, o, results);
-    ipu_value  last  = binary(l, "sub", l->turns, int_scalar(l, 1));
-    ipu_value  first = l->vary ? binary(l, "greater", l->turns, int_scalar(l, 0)) : IPU_NO_VALUE;
+    ipu_value  last  = ipu_sub(&l->p->m->base, l->turns, int_scalar(l, 1));
+    ipu_value  first = l->vary ? ipu_greater(&l->p->m->base, l->turns, int_scalar(l, 0)) : IPU_NO_VALUE;
     ipu_model_loop(m, l->op.most, first, results, n, inside, &index);
     if (!ipu__diff_ok(l->p) || !ipu__diff_cover(l->p)) return;
     l->backward = m->block;
-    backward_turn(l, o, binary(l, "sub", last, index), inside, next, d_yields);
+    backward_turn(l, o, ipu_sub(&l->p->m->base, last, index), inside, next, d_yields);
     ipu_value go_on = IPU_NO_VALUE;
-    if (l->vary) go_on = binary(l, "less", binary(l, "add", index, int_scalar(l, 1)), l->turns);
+    if (l->vary) go_on = ipu_less(&l->p->m->base, ipu_add(&l->p->m->base, index, int_scalar(l, 1)), l->turns);
     ipu_model_yield_while(m, go_on, next, n);
     ipu_model_end(m, results, n);
 }
@@ -307,7 +303,7 @@ static void build_forward(loop *l, forward *f, uint32_t walk)
         f->yields[i] = ipu__clone_of(p, body_of(l)->yields.at[i]);
         if (is_stacked(l, i, walk)) f->yields[k] = write_stack(l, f->inside[k], f->inside[i], index), k++;
     }
-    if (l->vary) f->yields[k] = binary(l, "add", f->inside[k], int_scalar(l, 1));
+    if (l->vary) f->yields[k] = ipu_add(&l->p->m->base, f->inside[k], int_scalar(l, 1));
     if (!ipu__diff_ok(p)) return;
     ipu_model_yield_while(m, ipu__clone_of(p, body_of(l)->go_on), f->yields, f->n);
     ipu_model_end(m, f->out, f->n);

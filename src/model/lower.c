@@ -326,7 +326,7 @@ static ipu_status lower_turn(lowering *l, const ipu__model_op *op, const turns *
     IPU_TRY(lower_block(l, op->body));
     if (b->go_on) ipu_program_add_copy(l->program, tensor_of(l, b->go_on), t->go_on);
     IPU_TRY(copy_back(l, b, carried));
-    add_kernel3(l, "add", t->index, scalar(l, IPU_INT32, 1), t->index);
+    add_kernel3(l, IPU__KERNEL(add), t->index, scalar(l, IPU_INT32, 1), t->index);
     return status_of(l);
 }
 
@@ -337,8 +337,8 @@ static void add_while(lowering *l, const ipu__model_op *op, const turns *t, ipu_
     ipu_tensor  below  = add_variable(l, IPU_BOOL, IPU_SCALAR, NULL),
                goes    = add_variable(l, IPU_BOOL, IPU_SCALAR, NULL);
     l->program         = ipu_program_sequence(l->g);
-    add_kernel3(l, "less", t->index, scalar(l, IPU_INT32, (double)op->most), below);
-    add_kernel3(l, "logical_and", below, t->go_on, goes);
+    add_kernel3(l, IPU__KERNEL(less), t->index, scalar(l, IPU_INT32, (double)op->most), below);
+    add_kernel3(l, IPU__KERNEL(logical_and), below, t->go_on, goes);
     ipu_program condition = l->program;
     l->program            = around;
     ipu_program_add_while_true(l->program, condition, as_predicate(goes), body);
@@ -387,7 +387,7 @@ static ipu_status lower_replica_sum(lowering *l, const ipu__model_op *op)
     for (int64_t bit = 1; bit < n; bit *= 2) {
         for (int64_t r = 0; r < n; r++) partner[r] = r ^ bit;
         ipu_program_add_cross_replica_copy(l->program, sum, arriving, partner, (size_t)n);
-        add_kernel3(l, "add", sum, arriving, sum);
+        add_kernel3(l, IPU__KERNEL(add), sum, arriving, sum);
     }
     l->m->tensors.at[op->first_out] = sum;
     return status_of(l);
@@ -530,8 +530,8 @@ static void add_random(lowering *l, const ipu__model_value *v, ipu_tensor t)
                                 IPU_INT_ATTRIBUTE("key", (int64_t)(IPU__FIRST_INITIAL_KEY + v->key))};
     ipu_tensor    key        = ipu_graph_add_constant(l->g, IPU_UINT32, IPU_SHAPE(2), seed, NULL);
     ipu_graph_map_linearly(l->g, key);
-    ipu_program_add_kernel(l->program, uniform ? "random_uniform" : "random_normal", settings, 3,
-                           (ipu_tensor[]){key, t}, 2);
+    ipu_program_add_kernel(l->program, uniform ? IPU__KERNEL(random_uniform) : IPU__KERNEL(random_normal),
+                           settings, 3, (ipu_tensor[]){key, t}, 2);
 }
 
 static void add_start(lowering *l, uint32_t id)
@@ -547,7 +547,7 @@ static void add_start(lowering *l, uint32_t id)
     ipu_graph *before = enter(l, t.graph);
     if (v->initial.kind == IPU_INITIAL_CONSTANT) {
         ipu_attribute value = IPU_FLOAT_ATTRIBUTE("value", v->initial.a);
-        ipu_program_add_kernel(l->program, "fill", &value, 1, &t, 1);
+        ipu_program_add_kernel(l->program, IPU__KERNEL(fill), &value, 1, &t, 1);
     } else {
         add_random(l, v, t);
     }

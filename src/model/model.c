@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "ipu/elementwise.h"
 
 /* Outputs are marked in `names`, whose other numbers are ids. */
 #define OUTPUT_MARK 0x80000000u
@@ -344,7 +345,7 @@ ipu_value ipu_model_seed(ipu_model *m)
     ipu__stage stage = ipu__model_any_stage(m);
     ipu_value  seed  = ipu_model_state(m, IPU_UINT32, IPU_SHAPE(2), initial, "seed");
     ipu_value  step  = ipu_constant_data(&m->base, IPU_UINT32, IPU_SHAPE(2), next);
-    ipu_model_update(m, seed, ipu__emit1(&m->base, "add", NULL, 0, IPU__IN(seed, step)));
+    ipu_model_update(m, seed, ipu_add(&m->base, seed, step));
     m->base.scope.n = scope;
     m->stage        = stage;
     m->seed         = seed.id;

@@ -116,6 +116,9 @@ typedef struct ipu_op_def {
 #include "op/ops.inc"
 #undef OP
 
+#define IPU__KERNEL(op) \
+    ipu__op_##op.kernel.name /* where a name is asked for: a misspelt one does not compile */
+
 extern const ipu_op_def *const ipu__ops[]; /* in the order of ops.inc; NULL at the end */
 
 const ipu_op_def *ipu__op_find(const char *name); /* NULL: none */

@@ -57,7 +57,7 @@ static ipu_tensor as_float(ipu_program p, ipu_tensor t)
     ipu_tensor    wide = ipu_graph_add_variable(p.graph, IPU_FLOAT, ipu_tensor_shape(t), NULL);
     ipu_attribute to   = IPU_TEXT_ATTRIBUTE("to", "float");
     ipu_graph_map_linearly(p.graph, wide);
-    ipu_program_add_kernel(p, "cast", &to, 1, (ipu_tensor[]){t, wide}, 2);
+    ipu_program_add_kernel(p, IPU__KERNEL(cast), &to, 1, (ipu_tensor[]){t, wide}, 2);
     return wide;
 }
 
@@ -80,8 +80,8 @@ ipu_status ipu__parallel_give_output(ipu__lowering *l, size_t i, ipu_tensor t, i
         ipu_graph_map_linearly(p.graph, sum);
         ipu_graph_add_host_read(l->g, out->sum, sum);
         ipu_attribute zero = IPU_FLOAT_ATTRIBUTE("value", 0);
-        ipu_program_add_kernel(begin, "fill", &zero, 1, &sum, 1);
-        ipu_program_add_kernel(p, "add", NULL, 0, (ipu_tensor[]){sum, t, sum}, 3);
+        ipu_program_add_kernel(begin, IPU__KERNEL(fill), &zero, 1, &sum, 1);
+        ipu_program_add_kernel(p, IPU__KERNEL(add), NULL, 0, (ipu_tensor[]){sum, t, sum}, 3);
     }
     return ipu__parallel_graph_status(l->g);
 }

@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "model/parallel/pipeline.h"
+#include "op/op.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -45,7 +46,7 @@ static ipu_tensor row_of(ipu__pipeline *l, ipu__pipeline_part *part, int64_t dep
     ipu_graph_map_linearly(part->g, r.next);
     ipu__free(next);
     ipu_attribute zero = IPU_FLOAT_ATTRIBUTE("value", 0);
-    ipu_program_add_kernel((ipu_program){part->g, l->begin.id}, "fill", &zero, 1, &r.row, 1);
+    ipu_program_add_kernel((ipu_program){part->g, l->begin.id}, IPU__KERNEL(fill), &zero, 1, &r.row, 1);
     part->rows.at[part->rows.n - 1] = r;
     return r.row;
 }
@@ -56,7 +57,8 @@ static void count_rows(ipu__pipeline_part *part)
     for (size_t i = 0; i < part->rows.n; i++) {
         const ipu__pipeline_row *r    = &part->rows.at[i];
         ipu_tensor               then = add_variable(part->g, IPU_INT32, IPU_SHAPE(1), "row after");
-        ipu_program_add_kernel(part->body, "dynamic_slice", one, 2, (ipu_tensor[]){r->next, r->row, then}, 3);
+        ipu_program_add_kernel(part->body, IPU__KERNEL(dynamic_slice), one, 2,
+                               (ipu_tensor[]){r->next, r->row, then}, 3);
         ipu_program_add_copy(part->body, then, r->row);
     }
 }
@@ -104,7 +106,7 @@ static void make_ring(ipu__pipeline *l, size_t i, bool off_chip)
     /* Kernels see all of it, also before each row has been written once. */
     ipu_program   start = ipu_program_sequence(part->g);
     ipu_attribute zero  = IPU_FLOAT_ATTRIBUTE("value", 0);
-    ipu_program_add_kernel(start, "fill", &zero, 1, &l->ways[i].ring, 1);
+    ipu_program_add_kernel(start, IPU__KERNEL(fill), &zero, 1, &l->ways[i].ring, 1);
     ipu_graph_add_start(l->l->g, start);
 }
 
@@ -121,7 +123,7 @@ static void keep(ipu__pipeline *l, ipu__pipeline_part *part, size_t i)
     if (w->off_chip.id)
         ipu_program_add_remote_write(part->body, as_row(t), w->off_chip, row);
     else
-        ipu_program_add_kernel(part->body, "dynamic_update_slice", &axis, 1,
+        ipu_program_add_kernel(part->body, IPU__KERNEL(dynamic_update_slice), &axis, 1,
                                (ipu_tensor[]){w->ring, as_row(t), row, w->ring}, 4);
 }
 
@@ -138,7 +140,7 @@ static ipu_tensor fetch(ipu__pipeline *l, ipu__pipeline_part *part, size_t i, ip
     if (w->off_chip.id)
         ipu_program_add_remote_read(steps, w->off_chip, row_of(l, part, w->depth), as_row(to));
     else if (w->ring.id)
-        ipu_program_add_kernel(steps, "dynamic_slice", one, 2,
+        ipu_program_add_kernel(steps, IPU__KERNEL(dynamic_slice), one, 2,
                                (ipu_tensor[]){w->ring, row_of(l, part, w->depth), as_row(to)}, 3);
     else
         ipu_program_add_copy(steps, w->from, to);

@@ -94,11 +94,12 @@ static void add_orders(sharding *s)
     s->back            = add_variable(s->g, IPU_INT32, all, "shard.back");
     ipu_program   p    = ipu_program_sequence(s->g);
     ipu_attribute type = IPU_TEXT_ATTRIBUTE("to", "int32");
-    ipu_program_add_kernel(p, "cast", &type, 1, (ipu_tensor[]){ipu_tensor_reshape(number, one), row}, 2);
-    add_kernel3(p, "bitwise_and", row, add_constant(s->g, one, &mask), s->own_row);
-    add_kernel3(p, "gather", table, s->own_row, turned);
-    add_kernel3(p, "bitwise_xor", table, s->own_row, s->in_order);
-    add_kernel3(p, "bitwise_xor", table, turned, s->back);
+    ipu_program_add_kernel(p, IPU__KERNEL(cast), &type, 1,
+                           (ipu_tensor[]){ipu_tensor_reshape(number, one), row}, 2);
+    add_kernel3(p, IPU__KERNEL(bitwise_and), row, add_constant(s->g, one, &mask), s->own_row);
+    add_kernel3(p, IPU__KERNEL(gather), table, s->own_row, turned);
+    add_kernel3(p, IPU__KERNEL(bitwise_xor), table, s->own_row, s->in_order);
+    add_kernel3(p, IPU__KERNEL(bitwise_xor), table, turned, s->back);
     ipu_graph_add_start(s->g, p);
 }
 
@@ -205,11 +206,11 @@ static void scatter(const sharding *s, const bundle *b, int64_t begin, int64_t e
 {
     int64_t    n   = end - begin;
     ipu_tensor all = read_rows(s, b, begin, end), placed = add_rows(s->g, b->type, s->n_replicas, n);
-    add_kernel3(s->p, "gather", all, s->in_order, placed);
+    add_kernel3(s->p, IPU__KERNEL(gather), all, s->in_order, placed);
     for (int64_t half = s->n_replicas / 2, bit = 1; half > 0; half /= 2, bit *= 2) {
         ipu_tensor arriving = add_rows(s->g, b->type, half, n), kept = rows_of(placed, 0, half);
         swap(s, rows_of(placed, half, 2 * half), arriving, bit);
-        add_kernel3(s->p, "add", kept, arriving, kept);
+        add_kernel3(s->p, IPU__KERNEL(add), kept, arriving, kept);
     }
     ipu_program_add_copy(s->p, ipu_tensor_flatten(rows_of(placed, 0, 1)),
                          ipu_tensor_slice(b->own, begin, end, 0));
@@ -219,7 +220,7 @@ static void scatter(const sharding *s, const bundle *b, int64_t begin, int64_t e
 static void take_own(const sharding *s, const bundle *b, int64_t begin, int64_t end)
 {
     ipu_tensor all = read_rows(s, b, begin, end), own = add_rows(s->g, b->type, 1, end - begin);
-    add_kernel3(s->p, "gather", all, s->own_row, own);
+    add_kernel3(s->p, IPU__KERNEL(gather), all, s->own_row, own);
     ipu_program_add_copy(s->p, ipu_tensor_flatten(own), ipu_tensor_slice(b->own, begin, end, 0));
 }
 
@@ -234,7 +235,7 @@ static void gather(const sharding *s, const bundle *b, int64_t begin, int64_t en
                          ipu_tensor_flatten(rows_of(placed, 0, 1)));
     for (int64_t has = 1, bit = s->n_replicas / 2; bit > 0; has *= 2, bit /= 2)
         swap(s, rows_of(placed, 0, has), rows_of(placed, has, 2 * has), bit);
-    add_kernel3(s->p, "gather", placed, s->back, all);
+    add_kernel3(s->p, IPU__KERNEL(gather), placed, s->back, all);
     ipu_program_add_copy(s->p, all, ipu_tensor_slice(b->to, begin, end, 1));
 }
 
@@ -328,7 +329,7 @@ static ipu_status clear_sums(const ipu__lowering *l, ipu_program p)
     ipu_attribute    zero = IPU_FLOAT_ATTRIBUTE("value", 0);
     for (size_t i = 0; l->o->accumulation > 1 && i < ties->trained.n; i++) {
         ipu_tensor sum = l->net->tensors.at[ties->trained.at[i].sum.net];
-        ipu_program_add_kernel(p, "fill", &zero, 1, &sum, 1);
+        ipu_program_add_kernel(p, IPU__KERNEL(fill), &zero, 1, &sum, 1);
     }
     return ipu__parallel_graph_status(l->g);
 }
