@@ -9,8 +9,8 @@
 
 #include "base/cpu.h"
 #include "bench.h"
-#include "op/conv.h"
-#include "op/xsmm.h"
+#include "op/conv/conv.h"
+#include "op/product/xsmm.h"
 
 #define BENCH_DNNL(call)                                                    \
     do {                                                                    \

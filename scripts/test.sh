@@ -19,7 +19,7 @@ is_left_out() # NAME
 {
     [ "$SUITE" = tsan ] || return 1
     case $1 in
-        ops_test | sweep_test | fold_ops_test | op.conv_wide_test | op.conv_winograd_test) return 0 ;;
+        ops_test | sweep_test | fold_ops_test | op.conv.cpu.wide_test | op.conv.cpu.winograd_test) return 0 ;;
         *) return 1 ;;
     esac
 }

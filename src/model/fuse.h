@@ -1,5 +1,5 @@
 /* What the parts of fusion share: fuse.c finds chains of elementwise ops, fuse_epilogue.c those that belong to a
- * matmul or convolution, fuse_text.c writes either as text (op/chain.h); the others make one op of several that are
+ * matmul or convolution, fuse_text.c writes either as text (op/elementwise/chain.h); the others make one op of several that are
  * known by name.
  */
 #ifndef IPU_MODEL_FUSE_H
@@ -7,7 +7,7 @@
 
 #include "engine/engine.h"
 #include "model/pass.h"
-#include "op/chain.h"
+#include "op/elementwise/chain.h"
 
 /* A chain being written. */
 typedef struct ipu__chain_text {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "model/fuse.h"
-#include "op/linear_sgd.h"
+#include "op/matmul/linear_sgd.h"
 
 enum { PARAMETER, GRADIENT, RATE, STEP, MOMENTUM, SGD_IN }; /* inputs of sgd */
 

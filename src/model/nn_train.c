@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "model/nn.h"
-#include "op/optimizer.h"
+#include "op/optimizer/optimizer.h"
 
 /* What the parameters of a group share. */
 typedef struct trainer {

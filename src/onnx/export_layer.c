@@ -3,8 +3,8 @@
 
 #include "ipu/op.h"
 #include "onnx/export.h"
-#include "op/conv.h"
-#include "op/epilogue.h"
+#include "op/conv/conv.h"
+#include "op/elementwise/epilogue.h"
 
 /* ---- fused ops: the op itself, then the chain ---- */
 

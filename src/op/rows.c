@@ -1,7 +1,7 @@
 /* Which operands of a call are rows that do not depend on each other: `rows` of records. From what they say of batches
  * (op.h); products and softmax by their attributes. */
-#include "op/epilogue.h"
-#include "op/matmul.h"
+#include "op/elementwise/epilogue.h"
+#include "op/matmul/matmul.h"
 #include "op/replicas.h"
 
 static bool is_batch(const ipu_kernel_call *call, int i, int64_t n)

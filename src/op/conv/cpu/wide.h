@@ -1,0 +1,16 @@
+/* Convolutions of half and bfloat16 by the implementations for floats: for an op's list, before those of its own. */
+#ifndef IPU_OP_CONV_CPU_WIDE_H
+#define IPU_OP_CONV_CPU_WIDE_H
+
+#include "engine/cpu/impl.h"
+#include "op/conv/conv.h"
+
+bool               ipu__conv_wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
+ipu_kernel_layouts ipu__conv_wide_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+size_t             ipu__conv_wide_scratch_bytes(const ipu_kernel_call *call, int n_parts);
+ipu_status         ipu__conv_wide_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+void               ipu__conv_wide_release(void *prepared);
+ipu_status         ipu__conv_wide_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+                                      void *scratch, int part, int n_parts);
+
+#endif

@@ -1,0 +1,140 @@
+/* Normalisation inside: which elements share a mean, and the loops over them.
+ *
+ * A unit is what is normalised together: a row of layer norm, a group of channels of one image, a channel of
+ * a whole batch. Of a unit, `mean` is the mean and `var` the mean of squared deviations; rms_norm takes
+ * the mean as 0. Both are float, or double for double, whatever the type of the elements.
+ */
+#ifndef IPU_OP_NORM_NORM_H
+#define IPU_OP_NORM_NORM_H
+
+#include "base/simd.h"
+#include "engine/cpu/impl.h"
+#include "op/op.h"
+
+typedef enum ipu__norm_kind {
+    IPU__NORM_LAYER,
+    IPU__NORM_RMS,
+    IPU__NORM_GROUP,
+    IPU__NORM_BATCH,
+    IPU__N_NORM_KINDS
+} ipu__norm_kind;
+
+/* Operands of the ops and of their gradients; in the table without those that rms_norm does not have. */
+typedef struct ipu__norm_operands {
+    int x, weight, bias, y, mean, var; /* -1: there is none */
+    int dy, dx, d_weight, d_bias;      /* of gradients */
+    int d_sum;                         /* of group norm's, with `relu`: sums of dx */
+} ipu__norm_operands;
+
+typedef struct ipu__norm {
+    ipu__norm_kind     kind;
+    bool               is_grad;
+    ipu__norm_operands at;
+    ipu_type           type, stat_type;
+    bool               has_weight, has_bias;
+    bool               relu; /* of group norm's gradient: x came out of a relu, dx is for what went in */
+    double             epsilon;
+    int64_t            n_units, n_each, n_weights;
+    /* Units as planes of `inner` elements that lie together: n_planes of them each. Rows are one plane. */
+    int64_t n_planes, inner, channels, groups;
+} ipu__norm;
+
+ipu__norm ipu__norm_of(const ipu_kernel_call *call);
+
+/* Plane k of a unit: its number in memory, and its weight (of planes, which rows are not). */
+static inline int64_t ipu__norm_plane(const ipu__norm *s, int64_t unit, int64_t k)
+{
+    return s->kind == IPU__NORM_BATCH ? k * s->channels + unit : unit * s->n_planes + k;
+}
+
+static inline int64_t ipu__norm_channel(const ipu__norm *s, int64_t unit, int64_t k)
+{
+    return s->kind == IPU__NORM_BATCH ? unit : unit % s->groups * s->n_planes + k;
+}
+
+/* ---- loops in float (norm_simd.c) ---- */
+
+typedef struct ipu__norm_loops {
+    /* Sum, and sum of squared deviations from *mean = sum / n; or, not `centred`, of squares. */
+    void (*stats)(const float *x, int64_t n, bool centred, double *mean, double *squares);
+    /* y = (x - mean) * scale * weight[i] + bias[i] */
+    void (*row)(const float *x, float mean, float scale, const float *weight, const float *bias, float *y,
+                int64_t n);
+    /* dx, and what is added to d_weight and d_bias. */
+    void (*grad_row)(const float *dy, const float *x, float mean, float scale, bool centred,
+                     const float *weight, float *dx, float *d_weight, float *d_bias, int64_t n);
+    /* y = (x - mean) * scale + shift */
+    void (*plane)(const float *x, float mean, float scale, float shift, float *y, int64_t n);
+    /* Adds sum(dy) and sum(dy * (x - mean)). */
+    void (*grad_sums)(const float *dy, const float *x, float mean, int64_t n, double *sum, double *product);
+    /* dx = a * dy + b * (x - mean) + c */
+    void (*grad_plane)(const float *dy, const float *x, float mean, float a, float b, float c, float *dx,
+                       int64_t n);
+    /* dx = 0 where x is not above 0. Gives the sum of dx then. */
+    double (*mask_plane)(const float *x, float *dx, int64_t n);
+    /* Columns of [n, columns] in rows `step` apart: sums; sums of squared deviations; sums of dy and of
+     * dy * (x - mean). */
+    void (*column_sums)(const float *x, int64_t n, int64_t step, int64_t columns, double *sum);
+    void (*column_squares)(const float *x, int64_t n, int64_t step, int64_t columns, const double *mean,
+                           double *squares);
+    void (*column_products)(const float *dy, const float *x, int64_t n, int64_t step, int64_t columns,
+                            const double *mean, double *sum, double *product);
+    /* As `plane` and `grad_plane`, each element with numbers of its own. */
+    void (*columns)(const float *x, const float *mean, const float *scale, const float *shift, float *y,
+                    int64_t n);
+    void (*grad_columns)(const float *dy, const float *x, const float *mean, const float *a, const float *b,
+                         const float *c, float *dx, int64_t n);
+} ipu__norm_loops;
+IPU__SIMD_DECLARE(extern const ipu__norm_loops, ipu__norm_loops)
+
+/* ---- the same for sixteen images side by side: means, scales, ... are 16 numbers (norm_lanes_simd.c) ---- */
+
+/* dx = a * dy + b * (x - mean) + c */
+typedef struct ipu__norm_mixture {
+    float a[16], b[16], c[16];
+} ipu__norm_mixture;
+
+typedef struct ipu__norm_lane_loops {
+    /* Adds the sum; the squared deviations; sum(dy) and sum(dy * (x - mean)). */
+    void (*sum)(const float *x, int64_t n, double *total);
+    void (*squares)(const float *x, const float *mean, int64_t n, double *total);
+    /* y = (x - mean) * scale + shift */
+    void (*normalise)(const float *x, const float *mean, const float *scale, float shift, int64_t n,
+                      float *y);
+    void (*normalise_by)(const float *x, const float *mean, const float *scale, const float *shift, int64_t n,
+                         float *y); /* sixteen shifts */
+    void (*products)(const float *dy, const float *x, const float *mean, int64_t n, double *total,
+                     double *product);
+    void (*grad)(const float *dy, const float *x, const float *mean, const ipu__norm_mixture *m, int64_t n,
+                 float *dx);
+    /* 0 where x is not above 0. Gives the sum of all. */
+    double (*grad_relu)(const float *dy, const float *x, const float *mean, const ipu__norm_mixture *m,
+                        int64_t n, float *dx);
+    /* What is found of sixteen units of `n` elements: sums to means, squared deviations to variances, and those to
+     * 1 / sqrt(var + epsilon). */
+    void (*means)(const double *sum, double n, float *mean);
+    void (*variances)(const double *squares, double n, float *var);
+    void (*scales)(const float *var, double epsilon, float *scale);
+    /* Of one channel, sum(dy) and sum(dy * (x - mean)) of each unit: times weight added to those of units; the first and
+     * the second times scale added up over units. */
+    void (*add_channel)(const double *own, const double *mixed, double weight, const float *scale,
+                        double *sum, double *product, double all[2]);
+    /* b and c. */
+    void (*mix)(const float *scale, const double *sum, const double *product, double n, ipu__norm_mixture *m);
+} ipu__norm_lane_loops;
+IPU__SIMD_DECLARE(extern const ipu__norm_lane_loops, ipu__norm_lane_loops_of)
+
+/* ---- kernels (norm_kernel.c) ---- */
+
+void       ipu__norm_ref(const ipu_kernel_call *call, void *const *operand);
+void       ipu__norm_grad_ref(const ipu_kernel_call *call, void *const *operand);
+double     ipu__norm_work(const ipu_kernel_call *call);
+double     ipu__norm_ref_work(const ipu_kernel_call *call);
+ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+
+extern const ipu__cpu_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
+extern const ipu__cpu_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];
+extern const ipu__cpu_impl ipu__norm_group_implementations[2], ipu__norm_group_grad_implementations[2];
+extern const ipu__cpu_impl ipu__norm_batch_implementations[1], ipu__norm_batch_grad_implementations[1];
+
+#endif
