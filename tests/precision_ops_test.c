@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "ipu/ipu.h"
-#include "model/precision.h"
+#include "model/precision/precision.h"
 #include "sample.h"
 
 static bool too_large(const sample *s)

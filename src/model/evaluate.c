@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "model/pass.h"
+#include "model/pass/pass.h"
 
 /* Of a reference, and of all that one evaluation computes: a second or two. */
 #define MOST_WORK 0x1p25

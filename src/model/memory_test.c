@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "ipu/text.h"
-#include "model/precision.h"
+#include "model/precision/precision.h"
 
 static struct {
     long n, live, refuse; /* the number to refuse; 0: none */

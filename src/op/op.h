@@ -35,7 +35,7 @@ enum {
     IPU__OP_GRAD_ONCE =
         32, /* what `grad` emits has no gradient: where that is wanted, `compose` is differentiated instead */
 
-    /* In a network of halves (model/precision.h); without one of these an op follows its inputs, as norms do, whose
+    /* In a network of halves (model/precision/precision.h); without one of these an op follows its inputs, as norms do, whose
      * kernels keep statistics in float. */
     IPU__OP_GAINS_IN_HALF = 64, /* products: what a chip does fastest in half; its inputs become half */
     IPU__OP_SHORT_IN_HALF =
@@ -44,7 +44,7 @@ enum {
     IPU__OP_EXACT_IN_HALF =
         256, /* nothing is rounded: results are inputs, or such that half has them. Views are, too */
 
-    /* What model/fold.h and common subexpressions may count on. */
+    /* What model/pass/fold.h and common subexpressions may count on. */
     IPU__OP_COMMUTES      = 512,  /* f(x, y) = f(y, x) */
     IPU__OP_NEUTRAL_0     = 1024, /* f(x, 0) = x */
     IPU__OP_NEUTRAL_1     = 2048, /* f(x, 1) = x */

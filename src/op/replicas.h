@@ -1,4 +1,4 @@
-/* One op for all replicas at once: what folding them into one larger batch (model/fold_batch.h) asks of ops.
+/* One op for all replicas at once: what folding them into one larger batch (model/parallel/fold_batch.h) asks of ops.
  *
  * A value of a network that is built for one replica stands for as many as there are replicas. Folded, they
  * are one: the same for all, or laid behind each other along a dimension, or, where only their sum is wanted,

@@ -11,8 +11,8 @@
 
 #include "engine/engine.h"
 #include "ipu/executor.h"
-#include "model/fold_batch.h"
-#include "model/nn.h"
+#include "model/parallel/fold_batch.h"
+#include "model/nn/nn.h"
 
 enum { IPU__MOST_REPLICAS = 64 }; /* and IPUs of one */
 

@@ -1,13 +1,13 @@
 /* The program of a network with stages: what part.c and pipeline.c share.
  *
- * Time goes in slots. Position q (model/part.h) runs batch b in slot period * b + offset(q): the schedule is these
+ * Time goes in slots. Position q (model/parallel/plan.h) runs batch b in slot period * b + offset(q): the schedule is these
  * numbers. In a slot all IPUs run what they have in it, then values go from IPU to IPU. Positions of one IPU that
  * share a slot run last first, so that what one of them gives is taken before it is given anew.
  */
 #ifndef IPU_MODEL_PARALLEL_PIPELINE_H
 #define IPU_MODEL_PARALLEL_PIPELINE_H
 
-#include "model/part.h"
+#include "model/parallel/plan.h"
 #include "model/parallel/lower.h"
 
 /* Which row of rings of this depth is the one of a position's next batch. */

@@ -1,6 +1,6 @@
 /* conv_max_pool and conv_max_pool_weight_grad: records, shapes, meaning, price.
  *
- * Fusion makes them of conv, relu and max_pool, and of what their gradients leave of these (model/fuse_conv_pool.c).
+ * Fusion makes them of conv, relu and max_pool, and of what their gradients leave of these (model/fuse/conv_pool.c).
  */
 #include "op/conv/pool.h"
 
