@@ -3,7 +3,7 @@
  * requires: code that validate_code.c has looked at: a row of functions, then programs; calls and bodies go to functions
  * further up. Leaves the executable as it was.
  */
-#include "engine/validate.h"
+#include "engine/file/validate.h"
 
 /* Instructions [begin, end) of a function. */
 typedef struct range {

@@ -11,7 +11,7 @@
 #include "graph/check.h"
 #include "engine/memory.h"
 #include "engine/options.h"
-#include "engine/validate.h"
+#include "engine/file/validate.h"
 #include "ipu/cost.h"
 
 /* ---- progress ---- */

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/cpu/cpu.h"
-#include "engine/validate.h"
+#include "engine/file/validate.h"
 #include "ipu/ipu.h"
 
 enum { N = 64, BODIES = 4, TURNS = 5 };

@@ -4,8 +4,8 @@
  * within their fields. What no file can tell is left to them: lengths that come with pointer fields, and
  * values of state. In debug builds all that is compiled is checked, too.
  */
-#ifndef IPU_ENGINE_VALIDATE_H
-#define IPU_ENGINE_VALIDATE_H
+#ifndef IPU_ENGINE_FILE_VALIDATE_H
+#define IPU_ENGINE_FILE_VALIDATE_H
 
 #include "engine/executable.h"
 

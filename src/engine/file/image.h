@@ -7,8 +7,8 @@
  * "kernels". The hash (ipu__hash_bulk) tells damage, not forgery: whatever it says, the contents are
  * checked (validate.h).
  */
-#ifndef IPU_ENGINE_IMAGE_H
-#define IPU_ENGINE_IMAGE_H
+#ifndef IPU_ENGINE_FILE_IMAGE_H
+#define IPU_ENGINE_FILE_IMAGE_H
 
 #include "engine/executable.h"
 #include "base/hash.h"

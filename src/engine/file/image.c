@@ -1,5 +1,5 @@
 /* The sections of an executable's file as tables. */
-#include "engine/image.h"
+#include "engine/file/image.h"
 
 #include <assert.h>
 
@@ -10,7 +10,7 @@ static_assert(sizeof(ipu__file_header) == 56 && sizeof(ipu__file_entry) == 32, "
 /* The types, by name of the section. */
 #define SECTION(name, array, ...) typedef ELEMENT(array) name##_element;
 #define PLAIN(name, array) typedef ELEMENT(array) name##_element;
-#include "engine/sections.inc"
+#include "engine/file/sections.inc"
 #undef SECTION
 #undef PLAIN
 
@@ -21,7 +21,7 @@ static_assert(sizeof(ipu__file_header) == 56 && sizeof(ipu__file_entry) == 32, "
 #define SECTION(name, array, ...) static const ipu__exe_member name##_members[] = {__VA_ARGS__};
 #define PLAIN(name, array) \
     static const ipu__exe_member name##_members[] = {{0, sizeof(name##_element), false}};
-#include "engine/sections.inc"
+#include "engine/file/sections.inc"
 #undef SECTION
 #undef PLAIN
 
@@ -30,7 +30,7 @@ static_assert(sizeof(ipu__file_header) == 56 && sizeof(ipu__file_entry) == 32, "
     {#name, offsetof(ipu_executable, array), sizeof(name##_element), name##_members, N(name##_members)},
 #define PLAIN(name, array) SECTION(name, array, )
 const ipu__exe_section ipu__exe_sections[] = {
-#include "engine/sections.inc"
+#include "engine/file/sections.inc"
 };
 #undef SECTION
 #undef PLAIN

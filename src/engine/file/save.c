@@ -5,7 +5,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "engine/image.h"
+#include "engine/file/image.h"
 #include "ipu/version.h"
 
 static void add_bytes(ipu__text *out, const void *data, size_t bytes)

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "engine/image.h"
+#include "engine/file/image.h"
 #include "engine/options.h"
-#include "engine/validate.h"
+#include "engine/file/validate.h"
 #include "graph/graph.h"
 #include "ipu/version.h"
 

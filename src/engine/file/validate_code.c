@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/memory.h"
-#include "engine/validate.h"
+#include "engine/file/validate.h"
 
 #define REQUIRE IPU__REQUIRE
 

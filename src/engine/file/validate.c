@@ -3,7 +3,7 @@
  * Everything is looked at a bounded number of times: what the compiler lays out in order must be in that
  * order, so that a file cannot have the same thing checked over and over.
  */
-#include "engine/validate.h"
+#include "engine/file/validate.h"
 
 #include <string.h>
 

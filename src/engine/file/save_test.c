@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "engine/image.h"
-#include "engine/validate.h"
+#include "engine/file/image.h"
+#include "engine/file/validate.h"
 #include "ipu/ipu.h"
 
 enum { N = 4 };
