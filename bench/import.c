@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "onnx/import.h"
+#include "onnx/import/import.h"
 #include "onnx/make_test.h"
 
 enum { TIMES = 7, MOST_INPUTS = 512 };

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "ipu/onnx.h"
 #include "model/model.h"
-#include "onnx/import.h"
+#include "onnx/import/import.h"
 #include "protobuf.h"
 
 enum { MOST_PORTS = 16, MOST_ELEMENTS = 1 << 16, MOST_OPS = 2000 };

@@ -16,7 +16,7 @@ check "onnx.checker accepts them" "$python" tests/onnx/check.py files "$box/netw
 check "samples of all ops are written" "$build/tests/onnx_write_ops_test" --write "$box/ops"
 check "onnx.checker accepts them, in every type and opset" "$python" tests/onnx/check.py files "$box/ops"
 check "the types that ONNX ops take are those of their schemas" \
-    "$python" tests/onnx/check.py types src/onnx/export_types.inc
+    "$python" tests/onnx/check.py types src/onnx/export/types.inc
 if [ -d "$suite" ]; then
     find "$suite" -name model.onnx | sort > "$box/list"
     check "models of the public suite are read and saved" save_suite

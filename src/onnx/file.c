@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "onnx/borrow.h"
-#include "onnx/import.h"
+#include "onnx/import/import.h"
 #include "onnx/tensor.h"
 #include "onnx/wire.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "ipu/engine.h"
-#include "onnx/import.h"
+#include "onnx/import/import.h"
 
 /* A handle of the engine. The name is the executable's. */
 typedef struct ipu__handle {

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "engine/executable.h"
 #include "ipu/device.h"
-#include "onnx/import.h"
+#include "onnx/import/import.h"
 #include "onnx/ports.h"
 #include "onnx/session_cache.h"
 #include "onnx/session_parallel.h"
