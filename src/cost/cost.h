@@ -7,7 +7,7 @@
 #define IPU_COST_COST_H
 
 #include "cost/model.h"
-#include "graph/check.h"
+#include "graph/check/check.h"
 #include "graph/graph.h"
 #include "ipu/cost.h"
 #include "ipu/profile.h"

@@ -8,7 +8,7 @@
 #include "engine/checkinfo.h"
 #include "engine/compile.h"
 #include "engine/engine.h"
-#include "graph/check.h"
+#include "graph/check/check.h"
 #include "engine/memory.h"
 #include "engine/options.h"
 #include "engine/file/validate.h"

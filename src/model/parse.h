@@ -7,7 +7,7 @@
 #ifndef IPU_MODEL_PARSE_H
 #define IPU_MODEL_PARSE_H
 
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 #include "model/model.h"
 
 /* A value where it is declared. */

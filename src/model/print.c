@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/literal.h"
-#include "graph/print.h"
+#include "graph/text/literal.h"
+#include "graph/text/print.h"
 #include "ipu/text.h"
 #include "model/model.h"
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "graph/literal.h"
+#include "graph/text/literal.h"
 #include "model/fuse/fuse.h"
 
 /* Empty tensors are left alone: an operand of shape [0] is one that is absent. */

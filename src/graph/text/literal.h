@@ -1,6 +1,6 @@
 /* Names and single values as text, and back: what the printer and the parser must agree on. */
-#ifndef IPU_GRAPH_LITERAL_H
-#define IPU_GRAPH_LITERAL_H
+#ifndef IPU_GRAPH_TEXT_LITERAL_H
+#define IPU_GRAPH_TEXT_LITERAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * vertex reads. A vertex may read what it writes itself. One sweep over the sorted intervals. */
 #include <string.h>
 
-#include "graph/check.h"
+#include "graph/check/check.h"
 
 bool ipu__race_add(ipu__race_scratch *r, const ipu_graph *g, uint32_t vertex, uint32_t field, uint32_t view)
 {

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "graph/literal.h"
-#include "graph/print.h"
+#include "graph/text/literal.h"
+#include "graph/text/print.h"
 
 /* One function per kind of step: what follows its word. */
 

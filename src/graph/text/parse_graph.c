@@ -1,6 +1,6 @@
 /* Declarations from text: the graph itself, variables, codelets, compute sets and their vertices.
  * Everything is added by the public builders, so that their checks hold for texts too. */
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 
 #include <string.h>
 

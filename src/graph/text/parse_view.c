@@ -1,6 +1,6 @@
 /* Views from text. Every piece is checked against its variable before it is built: what comes after relies
  * on pieces lying within their variables, and on sizes that cannot overflow. */
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 
 #define MOST_ELEMENTS ((int64_t)1 << 47)
 

@@ -1,6 +1,6 @@
 /* Writing and reading side files. A file is checked as a whole when it is read, so that what is
  * found in it later is what was written. */
-#include "graph/side.h"
+#include "graph/text/side.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Values to text and back. Every float is printed with the fewest digits for which reading it by
  * ipu__literal_parse gives the same bits; a NaN that is not the usual one is printed by its bits.
  * Relies on the C locale being in force: print.c and parse.c see to that. */
-#include "graph/literal.h"
+#include "graph/text/literal.h"
 
 #include <errno.h>
 #include <inttypes.h>

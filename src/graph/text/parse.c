@@ -1,7 +1,7 @@
 /* Text to graphs: the driver, errors, names and numbers. The grammar is parse.y; what it builds is in
  * parse_view.c, parse_graph.c and parse_program.c. A text may come from anyone: whatever it says, the
  * result is a graph or an error, in time and memory in proportion to its length. */
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 
 #include <limits.h>
 #include <locale.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/literal.h"
+#include "graph/text/literal.h"
 
 #include "parse.tab.h"
 

@@ -2,7 +2,7 @@
  * programs use must be mapped, placed, connected and free of races. Up to 20 problems are told at once. */
 #include <string.h>
 
-#include "graph/check.h"
+#include "graph/check/check.h"
 #include "graph/graph.h"
 #include "ipu/engine.h"
 

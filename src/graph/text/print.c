@@ -1,12 +1,12 @@
 /* Graphs to text: declarations in the order of their ids, so that parsing gives the same ids.
  * The output is canonical: parsing it and printing again gives the same bytes (docs/text-format.md). */
-#include "graph/print.h"
+#include "graph/text/print.h"
 
 #include <inttypes.h>
 #include <locale.h>
 #include <string.h>
 
-#include "graph/literal.h"
+#include "graph/text/literal.h"
 #include "ipu/text.h"
 
 void ipu__print_fail(ipu__printer *p, ipu_status status)

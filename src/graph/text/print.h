@@ -1,11 +1,11 @@
 /* What the two halves of the printer share: print.c writes the parts of a graph, print_program.c the
  * steps of programs. Models print their own section with what is said here to be for all. */
-#ifndef IPU_GRAPH_PRINT_H
-#define IPU_GRAPH_PRINT_H
+#ifndef IPU_GRAPH_TEXT_PRINT_H
+#define IPU_GRAPH_TEXT_PRINT_H
 
 #include "base/text.h"
 #include "graph/graph.h"
-#include "graph/side.h"
+#include "graph/text/side.h"
 
 enum {
     IPU__TEXT_IN_FULL = 64, /* elements of a constant that are printed even with a side file */

@@ -4,14 +4,14 @@
  * The grammar calls the functions below as it recognises things; each builds its part of the graph by the
  * public functions and returns false once it has noted an error. Positions are those of the text.
  */
-#ifndef IPU_GRAPH_PARSE_H
-#define IPU_GRAPH_PARSE_H
+#ifndef IPU_GRAPH_TEXT_PARSE_H
+#define IPU_GRAPH_TEXT_PARSE_H
 
 #include "base/map.h"
 #include "base/nearest.h"
 #include "graph/graph.h"
-#include "graph/print.h"
-#include "graph/side.h"
+#include "graph/text/print.h"
+#include "graph/text/side.h"
 #include "ipu/text.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* The checks of a graph: what they share. The entry is ipu_graph_check (ipu/engine.h). */
-#ifndef IPU_GRAPH_CHECK_H
-#define IPU_GRAPH_CHECK_H
+#ifndef IPU_GRAPH_CHECK_CHECK_H
+#define IPU_GRAPH_CHECK_CHECK_H
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * if there are any, once more for their elements, in one sweep over the sorted intervals. */
 #include <string.h>
 
-#include "graph/check.h"
+#include "graph/check/check.h"
 
 /* Which bodies use a thing. */
 typedef struct claim {

@@ -15,7 +15,7 @@
 %lex-param {ipu__parser *p} {void *scanner}
 
 %code requires {
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 }
 
 %code {

@@ -4,8 +4,8 @@
  * length and its bytes. Numbers are 64 bits, little-endian. The hash (FNV-1a, 128 bits) guards
  * against the wrong file and against damage, not against forgery.
  */
-#ifndef IPU_GRAPH_SIDE_H
-#define IPU_GRAPH_SIDE_H
+#ifndef IPU_GRAPH_TEXT_SIDE_H
+#define IPU_GRAPH_TEXT_SIDE_H
 
 #include <stdint.h>
 

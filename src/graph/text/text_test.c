@@ -16,8 +16,8 @@
 
 #include "base/file.h"
 #include "graph/graph.h"
-#include "graph/literal.h"
-#include "graph/side.h"
+#include "graph/text/literal.h"
+#include "graph/text/side.h"
 
 #define ADDER(F) F(IN, float, x) F(IN, float, y) F(OUT, float, sum)
 IPU_VERTEX(Adder, ADDER)

@@ -1,5 +1,5 @@
 /* Programs from text: blocks, and what steps refer to by name. */
-#include "graph/parse.h"
+#include "graph/text/parse.h"
 
 bool ipu__parse_open(ipu__parser *p, ipu__position at, ipu__at where)
 {

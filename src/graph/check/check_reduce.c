@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "graph/check.h"
+#include "graph/check/check.h"
 
 typedef struct walker {
     const ipu_graph   *g;
