@@ -11,7 +11,7 @@
 
 #include "engine/executable.h"
 #include "ipu/ipu.h"
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 #define OK(call)                                                                     \
     do {                                                                             \

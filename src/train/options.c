@@ -258,7 +258,7 @@ void ipu__executor_options_add_key(const ipu_executor_options *o, ipu__text *key
     if ((uses)&PROGRAM) ipu__cache_add_options(key, o->member);
 #define COMM(member, uses) \
     if ((uses)&PROGRAM) ipu__text_add(key, #member "=%lld;", (long long)ipu_comm_size(o->member));
-#include "train/executor_options.inc"
+#include "train/executor/options.inc"
 #undef NUMBER
 #undef TEXT
 #undef LIST
@@ -277,7 +277,7 @@ void ipu__executor_options_agreed(const ipu_executor_options *o, ipu__agreed *ou
 #define LIST(member, uses)
 #define ENGINE(member, uses)
 #define COMM(member, uses)
-#include "train/executor_options.inc"
+#include "train/executor/options.inc"
 #undef NUMBER
 #undef TEXT
 #undef LIST

@@ -160,7 +160,7 @@ static void the_list_has_all_members(void **state)
 #define LIST(member, uses) #member,
 #define ENGINE(member, uses) #member,
 #define COMM(member, uses) #member,
-#include "train/executor_options.inc"
+#include "train/executor/options.inc"
 #undef NUMBER
 #undef TEXT
 #undef LIST

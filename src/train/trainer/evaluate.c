@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ipu/scores.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* What is compiled takes full batches: fields of a short one are copied and filled up with zeros. */
 static ipu_status fill_up(ipu_trainer *t, ipu_array *fields, int64_t n)

@@ -17,7 +17,7 @@
 #include "event.pb-c.h"
 #include "ipu/ipu.h"
 #include "summary/events_test.h"
-#include "train/trainer_test.h"
+#include "train/trainer/trainer_test.h"
 
 static char logs[128];
 

@@ -1,6 +1,6 @@
 /* For tests of trainers: data, a network, a training that notes what it is told, weights to compare, and a folder. */
-#ifndef IPU_TRAIN_TRAINER_TEST_H
-#define IPU_TRAIN_TRAINER_TEST_H
+#ifndef IPU_TRAIN_TRAINER_TRAINER_TEST_H
+#define IPU_TRAIN_TRAINER_TRAINER_TEST_H
 
 #include <dirent.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 static ipu_comm *comm_of(const ipu_trainer *t) { return t->options.executor.comm; }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* ---- making ---- */
 

@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 #include "op/op.h"
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 ipu_output_mode ipu__executor_output_mode(const ipu_executor *x)
 {

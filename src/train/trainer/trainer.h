@@ -1,6 +1,6 @@
 /* A trainer from within: what its parts share. Public half: ipu/trainer.h. */
-#ifndef IPU_TRAIN_TRAINER_H
-#define IPU_TRAIN_TRAINER_H
+#ifndef IPU_TRAIN_TRAINER_TRAINER_H
+#define IPU_TRAIN_TRAINER_TRAINER_H
 
 #include <jansson.h>
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "ipu/comm.h"
 #include "ipu/trainer.h"
-#include "train/trainer_log.h"
-#include "train/trainer_record.h"
+#include "train/trainer/log.h"
+#include "train/trainer/record.h"
 
 struct ipu_trainer {
     ipu_trainer_options   options;

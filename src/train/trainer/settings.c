@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* ---- digests: FNV-1a, which tells data apart that nobody forged ---- */
 

@@ -7,7 +7,7 @@
 
 #include "data/array.h"
 #include "op/op.h"
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 static ipu_status read_from(ipu__executor_program *p, const ipu__executor_kept *kept, int64_t replica,
                             void *data, size_t bytes)

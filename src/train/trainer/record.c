@@ -1,5 +1,5 @@
 /* The story of a training: losses by run and by epoch, in bounded space, and as JSON. */
-#include "train/trainer_record.h"
+#include "train/trainer/record.h"
 
 #include <math.h>
 

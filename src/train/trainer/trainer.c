@@ -1,5 +1,5 @@
 /* The loop of a training: runs, epochs, and the way from the beginning to the end or to a stop. */
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 #include <math.h>
 #include <stdarg.h>

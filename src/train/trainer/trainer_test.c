@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "comm/threads_test.h"
 #include "ipu/ipu.h"
-#include "train/trainer_test.h"
+#include "train/trainer/trainer_test.h"
 
 /* ---- tests ---- */
 

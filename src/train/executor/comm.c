@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "ipu/comm.h"
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 int64_t ipu__executor_n_replicas(const ipu__executor_program *p)
 {

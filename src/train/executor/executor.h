@@ -2,8 +2,8 @@
  *
  * What a run does is one program, of the models that it has built for its inputs (model/parallel/parallel.h).
  */
-#ifndef IPU_TRAIN_EXECUTOR_H
-#define IPU_TRAIN_EXECUTOR_H
+#ifndef IPU_TRAIN_EXECUTOR_EXECUTOR_H
+#define IPU_TRAIN_EXECUTOR_EXECUTOR_H
 
 #include "engine/engine.h"
 #include "model/parallel/parallel.h"

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "data/array.h"
 #include "op/op.h"
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 #define SEED_STEP 0x9e3779b9u /* between the seeds of replicas: odd, so that none repeat */
 

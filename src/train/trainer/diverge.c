@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "train/module.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* Without the sign of a NaN, which says nothing. */
 static const char *name_of(double value) { return isnan(value) ? "nan" : value < 0 ? "-inf" : "inf"; }

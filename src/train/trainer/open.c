@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* ---- what it is asked for ---- */
 

@@ -2,7 +2,7 @@
  *
  * requires: inputs of the executor are known.
  */
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 ipu_status ipu__executor_build(ipu__executor_program *p, const ipu__engine_def *engine,
                                ipu__parallel_models *out)

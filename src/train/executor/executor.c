@@ -1,5 +1,5 @@
 /* Executors: their life, compiling, running. */
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 #include <inttypes.h>
 #include <math.h>

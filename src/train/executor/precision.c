@@ -3,7 +3,7 @@
  * The module has weights as the network was built; a device with weights of half takes and gives them rounded.
  */
 #include "model/precision/precision.h"
-#include "train/executor.h"
+#include "train/executor/executor.h"
 
 bool ipu__executor_rounds_at_random(const ipu__executor_program *p, const ipu__parallel_models *m)
 {

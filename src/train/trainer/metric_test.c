@@ -11,7 +11,7 @@
 
 #include "comm/threads_test.h"
 #include "ipu/ipu.h"
-#include "train/trainer_test.h"
+#include "train/trainer/trainer_test.h"
 
 /* ---- regression: two sums of the features, or the first of them ---- */
 

@@ -1,6 +1,6 @@
 /* Logs of trainings. What they hold ends where the training is, also when it goes on from a checkpoint of before: rows after that
  * are cut, and event files say that theirs are superseded. */
-#include "train/trainer_log.h"
+#include "train/trainer/log.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "base/folder.h"
 #include "base/text.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 static const char step_columns[] =
     "step,epoch,batch,loss,mean_loss,accuracy,rate,samples,samples_per_second,seconds,time";
