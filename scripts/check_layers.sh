@@ -51,7 +51,7 @@ done < <(find src -name '*.[chyl]' ! -name '*_test.c' -print0 | xargs -0 -r grep
 while IFS=: read -r file line to; do
     case $to in
         ipu/*) [ -f "include/$to" ] || complain "$file:$line: no public header $to" ;;
-        *) [ -f "$(dirname "$file")/$to" ] || complain "$file:$line: only ipu/*.h and headers beside this file, found \"$to\"" ;;
+        *) [ -f "${file%%/*}/$to" ] || complain "$file:$line: only ipu/*.h and headers of ${file%%/*}/, found \"$to\"" ;;
     esac
 done < <(find tools examples -name '*.[ch]' 2> /dev/null | while read -r f; do includes "$f" || true; done)
 

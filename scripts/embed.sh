@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# embed.sh FILE...: writes a C source that holds the files of a page, as tools/web_files.h has them.
+# embed.sh FILE...: writes a C source that holds the files of a page, as tools/web/files.h has them.
 set -euo pipefail
 
 type_of()
@@ -16,7 +16,7 @@ type_of()
 path_of() { case $1 in index.html) echo / ;; *) echo "/$1" ;; esac; }
 
 echo '/* Made by scripts/embed.sh. */'
-echo '#include "web_files.h"'
+echo '#include "web/files.h"'
 i=0
 for file in "$@"; do
     echo "static const unsigned char file$((i++))[] = {"

@@ -16,8 +16,8 @@ case "$1" in
     unit)     list src 9 '*_test.c' ;;
     tests)    list tests 1 '*.c' ;;
     support)  list tests/support 1 '*.c' ;;
-    tools)    list tools 1 '*.c' ;;
-    web)      list tools/web 1 '*' ;; # the monitor's page
+    tools)    list tools 9 '*.c' ;;
+    web)      list tools/web/page 1 '*' ;; # the monitor's page
     links)    sed -n 's/^LINK("\(.*\)", \(.*\))$/\1=\2/p' tools/links.inc ;; # NAME=COMMAND
     examples) list examples 1 '*.c' ;;
     bench)    list bench 1 '*.c' ;;

@@ -58,8 +58,8 @@ config()
 known()
 {
     grep -oE '\bopenipu_[a-z_]+' ipu-rules.yml | sort -u | while read -r name; do
-        grep -rqF "$name" "$root/tools/metrics.inc" "$root/tools/metrics.c" ||
-            grep -rqF "${name#openipu_}" "$root/tools/metrics.inc" || { echo "no $name"; exit 1; }
+        grep -rqF "$name" "$root/tools/monitor/metrics.inc" "$root/tools/monitor/metrics.c" ||
+            grep -rqF "${name#openipu_}" "$root/tools/monitor/metrics.inc" || { echo "no $name"; exit 1; }
     done
 }
 if command -v promtool > /dev/null; then

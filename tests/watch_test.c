@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "../tools/live_view.h"
-#include "../tools/watch_history.h"
-#include "../tools/watch_users.h"
+#include "../tools/live/view.h"
+#include "../tools/monitor/watch_history.h"
+#include "../tools/monitor/watch_users.h"
 
 /* ---- samples that are made ---- */
 

@@ -18,7 +18,7 @@ import tap
 from monitor import BOX, Holder, Monitor, clean, world
 from tap import check, equal, note, until
 
-WEB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "web")
+WEB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "web", "page")
 SHOTS = os.environ["SHOTS"]
 HOSTILE = "<img src=x onerror=alert(1)>"
 TOKEN = "0123456789abcdef0123456789abcdef"

@@ -116,7 +116,7 @@ def paths(m):
             status, headers, body = m.ask(path, "HEAD")
             equal((status, headers["content-type"], body), (200, kind, b""))
     with check("what the page is made of is in the binary, byte for byte"):
-        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "web")
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "web", "page")
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), "rb") as f:
                 assert m.ask("/" if name == "index.html" else "/" + name)[2] == f.read(), name

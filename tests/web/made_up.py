@@ -1,6 +1,6 @@
 """A monitor that shows made-up IPUs in every state: for looks at the page that no real IPUs give at will.
 
-made_up.py N_IPUS [SECONDS]: serves tools/web at a free port, prints its address, and ends after so long.
+made_up.py N_IPUS [SECONDS]: serves tools/web/page at a free port, prints its address, and ends after so long.
 """
 import json
 import math
@@ -11,7 +11,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-WEB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "web")
+WEB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "web", "page")
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PARTITIONS = {1: [1], 4: [4], 64: [16, 48]}
 BEGAN = time.time()
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
     def do_GET(self):
-        """Files of tools/web, and /events."""
+        """Files of tools/web/page, and /events."""
         if self.path == "/events":
             return self.events()
         path = os.path.join(WEB, "index.html" if self.path == "/" else os.path.basename(self.path))
