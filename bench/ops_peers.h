@@ -7,7 +7,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "bench.h"
 #include "op/conv/conv.h"
 #include "op/product/xsmm.h"

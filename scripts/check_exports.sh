@@ -11,8 +11,8 @@ declared=$(printf '#include "ipu/ipu.h"\n' \
     | sed -n 's:^/\* include/ipu/[^ ]* \*/.*[ *]\(ipu_[A-Za-z0-9_]*\) (.*:\1:p' | sort -u)
 exported=$(nm -D --defined-only "$build/src/libipu.so" | awk '{ print $3 }' | sort -u)
 foreign=$(nm -g --defined-only "$build/src/libipu.a" 2> /dev/null | awk 'NF == 3 && $3 !~ /^ipu_/ { print $3 }' | sort -u)
-unlisted=$(for header in include/ipu/*.h; do
-    name=ipu/$(basename "$header")
+unlisted=$(for header in include/ipu/*.h include/ipu/*/*.h; do
+    name=${header#include/}
     [ "$name" = ipu/ipu.h ] || grep -qF "#include \"$name\"" include/ipu/*.h || echo "$name"
 done)
 

@@ -51,7 +51,8 @@ done < <(find src -name '*.[chyl]' ! -name '*_test.c' -print0 | xargs -0 -r grep
 while IFS=: read -r file line to; do
     case $to in
         ipu/*) [ -f "include/$to" ] || complain "$file:$line: no public header $to" ;;
-        *) [ -f "${file%%/*}/$to" ] || complain "$file:$line: only ipu/*.h and headers of ${file%%/*}/, found \"$to\"" ;;
+        *) [ -f "${file%%/*}/$to" ] || [ -f "${file%/*}/$to" ] ||
+            complain "$file:$line: only ipu/*.h and headers of ${file%%/*}/, found \"$to\"" ;;
     esac
 done < <(find tools examples -name '*.[ch]' 2> /dev/null | while read -r f; do includes "$f" || true; done)
 
@@ -60,7 +61,7 @@ while IFS=: read -r file line to; do
         ipu/*) ;;
         *) complain "$file:$line: a public header includes \"$to\"" ;;
     esac
-done < <(for f in include/ipu/*.h; do includes "$f" || true; done)
+done < <(for f in include/ipu/*.h include/ipu/*/*.h; do includes "$f" || true; done)
 
 # Objects are named after their sources: "graph_kernel.c.o". Those of generated code (meson-generated_.._parse.tab.c.o) and of what
 # lies right in src/ are of no layer.

@@ -16,7 +16,7 @@
 
 #include "base/sanitized.h"
 #include "eager.h"
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 #include "op/replicas.h"
 #include "sample.h"
 

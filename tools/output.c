@@ -245,7 +245,7 @@ char *tool_read(const char *path, size_t *bytes)
     return text;
 }
 
-/* As in the library (src/base/file.c): a link that another user has put in a folder which all may write to would lead what
+/* As in the library (src/base/host/file.c): a link that another user has put in a folder which all may write to would lead what
  * is written to a file of one's own. */
 static bool is_planted(const char *link, const char *folder)
 {

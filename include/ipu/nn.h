@@ -110,7 +110,7 @@ const char                  *ipu_nn_optimizer_kind_name(ipu_nn_optimizer_kind ki
 /* Statuses: NOT_FOUND, with all names. */
 ipu_status ipu_nn_optimizer_kind_find(const char *name, ipu_nn_optimizer_kind *out);
 
-/* What is 0 has the default of ipu/optimizer.h; a negative momentum, beta, epsilon or alpha is exactly 0. */
+/* What is 0 has the default of ipu/op/optimizer.h; a negative momentum, beta, epsilon or alpha is exactly 0. */
 typedef struct ipu_nn_optimizer {
     ipu_nn_optimizer_kind kind;
     double                rate; /* the state "learning_rate", which the host may write */

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 
 /* Poplar's modules. */
 #define MODULE_LIST(X)    \

@@ -9,7 +9,7 @@
 #ifndef IPU_BASE_SIMD_H
 #define IPU_BASE_SIMD_H
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 
 #define IPU__SIMD_PASTE2(name, level) name##_##level
 #define IPU__SIMD_PASTE(name, level) IPU__SIMD_PASTE2(name, level)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

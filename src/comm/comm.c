@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/host/clock.h"
 
 struct ipu_comm {
     const ipu__transport *transport; /* NULL: alone */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "comm/comm.h"
 
 static const double tell_after  = 0.5; /* seconds in which nothing moved */

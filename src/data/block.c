@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/regular.h"
+#include "base/host/regular.h"
 
 static ipu_status map_open(int fd, const char *path, ipu__block *out)
 {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "ipu/dataset.h"
 
 static char root[64];

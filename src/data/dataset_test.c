@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/file.h"
+#include "base/host/file.h"
 #include "data/dataset.h"
 #include "data/idx.h"
 

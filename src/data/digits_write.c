@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/folder.h"
-#include "base/pool.h"
+#include "base/host/file.h"
+#include "base/host/folder.h"
+#include "base/host/pool.h"
 #include "data/idx.h"
 #include "ipu/dataset.h"
 

@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "data/idx.h"
 
 /* 2 pictures of 2 x 3. */

@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "base/array.h"
-#include "base/pool.h"
+#include "base/host/pool.h"
 #include "data/array.h"
 #include "data/image_set.h"
 #include "data/png.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 
 /* The format: numpy/lib/format.py. Magic, two bytes of version, the header's length (2 bytes in version 1,
  * 4 in 2 and 3), the header, blank-padded to a multiple of 64 in all. */

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "data/npy.h"
 
 /* A file of version `major`: the header as it stands, then the elements. Owned: ipu__free. */

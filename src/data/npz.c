@@ -12,8 +12,8 @@
 #include <zlib.h>
 
 #include "base/array.h"
-#include "base/file.h"
-#include "base/regular.h"
+#include "base/host/file.h"
+#include "base/host/regular.h"
 #include "base/text.h"
 #include "data/npy.h"
 

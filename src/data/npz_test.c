@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "data/npz.h"
 
 static char folder[] = "/tmp/ipu-npz-test-XXXXXX";

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
-#include "base/regular.h"
+#include "base/host/file.h"
+#include "base/host/regular.h"
 #include "data/array.h"
 #include "ipu/dataset.h"
 

@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "data/png.h"
 #include "ipu/dataset.h"
 

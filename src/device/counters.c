@@ -1,7 +1,7 @@
 /* Utilisation out of two clocks: how long programs ran, and how long ago that began. */
 #include "device/counters.h"
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 
 enum { WINDOW_NS = 1000000000, MILLION = 1000000, NO_SHARE = -1 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "device/config.h"

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "device/sandbox_test.h"
 
 #define HARD_4 "{\"partition\": \"p1\", \"system\": \"m2000\"}"

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/regular.h"
+#include "base/host/file.h"
+#include "base/host/regular.h"
 #include "base/status.h"
 #include "device/holder.h"
 #include "device/runtime.h"

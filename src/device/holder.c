@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 
 enum { MOST_LISTED = 4 };
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/folder.h"
+#include "base/host/file.h"
+#include "base/host/folder.h"
 #include "base/status.h"
 #include "device/config.h"
 #include "device/holder.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "device/config.h"

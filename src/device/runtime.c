@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "base/log.h"
 #include "ipu/device.h"
 

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "base/pool.h"
+#include "base/host/pool.h"
 #include "base/status.h"
 #include "engine/engine.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/pool.h"
+#include "base/host/pool.h"
 #include "engine/options.h"
 #include "ipu/engine.h"
 #include "ipu/log.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/host/file.h"
 #include "base/log.h"
 #include "graph/graph.h"
 

@@ -20,9 +20,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/regular.h"
-#include "base/folder.h"
+#include "base/host/file.h"
+#include "base/host/regular.h"
+#include "base/host/folder.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "graph/codelet.h"

@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
-#include "base/file.h"
+#include "base/host/cpu.h"
+#include "base/host/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "graph/codelet.h"

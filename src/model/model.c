@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
+#include "ipu/op/elementwise.h"
 
 /* Outputs are marked in `names`, whose other numbers are ids. */
 #define OUTPUT_MARK 0x80000000u

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "onnx/borrow.h"
 #include "onnx/import/import.h"
 #include "onnx/tensor.h"

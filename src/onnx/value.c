@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "ipu/onnx.h"
 #include "onnx/file.h"
 #include "onnx/tensor.h"

@@ -3,8 +3,8 @@
 #define IPU_OP_COMPOSE_H
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/shape.h"
 #include "op/op.h"
 
 static inline ipu_value ipu__as_type(ipu_builder *b, ipu_value x, ipu_type type)

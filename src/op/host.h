@@ -1,8 +1,8 @@
-/* Functions of the host by their names. Public half: ipu/host.h. */
-#ifndef IPU_OP_HOST_H
-#define IPU_OP_HOST_H
+/* Functions of the host by their names. Public half: ipu/op/host.h. */
+#ifndef IPU_OP_HOST_CALLS_H
+#define IPU_OP_HOST_CALLS_H
 
-#include "ipu/host.h"
+#include "ipu/op/host.h"
 
 /* IPU_OK, or NOT_FOUND: what to do is in the message. */
 ipu_status ipu__host_find(const char *name);

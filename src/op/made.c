@@ -1,8 +1,8 @@
 /* Constants with a rule: arange, linspace, eye; triangles of matrices. */
 #include "base/alloc.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 
 #define MOST_BYTES ((size_t)1 << 29) /* of a constant that a few numbers ask for */

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "ipu/elementwise.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 
 /* ---- values ---- */
 

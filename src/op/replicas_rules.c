@@ -4,7 +4,7 @@
  */
 #include "op/replicas.h"
 
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 
 enum { X, Y };
 

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/build.h"
-#include "base/cpu.h"
-#include "base/file.h"
-#include "base/folder.h"
+#include "base/host/build.h"
+#include "base/host/cpu.h"
+#include "base/host/file.h"
+#include "base/host/folder.h"
 #include "base/log.h"
 #include "engine/executable.h"
 #include "engine/options.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "engine/executable.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "base/text.h"
 #include "data/array.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 
 static ipu_status fail(const char *path)
 {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "event.pb-c.h"
 #include "summary/append.h"
 #include "summary/record.h"

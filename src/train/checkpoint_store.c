@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "ipu/checkpoint.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "data/npz.h"
 #include "ipu/checkpoint.h"
 

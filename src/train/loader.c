@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "data/array.h"
 #include "data/dataset.h"
 #include "ipu/comm.h"
@@ -24,7 +24,7 @@ enum {
     LINE             = 64,
 };
 
-/* A batch that is made in less time than a thread is woken for it (base/pool.c) is made by its user. */
+/* A batch that is made in less time than a thread is woken for it (base/host/pool.c) is made by its user. */
 static const double CHEAP_SECONDS = 50e-6;
 
 typedef enum slot_state { EMPTY, FILLING, READY, USED } slot_state;

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include "ipu/codelet.h"
-#include "ipu/conv.h"
+#include "ipu/op/conv.h"
 #include "ipu/device.h"
 #include "ipu/engine.h"
 #include "ipu/executor.h"
 #include "ipu/graph.h"
-#include "ipu/loss.h"
-#include "ipu/matmul.h"
+#include "ipu/op/loss.h"
+#include "ipu/op/matmul.h"
 #include "ipu/version.h"
 #include "output.h"
 

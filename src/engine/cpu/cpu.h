@@ -9,7 +9,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-#include "base/pool.h"
+#include "base/host/pool.h"
 #include "engine/cpu/impl.h"
 #include "engine/engine.h"
 

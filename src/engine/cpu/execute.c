@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "engine/cpu/checking.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cpu/move.h"

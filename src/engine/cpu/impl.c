@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 
 bool ipu__layout_fits(ipu_layout layout, const ipu_shape *shape)
 {

@@ -42,7 +42,7 @@ typedef struct ipu_kernel_layouts {
 
 /* What `fits` is told. */
 typedef struct ipu__cpu_machine {
-    unsigned features; /* base/cpu.h */
+    unsigned features; /* base/host/cpu.h */
 } ipu__cpu_machine;
 
 /* The one this process is on. */

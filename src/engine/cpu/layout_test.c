@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "engine/cpu/cpu.h"
 #include "ipu/ipu.h"
 

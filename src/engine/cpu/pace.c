@@ -4,7 +4,7 @@
  * from core to core, or other programs want the CPUs. The guest of a virtual machine cannot know. So short programs try
  * the other way now and then, and stay with what took less. Parts are the same either way, and with them the bits.
  */
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "engine/cpu/cpu.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/host/file.h"
 #include "engine/file/image.h"
 #include "engine/options.h"
 #include "engine/file/validate.h"

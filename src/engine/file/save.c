@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpu.h"
-#include "base/file.h"
+#include "base/host/cpu.h"
+#include "base/host/file.h"
 #include "base/text.h"
 #include "engine/file/image.h"
 #include "ipu/version.h"

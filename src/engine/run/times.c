@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "engine/run/run.h"
 #include "ipu/profile.h"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/regular.h"
+#include "base/host/file.h"
+#include "base/host/regular.h"
 
 static const char magic[8] = {'I', 'P', 'U', 'S', 'I', 'D', 'E', '1'};
 

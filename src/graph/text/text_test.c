@@ -14,7 +14,7 @@
 #include <locale.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/host/file.h"
 #include "graph/graph.h"
 #include "graph/text/literal.h"
 #include "graph/text/side.h"

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 
 /* ---- making ---- */
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "ipu/elementwise.h"
+#include "ipu/op/elementwise.h"
 
 void ipu__diff_fail_memory(ipu__diff *p)
 {

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "model/grad/gradient.h"
 
 typedef struct loop {

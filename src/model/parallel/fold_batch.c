@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ipu/elementwise.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/shape.h"
 #include "op/replicas.h"
 
 /* Replicas that run one by one are no faster folded: not more than this of all operations. */

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "ipu/elementwise.h"
-#include "ipu/matmul.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/matmul.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "ipu/target.h"
 #include "model/parallel/plan.h"
 

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "ipu/elementwise.h"
-#include "ipu/matmul.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/matmul.h"
 #include "ipu/nn.h"
-#include "ipu/reduce.h"
+#include "ipu/op/reduce.h"
 #include "model/model.h"
 
 static ipu_model *new_model(void)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
+#include "ipu/op/elementwise.h"
 #include "ipu/target.h"
 #include "onnx/tensor.h"
 

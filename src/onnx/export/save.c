@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/host/file.h"
 #include "base/text.h"
 #include "onnx/borrow.h"
 #include "onnx/tensor.h"

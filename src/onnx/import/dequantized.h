@@ -7,7 +7,7 @@
 #ifndef IPU_ONNX_IMPORT_DEQUANTIZED_H
 #define IPU_ONNX_IMPORT_DEQUANTIZED_H
 
-#include "ipu/conv.h"
+#include "ipu/op/conv.h"
 #include "onnx/import/import.h"
 
 /* Null if an operand was not dequantised, or not in a way that allows it; in training, too, which needs

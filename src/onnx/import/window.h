@@ -2,7 +2,7 @@
 #ifndef IPU_ONNX_IMPORT_WINDOW_H
 #define IPU_ONNX_IMPORT_WINDOW_H
 
-#include "ipu/conv.h"
+#include "ipu/op/conv.h"
 #include "onnx/import/import.h"
 
 enum { IPU__WINDOW_DIMS = 3 };

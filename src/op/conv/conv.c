@@ -2,10 +2,10 @@
  *
  * The three kernels are each other's gradients, so that any derivative is made of them.
  */
-#include "ipu/conv.h"
+#include "ipu/op/conv.h"
 
 #include "graph/graph.h"
-#include "ipu/reduce.h"
+#include "ipu/op/reduce.h"
 #include "op/builder.h"
 #include "op/conv/conv.h"
 #include "op/conv/cpu/blocked.h"

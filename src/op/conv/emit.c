@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/conv.h"
-#include "ipu/elementwise.h"
-#include "ipu/shape.h"
+#include "ipu/op/conv.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/shape.h"
 #include "op/op.h"
 
 /* ---- options as attributes ---- */

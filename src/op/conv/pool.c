@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/reduce.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/reduce.h"
 #include "op/builder.h"
 #include "op/matmul/matmul.h"
 #include "op/number.h"

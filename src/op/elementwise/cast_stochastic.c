@@ -3,7 +3,7 @@
  * Element i takes its bits from its word of the op's random numbers (random.h): parts and tiles do not change it.
  */
 #include "engine/cpu/impl.h"
-#include "ipu/elementwise.h"
+#include "ipu/op/elementwise.h"
 #include "op/builder.h"
 #include "op/random/random.h"
 

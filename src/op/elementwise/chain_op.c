@@ -1,7 +1,7 @@
 /* The op "chain": elementwise ops as one kernel. `ref` goes element by element, each op by its reference. */
 #include <string.h>
 
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 #include "op/elementwise/chain_parse.h"
 
 enum { N_IN = IPU__CHAIN_MAX_IN, N_OUT = IPU__CHAIN_MAX_OUT };

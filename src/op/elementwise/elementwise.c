@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
+#include "ipu/op/elementwise.h"
 #include "op/elementwise/chain.h"
 #include "op/region.h"
 

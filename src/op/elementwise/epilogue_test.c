@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "op/conv/conv.h"
 #include "op/matmul/matmul.h"
 #include "op/product/xsmm.h"

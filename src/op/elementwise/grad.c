@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "ipu/elementwise.h"
+#include "ipu/op/elementwise.h"
 #include "op/elementwise/elementwise.h"
 
 #define K(value) ipu_scalar_like(b, x, value)

@@ -3,8 +3,8 @@
  * The expansions are as exact as float; so are results in double. One op at a time: compilers may emit arguments in
  * any order, and the order of ops is that in which gradients are added up.
  */
-#include "ipu/special.h"
-#include "ipu/shape.h"
+#include "ipu/op/special.h"
+#include "ipu/op/shape.h"
 
 #include <math.h>
 

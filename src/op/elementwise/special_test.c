@@ -1,8 +1,8 @@
 /* Special functions against libm, round trips, recurrences and series; what is at poles and ends. */
 #include "op/graph_test.h"
 
-#include "ipu/elementwise.h"
-#include "ipu/special.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/special.h"
 
 typedef ipu_value (*function)(ipu_builder *b, ipu_value x);
 

@@ -7,9 +7,9 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "op/replicas.h"
 
 enum { X, INDICES, OUT };

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ipu/gather.h"
+#include "ipu/op/gather.h"
 #include "op/op.h"
 
 /* Element `i` of int32, int64 or uint32. */
@@ -49,7 +49,7 @@ ipu_status ipu__rows_examine(const ipu__rows *rows, const void *indices);
 ipu_status ipu__rows_plan(int64_t n, int64_t inner, ipu_type type, const ipu_target *target,
                           ipu_kernel_plan *out);
 
-/* The functions of ipu/gather.h where elements are multiplied, or the larger or smaller stays. */
+/* The functions of ipu/op/gather.h where elements are multiplied, or the larger or smaller stays. */
 ipu_value ipu__scatter_reduce_nd(ipu_builder *b, ipu_value x, ipu_value indices, ipu_value updates,
                                  ipu_scatter how);
 ipu_value ipu__scatter_reduce_elements(ipu_builder *b, ipu_value x, ipu_value indices, ipu_value updates,

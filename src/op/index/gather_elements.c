@@ -5,8 +5,8 @@
  */
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "op/index/gather.h"
 #include "op/number.h"
 #include "op/replicas.h"

@@ -1,7 +1,7 @@
 /* one_hot: a value at the index, another everywhere else, along a new dimension. */
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/gather.h"
+#include "ipu/op/gather.h"
 #include "op/index/gather.h"
 #include "op/replicas.h"
 

@@ -6,8 +6,8 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 #include "op/index/gather.h"
 

@@ -1,14 +1,14 @@
 /* Places in sorted sequences, counts, membership and medians: compositions. */
-#include "ipu/search.h"
+#include "ipu/op/search.h"
 
 #include <math.h>
 
 #include "graph/graph.h"
-#include "ipu/gather.h"
+#include "ipu/op/gather.h"
 #include "ipu/model.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
-#include "ipu/sort.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/sort.h"
 #include "op/compose.h"
 
 static ipu_value whole(ipu_builder *b, int64_t value)

@@ -1,9 +1,9 @@
 /* Places, counts, membership, medians and norms that are limited, by hand. */
 #include "op/graph_test.h"
 
-#include "ipu/elementwise.h"
-#include "ipu/reduce.h"
-#include "ipu/search.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/search.h"
 
 static ipu_value as_float(graph_bench *t, ipu_value v) { return ipu_cast(t->b, v, IPU_FLOAT); }
 

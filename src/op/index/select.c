@@ -1,13 +1,13 @@
 /* nonzero, and compress, which gathers by it. */
-#include "ipu/select.h"
+#include "ipu/op/select.h"
 
 #include <string.h>
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "op/number.h"
 #include "op/op.h"
 
@@ -249,7 +249,7 @@ const ipu_op_def ipu__op_compress = {
     .onnx         = "Compress:9,11",
 };
 
-/* ---- the functions of ipu/select.h ---- */
+/* ---- the functions of ipu/op/select.h ---- */
 
 ipu_value ipu_nonzero(ipu_builder *b, ipu_value x, ipu_value *count)
 {

@@ -8,9 +8,9 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
-#include "ipu/sort.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/sort.h"
 #include "op/key.h"
 #include "op/op.h"
 #include "op/replicas.h"

@@ -7,9 +7,9 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/shape.h"
-#include "ipu/sort.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/sort.h"
 #include "op/number.h"
 #include "op/op.h"
 #include "op/replicas.h"

@@ -7,7 +7,7 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/select.h"
+#include "ipu/op/select.h"
 #include "op/index/gather.h"
 
 enum { X, WEIGHTS, OUT };

@@ -4,9 +4,9 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/select.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/select.h"
+#include "ipu/op/shape.h"
 #include "op/key.h"
 #include "op/op.h"
 

@@ -2,11 +2,11 @@
 #include <math.h>
 
 #include "graph/graph.h"
-#include "ipu/gather.h"
-#include "ipu/loss.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
-#include "ipu/sort.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/loss.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/sort.h"
 #include "op/compose.h"
 #include "op/loss/loss.h"
 

@@ -1,7 +1,7 @@
 /* Losses of distributions, of several labels and with a margin between classes: values worked out by hand. */
 #include "op/graph_test.h"
 
-#include "ipu/loss.h"
+#include "ipu/op/loss.h"
 
 /* ---- distributions ---- */
 

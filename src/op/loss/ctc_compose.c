@@ -4,10 +4,10 @@
  */
 #include <math.h>
 
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/loss/ctc.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/loss.h"
+#include "ipu/op/loss.h"
 #include "op/index/gather.h"
 #include "op/number.h"
 #include "op/op.h"

@@ -1,14 +1,14 @@
 /* Distances and similarities of vectors, covariances: compositions. */
-#include "ipu/distance.h"
+#include "ipu/op/distance.h"
 
 #include <math.h>
 
 #include "base/array.h"
 #include "graph/graph.h"
-#include "ipu/gather.h"
-#include "ipu/matmul.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/matmul.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 #include "op/compose.h"
 

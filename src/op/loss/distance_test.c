@@ -1,8 +1,8 @@
 /* Norms, distances and covariances by hand; gradients where there is no slope. */
 #include "op/graph_test.h"
 
-#include "ipu/distance.h"
-#include "ipu/reduce.h"
+#include "ipu/op/distance.h"
+#include "ipu/op/reduce.h"
 
 static void norms_are_of_any_order(void **unused)
 {

@@ -3,7 +3,7 @@
  * requires: a target of the type and shape of what is compared with it.
  */
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
+#include "ipu/op/elementwise.h"
 #include "op/loss/loss.h"
 
 enum { X, TARGET, WEIGHT, POS_WEIGHT = WEIGHT, LOGIT_WEIGHT };

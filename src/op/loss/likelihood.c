@@ -2,9 +2,9 @@
 #include <math.h>
 
 #include "graph/graph.h"
-#include "ipu/loss.h"
+#include "ipu/op/loss.h"
 #include "ipu/model.h"
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 #include "op/compose.h"
 #include "op/loss/loss.h"
 

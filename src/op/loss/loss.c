@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
-#include "ipu/softmax.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/softmax.h"
 
 /* ---- reduction ---- */
 

@@ -2,7 +2,7 @@
 #ifndef IPU_OP_LOSS_LOSS_H
 #define IPU_OP_LOSS_LOSS_H
 
-#include "ipu/loss.h"
+#include "ipu/op/loss.h"
 #include "op/op.h"
 
 /* ---- labels ---- */

@@ -1,7 +1,7 @@
 /* Losses: values worked out by hand, labels that are ignored or wrong, numbers at the ends of their range. */
 #include "op/graph_test.h"
 
-#include "ipu/loss.h"
+#include "ipu/op/loss.h"
 
 static const double log_probs[] = {-1, -2, -3, -4, -5, -6};
 static const double weights[]   = {1, 2, 3};

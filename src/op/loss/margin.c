@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/reduce.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/reduce.h"
 #include "op/compose.h"
 #include "op/loss/loss.h"
 

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/linalg.h"
-#include "ipu/matmul.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/linalg.h"
+#include "ipu/op/matmul.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 
 /* Letters are 0 to 51, upper case first; dimensions of the ellipsis follow, counted from the last. */

@@ -3,16 +3,16 @@
  * All by Gaussian elimination with complete pivoting in double, whatever the type: P A Q = L U. A singular
  * matrix has a last pivot of exactly 0 or near it; its cofactors come out right all the same.
  */
-#include "ipu/linalg.h"
+#include "ipu/op/linalg.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/matmul.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/matmul.h"
+#include "ipu/op/shape.h"
 #include "op/number.h"
 #include "op/op.h"
 

@@ -1,6 +1,6 @@
 /* gemm and linear: matmul and what is added to it, as compositions; fusion makes the rest an epilogue. */
-#include "ipu/elementwise.h"
-#include "ipu/matmul.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/matmul.h"
 #include "op/op.h"
 
 ipu_value ipu_matmul_with(ipu_builder *b, ipu_value a, ipu_value x, bool transpose_a, bool transpose_b)

@@ -6,8 +6,8 @@
 #include "op/matmul/matmul.h"
 
 #include "graph/graph.h"
-#include "ipu/matmul.h"
-#include "ipu/shape.h"
+#include "ipu/op/matmul.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 #include "op/matmul/types.h"
 #include "op/region.h"

@@ -1,9 +1,9 @@
 /* Normalisations that are compositions of others, and the functions that emit all of them. */
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/norm.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/norm.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 
 /* ---- instance norm ---- */

@@ -2,11 +2,11 @@
  * all is computed in float.
  */
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/norm.h"
-#include "ipu/pool.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/norm.h"
+#include "ipu/op/pool.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/op.h"
 
 enum { X };

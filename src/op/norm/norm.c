@@ -6,10 +6,10 @@
 #include "op/norm/norm.h"
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/norm.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/norm.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/reduce/reduce.h"
 #include "op/region.h"
 

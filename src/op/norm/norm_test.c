@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "ipu/norm.h"
+#include "ipu/op/norm.h"
 #include "op/norm/norm.h"
 
 static ipu_attribute epsilon(double value) { return IPU_FLOAT_ATTRIBUTE("epsilon", value); }

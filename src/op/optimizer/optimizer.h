@@ -7,7 +7,7 @@
 #define IPU_OP_OPTIMIZER_OPTIMIZER_H
 
 #include "base/simd.h"
-#include "ipu/optimizer.h"
+#include "ipu/op/optimizer.h"
 #include "op/op.h"
 
 enum { IPU__OPTIMIZER_MAX_STATES = 3 };

@@ -1,7 +1,7 @@
 /* Optimizers: several steps beside torch.optim, every implementation beside the meaning, what is refused. */
 #include "op/call_test.h"
 
-#include "ipu/optimizer.h"
+#include "ipu/op/optimizer.h"
 
 /* Without the compound literals of ipu/program.h: these are constants. */
 #define REAL(n, v)                                         \

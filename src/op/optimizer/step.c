@@ -1,5 +1,5 @@
 /* Optimizers as functions: options become attributes. */
-#include "ipu/optimizer.h"
+#include "ipu/op/optimizer.h"
 
 #include "op/optimizer/optimizer.h"
 

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/pool.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/pool.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/op.h"
 
 enum { X, INDICES, MOST_DIMS = 3 };

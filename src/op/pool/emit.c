@@ -1,9 +1,9 @@
-/* Pooling: the functions of ipu/pool.h. */
-#include "ipu/pool.h"
+/* Pooling: the functions of ipu/op/pool.h. */
+#include "ipu/op/pool.h"
 
-#include "ipu/elementwise.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 
 enum { MOST_DIMS = 3 };

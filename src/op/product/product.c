@@ -1,7 +1,7 @@
 /* Products inside other kernels: blocks of columns that stay in a core's cache, by libxsmm's kernels. */
 #include "op/product/product.h"
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 
 /* Of b's block: what a core's own cache holds beside rows of a and c (facts: L2 of 1.25 MB, L1 of 48 KB). */
 enum { BLOCK_FLOATS = 64 * 1024, MAX_DEPTH = 512, LEAST_COLUMNS = 64 };

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "op/product/xsmm.h"
 
 static void blocks_are_even_and_whole_grains(void **unused)

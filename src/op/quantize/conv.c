@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/quantize.h"
+#include "ipu/op/quantize.h"
 #include "op/quantize/conv.h"
 
 /* The same convolution of halves, which hold 8 bits exactly. */
@@ -275,7 +275,7 @@ RECORD(conv_integer, integer, 4, .summary = "convolution of 8 bits, less zero po
 RECORD(qlinear_conv, qlinear, 9, .summary = "convolution of what is quantised, quantised again",
        .onnx = "QLinearConv:10");
 
-/* ---- the functions of ipu/quantize.h ---- */
+/* ---- the functions of ipu/op/quantize.h ---- */
 
 typedef struct lists {
     int64_t       stride[3], padding[6], dilation[3];

@@ -4,7 +4,7 @@
  * that sums need no correction.
  */
 #include "graph/graph.h"
-#include "ipu/quantize.h"
+#include "ipu/op/quantize.h"
 #include "op/quantize/matmul.h"
 
 /* The same product of halves, which hold 8 bits exactly. */

@@ -7,10 +7,10 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/quantize.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/quantize.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/vector/floats.h"
 #include "op/number.h"
 
@@ -451,7 +451,7 @@ RECORD(dynamic_quantize_linear, dynamic, dynamic_operands, 1, dynamic_implementa
        .flags   = IPU__OP_NO_GRADIENT | IPU__OP_SHORT_IN_HALF,
        .summary = "quantised to uint8 by the range of x and 0", .onnx = "DynamicQuantizeLinear:11");
 
-/* ---- the functions of ipu/quantize.h ---- */
+/* ---- the functions of ipu/op/quantize.h ---- */
 
 ipu_value ipu_quantize_linear(ipu_builder *b, ipu_value x, ipu_value scale, ipu_value zero_point, int axis)
 {

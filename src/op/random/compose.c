@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/gather.h"
+#include "ipu/op/gather.h"
 #include "ipu/model.h"
-#include "ipu/random.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
-#include "ipu/sort.h"
+#include "ipu/op/random.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/sort.h"
 #include "op/compose.h"
 
 enum { SEED, X = 0, X_SEED };

@@ -11,7 +11,7 @@
 #include "base/philox.h"
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/random.h"
+#include "ipu/op/random.h"
 #include "op/builder.h"
 #include "op/vector/floats.h"
 #include "op/number.h"
@@ -366,7 +366,7 @@ RECORD(random_int, made, int, 2, .infer = int_infer, .flags = IPU__OP_NO_GRADIEN
 RECORD(dropout, dropout, dropout, 3, .infer = dropout_infer, .grad = dropout_grad,
        .summary = "0 with probability p, else x / (1 - p)", .onnx = "Dropout:1,6,7,10,12,13");
 
-/* ---- the functions of ipu/random.h ---- */
+/* ---- the functions of ipu/op/random.h ---- */
 
 static ipu_value make(ipu_builder *b, const char *op, ipu_value seed, ipu_type type, const ipu_shape *shape,
                       ipu_attribute first, ipu_attribute second)

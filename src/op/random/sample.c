@@ -4,7 +4,7 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/random.h"
+#include "ipu/op/random.h"
 #include "op/builder.h"
 #include "op/number.h"
 #include "op/random/random.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "graph/graph.h"
-#include "ipu/reduce.h"
+#include "ipu/op/reduce.h"
 #include "op/vector/floats.h"
 #include "op/number.h"
 #include "op/reduce/reduce.h"

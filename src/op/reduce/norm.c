@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/reduce.h"
+#include "ipu/op/reduce.h"
 #include "op/compose.h"
 
 enum { X, OUT };

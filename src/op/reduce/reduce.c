@@ -5,9 +5,9 @@
 #include "op/reduce/reduce.h"
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/reduce.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/reduce.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 #include "op/region.h"
 #include "op/replicas.h"

@@ -2,7 +2,7 @@
 #include "op/call_test.h"
 #include "op/graph_test.h"
 
-#include "ipu/reduce.h"
+#include "ipu/op/reduce.h"
 #include "op/reduce/reduce.h"
 
 static const ipu_attribute rows[] = {

@@ -1,5 +1,5 @@
 /* Recurrent layers as functions: stacks and directions made of the op that is one layer in one direction. */
-#include "ipu/recurrent.h"
+#include "ipu/op/recurrent.h"
 
 #include "base/alloc.h"
 #include "ipu/op.h"

@@ -1,5 +1,5 @@
 /* Concat: values joined along a dimension. A view; its gradient is slices. */
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 #include "base/array.h"
 #include "graph/graph.h"
 #include "op/builder.h"

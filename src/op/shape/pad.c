@@ -6,7 +6,7 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 #include "op/replicas.h"
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "op/op.h"
 
 enum { X, LENGTHS };

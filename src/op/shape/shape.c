@@ -2,7 +2,7 @@
  *
  * Views (op.h): the tensor algebra of the graph does all of it.
  */
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 
 #include <string.h>
 

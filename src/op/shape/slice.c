@@ -2,7 +2,7 @@
  *
  * A view. Its gradient is ipu_pad's record with zeros, before, behind and (steps) in between.
  */
-#include "ipu/shape.h"
+#include "ipu/op/shape.h"
 #include "graph/graph.h"
 #include "op/builder.h"
 #include "op/replicas.h"

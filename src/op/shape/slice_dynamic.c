@@ -4,8 +4,8 @@
  */
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "op/index/gather.h"
 
 /* The whole is [outer, extent, inner], the slice [outer, size, inner]. */

@@ -12,9 +12,9 @@
 #include "base/alloc.h"
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/shape.h"
-#include "ipu/signal.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/signal.h"
 #include "op/builder.h"
 #include "op/number.h"
 

@@ -1,13 +1,13 @@
 /* stft, a composition of gather, product and dft; windows and mel weights, constants made in double. */
-#include "ipu/signal.h"
+#include "ipu/op/signal.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "op/builder.h"
 
 enum { X, WINDOW };

@@ -10,9 +10,9 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/matmul.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/matmul.h"
+#include "ipu/op/shape.h"
 #include "op/vector/floats.h"
 #include "op/number.h"
 #include "op/vision/resize.h"
@@ -553,7 +553,7 @@ RECORD(grid_sample_input_grad, input, input_attributes, .batch = "0 0 : 0",
 RECORD(grid_sample_grid_grad, place, attributes, .batch = "0 0 0 : 0",
        .summary = "the gradient of grid_sample by the grid: slopes of the images");
 
-/* ---- the functions of ipu/vision.h ---- */
+/* ---- the functions of ipu/op/vision.h ---- */
 
 ipu_value ipu_grid_sample(ipu_builder *b, ipu_value x, ipu_value grid, ipu_grid_sample_options o)
 {

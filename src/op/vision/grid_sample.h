@@ -2,7 +2,7 @@
 #ifndef IPU_OP_VISION_GRID_SAMPLE_H
 #define IPU_OP_VISION_GRID_SAMPLE_H
 
-#include "ipu/vision.h"
+#include "ipu/op/vision.h"
 #include "op/op.h"
 
 enum { IPU__GRID_TAPS = 4 };

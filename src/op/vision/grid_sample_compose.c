@@ -2,9 +2,9 @@
  *
  * Short types are computed in float, as the kernel does: coordinates in half would be off by whole elements.
  */
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/shape.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/shape.h"
 #include "op/vision/grid_sample.h"
 
 static ipu_value plus(ipu_builder *b, ipu_value x, double value)

@@ -4,8 +4,8 @@
 
 #include "base/array.h"
 #include "graph/graph.h"
-#include "ipu/gather.h"
-#include "ipu/matmul.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/matmul.h"
 #include "ipu/model.h"
 #include "op/builder.h"
 #include "op/compose.h"

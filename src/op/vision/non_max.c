@@ -4,7 +4,7 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/vision.h"
+#include "ipu/op/vision.h"
 #include "op/op.h"
 
 enum { BOXES, SCORES, MOST, IOU, SCORE, SELECTED, COUNT };

@@ -469,7 +469,7 @@ RECORD(resize_grad, grad_operands, grad_attributes, grad_ref, grad_ref_work, .in
        .grad = grad_gradient, .samples = grad_samples,
        .summary = "the gradient of resize: elements added up where they came from");
 
-/* ---- the functions of ipu/resize.h ---- */
+/* ---- the functions of ipu/op/resize.h ---- */
 
 static ipu_value emit(ipu_builder *b, ipu_value x, const int64_t *sizes, const double *scales,
                       const ipu_resize_options *o)

@@ -3,7 +3,7 @@
 #define IPU_OP_VISION_RESIZE_H
 
 #include "base/simd.h"
-#include "ipu/resize.h"
+#include "ipu/op/resize.h"
 #include "op/op.h"
 
 enum { IPU__RESIZE_TAPS = 4 };

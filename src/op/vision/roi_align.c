@@ -8,11 +8,11 @@
 
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
-#include "ipu/elementwise.h"
-#include "ipu/gather.h"
-#include "ipu/pool.h"
-#include "ipu/shape.h"
-#include "ipu/vision.h"
+#include "ipu/op/elementwise.h"
+#include "ipu/op/gather.h"
+#include "ipu/op/pool.h"
+#include "ipu/op/shape.h"
+#include "ipu/op/vision.h"
 #include "op/index/gather.h"
 #include "op/number.h"
 

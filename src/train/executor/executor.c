@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "base/text.h"
 #include "train/trainer/trainer.h"
 

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/clock.h"
+#include "base/host/clock.h"
 #include "base/log.h"
 
 /* ---- what is told ---- */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "op/conv/cpu/columns.h"
 #include "op/product/xsmm.h"
 

@@ -1,0 +1,37 @@
+/* Linear algebra: sums of products over named indices, determinants, inverses.
+ *
+ *     ipu_value scores = ipu_einsum(b, "bhid,bhjd->bhij", (ipu_value[]){q, k}, 2);
+ *     ipu_value volume = ipu_det(b, frames);                          [n,3,3] -> [n]
+ *
+ * Matrices are the last two dimensions; those before are a batch.
+ */
+#ifndef IPU_OP_LINALG_H
+#define IPU_OP_LINALG_H
+
+#include "ipu/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 1 to 16 values: torch.einsum, numpy.einsum. Letters name dimensions, "..." those before or between, which
+ * are broadcast; a letter twice in one term takes a diagonal; what the result does not have is summed. Without
+ * "->" the result has the ellipsis and the letters that occur once, in the order of the alphabet. A
+ * dimension of 1 is stretched. Two operands become a batched product of matrices. */
+ipu_value ipu_einsum(ipu_builder *b, const char *equation, const ipu_value *values, size_t n);
+
+/* 0 for singular matrices, which have a gradient too; 1 for those of no rows. Computed in double. */
+ipu_value ipu_det(ipu_builder *b, ipu_value x);
+/* NaN where there is none. Computed in double. */
+ipu_value ipu_inverse(ipu_builder *b, ipu_value x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+#define ipu_einsum(...) IPU_AT(ipu_einsum(__VA_ARGS__))
+#define ipu_det(...) IPU_AT(ipu_det(__VA_ARGS__))
+#define ipu_inverse(...) IPU_AT(ipu_inverse(__VA_ARGS__))
+#endif
+#endif

@@ -1,0 +1,43 @@
+/* Places in sorted sequences, counts, membership and medians.
+ *
+ *     ipu_value places = ipu_searchsorted(b, boundaries, x, false);      int32, of the shape of x
+ *     ipu_value counts = ipu_bincount(b, labels, IPU_NO_VALUE, 10);      int32[10]
+ *
+ * Both inputs are of one type where there are two. No gradients, but of ipu_median.
+ */
+#ifndef IPU_OP_SEARCH_H
+#define IPU_OP_SEARCH_H
+
+#include "ipu/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many elements of the last dimension of `sequence`, which is in ascending order, go before each value; `right`:
+ * with those that are equal. `sequence` has one dimension, or those of `values` but for the last. */
+ipu_value ipu_searchsorted(ipu_builder *b, ipu_value sequence, ipu_value values, bool right);
+/* For 0 <= i < size how many elements of x (integers) are i, as int32; or the sum of their weights. Others are not
+ * counted. */
+ipu_value ipu_bincount(ipu_builder *b, ipu_value x, ipu_value weights, int64_t size);
+/* How many elements are in each of `bins` of one width from min to max, both included; min == max: from the least to
+ * the largest element. In the type of x, which is floating. */
+ipu_value ipu_histogram(ipu_builder *b, ipu_value x, int64_t bins, double min, double max);
+/* bool: whether an element of x is among `tests`; `invert`: whether it is not. */
+ipu_value ipu_isin(ipu_builder *b, ipu_value x, ipu_value tests, bool invert);
+/* The middle of the elements of `axis` in order, the lower of two; the axis stays with 1 element. *indices (may be
+ * NULL): where it was, int32. A NaN if there is one, unless they are skipped. */
+ipu_value ipu_median(ipu_builder *b, ipu_value x, int axis, bool skip_nan, ipu_value *indices);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+#define ipu_searchsorted(...) IPU_AT(ipu_searchsorted(__VA_ARGS__))
+#define ipu_bincount(...) IPU_AT(ipu_bincount(__VA_ARGS__))
+#define ipu_histogram(...) IPU_AT(ipu_histogram(__VA_ARGS__))
+#define ipu_isin(...) IPU_AT(ipu_isin(__VA_ARGS__))
+#define ipu_median(...) IPU_AT(ipu_median(__VA_ARGS__))
+#endif
+#endif

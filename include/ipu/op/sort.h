@@ -1,0 +1,43 @@
+/* Sorting, the k largest, and running sums and products.
+ *
+ *     ipu_value indices, best = ipu_topk(b, logits, 5, -1, true, &indices);
+ *
+ * Orders are stable: of equal elements the one with the lower index comes first. NaN is larger than any
+ * number, as in PyTorch. Indices are int32; gradients pass through them.
+ */
+#ifndef IPU_OP_SORT_H
+#define IPU_OP_SORT_H
+
+#include "ipu/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Elements of `axis` in ascending or descending order. *indices (may be NULL): where each was. */
+ipu_value ipu_sort(ipu_builder *b, ipu_value x, int axis, bool descending, ipu_value *indices);
+ipu_value ipu_argsort(ipu_builder *b, ipu_value x, int axis, bool descending);
+/* The k largest (or smallest) elements of `axis`, the largest (smallest) first. */
+ipu_value ipu_topk(ipu_builder *b, ipu_value x, int64_t k, int axis, bool largest, ipu_value *indices);
+
+/* Element i is the sum (the product) of x up to and with i. Floating types; integers wrap. */
+ipu_value ipu_cumsum(ipu_builder *b, ipu_value x, int axis);
+ipu_value ipu_cumprod(ipu_builder *b, ipu_value x, int axis);
+/* exclusive: without i itself; reverse: from the end. */
+ipu_value ipu_cumsum_with(ipu_builder *b, ipu_value x, int axis, bool exclusive, bool reverse);
+ipu_value ipu_cumprod_with(ipu_builder *b, ipu_value x, int axis, bool exclusive, bool reverse);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef IPU_NO_LOCATIONS
+#define ipu_sort(...) IPU_AT(ipu_sort(__VA_ARGS__))
+#define ipu_argsort(...) IPU_AT(ipu_argsort(__VA_ARGS__))
+#define ipu_topk(...) IPU_AT(ipu_topk(__VA_ARGS__))
+#define ipu_cumsum(...) IPU_AT(ipu_cumsum(__VA_ARGS__))
+#define ipu_cumprod(...) IPU_AT(ipu_cumprod(__VA_ARGS__))
+#define ipu_cumsum_with(...) IPU_AT(ipu_cumsum_with(__VA_ARGS__))
+#define ipu_cumprod_with(...) IPU_AT(ipu_cumprod_with(__VA_ARGS__))
+#endif
+#endif
