@@ -4,7 +4,7 @@
  * from run to run, and how data move: a stream from memory (a ring), a stream to a callback,
  * a host handle that needs no step of the program, and a print step that goes to the log.
  *
- * Expect: 02_variables_and_streams.expected
+ * Expect: expected/02_variables_and_streams.expected
  */
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * transposing, repeating and joining make new selections of the same elements, cost nothing
  * when the program runs, and may be read, written and mapped like any other tensor.
  *
- * Expect: 03_tensor_views.expected. The matrix m is 0..11 in three rows of four.
+ * Expect: expected/03_tensor_views.expected. The matrix m is 0..11 in three rows of four.
  */
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * ordinary scalars that vertices write. The program takes numbers from a stream and walks each
  * one down to 1 (halve an even number; triple an odd one and add 1: Collatz), counting steps.
  *
- * Expect: 06_loops_and_conditions.expected
+ * Expect: expected/06_loops_and_conditions.expected
  */
 #include <string.h>
 

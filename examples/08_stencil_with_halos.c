@@ -6,7 +6,7 @@
  * between tiles follows from the mapping. Two copies of the plate take turns, since a
  * compute set may not read what it writes.
  *
- * The heaters, held at 100 degrees, are tiles without a vertex. Expect: 08_stencil_with_halos.expected,
+ * The heaters, held at 100 degrees, are tiles without a vertex. Expect: expected/08_stencil_with_halos.expected,
  * in which each character is a tile; the result is checked bit for bit against a plain C loop.
  */
 #include <string.h>

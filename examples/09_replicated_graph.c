@@ -5,7 +5,7 @@
  * all the same. The replicas then add up a vector over a ring: in each of three rounds every
  * one passes on what it received last and adds what arrives (an all-reduce, as in training).
  *
- * Expect: 09_replicated_graph.expected
+ * Expect: expected/09_replicated_graph.expected
  */
 #include "example.h"
 

@@ -4,7 +4,7 @@
  * anything runs and name the line of the call; those of a run name the step or vertex that
  * stopped it. Nothing aborts, and an engine whose run failed can run again.
  *
- * Expect: 11_errors.expected. The messages are the output.
+ * Expect: expected/11_errors.expected. The messages are the output.
  */
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * run what was parsed. Codelets go by name: the text has their signatures, the parser is given
  * the bodies. `ipu dump` reads the same language.
  *
- * Expect: 12_text_form.expected
+ * Expect: expected/12_text_form.expected
  */
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * takes differences of its part of a row; one version of the codelet goes one element too far, into the
  * part of the next tile, which a plain run would not notice.
  *
- * Expect: 15_checking.expected.
+ * Expect: expected/15_checking.expected.
  */
 #include <string.h>
 

@@ -19,6 +19,12 @@ blanks()
 
 length() { code | xargs -r -d '\n' wc -l | awk '$1 >= 800 && $2 != "total" { print $2 ": " $1 " lines; fewer than 800 expected" }'; }
 
+# A folder that shows what is in it. Corpora of fuzzers and expected outputs are data.
+folders()
+{
+    all | grep -v '\.expected$' | sed 's:/[^/]*$::' | sort | uniq -c | awk '$1 > 40 { print $2 "/: " $1 " files; 40 at most expected" }'
+}
+
 # Paths that exist on one machine only.
 paths() { all | xargs -r -d '\n' grep -nIHE '(^|[^A-Za-z0-9_.])/(home|root|work|Users)/' || true; }
 
@@ -36,6 +42,6 @@ opening()
 unfinished() { code | grep -v '^scripts/' | xargs -r -d '\n' grep -nIHE '\b(TODO|FIXME|XXX|HACK)\b' || true; }
 
 case $1 in
-    blanks | length | paths | opening | unfinished) empty "$1" ;;
+    blanks | length | folders | paths | opening | unfinished) empty "$1" ;;
     *) echo "check_hygiene.sh: no rule \"$1\"" >&2; exit 2 ;;
 esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs built examples and compares what they print with the .expected file beside each source.
+# Runs built examples and compares what they print with expected/NAME.expected.
 # Arguments: names of examples; none: all. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -13,10 +13,10 @@ for name in "$@"; do
     status=0
     timeout -k 10 "${TEST_TIMEOUT:-600}" ${IPU_EXAMPLE_WRAPPER:-} "$build/examples/$name" \
         > "$out/stdout" 2> "$out/stderr" < /dev/null || status=$?
-    if [ ! -f "examples/$name.expected" ]; then
-        echo "no file examples/$name.expected: write there what the example must print"
+    if [ ! -f "examples/expected/$name.expected" ]; then
+        echo "no file examples/expected/$name.expected: write there what the example must print"
         status=1
-    elif ! diff -u "examples/$name.expected" "$out/stdout"; then
+    elif ! diff -u "examples/expected/$name.expected" "$out/stdout"; then
         status=1
     fi
     if [ "$status" = 0 ]; then

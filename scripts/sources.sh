@@ -14,7 +14,7 @@ case "$1" in
     yacc)     list src 9 '*.y' ;;
     lex)      list src 9 '*.l' ;;
     unit)     list src 9 '*_test.c' ;;
-    tests)    list tests 1 '*.c' ;;
+    tests)    list tests 2 '*_test.c' ;; # what they share is in support/
     support)  list tests/support 1 '*.c' ;;
     tools)    list tools 9 '*.c' ;;
     web)      list tools/web/page 1 '*' ;; # the monitor's page

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs the tests: the tiny ones first, then the rest of the unit tests, tests/*.c, tests of kernels
+# Builds and runs the tests: the tiny ones first, then the rest of the unit tests, tests/*/*.c, tests of kernels
 # with narrower vectors, the examples, tests/*.sh, what the manuals show. Argument "tiny": only those. SUITE_NAME: what the results are called.
 . "$(dirname "$0")/lib.sh"
 scripts/deps.sh build test
@@ -66,7 +66,7 @@ example_lines()
 cross_lines()
 {
     local names name
-    names=$(scripts/sources.sh tests | sed 's:^tests/::; s:\.c$::')
+    names=$(scripts/sources.sh tests | sed 's:.*/::; s:\.c$::')
     # The longest begins first.
     for name in ops_test $(grep -vx ops_test <<< "$names"); do
         is_left_out "$name" || say "$name $BUILD/tests/$name"

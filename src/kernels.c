@@ -1,5 +1,5 @@
 /* All kernels there are, for the layers that look them up by name and know none of them. A program that is linked to the archive and
- * defines a list of its own has those instead, and needs no op (tests/own_kernels_test.c).
+ * defines a list of its own has those instead, and needs no op (tests/engine/own_kernels_test.c).
  */
 #include "op/op.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `ipu train` killed at random moments and gone on with: the saved network and the last checkpoint have the bits of an
 # uninterrupted training, and what stops it (damage, a full or locked folder) is told. Usage: train_kill_test.sh [IPU].
-# KILLS: how often, 12 unless told. Ends with "N passed, N failed". tests/train_crash_test.c does it 200 times in C.
+# KILLS: how often, 12 unless told. Ends with "N passed, N failed". tests/train/train_crash_test.c does it 200 times in C.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/support/check.sh

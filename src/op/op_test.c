@@ -1,6 +1,6 @@
 /* What ops share: attributes and their checks, axes, broadcasting, parts, prices of loops.
  *
- * The ops themselves are tested by tests/ops_test.c, from their records.
+ * The ops themselves are tested by tests/op/ops_test.c, from their records.
  */
 #include <setjmp.h>
 #include <stdarg.h>

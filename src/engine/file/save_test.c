@@ -1,5 +1,5 @@
 /* Executables as files: what comes back runs as before, and what is not as it was saved is refused.
- * Random programs that go through a file are in tests/random_programs_test.c. */
+ * Random programs that go through a file are in tests/engine/random_programs_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

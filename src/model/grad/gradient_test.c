@@ -1,5 +1,5 @@
 /* The rules of gradients, on ops made for it: which are asked, what they are asked for, what is said if they
- * cannot. Values are compared in tests/model_gradients_test.c.
+ * cannot. Values are compared in tests/model/model_gradients_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Folding replicas into one batch, as a pass: ops stay as many, kept values as they were, halves add up in
- * float; what is refused. Numbers are compared in tests/fold_test.c. */
+ * float; what is refused. Numbers are compared in tests/model/fold_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

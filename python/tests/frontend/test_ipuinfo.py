@@ -17,7 +17,7 @@ from openipu import Info
 
 from support import python
 
-TOP = Path(__file__).resolve().parent.parent.parent
+TOP = Path(__file__).resolve().parents[3]
 
 HOLD = """
 import ctypes, sys

@@ -1,8 +1,8 @@
 /* The monitor's metrics, for samples that no test can have at will: names that break lines, IPUs without ids, the same thing
  * twice. Also who may ask the page: tokens and Host headers. Made by the tool's own sources. */
-#include "../tools/monitor/metrics.c"
-#include "../tools/web/address.c"
-#include "../tools/web/token.c"
+#include "monitor/metrics.c"
+#include "web/address.c"
+#include "web/token.c"
 
 #include <setjmp.h>
 #include <stdarg.h>

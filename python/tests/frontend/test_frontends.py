@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "frontends.md"
+DOC = Path(__file__).resolve().parents[3] / "docs" / "frontends.md"
 
 
 def blocks(kind):

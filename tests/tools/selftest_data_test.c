@@ -1,8 +1,8 @@
 /* What the self-tests decide by: patterns, comparison, links, arithmetic. Every fault must be seen. */
-#include "../tools/selftest/data.c"
-#include "../tools/selftest/links.c"
-#include "../tools/selftest/memory.c"
-#include "../tools/selftest/product.c"
+#include "selftest/data.c"
+#include "selftest/links.c"
+#include "selftest/memory.c"
+#include "selftest/product.c"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PYTHON = Path(__file__).resolve().parents[1]
+PYTHON = Path(__file__).resolve().parents[2]
 FRAMEWORK = "print('framework')\nversion = 1\n"
 FRONT_END = "import fakeframe\nprint('front end of', fakeframe.version)\nfakeframe.has_ipu = True\n"
 

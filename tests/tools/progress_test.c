@@ -1,6 +1,6 @@
 /* The line that shows how far a command is, on a terminal of any width and for numbers that no command should give. Made by the
  * tools' own source. */
-#include "../tools/train/progress.c"
+#include "train/progress.c"
 
 #include <fcntl.h>
 #include <math.h>

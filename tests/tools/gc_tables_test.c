@@ -1,7 +1,7 @@
 /* Tables of gc-monitor for data that no test can have at will: other namespaces, long times, many boards.
  * Drawn by the tool's own sources, which depend on nothing but their arguments. */
-#include "../tools/monitor/monitor_table.c"
-#include "../tools/table.c"
+#include "monitor/monitor_table.c"
+#include "table.c"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../tools/monitor/alert.h"
+#include "monitor/alert.h"
 
 enum { N_PROCESSES = 3, N_IPUS = 4 };
 

@@ -9,7 +9,7 @@ import pytest
 from openipu import abi, executor, library  # pylint: disable=unused-import
 from support import python
 
-HEADERS = Path(__file__).resolve().parents[2] / "include" / "ipu"
+HEADERS = Path(__file__).resolve().parents[3] / "include" / "ipu"
 
 
 def members_of(text, name):
@@ -30,7 +30,7 @@ def members_of(text, name):
 def headers():
     if not HEADERS.is_dir():
         pytest.skip("there are no headers here")
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(HEADERS.glob("*.h")))
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(HEADERS.rglob("*.h")))
 
 
 def test_all_members_are_described():

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "../tools/live/view.h"
-#include "../tools/monitor/watch_history.h"
-#include "../tools/monitor/watch_users.h"
+#include "live/view.h"
+#include "monitor/watch_history.h"
+#include "monitor/watch_users.h"
 
 /* ---- samples that are made ---- */
 
