@@ -106,8 +106,8 @@ struct ipu_model {
     IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in the order made */
     IPU_ARRAY(ipu__model_output) outputs;
     IPU_ARRAY(ipu__alias) aliases;
-    IPU_ARRAY(uint32_t) losses;     /* ids of what is trained for (nn_train.c) */
-    IPU_ARRAY(ipu__custom) customs; /* in the order of their ids (gradient_custom.c) */
+    IPU_ARRAY(uint32_t) losses;     /* ids of what is trained for (model/nn/train.c) */
+    IPU_ARRAY(ipu__custom) customs; /* in the order of their ids (model/grad/custom.c) */
     IPU_ARRAY(uint32_t) shards;     /* ids of parameters that are a replica's part of a whole one (shard.c) */
     IPU_ARRAY(ipu__location) locations; /* 0: unknown; files in the arena */
     ipu__map files;                     /* names of source files, to locations */

@@ -15,7 +15,7 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
 /* Of settled options: INVALID if one of them means something for training only. */
 ipu_status ipu__executor_options_check_inference(const ipu_executor_options *o);
 
-/* Adds to `key` all of settled options that an executable depends on besides the network: what executor_options.inc says is of
+/* Adds to `key` all of settled options that an executable depends on besides the network: what train/executor/options.inc says is of
  * the program, and variables of the environment that override options of the engine. */
 void ipu__executor_options_add_key(const ipu_executor_options *o, ipu__text *key);
 

@@ -35,7 +35,7 @@ bool poprun_add_hosts(poprun *p, const char *list);
 void poprun_log(const poprun *p, char level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void poprun_print_topology(const poprun *p);
 
-/* ---- the partition (poprun_partition.c) ---- */
+/* ---- the partition (partition.c) ---- */
 
 /* Make or find the partition that is asked for, and have programs use it. */
 tool_exit poprun_open_partition(poprun *p);

@@ -16,7 +16,7 @@
 typedef enum web_phase {
     WEB_ASKING,    /* its request is not complete: 10 s from the first byte it could have sent */
     WEB_ANSWERING, /* the answer is not sent: 60 s for all of it; 2 s where too many are at it */
-    WEB_STREAMING, /* events: they go on; web_stream.h judges */
+    WEB_STREAMING, /* events: they go on; stream.h judges */
     WEB_RESTING,   /* between two requests: 30 s */
 } web_phase;
 

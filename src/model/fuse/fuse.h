@@ -1,5 +1,5 @@
-/* What the parts of fusion share: fuse.c finds chains of elementwise ops, fuse_epilogue.c those that belong to a
- * matmul or convolution, fuse_text.c writes either as text (op/elementwise/chain.h); the others make one op of several that are
+/* What the parts of fusion share: fuse.c finds chains of elementwise ops, epilogue.c those that belong to a
+ * matmul or convolution, text.c writes either as text (op/elementwise/chain.h); the others make one op of several that are
  * known by name.
  */
 #ifndef IPU_MODEL_FUSE_FUSE_H

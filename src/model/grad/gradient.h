@@ -44,12 +44,12 @@ void ipu__diff_add(ipu__diff *p, uint32_t id, ipu_value part);
 /* Gradient of `id` so far; null: none. */
 ipu_value ipu__diff_of(const ipu__diff *p, uint32_t id);
 
-/* ---- gradient_error.c ---- */
+/* ---- error.c ---- */
 
 /* The error that y has no gradient for x, and where the path from x to y ends. */
 void ipu__diff_fail_cut(ipu__diff *p, ipu_value y, ipu_value x);
 
-/* ---- gradient_custom.c ---- */
+/* ---- custom.c ---- */
 
 /* What the op is of; NULL: an op like others. */
 const ipu__custom *ipu__diff_custom(const ipu_model *m, const ipu__model_op *op);
@@ -57,7 +57,7 @@ bool               ipu__diff_custom_is_active(const ipu__diff *p, const ipu__cus
 /* Asks for its gradients, if `op` is its first. */
 void ipu__diff_step_custom(ipu__diff *p, const ipu__model_op *op, const ipu__custom *c);
 
-/* ---- gradient_control.c ---- */
+/* ---- control.c ---- */
 
 void ipu__diff_if(ipu__diff *p, uint32_t op);
 
@@ -84,7 +84,7 @@ ipu_value ipu__diff_zeros_like(ipu__diff *p, uint32_t id);
 /* Null values. NULL: memory (the builder's error). Owned: ipu__free. */
 ipu_value *ipu__diff_new_values(ipu__diff *p, size_t n);
 
-/* ---- gradient_loop.c ---- */
+/* ---- loop.c ---- */
 
 void ipu__diff_loop(ipu__diff *p, uint32_t op);
 

@@ -1,4 +1,4 @@
-/* Which op of a network runs where, and on which ways values get there. See part.h. */
+/* Which op of a network runs where, and on which ways values get there. See plan.h. */
 #include "model/parallel/plan.h"
 
 #include <inttypes.h>

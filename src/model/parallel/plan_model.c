@@ -1,4 +1,4 @@
-/* The parts of a network as models of their own. See part.h. */
+/* The parts of a network as models of their own. See plan.h. */
 #include "model/parallel/plan.h"
 
 uint32_t ipu__plan_output_position(const ipu__plan *p, size_t i)

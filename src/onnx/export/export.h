@@ -6,7 +6,7 @@
  * do nothing, so that a function reads straight on.
  *
  * Names are unique in the whole file, so that graphs within see all values around them. Where an ONNX op does
- * not take a type, values are cast to one that it does and that holds them (export_types.inc).
+ * not take a type, values are cast to one that it does and that holds them (types.inc).
  */
 #ifndef IPU_ONNX_EXPORT_EXPORT_H
 #define IPU_ONNX_EXPORT_EXPORT_H
@@ -22,7 +22,7 @@ typedef struct ipu__frame {
     ipu_model   *m;
     const char **name; /* by id; NULL: none yet */
     uint32_t    *uses; /* by id */
-    bool        *done; /* by op: part of another that has been found again (export_match.c) */
+    bool        *done; /* by op: part of another that has been found again (match.c) */
     const char  *hint; /* what new names begin with; NULL: the name of the op */
 } ipu__frame;
 

@@ -39,11 +39,11 @@ static inline int64_t ipu__conv_volume(const int64_t dim[3]) { return dim[0] * d
         .name = "groups", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "channels in so many groups" \
     }
 
-/* ---- conv_ref.c ---- */
+/* ---- ref.c ---- */
 
 void ipu__conv_ref(const ipu_kernel_call *call, void *const *operand);
 
-/* ---- conv_plan.c ---- */
+/* ---- plan.c ---- */
 
 ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 

@@ -1,8 +1,8 @@
 /* A convolution, relu and max pooling as one op, and the gradient of its weights: inside.
  *
  * What is convolved is large and read once, by the pool, so it need not be there at a time. Windows lie side by side.
- * Implementations do the convolution and the pool on registers (conv_pool_direct.c), or call those of the ops it is
- * made of on a few images at a time, which stay in cache (conv_pool_pieces.c).
+ * Implementations do the convolution and the pool on registers (pool_direct.c), or call those of the ops it is
+ * made of on a few images at a time, which stay in cache (pool_pieces.c).
  */
 #ifndef IPU_OP_CONV_POOL_H
 #define IPU_OP_CONV_POOL_H
@@ -37,7 +37,7 @@ static inline bool ipu__conv_pool_is_grad(const ipu_kernel_call *call)
     return call->def == &ipu__op_conv_max_pool_weight_grad.kernel;
 }
 
-/* ---- conv_pool_pieces.c: both ops ---- */
+/* ---- pool_pieces.c: both ops ---- */
 
 bool               ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_pool_pieces_layouts(const ipu_kernel_call *call, int n_parts, int operand);
@@ -47,7 +47,7 @@ void               ipu__conv_pool_pieces_release(void *prepared);
 ipu_status ipu__conv_pool_pieces_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int part, int n_parts);
 
-/* ---- conv_pool_direct.c: both ops, for few channels of x and windows of 2 x 2 ---- */
+/* ---- pool_direct.c: both ops, for few channels of x and windows of 2 x 2 ---- */
 
 enum { IPU__CONV_POOL_KERNEL = 3 }; /* rows and columns of weights that have a gradient here */
 
@@ -62,7 +62,7 @@ typedef struct ipu__conv_pool_shape {
     bool    relu, mask;
 } ipu__conv_pool_shape;
 
-/* NULL where a level has no instructions for it (conv_pool_simd.c). */
+/* NULL where a level has no instructions for it (pool_simd.c). */
 typedef struct ipu__conv_pool_loops {
     /* Row `row` of z and, if they are not NULL, of indices, from row 2 * row of x. `w`: [in][kernel][kernel] numbers or
      * vectors, so is `bias`. */

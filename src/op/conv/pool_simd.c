@@ -1,5 +1,5 @@
 /* Convolution, relu and max pooling of windows of 2 x 2 on registers, and the gradient of the weights by which element
- * of its window each lane takes. Vectors are sixteen images, or sixteen channels (conv_pool.h). */
+ * of its window each lane takes. Vectors are sixteen images, or sixteen channels (pool.h). */
 #include "op/conv/pool.h"
 
 #if defined(__AVX512F__)

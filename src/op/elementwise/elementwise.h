@@ -40,7 +40,7 @@ enum { IPU__MAX_ELEMENT_INPUTS = 3, IPU__MAX_ELEMENT_PARAMETERS = 2 };
 /* n elements. `out` may be one of `in`, element by element. */
 typedef void (*ipu__block_fn)(const void *const *in, void *out, int64_t n, const double *parameters);
 
-/* By lane (of the last input) and element. elementwise_float_simd.c, elementwise_int_simd.c */
+/* By lane (of the last input) and element. float_simd.c, int_simd.c */
 typedef struct ipu__float_blocks {
     const ipu__block_fn *f32, *f64;
 } ipu__float_blocks;
@@ -95,10 +95,10 @@ void ipu__element_one(int element, const ipu_type *types, int n_in, const double
 /* Where element `i` of `out` comes from in an input that is broadcast to it. */
 int64_t ipu__element_source(const ipu_shape *out, const ipu_shape *in, int64_t i);
 
-/* elementwise_grad.c */
+/* grad.c */
 void ipu__element_grad(ipu__gradient *g);
 
-/* ---- elementwise_plan.c ---- */
+/* ---- plan.c ---- */
 
 /* Cycles of a worker: `start`, then `cycles` for each `elements`. */
 typedef struct ipu__element_cost {

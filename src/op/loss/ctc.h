@@ -7,7 +7,7 @@
 /* Of ctc and ctc_loss; ctc_grad has d_loss after them. */
 enum { IPU__CTC_LOG_PROBS, IPU__CTC_TARGETS, IPU__CTC_INPUT_LENGTHS, IPU__CTC_TARGET_LENGTHS, IPU__CTC_N_IN };
 
-/* ctc in other ops, a few for each step (loss_ctc_compose.c). */
+/* ctc in other ops, a few for each step (ctc_compose.c). */
 void ipu__ctc_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* Losses: of labels (nll, cross entropy) as compositions, reductions, and the functions that emit them.
  *
- * requires: loss_nll.c and loss_entropy.c for the kernels, loss_elementwise.c for the rest of the records.
+ * requires: nll.c and entropy.c for the kernels, elementwise.c for the rest of the records.
  */
 #include "op/loss/loss.h"
 

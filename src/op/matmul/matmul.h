@@ -42,7 +42,7 @@ static inline void ipu__matmul_finish(const ipu__matmul *mm, const ipu__epilogue
     ipu__epilogue_run(e, operand, (i * mm->m + row) * mm->n + column, columns, mm->n, rows, scratch);
 }
 
-/* ---- matmul_plain.c: any type, sums in the order of `ref` ---- */
+/* ---- plain.c: any type, sums in the order of `ref` ---- */
 
 ipu_status ipu__matmul_plain_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void       ipu__matmul_plain_release(void *prepared);
@@ -50,7 +50,7 @@ size_t     ipu__matmul_plain_scratch_bytes(const ipu_kernel_call *call, int n_pa
 ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts);
 
-/* ---- matmul_xsmm.c: float, half, bfloat16 ---- */
+/* ---- xsmm.c: float, half, bfloat16 ---- */
 
 bool               ipu__matmul_xsmm_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_parts, int operand);
@@ -69,7 +69,7 @@ void       ipu__matmul_onednn_release(void *prepared);
 ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
                                   void *scratch, int index, int n_parts);
 
-/* ---- matmul_plan.c ---- */
+/* ---- plan.c ---- */
 
 ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 

@@ -1,4 +1,4 @@
-/* Group norm where sixteen images lie side by side (IPU_LAYOUT_LANES), in float; plain ones are norm_planes.c's.
+/* Group norm where sixteen images lie side by side (IPU_LAYOUT_LANES), in float; plain ones are planes.c's.
  *
  * Of one group of images a part has channels, of several whole ones, where these divide evenly. A mean is over
  * whole groups of channels: where parts meet within one, both find it. Operands may each lie in lanes or not: what

@@ -1,6 +1,6 @@
 /* Normalisation: records, inference, gradients and compositions.
  *
- * requires: norm_kernel.c and norm_planes.c for the arithmetic. In compositions every kind is a view of x,
+ * requires: kernel.c and planes.c for the arithmetic. In compositions every kind is a view of x,
  * some of whose dimensions are averaged.
  */
 #include "op/norm/norm.h"

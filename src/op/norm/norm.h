@@ -87,7 +87,7 @@ typedef struct ipu__norm_loops {
 } ipu__norm_loops;
 IPU__SIMD_DECLARE(extern const ipu__norm_loops, ipu__norm_loops)
 
-/* ---- the same for sixteen images side by side: means, scales, ... are 16 numbers (norm_lanes_simd.c) ---- */
+/* ---- the same for sixteen images side by side: means, scales, ... are 16 numbers (lanes_simd.c) ---- */
 
 /* dx = a * dy + b * (x - mean) + c */
 typedef struct ipu__norm_mixture {
@@ -124,7 +124,7 @@ typedef struct ipu__norm_lane_loops {
 } ipu__norm_lane_loops;
 IPU__SIMD_DECLARE(extern const ipu__norm_lane_loops, ipu__norm_lane_loops_of)
 
-/* ---- kernels (norm_kernel.c) ---- */
+/* ---- kernels (kernel.c) ---- */
 
 void       ipu__norm_ref(const ipu_kernel_call *call, void *const *operand);
 void       ipu__norm_grad_ref(const ipu_kernel_call *call, void *const *operand);

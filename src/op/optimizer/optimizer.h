@@ -67,14 +67,14 @@ void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s);
         {.name = "nesterov", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: look ahead along the momentum"}, \
         IPU__DECOUPLED
 
-/* ---- optimizer_step.c ---- */
+/* ---- step.c ---- */
 
 /* ipu_lamb_step where each replica has a part of the parameter: norms are of all parts. */
 ipu_optimized ipu__lamb_step_of_part(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                                      ipu_value step, ipu_value mean, ipu_value square,
                                      ipu_adam_options options);
 
-/* ---- optimizer_lamb.c ---- */
+/* ---- lamb.c ---- */
 
 void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
                                  ipu_value *out);

@@ -59,7 +59,7 @@ typedef struct ipu__pool_loops {
 } ipu__pool_loops;
 IPU__SIMD_DECLARE(extern const ipu__pool_loops, ipu__pool_loops_of)
 
-/* ---- planes of vectors (pool_lanes.c): sixteen images in lanes, or sixteen channels in blocks ---- */
+/* ---- planes of vectors (lanes.c): sixteen images in lanes, or sixteen channels in blocks ---- */
 
 /* Rows [begin, end) of the smaller side, of one plane; a row is (depth, height). */
 typedef struct ipu__pool_lane_loops {

@@ -105,7 +105,7 @@ void ipu__int8_pack(ipu_type type, const void *x, int64_t step, int64_t n, int32
 void ipu__int8_finish(const ipu_kernel_call *call, const ipu__int8_roles *r, const ipu__quantize_loops *loops,
                       void *const *operand, const int32_t *sums, const float *scales, int64_t n, int64_t at);
 
-/* ---- quantize_onednn.c: exact where the CPU adds four products at once in 32 bits ---- */
+/* ---- onednn.c: exact where the CPU adds four products at once in 32 bits ---- */
 
 /* out[i,j] = sum over k of a[i,k] * b[k,j]; a is int8 or uint8, b is int8, out is int32. */
 typedef struct ipu__int8_dims {

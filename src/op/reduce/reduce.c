@@ -1,6 +1,6 @@
 /* Reductions: their records, gradients, and those that are compositions of others.
  *
- * requires: reduce_kernel.c for the arithmetic.
+ * requires: kernel.c for the arithmetic.
  */
 #include "op/reduce/reduce.h"
 

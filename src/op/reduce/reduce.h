@@ -92,7 +92,7 @@ typedef struct ipu__reduce_table {
 } ipu__reduce_table;
 IPU__SIMD_DECLARE(extern const ipu__reduce_table, ipu__reduce_loops_at)
 
-/* ---- kernels (reduce_kernel.c) ---- */
+/* ---- kernels (kernel.c) ---- */
 
 void       ipu__reduce_ref(const ipu_kernel_call *call, void *const *operand);
 double     ipu__reduce_work(const ipu_kernel_call *call);
@@ -105,7 +105,7 @@ ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64
 
 extern const ipu__cpu_impl ipu__reduce_implementations[1];
 
-/* ---- planes (reduce_planes.c) ---- */
+/* ---- planes (planes.c) ---- */
 
 ipu_kernel_layouts ipu__reduce_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 /* False: it is no sum or mean of planes, and plain. */

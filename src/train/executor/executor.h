@@ -61,7 +61,7 @@ struct ipu_executor {
     bool                   must_compile, keeps_times;
 };
 
-/* ---- models (executor_build.c) ---- */
+/* ---- models (build.c) ---- */
 
 /* The models of `p` for its inputs. To be undone with ipu__parallel_models_fini also when it fails. */
 ipu_status ipu__executor_build(ipu__executor_program *p, const ipu__engine_def *engine,
@@ -74,7 +74,7 @@ ipu_status ipu__executor_lower_for_chip(ipu__executor_program *p, ipu__parallel_
 /* Copies of the graph that runs. */
 int64_t ipu__executor_n_graphs(const ipu__executor_program *p);
 
-/* ---- precision (executor_precision.c) ---- */
+/* ---- precision (precision.c) ---- */
 
 /* Of a network just built, and when its gradients are in it too. */
 ipu_status ipu__executor_set_precision(const ipu__executor_program *p, const ipu__parallel_models *m);
@@ -84,7 +84,7 @@ bool ipu__executor_rounds_at_random(const ipu__executor_program *p, const ipu__p
 /* Copies of the module's weights on the device of `p`. */
 void ipu__executor_use_weights(ipu__executor_program *p);
 
-/* ---- the processes it is one of (executor_comm.c) ---- */
+/* ---- the processes it is one of (comm.c) ---- */
 
 /* Replicas of all processes; the number among them of this one's first. */
 int64_t ipu__executor_n_replicas(const ipu__executor_program *p);
@@ -97,7 +97,7 @@ ipu_status ipu__executor_join(ipu__executor_program *p);
  * All processes call it. */
 ipu_status ipu__executor_gather(ipu__executor_program *p, ipu_named_array *arrays, size_t n);
 
-/* ---- inputs and outputs (executor_io.c) ---- */
+/* ---- inputs and outputs (io.c) ---- */
 
 ipu_output_mode ipu__executor_output_mode(const ipu_executor *x);
 ipu_status      ipu__executor_make_outputs(ipu__executor_program *p, const ipu__parallel_models *models);
@@ -108,7 +108,7 @@ ipu_status ipu__executor_fail_other_inputs(const ipu__executor_program *p, const
 /* The ports of arrays of a run: what the network is built for. */
 ipu_status ipu__executor_make_inputs(ipu__executor_program *p, const ipu_array *in, size_t n);
 
-/* ---- weights and states (executor_state.c) ---- */
+/* ---- weights and states (state.c) ---- */
 
 ipu_status          ipu__executor_list_kept(ipu__executor_program *p, const ipu__parallel_models *models);
 ipu__executor_kept *ipu__executor_kept_of(const ipu__executor_program *p,
@@ -125,7 +125,7 @@ ipu_status ipu__executor_carry_state(ipu__executor_program *p, const ipu_npz *st
 ipu_status ipu__executor_hand_over(ipu__executor_program *from, ipu__executor_program *to, bool with_weights);
 void       ipu__executor_state_fini(ipu__executor_program *p);
 
-/* ---- whole arrays of parts (executor_shard_state.c) ---- */
+/* ---- whole arrays of parts (shard_state.c) ---- */
 
 /* `bytes` of a whole array, of one replica; of all that have a part of it, if they have. */
 ipu_status ipu__executor_read_kept(ipu__executor_program *p, const ipu__executor_kept *kept, int64_t replica,

@@ -14,7 +14,7 @@ typedef struct ipu__rows_3x3 {
     int64_t       n_rows, n_columns; /* of outputs; at least 4 rows */
 } ipu__rows_3x3;
 
-/* NULL where a level has no instructions for it (conv_3x3_simd.c). */
+/* NULL where a level has no instructions for it (3x3_simd.c). */
 typedef struct ipu__conv_3x3_loops {
     /* y[i][j] = bias + the sum over taps of w times what the output reads. */
     void (*sum)(const ipu__rows_3x3 *x, const float w[9], float bias, float *y);

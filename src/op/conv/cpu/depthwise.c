@@ -15,7 +15,7 @@
 typedef struct state {
     ipu__conv_state base; /* columns of floats: planes of other types are converted first */
     ipu_type        type;
-    bool            is_3x3;     /* done by conv_3x3_simd.c */
+    bool            is_3x3;     /* done by 3x3_simd.c */
     bool            is_flipped; /* columns are those of d_y, for a gradient that is a convolution */
 } state;
 

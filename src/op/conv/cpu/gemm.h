@@ -26,7 +26,7 @@ typedef struct ipu__conv_way {
                               const ipu__conv_part *part, ipu__xsmm_blocks *blocks);
 } ipu__conv_way;
 
-/* Sizes of blocks are chosen as for matmul (matmul_xsmm.c). */
+/* Sizes of blocks are chosen as for matmul (op/matmul/xsmm.c). */
 enum { IPU__CONV_BLOCK = 256 };
 
 static inline int64_t ipu__conv_least(int64_t a, int64_t b) { return a < b ? a : b; }

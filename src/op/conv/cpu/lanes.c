@@ -226,7 +226,7 @@ ipu_interval ipu__conv_lanes_writes(const ipu_kernel_call *call, int operand, in
     return (ipu_interval){rows.begin * m.width * IPU__LANES, rows.end * m.width * IPU__LANES};
 }
 
-/* ---- the three ops: group by group, each by the loops of its own or by those of conv_lanes_toom.h ---- */
+/* ---- the three ops: group by group, each by the loops of its own or by those of lanes_toom.h ---- */
 
 /* A part's stretch of rows in one group, counted through the channels of what is divided. */
 typedef struct stretch {
@@ -259,7 +259,7 @@ typedef struct job {
     images           x, y;
     ipu__lanes_shape shape;
     const float     *w, *bias;
-    float           *at_points, *scratch; /* of conv_lanes_toom.h */
+    float           *at_points, *scratch; /* of lanes_toom.h */
     void            *after;
 } job;
 

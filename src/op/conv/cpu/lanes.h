@@ -21,7 +21,7 @@ typedef struct ipu__lanes_shape {
     bool    relu;              /* forward: of the sum */
 } ipu__lanes_shape;
 
-/* NULL where a level has no instructions for it (conv_lanes_simd.c). */
+/* NULL where a level has no instructions for it (lanes_simd.c). */
 typedef struct ipu__lanes_loops {
     /* All of y, from rows of x that begin where those of y do. `bias` NULL: none. */
     void (*forward)(const ipu__lanes_shape *s, const float *x, const float *w, const float *bias, float *y);
@@ -35,7 +35,7 @@ typedef struct ipu__lanes_loops {
 
 IPU__SIMD_DECLARE(extern const ipu__lanes_loops, ipu__lanes_loops_at)
 
-/* An implementation of each of the three ops, and what conv_lanes_toom.h does of them. */
+/* An implementation of each of the three ops, and what lanes_toom.h does of them. */
 bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 bool               ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand);

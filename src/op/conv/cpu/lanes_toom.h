@@ -1,4 +1,4 @@
-/* Kernels of 5 x 5 on sixteen images in lanes (conv_lanes.h) with fewer multiplications: rows of a kernel by the
+/* Kernels of 5 x 5 on sixteen images in lanes (lanes.h) with fewer multiplications: rows of a kernel by the
  * algorithm of Toom and Cook, columns as they are.
  *
  * Three outputs of a row of a kernel are 15 products. They are a product of polynomials, too, which is known from its
@@ -23,7 +23,7 @@ enum {
     IPU__TOOM_FLOATS = 96 << 10 /* of images at points: they are to stay in the second-level cache */
 };
 
-/* Whether a convolution that the loops of conv_lanes.h can do takes less time so. */
+/* Whether a convolution that the loops of lanes.h can do takes less time so. */
 bool ipu__toom_pays(const ipu__conv *c);
 
 /* Floats of scratch for one part, of which the first are for weights at points. */
@@ -40,7 +40,7 @@ static inline int64_t ipu__toom_tiles(const ipu__lanes_shape *s)
 
 /* One group of sixteen images; `s` is that of whole images. `rows` are counted through channels: those of y, and for
  * the gradient of x those of x. `w` are weights at points, [IPU__TOOM_POINTS][out * in * IPU__TOOM_KERNEL]. NULL where
- * a level has no instructions for it (conv_lanes_toom_simd.c). */
+ * a level has no instructions for it (lanes_toom_simd.c). */
 typedef struct ipu__toom_loops {
     /* Kernels' rows [begin, end) of `n`, from and to weights at points: these are [IPU__TOOM_POINTS][n]. */
     void (*weights)(const float *w, int64_t n, ipu_interval which, float *at_points);

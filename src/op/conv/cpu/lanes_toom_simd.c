@@ -1,5 +1,5 @@
 /* Values at points, and products of what is at one point: convolutions of columns, tiles of which stay in registers
- * as in conv_lanes_simd.c. Columns are taken three of y at a time, so that what is at points stays in cache. */
+ * as in lanes_simd.c. Columns are taken three of y at a time, so that what is at points stays in cache. */
 #include "op/conv/cpu/lanes_toom.h"
 
 #if defined(__AVX512F__)

@@ -18,7 +18,7 @@
 #include "op/product/xsmm.h"
 
 enum { IPU__WINO_WIDTH = 16, IPU__WINO_TILE = 4, IPU__WINO_POINTS = 36 };
-/* With strides of 2: conv_winograd_strided_simd.c. */
+/* With strides of 2: winograd_strided_simd.c. */
 enum { IPU__WINO_STRIDED_POINTS = 25, IPU__WINO_SLOTS = 4 };
 
 /* A row of tiles of sixteen channels, whose plane [n_rows][n_columns][16] is at hand. */
@@ -37,7 +37,7 @@ typedef struct ipu__wino_end {
     bool         relu;
 } ipu__wino_end;
 
-/* NULL where a level has no instructions for it (conv_winograd_simd.c). */
+/* NULL where a level has no instructions for it (winograd_simd.c). */
 typedef struct ipu__wino_loops {
     /* Tiles of 6 x 6, 4 apart, to their points. */
     void (*input)(const ipu__wino_row *r, const float *x, float *points);
@@ -68,7 +68,7 @@ IPU__SIMD_DECLARE(extern const ipu__wino_strided_loops, ipu__wino_strided_loops_
 static inline int ipu__wino_strided_point(int row, int column) { return row * 5 + column; }
 static inline int ipu__wino_strided_halvings(int point) { return (point / 5 == 4) + (point % 5 == 4); }
 
-/* ---- what a call is, and how it is shared out: conv_winograd.c ---- */
+/* ---- what a call is, and how it is shared out: winograd.c ---- */
 
 /* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. Spread:
  * an input gradient as the transpose of conv, whose tiles are those of d_y, which are fewer where there is
