@@ -52,6 +52,7 @@ checks=(
     "no tabs or trailing blanks|scripts/check_hygiene.sh blanks"
     "files under 800 lines|scripts/check_hygiene.sh length"
     "folders of 40 files at most|scripts/check_hygiene.sh folders"
+    "no type defined twice|scripts/check_hygiene.sh types"
     "no machine paths|scripts/check_hygiene.sh paths"
     "every source says what it does|scripts/check_hygiene.sh opening"
     "nothing unfinished|scripts/check_hygiene.sh unfinished"

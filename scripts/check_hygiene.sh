@@ -25,6 +25,17 @@ folders()
     all | grep -v '\.expected$' | sed 's:/[^/]*$::' | sort | uniq -c | awk '$1 > 40 { print $2 "/: " $1 " files; 40 at most expected" }'
 }
 
+# A type of ours that two files define: `typedef struct x { ... } x;`, or `struct x {`.
+types()
+{
+    code | grep -E '^(src|include)/.*\.[ch]$' | grep -v '_test\.[ch]$' | xargs -r -d '\n' awk '
+        function define(name) { if (name in of && of[name] != FILENAME) print FILENAME ": " name " is defined in " of[name] ", too"; of[name] = FILENAME }
+        FNR == 1 { open = 0 }
+        /^typedef .*\{/ { open = 1 }
+        open && /^\} ipu_[a-z0-9_]+;/ { name = $2; sub(/;.*/, "", name); define(name); open = 0 }
+        /^struct ipu_[a-z0-9_]+ \{/ { define($2) }'
+}
+
 # Paths that exist on one machine only.
 paths() { all | xargs -r -d '\n' grep -nIHE '(^|[^A-Za-z0-9_.])/(home|root|work|Users)/' || true; }
 
@@ -42,6 +53,6 @@ opening()
 unfinished() { code | grep -v '^scripts/' | xargs -r -d '\n' grep -nIHE '\b(TODO|FIXME|XXX|HACK)\b' || true; }
 
 case $1 in
-    blanks | length | folders | paths | opening | unfinished) empty "$1" ;;
+    blanks | length | folders | types | paths | opening | unfinished) empty "$1" ;;
     *) echo "check_hygiene.sh: no rule \"$1\"" >&2; exit 2 ;;
 esac

@@ -26,7 +26,7 @@ size_t ipu__access_begin(ipu__pricer *p)
 bool ipu__access_note(ipu__pricer *p, uint32_t var, int64_t n, bool reads, bool writes)
 {
     if (p->accessed_in[var] != p->step_number) {
-        if (!ipu__push(&p->accesses, (ipu__access){.var = var})) return false;
+        if (!ipu__push(&p->accesses, (ipu__cost_access){.var = var})) return false;
         p->accessed_in[var] = p->step_number;
         p->access_of[var]   = (uint32_t)p->accesses.n - 1;
         p->written[var]     = 0;
@@ -39,9 +39,9 @@ bool ipu__access_note(ipu__pricer *p, uint32_t var, int64_t n, bool reads, bool 
 ipu__cost_slice ipu__access_end(ipu__pricer *p, size_t begin)
 {
     for (size_t i = begin; i < p->accesses.n; i++) {
-        ipu__access *a = &p->accesses.at[i];
-        a->is_killed   = !a->is_exposed && p->written[a->var] >= p->g->variables.at[a->var].n_elements;
-        a->is_exposed  = !a->is_killed;
+        ipu__cost_access *a = &p->accesses.at[i];
+        a->is_killed        = !a->is_exposed && p->written[a->var] >= p->g->variables.at[a->var].n_elements;
+        a->is_exposed       = !a->is_killed;
     }
     return (ipu__cost_slice){begin, p->accesses.n - begin};
 }

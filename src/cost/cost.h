@@ -20,11 +20,11 @@ typedef struct ipu__cost_slice {
 } ipu__cost_slice;
 
 /* What a step does to a variable. */
-typedef struct ipu__access {
+typedef struct ipu__cost_access {
     uint32_t var;
     bool     is_exposed; /* its value before matters: read, or written in part */
     bool     is_killed;  /* written completely, without being read. Neither: its value is dropped */
-} ipu__access;
+} ipu__cost_access;
 
 /* Memory that a tile needs during one step. */
 typedef struct ipu__buffer {
@@ -94,17 +94,17 @@ typedef struct ipu__shape_mark {
 } ipu__shape_mark;
 
 typedef struct ipu__entry { /* what a unit as a whole does to a variable */
-    ipu__access access;
-    bool        is_outside;  /* not only of this unit: its callers see it */
-    int64_t     first, last; /* rows */
+    ipu__cost_access access;
+    bool             is_outside;  /* not only of this unit: its callers see it */
+    int64_t          first, last; /* rows */
 } ipu__entry;
 
 /* The memory of a unit that is not always live, on one tile, when that is most. */
-typedef struct ipu__frame {
+typedef struct ipu__peak_frame {
     uint32_t tile;
     uint32_t row;
     int64_t  bytes[IPU__N_CHANGING], total;
-} ipu__frame;
+} ipu__peak_frame;
 
 typedef struct ipu__unit {
     const char     *name;
@@ -115,7 +115,7 @@ typedef struct ipu__unit {
     IPU_ARRAY(ipu__cost_row) rows;
     IPU_ARRAY(ipu__shape_mark) shape;
     IPU_ARRAY(ipu__entry) entries;
-    IPU_ARRAY(ipu__frame) frames; /* by tile */
+    IPU_ARRAY(ipu__peak_frame) frames; /* by tile */
 } ipu__unit;
 
 /* ---- exchange ---- */
@@ -190,7 +190,7 @@ typedef struct ipu__pricer {
     IPU_ARRAY(ipu__snapshot) snapshots;
     IPU_ARRAY(ipu__unit) units; /* callees before their callers */
     IPU_ARRAY(uint32_t) roots;  /* unit of each program */
-    IPU_ARRAY(ipu__access) accesses;
+    IPU_ARRAY(ipu__cost_access) accesses;
     IPU_ARRAY(ipu__buffer) buffers;
     IPU_ARRAY(ipu__busy) busy;
     IPU_ARRAY(ipu__job) jobs, dealt_jobs;
@@ -242,7 +242,7 @@ ipu_status ipu__cost_memory(ipu__pricer *p);
 /* Whether the memory of a variable is part of the unit's frame. */
 bool ipu__cost_counts(const ipu__pricer *p, const ipu__unit *u, const ipu__entry *e);
 /* The frame of a tile; NULL: the unit has nothing there. */
-const ipu__frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile);
+const ipu__peak_frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile);
 
 /* ---- ipu.c ---- */
 /* One more entry of the slice `busy` of the row being priced. False: out of memory. */

@@ -95,7 +95,7 @@ static bool note_kill(liveness *l, uint32_t var)
     return true;
 }
 
-static bool apply_access(liveness *l, const ipu__access *a)
+static bool apply_access(liveness *l, const ipu__cost_access *a)
 {
     if (l->p->g->variables.at[a->var].kind != IPU__VARIABLE) {
         l->p->is_always_live[a->var] = true;

@@ -154,7 +154,7 @@ static void raise_rows(ipu__unit *u, const stretch *s)
 static bool sweep_tile(memory *m, ipu__unit *u, uint32_t tile, event *events, size_t n)
 {
     enum { SHORT = 8 };
-    ipu__frame now = {.tile = tile}, most = {.tile = tile};
+    ipu__peak_frame now = {.tile = tile}, most = {.tile = tile};
     qsort(events, n, sizeof *events, by_row);
     for (size_t i = 0; i < n;) {
         uint32_t row = events[i].row;
@@ -242,7 +242,7 @@ static bool sweep_unit(memory *m, ipu__unit *u)
 
 /* ---- everything together ---- */
 
-const ipu__frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile)
+const ipu__peak_frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile)
 {
     size_t low = 0, high = u->frames.n;
     while (low < high) {
@@ -256,12 +256,12 @@ const ipu__frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile)
 }
 
 /* The row at which a frame is fullest: within the callee if it is a call. */
-static int64_t peak_step(const ipu__pricer *p, const ipu__unit *u, const ipu__frame *f)
+static int64_t peak_step(const ipu__pricer *p, const ipu__unit *u, const ipu__peak_frame *f)
 {
     for (;;) {
-        const ipu__cost_row *row    = &u->rows.at[f->row];
-        const ipu__unit     *callee = row->callee == IPU__NO_UNIT ? NULL : &p->units.at[row->callee];
-        const ipu__frame    *inner  = callee ? ipu__cost_frame(callee, f->tile) : NULL;
+        const ipu__cost_row   *row    = &u->rows.at[f->row];
+        const ipu__unit       *callee = row->callee == IPU__NO_UNIT ? NULL : &p->units.at[row->callee];
+        const ipu__peak_frame *inner  = callee ? ipu__cost_frame(callee, f->tile) : NULL;
         if (!inner) return (int64_t)u->base + f->row;
         u = callee;
         f = inner;
@@ -273,9 +273,9 @@ static void add_peaks(ipu__pricer *p)
     for (size_t i = 0; i < p->roots.n; i++) {
         const ipu__unit *u = &p->units.at[p->roots.at[i]];
         for (size_t k = 0; k < u->frames.n; k++) {
-            const ipu__frame *f    = &u->frames.at[k];
-            ipu_cost_tile    *tile = &p->cost->tiles[f->tile];
-            int64_t           now  = 0;
+            const ipu__peak_frame *f    = &u->frames.at[k];
+            ipu_cost_tile         *tile = &p->cost->tiles[f->tile];
+            int64_t                now  = 0;
             for (int c = 0; c < IPU__N_CHANGING; c++) now += tile->bytes[changing[c]];
             if (f->total <= now) continue;
             for (int c = 0; c < IPU__N_CHANGING; c++) tile->bytes[changing[c]] = f->bytes[c];

@@ -45,7 +45,7 @@ static void consider_variable(const ipu__pricer *p, tenants *t, uint32_t var, in
 /* Variables that a unit, and what it calls, has on the tile when that is fullest. */
 static void consider_unit(const ipu__pricer *p, tenants *t, const ipu__unit *u, uint32_t tile)
 {
-    const ipu__frame *f = u ? ipu__cost_frame(u, tile) : NULL;
+    const ipu__peak_frame *f = u ? ipu__cost_frame(u, tile) : NULL;
     if (!f) return;
     for (size_t i = 0; i < u->entries.n; i++) {
         const ipu__entry *e = &u->entries.at[i];
@@ -62,8 +62,8 @@ static const ipu__unit *fullest_program(const ipu__pricer *p, uint32_t tile)
     const ipu__unit *best = NULL;
     int64_t          most = 0;
     for (size_t i = 0; i < p->roots.n; i++) {
-        const ipu__unit  *u = &p->units.at[p->roots.at[i]];
-        const ipu__frame *f = ipu__cost_frame(u, tile);
+        const ipu__unit       *u = &p->units.at[p->roots.at[i]];
+        const ipu__peak_frame *f = ipu__cost_frame(u, tile);
         if (!f || f->total <= most) continue;
         best = u;
         most = f->total;

@@ -557,8 +557,8 @@ static void drop_values(ipu__pricer *p, ipu__cost_row *row)
 {
     size_t n = 0;
     for (size_t i = 0; i < row->accesses.n; i++) {
-        ipu__access a = p->accesses.at[row->accesses.first + i];
-        if (a.is_killed) p->accesses.at[row->accesses.first + n++] = (ipu__access){.var = a.var};
+        ipu__cost_access a = p->accesses.at[row->accesses.first + i];
+        if (a.is_killed) p->accesses.at[row->accesses.first + n++] = (ipu__cost_access){.var = a.var};
     }
     row->accesses.n = n;
 }

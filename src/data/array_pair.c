@@ -50,7 +50,7 @@ static ipu_status check_labels(const ipu_array *y, const char *where, int64_t n,
 }
 
 /* Leaves `block`, which holds x, to the caller if it fails. */
-static ipu_status join(const ipu_array *x, const char *x_name, ipu__block *block, const ipu_array *y,
+static ipu_status join(const ipu_array *x, const char *x_name, ipu__bytes *block, const ipu_array *y,
                        const char *y_name, const char *kind, ipu__images *out)
 {
     IPU_TRY(describe(x, x_name, out));
@@ -64,19 +64,19 @@ static ipu_status join(const ipu_array *x, const char *x_name, ipu__block *block
     out->kind   = kind;
     out->pixels = x->data;
     out->block  = *block;
-    *block      = (ipu__block){0};
+    *block      = (ipu__bytes){0};
     return IPU_OK;
 }
 
 /* ---- .npy ---- */
 
-static ipu_status open_npy(const char *path, ipu__block *block, ipu_array *out)
+static ipu_status open_npy(const char *path, ipu__bytes *block, ipu_array *out)
 {
     bool is_plain;
-    IPU_TRY(ipu__block_map(path, block));
+    IPU_TRY(ipu__bytes_map(path, block));
     IPU_TRY(ipu__npy_view(block->data, block->bytes, path, out, &is_plain));
     if (is_plain) return IPU_OK;
-    ipu__block_free(block);
+    ipu__bytes_free(block);
     IPU_TRY(ipu_array_read_npy(path, out));
     block->owned = out->data;
     return IPU_OK;
@@ -84,14 +84,14 @@ static ipu_status open_npy(const char *path, ipu__block *block, ipu_array *out)
 
 ipu_status ipu__npy_pair_read(const char *images, const char *labels, ipu__images *out)
 {
-    ipu__block x_block = {0}, y_block = {0};
+    ipu__bytes x_block = {0}, y_block = {0};
     ipu_array  x, y;
     *out              = (ipu__images){0};
     ipu_status status = open_npy(images, &x_block, &x);
     if (status == IPU_OK) status = open_npy(labels, &y_block, &y);
     if (status == IPU_OK) status = join(&x, images, &x_block, &y, labels, ".npy files", out);
-    ipu__block_free(&x_block);
-    ipu__block_free(&y_block);
+    ipu__bytes_free(&x_block);
+    ipu__bytes_free(&y_block);
     return status;
 }
 
@@ -105,10 +105,10 @@ static ipu_status read_entries(const char *path, const char *x_name, const char 
     snprintf(y_where, sizeof y_where, "%s of %s", y_name, path);
     *out = (ipu__images){0};
     IPU_TRY(ipu_array_read_npz(path, x_name, &x));
-    ipu__block block  = {.owned = x.data};
+    ipu__bytes block  = {.owned = x.data};
     ipu_status status = ipu_array_read_npz(path, y_name, &y);
     if (status == IPU_OK) status = join(&x, x_where, &block, &y, y_where, ".npz file", out);
-    ipu__block_free(&block);
+    ipu__bytes_free(&block);
     ipu_array_free(&y);
     return status;
 }

@@ -7,15 +7,15 @@
 
 #include "base/status.h"
 
-typedef struct ipu__block { /* all zero: empty */
+typedef struct ipu__bytes { /* all zero: empty */
     const uint8_t *data;
     size_t         bytes;
     void          *owned;  /* of base/alloc.h; NULL: not owned */
     void          *mapped; /* NULL: no mapping */
-} ipu__block;
+} ipu__bytes;
 
 /* A regular file, mapped. It must not become shorter while it is. Statuses: IO. */
-ipu_status ipu__block_map(const char *path, ipu__block *out);
-void       ipu__block_free(ipu__block *b);
+ipu_status ipu__bytes_map(const char *path, ipu__bytes *out);
+void       ipu__bytes_free(ipu__bytes *b);
 
 #endif

@@ -150,7 +150,7 @@ static ipu_status inflate_elements(inflater *f, size_t compressed, size_t n, ipu
     if (n / 1032 > compressed) return fail_size(f->name, &out->shape, "the compressed data cannot hold them");
     uint8_t *to = ipu__alloc(n);
     if (!to) return ipu__fail_memory();
-    out->block    = (ipu__block){.data = to, .bytes = n, .owned = to};
+    out->block    = (ipu__bytes){.data = to, .bytes = n, .owned = to};
     out->elements = to;
     IPU_TRY(inflate_some(f, to, n, &got));
     if (got < n) return fail_size(f->name, &out->shape, "fewer follow");
@@ -199,20 +199,20 @@ ipu_status ipu__idx_read(const void *data, size_t bytes, const char *name, ipu__
 
 ipu_status ipu__idx_open(const char *path, ipu__idx *out)
 {
-    ipu__block file;
+    ipu__bytes file;
     *out = (ipu__idx){0};
-    IPU_TRY(ipu__block_map(path, &file));
+    IPU_TRY(ipu__bytes_map(path, &file));
     ipu_status status = ipu__idx_read(file.data, file.bytes, path, out);
     if (status == IPU_OK && !out->block.data)
         out->block = file;
     else
-        ipu__block_free(&file);
+        ipu__bytes_free(&file);
     return status;
 }
 
 void ipu__idx_close(ipu__idx *x)
 {
-    ipu__block_free(&x->block);
+    ipu__bytes_free(&x->block);
     *x = (ipu__idx){0};
 }
 

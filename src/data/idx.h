@@ -8,7 +8,7 @@
 typedef struct ipu__idx { /* all zero: empty */
     ipu_shape      shape;
     const uint8_t *elements;
-    ipu__block     block;
+    ipu__bytes     block;
 } ipu__idx;
 
 /* Plain files are mapped; compressed ones, told by their first bytes, are in memory. Statuses: IO, INVALID

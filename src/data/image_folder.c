@@ -202,7 +202,7 @@ static ipu_status read_pictures(ipu__pool *pool, work *w, ipu__images *out)
     IPU_TRY(ipu__array_size(IPU_UINT8, &set, &all));
     w->pixels   = ipu__alloc(all);
     out->labels = ipu__alloc(w->n * sizeof *out->labels);
-    out->block  = (ipu__block){.data = w->pixels, .bytes = all, .owned = w->pixels};
+    out->block  = (ipu__bytes){.data = w->pixels, .bytes = all, .owned = w->pixels};
     if (!w->pixels || !out->labels) return ipu__fail_memory();
     for (size_t i = 0; i < w->n; i++) out->labels[i] = w->entries[i].label;
     out->kind          = "PNG files in class folders";

@@ -21,7 +21,7 @@ typedef struct image_set {
 
 void ipu__images_free(ipu__images *images)
 {
-    ipu__block_free(&images->block);
+    ipu__bytes_free(&images->block);
     ipu__free(images->labels);
     ipu__free(images->where);
     *images = (ipu__images){0};

@@ -14,7 +14,7 @@ typedef struct ipu__images {
     bool        channels_last;
     int64_t     n;
     const void *pixels;
-    ipu__block  block;     /* where they are */
+    ipu__bytes  block;     /* where they are */
     int32_t    *labels;    /* n of them. Owned */
     int64_t     n_classes; /* 0: one more than the largest label */
     bool        undivided; /* into training and test set: to be drawn */

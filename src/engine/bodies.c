@@ -16,7 +16,7 @@ static range *find_functions(const ipu_executable *exe)
     range   *functions = ipu__alloc_zeroed(exe->n_functions * sizeof *functions);
     uint32_t n = 0, begin = 0;
     for (uint32_t pc = 0; functions && n < exe->n_functions && pc < exe->code.n; pc++) {
-        if (exe->code.at[pc].op != IPU__OP_RETURN) continue;
+        if (exe->code.at[pc].op != IPU__CODE_RETURN) continue;
         functions[n++] = (range){begin, pc + 1};
         begin          = pc + 1;
     }
@@ -31,13 +31,13 @@ ipu_status ipu__exe_kernels_in_bodies(const ipu_executable *exe, bool *in_body)
     bool  *reached   = ipu__alloc_zeroed(exe->n_functions);
     for (size_t pc = 0; functions && reached && pc < exe->code.n; pc++) {
         const ipu__instruction *i = &exe->code.at[pc];
-        for (uint64_t k = 0; i->op == IPU__OP_PARALLEL && k < i->n; k++) reached[i->b + k] = true;
+        for (uint64_t k = 0; i->op == IPU__CODE_PARALLEL && k < i->n; k++) reached[i->b + k] = true;
     }
     for (uint32_t f = exe->n_functions; functions && reached && f-- > 0;) { /* callers first */
         for (uint32_t pc = functions[f].begin; reached[f] && pc < functions[f].end; pc++) {
             const ipu__instruction *i = &exe->code.at[pc];
-            if (i->op == IPU__OP_CALL) reached[i->a] = true;
-            if (i->op == IPU__OP_KERNEL) in_body[i->a] = true;
+            if (i->op == IPU__CODE_CALL) reached[i->a] = true;
+            if (i->op == IPU__CODE_KERNEL) in_body[i->a] = true;
         }
     }
     bool ok = functions && reached;
@@ -69,8 +69,8 @@ typedef struct checker {
 
 static bool is_barred(const checker *c, const ipu__instruction *i)
 {
-    return i->op == IPU__OP_PARALLEL || i->op == IPU__OP_CROSS_REPLICA || i->op == IPU__OP_ALL_REDUCE
-        || i->op == IPU__OP_ALL_REDUCE_WAIT || (i->op == IPU__OP_CALL && c->is_barred[i->a]);
+    return i->op == IPU__CODE_PARALLEL || i->op == IPU__CODE_CROSS_REPLICA || i->op == IPU__CODE_ALL_REDUCE
+        || i->op == IPU__CODE_ALL_REDUCE_WAIT || (i->op == IPU__CODE_CALL && c->is_barred[i->a]);
 }
 
 static void find_barred(checker *c)
@@ -84,13 +84,13 @@ static void find_barred(checker *c)
 static size_t claimed_by(const checker *c, const ipu__instruction *i)
 {
     switch (i->op) {
-    case IPU__OP_CALL: return i->a;
-    case IPU__OP_KERNEL: return c->first_kernel + i->a;
-    case IPU__OP_EXECUTE: return c->first_set + i->a;
-    case IPU__OP_REPEAT:
-    case IPU__OP_AGAIN: return c->first_counter + i->a;
-    case IPU__OP_READ:
-    case IPU__OP_WRITE: return c->first_stream + c->exe->transfers.at[i->a].object;
+    case IPU__CODE_CALL: return i->a;
+    case IPU__CODE_KERNEL: return c->first_kernel + i->a;
+    case IPU__CODE_EXECUTE: return c->first_set + i->a;
+    case IPU__CODE_REPEAT:
+    case IPU__CODE_AGAIN: return c->first_counter + i->a;
+    case IPU__CODE_READ:
+    case IPU__CODE_WRITE: return c->first_stream + c->exe->transfers.at[i->a].object;
     default: return SIZE_MAX;
     }
 }
@@ -132,7 +132,7 @@ static ipu_status check_steps(checker *c)
     find_barred(c);
     for (size_t pc = 0; pc < c->exe->code.n; pc++) {
         const ipu__instruction *i = &c->exe->code.at[pc];
-        if (i->op != IPU__OP_PARALLEL) continue;
+        if (i->op != IPU__CODE_PARALLEL) continue;
         c->step = pc + 1;
         for (c->body = 0; c->body < i->n; c->body++) IPU_TRY(check_body(c, i->b + (uint32_t)c->body));
     }

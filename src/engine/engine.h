@@ -16,7 +16,7 @@
 #include "engine/memory.h"
 #include "engine/options.h"
 
-typedef struct ipu__lane ipu__lane;
+typedef struct ipu__runner ipu__runner;
 
 /* Checking mode. Each returns ABORTED or INVALID with its findings. */
 typedef struct ipu__engine_checks {
@@ -47,14 +47,14 @@ typedef struct ipu__engine_def {
     const char *summary; /* a line for `ipu help engine` */
 
     /* Make e->own: memory of all replicas, zero where the executable gives no initial value, and all that running needs.
-     * e->exe, e->settings, e->replication and e->lanes are there. Required. */
+     * e->exe, e->settings, e->replication and e->runners are there. Required. */
     ipu_status (*create)(ipu_engine *e);
     /* Also of what a failed `create` left; e->own may be NULL. Required. */
     void (*destroy)(ipu_engine *e);
 
-    /* Lanes on which bodies of a parallel step run at the same time. NULL: none, one after another. */
-    int (*n_lanes)(const ipu_engine *e);
-    /* fn(data, k, n) for 0 <= k < n at the same time, n at most those lanes. Required with `n_lanes`. */
+    /* Runners on which bodies of a parallel step run at the same time. NULL: none, one after another. */
+    int (*n_runners)(const ipu_engine *e);
+    /* fn(data, k, n) for 0 <= k < n at the same time, n at most those runners. Required with `n_runners`. */
     void (*at_once)(ipu_engine *e, int n, void (*fn)(void *data, int k, int n), void *data);
 
     /* Around a run of a program. NULL: nothing to do. */
@@ -62,19 +62,19 @@ typedef struct ipu__engine_def {
     void (*end_run)(ipu_engine *e, size_t program);
 
     /* All vertices of compute set i->a, of all replicas. Required. */
-    ipu_status (*execute)(ipu__lane *l, const ipu__instruction *i);
+    ipu_status (*execute)(ipu__runner *l, const ipu__instruction *i);
     /* Kernel i->a, for all replicas. *n is 1; larger if it did the instructions that follow as well (i->n). Required. */
-    ipu_status (*kernel)(ipu__lane *l, const ipu__instruction *i, uint32_t *n);
+    ipu_status (*kernel)(ipu__runner *l, const ipu__instruction *i, uint32_t *n);
     /* The moves of a batch, of all replicas; to_replica: from replica r to to_replica[r]. Required. */
-    ipu_status (*move)(ipu__lane *l, uint32_t batch, const int64_t *to_replica);
+    ipu_status (*move)(ipu__runner *l, uint32_t batch, const int64_t *to_replica);
     /* Sums over replicas: ADD them up, to `packed` or (NULL) to the memory of replica 0, and SPREAD the sum to all.
      * Required. */
-    ipu_status (*reduce)(ipu__lane *l, uint32_t reduce, unsigned what, void *packed);
+    ipu_status (*reduce)(ipu__runner *l, uint32_t reduce, unsigned what, void *packed);
 
     /* A packed tensor to replicas [first, end), or from one. Required. */
-    ipu_status (*write)(ipu__lane *l, const ipu__exe_tensor *t, int64_t first, int64_t end,
+    ipu_status (*write)(ipu__runner *l, const ipu__exe_tensor *t, int64_t first, int64_t end,
                         const void *packed);
-    ipu_status (*read)(ipu__lane *l, const ipu__exe_tensor *t, int64_t replica, void *packed);
+    ipu_status (*read)(ipu__runner *l, const ipu__exe_tensor *t, int64_t replica, void *packed);
     /* A scalar that decides what is done next. NULL: the engine knows no values. Loops that depend on one then end before
      * their first turn, branches go to their else, switches to their default, and nothing aborts. */
     ipu_status (*peek)(const ipu_engine *e, int64_t replica, ipu__place place, void *out, size_t bytes);
@@ -154,12 +154,12 @@ typedef struct ipu__sum {
     bool          has_begun;
 } ipu__sum;
 
-/* What runs instructions one after another: the engine's first lane those of programs, the others bodies of parallel
+/* What runs instructions one after another: the engine's first runner those of programs, the others bodies of parallel
  * steps, at the same time. */
-enum { IPU__LANE_MESSAGE_BYTES = 4096 };
-struct ipu__lane {
+enum { IPU__RUNNER_MESSAGE_BYTES = 4096 };
+struct ipu__runner {
     ipu_engine *e;
-    int         index;   /* in e->lanes */
+    int         index;   /* in e->runners */
     char       *staging; /* pages: a packed tensor, row numbers behind it */
     uint32_t   *calls;   /* return addresses */
 
@@ -169,7 +169,7 @@ struct ipu__lane {
 
     uint64_t   body; /* of the parallel step: being run, or the one that failed */
     ipu_status status;
-    char       message[IPU__LANE_MESSAGE_BYTES];
+    char       message[IPU__RUNNER_MESSAGE_BYTES];
 };
 
 struct ipu_engine {
@@ -179,8 +179,8 @@ struct ipu_engine {
     ipu__settings          settings;
     int64_t                replication;
 
-    ipu__lane *lanes; /* the first and n_lanes others */
-    int        n_lanes;
+    ipu__runner *runners; /* the first and n_runners others */
+    int          n_runners;
 
     unsigned      fork_generation;
     bool          running;
@@ -213,7 +213,7 @@ ipu_status ipu__engine_create(const ipu__engine_def *def, ipu_executable *exe, c
 /* ---- run/times.c, for engines that do several instructions at once ---- */
 
 /* From here on time belongs to instruction `pc`, which this run has counted already. */
-void ipu__times_go_on(ipu__lane *l, uint32_t pc);
+void ipu__times_go_on(ipu__runner *l, uint32_t pc);
 
 /* ---- run/run.c ---- */
 

@@ -202,7 +202,7 @@ typedef struct ipu__exe_print {
     X(END)
 
 typedef enum ipu__opcode {
-#define X(name) IPU__OP_##name,
+#define X(name) IPU__CODE_##name,
     IPU__INSTRUCTION_LIST(X)
 #undef X
 } ipu__opcode;

@@ -50,7 +50,7 @@ static ipu_status flush(lowering *l)
     l->has_moves = false;
     if (l->exe->moves.at.n == l->first_move) return IPU_OK;
     IPU_TRY(ipu__lower_batch(l->c, l->first_move, &batch));
-    return emit(l, NULL, (ipu__instruction){.op = IPU__OP_MOVE, .a = batch});
+    return emit(l, NULL, (ipu__instruction){.op = IPU__CODE_MOVE, .a = batch});
 }
 
 static ipu_status lower_copy(lowering *l, const ipu__step *step)
@@ -84,7 +84,7 @@ static ipu_status lower_repeat(lowering *l, const ipu__step *step)
     if (step->n == 0) return IPU_OK;
     if (step->n == 1) return lower_body(l, &step->body);
     uint32_t counter = l->exe->n_counters++;
-    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__OP_REPEAT, .a = counter, .n = (uint64_t)step->n}));
+    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__CODE_REPEAT, .a = counter, .n = (uint64_t)step->n}));
     uint32_t top = here(l);
     IPU_TRY(lower_body(l, &step->body));
     if (here(l) == top) { /* nothing to repeat */
@@ -92,7 +92,7 @@ static ipu_status lower_repeat(lowering *l, const ipu__step *step)
         l->exe->n_counters--;
         return IPU_OK;
     }
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_AGAIN, .a = counter, .b = top});
+    return emit(l, step, (ipu__instruction){.op = IPU__CODE_AGAIN, .a = counter, .b = top});
 }
 
 static ipu_status lower_while(lowering *l, const ipu__step *step)
@@ -100,9 +100,10 @@ static ipu_status lower_while(lowering *l, const ipu__step *step)
     uint32_t top = here(l);
     IPU_TRY(lower_body(l, &step->other));
     uint32_t leave = here(l);
-    IPU_TRY(emit_jump(l, step, step->kind == IPU__STEP_WHILE_TRUE ? IPU__OP_JUMP_UNLESS : IPU__OP_JUMP_IF));
+    IPU_TRY(
+        emit_jump(l, step, step->kind == IPU__STEP_WHILE_TRUE ? IPU__CODE_JUMP_UNLESS : IPU__CODE_JUMP_IF));
     IPU_TRY(lower_body(l, &step->body));
-    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__OP_JUMP, .b = top}));
+    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__CODE_JUMP, .b = top}));
     l->exe->code.at[leave].b = here(l);
     return IPU_OK;
 }
@@ -110,14 +111,14 @@ static ipu_status lower_while(lowering *l, const ipu__step *step)
 static ipu_status lower_if(lowering *l, const ipu__step *step)
 {
     uint32_t branch = here(l);
-    IPU_TRY(emit_jump(l, step, IPU__OP_JUMP_UNLESS));
+    IPU_TRY(emit_jump(l, step, IPU__CODE_JUMP_UNLESS));
     IPU_TRY(lower_body(l, &step->body));
     if (step->other.n_steps == 0) {
         l->exe->code.at[branch].b = here(l);
         return IPU_OK;
     }
     uint32_t skip = here(l);
-    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__OP_JUMP}));
+    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__CODE_JUMP}));
     l->exe->code.at[branch].b = here(l);
     IPU_TRY(lower_body(l, &step->other));
     l->exe->code.at[skip].b = here(l);
@@ -135,11 +136,11 @@ static ipu_status lower_switch(lowering *l, const ipu__step *step)
     uint32_t        number = (uint32_t)exe->switches.n, chain = IPU__NONE;
     if (!ipu__reserve(&exe->cases, step->n) || !ipu__push(&exe->switches, control)) return ipu__fail_memory();
     exe->cases.n += (size_t)step->n;
-    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__OP_SWITCH, .a = number}));
+    IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__CODE_SWITCH, .a = number}));
     for (int64_t i = 0; i < step->n; i++) {
         exe->cases.at[control.first_case + i] = (ipu__exe_case){step->cases[i].value, here(l)};
         IPU_TRY(lower_body(l, &step->cases[i].body));
-        IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__OP_JUMP, .b = chain}));
+        IPU_TRY(emit(l, step, (ipu__instruction){.op = IPU__CODE_JUMP, .b = chain}));
         chain = here(l) - 1;
     }
     exe->switches.at[number].otherwise = here(l);
@@ -158,22 +159,22 @@ static ipu_status lower_execute(lowering *l, const ipu__step *step)
 {
     uint32_t set;
     IPU_TRY(ipu__lower_set(l->c, step->object, &set));
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_EXECUTE, .a = set});
+    return emit(l, step, (ipu__instruction){.op = IPU__CODE_EXECUTE, .a = set});
 }
 
 static ipu_status lower_kernel(lowering *l, const ipu__step *step)
 {
     uint32_t kernel;
     IPU_TRY(ipu__lower_kernel(l->c, step->object, &kernel));
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_KERNEL, .a = kernel, .n = l->n_in_run});
+    return emit(l, step, (ipu__instruction){.op = IPU__CODE_KERNEL, .a = kernel, .n = l->n_in_run});
 }
 
 static ipu_status lower_transfer(lowering *l, const ipu__step *step)
 {
-    static const ipu__opcode ops[IPU__N_STEP_KINDS] = {[IPU__STEP_READ]         = IPU__OP_READ,
-                                                       [IPU__STEP_WRITE]        = IPU__OP_WRITE,
-                                                       [IPU__STEP_REMOTE_READ]  = IPU__OP_REMOTE_READ,
-                                                       [IPU__STEP_REMOTE_WRITE] = IPU__OP_REMOTE_WRITE};
+    static const ipu__opcode ops[IPU__N_STEP_KINDS] = {[IPU__STEP_READ]         = IPU__CODE_READ,
+                                                       [IPU__STEP_WRITE]        = IPU__CODE_WRITE,
+                                                       [IPU__STEP_REMOTE_READ]  = IPU__CODE_REMOTE_READ,
+                                                       [IPU__STEP_REMOTE_WRITE] = IPU__CODE_REMOTE_WRITE};
     uint32_t                 transfer;
     IPU_TRY(ipu__lower_transfer(l->c, step, &transfer));
     return emit(l, step, (ipu__instruction){.op = ops[step->kind], .a = transfer});
@@ -183,7 +184,7 @@ static ipu_status lower_call(lowering *l, const ipu__step *step)
 {
     uint32_t function = l->c->function_of[step->object];
     return emit(l, step,
-                (ipu__instruction){.op = IPU__OP_CALL, .a = function, .b = l->functions[function].begin});
+                (ipu__instruction){.op = IPU__CODE_CALL, .a = function, .b = l->functions[function].begin});
 }
 
 static ipu_status lower_parallel(lowering *l, const ipu__step *step)
@@ -191,10 +192,10 @@ static ipu_status lower_parallel(lowering *l, const ipu__step *step)
     ipu_executable *exe   = l->exe;
     uint32_t        first = l->c->parallel_of[step->object];
     if (!ipu__reserve(&exe->bodies, step->n)) return ipu__fail_memory();
-    IPU_TRY(
-        emit(l, step,
-             (ipu__instruction){
-                 .op = IPU__OP_PARALLEL, .a = (uint32_t)exe->bodies.n, .b = first, .n = (uint64_t)step->n}));
+    IPU_TRY(emit(
+        l, step,
+        (ipu__instruction){
+            .op = IPU__CODE_PARALLEL, .a = (uint32_t)exe->bodies.n, .b = first, .n = (uint64_t)step->n}));
     for (uint32_t i = 0; i < step->n; i++) exe->bodies.at[exe->bodies.n++] = l->functions[first + i].begin;
     return IPU_OK;
 }
@@ -204,7 +205,7 @@ static ipu_status lower_print(lowering *l, const ipu__step *step)
     uint32_t print;
     IPU_TRY(ipu__lower_print(l->c, step, &print));
     return emit(l, step,
-                (ipu__instruction){.op = step->kind == IPU__STEP_PRINT ? IPU__OP_PRINT : IPU__OP_ERROR,
+                (ipu__instruction){.op = step->kind == IPU__STEP_PRINT ? IPU__CODE_PRINT : IPU__CODE_ERROR,
                                    .a  = print});
 }
 
@@ -212,7 +213,7 @@ static ipu_status lower_abort_if(lowering *l, const ipu__step *step)
 {
     uint32_t text = ipu__compiler_text(l->c, step->text ? step->text : "");
     if (text == IPU__NONE) return ipu__fail_memory();
-    IPU_TRY(emit_jump(l, step, IPU__OP_ABORT_IF));
+    IPU_TRY(emit_jump(l, step, IPU__CODE_ABORT_IF));
     l->exe->code.at[l->exe->code.n - 1].b = text;
     return IPU_OK;
 }
@@ -221,19 +222,19 @@ static ipu_status lower_cross(lowering *l, const ipu__step *step)
 {
     uint32_t cross;
     IPU_TRY(ipu__lower_cross(l->c, step, &cross));
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_CROSS_REPLICA, .a = cross});
+    return emit(l, step, (ipu__instruction){.op = IPU__CODE_CROSS_REPLICA, .a = cross});
 }
 
 static ipu_status lower_reduce(lowering *l, const ipu__step *step)
 {
     uint32_t reduce;
     IPU_TRY(ipu__lower_reduce(l->c, step, &reduce));
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_ALL_REDUCE, .a = reduce});
+    return emit(l, step, (ipu__instruction){.op = IPU__CODE_ALL_REDUCE, .a = reduce});
 }
 
 static ipu_status lower_wait(lowering *l, const ipu__step *step)
 {
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_ALL_REDUCE_WAIT});
+    return emit(l, step, (ipu__instruction){.op = IPU__CODE_ALL_REDUCE_WAIT});
 }
 
 /* Means something to checking mode only, which must see it between the copies around it. */
@@ -243,7 +244,7 @@ static ipu_status lower_undef(lowering *l, const ipu__step *step)
     if (!l->c->check) return IPU_OK;
     IPU_TRY(flush(l));
     IPU_TRY(ipu__lower_tensor(l->c, step->to, true, &tensor));
-    return emit(l, step, (ipu__instruction){.op = IPU__OP_UNDEFINE, .a = tensor});
+    return emit(l, step, (ipu__instruction){.op = IPU__CODE_UNDEFINE, .a = tensor});
 }
 
 static ipu_status lower_steps(lowering *l, const ipu__body *body);
@@ -328,13 +329,13 @@ static bool find_streams(const lowering *l, range in, uint8_t *stream_seen, uint
     ipu_executable *exe = l->exe;
     for (uint32_t pc = in.begin; pc < in.end; pc++) {
         const ipu__instruction *i = &exe->code.at[pc];
-        if (i->op == IPU__OP_CALL && !function_seen[i->a]) {
+        if (i->op == IPU__CODE_CALL && !function_seen[i->a]) {
             function_seen[i->a] = 1;
             if (!find_streams(l, l->functions[i->a], stream_seen, function_seen)) return false;
         }
-        for (uint32_t k = i->b; i->op == IPU__OP_PARALLEL && k < i->b + i->n; k++)
+        for (uint32_t k = i->b; i->op == IPU__CODE_PARALLEL && k < i->b + i->n; k++)
             if (!find_streams(l, l->functions[k], stream_seen, function_seen)) return false;
-        if (i->op != IPU__OP_READ && i->op != IPU__OP_WRITE) continue;
+        if (i->op != IPU__CODE_READ && i->op != IPU__CODE_WRITE) continue;
         uint32_t stream = exe->transfers.at[i->a].object;
         if (stream_seen[stream]) continue;
         stream_seen[stream] = 1;
@@ -349,7 +350,7 @@ static ipu_status lower_program(lowering *l, uint32_t program)
     ipu__body        all = {program, (uint32_t)l->c->g->programs.at[program].steps.n};
     range            code;
     ipu__exe_program lowered = {.first_stream = (uint32_t)exe->used_streams.n, .cycles = -1};
-    IPU_TRY(lower_unit(l, &all, IPU__OP_END, &code));
+    IPU_TRY(lower_unit(l, &all, IPU__CODE_END, &code));
     uint8_t *streams = ipu__alloc_zeroed(exe->streams.n), *functions = ipu__alloc_zeroed(l->c->functions.n);
     bool     ok = streams && functions && find_streams(l, code, streams, functions);
     ipu__free(streams);
@@ -366,7 +367,7 @@ ipu_status ipu__lower_programs(ipu__compiler *c)
     l.functions       = ipu__alloc_zeroed(c->functions.n * sizeof *l.functions);
     if (!l.functions) return ipu__fail_memory();
     for (size_t i = 0; i < c->functions.n && status == IPU_OK; i++)
-        status = lower_unit(&l, &c->functions.at[i], IPU__OP_RETURN, &l.functions[i]);
+        status = lower_unit(&l, &c->functions.at[i], IPU__CODE_RETURN, &l.functions[i]);
     for (size_t i = 0; i < c->n_programs && status == IPU_OK; i++)
         status = lower_program(&l, c->programs[i].id);
     c->exe->n_functions = (uint32_t)c->functions.n;

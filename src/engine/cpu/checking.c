@@ -232,9 +232,9 @@ static ipu_status remote_one(ipu__cpu *e, const ipu__instruction *i, int64_t r)
         const ipu__exe_tensor *rows = &e->exe->tensors.at[transfer->rows];
         numbers                     = ipu__alloc((size_t)rows->bytes);
         if (!numbers) return ipu__fail_memory();
-        ipu__cpu_move_packed(e->lanes, rows->batch, r, r + 1, numbers);
+        ipu__cpu_move_packed(e->runners, rows->batch, r, r + 1, numbers);
     }
-    bool is_read = i->op == IPU__OP_REMOTE_READ;
+    bool is_read = i->op == IPU__CODE_REMOTE_READ;
     if (!is_read) move_batch(e, tensor->batch, r, r);
     bool ok = move_rows(e, transfer, r, numbers, is_read);
     if (is_read && ok) move_batch(e, tensor->batch, r, r);
@@ -256,31 +256,31 @@ static ipu_status step(ipu_engine *engine, const ipu__instruction *i)
     ipu__cpu             *e   = engine->own;
     const ipu_executable *exe = e->exe;
     switch (i->op) {
-    case IPU__OP_MOVE:
+    case IPU__CODE_MOVE:
         for (int64_t r = 0; r < e->replication; r++) move_batch(e, i->a, r, r);
         return IPU_OK;
-    case IPU__OP_CROSS_REPLICA: cross_replica(e, &exe->crosses.at[i->a]); return IPU_OK;
-    case IPU__OP_ALL_REDUCE: return read_tensors(e, i, "all_reduce", NULL, exe->reduces.at[i->a].tensor);
-    case IPU__OP_UNDEFINE: set_tensor(e, i->a, 0, e->replication, 0); return IPU_OK;
-    case IPU__OP_KERNEL:
+    case IPU__CODE_CROSS_REPLICA: cross_replica(e, &exe->crosses.at[i->a]); return IPU_OK;
+    case IPU__CODE_ALL_REDUCE: return read_tensors(e, i, "all_reduce", NULL, exe->reduces.at[i->a].tensor);
+    case IPU__CODE_UNDEFINE: set_tensor(e, i->a, 0, e->replication, 0); return IPU_OK;
+    case IPU__CODE_KERNEL:
         IPU_TRY(kernel(e, i));
         kernel_outputs(e, &exe->kernels.at[i->a]);
         return IPU_OK;
-    case IPU__OP_READ: set_tensor(e, exe->transfers.at[i->a].tensor, 0, e->replication, 1); return IPU_OK;
-    case IPU__OP_WRITE:
+    case IPU__CODE_READ: set_tensor(e, exe->transfers.at[i->a].tensor, 0, e->replication, 1); return IPU_OK;
+    case IPU__CODE_WRITE:
         return read_tensors(e, i, "write to stream",
                             ipu__exe_text(exe, exe->streams.at[exe->transfers.at[i->a].object].handle),
                             exe->transfers.at[i->a].tensor);
-    case IPU__OP_REMOTE_READ:
-    case IPU__OP_REMOTE_WRITE: return remote(e, i);
-    case IPU__OP_JUMP_IF:
-    case IPU__OP_JUMP_UNLESS: return read_value(e, i, "the predicate", (ipu_type)i->a, i->n);
-    case IPU__OP_ABORT_IF: return read_value(e, i, "the condition of abort_if", (ipu_type)i->a, i->n);
-    case IPU__OP_SWITCH:
+    case IPU__CODE_REMOTE_READ:
+    case IPU__CODE_REMOTE_WRITE: return remote(e, i);
+    case IPU__CODE_JUMP_IF:
+    case IPU__CODE_JUMP_UNLESS: return read_value(e, i, "the predicate", (ipu_type)i->a, i->n);
+    case IPU__CODE_ABORT_IF: return read_value(e, i, "the condition of abort_if", (ipu_type)i->a, i->n);
+    case IPU__CODE_SWITCH:
         return read_value(e, i, "the control of a switch", exe->switches.at[i->a].type,
                           exe->switches.at[i->a].control);
-    case IPU__OP_PRINT: return read_tensors(e, i, "print", NULL, exe->prints.at[i->a].tensor);
-    case IPU__OP_ERROR: return read_tensors(e, i, "error step", NULL, exe->prints.at[i->a].tensor);
+    case IPU__CODE_PRINT: return read_tensors(e, i, "print", NULL, exe->prints.at[i->a].tensor);
+    case IPU__CODE_ERROR: return read_tensors(e, i, "error step", NULL, exe->prints.at[i->a].tensor);
     default: return IPU_OK;
     }
 }

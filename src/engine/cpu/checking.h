@@ -66,7 +66,7 @@ void ipu__checking_move(ipu__cpu *e, uint32_t first, uint32_t end, int64_t repli
 
 /* ---- checking_vertex.c ---- */
 
-/* A compute set, vertex by vertex. What bodies that return false leave is in `failed` of the first lane. */
+/* A compute set, vertex by vertex. What bodies that return false leave is in `failed` of the first runner. */
 ipu_status ipu__checking_execute(ipu__cpu *e, const ipu__instruction *i);
 
 /* ---- checking_report.c ---- */

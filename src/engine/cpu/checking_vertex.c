@@ -428,7 +428,7 @@ static void note_failure(const vertex *v)
     ipu__cpu          *e       = v->e;
     unsigned long long failure = (unsigned long long)e->exe->vertices.at[number_of(v)].number << 32
                                | (unsigned long long)v->replica;
-    if (failure < atomic_load(&e->lanes->failed)) atomic_store(&e->lanes->failed, failure);
+    if (failure < atomic_load(&e->runners->failed)) atomic_store(&e->runners->failed, failure);
 }
 
 static bool run(const vertex *v)
@@ -465,7 +465,7 @@ static bool run_gathered(vertex *v)
     ipu__cpu *e = v->e;
     if (v->group->first_moves == IPU__NONE) return run(v);
     const ipu__exe_vertex_moves *moves = &e->exe->vertex_moves.at[v->group->first_moves + v->index];
-    char *const                 *bases = e->lanes->bases[v->replica];
+    char *const                 *bases = e->runners->bases[v->replica];
     v->by                              = (ipu__gathered){moves->gather, moves->scatter};
     for (uint32_t m = moves->gather; m < moves->scatter; m++) ipu__move_run(&e->exe->moves, m, bases, bases);
     ipu__checking_move(e, moves->gather, moves->scatter, v->replica, v->replica);

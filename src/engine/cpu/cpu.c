@@ -62,7 +62,7 @@ static bool alloc_memory(ipu__cpu *e)
 static void set_initial_values(ipu__cpu *e)
 {
     for (size_t i = 0; i < e->exe->initial.n; i++)
-        ipu__cpu_move(e->lanes, e->exe->initial.at[i], 0, e->replication, NULL);
+        ipu__cpu_move(e->runners, e->exe->initial.at[i], 0, e->replication, NULL);
     for (size_t i = 0; i < e->exe->replication_indices.n; i++)
         for (int64_t r = 0; r < e->replication; r++) {
             uint32_t index = (uint32_t)r;
@@ -83,7 +83,7 @@ static ipu_status create(ipu_engine *engine)
     e->layouts      = engine->settings.layouts;
     e->check_floats = engine->settings.check_floats;
     if (!alloc_memory(e)) return ipu__fail_memory();
-    IPU_TRY(ipu__cpu_lanes_create(e));
+    IPU_TRY(ipu__cpu_runners_create(e));
     ipu__cpu_prepare_sets(e);
     set_initial_values(e);
     if (e->exe->check) IPU_TRY(ipu__checking_create(e));
@@ -97,7 +97,7 @@ static void destroy(ipu_engine *engine)
     size_t n = (size_t)e->replication;
     ipu__cpu_release_kernels(e);
     ipu__checking_destroy(e);
-    ipu__cpu_lanes_destroy(e);
+    ipu__cpu_runners_destroy(e);
     ipu__free_pages(e->variables, e->variables_stride * n);
     ipu__free_pages(e->gather, e->gather_stride * n);
     ipu__free_pages(e->records, e->records_stride * n);
@@ -121,33 +121,33 @@ static void end_run(ipu_engine *engine, size_t program)
     ipu__openmp_leave(e, e->openmp_before);
 }
 
-static ipu_status execute(ipu__lane *l, const ipu__instruction *i)
+static ipu_status execute(ipu__runner *l, const ipu__instruction *i)
 {
-    return ipu__cpu_execute(ipu__cpu_lane_of(l), i);
+    return ipu__cpu_execute(ipu__cpu_runner_of(l), i);
 }
 
-static ipu_status run_kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *n)
+static ipu_status run_kernel(ipu__runner *l, const ipu__instruction *i, uint32_t *n)
 {
-    return ipu__cpu_run_kernel(ipu__cpu_lane_of(l), i, n);
+    return ipu__cpu_run_kernel(ipu__cpu_runner_of(l), i, n);
 }
 
-static ipu_status move(ipu__lane *l, uint32_t batch, const int64_t *to_replica)
+static ipu_status move(ipu__runner *l, uint32_t batch, const int64_t *to_replica)
 {
-    ipu__cpu_move(ipu__cpu_lane_of(l), batch, 0, l->e->replication, to_replica);
+    ipu__cpu_move(ipu__cpu_runner_of(l), batch, 0, l->e->replication, to_replica);
     return IPU_OK;
 }
 
-static ipu_status write_packed(ipu__lane *l, const ipu__exe_tensor *t, int64_t first, int64_t end,
+static ipu_status write_packed(ipu__runner *l, const ipu__exe_tensor *t, int64_t first, int64_t end,
                                const void *packed)
 {
     void *host = (void *)(uintptr_t)packed; /* moves of such a tensor only read there */
-    ipu__cpu_move_packed(ipu__cpu_lane_of(l), t->batch, first, end, host);
+    ipu__cpu_move_packed(ipu__cpu_runner_of(l), t->batch, first, end, host);
     return IPU_OK;
 }
 
-static ipu_status read_packed(ipu__lane *l, const ipu__exe_tensor *t, int64_t replica, void *packed)
+static ipu_status read_packed(ipu__runner *l, const ipu__exe_tensor *t, int64_t replica, void *packed)
 {
-    ipu__cpu_move_packed(ipu__cpu_lane_of(l), t->batch, replica, replica + 1, packed);
+    ipu__cpu_move_packed(ipu__cpu_runner_of(l), t->batch, replica, replica + 1, packed);
     return IPU_OK;
 }
 
@@ -187,7 +187,7 @@ const ipu__engine_def ipu__cpu_engine = {
     .summary   = "this host's processors, on all threads",
     .create    = create,
     .destroy   = destroy,
-    .n_lanes   = ipu__cpu_n_lanes,
+    .n_runners = ipu__cpu_n_runners,
     .at_once   = ipu__cpu_at_once,
     .begin_run = begin_run,
     .end_run   = end_run,

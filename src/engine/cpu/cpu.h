@@ -76,20 +76,20 @@ typedef struct ipu__pace {
 
 typedef char *ipu__bases[IPU__N_SPACES];
 
-/* The threads of a lane, and their memory. */
-typedef struct ipu__cpu_lane {
+/* The threads of a runner, and their memory. */
+typedef struct ipu__cpu_runner {
     ipu__cpu     *e;
-    ipu__lane    *run;  /* what it is the CPU's part of */
+    ipu__runner  *run;  /* what it is the CPU's part of */
     ipu__pool    *pool; /* NULL: one thread */
     int           n_threads;
     atomic_ullong failed;  /* number of the vertex << 32 | replica, the smallest; all ones: none */
-    ipu__bases   *bases;   /* by replica; the same in all lanes but for the host's */
+    ipu__bases   *bases;   /* by replica; the same in all runners but for the host's */
     char         *scratch; /* pages; of kernels, a slice per part */
     size_t        scratch_bytes;
     ipu__part    *parts;  /* by thread */
     ipu__share   *shares; /* by thread */
     void         *shares_memory;
-} ipu__cpu_lane;
+} ipu__cpu_runner;
 
 struct ipu__cpu {
     ipu_engine           *engine; /* of which it is `own` */
@@ -99,9 +99,9 @@ struct ipu__cpu {
     bool                  layouts; /* of buffers may be chosen */
     bool                  check_floats;
 
-    ipu__cpu_lane *lanes; /* the first and n_lanes others */
-    int            n_lanes;
-    bool          *in_body; /* by kernel: whether bodies of parallel steps run it */
+    ipu__cpu_runner *runners; /* the first and n_runners others */
+    int              n_runners;
+    bool            *in_body; /* by kernel: whether bodies of parallel steps run it */
 
     char     *variables, *gather, *records; /* pages; all replicas one after another */
     size_t    variables_stride, gather_stride, records_stride;
@@ -120,14 +120,14 @@ struct ipu__cpu {
 
 static inline ipu__cpu *ipu__cpu_of(const ipu_engine *e) { return e->own; }
 
-static inline ipu__cpu_lane *ipu__cpu_lane_of(const ipu__lane *l)
+static inline ipu__cpu_runner *ipu__cpu_runner_of(const ipu__runner *l)
 {
-    return &ipu__cpu_of(l->e)->lanes[l->index];
+    return &ipu__cpu_of(l->e)->runners[l->index];
 }
 
 static inline char *ipu__cpu_pointer(const ipu__cpu *e, int64_t replica, ipu__place place)
 {
-    return ipu__place_pointer(place, e->lanes->bases[replica]);
+    return ipu__place_pointer(place, e->runners->bases[replica]);
 }
 
 /* ---- cpu.c ---- */
@@ -137,8 +137,8 @@ extern const ipu__memory_spacing ipu__cpu_spacing;
 
 typedef struct ipu__work ipu__work;
 struct ipu__work {
-    ipu__cpu_lane *lane;
-    /* Items begin <= i < end, on any thread of the lane. */
+    ipu__cpu_runner *runner;
+    /* Items begin <= i < end, on any thread of the runner. */
     void (*run)(const ipu__work *work, int64_t begin, int64_t end);
     const void    *object;
     int64_t        first_replica;
@@ -146,13 +146,13 @@ struct ipu__work {
     int64_t        chunk;
 };
 
-/* All `n` items over all threads of the lane. */
+/* All `n` items over all threads of the runner. */
 void ipu__parallel_run(ipu__work *work, int64_t n);
 
 /* Moves of a batch for replicas [first, end); to_replica: to those of other replicas. */
-void ipu__cpu_move(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica);
+void ipu__cpu_move(ipu__cpu_runner *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica);
 /* The same with `host` as the packed buffer. */
-void ipu__cpu_move_packed(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end, void *host);
+void ipu__cpu_move_packed(ipu__cpu_runner *l, uint32_t batch, int64_t first, int64_t end, void *host);
 
 /* ---- floats.c ---- */
 
@@ -171,7 +171,7 @@ void ipu__pace_note(ipu__pace *p, int64_t took);
 
 /* ---- execute.c ---- */
 void       ipu__cpu_prepare_sets(ipu__cpu *e);
-ipu_status ipu__cpu_execute(ipu__cpu_lane *l, const ipu__instruction *i);
+ipu_status ipu__cpu_execute(ipu__cpu_runner *l, const ipu__instruction *i);
 
 /* ---- layout.c ---- */
 /* For kernels whose implementations are chosen. */
@@ -181,13 +181,13 @@ ipu_status ipu__cpu_choose_layouts(ipu__cpu *e);
 /* Which kernels run depth first, and by which implementations then. */
 ipu_status ipu__cpu_choose_rows(ipu__cpu *e);
 /* From a kernel that has chunks on; *n: how many instructions that was. */
-ipu_status ipu__cpu_run_rows(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n);
+ipu_status ipu__cpu_run_rows(ipu__cpu_runner *l, const ipu__instruction *i, uint32_t *n);
 
 /* ---- kernel.c ---- */
 ipu_status ipu__cpu_prepare_kernels(ipu__cpu *e);
 void       ipu__cpu_release_kernels(ipu__cpu *e);
 /* *n: instructions that this was. */
-ipu_status ipu__cpu_run_kernel(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n);
+ipu_status ipu__cpu_run_kernel(ipu__cpu_runner *l, const ipu__instruction *i, uint32_t *n);
 /* One OpenMP thread per engine thread while kernels run; what to give back to the caller's. */
 int  ipu__openmp_enter(ipu__cpu *e);
 void ipu__openmp_leave(ipu__cpu *e, int before);
@@ -199,19 +199,19 @@ bool ipu__cpu_fuses(const ipu_kernel_call *call);
 bool ipu__cpu_lend(ipu_engine *e, uint32_t transfer, const void *data);
 
 /* ---- reduce.c ---- */
-ipu_status ipu__cpu_reduce(ipu__lane *l, uint32_t reduce, unsigned what, void *packed);
+ipu_status ipu__cpu_reduce(ipu__runner *l, uint32_t reduce, unsigned what, void *packed);
 
-/* ---- lane.c ---- */
+/* ---- runner.c ---- */
 
 #define IPU__NO_FAILURE UINT64_MAX
 
-/* The lanes and their threads; before anything is moved. */
-ipu_status ipu__cpu_lanes_create(ipu__cpu *e);
-/* Memory for kernels, of which lanes of bodies have a part; after kernels are prepared. */
-ipu_status ipu__cpu_lanes_prepare(ipu__cpu *e, size_t scratch_bytes, size_t scratch_bytes_in_bodies);
-void       ipu__cpu_lanes_destroy(ipu__cpu *e);
-/* Lanes for bodies of parallel steps. */
-int  ipu__cpu_n_lanes(const ipu_engine *e);
+/* The runners and their threads; before anything is moved. */
+ipu_status ipu__cpu_runners_create(ipu__cpu *e);
+/* Memory for kernels, of which runners of bodies have a part; after kernels are prepared. */
+ipu_status ipu__cpu_runners_prepare(ipu__cpu *e, size_t scratch_bytes, size_t scratch_bytes_in_bodies);
+void       ipu__cpu_runners_destroy(ipu__cpu *e);
+/* Runners for bodies of parallel steps. */
+int  ipu__cpu_n_runners(const ipu_engine *e);
 void ipu__cpu_at_once(ipu_engine *e, int n, void (*fn)(void *data, int k, int n), void *data);
 
 #endif

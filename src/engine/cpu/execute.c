@@ -18,7 +18,7 @@ enum {
     BYTES_PER_NANOSECOND   = 8,
 };
 
-static void note_failure(ipu__cpu_lane *l, uint32_t vertex, int64_t replica)
+static void note_failure(ipu__cpu_runner *l, uint32_t vertex, int64_t replica)
 {
     unsigned long long failure = (unsigned long long)l->e->exe->vertices.at[vertex].number << 32
                                | (unsigned long long)replica;
@@ -36,7 +36,8 @@ static bool call_multi(const ipu__group *group, char *record, unsigned n_workers
     return ok;
 }
 
-static void run_gathering(ipu__cpu_lane *l, const ipu__group *group, int64_t replica, int64_t i, char *record)
+static void run_gathering(ipu__cpu_runner *l, const ipu__group *group, int64_t replica, int64_t i,
+                          char *record)
 {
     const ipu_executable        *exe     = l->e->exe;
     const ipu__exe_vertex_moves *moves   = &exe->vertex_moves.at[group->first_moves + i];
@@ -49,7 +50,8 @@ static void run_gathering(ipu__cpu_lane *l, const ipu__group *group, int64_t rep
 }
 
 /* Vertices begin <= i < end of the group. */
-static void run_group(ipu__cpu_lane *l, const ipu__group *group, int64_t replica, int64_t begin, int64_t end)
+static void run_group(ipu__cpu_runner *l, const ipu__group *group, int64_t replica, int64_t begin,
+                      int64_t end)
 {
     ipu_compute_fn compute = group->compute;
     unsigned       workers = l->e->exe->n_workers;
@@ -70,7 +72,7 @@ static void run_group(ipu__cpu_lane *l, const ipu__group *group, int64_t replica
 }
 
 /* Vertices begin <= i < end of the set, of one replica. */
-static void run_vertices(ipu__cpu_lane *l, const ipu__set *set, int64_t replica, int64_t begin, int64_t end)
+static void run_vertices(ipu__cpu_runner *l, const ipu__set *set, int64_t replica, int64_t begin, int64_t end)
 {
     for (uint32_t k = 0; k < set->n_groups; k++) {
         const ipu__group *group = &set->groups[k];
@@ -87,15 +89,15 @@ static void run_items(const ipu__work *work, int64_t begin, int64_t end)
     while (begin < end) {
         int64_t replica = begin / set->n_vertices, first = begin % set->n_vertices;
         int64_t n = set->n_vertices - first < end - begin ? set->n_vertices - first : end - begin;
-        run_vertices(work->lane, set, replica, first, first + n);
+        run_vertices(work->runner, set, replica, first, first + n);
         begin += n;
     }
 }
 
-static void run_set(ipu__cpu_lane *l, const ipu__set *set)
+static void run_set(ipu__cpu_runner *l, const ipu__set *set)
 {
     int64_t   replication = l->e->replication;
-    ipu__work work        = {.lane = l, .run = run_items, .object = set};
+    ipu__work work        = {.runner = l, .run = run_items, .object = set};
     if (set->parallel && l->pool)
         ipu__parallel_run(&work, set->n_vertices * replication);
     else
@@ -104,7 +106,7 @@ static void run_set(ipu__cpu_lane *l, const ipu__set *set)
 
 /* Now and then the time decides how the next runs go: on one thread if that takes too little to be worth
  * sharing, or less than sharing took. What is computed is the same either way. */
-static void run_timed(ipu__cpu_lane *l, ipu__set *set)
+static void run_timed(ipu__cpu_runner *l, ipu__set *set)
 {
     int64_t begin = ipu__clock_ns();
     run_set(l, set);
@@ -117,7 +119,7 @@ static void run_timed(ipu__cpu_lane *l, ipu__set *set)
     }
 }
 
-static ipu_status fail(ipu__cpu_lane *l, const ipu__exe_set *set)
+static ipu_status fail(ipu__cpu_runner *l, const ipu__exe_set *set)
 {
     const ipu_executable *exe = l->e->exe;
     unsigned long long failed = atomic_exchange_explicit(&l->failed, IPU__NO_FAILURE, memory_order_relaxed);
@@ -141,7 +143,7 @@ static ipu_status fail(ipu__cpu_lane *l, const ipu__exe_set *set)
                      ipu__exe_text(exe, set->name));
 }
 
-ipu_status ipu__cpu_execute(ipu__cpu_lane *l, const ipu__instruction *i)
+ipu_status ipu__cpu_execute(ipu__cpu_runner *l, const ipu__instruction *i)
 {
     ipu__cpu *e   = l->e;
     ipu__set *set = &e->sets[i->a];

@@ -184,7 +184,7 @@ static void every_item_is_done_once(void **state)
     ipu_engine          *e       = new_engine(g, ipu_program_sequence(g), "4");
     unsigned char       *seen    = malloc(12345);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        ipu__work work = {.lane = ipu__cpu_of(e)->lanes, .run = add_one, .object = &seen};
+        ipu__work work = {.runner = ipu__cpu_of(e)->runners, .run = add_one, .object = &seen};
         memset(seen, 0, 12345);
         ipu__parallel_run(&work, sizes[i]);
         for (int64_t k = 0; k < 12345; k++) assert_int_equal(seen[k], k < sizes[i]);

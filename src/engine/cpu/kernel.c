@@ -1,4 +1,4 @@
-/* Kernels: choosing an implementation, and running its parts, or whole replicas, on the threads of a lane. */
+/* Kernels: choosing an implementation, and running its parts, or whole replicas, on the threads of a runner. */
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +89,7 @@ static ipu_status prepare_states(const ipu_kernel_call *call, ipu__kernel *kerne
     return status;
 }
 
-/* Kernels that bodies run have the threads of a lane. */
+/* Kernels that bodies run have the threads of a runner. */
 static ipu_status begin(const ipu__cpu *e, size_t i)
 {
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i];
@@ -104,7 +104,7 @@ static ipu_status begin(const ipu__cpu *e, size_t i)
     kernel->is_idle = !ipu__kernel_has_output(&from->call);
     kernel->n_parts = kernel->n_states = 1;
     if (!kernel->is_idle)
-        choose(e, &from->call, e->in_body[i] ? e->lanes[e->n_lanes].n_threads : e->n_threads, kernel);
+        choose(e, &from->call, e->in_body[i] ? e->runners[e->n_runners].n_threads : e->n_threads, kernel);
     return IPU_OK;
 }
 
@@ -129,9 +129,9 @@ ipu_status ipu__cpu_prepare_kernels(ipu__cpu *e)
     e->kernels = ipu__alloc_zeroed(n * sizeof *e->kernels);
     e->in_body = ipu__alloc_zeroed(n * sizeof *e->in_body);
     if (!e->kernels || !e->in_body) return ipu__fail_memory();
-    if (e->n_lanes > 0) IPU_TRY(ipu__exe_kernels_in_bodies(e->exe, e->in_body));
-    for (int i = 0; i <= e->n_lanes; i++)
-        if (e->lanes[i].pool) ipu__pool_run_each(e->lanes[i].pool, limit_openmp, NULL);
+    if (e->n_runners > 0) IPU_TRY(ipu__exe_kernels_in_bodies(e->exe, e->in_body));
+    for (int i = 0; i <= e->n_runners; i++)
+        if (e->runners[i].pool) ipu__pool_run_each(e->runners[i].pool, limit_openmp, NULL);
     ipu_status status = IPU_OK;
     int        before = ipu__openmp_enter(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++) status = begin(e, i);
@@ -139,7 +139,7 @@ ipu_status ipu__cpu_prepare_kernels(ipu__cpu *e)
     if (status == IPU_OK) status = ipu__cpu_choose_layouts(e);
     for (size_t i = 0; i < n && status == IPU_OK; i++) status = prepare(e, i, scratch_bytes);
     ipu__openmp_leave(e, before);
-    return status == IPU_OK ? ipu__cpu_lanes_prepare(e, scratch_bytes[0], scratch_bytes[1]) : status;
+    return status == IPU_OK ? ipu__cpu_runners_prepare(e, scratch_bytes[0], scratch_bytes[1]) : status;
 }
 
 void ipu__cpu_release_kernels(ipu__cpu *e)
@@ -159,7 +159,7 @@ void ipu__cpu_release_kernels(ipu__cpu *e)
 /* ---- running ---- */
 
 typedef struct call {
-    ipu__cpu_lane         *lane;
+    ipu__cpu_runner       *runner;
     const ipu__kernel     *kernel;
     const ipu_kernel_call *call;
     void *const           *operands; /* of one replica, or of the first */
@@ -175,7 +175,7 @@ static void note(ipu__part *part, ipu_status status, int64_t replica)
 }
 
 /* Slices begin where they do for all kernels with so many parts, so that their lines stay with one core. */
-static char *scratch_of(const ipu__cpu_lane *l, int part, int n_parts)
+static char *scratch_of(const ipu__cpu_runner *l, int part, int n_parts)
 {
     return l->scratch + (size_t)part * (l->scratch_bytes / (size_t)n_parts / 64 * 64);
 }
@@ -186,8 +186,8 @@ static void run_part(void *data, int part, int n_parts)
     const ipu__kernel *kernel = c->kernel;
     (void)n_parts;
     if (part >= kernel->n_parts) return;
-    char *scratch = scratch_of(c->lane, part, kernel->n_parts);
-    note(&c->lane->parts[part],
+    char *scratch = scratch_of(c->runner, part, kernel->n_parts);
+    note(&c->runner->parts[part],
          kernel->impl->run(c->call, kernel->states[0], c->operands, scratch, part, kernel->n_parts), 0);
 }
 
@@ -204,10 +204,10 @@ static void run_replicas(void *data, int part, int n_parts)
 {
     const call        *c           = data;
     const ipu__kernel *kernel      = c->kernel;
-    int64_t            replication = c->lane->e->replication;
+    int64_t            replication = c->runner->e->replication;
     (void)n_parts;
     if (part >= kernel->n_states) return;
-    char      *scratch = scratch_of(c->lane, part, kernel->n_states);
+    char      *scratch = scratch_of(c->runner, part, kernel->n_states);
     ipu_status status  = IPU_OK;
     int64_t    r       = part;
     for (; r < replication; r += kernel->n_states) {
@@ -216,13 +216,13 @@ static void run_replicas(void *data, int part, int n_parts)
                               : run_reference(c, operands);
         if (status != IPU_OK) break;
     }
-    note(&c->lane->parts[part], status, r);
+    note(&c->runner->parts[part], status, r);
 }
 
 /* What the first of the first replica said that did not go well. */
 static ipu_status conclude(const call *c, int n)
 {
-    const ipu__part *parts = c->lane->parts, *failed = NULL;
+    const ipu__part *parts = c->runner->parts, *failed = NULL;
     for (int i = 0; i < n; i++)
         if (parts[i].status != IPU_OK && (!failed || parts[i].replica < failed->replica)) failed = &parts[i];
     if (!failed) return IPU_OK;
@@ -233,9 +233,9 @@ static ipu_status run_call(call *c)
 {
     const ipu__kernel *kernel = c->kernel;
     if (!kernel->impl)
-        note(&c->lane->parts[0], run_reference(c, c->operands), 0);
+        note(&c->runner->parts[0], run_reference(c, c->operands), 0);
     else if (kernel->n_parts > 1)
-        ipu__pool_run(c->lane->pool, run_part, c);
+        ipu__pool_run(c->runner->pool, run_part, c);
     else
         run_part(c, 0, 1);
     return conclude(c, kernel->n_parts);
@@ -244,15 +244,15 @@ static ipu_status run_call(call *c)
 static ipu_status run_calls(call *c)
 {
     if (c->kernel->n_states > 1) {
-        ipu__pool_run(c->lane->pool, run_replicas, c);
+        ipu__pool_run(c->runner->pool, run_replicas, c);
         return conclude(c, c->kernel->n_states);
     }
-    for (int64_t r = 0; r < c->lane->e->replication; r++, c->operands += c->call->n_operands)
+    for (int64_t r = 0; r < c->runner->e->replication; r++, c->operands += c->call->n_operands)
         IPU_TRY(run_call(c));
     return IPU_OK;
 }
 
-ipu_status ipu__cpu_run_kernel(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n)
+ipu_status ipu__cpu_run_kernel(ipu__cpu_runner *l, const ipu__instruction *i, uint32_t *n)
 {
     const ipu__cpu        *e      = l->e;
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i->a];

@@ -217,7 +217,7 @@ static void bodies_overlap_on_two_threads(void **state)
     ipu_graph  *g = new_graph(1), *h = new_graph(1);
     ipu_engine *one = new_products(g, "1"), *two = new_products(h, "2");
     double      alone = 1e9, together = 1e9;
-    assert_int_equal(two->n_lanes, 2);
+    assert_int_equal(two->n_runners, 2);
     assert_int_equal(ipu__cpu_of(two)->kernels[0].n_parts, 1);
     for (int i = 0; i < 100 && (i < 5 || alone < 1.5 * together); i++) {
         double a = time_of(one), b = time_of(two);

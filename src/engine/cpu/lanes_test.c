@@ -457,7 +457,7 @@ static void bodies_beside_one_another_share_no_memory(void **state)
 static ipu__instruction *find_parallel(ipu_executable *exe)
 {
     for (size_t i = 0; i < exe->code.n; i++)
-        if (exe->code.at[i].op == IPU__OP_PARALLEL) return &exe->code.at[i];
+        if (exe->code.at[i].op == IPU__CODE_PARALLEL) return &exe->code.at[i];
     fail_msg("there is no parallel instruction");
     return NULL;
 }
@@ -470,7 +470,7 @@ static void contradictions_are_found(void **state)
     add_rounds(&b);
     ipu_executable   *exe      = compile(&b);
     ipu__instruction *parallel = find_parallel(exe), *first = &exe->code.at[exe->bodies.at[0]];
-    assert_int_equal(first->op, IPU__OP_CALL);
+    assert_int_equal(first->op, IPU__CODE_CALL);
     assert_int_equal(ipu__executable_validate(exe), IPU_OK);
 #define WRONG(member, value, why)                                                                    \
     do {                                                                                             \
@@ -496,7 +496,7 @@ static void contradictions_are_found(void **state)
     nested.b                = 0;
     nested.a                = 0;
     WRONG(*first, nested, "an operand is out of range");
-    WRONG(first->op, IPU__OP_CROSS_REPLICA, "");
+    WRONG(first->op, IPU__CODE_CROSS_REPLICA, "");
 #undef WRONG
     ipu_executable_release(exe);
     ipu_graph_destroy(b.g);

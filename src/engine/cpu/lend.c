@@ -21,7 +21,7 @@ bool ipu__cpu_lend(ipu_engine *engine, uint32_t transfer, const void *data)
 {
     const ipu__cpu        *e = engine->own;
     const ipu__exe_tensor *t = &e->exe->tensors.at[e->exe->transfers.at[transfer].tensor];
-    if (e->replication > 1 || e->n_lanes > 0 || e->check) return false;
+    if (e->replication > 1 || e->n_runners > 0 || e->check) return false;
     if (!data) return point_kernels(e, transfer, ipu__cpu_pointer(e, 0, t->place));
     void *lent = (void *)(uintptr_t)data; /* kernels only read there */
     return (uintptr_t)data % LENT_ALIGN == 0 && point_kernels(e, transfer, lent);

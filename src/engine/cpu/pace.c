@@ -17,8 +17,8 @@ enum {
 
 int64_t ipu__pace_begin(const ipu__cpu *e, const ipu__pace *p)
 {
-    if (!e->lanes->pool || e->n_lanes > 0) return 0;
-    ipu__pool_set_alone(e->lanes->pool, p->alone);
+    if (!e->runners->pool || e->n_runners > 0) return 0;
+    ipu__pool_set_alone(e->runners->pool, p->alone);
     return ipu__clock_ns();
 }
 

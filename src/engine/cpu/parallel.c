@@ -19,7 +19,7 @@ static void run_shares(void *data, int part, int n_parts)
 {
     const ipu__work *work = data;
     for (int k = 0; k < n_parts; k++) {
-        ipu__share *share = &work->lane->shares[(part + k) % n_parts];
+        ipu__share *share = &work->runner->shares[(part + k) % n_parts];
         while (atomic_load_explicit(&share->next, memory_order_relaxed) < share->end) {
             long long at = atomic_fetch_add_explicit(&share->next, work->chunk, memory_order_relaxed);
             if (at >= share->end) break;
@@ -30,8 +30,8 @@ static void run_shares(void *data, int part, int n_parts)
 
 void ipu__parallel_run(ipu__work *work, int64_t n)
 {
-    const ipu__cpu_lane *l = work->lane;
-    work->chunk            = n / ((int64_t)l->n_threads * CHUNKS);
+    const ipu__cpu_runner *l = work->runner;
+    work->chunk              = n / ((int64_t)l->n_threads * CHUNKS);
     if (work->chunk < 1) work->chunk = 1;
     for (int64_t part = 0; part < l->n_threads; part++) {
         atomic_store_explicit(&l->shares[part].next, n * part / l->n_threads, memory_order_relaxed);
@@ -43,9 +43,9 @@ void ipu__parallel_run(ipu__work *work, int64_t n)
 /* Item i is move i % n of replica i / n. */
 static void run_moves(const ipu__work *work, int64_t begin, int64_t end)
 {
-    const ipu__cpu_lane  *l       = work->lane;
-    const ipu__exe_batch *batch   = work->object;
-    int64_t               replica = work->first_replica + begin / batch->n, move = begin % batch->n;
+    const ipu__cpu_runner *l       = work->runner;
+    const ipu__exe_batch  *batch   = work->object;
+    int64_t                replica = work->first_replica + begin / batch->n, move = begin % batch->n;
     for (; begin < end; begin++) {
         int64_t to = work->to_replica ? work->to_replica[replica] : replica;
         ipu__move_run(&l->e->exe->moves, (size_t)(batch->first + move), l->bases[to], l->bases[replica]);
@@ -72,7 +72,7 @@ static void copy_part(void *data, int part, int n_parts)
     memcpy(c->to + begin, c->from + begin, end - begin);
 }
 
-static bool copy_run(ipu__cpu_lane *l, const ipu__exe_batch *b, int64_t replica)
+static bool copy_run(ipu__cpu_runner *l, const ipu__exe_batch *b, int64_t replica)
 {
     const ipu__move *m = &l->e->exe->moves.at.at[b->first];
     if (m->n_loops > 0 || m->bytes < WORTH_COPY_BYTES) return false;
@@ -82,12 +82,12 @@ static bool copy_run(ipu__cpu_lane *l, const ipu__exe_batch *b, int64_t replica)
     return true;
 }
 
-void ipu__cpu_move(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica)
+void ipu__cpu_move(ipu__cpu_runner *l, uint32_t batch, int64_t first, int64_t end, const int64_t *to_replica)
 {
     const ipu__exe_batch *b    = &l->e->exe->batches.at[batch];
     int64_t               n    = (end - first) * b->n;
     ipu__work             work = {
-                    .lane = l, .run = run_moves, .object = b, .first_replica = first, .to_replica = to_replica};
+                    .runner = l, .run = run_moves, .object = b, .first_replica = first, .to_replica = to_replica};
     if (n == 0 || (l->pool && n == 1 && !to_replica && copy_run(l, b, first))) return;
     if (l->pool && n > 1 && l->e->batch_ns[batch] * (end - first) > WORTH_NANOSECONDS)
         ipu__parallel_run(&work, n);
@@ -95,7 +95,7 @@ void ipu__cpu_move(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end,
         run_moves(&work, 0, n);
 }
 
-void ipu__cpu_move_packed(ipu__cpu_lane *l, uint32_t batch, int64_t first, int64_t end, void *host)
+void ipu__cpu_move_packed(ipu__cpu_runner *l, uint32_t batch, int64_t first, int64_t end, void *host)
 {
     for (int64_t r = first; r < end; r++) l->bases[r][IPU__SPACE_HOST] = host;
     ipu__cpu_move(l, batch, first, end, NULL);

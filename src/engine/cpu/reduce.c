@@ -68,10 +68,10 @@ typedef struct pass {
 static void run_chunks(const ipu__work *work, int64_t begin, int64_t end)
 {
     const pass            *p      = work->object;
-    const ipu_executable  *exe    = work->lane->e->exe;
+    const ipu_executable  *exe    = work->runner->e->exe;
     const ipu__exe_reduce *reduce = &exe->reduces.at[p->reduce];
     int64_t                at = begin * CHUNK, last = end * CHUNK;
-    run r = {.e = work->lane->e, .type = reduce->type, .size = ipu_type_size(reduce->type)};
+    run r = {.e = work->runner->e, .type = reduce->type, .size = ipu_type_size(reduce->type)};
     if (last > reduce->n_elements) last = reduce->n_elements;
     for (r.piece = find_piece(exe, reduce, at); at < last; at += (int64_t)r.n) {
         if (at == r.piece->at + r.piece->n) r.piece++;
@@ -100,17 +100,17 @@ static void add_and_spread(const run *r)
     spread(r);
 }
 
-ipu_status ipu__cpu_reduce(ipu__lane *lane, uint32_t reduce, unsigned what, void *packed)
+ipu_status ipu__cpu_reduce(ipu__runner *runner, uint32_t reduce, unsigned what, void *packed)
 {
     static const run_fn fns[] = {[IPU__REDUCE_ADD]                      = add_here,
                                  [IPU__REDUCE_SPREAD]                   = spread,
                                  [IPU__REDUCE_ADD | IPU__REDUCE_SPREAD] = add_and_spread};
-    const ipu__cpu     *e     = ipu__cpu_of(lane->e);
+    const ipu__cpu     *e     = ipu__cpu_of(runner->e);
     const pass          p     = {reduce, fns[what], packed};
     int64_t             n     = (e->exe->reduces.at[reduce].n_elements + CHUNK - 1) / CHUNK;
-    ipu__work           work  = {.lane = e->lanes, .run = run_chunks, .object = &p};
+    ipu__work           work  = {.runner = e->runners, .run = run_chunks, .object = &p};
     if (n == 0) return IPU_OK;
-    if (e->lanes->pool && n * e->replication > WORTH_CHUNKS)
+    if (e->runners->pool && n * e->replication > WORTH_CHUNKS)
         ipu__parallel_run(&work, n);
     else
         run_chunks(&work, 0, n);

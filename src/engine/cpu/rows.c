@@ -18,7 +18,7 @@ enum {
 #define WORTH_OPERATIONS 1e5
 
 typedef struct run {
-    ipu__cpu_lane          *lane;
+    ipu__cpu_runner        *runner;
     const ipu__instruction *code;
     uint32_t                n;
     size_t scratch_bytes; /* of a thread: the most that a kernel needs, as threads are not at the same one */
@@ -134,7 +134,7 @@ ipu_status ipu__cpu_choose_rows(ipu__cpu *e)
     if (!e->layouts || e->check || e->check_floats || e->replication > 1) return IPU_OK;
     for (size_t pc = 0; pc < exe->code.n; pc++) {
         run r = {.code = &exe->code.at[pc], .n = (uint32_t)exe->code.at[pc].n};
-        if (r.code->op != IPU__OP_KERNEL || r.n < 2) continue;
+        if (r.code->op != IPU__CODE_KERNEL || r.n < 2) continue;
         int64_t chunk = choose_chunk(e, &r);
         pc += r.n - 1;
         if (chunk == 0 || !all_have_implementations(e, &r, chunk)) continue;
@@ -148,22 +148,22 @@ ipu_status ipu__cpu_choose_rows(ipu__cpu *e)
 
 static ipu_status run_chunk(const run *r, uint32_t k, int64_t chunk, int part)
 {
-    const ipu__cpu    *e      = r->lane->e;
+    const ipu__cpu    *e      = r->runner->e;
     const ipu__kernel *kernel = kernel_at(e, r, k);
     void              *operand[IPU__MAX_OPERANDS];
     for (int i = 0; i < kernel->call->n_operands; i++)
         operand[i] = (char *)kernel->operands[i] + (size_t)chunk * kernel->chunk_bytes[i];
     return kernel->impl->run(kernel->call, kernel->states[part], operand,
-                             r->lane->scratch + (size_t)part * r->scratch_bytes, 0, 1);
+                             r->runner->scratch + (size_t)part * r->scratch_bytes, 0, 1);
 }
 
 static void run_chunks(void *data, int part, int n_parts)
 {
-    const run     *r     = data;
-    ipu__cpu_lane *l     = r->lane;
-    int64_t        n     = kernel_at(l->e, r, 0)->n_chunks;
-    ipu__part     *own   = &l->parts[part];
-    int64_t        begin = n * part / n_parts, end = n * (part + 1) / n_parts;
+    const run       *r     = data;
+    ipu__cpu_runner *l     = r->runner;
+    int64_t          n     = kernel_at(l->e, r, 0)->n_chunks;
+    ipu__part       *own   = &l->parts[part];
+    int64_t          begin = n * part / n_parts, end = n * (part + 1) / n_parts;
     own->status = IPU_OK;
     for (int64_t chunk = begin; chunk < end; chunk++)
         for (uint32_t k = 0; k < r->n; k++) {
@@ -177,10 +177,10 @@ static void run_chunks(void *data, int part, int n_parts)
         }
 }
 
-ipu_status ipu__cpu_run_rows(ipu__cpu_lane *l, const ipu__instruction *i, uint32_t *n)
+ipu_status ipu__cpu_run_rows(ipu__cpu_runner *l, const ipu__instruction *i, uint32_t *n)
 {
     const ipu__cpu *e = l->e;
-    run             r = {.lane = l, .code = i, .n = 1};
+    run             r = {.runner = l, .code = i, .n = 1};
     while (r.n < i->n && e->kernels[i[r.n].a].n_chunks == e->kernels[i->a].n_chunks) r.n++;
     ipu__time *times = e->engine->times;
     for (uint32_t k = 1; times && k < r.n; k++) times[(size_t)(i - e->exe->code.at) + k].runs++;

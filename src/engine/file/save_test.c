@@ -377,11 +377,11 @@ static void contradictions_are_found(void **state)
     WRONG(exe->kernels.at[0].place[0], ipu__place_make(IPU__SPACE_VARIABLE, 4));
     WRONG(exe->kernels.at[0].call.operand[0].type, IPU_N_TYPES);
     WRONG(exe->kernels.at[0].gather, UINT32_MAX);
-    WRONG(exe->code.at[0].op, IPU__OP_RETURN);
-    WRONG(exe->code.at[0].op, IPU__OP_CALL);
+    WRONG(exe->code.at[0].op, IPU__CODE_RETURN);
+    WRONG(exe->code.at[0].op, IPU__CODE_CALL);
     WRONG(exe->code.at[0].op, (ipu__opcode)99);
     WRONG(exe->code.at[0].a, UINT32_MAX);
-    WRONG(exe->code.at[exe->code.n - 1].op, IPU__OP_EXECUTE);
+    WRONG(exe->code.at[exe->code.n - 1].op, IPU__CODE_EXECUTE);
     WRONG(exe->programs.at[0].begin, 1);
     WRONG(exe->programs.at[0].n_streams, 1);
     WRONG(exe->programs.at[0].cycles, -2);

@@ -95,10 +95,11 @@ static bool valid_transfer(const ipu__validator *v, const ipu__instruction *i)
     if (i->a >= exe->transfers.n) return false;
     const ipu__exe_transfer *t = &exe->transfers.at[i->a];
     if (t->tensor >= exe->tensors.n) return false;
-    bool                  is_read = i->op == IPU__OP_READ || i->op == IPU__OP_REMOTE_READ;
+    bool                  is_read = i->op == IPU__CODE_READ || i->op == IPU__CODE_REMOTE_READ;
     const ipu__batch_use *use     = &v->batches[exe->tensors.at[t->tensor].batch];
     if (is_read ? use->to_host : use->from_host) return false;
-    return i->op == IPU__OP_READ || i->op == IPU__OP_WRITE ? valid_stream(v, t, is_read) : valid_rows(v, t);
+    return i->op == IPU__CODE_READ || i->op == IPU__CODE_WRITE ? valid_stream(v, t, is_read)
+                                                               : valid_rows(v, t);
 }
 
 static ipu_status check_lending(const ipu_executable *exe, size_t i)
@@ -162,7 +163,7 @@ static bool valid_run(const ipu_executable *exe, const ipu__instruction *i, cons
     uint32_t pc = (uint32_t)(i - exe->code.at);
     if (i->n > u->end - pc) return false;
     for (uint64_t k = 0; k < i->n; k++)
-        if (i[k].op != IPU__OP_KERNEL || i[k].a >= exe->kernels.n) return false;
+        if (i[k].op != IPU__CODE_KERNEL || i[k].a >= exe->kernels.n) return false;
     return true;
 }
 
@@ -170,35 +171,35 @@ static bool valid_instruction(ipu__validator *v, const ipu__instruction *i, cons
 {
     const ipu_executable *exe = v->exe;
     switch (i->op) {
-    case IPU__OP_EXECUTE: return i->a < exe->sets.n;
-    case IPU__OP_KERNEL: return i->a < exe->kernels.n && valid_run(exe, i, u);
-    case IPU__OP_MOVE: return ipu__valid_batch(v, i->a);
-    case IPU__OP_READ:
-    case IPU__OP_WRITE:
-    case IPU__OP_REMOTE_READ:
-    case IPU__OP_REMOTE_WRITE: return valid_transfer(v, i);
-    case IPU__OP_REPEAT: return i->a < exe->n_counters && i->n <= INT64_MAX;
-    case IPU__OP_AGAIN: return i->a < exe->n_counters && is_in(u, i->b);
-    case IPU__OP_JUMP: return is_in(u, i->b);
-    case IPU__OP_JUMP_IF:
-    case IPU__OP_JUMP_UNLESS: return is_in(u, i->b) && valid_control(exe, i->a, i->n);
-    case IPU__OP_SWITCH: return valid_switch(v, i, u);
-    case IPU__OP_CALL: return i->a < v->n_functions && v->functions[i->a] == i->b;
-    case IPU__OP_PARALLEL: return valid_parallel(v, i);
-    case IPU__OP_PRINT: return i->a < exe->prints.n && exe->prints.at[i->a].tensor != IPU__NONE;
-    case IPU__OP_ABORT_IF: return ipu__valid_text(exe, i->b) && valid_control(exe, i->a, i->n);
-    case IPU__OP_ERROR: return i->a < exe->prints.n;
-    case IPU__OP_CROSS_REPLICA: return i->a < exe->crosses.n;
-    case IPU__OP_ALL_REDUCE: return i->a < exe->reduces.n;
-    case IPU__OP_ALL_REDUCE_WAIT: return true;
-    case IPU__OP_UNDEFINE: return exe->check && i->a < exe->tensors.n; /* never in a file */
-    case IPU__OP_RETURN:
-    case IPU__OP_END: return true;
+    case IPU__CODE_EXECUTE: return i->a < exe->sets.n;
+    case IPU__CODE_KERNEL: return i->a < exe->kernels.n && valid_run(exe, i, u);
+    case IPU__CODE_MOVE: return ipu__valid_batch(v, i->a);
+    case IPU__CODE_READ:
+    case IPU__CODE_WRITE:
+    case IPU__CODE_REMOTE_READ:
+    case IPU__CODE_REMOTE_WRITE: return valid_transfer(v, i);
+    case IPU__CODE_REPEAT: return i->a < exe->n_counters && i->n <= INT64_MAX;
+    case IPU__CODE_AGAIN: return i->a < exe->n_counters && is_in(u, i->b);
+    case IPU__CODE_JUMP: return is_in(u, i->b);
+    case IPU__CODE_JUMP_IF:
+    case IPU__CODE_JUMP_UNLESS: return is_in(u, i->b) && valid_control(exe, i->a, i->n);
+    case IPU__CODE_SWITCH: return valid_switch(v, i, u);
+    case IPU__CODE_CALL: return i->a < v->n_functions && v->functions[i->a] == i->b;
+    case IPU__CODE_PARALLEL: return valid_parallel(v, i);
+    case IPU__CODE_PRINT: return i->a < exe->prints.n && exe->prints.at[i->a].tensor != IPU__NONE;
+    case IPU__CODE_ABORT_IF: return ipu__valid_text(exe, i->b) && valid_control(exe, i->a, i->n);
+    case IPU__CODE_ERROR: return i->a < exe->prints.n;
+    case IPU__CODE_CROSS_REPLICA: return i->a < exe->crosses.n;
+    case IPU__CODE_ALL_REDUCE: return i->a < exe->reduces.n;
+    case IPU__CODE_ALL_REDUCE_WAIT: return true;
+    case IPU__CODE_UNDEFINE: return exe->check && i->a < exe->tensors.n; /* never in a file */
+    case IPU__CODE_RETURN:
+    case IPU__CODE_END: return true;
     }
     return false;
 }
 
-static bool is_last(ipu__opcode op) { return op == IPU__OP_RETURN || op == IPU__OP_END; }
+static bool is_last(ipu__opcode op) { return op == IPU__CODE_RETURN || op == IPU__CODE_END; }
 
 static ipu_status check_unit(ipu__validator *v, const unit *u)
 {
@@ -208,7 +209,7 @@ static ipu_status check_unit(ipu__validator *v, const unit *u)
         REQUIRE(i->location < exe->locations.n, "instruction", pc, "its location is out of range");
         REQUIRE(valid_instruction(v, i, u), "instruction", pc, "an operand is out of range");
     }
-    if (exe->code.at[u->end - 1].op == IPU__OP_RETURN) {
+    if (exe->code.at[u->end - 1].op == IPU__CODE_RETURN) {
         v->functions[v->n_functions++] = u->begin;
         return IPU_OK;
     }

@@ -17,42 +17,42 @@ static ipu_status create(ipu_engine *e)
 
 static void destroy(ipu_engine *e) { (void)e; }
 
-static ipu_status execute(ipu__lane *l, const ipu__instruction *i)
+static ipu_status execute(ipu__runner *l, const ipu__instruction *i)
 {
     (void)l, (void)i;
     return IPU_OK;
 }
 
 /* One kernel at a time: *n stays 1. Which kernels they are is found out in `create`, not here. */
-static ipu_status kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *n)
+static ipu_status kernel(ipu__runner *l, const ipu__instruction *i, uint32_t *n)
 {
     (void)l, (void)i;
     *n = 1;
     return IPU_OK;
 }
 
-static ipu_status move(ipu__lane *l, uint32_t batch, const int64_t *to_replica)
+static ipu_status move(ipu__runner *l, uint32_t batch, const int64_t *to_replica)
 {
     (void)l, (void)batch, (void)to_replica;
     return IPU_OK;
 }
 
 /* Other processes are sent what is in `packed`, so that is defined. */
-static ipu_status reduce(ipu__lane *l, uint32_t reduce_, unsigned what, void *packed)
+static ipu_status reduce(ipu__runner *l, uint32_t reduce_, unsigned what, void *packed)
 {
     const ipu__exe_reduce *r = &l->e->exe->reduces.at[reduce_];
     if (packed && (what & IPU__REDUCE_ADD)) memset(packed, 0, (size_t)r->n_elements * ipu_type_size(r->type));
     return IPU_OK;
 }
 
-static ipu_status write_packed(ipu__lane *l, const ipu__exe_tensor *t, int64_t first, int64_t end,
+static ipu_status write_packed(ipu__runner *l, const ipu__exe_tensor *t, int64_t first, int64_t end,
                                const void *packed)
 {
     (void)l, (void)t, (void)first, (void)end, (void)packed;
     return IPU_OK;
 }
 
-static ipu_status read_packed(ipu__lane *l, const ipu__exe_tensor *t, int64_t replica, void *packed)
+static ipu_status read_packed(ipu__runner *l, const ipu__exe_tensor *t, int64_t replica, void *packed)
 {
     (void)l, (void)replica;
     if (t->bytes > 0) memset(packed, 0, (size_t)t->bytes);

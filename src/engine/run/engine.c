@@ -94,7 +94,7 @@ static ipu_status init(ipu_engine *e)
     e->counters    = ipu__alloc_zeroed(exe->n_counters * sizeof *e->counters);
     if (!e->connections || !e->counters || !alloc_remotes(e)) return ipu__fail_memory();
     IPU_TRY(ipu__times_init(e));
-    IPU_TRY(ipu__lanes_create(e));
+    IPU_TRY(ipu__runners_create(e));
     IPU_TRY(e->def->create(e));
     return ipu__engine_start(e);
 }
@@ -186,7 +186,7 @@ void ipu_engine_destroy(ipu_engine *e)
     size_t                n   = (size_t)e->replication;
     ipu__engine_leave(e);
     e->def->destroy(e);
-    ipu__lanes_destroy(e);
+    ipu__runners_destroy(e);
     for (size_t i = 1; e->remotes && i < exe->remotes.n; i++)
         ipu__free_pages(e->remotes[i],
                         (size_t)(exe->remotes.at[i].row_bytes * exe->remotes.at[i].n_rows) * n);
@@ -199,4 +199,4 @@ void ipu_engine_destroy(ipu_engine *e)
 
 ipu_device *ipu_engine_device(ipu_engine *e) { return e->device; }
 
-void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out) { *out = e->lanes->counts; }
+void ipu_engine_get_counters(const ipu_engine *e, ipu_engine_counters *out) { *out = e->runners->counts; }

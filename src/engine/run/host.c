@@ -138,8 +138,8 @@ static ipu_status access_tensor(ipu_engine *e, const char *handle, bool is_write
     IPU_TRY(check_buffer(what, handle, tensor->bytes, data, bytes));
     if (ipu__engine_is_checking(e))
         IPU_TRY(e->def->checks->host(e, handle, exe->handles.at[id].tensor, is_write, first, end));
-    IPU_TRY(is_write ? e->def->write(e->lanes, tensor, first, end, data)
-                     : e->def->read(e->lanes, tensor, first, data));
+    IPU_TRY(is_write ? e->def->write(e->runners, tensor, first, end, data)
+                     : e->def->read(e->runners, tensor, first, data));
     if (e->device) ipu__device_count_host_bytes(e->device, (int64_t)bytes);
     return IPU_OK;
 }

@@ -57,7 +57,7 @@ static void add_dimension(ipu__text *text, const ipu__exe_tensor *tensor, int di
     ipu__text_add(text, by_line && n > 0 ? "\n]" : "]");
 }
 
-static ipu_status add_tensor(ipu__lane *l, ipu__text *text, uint32_t index, int64_t replica)
+static ipu_status add_tensor(ipu__runner *l, ipu__text *text, uint32_t index, int64_t replica)
 {
     ipu_engine            *e      = l->e;
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[index];
@@ -68,7 +68,7 @@ static ipu_status add_tensor(ipu__lane *l, ipu__text *text, uint32_t index, int6
     return ipu__or_memory(!text->failed);
 }
 
-ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__engine_print(ipu__runner *l, const ipu__instruction *i)
 {
     ipu_engine           *e     = l->e;
     const ipu__exe_print *print = &e->exe->prints.at[i->a];
@@ -86,7 +86,7 @@ ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i)
     return IPU_OK;
 }
 
-ipu_status ipu__engine_error(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__engine_error(ipu__runner *l, const ipu__instruction *i)
 {
     ipu_engine           *e     = l->e;
     const ipu__exe_print *print = &e->exe->prints.at[i->a];

@@ -24,11 +24,11 @@ static int64_t n_rounds(int64_t size)
     return n;
 }
 
-ipu_status ipu__engine_all_reduce(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__engine_all_reduce(ipu__runner *l, const ipu__instruction *i)
 {
     ipu_engine            *e      = l->e;
     const ipu__exe_reduce *reduce = &e->exe->reduces.at[i->a];
-    e->lanes->counts.supersteps++;
+    e->runners->counts.supersteps++;
     if (reduce->n_elements == 0) return IPU_OK;
     if (!e->sums)
         return e->replication > 1 ? e->def->reduce(l, i->a, IPU__REDUCE_ADD | IPU__REDUCE_SPREAD, NULL)
@@ -55,7 +55,7 @@ ipu_status ipu__engine_all_reduce_wait(ipu_engine *e)
         sum->has_begun    = false;
         ipu_status of_sum = ipu__comm_wait(e->comm, &sum->job, &e->comm_waited);
         if (of_sum == IPU_OK && (sum->data || e->replication > 1))
-            of_sum = e->def->reduce(e->lanes, i, IPU__REDUCE_SPREAD, sum->data);
+            of_sum = e->def->reduce(e->runners, i, IPU__REDUCE_SPREAD, sum->data);
         if (of_sum != IPU_OK) status = of_sum;
     }
     return status;
@@ -88,9 +88,9 @@ static ipu_status agree(const ipu_executable *exe, ipu_comm *comm)
     char      hash_text[IPU__HASH_TEXT], value[96];
     int64_t   n = 0, n_elements = 0;
     for (size_t i = 0; i < exe->code.n; i++) {
-        if (exe->code.at[i].op != IPU__OP_ALL_REDUCE && exe->code.at[i].op != IPU__OP_ALL_REDUCE_WAIT)
+        if (exe->code.at[i].op != IPU__CODE_ALL_REDUCE && exe->code.at[i].op != IPU__CODE_ALL_REDUCE_WAIT)
             continue;
-        const ipu__exe_reduce *r = exe->code.at[i].op == IPU__OP_ALL_REDUCE
+        const ipu__exe_reduce *r = exe->code.at[i].op == IPU__CODE_ALL_REDUCE
                                      ? &exe->reduces.at[exe->code.at[i].a]
                                      : NULL;
         ipu__text_add(&all, "%d %" PRId64 ";", r ? (int)r->type : -1, r ? r->n_elements : 0);

@@ -86,7 +86,7 @@ static ipu_status jump(const ipu_engine *e, const ipu__instruction *i, uint32_t 
         return IPU_OK;
     }
     IPU_TRY(read_control(e, i, (ipu_type)i->a, i->n, true, &value));
-    if ((value != 0) == (i->op == IPU__OP_JUMP_IF)) *pc = i->b;
+    if ((value != 0) == (i->op == IPU__CODE_JUMP_IF)) *pc = i->b;
     return IPU_OK;
 }
 
@@ -108,14 +108,14 @@ static ipu_status jump_to_case(const ipu_engine *e, const ipu__instruction *i, u
 
 /* ---- steps that the engine does ---- */
 
-static ipu_status execute(ipu__lane *l, const ipu__instruction *i)
+static ipu_status execute(ipu__runner *l, const ipu__instruction *i)
 {
     l->counts.supersteps++;
     l->counts.vertices += l->e->exe->sets.at[i->a].n_vertices * l->e->replication;
     return l->e->def->execute(l, i);
 }
 
-static ipu_status kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *pc)
+static ipu_status kernel(ipu__runner *l, const ipu__instruction *i, uint32_t *pc)
 {
     uint32_t n = 1;
     IPU_TRY(l->e->def->kernel(l, i, &n));
@@ -124,13 +124,13 @@ static ipu_status kernel(ipu__lane *l, const ipu__instruction *i, uint32_t *pc)
     return IPU_OK;
 }
 
-static ipu_status move(ipu__lane *l, const ipu__instruction *i)
+static ipu_status move(ipu__runner *l, const ipu__instruction *i)
 {
     l->counts.copied_bytes += l->e->exe->batches.at[i->a].bytes * l->e->replication;
     return l->e->def->move(l, i->a, NULL);
 }
 
-static ipu_status cross_replica(ipu__lane *l, const ipu__instruction *i)
+static ipu_status cross_replica(ipu__runner *l, const ipu__instruction *i)
 {
     const ipu_engine     *e     = l->e;
     const ipu__exe_cross *cross = &e->exe->crosses.at[i->a];
@@ -147,13 +147,13 @@ static ipu_status interrupted(void)
 }
 
 /* Whether the run is to end: by the user, or because a body before this one has failed. */
-static bool is_stopped(const ipu__lane *l)
+static bool is_stopped(const ipu__runner *l)
 {
     return atomic_load_explicit(&l->e->interrupted, memory_order_relaxed)
         || l->body > atomic_load_explicit(&l->e->failed_body, memory_order_relaxed);
 }
 
-ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth)
+ipu_status ipu__runner_run(ipu__runner *l, uint32_t pc, uint32_t depth)
 {
     ipu_engine             *e      = l->e;
     const ipu__instruction *code   = e->exe->code.at;
@@ -166,38 +166,38 @@ ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth)
         if (e->times) ipu__times_begin(l, pc - 1);
         if (checks) IPU_TRY(e->def->checks->step(e, i));
         switch (i->op) {
-        case IPU__OP_EXECUTE: status = execute(l, i); break;
-        case IPU__OP_KERNEL: status = kernel(l, i, &pc); break;
-        case IPU__OP_MOVE: status = move(l, i); break;
-        case IPU__OP_READ: status = ipu__engine_read_stream(l, i); break;
-        case IPU__OP_WRITE: status = ipu__engine_write_stream(l, i); break;
-        case IPU__OP_REMOTE_READ:
-        case IPU__OP_REMOTE_WRITE: status = ipu__engine_remote(l, i); break;
-        case IPU__OP_REPEAT: e->counters[i->a] = (int64_t)i->n; break;
-        case IPU__OP_AGAIN:
+        case IPU__CODE_EXECUTE: status = execute(l, i); break;
+        case IPU__CODE_KERNEL: status = kernel(l, i, &pc); break;
+        case IPU__CODE_MOVE: status = move(l, i); break;
+        case IPU__CODE_READ: status = ipu__engine_read_stream(l, i); break;
+        case IPU__CODE_WRITE: status = ipu__engine_write_stream(l, i); break;
+        case IPU__CODE_REMOTE_READ:
+        case IPU__CODE_REMOTE_WRITE: status = ipu__engine_remote(l, i); break;
+        case IPU__CODE_REPEAT: e->counters[i->a] = (int64_t)i->n; break;
+        case IPU__CODE_AGAIN:
             if (--e->counters[i->a] > 0) pc = i->b;
             break;
-        case IPU__OP_JUMP: pc = i->b; break;
-        case IPU__OP_JUMP_IF:
-        case IPU__OP_JUMP_UNLESS: status = jump(e, i, &pc); break;
-        case IPU__OP_SWITCH: status = jump_to_case(e, i, &pc); break;
-        case IPU__OP_CALL:
+        case IPU__CODE_JUMP: pc = i->b; break;
+        case IPU__CODE_JUMP_IF:
+        case IPU__CODE_JUMP_UNLESS: status = jump(e, i, &pc); break;
+        case IPU__CODE_SWITCH: status = jump_to_case(e, i, &pc); break;
+        case IPU__CODE_CALL:
             l->calls[depth++] = pc;
             pc                = i->b;
             break;
-        case IPU__OP_PARALLEL: status = ipu__lane_run_bodies(l, i, depth); break;
-        case IPU__OP_RETURN:
+        case IPU__CODE_PARALLEL: status = ipu__runner_run_bodies(l, i, depth); break;
+        case IPU__CODE_RETURN:
             if (depth == bottom) return IPU_OK;
             pc = l->calls[--depth];
             break;
-        case IPU__OP_PRINT: status = ipu__engine_print(l, i); break;
-        case IPU__OP_ABORT_IF: status = abort_if(e, i); break;
-        case IPU__OP_ERROR: status = ipu__engine_error(l, i); break;
-        case IPU__OP_CROSS_REPLICA: status = cross_replica(l, i); break;
-        case IPU__OP_ALL_REDUCE: status = ipu__engine_all_reduce(l, i); break;
-        case IPU__OP_ALL_REDUCE_WAIT: status = ipu__engine_all_reduce_wait(e); break;
-        case IPU__OP_UNDEFINE: break;
-        case IPU__OP_END: return IPU_OK;
+        case IPU__CODE_PRINT: status = ipu__engine_print(l, i); break;
+        case IPU__CODE_ABORT_IF: status = abort_if(e, i); break;
+        case IPU__CODE_ERROR: status = ipu__engine_error(l, i); break;
+        case IPU__CODE_CROSS_REPLICA: status = cross_replica(l, i); break;
+        case IPU__CODE_ALL_REDUCE: status = ipu__engine_all_reduce(l, i); break;
+        case IPU__CODE_ALL_REDUCE_WAIT: status = ipu__engine_all_reduce_wait(e); break;
+        case IPU__CODE_UNDEFINE: break;
+        case IPU__CODE_END: return IPU_OK;
         }
     }
     return status;
@@ -240,13 +240,13 @@ static ipu_status run_program(ipu_engine *e, size_t i)
     const ipu__exe_program *program = &e->exe->programs.at[i];
     IPU_TRY(check_streams(e, program));
     e->running = true;
-    e->lanes->counts.runs++;
+    e->runners->counts.runs++;
     if (e->def->begin_run) e->def->begin_run(e, i);
-    ipu_status status = ipu__lane_run(e->lanes, program->begin, 0);
+    ipu_status status = ipu__runner_run(e->runners, program->begin, 0);
     if (status != IPU_OK) finish_sums(e);
     if (e->def->end_run) e->def->end_run(e, i);
     if (status == IPU_INTERRUPTED) atomic_store(&e->interrupted, 0);
-    if (e->times) ipu__times_end(e->lanes);
+    if (e->times) ipu__times_end(e->runners);
     e->running = false;
     return status;
 }
@@ -259,7 +259,7 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
         return ipu__fail(IPU_INVALID, "there is no program %zu: the executable has %zu, counted from 0", i,
                          n);
     const ipu__exe_program    *program = &e->exe->programs.at[i];
-    const ipu_engine_counters *counts  = &e->lanes->counts;
+    const ipu_engine_counters *counts  = &e->runners->counts;
     const ipu_engine_counters  before  = *counts;
     if (!e->device) return run_program(e, i);
     IPU_TRY(ipu__device_begin_run(e->device, e->settings.wait_seconds));
@@ -275,8 +275,8 @@ ipu_status ipu_engine_run(ipu_engine *e, size_t i)
 ipu_status ipu__engine_start(ipu_engine *e)
 {
     if (e->exe->start == IPU__NONE) return IPU_OK;
-    ipu_status status = run_program(e, e->exe->start);
-    e->lanes->counts  = (ipu_engine_counters){.threads = e->settings.threads};
+    ipu_status status  = run_program(e, e->exe->start);
+    e->runners->counts = (ipu_engine_counters){.threads = e->settings.threads};
     return status;
 }
 

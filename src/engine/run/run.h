@@ -16,15 +16,15 @@ char *ipu__engine_map(const ipu_engine *e, int64_t replica, ipu__place place);
 /* ---- run.c ---- */
 
 /* Instructions from `pc` on, until the program ends or the function that was entered at this depth of calls. */
-ipu_status ipu__lane_run(ipu__lane *l, uint32_t pc, uint32_t depth);
+ipu_status ipu__runner_run(ipu__runner *l, uint32_t pc, uint32_t depth);
 /* Run the program that engines begin with, if there is one. Counts nothing. */
 ipu_status ipu__engine_start(ipu_engine *e);
 
-/* ---- lane.c ---- */
-ipu_status ipu__lanes_create(ipu_engine *e);
-void       ipu__lanes_destroy(ipu_engine *e);
-/* The bodies of a parallel step, run by `l`: over the lanes, or one after another. */
-ipu_status ipu__lane_run_bodies(ipu__lane *l, const ipu__instruction *i, uint32_t depth);
+/* ---- runner.c ---- */
+ipu_status ipu__runners_create(ipu_engine *e);
+void       ipu__runners_destroy(ipu_engine *e);
+/* The bodies of a parallel step, run by `l`: over the runners, or one after another. */
+ipu_status ipu__runner_run_bodies(ipu__runner *l, const ipu__instruction *i, uint32_t depth);
 
 /* ---- transfer.c ---- */
 
@@ -33,23 +33,23 @@ static inline bool ipu__is_connected(const ipu__connection *c)
     return c->fn || c->lend || c->place || c->data;
 }
 
-ipu_status ipu__engine_read_stream(ipu__lane *l, const ipu__instruction *i);
-ipu_status ipu__engine_write_stream(ipu__lane *l, const ipu__instruction *i);
-ipu_status ipu__engine_remote(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_read_stream(ipu__runner *l, const ipu__instruction *i);
+ipu_status ipu__engine_write_stream(ipu__runner *l, const ipu__instruction *i);
+ipu_status ipu__engine_remote(ipu__runner *l, const ipu__instruction *i);
 
 /* ---- reduce.c: sums over replicas and processes ---- */
-ipu_status ipu__engine_all_reduce(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_all_reduce(ipu__runner *l, const ipu__instruction *i);
 /* For all that was begun. */
 ipu_status ipu__engine_all_reduce_wait(ipu_engine *e);
 void       ipu__engine_leave(ipu_engine *e);
 
 /* ---- times.c: one look at the clock when an instruction begins, which is when the last one ends ---- */
 ipu_status ipu__times_init(ipu_engine *e);
-void       ipu__times_begin(ipu__lane *l, uint32_t pc);
-void       ipu__times_end(ipu__lane *l); /* of a run, however it ended */
+void       ipu__times_begin(ipu__runner *l, uint32_t pc);
+void       ipu__times_end(ipu__runner *l); /* of a run, however it ended */
 
 /* ---- print.c ---- */
-ipu_status ipu__engine_print(ipu__lane *l, const ipu__instruction *i);
-ipu_status ipu__engine_error(ipu__lane *l, const ipu__instruction *i);
+ipu_status ipu__engine_print(ipu__runner *l, const ipu__instruction *i);
+ipu_status ipu__engine_error(ipu__runner *l, const ipu__instruction *i);
 
 #endif

@@ -22,26 +22,26 @@ ipu_status ipu__times_init(ipu_engine *e)
 }
 
 /* The instruction that ends at `t`, which is returned. */
-static int64_t close_last(const ipu__lane *l, int64_t t)
+static int64_t close_last(const ipu__runner *l, int64_t t)
 {
     if (l->last_pc != IPU__NONE) l->e->times[l->last_pc].nanoseconds += t - l->last_ns;
     return t;
 }
 
-void ipu__times_begin(ipu__lane *l, uint32_t pc)
+void ipu__times_begin(ipu__runner *l, uint32_t pc)
 {
     l->last_ns = close_last(l, ipu__clock_ns());
     l->last_pc = pc;
     l->e->times[pc].runs++;
 }
 
-void ipu__times_go_on(ipu__lane *l, uint32_t pc)
+void ipu__times_go_on(ipu__runner *l, uint32_t pc)
 {
     l->last_ns = close_last(l, ipu__clock_ns());
     l->last_pc = pc;
 }
 
-void ipu__times_end(ipu__lane *l)
+void ipu__times_end(ipu__runner *l)
 {
     l->last_ns = close_last(l, ipu__clock_ns());
     l->last_pc = IPU__NONE;
@@ -50,29 +50,29 @@ void ipu__times_end(ipu__lane *l)
 /* ---- as steps ---- */
 
 /* What a step does again, or when it is done: its time counts, and is no run of its own. */
-static bool is_run(ipu__opcode op) { return op != IPU__OP_AGAIN && op != IPU__OP_JUMP; }
+static bool is_run(ipu__opcode op) { return op != IPU__CODE_AGAIN && op != IPU__CODE_JUMP; }
 
 static const char *kind_of(ipu__opcode op)
 {
     static const char *const kinds[] = {
-        [IPU__OP_EXECUTE]         = "execute",
-        [IPU__OP_KERNEL]          = "kernel",
-        [IPU__OP_MOVE]            = "copy",
-        [IPU__OP_READ]            = "read",
-        [IPU__OP_WRITE]           = "write",
-        [IPU__OP_REMOTE_READ]     = "remote_read",
-        [IPU__OP_REMOTE_WRITE]    = "remote_write",
-        [IPU__OP_REPEAT]          = "repeat",
-        [IPU__OP_AGAIN]           = "repeat",
-        [IPU__OP_SWITCH]          = "switch",
-        [IPU__OP_CALL]            = "call",
-        [IPU__OP_PARALLEL]        = "parallel",
-        [IPU__OP_PRINT]           = "print",
-        [IPU__OP_ABORT_IF]        = "abort_if",
-        [IPU__OP_ERROR]           = "error",
-        [IPU__OP_CROSS_REPLICA]   = "cross_replica_copy",
-        [IPU__OP_ALL_REDUCE]      = "all_reduce",
-        [IPU__OP_ALL_REDUCE_WAIT] = "all_reduce_wait",
+        [IPU__CODE_EXECUTE]         = "execute",
+        [IPU__CODE_KERNEL]          = "kernel",
+        [IPU__CODE_MOVE]            = "copy",
+        [IPU__CODE_READ]            = "read",
+        [IPU__CODE_WRITE]           = "write",
+        [IPU__CODE_REMOTE_READ]     = "remote_read",
+        [IPU__CODE_REMOTE_WRITE]    = "remote_write",
+        [IPU__CODE_REPEAT]          = "repeat",
+        [IPU__CODE_AGAIN]           = "repeat",
+        [IPU__CODE_SWITCH]          = "switch",
+        [IPU__CODE_CALL]            = "call",
+        [IPU__CODE_PARALLEL]        = "parallel",
+        [IPU__CODE_PRINT]           = "print",
+        [IPU__CODE_ABORT_IF]        = "abort_if",
+        [IPU__CODE_ERROR]           = "error",
+        [IPU__CODE_CROSS_REPLICA]   = "cross_replica_copy",
+        [IPU__CODE_ALL_REDUCE]      = "all_reduce",
+        [IPU__CODE_ALL_REDUCE_WAIT] = "all_reduce_wait",
     };
     const char *kind = (size_t)op < sizeof kinds / sizeof *kinds ? kinds[op] : NULL;
     return kind ? kind : "branch";
@@ -80,8 +80,8 @@ static const char *kind_of(ipu__opcode op)
 
 static const char *name_of(const ipu_executable *exe, const ipu__instruction *i)
 {
-    if (i->op == IPU__OP_KERNEL) return exe->kernels.at[i->a].call.def->name;
-    return i->op == IPU__OP_EXECUTE ? ipu__exe_text(exe, exe->sets.at[i->a].name) : "";
+    if (i->op == IPU__CODE_KERNEL) return exe->kernels.at[i->a].call.def->name;
+    return i->op == IPU__CODE_EXECUTE ? ipu__exe_text(exe, exe->sets.at[i->a].name) : "";
 }
 
 static int by_place(const void *a, const void *b)
@@ -134,7 +134,7 @@ ipu_status ipu_engine_step_times(const ipu_engine *e, ipu_step_time **out, size_
                                                     .seconds = 1e-9 * (double)t->nanoseconds,
                                                     .kind    = kind_of(i->op),
                                                     .name    = name_of(exe, i),
-                                                    .kernel  = i->op == IPU__OP_KERNEL ? (int64_t)i->a : -1};
+                                                    .kernel  = i->op == IPU__CODE_KERNEL ? (int64_t)i->a : -1};
     }
     qsort(times, n_times, sizeof *times, by_place);
     *out = times;

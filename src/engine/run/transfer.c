@@ -42,8 +42,8 @@ static char *map(const ipu_engine *e, const ipu__exe_tensor *t, int64_t replica)
     return t->direct ? ipu__engine_map(e, replica, t->place) : NULL;
 }
 
-static ipu_status read_lent(ipu__lane *l, const ipu__exe_transfer *t, const ipu__connection *c, int64_t first,
-                            int64_t end)
+static ipu_status read_lent(ipu__runner *l, const ipu__exe_transfer *t, const ipu__connection *c,
+                            int64_t first, int64_t end)
 {
     const ipu_executable  *exe    = l->e->exe;
     const ipu__exe_tensor *tensor = &exe->tensors.at[t->tensor];
@@ -56,7 +56,7 @@ static ipu_status read_lent(ipu__lane *l, const ipu__exe_transfer *t, const ipu_
 }
 
 /* One transfer for replicas [first, end), from the connection of the first. */
-static ipu_status read_one(ipu__lane *l, const ipu__exe_transfer *transfer, int64_t first, int64_t end)
+static ipu_status read_one(ipu__runner *l, const ipu__exe_transfer *transfer, int64_t first, int64_t end)
 {
     ipu_engine            *e      = l->e;
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
@@ -71,7 +71,7 @@ static ipu_status read_one(ipu__lane *l, const ipu__exe_transfer *transfer, int6
     return own ? IPU_OK : e->def->write(l, tensor, first, end, l->staging);
 }
 
-ipu_status ipu__engine_read_stream(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__engine_read_stream(ipu__runner *l, const ipu__instruction *i)
 {
     ipu_engine              *e        = l->e;
     const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
@@ -80,7 +80,7 @@ ipu_status ipu__engine_read_stream(ipu__lane *l, const ipu__instruction *i)
     return IPU_OK;
 }
 
-static ipu_status write_one(ipu__lane *l, const ipu__exe_transfer *transfer, int64_t r)
+static ipu_status write_one(ipu__runner *l, const ipu__exe_transfer *transfer, int64_t r)
 {
     ipu_engine            *e      = l->e;
     const ipu__exe_tensor *tensor = &e->exe->tensors.at[transfer->tensor];
@@ -97,7 +97,7 @@ static ipu_status write_one(ipu__lane *l, const ipu__exe_transfer *transfer, int
     return call_back(e, transfer->object, c, own ? own : l->staging);
 }
 
-ipu_status ipu__engine_write_stream(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__engine_write_stream(ipu__runner *l, const ipu__instruction *i)
 {
     ipu_engine *e = l->e;
     for (int64_t r = 0; r < e->replication; r++) IPU_TRY(write_one(l, &e->exe->transfers.at[i->a], r));
@@ -124,7 +124,7 @@ static int64_t row_at(const rows *x, int64_t i)
     return x->is_signed ? (int64_t)(int32_t)number : (int64_t)number;
 }
 
-static ipu_status find_rows(ipu__lane *l, const ipu__instruction *i, int64_t r, rows *out)
+static ipu_status find_rows(ipu__runner *l, const ipu__instruction *i, int64_t r, rows *out)
 {
     ipu_engine              *e        = l->e;
     const ipu__exe_transfer *transfer = &e->exe->transfers.at[i->a];
@@ -160,9 +160,9 @@ static void move_rows(const rows *x, char *packed, bool is_read)
     }
 }
 
-static ipu_status remote_one(ipu__lane *l, const ipu__instruction *i, int64_t r)
+static ipu_status remote_one(ipu__runner *l, const ipu__instruction *i, int64_t r)
 {
-    bool is_read = i->op == IPU__OP_REMOTE_READ;
+    bool is_read = i->op == IPU__CODE_REMOTE_READ;
     rows x;
     IPU_TRY(find_rows(l, i, r, &x));
     l->counts.streamed_bytes += x.tensor->bytes;
@@ -177,7 +177,7 @@ static ipu_status remote_one(ipu__lane *l, const ipu__instruction *i, int64_t r)
     return own || !is_read ? IPU_OK : def->write(l, x.tensor, r, r + 1, l->staging);
 }
 
-ipu_status ipu__engine_remote(ipu__lane *l, const ipu__instruction *i)
+ipu_status ipu__engine_remote(ipu__runner *l, const ipu__instruction *i)
 {
     ipu_engine *e = l->e;
     for (int64_t r = 0; r < e->replication; r++) IPU_TRY(remote_one(l, i, r));

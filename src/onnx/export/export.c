@@ -10,11 +10,11 @@
 
 enum { MOST_DEPTH = 32 }; /* compositions within compositions */
 
-static bool write_op(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op);
+static bool write_op(ipu__writer *w, ipu__export_frame *frame, const ipu__model_op *op);
 
 /* ---- names of values ---- */
 
-static const ipu__builder_value *value_of(const ipu__frame *frame, uint32_t id)
+static const ipu__builder_value *value_of(const ipu__export_frame *frame, uint32_t id)
 {
     return &frame->m->base.values.at[id];
 }
@@ -40,7 +40,7 @@ static ipu_status draw(ipu__writer *w)
 }
 
 /* What a parameter or state is now. *data: borrowed from the model, or the writer's own. */
-static ipu_status kept_data(ipu__writer *w, const ipu__frame *frame, uint32_t id, const void **data)
+static ipu_status kept_data(ipu__writer *w, const ipu__export_frame *frame, uint32_t id, const void **data)
 {
     const ipu__model_value   *v     = &frame->m->values.at[id];
     const ipu__builder_value *type  = value_of(frame, id);
@@ -66,7 +66,7 @@ static ipu_status kept_data(ipu__writer *w, const ipu__frame *frame, uint32_t id
     return IPU_OK;
 }
 
-static const char *put_initializer(ipu__writer *w, ipu__frame *frame, uint32_t id, const char *name)
+static const char *put_initializer(ipu__writer *w, ipu__export_frame *frame, uint32_t id, const char *name)
 {
     const ipu__model_value   *v    = &frame->m->values.at[id];
     const ipu__builder_value *type = value_of(frame, id);
@@ -88,7 +88,7 @@ static const char *put_initializer(ipu__writer *w, ipu__frame *frame, uint32_t i
     return name;
 }
 
-static const char *name_of(ipu__writer *w, ipu__frame *frame, uint32_t id)
+static const char *name_of(ipu__writer *w, ipu__export_frame *frame, uint32_t id)
 {
     if (frame->name[id]) return frame->name[id];
     ipu__value_kind kind = frame->m->values.at[id].kind;
@@ -102,7 +102,7 @@ static const char *name_of(ipu__writer *w, ipu__frame *frame, uint32_t id)
 }
 
 /* The name that a value gets where it is made. */
-static const char *new_name(ipu__writer *w, ipu__frame *frame, uint32_t id, const char *otherwise)
+static const char *new_name(ipu__writer *w, ipu__export_frame *frame, uint32_t id, const char *otherwise)
 {
     if (frame->name[id]) return frame->name[id];
     const char *own = value_of(frame, id)->name;
@@ -118,9 +118,9 @@ const char *ipu__take(ipu__wop *o, int i)
 
 /* ---- frames ---- */
 
-static bool open_frame(ipu__writer *w, ipu__frame *frame, ipu_model *m, const char *hint)
+static bool open_frame(ipu__writer *w, ipu__export_frame *frame, ipu_model *m, const char *hint)
 {
-    *frame      = (ipu__frame){.m = m, .hint = hint};
+    *frame      = (ipu__export_frame){.m = m, .hint = hint};
     frame->name = ipu__alloc_zeroed(m->values.n * sizeof *frame->name);
     frame->uses = ipu__model_count_uses(m);
     frame->done = ipu__alloc_zeroed(m->ops.n + 1);
@@ -137,7 +137,7 @@ static bool open_frame(ipu__writer *w, ipu__frame *frame, ipu_model *m, const ch
     return true;
 }
 
-static void close_frame(ipu__frame *frame)
+static void close_frame(ipu__export_frame *frame)
 {
     ipu__free(frame->name);
     ipu__free(frame->uses);
@@ -145,18 +145,18 @@ static void close_frame(ipu__frame *frame)
 }
 
 /* Ops that give an output of the model give it its name. */
-static void claim(ipu__frame *frame, uint32_t id, const char *name)
+static void claim(ipu__export_frame *frame, uint32_t id, const char *name)
 {
     const ipu__model_value *v = &frame->m->values.at[id];
     if (v->kind == IPU__VALUE_OP && v->block == 0 && !frame->name[id]) frame->name[id] = name;
 }
 
-static void settle(ipu__writer *w, ipu__frame *frame, uint32_t id, const char *name)
+static void settle(ipu__writer *w, ipu__export_frame *frame, uint32_t id, const char *name)
 {
     if (frame->name[id] != name) ipu__put(w, "Identity", IPU__NAMES(name_of(w, frame, id)), name);
 }
 
-static void write_block(ipu__writer *w, ipu__frame *frame, uint32_t block)
+static void write_block(ipu__writer *w, ipu__export_frame *frame, uint32_t block)
 {
     const ipu__block *b = &frame->m->blocks.at[block];
     for (size_t i = 0; i < b->order.n && ipu__writer_ok(w); i++) {
@@ -198,8 +198,8 @@ static void build_composition(ipu__wop *o, compose_fn compose, bool in_float, ip
 
 static void write_composition(ipu__wop *o, ipu_model *m)
 {
-    ipu__frame frame;
-    size_t     next = 0;
+    ipu__export_frame frame;
+    size_t            next = 0;
     if (open_frame(o->w, &frame, m, o->out[0])) {
         for (uint32_t i = 0; i < o->op->n_in; i++)
             if (o->op->in[i]) frame.name[m->inputs.at[next++]] = ipu__take(o, (int)i);
@@ -243,7 +243,7 @@ static bool write_plain(ipu__wop *o)
     return compose_op(o, def->compose, false);
 }
 
-static bool write_batch_norm(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
+static bool write_batch_norm(ipu__writer *w, ipu__export_frame *frame, const ipu__model_op *op)
 {
     ipu__batch_norm n;
     if (!ipu__match_batch_norm(frame, op, &n)) return false;
@@ -256,7 +256,7 @@ static bool write_batch_norm(ipu__writer *w, ipu__frame *frame, const ipu__model
     return true;
 }
 
-static bool write_one(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
+static bool write_one(ipu__writer *w, ipu__export_frame *frame, const ipu__model_op *op)
 {
     if (write_batch_norm(w, frame, op)) return true;
     ipu__wop o = {.w = w, .frame = frame, .op = op, .call = ipu__model_call(frame->m, op)};
@@ -301,19 +301,20 @@ static void take_nodes(ipu__writer *w, Ipu__GraphProto *g, ipu__sheet *sheet)
 }
 
 /* A value that a block gives: made in it, once, or copied there. */
-static void add_yield(ipu__writer *w, ipu__frame *frame, Ipu__GraphProto *g, uint32_t id)
+static void add_yield(ipu__writer *w, ipu__export_frame *frame, Ipu__GraphProto *g, uint32_t id)
 {
     const char *name = ipu__put(w, "Identity", IPU__NAMES(name_of(w, frame, id)), NULL)->output[0];
     add_info(w, &g->output, &g->n_output, name, value_of(frame, id));
 }
 
-static void write_yields(ipu__writer *w, ipu__frame *frame, Ipu__GraphProto *g, uint32_t block)
+static void write_yields(ipu__writer *w, ipu__export_frame *frame, Ipu__GraphProto *g, uint32_t block)
 {
     const ipu__block *b = &frame->m->blocks.at[block];
     for (size_t i = 0; i < b->yields.n && ipu__writer_ok(w); i++) add_yield(w, frame, g, b->yields.at[i]);
 }
 
-static Ipu__GraphProto *write_branch(ipu__writer *w, ipu__frame *frame, uint32_t block, const char *name)
+static Ipu__GraphProto *write_branch(ipu__writer *w, ipu__export_frame *frame, uint32_t block,
+                                     const char *name)
 {
     ipu__sheet       sheet = {{0}}, *outer = w->sheet;
     Ipu__GraphProto *g = new_graph(w, name);
@@ -326,13 +327,14 @@ static Ipu__GraphProto *write_branch(ipu__writer *w, ipu__frame *frame, uint32_t
     return g;
 }
 
-static void put_outputs(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op, Ipu__NodeProto *node)
+static void put_outputs(ipu__writer *w, ipu__export_frame *frame, const ipu__model_op *op,
+                        Ipu__NodeProto *node)
 {
     for (uint32_t i = 1; i < op->n_out; i++)
         ipu__put_output(w, node, new_name(w, frame, op->first_out + i, node->op_type));
 }
 
-static void write_if(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
+static void write_if(ipu__writer *w, ipu__export_frame *frame, const ipu__model_op *op)
 {
     Ipu__GraphProto *then      = write_branch(w, frame, op->body, "then");
     Ipu__GraphProto *otherwise = write_branch(w, frame, op->otherwise, "else");
@@ -345,7 +347,7 @@ static void write_if(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
 }
 
 /* Inputs of a body: the turn (int64; ours is int32), whether to go on, and what is carried. */
-static Ipu__GraphProto *write_body(ipu__writer *w, ipu__frame *frame, uint32_t block)
+static Ipu__GraphProto *write_body(ipu__writer *w, ipu__export_frame *frame, uint32_t block)
 {
     static const ipu__builder_value turn_type = {.type = IPU_INT64}, bool_type = {.type = IPU_BOOL};
     const ipu__block               *b     = &frame->m->blocks.at[block];
@@ -371,7 +373,7 @@ static Ipu__GraphProto *write_body(ipu__writer *w, ipu__frame *frame, uint32_t b
     return g;
 }
 
-static void write_loop(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
+static void write_loop(ipu__writer *w, ipu__export_frame *frame, const ipu__model_op *op)
 {
     Ipu__GraphProto *body = write_body(w, frame, op->body);
     const char     **in   = ipu__writer_alloc(w, (op->n_in + 1) * sizeof *in);
@@ -386,7 +388,7 @@ static void write_loop(ipu__writer *w, ipu__frame *frame, const ipu__model_op *o
     ipu__put_graph(w, node, "body", body);
 }
 
-static bool write_op(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
+static bool write_op(ipu__writer *w, ipu__export_frame *frame, const ipu__model_op *op)
 {
     if (op->kind == IPU__MODEL_IF)
         write_if(w, frame, op);
@@ -399,7 +401,7 @@ static bool write_op(ipu__writer *w, ipu__frame *frame, const ipu__model_op *op)
 
 /* ---- the graph ---- */
 
-static void name_inputs(ipu__writer *w, ipu__frame *frame, Ipu__GraphProto *g)
+static void name_inputs(ipu__writer *w, ipu__export_frame *frame, Ipu__GraphProto *g)
 {
     const ipu_model *m = frame->m;
     for (size_t i = 0; i < m->inputs.n && ipu__writer_ok(w); i++) {
@@ -410,10 +412,10 @@ static void name_inputs(ipu__writer *w, ipu__frame *frame, Ipu__GraphProto *g)
 
 Ipu__GraphProto *ipu__writer_graph(ipu__writer *w, const char *name)
 {
-    ipu__frame       frame;
-    ipu__sheet       sheet = {{0}};
-    const ipu_model *m     = w->m;
-    Ipu__GraphProto *g     = ipu__writer_alloc(w, sizeof *g);
+    ipu__export_frame frame;
+    ipu__sheet        sheet = {{0}};
+    const ipu_model  *m     = w->m;
+    Ipu__GraphProto  *g     = ipu__writer_alloc(w, sizeof *g);
     if (!g) return NULL;
     ipu__graph_proto__init(g);
     g->name          = (char *)name;

@@ -18,13 +18,13 @@
 #include "onnx/file.h"
 
 /* A model that is being written, the whole or a composition, and the names its values have in the file. */
-typedef struct ipu__frame {
+typedef struct ipu__export_frame {
     ipu_model   *m;
     const char **name; /* by id; NULL: none yet */
     uint32_t    *uses; /* by id */
     bool        *done; /* by op: part of another that has been found again (match.c) */
     const char  *hint; /* what new names begin with; NULL: the name of the op */
-} ipu__frame;
+} ipu__export_frame;
 
 /* A graph that is being written. */
 typedef struct ipu__sheet {
@@ -53,7 +53,7 @@ typedef struct ipu__writer {
 /* An op that is being written. */
 typedef struct ipu__wop {
     ipu__writer         *w;
-    ipu__frame          *frame;
+    ipu__export_frame   *frame;
     const ipu__model_op *op;
     ipu_kernel_call      call;
     const char          *out[IPU__MAX_OPERANDS];  /* "" where nothing uses it */
@@ -127,7 +127,7 @@ typedef struct ipu__batch_norm {
 } ipu__batch_norm;
 
 /* Whether `op` is the last of such ops, which nothing else uses. */
-bool ipu__match_batch_norm(const ipu__frame *frame, const ipu__model_op *op, ipu__batch_norm *n);
+bool ipu__match_batch_norm(const ipu__export_frame *frame, const ipu__model_op *op, ipu__batch_norm *n);
 
 /* ---- the table ---- */
 

@@ -5,7 +5,7 @@
 #include "onnx/export/export.h"
 
 /* The op that makes a value, if it is `name` and nothing else uses the value; NULL: no. */
-static const ipu__model_op *made_by(const ipu__frame *frame, uint32_t id, const char *name)
+static const ipu__model_op *made_by(const ipu__export_frame *frame, uint32_t id, const char *name)
 {
     const ipu__model_value *v = &frame->m->values.at[id];
     if (id == 0 || v->kind != IPU__VALUE_OP || frame->uses[id] != 1) return NULL;
@@ -13,13 +13,13 @@ static const ipu__model_op *made_by(const ipu__frame *frame, uint32_t id, const 
     return op->kind == IPU__MODEL_OP && strcmp(op->def->kernel.name, name) == 0 ? op : NULL;
 }
 
-static const ipu_shape *shape_of(const ipu__frame *frame, uint32_t id)
+static const ipu_shape *shape_of(const ipu__export_frame *frame, uint32_t id)
 {
     return &frame->m->base.values.at[id].shape;
 }
 
 /* Value `id` is one number for each channel of x, made [C,1,...]: that number's vector [C]; 0: it is not. */
-static uint32_t by_channel(const ipu__frame *frame, uint32_t id, const ipu_shape *x,
+static uint32_t by_channel(const ipu__export_frame *frame, uint32_t id, const ipu_shape *x,
                            const ipu__model_op **via)
 {
     const ipu_shape *shape = shape_of(frame, id);
@@ -34,7 +34,7 @@ static uint32_t by_channel(const ipu__frame *frame, uint32_t id, const ipu_shape
 }
 
 /* A constant that is one number. */
-static bool is_number(const ipu__frame *frame, uint32_t id, double *out)
+static bool is_number(const ipu__export_frame *frame, uint32_t id, double *out)
 {
     const ipu__model_value   *v    = &frame->m->values.at[id];
     const ipu__builder_value *type = &frame->m->base.values.at[id];
@@ -45,7 +45,7 @@ static bool is_number(const ipu__frame *frame, uint32_t id, double *out)
 }
 
 /* rsqrt(var + epsilon) * weight */
-static bool match_scale(const ipu__frame *frame, uint32_t id, ipu__batch_norm *n)
+static bool match_scale(const ipu__export_frame *frame, uint32_t id, ipu__batch_norm *n)
 {
     const ipu__model_op *mul   = made_by(frame, id, "mul");
     const ipu__model_op *rsqrt = mul ? made_by(frame, mul->in[0], "rsqrt") : NULL;
@@ -60,7 +60,7 @@ static bool match_scale(const ipu__frame *frame, uint32_t id, ipu__batch_norm *n
 }
 
 /* (x - mean) * scale + bias */
-bool ipu__match_batch_norm(const ipu__frame *frame, const ipu__model_op *op, ipu__batch_norm *n)
+bool ipu__match_batch_norm(const ipu__export_frame *frame, const ipu__model_op *op, ipu__batch_norm *n)
 {
     const ipu__model_op *via[3];
     if (strcmp(op->def->kernel.name, "add") != 0) return false;

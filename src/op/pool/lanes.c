@@ -44,10 +44,10 @@ static void plane_done(ipu_type type, const float *plane, void *to, int64_t i, i
                           (end - begin) * IPU__LANES);
 }
 
-static int64_t n_rows(const ipu__pool *p) { return p->axis[0].out * p->axis[1].out; }
+static int64_t n_rows(const ipu__pooling *p) { return p->axis[0].out * p->axis[1].out; }
 
 /* Takes the first plane, or rows of it, off `left`, which counts rows of the smaller side; false: none is left. */
-static bool next_plane(const ipu__pool *p, ipu_interval *left, int64_t *plane, ipu_interval *row)
+static bool next_plane(const ipu__pooling *p, ipu_interval *left, int64_t *plane, ipu_interval *row)
 {
     if (left->begin >= left->end) return false;
     *plane       = left->begin / n_rows(p);
@@ -57,7 +57,7 @@ static bool next_plane(const ipu__pool *p, ipu_interval *left, int64_t *plane, i
     return true;
 }
 
-void ipu__pool_lanes_max(const ipu__pool *p, ipu_type type, void *const *operand, int32_t *spare,
+void ipu__pool_lanes_max(const ipu__pooling *p, ipu_type type, void *const *operand, int32_t *spare,
                          float *scratch, int part, int n_parts)
 {
     const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
@@ -73,7 +73,7 @@ void ipu__pool_lanes_max(const ipu__pool *p, ipu_type type, void *const *operand
     }
 }
 
-void ipu__pool_lanes_average(const ipu__pool *p, ipu_type type, void *const *operand, float *scratch,
+void ipu__pool_lanes_average(const ipu__pooling *p, ipu_type type, void *const *operand, float *scratch,
                              int part, int n_parts)
 {
     const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
@@ -88,7 +88,7 @@ void ipu__pool_lanes_average(const ipu__pool *p, ipu_type type, void *const *ope
     }
 }
 
-void ipu__pool_lanes_average_grad(const ipu__pool *p, ipu_type type, void *const *operand, float *scratch,
+void ipu__pool_lanes_average_grad(const ipu__pooling *p, ipu_type type, void *const *operand, float *scratch,
                                   int part, int n_parts)
 {
     const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
@@ -104,10 +104,10 @@ void ipu__pool_lanes_average_grad(const ipu__pool *p, ipu_type type, void *const
 /* ---- by indices ---- */
 
 typedef struct scatter {
-    ipu__pool   p;         /* windows as they are taken to be; planes of vectors */
-    bool        has_guess; /* there are as many elements as windows, at least */
-    atomic_bool misses;    /* indices in other windows, found by any part */
-    atomic_int  n_left;    /* parts that have not finished */
+    ipu__pooling p;         /* windows as they are taken to be; planes of vectors */
+    bool         has_guess; /* there are as many elements as windows, at least */
+    atomic_bool  misses;    /* indices in other windows, found by any part */
+    atomic_int   n_left;    /* parts that have not finished */
 } scatter;
 
 static int64_t plane_of(const ipu_shape *shape)
@@ -122,9 +122,9 @@ ipu_status ipu__pool_scatter_prepare(const ipu_kernel_call *call, int n_parts, v
     const ipu_shape *small = &call->operand[FROM].shape, *large = &call->operand[TO].shape;
     scatter         *s = ipu__alloc_zeroed(sizeof *s);
     if (!s) return ipu__fail_memory();
-    s->p         = (ipu__pool){.planes    = small->dim[0] * small->dim[1] / IPU__LANES,
-                               .in_plane  = plane_of(large),
-                               .out_plane = plane_of(small)};
+    s->p         = (ipu__pooling){.planes    = small->dim[0] * small->dim[1] / IPU__LANES,
+                                  .in_plane  = plane_of(large),
+                                  .out_plane = plane_of(small)};
     s->has_guess = true;
     for (int i = 0; i < IPU__POOL_DIMS; i++) {
         int     d  = small->rank - IPU__POOL_DIMS + i;
@@ -142,7 +142,7 @@ ipu_status ipu__pool_scatter_prepare(const ipu_kernel_call *call, int n_parts, v
 void ipu__pool_scatter_release(void *state) { ipu__free(state); }
 
 /* Whether the element is in the window that it is taken to be in. */
-static bool is_inside(const ipu__pool *p, int64_t window, int64_t at)
+static bool is_inside(const ipu__pooling *p, int64_t window, int64_t at)
 {
     for (int d = IPU__POOL_DIMS - 1; d >= 0; d--) {
         const ipu__pool_axis *a = &p->axis[d];
@@ -158,7 +158,7 @@ static bool is_inside(const ipu__pool *p, int64_t window, int64_t at)
 static ipu_status add_misses(const ipu_kernel_call *call, const scatter *s, const float *dy,
                              const int32_t *at, float *dx)
 {
-    const ipu__pool *p = &s->p;
+    const ipu__pooling *p = &s->p;
     for (int64_t k = 0; k < p->out_plane * IPU__LANES; k++) {
         if (at[k] == -1) continue;
         if (at[k] < -1 || at[k] >= p->in_plane) return ipu__pool_fail_index(call, at[k], p->in_plane);
@@ -168,7 +168,7 @@ static ipu_status add_misses(const ipu_kernel_call *call, const scatter *s, cons
     return IPU_OK;
 }
 
-static const int32_t *indices_of(const ipu__pool *p, void *const *operand, int64_t i)
+static const int32_t *indices_of(const ipu__pooling *p, void *const *operand, int64_t i)
 {
     return (const int32_t *)operand[AT] + i * p->out_plane * IPU__LANES;
 }
@@ -177,7 +177,7 @@ static const int32_t *indices_of(const ipu__pool *p, void *const *operand, int64
 static ipu_status scatter_planes(const ipu_kernel_call *call, const scatter *s, void *const *operand,
                                  float *scratch, int part, int n_parts)
 {
-    const ipu__pool            *p     = &s->p;
+    const ipu__pooling         *p     = &s->p;
     const ipu__pool_lane_loops *loops = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
     ipu_type                    type  = call->operand[FROM].type;
     ipu_interval                mine  = ipu__op_part(p->planes, 1, part, n_parts);
@@ -198,7 +198,7 @@ static ipu_status scatter_planes(const ipu_kernel_call *call, const scatter *s, 
 
 static ipu_status add_all_misses(const ipu_kernel_call *call, const scatter *s, void *const *operand)
 {
-    const ipu__pool *p = &s->p;
+    const ipu__pooling *p = &s->p;
     for (int64_t i = 0; i < p->planes; i++)
         IPU_TRY(add_misses(call, s, (const float *)operand[FROM] + i * p->out_plane * IPU__LANES,
                            indices_of(p, operand, i), (float *)operand[TO] + i * p->in_plane * IPU__LANES));
@@ -209,7 +209,7 @@ ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, voi
                                    float *scratch, int part, int n_parts)
 {
     scatter                    *s      = state;
-    const ipu__pool            *p      = &s->p;
+    const ipu__pooling         *p      = &s->p;
     const ipu__pool_lane_loops *loops  = &IPU__SIMD_PICK(ipu__pool_lane_loops_of);
     ipu_interval                mine   = ipu__op_part(p->planes * n_rows(p), 1, part, n_parts), row;
     bool                        misses = false;

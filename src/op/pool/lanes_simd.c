@@ -15,20 +15,20 @@ typedef struct window {
     int64_t lo[IPU__POOL_DIMS], hi[IPU__POOL_DIMS];
 } window;
 
-static inline void set_axis(const ipu__pool *p, int axis, int64_t o, window *w)
+static inline void set_axis(const ipu__pooling *p, int axis, int64_t o, window *w)
 {
     w->first[axis] = o * p->axis[axis].stride - p->axis[axis].begin;
     ipu__pool_taps(&p->axis[axis], o, &w->lo[axis], &w->hi[axis]);
 }
 
-static inline void set_row(const ipu__pool *p, int64_t row, window *w)
+static inline void set_row(const ipu__pooling *p, int64_t row, window *w)
 {
     set_axis(p, 0, row / p->axis[1].out, w);
     set_axis(p, 1, row % p->axis[1].out, w);
 }
 
 /* The element of the plane that tap (d, h) meets, for tap 0 of the last axis. */
-static inline int64_t row_of(const ipu__pool *p, const window *w, int64_t d, int64_t h)
+static inline int64_t row_of(const ipu__pooling *p, const window *w, int64_t d, int64_t h)
 {
     int64_t depth = w->first[0] + d * p->axis[0].dilation, height = w->first[1] + h * p->axis[1].dilation;
     return (depth * p->axis[1].in + height) * p->axis[2].in + w->first[2];
@@ -55,7 +55,8 @@ static inline void choose(const float *x, int64_t at, __m512 *best, __m512i *whe
     *where         = _mm512_mask_mov_epi32(*where, wins, _mm512_set1_epi32((int32_t)at));
 }
 
-static inline void max_window(const ipu__pool *p, const float *x, const window *w, float *y, int32_t *indices)
+static inline void max_window(const ipu__pooling *p, const float *x, const window *w, float *y,
+                              int32_t *indices)
 {
     __m512  best  = _mm512_set1_ps(-INFINITY);
     __m512i where = _mm512_set1_epi32(-1);
@@ -88,7 +89,8 @@ static inline void choose(const float *restrict x, int64_t at, float *restrict b
     }
 }
 
-static inline void max_window(const ipu__pool *p, const float *x, const window *w, float *y, int32_t *indices)
+static inline void max_window(const ipu__pooling *p, const float *x, const window *w, float *y,
+                              int32_t *indices)
 {
     for (int64_t l = 0; l < IPU__LANES; l++) {
         y[l]       = -INFINITY;
@@ -116,7 +118,7 @@ static bool are_pairs(const ipu__pool_axis *a)
     return a->kernel == 2 && a->stride == 2 && a->dilation == 1 && a->begin == 0 && 2 * a->out <= a->in;
 }
 
-static void max(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices,
+static void max(const ipu__pooling *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices,
                 bool of_row)
 {
     int64_t n = p->axis[2].out, width = p->axis[2].in;
@@ -140,7 +142,7 @@ static void max(const ipu__pool *p, const float *x, int64_t begin, int64_t end, 
 
 /* ---- the mean ---- */
 
-static float size_of(const ipu__pool *p, int64_t row, int64_t o)
+static float size_of(const ipu__pooling *p, int64_t row, int64_t o)
 {
     const ipu__pool_axis *a = p->axis;
     return (float)(ipu__pool_count(&a[0], row / a[1].out, p->include_padding)
@@ -148,7 +150,7 @@ static float size_of(const ipu__pool *p, int64_t row, int64_t o)
                    * ipu__pool_count(&a[2], o, p->include_padding));
 }
 
-static void average(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y)
+static void average(const ipu__pooling *p, const float *x, int64_t begin, int64_t end, float *y)
 {
     for (int64_t row = begin; row < end; row++) {
         window w;
@@ -163,7 +165,7 @@ static void average(const ipu__pool *p, const float *x, int64_t begin, int64_t e
     }
 }
 
-static void average_grad(const ipu__pool *p, const float *dy, float *dx)
+static void average_grad(const ipu__pooling *p, const float *dy, float *dx)
 {
     memset(dx, 0, (size_t)(p->in_plane * IPU__LANES) * sizeof *dx);
     for (int64_t row = 0; row < p->axis[0].out * p->axis[1].out; row++) {
@@ -238,7 +240,7 @@ static int64_t end_of(const ipu__pool_axis *a, int64_t o)
 }
 
 /* Window (row, o) of the larger plane. */
-static bool scatter_window(const ipu__pool *p, const float *dy, const int32_t *indices, int64_t row,
+static bool scatter_window(const ipu__pooling *p, const float *dy, const int32_t *indices, int64_t row,
                            int64_t o, float *dx)
 {
     const ipu__pool_axis *a = p->axis;
@@ -255,8 +257,8 @@ static bool scatter_window(const ipu__pool *p, const float *dy, const int32_t *i
     return misses != 0;
 }
 
-static bool scatter(const ipu__pool *p, const float *dy, const int32_t *indices, int64_t begin, int64_t end,
-                    float *dx)
+static bool scatter(const ipu__pooling *p, const float *dy, const int32_t *indices, int64_t begin,
+                    int64_t end, float *dx)
 {
     const ipu__pool_axis *a     = p->axis;
     bool                  pairs = a[0].in == 1 && a[1].stride == 2 && a[2].stride == 2, misses = false;

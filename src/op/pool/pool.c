@@ -68,10 +68,10 @@ static int64_t windows(const ipu__pool_axis *a, bool ceil_mode)
     return n;
 }
 
-ipu__pool ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation)
+ipu__pooling ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation)
 {
-    ipu__pool p      = {.planes = x->dim[0] * x->dim[1], .in_plane = 1, .out_plane = 1};
-    int       n_dims = x->rank - 2, skip = IPU__POOL_DIMS - n_dims;
+    ipu__pooling p      = {.planes = x->dim[0] * x->dim[1], .in_plane = 1, .out_plane = 1};
+    int          n_dims = x->rank - 2, skip = IPU__POOL_DIMS - n_dims;
     for (int d = 0; d < IPU__POOL_DIMS; d++) {
         size_t i  = (size_t)(d - skip);
         p.axis[d] = (ipu__pool_axis){1, 1, 1, 1, 0, 0, 1};
@@ -90,7 +90,7 @@ ipu__pool ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has
     return p;
 }
 
-static void output_shape(const ipu__pool *p, const ipu_shape *x, ipu_shape *out)
+static void output_shape(const ipu__pooling *p, const ipu_shape *x, ipu_shape *out)
 {
     *out = *x;
     for (int d = 2; d < x->rank; d++) out->dim[d] = p->axis[IPU__POOL_DIMS - x->rank + d].out;
@@ -109,7 +109,7 @@ static ipu_status infer_windows(const ipu_kernel_call *call, const ipu_shape *x,
     ipu__op_ints(call, "kernel", &n);
     if (n == 0) return ipu__fail(IPU_INVALID, "%s: \"kernel\" is empty", call->def->name);
     IPU_TRY(check_lists(call, x->rank - 2, has_dilation));
-    ipu__pool p = ipu__pool_of(call, x, has_dilation);
+    ipu__pooling p = ipu__pool_of(call, x, has_dilation);
     output_shape(&p, x, out);
     if (p.in_plane > INT32_MAX)
         return ipu__fail(IPU_INVALID, "%s: a plane of %s has more than 2^31 elements", call->def->name,
@@ -148,7 +148,7 @@ static ipu_status max_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
             }
 
 /* The place in its plane of tap `tap` of output `o`; -1: padding. */
-static int64_t place(const ipu__pool *p, int64_t o, const int64_t tap[IPU__POOL_DIMS])
+static int64_t place(const ipu__pooling *p, int64_t o, const int64_t tap[IPU__POOL_DIMS])
 {
     int64_t at[IPU__POOL_DIMS];
     for (int d = IPU__POOL_DIMS - 1; d >= 0; d--) {
@@ -162,9 +162,9 @@ static int64_t place(const ipu__pool *p, int64_t o, const int64_t tap[IPU__POOL_
 
 static void max_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    ipu_type  type    = call->operand[X].type;
-    ipu__pool p       = ipu__pool_of(call, &call->operand[X].shape, true);
-    int32_t  *indices = ipu__kernel_has(call, INDICES) ? operand[INDICES] : NULL;
+    ipu_type     type    = call->operand[X].type;
+    ipu__pooling p       = ipu__pool_of(call, &call->operand[X].shape, true);
+    int32_t     *indices = ipu__kernel_has(call, INDICES) ? operand[INDICES] : NULL;
     for (int64_t i = 0; i < p.planes * p.out_plane; i++) {
         int64_t first = i / p.out_plane * p.in_plane, where = -1;
         double  most = -HUGE_VAL;
@@ -187,7 +187,7 @@ static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_
 }
 
 typedef struct state {
-    ipu__pool              p;
+    ipu__pooling           p;
     ipu_type               type;
     const ipu__pool_loops *loops;
 } state;
@@ -239,7 +239,7 @@ static void plane_done(const state *s, const float *plane, void *to, int64_t i, 
 }
 
 /* Indices that are not wanted go to scratch: those of a row of vectors, or of a plane. */
-static int64_t n_spare(const ipu_kernel_call *call, const ipu__pool *p)
+static int64_t n_spare(const ipu_kernel_call *call, const ipu__pooling *p)
 {
     const int64_t line = IPU__LAYOUT_WIDTH;
     if (ipu__kernel_has(call, INDICES)) return 0;
@@ -248,7 +248,7 @@ static int64_t n_spare(const ipu_kernel_call *call, const ipu__pool *p)
 
 static size_t max_bytes(const ipu_kernel_call *call, int n_parts)
 {
-    ipu__pool p = ipu__pool_of(call, &call->operand[X].shape, true);
+    ipu__pooling p = ipu__pool_of(call, &call->operand[X].shape, true);
     return (size_t)n_spare(call, &p) * sizeof(int32_t) + plane_bytes(call, n_parts);
 }
 
@@ -302,7 +302,7 @@ static ipu_status average_infer(const ipu_kernel_call *call, ipu_kernel_value *o
     return infer_windows(call, &call->operand[X].shape, false, &out->shape);
 }
 
-static double divisor(const ipu__pool *p, int64_t o)
+static double divisor(const ipu__pooling *p, int64_t o)
 {
     double n = 1;
     for (int d = IPU__POOL_DIMS - 1; d >= 0; d--) {
@@ -314,8 +314,8 @@ static double divisor(const ipu__pool *p, int64_t o)
 
 static void average_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    ipu_type  type    = call->operand[X].type;
-    ipu__pool p       = ipu__pool_of(call, &call->operand[X].shape, false);
+    ipu_type     type = call->operand[X].type;
+    ipu__pooling p    = ipu__pool_of(call, &call->operand[X].shape, false);
     p.include_padding = ipu__op_int(call, "count_include_pad") != 0;
     for (int64_t i = 0; i < p.planes * p.out_plane; i++) {
         int64_t first = i / p.out_plane * p.in_plane;
@@ -334,7 +334,7 @@ static ipu_status average_prepare(const ipu_kernel_call *call, int n_parts, void
 /* Each plane of the first operand, of `from` elements, to one of the second, of `to`. */
 static ipu_status run_planes(const state *s, void *const *operand, float *scratch, ipu_interval mine,
                              int64_t from, int64_t to,
-                             void (*loop)(const ipu__pool *p, const float *in, float *out))
+                             void (*loop)(const ipu__pooling *p, const float *in, float *out))
 {
     for (int64_t i = mine.begin; i < mine.end; i++) {
         const float *in  = ipu__floats_get(s->type, operand[0], i * from, from, scratch);
@@ -405,8 +405,8 @@ static ipu_status average_grad_infer(const ipu_kernel_call *call, ipu_kernel_val
 
 static void average_grad_ref(const ipu_kernel_call *call, void *const *operand)
 {
-    ipu_type  type    = call->operand[Y].type;
-    ipu__pool p       = ipu__pool_of(call, &call->operand[Y].shape, false);
+    ipu_type     type = call->operand[Y].type;
+    ipu__pooling p    = ipu__pool_of(call, &call->operand[Y].shape, false);
     p.include_padding = ipu__op_int(call, "count_include_pad") != 0;
     for (int64_t plane = 0; plane < p.planes; plane++)
         for (int64_t to = 0; to < p.in_plane; to++) {

@@ -12,15 +12,15 @@ typedef struct ipu__pool_axis {
     int64_t in, out, kernel, stride, begin, end, dilation; /* begin, end: padding */
 } ipu__pool_axis;
 
-typedef struct ipu__pool {
+typedef struct ipu__pooling {
     int64_t        planes;
     int64_t        in_plane, out_plane; /* elements */
     bool           include_padding;
     ipu__pool_axis axis[IPU__POOL_DIMS];
-} ipu__pool;
+} ipu__pooling;
 
 /* `x` is the shape of the larger side. Lists of the call have been checked. */
-ipu__pool ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation);
+ipu__pooling ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation);
 
 /* Outputs lo <= o < hi of an axis for which tap `tap` of the window is inside the input. */
 static inline void ipu__pool_valid(const ipu__pool_axis *a, int64_t tap, int64_t *lo, int64_t *hi)
@@ -53,9 +53,9 @@ static inline void ipu__pool_taps(const ipu__pool_axis *a, int64_t o, int64_t *l
 }
 
 typedef struct ipu__pool_loops {
-    void (*max)(const ipu__pool *p, const float *x, float *y, int32_t *indices);
-    void (*average)(const ipu__pool *p, const float *x, float *y);
-    void (*average_grad)(const ipu__pool *p, const float *dy, float *dx);
+    void (*max)(const ipu__pooling *p, const float *x, float *y, int32_t *indices);
+    void (*average)(const ipu__pooling *p, const float *x, float *y);
+    void (*average_grad)(const ipu__pooling *p, const float *dy, float *dx);
 } ipu__pool_loops;
 IPU__SIMD_DECLARE(extern const ipu__pool_loops, ipu__pool_loops_of)
 
@@ -64,15 +64,15 @@ IPU__SIMD_DECLARE(extern const ipu__pool_loops, ipu__pool_loops_of)
 /* Rows [begin, end) of the smaller side, of one plane; a row is (depth, height). */
 typedef struct ipu__pool_lane_loops {
     /* `indices` are those of all rows or, if `of_row`, of one row, over and over. */
-    void (*max)(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices,
+    void (*max)(const ipu__pooling *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices,
                 bool of_row);
-    void (*average)(const ipu__pool *p, const float *x, int64_t begin, int64_t end, float *y);
+    void (*average)(const ipu__pooling *p, const float *x, int64_t begin, int64_t end, float *y);
     /* All rows. */
-    void (*average_grad)(const ipu__pool *p, const float *dy, float *dx);
+    void (*average_grad)(const ipu__pooling *p, const float *dy, float *dx);
     /* What falls into windows that lie side by side, and 0 elsewhere in these rows of the windows. True: there are
      * indices elsewhere. */
-    bool (*scatter)(const ipu__pool *p, const float *dy, const int32_t *indices, int64_t begin, int64_t end,
-                    float *dx);
+    bool (*scatter)(const ipu__pooling *p, const float *dy, const int32_t *indices, int64_t begin,
+                    int64_t end, float *dx);
 } ipu__pool_lane_loops;
 IPU__SIMD_DECLARE(extern const ipu__pool_lane_loops, ipu__pool_lane_loops_of)
 
@@ -86,11 +86,11 @@ static inline bool ipu__pool_is_turned(const ipu_kernel_call *call)
 
 /* `scratch`, of other types than float: sixteen planes of the first operand and of the result. `spare`: room for as many
  * indices as a row of vectors has, if they are not wanted; else NULL. */
-void ipu__pool_lanes_max(const ipu__pool *p, ipu_type type, void *const *operand, int32_t *spare,
+void ipu__pool_lanes_max(const ipu__pooling *p, ipu_type type, void *const *operand, int32_t *spare,
                          float *scratch, int part, int n_parts);
-void ipu__pool_lanes_average(const ipu__pool *p, ipu_type type, void *const *operand, float *scratch,
+void ipu__pool_lanes_average(const ipu__pooling *p, ipu_type type, void *const *operand, float *scratch,
                              int part, int n_parts);
-void ipu__pool_lanes_average_grad(const ipu__pool *p, ipu_type type, void *const *operand, float *scratch,
+void ipu__pool_lanes_average_grad(const ipu__pooling *p, ipu_type type, void *const *operand, float *scratch,
                                   int part, int n_parts);
 
 ipu_status ipu__pool_scatter_prepare(const ipu_kernel_call *call, int n_parts, void **state);

@@ -9,7 +9,7 @@
 #endif
 
 /* Rows of the input that tap (d, h) of the windows of output row (od, oh) meets; false: padding. */
-static bool input_row(const ipu__pool *p, const int64_t o[2], const int64_t tap[2], int64_t *row)
+static bool input_row(const ipu__pooling *p, const int64_t o[2], const int64_t tap[2], int64_t *row)
 {
     int64_t at[2];
     for (int i = 0; i < 2; i++) {
@@ -44,7 +44,7 @@ static void max_tap2(const float *restrict x, int32_t first, int64_t n, float *r
     }
 }
 
-static void max_row(const ipu__pool *p, const float *x, const int64_t o[2], float *y, int32_t *indices)
+static void max_row(const ipu__pooling *p, const float *x, const int64_t o[2], float *y, int32_t *indices)
 {
     const ipu__pool_axis *w = &p->axis[2];
     for (int64_t i = 0; i < w->out; i++) {
@@ -127,7 +127,7 @@ static bool are_pairs(const ipu__pool_axis *a)
     return a->kernel == 2 && a->stride == 2 && a->dilation == 1 && a->begin == 0 && 2 * a->out <= a->in;
 }
 
-static void max(const ipu__pool *p, const float *x, float *y, int32_t *indices)
+static void max(const ipu__pooling *p, const float *x, float *y, int32_t *indices)
 {
     int64_t n = p->axis[2].out;
     if (p->axis[0].in == 1 && p->axis[0].out == 1 && p->axis[0].begin == 0 && are_pairs(&p->axis[1])
@@ -145,13 +145,13 @@ static void max(const ipu__pool *p, const float *x, float *y, int32_t *indices)
         }
 }
 
-static float share(const ipu__pool *p, const int64_t o[2])
+static float share(const ipu__pooling *p, const int64_t o[2])
 {
     return (float)(ipu__pool_count(&p->axis[0], o[0], p->include_padding)
                    * ipu__pool_count(&p->axis[1], o[1], p->include_padding));
 }
 
-static void average_row(const ipu__pool *p, const float *x, const int64_t o[2], float *restrict y)
+static void average_row(const ipu__pooling *p, const float *x, const int64_t o[2], float *restrict y)
 {
     const ipu__pool_axis *w = &p->axis[2];
     for (int64_t i = 0; i < w->out; i++) y[i] = 0;
@@ -169,14 +169,14 @@ static void average_row(const ipu__pool *p, const float *x, const int64_t o[2], 
     for (int64_t i = 0; i < w->out; i++) y[i] /= rows * (float)ipu__pool_count(w, i, p->include_padding);
 }
 
-static void average(const ipu__pool *p, const float *x, float *y)
+static void average(const ipu__pooling *p, const float *x, float *y)
 {
     for (int64_t d = 0; d < p->axis[0].out; d++)
         for (int64_t h = 0; h < p->axis[1].out; h++)
             average_row(p, x, (int64_t[]){d, h}, y + (d * p->axis[1].out + h) * p->axis[2].out);
 }
 
-static void average_grad_row(const ipu__pool *p, const float *dy, const int64_t o[2], float *dx)
+static void average_grad_row(const ipu__pooling *p, const float *dy, const int64_t o[2], float *dx)
 {
     const ipu__pool_axis *w    = &p->axis[2];
     float                 rows = share(p, o);
@@ -193,7 +193,7 @@ static void average_grad_row(const ipu__pool *p, const float *dy, const int64_t 
     }
 }
 
-static void average_grad(const ipu__pool *p, const float *dy, float *dx)
+static void average_grad(const ipu__pooling *p, const float *dy, float *dx)
 {
     memset(dx, 0, (size_t)p->in_plane * sizeof *dx);
     for (int64_t d = 0; d < p->axis[0].out; d++)

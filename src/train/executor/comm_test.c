@@ -68,9 +68,9 @@ static ipu_dataset *make_dataset(void)
 static int kernels_between(const ipu_executable *exe)
 {
     int n = -1;
-    for (size_t i = 0; i < exe->code.n && exe->code.at[i].op != IPU__OP_ALL_REDUCE_WAIT; i++) {
-        if (exe->code.at[i].op == IPU__OP_ALL_REDUCE && n < 0) n = 0;
-        if (exe->code.at[i].op == IPU__OP_KERNEL && n >= 0) n++;
+    for (size_t i = 0; i < exe->code.n && exe->code.at[i].op != IPU__CODE_ALL_REDUCE_WAIT; i++) {
+        if (exe->code.at[i].op == IPU__CODE_ALL_REDUCE && n < 0) n = 0;
+        if (exe->code.at[i].op == IPU__CODE_KERNEL && n >= 0) n++;
     }
     return n;
 }

@@ -1,6 +1,6 @@
-/* Lanes: what runs instructions, and bodies of parallel steps over several of them at the same time.
+/* Runners: what runs instructions, and bodies of parallel steps over several of them at the same time.
  *
- * An engine says how many lanes for bodies it has. Body i runs on lane i modulo the lanes, whatever others do, so that a
+ * An engine says how many runners for bodies it has. Body i runs on runner i modulo the runners, whatever others do, so that a
  * run's results and its failure do not depend on who is fast. requires: a valid executable, in which bodies share
  * nothing that a run changes (validate_parallel.c).
  */
@@ -31,32 +31,32 @@ static int64_t staging_bytes(const ipu_engine *e)
     return most;
 }
 
-ipu_status ipu__lanes_create(ipu_engine *e)
+ipu_status ipu__runners_create(ipu_engine *e)
 {
-    int n    = e->def->n_lanes ? e->def->n_lanes(e) : 0;
-    e->lanes = ipu__alloc_zeroed((size_t)(n + 1) * sizeof *e->lanes);
-    if (!e->lanes) return ipu__fail_memory();
-    e->n_lanes               = n;
-    e->lanes->counts.threads = e->settings.threads;
+    int n      = e->def->n_runners ? e->def->n_runners(e) : 0;
+    e->runners = ipu__alloc_zeroed((size_t)(n + 1) * sizeof *e->runners);
+    if (!e->runners) return ipu__fail_memory();
+    e->n_runners               = n;
+    e->runners->counts.threads = e->settings.threads;
     for (int i = 0; i <= n; i++) {
-        ipu__lane *l = &e->lanes[i];
-        l->e         = e;
-        l->index     = i;
-        l->last_pc   = IPU__NONE;
-        l->staging   = ipu__alloc_pages((size_t)staging_bytes(e));
-        l->calls     = ipu__alloc((size_t)e->exe->n_functions * sizeof *l->calls);
+        ipu__runner *l = &e->runners[i];
+        l->e           = e;
+        l->index       = i;
+        l->last_pc     = IPU__NONE;
+        l->staging     = ipu__alloc_pages((size_t)staging_bytes(e));
+        l->calls       = ipu__alloc((size_t)e->exe->n_functions * sizeof *l->calls);
         if (!l->staging || !l->calls) return ipu__fail_memory();
     }
     return IPU_OK;
 }
 
-void ipu__lanes_destroy(ipu_engine *e)
+void ipu__runners_destroy(ipu_engine *e)
 {
-    for (int i = 0; e->lanes && i <= e->n_lanes; i++) {
-        ipu__free_pages(e->lanes[i].staging, (size_t)staging_bytes(e));
-        ipu__free(e->lanes[i].calls);
+    for (int i = 0; e->runners && i <= e->n_runners; i++) {
+        ipu__free_pages(e->runners[i].staging, (size_t)staging_bytes(e));
+        ipu__free(e->runners[i].calls);
     }
-    ipu__free(e->lanes);
+    ipu__free(e->runners);
 }
 
 /* ---- running ---- */
@@ -75,19 +75,19 @@ static void note_failure(ipu_engine *e, uint64_t body)
         ;
 }
 
-/* A lane that fails keeps its sentence: messages belong to threads. */
-static void run_lane(void *data, int k, int n)
+/* A runner that fails keeps its sentence: messages belong to threads. */
+static void run_runner(void *data, int k, int n)
 {
-    const job *j = data;
-    ipu__lane *l = &j->e->lanes[1 + k];
-    l->status    = IPU_OK;
+    const job   *j = data;
+    ipu__runner *l = &j->e->runners[1 + k];
+    l->status      = IPU_OK;
     for (uint64_t body = (uint64_t)k; body < j->parallel->n; body += (uint64_t)n) {
         l->body   = body;
-        l->status = ipu__lane_run(l, j->e->exe->bodies.at[j->parallel->a + body], 0);
+        l->status = ipu__runner_run(l, j->e->exe->bodies.at[j->parallel->a + body], 0);
         if (j->e->times) ipu__times_end(l);
         if (l->status == IPU_OK) continue;
         note_failure(j->e, body);
-        snprintf(l->message, sizeof l->message, "%.*s", IPU__LANE_MESSAGE_BYTES - 1, ipu_message());
+        snprintf(l->message, sizeof l->message, "%.*s", IPU__RUNNER_MESSAGE_BYTES - 1, ipu_message());
         return;
     }
 }
@@ -101,14 +101,14 @@ static void add_counts(ipu_engine_counters *sum, ipu_engine_counters *more)
     *more = (ipu_engine_counters){0};
 }
 
-static ipu_status run_at_once(ipu__lane *l, const ipu__instruction *i)
+static ipu_status run_at_once(ipu__runner *l, const ipu__instruction *i)
 {
-    ipu_engine      *e      = l->e;
-    int              n      = i->n < (uint64_t)e->n_lanes ? (int)i->n : e->n_lanes;
-    const ipu__lane *failed = NULL;
-    e->def->at_once(e, n, run_lane, &(job){e, i});
+    ipu_engine        *e      = l->e;
+    int                n      = i->n < (uint64_t)e->n_runners ? (int)i->n : e->n_runners;
+    const ipu__runner *failed = NULL;
+    e->def->at_once(e, n, run_runner, &(job){e, i});
     for (int k = 1; k <= n; k++) {
-        ipu__lane *other = &e->lanes[k];
+        ipu__runner *other = &e->runners[k];
         add_counts(&l->counts, &other->counts);
         if (other->status == IPU_INTERRUPTED) atomic_store(&e->interrupted, 0);
         if (other->status != IPU_OK && (!failed || other->body < failed->body)) failed = other;
@@ -118,16 +118,16 @@ static ipu_status run_at_once(ipu__lane *l, const ipu__instruction *i)
 }
 
 /* The time of the step holds that of its bodies. */
-ipu_status ipu__lane_run_bodies(ipu__lane *l, const ipu__instruction *i, uint32_t depth)
+ipu_status ipu__runner_run_bodies(ipu__runner *l, const ipu__instruction *i, uint32_t depth)
 {
     ipu_engine *e      = l->e;
     ipu_status  status = IPU_OK;
     uint32_t    pc     = (uint32_t)(i - e->exe->code.at);
     int64_t     began  = l->last_ns;
-    if (e->n_lanes > 0 && i->n > 1) return run_at_once(l, i);
+    if (e->n_runners > 0 && i->n > 1) return run_at_once(l, i);
     l->last_pc = IPU__NONE; /* the step goes on while its bodies run */
     for (uint64_t k = 0; k < i->n && status == IPU_OK; k++)
-        status = ipu__lane_run(l, e->exe->bodies.at[i->a + k], depth);
+        status = ipu__runner_run(l, e->exe->bodies.at[i->a + k], depth);
     if (!e->times) return status;
     ipu__times_end(l);
     e->times[pc].nanoseconds += l->last_ns - began;

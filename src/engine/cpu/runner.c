@@ -1,7 +1,7 @@
-/* Lanes: threads for programs, and for bodies of parallel steps that run at the same time.
+/* Runners: threads for programs, and for bodies of parallel steps that run at the same time.
  *
- * There are as many lanes for bodies as threads, or as bodies in the largest step if those are fewer; threads that
- * are left over are dealt out to the lanes.
+ * There are as many runners for bodies as threads, or as bodies in the largest step if those are fewer; threads that
+ * are left over are dealt out to the runners.
  */
 #include "engine/cpu/cpu.h"
 
@@ -11,11 +11,11 @@ static int64_t most_bodies(const ipu_executable *exe)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < exe->code.n; i++)
-        if (exe->code.at[i].op == IPU__OP_PARALLEL && exe->code.at[i].n > most) most = exe->code.at[i].n;
+        if (exe->code.at[i].op == IPU__CODE_PARALLEL && exe->code.at[i].n > most) most = exe->code.at[i].n;
     return (int64_t)most;
 }
 
-static void set_bases(const ipu__cpu *e, ipu__cpu_lane *l)
+static void set_bases(const ipu__cpu *e, ipu__cpu_runner *l)
 {
     for (int64_t r = 0; r < e->replication; r++) {
         char **bases               = l->bases[r];
@@ -26,10 +26,10 @@ static void set_bases(const ipu__cpu *e, ipu__cpu_lane *l)
     }
 }
 
-static ipu_status create_lane(ipu__cpu *e, ipu__cpu_lane *l, int n_threads)
+static ipu_status create_runner(ipu__cpu *e, ipu__cpu_runner *l, int n_threads)
 {
     l->e         = e;
-    l->run       = &e->engine->lanes[l - e->lanes];
+    l->run       = &e->engine->runners[l - e->runners];
     l->n_threads = n_threads;
     atomic_init(&l->failed, IPU__NO_FAILURE);
     l->bases         = ipu__alloc_zeroed((size_t)e->replication * sizeof *l->bases);
@@ -42,7 +42,7 @@ static ipu_status create_lane(ipu__cpu *e, ipu__cpu_lane *l, int n_threads)
     return n_threads > 1 ? ipu__pool_create(n_threads, &l->pool) : IPU_OK;
 }
 
-int ipu__cpu_n_lanes(const ipu_engine *e)
+int ipu__cpu_n_runners(const ipu_engine *e)
 {
     int     threads = e->settings.threads;
     int64_t bodies  = threads > 1 && !e->exe->check ? most_bodies(e->exe) : 0;
@@ -50,38 +50,39 @@ int ipu__cpu_n_lanes(const ipu_engine *e)
     return n < 2 ? 0 : n;
 }
 
-ipu_status ipu__cpu_lanes_create(ipu__cpu *e)
+ipu_status ipu__cpu_runners_create(ipu__cpu *e)
 {
-    int n    = e->engine->n_lanes;
-    e->lanes = ipu__alloc_zeroed((size_t)(n + 1) * sizeof *e->lanes);
-    if (!e->lanes) return ipu__fail_memory();
-    e->n_lanes        = n;
-    ipu_status status = create_lane(e, &e->lanes[0], e->n_threads);
-    for (int i = 1; i <= n && status == IPU_OK; i++) status = create_lane(e, &e->lanes[i], e->n_threads / n);
+    int n      = e->engine->n_runners;
+    e->runners = ipu__alloc_zeroed((size_t)(n + 1) * sizeof *e->runners);
+    if (!e->runners) return ipu__fail_memory();
+    e->n_runners      = n;
+    ipu_status status = create_runner(e, &e->runners[0], e->n_threads);
+    for (int i = 1; i <= n && status == IPU_OK; i++)
+        status = create_runner(e, &e->runners[i], e->n_threads / n);
     return status;
 }
 
-ipu_status ipu__cpu_lanes_prepare(ipu__cpu *e, size_t scratch_bytes, size_t scratch_bytes_in_bodies)
+ipu_status ipu__cpu_runners_prepare(ipu__cpu *e, size_t scratch_bytes, size_t scratch_bytes_in_bodies)
 {
-    for (int i = 0; i <= e->n_lanes; i++) {
-        ipu__cpu_lane *l = &e->lanes[i];
-        l->scratch_bytes = i ? scratch_bytes_in_bodies : scratch_bytes;
-        l->scratch       = ipu__alloc_pages(l->scratch_bytes);
+    for (int i = 0; i <= e->n_runners; i++) {
+        ipu__cpu_runner *l = &e->runners[i];
+        l->scratch_bytes   = i ? scratch_bytes_in_bodies : scratch_bytes;
+        l->scratch         = ipu__alloc_pages(l->scratch_bytes);
         if (!l->scratch) return ipu__fail_memory();
     }
     return IPU_OK;
 }
 
-void ipu__cpu_lanes_destroy(ipu__cpu *e)
+void ipu__cpu_runners_destroy(ipu__cpu *e)
 {
-    for (int i = 0; e->lanes && i <= e->n_lanes; i++) {
-        ipu__cpu_lane *l = &e->lanes[i];
+    for (int i = 0; e->runners && i <= e->n_runners; i++) {
+        ipu__cpu_runner *l = &e->runners[i];
         ipu__pool_destroy(l->pool);
         ipu__free_pages(l->scratch, l->scratch_bytes);
         void *const owned[] = {l->bases, l->parts, l->shares_memory};
         for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) ipu__free(owned[k]);
     }
-    ipu__free(e->lanes);
+    ipu__free(e->runners);
 }
 
 /* ---- running ---- */
@@ -101,5 +102,5 @@ static void run_part(void *data, int part, int n_parts)
 
 void ipu__cpu_at_once(ipu_engine *e, int n, void (*fn)(void *data, int k, int n), void *data)
 {
-    ipu__pool_run(ipu__cpu_of(e)->lanes->pool, run_part, &(job){fn, data, n});
+    ipu__pool_run(ipu__cpu_of(e)->runners->pool, run_part, &(job){fn, data, n});
 }
