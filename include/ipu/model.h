@@ -156,11 +156,11 @@ void ipu_model_end(ipu_model *m, ipu_value *results, size_t n);
 /* ---- optimising, lowering, compiling ---- */
 
 enum {
-    IPU_PASS_FOLD   = 1,  /* ops on constants become constants; reshapes of reshapes, x + 0, ... simplify */
-    IPU_PASS_MERGE  = 2,  /* equal ops on equal values become one */
-    IPU_PASS_DEAD   = 4,  /* what no output or update needs is dropped */
-    IPU_PASS_FUSE   = 8,  /* elementwise chains; epilogues of matmul and convolution */
-    IPU_PASS_NARROW = 16, /* of what is used in a region only, or 0 outside it, the region is computed */
+    IPU_PASS_FOLD  = 1,  /* ops on constants become constants; reshapes of reshapes, x + 0, ... simplify */
+    IPU_PASS_CSE   = 2,  /* equal ops on equal values become one */
+    IPU_PASS_DCE   = 4,  /* what no output or update needs is dropped */
+    IPU_PASS_FUSE  = 8,  /* elementwise chains; epilogues of matmul and convolution */
+    IPU_PASS_SLICE = 16, /* of what is used in a region only, or 0 outside it, the region is computed */
     IPU_PASS_HOST =
         32, /* fusion that pays on the engine (IPU_ENGINE): convolution and pool, a layer and its update */
     IPU_PASS_CHIP = 31, /* all that is priced: without the host's */

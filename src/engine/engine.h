@@ -108,7 +108,7 @@ typedef struct ipu__engine_def {
     const ipu__engine_depth *depth;
     /* Bytes of activations, held at once, from which on it pays to compute some of them again; and bytes of weights and
      * states below which it pays to update them together. 0: it never does. */
-    int64_t again_bytes, update_bytes;
+    int64_t remat_bytes, update_bytes;
 } ipu__engine_def;
 
 /* All there are, NULL at the end; the first is the default. */

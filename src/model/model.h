@@ -177,11 +177,11 @@ bool ipu__model_is_shard(const ipu_model *m, ipu_value v);
 ipu_value ipu__model_sum_shards(ipu_model *m, ipu_value shard, ipu_value v);
 
 /* Move the ops by which these parameters and states get their new values up to where they can be first (early.c). */
-ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n);
+ipu_status ipu__model_schedule_updates(ipu_model *m, const uint32_t *kept, size_t n);
 
 /* Ops that are cheap are copied to where their results are needed much later, if that saves memory and `worth` bytes or
  * more are needed at once (again.c). */
-ipu_status ipu__model_compute_again(ipu_model *m, int64_t worth);
+ipu_status ipu__model_remat(ipu_model *m, int64_t worth);
 
 /* ipu_model_lower, which calls `settled` behind each op that gave a parameter or state its new value, where no op reads
  * the one before or this one any more. It may have what follows added to another program: `out` is the last one. */
@@ -209,14 +209,14 @@ ipu_status ipu__model_optimise_for(ipu_model *m, unsigned passes, const struct i
 /* Passes, each over the whole model: true if it changed anything. */
 ipu_status ipu__model_fold(ipu_model *m, bool *changed);
 ipu_status ipu__model_join(ipu_model *m, bool *changed);
-ipu_status ipu__model_merge(ipu_model *m, bool *changed);
-ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed);
+ipu_status ipu__model_cse(ipu_model *m, bool *changed);
+ipu_status ipu__model_dce(ipu_model *m, bool *changed);
 ipu_status ipu__model_fuse(ipu_model *m, bool *changed);
 /* Before it: what only m->engine gains by, which no chip would run. */
 ipu_status ipu__model_fuse_for_host(ipu_model *m, bool *changed);
 /* What m->engine does not support becomes other ops (decompose.c). UNSUPPORTED: there are none. */
 ipu_status ipu__model_decompose(ipu_model *m, bool *changed);
-ipu_status ipu__model_narrow(ipu_model *m, bool *changed);
+ipu_status ipu__model_propagate_slices(ipu_model *m, bool *changed);
 
 /* Whether passes may make one of two ops: in a model with stages, if they are of the same. */
 static inline bool ipu__model_same_stage(const ipu_model *m, ipu__stage a, ipu__stage b)

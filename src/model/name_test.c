@@ -132,7 +132,7 @@ static void names_live_as_long_as_their_values(void **state)
     ipu_model *copy = ipu__model_copy(n.m);
     assert_is(copy, "gone", (ipu_value){ipu_model_builder(copy), gone.id});
     assert_is(copy, "alias", (ipu_value){ipu_model_builder(copy), same.id});
-    if (ipu_model_optimise(copy, IPU_PASS_FOLD | IPU_PASS_MERGE | IPU_PASS_DEAD) != IPU_OK)
+    if (ipu_model_optimise(copy, IPU_PASS_FOLD | IPU_PASS_CSE | IPU_PASS_DCE) != IPU_OK)
         fail_msg("%s", ipu_message());
     assert_none(copy, "gone", "the model has no value \"gone\"");
     /* Both became one; and what was x all along. */

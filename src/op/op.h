@@ -44,7 +44,7 @@ enum {
     IPU__OP_EXACT_IN_HALF =
         256, /* nothing is rounded: results are inputs, or such that half has them. Views are, too */
 
-    /* What model/pass/fold.h and common subexpressions may count on. */
+    /* What model/pass/constant_fold.h and common subexpressions may count on. */
     IPU__OP_COMMUTES      = 512,  /* f(x, y) = f(y, x) */
     IPU__OP_NEUTRAL_0     = 1024, /* f(x, 0) = x */
     IPU__OP_NEUTRAL_1     = 2048, /* f(x, 1) = x */

@@ -1,4 +1,4 @@
-/* An op made simpler: what `simplify` of a record is given by the pass that folds constants (model/pass/fold.h).
+/* An op made simpler: what `simplify` of a record is given by the pass that folds constants (model/pass/constant_fold.h).
  *
  *     static ipu_status slice_simplify(ipu__simplify *s)
  *     {

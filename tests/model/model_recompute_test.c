@@ -48,7 +48,7 @@ static ipu_executable *compile(ipu_model *m)
     ipu_target      target;
     ipu_executable *exe;
     assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
-    if (ipu_model_optimise(m, IPU_PASS_FOLD | IPU_PASS_MERGE | IPU_PASS_DEAD) != IPU_OK)
+    if (ipu_model_optimise(m, IPU_PASS_FOLD | IPU_PASS_CSE | IPU_PASS_DCE) != IPU_OK)
         fail_msg("%s", ipu_message());
     if (ipu_model_compile(m, &target, NULL, &exe) != IPU_OK) fail_msg("%s", ipu_message());
     return exe;

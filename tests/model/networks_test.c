@@ -217,9 +217,9 @@ static int check_fusion(uint64_t seed, ipu_type type, int *n_fewer)
     static net n;
     net_build(&n, seed, true, "elementwise", type);
     /* In this order: fusing changes the model. */
-    ipu_engine *plain = run_net(&n, IPU_PASS_DEAD, "1");
+    ipu_engine *plain = run_net(&n, IPU_PASS_DCE, "1");
     size_t      n_ops = ipu_model_n_ops(n.m);
-    ipu_engine *fused = run_net(&n, IPU_PASS_DEAD | IPU_PASS_FUSE, "1");
+    ipu_engine *fused = run_net(&n, IPU_PASS_DCE | IPU_PASS_FUSE, "1");
     *n_fewer += ipu_model_n_ops(n.m) < n_ops;
     int bad = !fused || !plain;
     if (bad)

@@ -207,6 +207,6 @@ const ipu__engine_def ipu__cpu_engine = {
     .spacing   = &ipu__cpu_spacing,
     .depth     = &depth,
     /* More than what caches hold, so that computing again costs little; what they hold, so that weights are still there. */
-    .again_bytes  = 24 << 20,
+    .remat_bytes  = 24 << 20,
     .update_bytes = 8 << 20,
 };

@@ -327,7 +327,7 @@ static ipu_status make_copies(cutting *c, const ipu_model *m, ipu_model **plain,
     c->sum            = ipu__alloc_zeroed((c->n_ops + 2) * sizeof *c->sum);
     c->crossing       = ipu__alloc_zeroed((c->n_ops + 1) * sizeof *c->crossing);
     if (!*plain || !*fused || !c->number || !c->sum || !c->crossing) return ipu__fail_memory();
-    IPU_TRY(ipu_model_optimise(*plain, IPU_PASS_DEAD | IPU_PASS_FOLD));
+    IPU_TRY(ipu_model_optimise(*plain, IPU_PASS_DCE | IPU_PASS_FOLD));
     return ipu_model_optimise(*fused, IPU_PASS_CHIP);
 }
 

@@ -203,7 +203,7 @@ static ipu_status make_net(ipu__pipeline *l, const ipu_model *net)
 {
     l->net = l->l->net = ipu__model_copy(net);
     if (!l->net) return ipu__fail_memory();
-    IPU_TRY(ipu_model_optimise(l->net, IPU_PASS_DEAD | IPU_PASS_FOLD));
+    IPU_TRY(ipu_model_optimise(l->net, IPU_PASS_DCE | IPU_PASS_FOLD));
     if (!ipu__reserve(&l->net->tensors, l->net->values.n)
         || !ipu__reserve(&l->net->output_tensors, l->net->outputs.n))
         return ipu__fail_memory();

@@ -47,7 +47,7 @@ static ipu_model *three_stages(uint32_t *y)
     ipu_model_gradients(m, loss, w, 3, NULL, dw);
     for (int i = 0; i < 3; i++) ipu_model_output(m, dw[i], (const char *[]){"d0", "d1", "d2"}[i]);
     expect_ok(ipu_builder_status(b));
-    expect_ok(ipu_model_optimise(m, IPU_PASS_DEAD));
+    expect_ok(ipu_model_optimise(m, IPU_PASS_DCE));
     return m;
 }
 
@@ -140,7 +140,7 @@ static void expect_no_plan(const char *text, const char *part)
     ipu__plan     p;
     const int64_t ipus[] = {0, 1};
     expect_ok(ipu_model_parse(text, strlen(text), "text", NULL, &m));
-    expect_ok(ipu_model_optimise(m, IPU_PASS_DEAD));
+    expect_ok(ipu_model_optimise(m, IPU_PASS_DCE));
     assert_int_equal(ipu__plan_make(m, ipus, false, &p), IPU_INVALID);
     if (!strstr(ipu_message(), part)) fail_msg("expected \"%s\" in: %s", part, ipu_message());
     ipu__plan_fini(&p);

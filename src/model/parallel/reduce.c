@@ -90,7 +90,7 @@ static ipu_status update_early(const ipu__lowering *l)
     uint32_t        *sums = ipu__alloc((ties->trained.n + 1) * sizeof *sums);
     if (!sums) return ipu__fail_memory();
     for (size_t i = 0; i < ties->trained.n; i++) sums[i] = ties->trained.at[i].sum.net;
-    ipu_status status = ipu__model_update_early(l->net, sums, ties->trained.n);
+    ipu_status status = ipu__model_schedule_updates(l->net, sums, ties->trained.n);
     ipu__free(sums);
     return status;
 }
@@ -109,7 +109,8 @@ static ipu_status update_soon(ipu_model *m, const ipu__engine_def *engine)
         kept[n++] = m->parameters.at[i];
     }
     for (size_t i = 0; i < m->states.n; i++) kept[n++] = m->states.at[i];
-    ipu_status status = engine && bytes < engine->update_bytes ? IPU_OK : ipu__model_update_early(m, kept, n);
+    ipu_status status = engine && bytes < engine->update_bytes ? IPU_OK
+                                                               : ipu__model_schedule_updates(m, kept, n);
     ipu__free(kept);
     return status;
 }
@@ -121,7 +122,7 @@ ipu_status ipu__parallel_lower_net(ipu__lowering *l, ipu_program *net, ipu_progr
     *last                         = (ipu_program){l->g, 0};
     if (!l->o->trains) return ipu_model_lower(l->net, l->g, net);
     IPU_TRY(alone ? update_soon(l->net, engine) : update_early(l));
-    if (engine && engine->again_bytes > 0) IPU_TRY(ipu__model_compute_again(l->net, engine->again_bytes));
+    if (engine && engine->remat_bytes > 0) IPU_TRY(ipu__model_remat(l->net, engine->remat_bytes));
     if (alone) return ipu_model_lower(l->net, l->g, net);
     splitter   s      = {.l = l};
     ipu_status status = ipu__model_lower_with(l->net, l->g, settled, &s, net);

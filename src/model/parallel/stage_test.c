@@ -166,7 +166,7 @@ static void passes_do_not_mix_stages(void **state)
         "  output u2 = u;\n  output v2 = v;\n}\n";
     ipu_model *m;
     expect_ok(ipu_model_parse(text, strlen(text), "text", NULL, &m));
-    expect_ok(ipu_model_optimise(m, IPU_PASS_MERGE));
+    expect_ok(ipu_model_optimise(m, IPU_PASS_CSE));
     assert_int_equal(ipu_model_n_ops(m), 4);
     expect_ok(ipu_model_optimise(m, IPU_PASS_ALL));
     assert_int_equal(ipu_model_n_ops(m), 2); /* a chain each */

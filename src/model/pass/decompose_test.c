@@ -37,7 +37,7 @@ static void lack(const char *a, const char *b)
 static void expect_for(const char *inside, const char *after)
 {
     ipu__text text    = {0};
-    char     *printed = optimised_text_for(&poor, IPU_PASS_DEAD | IPU_PASS_HOST, inside);
+    char     *printed = optimised_text_for(&poor, IPU_PASS_DCE | IPU_PASS_HOST, inside);
     ipu__text_add(&text, "model {\n%s}\n", after);
     assert_string_equal(printed, text.at);
     ipu__text_fini(&text);
@@ -103,7 +103,7 @@ static void blocks_are_gone_through(void **state)
                                                                                "  } -> z;\n"
                                                                                "  output z2 = z;\n";
     lack("softmax_grad", NULL);
-    char *text = optimised_text_for(&poor, IPU_PASS_DEAD, model);
+    char *text = optimised_text_for(&poor, IPU_PASS_DCE, model);
     assert_null(strstr(text, "softmax_grad"));
     for (const char *inner[] = {"  if go {\n    ", "  loop 3 (c = r) {\n    "}, **at = inner; at < inner + 2;
          at++) {
@@ -150,7 +150,7 @@ static void what_cannot_be_composed_is_named(void **state)
     (void)state;
     ipu_model *m = parsed(layer);
     lack("linear_sgd", "matmul");
-    assert_int_equal(ipu__model_optimise_for(m, IPU_PASS_DEAD, &poor), IPU_UNSUPPORTED);
+    assert_int_equal(ipu__model_optimise_for(m, IPU_PASS_DCE, &poor), IPU_UNSUPPORTED);
     assert_non_null(strstr(ipu_message(), "the engine \"poor\" has no kernel \"matmul\""));
     ipu_model_destroy(m);
 }

@@ -20,10 +20,10 @@ static ipu_status simplify(ipu_model *m, unsigned passes)
     bool changed = true;
     for (int i = 0; changed && i < ROUNDS; i++) {
         changed = false;
-        IPU_TRY(run(m, passes, IPU_PASS_DEAD, ipu__model_drop_dead, &changed));
+        IPU_TRY(run(m, passes, IPU_PASS_DCE, ipu__model_dce, &changed));
         IPU_TRY(run(m, passes, IPU_PASS_FOLD, ipu__model_fold, &changed));
         IPU_TRY(run(m, passes, IPU_PASS_FOLD, ipu__model_join, &changed));
-        IPU_TRY(run(m, passes, IPU_PASS_MERGE, ipu__model_merge, &changed));
+        IPU_TRY(run(m, passes, IPU_PASS_CSE, ipu__model_cse, &changed));
     }
     return IPU_OK;
 }
@@ -33,13 +33,13 @@ static ipu_status optimise(ipu_model *m, unsigned passes)
 {
     bool changed = false;
     IPU_TRY(simplify(m, passes));
-    IPU_TRY(run(m, passes, IPU_PASS_NARROW, ipu__model_narrow, &changed));
+    IPU_TRY(run(m, passes, IPU_PASS_SLICE, ipu__model_propagate_slices, &changed));
     if (changed) IPU_TRY(simplify(m, passes));
     changed = false;
     IPU_TRY(run(m, passes, IPU_PASS_HOST, ipu__model_fuse_for_host, &changed));
     IPU_TRY(run(m, passes, IPU_PASS_FUSE, ipu__model_fuse, &changed));
     if (m->engine && m->engine->supports) IPU_TRY(ipu__model_decompose(m, &changed));
-    return changed ? simplify(m, passes & IPU_PASS_MERGE) : IPU_OK;
+    return changed ? simplify(m, passes & IPU_PASS_CSE) : IPU_OK;
 }
 
 ipu_status ipu_model_optimise(ipu_model *m, unsigned passes)

@@ -13,7 +13,7 @@
 static void test_results_of_a_branch_that_nobody_uses_go(void **state)
 {
     (void)state;
-    expect(IPU_PASS_DEAD,
+    expect(IPU_PASS_DCE,
            "  input p bool;\n"
            "  input x float[4];\n"
            "  if p {\n"
@@ -40,7 +40,7 @@ static void test_results_of_a_branch_that_nobody_uses_go(void **state)
 static void test_a_branch_without_use_goes_as_a_whole(void **state)
 {
     (void)state;
-    expect(IPU_PASS_DEAD,
+    expect(IPU_PASS_DCE,
            "  input p bool;\n"
            "  input x float[4];\n"
            "  y = neg(x);\n"
@@ -58,7 +58,7 @@ static void test_a_branch_without_use_goes_as_a_whole(void **state)
 static void test_values_a_loop_carries_for_nothing_go(void **state)
 {
     (void)state;
-    expect(IPU_PASS_DEAD,
+    expect(IPU_PASS_DCE,
            "  input x float[4];\n"
            "  input y float[4];\n"
            "  s = neg(x);\n"
@@ -92,7 +92,7 @@ static void test_what_decides_whether_a_loop_goes_on_stays(void **state)
                                "    yield b, l while q;\n"
                                "  } -> u, ~11;\n"
                                "  output u = u;\n";
-    expect(IPU_PASS_DEAD, text, text);
+    expect(IPU_PASS_DCE, text, text);
 }
 
 /* ---- common subexpressions across blocks ---- */
@@ -100,7 +100,7 @@ static void test_what_decides_whether_a_loop_goes_on_stays(void **state)
 static void test_blocks_use_what_is_known_around_them(void **state)
 {
     (void)state;
-    expect(IPU_PASS_MERGE,
+    expect(IPU_PASS_CSE,
            "  input p bool;\n"
            "  input x float[4];\n"
            "  a = neg(x);\n"
@@ -175,7 +175,7 @@ static void test_what_changes_nothing_is_left_out(void **state)
 static void test_shapes_that_are_changed_twice_are_changed_once(void **state)
 {
     (void)state;
-    expect(IPU_PASS_FOLD | IPU_PASS_DEAD,
+    expect(IPU_PASS_FOLD | IPU_PASS_DCE,
            "  input x float[2,3,4];\n"
            "  a = reshape(x) shape=[6,4];\n"
            "  b = reshape(a) shape=[24];\n"
@@ -221,7 +221,7 @@ static void test_shapes_that_are_changed_twice_are_changed_once(void **state)
 static void test_transposes_become_part_of_a_product(void **state)
 {
     (void)state;
-    expect(IPU_PASS_FOLD | IPU_PASS_DEAD,
+    expect(IPU_PASS_FOLD | IPU_PASS_DCE,
            "  input x float[5,2,3];\n"
            "  parameter w float[4,3];\n"
            "  a = transpose(w) perm=[1,0];\n"
@@ -245,7 +245,7 @@ static void test_transposes_become_part_of_a_product(void **state)
 static void test_views_of_constants_are_computed(void **state)
 {
     (void)state;
-    expect(IPU_PASS_FOLD | IPU_PASS_DEAD,
+    expect(IPU_PASS_FOLD | IPU_PASS_DCE,
            "  input x int32[3,2];\n"
            "  constant k int32[2,3] = {1, 2, 3, 4, 5, 6};\n"
            "  constant j int32[1,2] = {7, 8};\n"

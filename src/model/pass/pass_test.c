@@ -49,7 +49,7 @@ static void test_what_no_output_needs_is_dropped(void **state)
     binary(m, "add", binary(m, "add", y, x), y);
     ipu_model_output(m, y, "y");
     assert_int_equal(ipu_model_n_ops(m), 3);
-    optimise(m, IPU_PASS_DEAD);
+    optimise(m, IPU_PASS_DCE);
     assert_int_equal(ipu_model_n_ops(m), 1);
     assert_int_equal(m->blocks.at[0].order.n, 1);
     assert_int_equal(ipu_model_output_at(m, 0, NULL).id, y.id);
@@ -62,7 +62,7 @@ static void test_what_an_update_needs_stays(void **state)
     ipu_model *m = new_model();
     ipu_value  w = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "w");
     ipu_model_update(m, w, binary(m, "add", w, w));
-    optimise(m, IPU_PASS_DEAD);
+    optimise(m, IPU_PASS_DCE);
     assert_int_equal(ipu_model_n_ops(m), 1);
     ipu_model_destroy(m);
 }
@@ -78,7 +78,7 @@ static void test_equal_ops_become_one(void **state)
     ipu_value  a = binary(m, "add", x, y), b = binary(m, "add", y, x);
     ipu_model_output(m, binary(m, "add", a, x), "one");
     ipu_model_output(m, binary(m, "add", b, x), "two");
-    optimise(m, IPU_PASS_MERGE);
+    optimise(m, IPU_PASS_CSE);
     assert_int_equal(ipu_model_n_ops(m), 2);
     assert_int_equal(m->outputs.at[0].value, m->outputs.at[1].value);
     ipu_model_destroy(m);
@@ -94,7 +94,7 @@ static void test_ops_with_other_attributes_or_order_stay_two(void **state)
     ipu_model_output(m, ipu__emit1(&m->base, "matmul", &t, 1, IPU__IN(x, y)), "one");
     ipu_model_output(m, binary(m, "matmul", x, y), "two");
     ipu_model_output(m, binary(m, "matmul", y, x), "three");
-    optimise(m, IPU_PASS_MERGE);
+    optimise(m, IPU_PASS_CSE);
     assert_int_equal(ipu_model_n_ops(m), 3);
     ipu_model_destroy(m);
 }
@@ -107,7 +107,7 @@ static void test_copies_made_for_a_gradient_stay_apart(void **state)
     ipu_model_output(m, binary(m, "add", x, x), "one");
     m->recompute = 1;
     ipu_model_output(m, binary(m, "add", x, x), "two");
-    optimise(m, IPU_PASS_MERGE);
+    optimise(m, IPU_PASS_CSE);
     assert_int_equal(ipu_model_n_ops(m), 2);
     ipu_model_destroy(m);
 }
@@ -121,7 +121,7 @@ static void test_equal_constants_become_one(void **state)
         char name[2] = {(char)('a' + i), 0};
         ipu_model_output(m, binary(m, "add", x, number_like(x, i == 2 ? 2 : 1)), name);
     }
-    optimise(m, IPU_PASS_MERGE);
+    optimise(m, IPU_PASS_CSE);
     assert_int_equal(ipu_model_n_ops(m), 2);
     assert_int_equal(m->outputs.at[0].value, m->outputs.at[1].value);
     assert_int_not_equal(m->outputs.at[0].value, m->outputs.at[2].value);

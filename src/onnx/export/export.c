@@ -220,7 +220,7 @@ static bool compose_op(ipu__wop *o, compose_fn compose, bool in_float)
     if (!compose || o->w->depth >= MOST_DEPTH) return false;
     ipu_status status = ipu_model_create(&m);
     if (status == IPU_OK) build_composition(o, compose, in_float, m);
-    if (status == IPU_OK) status = ipu_model_optimise(m, IPU_PASS_FOLD | IPU_PASS_MERGE | IPU_PASS_DEAD);
+    if (status == IPU_OK) status = ipu_model_optimise(m, IPU_PASS_FOLD | IPU_PASS_CSE | IPU_PASS_DCE);
     o->w->depth++;
     if (status == IPU_OK)
         write_composition(o, m);

@@ -172,7 +172,7 @@ static ipu_status copy_forward(ipu_model *m, ipu_model **out)
     *out = ipu__model_copy(m);
     if (!*out) return ipu__fail_memory();
     for (size_t i = 0; i < (*out)->values.n; i++) (*out)->values.at[i].update = 0;
-    return ipu_model_optimise(*out, IPU_PASS_FOLD | IPU_PASS_MERGE | IPU_PASS_DEAD);
+    return ipu_model_optimise(*out, IPU_PASS_FOLD | IPU_PASS_CSE | IPU_PASS_DCE);
 }
 
 /* `path` NULL: to memory. */

@@ -1,6 +1,6 @@
-/* What folding's two halves share: fold.c computes constants, fold_rules.c asks records for algebra. */
-#ifndef IPU_MODEL_PASS_FOLD_H
-#define IPU_MODEL_PASS_FOLD_H
+/* What folding's two halves share: fold.c computes constants, simplify.c asks records for algebra. */
+#ifndef IPU_MODEL_PASS_CONSTANT_FOLD_H
+#define IPU_MODEL_PASS_CONSTANT_FOLD_H
 
 #include "model/evaluate.h"
 #include "model/pass/pass.h"

@@ -1,4 +1,4 @@
-/* Dead code: what no output and no update needs, in branches and loops too.
+/* Dead code elimination: drops what no output and no update needs, in branches and loops too.
  *
  * Uses are followed backwards from outputs and updates. A branch or loop is followed result by result:
  * one that nobody uses is taken out of it, with what was computed for it alone.
@@ -155,7 +155,7 @@ static void drop_ops(liveness *l, bool *changed)
     }
 }
 
-ipu_status ipu__model_drop_dead(ipu_model *m, bool *changed)
+ipu_status ipu__model_dce(ipu_model *m, bool *changed)
 {
     liveness l = {.m    = m,
                   .used = ipu__alloc_zeroed(m->values.n * sizeof *l.used),

@@ -1,4 +1,4 @@
-/* Updates as early as they can be: who waits for them need not wait for the rest.
+/* Update scheduling: updates run as early as they can, so that whoever waits for them need not wait for the rest.
  *
  * The order of ops is that of their making, in which sums of gradients come after all gradients. Here those that update
  * given parameters and states move up to what they need last, with casts and views that are only there for them; and
@@ -129,7 +129,7 @@ static bool move_all(mover *v)
     return true;
 }
 
-ipu_status ipu__model_update_early(ipu_model *m, const uint32_t *kept, size_t n)
+ipu_status ipu__model_schedule_updates(ipu_model *m, const uint32_t *kept, size_t n)
 {
     mover     v    = {.m = m};
     uint32_t *uses = ipu__model_count_uses(m);

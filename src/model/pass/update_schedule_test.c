@@ -17,7 +17,7 @@ static void expect_order(const char *inside, const char *order)
     ipu_model *m;
     ipu__text_add(&text, "model {\n%s}\n", inside);
     if (ipu_model_parse(text.at, text.n, "before", NULL, &m) != IPU_OK) fail_msg("%s", ipu_message());
-    assert_int_equal(ipu__model_update_early(m, m->parameters.at, m->parameters.n), IPU_OK);
+    assert_int_equal(ipu__model_schedule_updates(m, m->parameters.at, m->parameters.n), IPU_OK);
     if (ipu__model_verify(m) != IPU_OK) fail_msg("%s", ipu_message());
     for (size_t i = 0; i < m->blocks.at[0].order.n; i++) {
         const ipu__model_op *op = &m->ops.at[m->blocks.at[0].order.at[i]];

@@ -1,4 +1,5 @@
-/* What is cheap to compute is computed again where it is needed much later, so that memory need not hold it.
+/* Rematerialisation: what is cheap to compute is computed again where it is needed much later, so that memory need not
+ * hold it in between.
  *
  * A training step needs most memory where the forward pass ends. Activations that lie idle there, and that an
  * elementwise op or a normalisation gives from something that is kept in any case, get a copy of that op in
@@ -313,15 +314,14 @@ static bool do_round(keeper *k, int64_t worth, bool *changed)
     return ok && (!*changed || put_in_order(k));
 }
 
-ipu_status ipu__model_compute_again(ipu_model *m, int64_t worth)
+ipu_status ipu__model_remat(ipu_model *m, int64_t worth)
 {
     keeper k  = {.m = m};
     bool   ok = true, changed = m->stages.n == 0;
     for (size_t i = 0; i < m->blocks.at[0].order.n; i++)
         changed &= m->ops.at[m->blocks.at[0].order.at[i]].kind == IPU__MODEL_OP;
     for (int i = 0; ok && changed && i < ROUNDS; i++) ok = do_round(&k, worth, &changed);
-    if (ok && k.any && ipu__model_drop_dead(m, &changed) != IPU_OK)
-        ok = false; /* what was only used beyond */
+    if (ok && k.any && ipu__model_dce(m, &changed) != IPU_OK) ok = false; /* what was only used beyond */
     ipu__free(k.position);
     ipu__free(k.live);
     ipu__free(k.lives);

@@ -1,8 +1,8 @@
-/* The algebra of folding: what an op's record knows of it, as flags or as a rule (`simplify`). */
+/* Algebraic simplification, by what an op's record knows of it: flags, or a rule (`simplify`). */
 #include <string.h>
 
 #include "graph/graph.h"
-#include "model/pass/fold.h"
+#include "model/pass/constant_fold.h"
 #include "op/simplify.h"
 
 typedef struct simplifying {

@@ -1,4 +1,4 @@
-/* Narrowing on models as text: what becomes narrower, forwards and backwards, and what must not. */
+/* Slice propagation on models as text: what becomes narrower, forwards and backwards, and what must not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include "model/expect_test.h"
 
-#define PASSES (IPU_PASS_NARROW | IPU_PASS_DEAD)
+#define PASSES (IPU_PASS_SLICE | IPU_PASS_DCE)
 
 static void test_a_slice_goes_up_to_where_all_is_needed(void **state)
 {
@@ -58,7 +58,7 @@ static void test_heads_and_queries_of_attention(void **state)
 static void test_rows_of_a_norm_with_what_it_keeps(void **state)
 {
     (void)state;
-    expect(PASSES | IPU_PASS_MERGE,
+    expect(PASSES | IPU_PASS_CSE,
            "  input x float[8,4];\n"
            "  a, mean, var = layer_norm(x);\n"
            "  b = slice(a) begin=[0] end=[2] axes=[0];\n"
@@ -169,7 +169,7 @@ static void test_zeros_stay_zeros_in_another_type(void **state)
 static void test_gradients_of_norms_and_attention(void **state)
 {
     (void)state;
-    expect(PASSES | IPU_PASS_MERGE,
+    expect(PASSES | IPU_PASS_CSE,
            "  input d float[2,1,4];\n"
            "  input x float[2,8,4];\n"
            "  parameter w float[4];\n"

@@ -1,4 +1,4 @@
-/* Narrowing: of values of which only a region is used, or is not 0, only the region is computed.
+/* Slice propagation: where only a region of a value is used, or is not 0, only that region is computed.
  *
  * A region is an interval of one dimension. Where an op's outputs are used through one and the same slice, the
  * slice is taken of its inputs instead. Where an input is padded with zeros, an op that leaves them zeros works on
@@ -441,12 +441,11 @@ static ipu_status walk(ipu_model *m, ipu_status (*half)(narrowing *n), bool *cha
     return status;
 }
 
-ipu_status ipu__model_narrow(ipu_model *m, bool *changed)
+ipu_status ipu__model_propagate_slices(ipu_model *m, bool *changed)
 {
     bool dropped;
     if (m->stages.n > 0) return IPU_OK; /* what a stage gives to the next is decided elsewhere */
     IPU_TRY(walk(m, sink, changed));
-    if (*changed)
-        IPU_TRY(ipu__model_drop_dead(m, &dropped)); /* paddings nobody needs would need what is sliced */
+    if (*changed) IPU_TRY(ipu__model_dce(m, &dropped)); /* paddings nobody needs would need what is sliced */
     return walk(m, hoist, changed);
 }

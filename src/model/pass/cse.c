@@ -1,4 +1,4 @@
-/* Common subexpressions: equal ops on equal values become one, equal constants too.
+/* Common subexpression elimination: equal ops on equal values become one, equal constants too.
  *
  * Ops are met in the order they run. Those met before and still visible are in a hash table of chains, the
  * newest first, so that leaving a branch or loop takes its ops out again from the front.
@@ -202,7 +202,7 @@ static void merge_constants(merging *g)
 
 /* ---- the pass ---- */
 
-ipu_status ipu__model_merge(ipu_model *m, bool *changed)
+ipu_status ipu__model_cse(ipu_model *m, bool *changed)
 {
     merging g = {.m = m, .mask = 63};
     while (g.mask + 1 < m->values.n) g.mask = 2 * g.mask + 1;

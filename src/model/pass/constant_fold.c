@@ -1,8 +1,8 @@
 /* Folding: ops on constants are computed at once, and what changes nothing is left out.
  *
- * `x + 0` counts as x although -0 + 0 is 0. The algebra is in fold_rules.c.
+ * `x + 0` counts as x although -0 + 0 is 0. The algebra is in simplify.c.
  */
-#include "model/pass/fold.h"
+#include "model/pass/constant_fold.h"
 
 #include <string.h>
 
