@@ -56,6 +56,23 @@ enum {
     IPU__OP_LAWS        = IPU__OP_NEUTRAL_0 | IPU__OP_NEUTRAL_1 | IPU__OP_UNDOES_ITSELF | IPU__OP_RESHAPES
 };
 
+/* Where the batch is in an operand, when the values of several replicas are taken as one. */
+typedef enum ipu__op_along {
+    IPU__SHARED,    /* an input: must be the same for all replicas, as weights are */
+    IPU__AXIS_0,    /* a batch lies along this dimension, and what is in it does not depend on each other */
+    IPU__AXIS_1,    /* so too */
+    IPU__LEADING,   /* any dimensions may lie in front */
+    IPU__BROADCAST, /* an input: so too, and it is broadcast to those of the others */
+    IPU__SUMMED     /* an output: added up over the batch, as gradients of weights are */
+} ipu__op_along;
+
+enum { IPU__BATCH_IN = 9, IPU__BATCH_OUT = 5 };
+typedef struct ipu__op_batch {
+    uint8_t in[IPU__BATCH_IN], out[IPU__BATCH_OUT]; /* ipu__op_along; operands of an epilogue are left out */
+} ipu__op_batch;
+/* conv: IPU__BATCH({IPU__AXIS_0, IPU__SHARED, IPU__SHARED}, {IPU__AXIS_0}) */
+#define IPU__BATCH(...) (&(const ipu__op_batch){__VA_ARGS__})
+
 typedef struct ipu_op_def {
     /* Name, operands (inputs first), ref, work, plan, implementations. `check` is ipu__op_check, which asks
      * `infer`. `ref` NULL: there is no kernel, it is a view or a composition. */
@@ -93,13 +110,9 @@ typedef struct ipu_op_def {
     bool (*region)(const ipu_kernel_call *call, int axis, struct ipu__regions *out);
     bool (*zeros)(const ipu_kernel_call *call, int input, int axis, struct ipu__regions *out);
 
-    /* How it takes the values of several replicas as one (op/replicas.h), so that they can be folded into one
-     * larger batch. A text has a letter for each input, a colon, and one for each output:
-     *     "0 - - : 0"     digit: a batch lies along this dimension, and its rows do not depend on each other
-     *     "0 0 : +"       -: must be the same for all replicas; +: what comes out is added up over the batch
-     *     "* * ? : *"     *: any dimensions may lie in front; ?: so too, and it is broadcast to those of others
-     * `fold` is for what a text cannot say. Neither: elementwise ops can; others run once for each replica. */
-    const char *batch;
+    /* How it takes the values of several replicas as one (op/replicas.h), so that they can be folded into one larger
+     * batch; `fold` is for what a list cannot say. Neither: elementwise ops can; others run once for each replica. */
+    const ipu__op_batch *batch; /* IPU__BATCH */
     bool (*fold)(struct ipu__replicas *r);
 
     /* Uses of it as text, for tests, `ipu ops` and bindings; NULL-terminated. Inputs, then attributes:
@@ -108,8 +121,6 @@ typedef struct ipu_op_def {
      * They reach every branch of every implementation. The generic test adds half and double to those
      * that are float, where `infer` takes them. */
     const char *const *samples;
-
-    const char *onnx; /* "Relu:6,13" : ONNX name and versions; NULL: none */
 } ipu_op_def;
 
 #define OP(name) extern const ipu_op_def ipu__op_##name;
@@ -130,6 +141,13 @@ static inline const ipu_op_def *ipu__op_of(const ipu_kernel_def *kernel)
 }
 
 static inline int ipu__op_n_out(const ipu_op_def *op) { return op->kernel.n_operands - op->n_in; }
+
+/* Where the batch is in operand i of an op that says so. */
+static inline ipu__op_along ipu__op_along_of(const ipu_op_def *op, int i)
+{
+    if (i < op->n_in) return i < IPU__BATCH_IN ? (ipu__op_along)op->batch->in[i] : IPU__SHARED;
+    return i - op->n_in < IPU__BATCH_OUT ? (ipu__op_along)op->batch->out[i - op->n_in] : IPU__SHARED;
+}
 
 /* `check` of all ops: operands, attributes, then that the outputs are what `infer` says. */
 ipu_status ipu__op_check(const ipu_kernel_call *call);

@@ -1,4 +1,4 @@
-/* Values of all replicas at once: as rows, with replicas in front, as sums; and ops that say by a text, or by
+/* Values of all replicas at once: as rows, with replicas in front, as sums; and ops that say by a list, or by
  * being elementwise, how they take them. */
 #include "op/replicas.h"
 
@@ -187,82 +187,76 @@ bool ipu__fold_elementwise(ipu__replicas *r)
                : ipu__replicas_emit_led(r, rank, true, NULL, 0);
 }
 
-/* ---- texts ---- */
+/* ---- lists ---- */
 
-/* One letter for each operand, from `text` (op/op.h). */
-static void read_text(const char *text, const ipu_op_def *op, char letter[IPU__MAX_OPERANDS])
-{
-    int i = 0;
-    memset(letter, '-', IPU__MAX_OPERANDS);
-    for (; *text && i < op->kernel.n_operands; text++) {
-        if (*text == ':') i = op->n_in;
-        if (*text != ':' && *text != ' ') letter[i++] = *text;
-    }
-}
+static bool is_axis(ipu__op_along along) { return along == IPU__AXIS_0 || along == IPU__AXIS_1; }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static int axis_of(ipu__op_along along) { return (int)along - IPU__AXIS_0; }
 
-static bool text_fits(const ipu__replicas *r, const ipu_op_def *op, const char *letter)
+static bool list_fits(const ipu__replicas *r, const ipu_op_def *op)
 {
     for (int i = 0; i < op->n_in; i++) {
         if (!ipu__has(r->in[i].value)) continue;
-        int rank = ipu__replicas_shape(r, i)->rank;
-        if (letter[i] == '-' && r->in[i].kind != IPU__FOLDED_SAME) return false;
-        if (is_digit(letter[i]) && letter[i] - '0' >= rank) return false;
-        if (!is_digit(letter[i]) && rank >= IPU_MAX_RANK) return false;
+        ipu__op_along along = ipu__op_along_of(op, i);
+        int           rank  = ipu__replicas_shape(r, i)->rank;
+        if (along == IPU__SHARED && r->in[i].kind != IPU__FOLDED_SAME) return false;
+        if (is_axis(along) && axis_of(along) >= rank) return false;
+        if (!is_axis(along) && rank >= IPU_MAX_RANK) return false;
     }
     for (int i = 0; i < ipu__op_n_out(op); i++)
-        if (letter[op->n_in + i] == '+' && r->used[i] && !r->sums[i]) return false;
+        if (ipu__op_along_of(op, op->n_in + i) == IPU__SUMMED && r->used[i] && !r->sums[i]) return false;
     return true;
 }
 
-static int batch_rank(const ipu__replicas *r, const ipu_op_def *op, const char *letter)
+static int batch_rank(const ipu__replicas *r, const ipu_op_def *op)
 {
     int rank = 0;
     for (int i = 0; i < op->n_in; i++)
-        if (letter[i] == '*' && ipu__has(r->in[i].value) && ipu__replicas_shape(r, i)->rank > rank)
+        if (ipu__op_along_of(op, i) == IPU__LEADING && ipu__has(r->in[i].value)
+            && ipu__replicas_shape(r, i)->rank > rank)
             rank = ipu__replicas_shape(r, i)->rank;
     return rank;
 }
 
-static ipu_value input_for(const ipu__replicas *r, int i, char letter, int rank)
+static ipu_value input_for(const ipu__replicas *r, int i, ipu__op_along along, int rank)
 {
     const ipu__folded *f   = &r->in[i];
     const ipu_shape   *one = ipu__replicas_shape(r, i);
-    if (!ipu__has(f->value) || letter == '-') return f->value;
-    if (is_digit(letter)) return ipu__replicas_rows(r, f, one, letter - '0');
-    if (letter == '?') return f->kind == IPU__FOLDED_SAME ? f->value : ipu__replicas_lead(r, f, one, rank);
+    if (!ipu__has(f->value) || along == IPU__SHARED) return f->value;
+    if (is_axis(along)) return ipu__replicas_rows(r, f, one, axis_of(along));
+    if (along == IPU__BROADCAST)
+        return f->kind == IPU__FOLDED_SAME ? f->value : ipu__replicas_lead(r, f, one, rank);
     return ipu__replicas_lead(r, f, one, 0);
 }
 
-static ipu__folded output_for(const ipu__replicas *r, int i, char letter, ipu_value v)
+static ipu__folded output_for(const ipu__replicas *r, int i, ipu__op_along along, ipu_value v)
 {
     const ipu_kernel_value *one = &r->call->operand[ipu__op_of(r->call->def)->n_in + i];
     if (!ipu__has(v)) /* left out by a composition, as it has no elements */
-        v = ipu_constant_value(r->b, letter == '+' ? ipu__replicas_sum_type(one->type) : one->type,
+        v = ipu_constant_value(r->b, along == IPU__SUMMED ? ipu__replicas_sum_type(one->type) : one->type,
                                one->shape, 0);
-    if (letter == '+') return (ipu__folded){v, IPU__FOLDED_SUM, 0};
+    if (along == IPU__SUMMED) return (ipu__folded){v, IPU__FOLDED_SUM, 0};
     if (ipu_value_type(v) != one->type) v = ipu_cast(r->b, v, one->type);
-    if (letter == '*') return ipu__replicas_joined(r, v);
-    int axis = letter - '0'; /* an output that is not there has one dimension, of 0 */
+    if (along == IPU__LEADING) return ipu__replicas_joined(r, v);
+    int axis = axis_of(along); /* an output that is not there has one dimension, of 0 */
     return (ipu__folded){v, axis < one->shape.rank ? IPU__FOLDED_ROWS : IPU__FOLDED_SAME, axis};
 }
 
-static bool fold_text(ipu__replicas *r, const ipu_op_def *op)
+static bool fold_list(ipu__replicas *r, const ipu_op_def *op)
 {
-    char      letter[IPU__MAX_OPERANDS];
     ipu_value in[IPU__MAX_OPERANDS] = {IPU_NO_VALUE}, wide[IPU__MAX_OPERANDS] = {IPU_NO_VALUE};
     ipu_value out[IPU__MAX_OPERANDS];
     bool      has_sum = false;
-    read_text(op->batch, op, letter);
-    if (!text_fits(r, op, letter)) return false;
-    int rank = batch_rank(r, op, letter);
-    for (int i = 0; i < op->n_in; i++) in[i] = input_for(r, i, letter[i], rank);
-    for (int i = 0; i < ipu__op_n_out(op); i++) has_sum |= letter[op->n_in + i] == '+' && r->used[i];
+    if (!list_fits(r, op)) return false;
+    int rank = batch_rank(r, op);
+    for (int i = 0; i < op->n_in; i++) in[i] = input_for(r, i, ipu__op_along_of(op, i), rank);
+    for (int i = 0; i < ipu__op_n_out(op); i++)
+        has_sum |= ipu__op_along_of(op, op->n_in + i) == IPU__SUMMED && r->used[i];
     if (has_sum) widen(r, in, wide);
     if (!emit(r, has_sum ? wide : in, NULL, 0, out)) return false;
     if (ipu_builder_status(r->b) != IPU_OK) return true;
-    for (int i = 0; i < ipu__op_n_out(op); i++) r->out[i] = output_for(r, i, letter[op->n_in + i], out[i]);
+    for (int i = 0; i < ipu__op_n_out(op); i++)
+        r->out[i] = output_for(r, i, ipu__op_along_of(op, op->n_in + i), out[i]);
     return true;
 }
 
@@ -271,6 +265,6 @@ bool ipu__replicas_fold(ipu__replicas *r)
     const ipu_op_def *op = ipu__op_of(r->call->def);
     if (ipu__attribute_find(r->call, "epilogue")) return false; /* fusing comes after folding */
     if (op->fold) return op->fold(r);
-    if (op->batch) return fold_text(r, op);
+    if (op->batch) return fold_list(r, op);
     return (op->flags & IPU__OP_ELEMENTWISE) && ipu__fold_elementwise(r);
 }

@@ -2,8 +2,8 @@
  *
  * A value of a network that is built for one replica stands for as many as there are replicas. Folded, they
  * are one: the same for all, or laid behind each other along a dimension, or, where only their sum is wanted,
- * that. A scalar of each replica is a vector. An op's record says how it takes such values: by a text or by a
- * function. /
+ * that. A scalar of each replica is a vector. An op's record says how it takes such values: by a list (IPU__BATCH) or
+ * by a function.
  */
 #ifndef IPU_OP_REPLICAS_H
 #define IPU_OP_REPLICAS_H

@@ -41,25 +41,19 @@ static uint32_t elementwise_rows(const ipu_kernel_call *call)
     return mask;
 }
 
-/* "0 - - : 0" */
-static uint32_t text_rows(const ipu_kernel_call *call, const char *text)
+/* Operands whose batch is their dimension 0; 0: one has it elsewhere. */
+static uint32_t list_rows(const ipu_kernel_call *call, const ipu_op_def *op)
 {
     uint32_t mask = 0;
-    int      i    = 0;
     int64_t  n    = -1;
-    for (; *text; text++) {
-        if (*text == ' ') continue;
-        if (*text == ':') {
-            i = ipu__op_of(call->def)->n_in;
-            continue;
-        }
-        if (*text != '0' && *text != '-') return 0;
-        if (*text == '0' && ipu__kernel_has(call, i)) {
-            if (n < 0 && call->operand[i].shape.rank > 0) n = call->operand[i].shape.dim[0];
-            if (!is_batch(call, i, n)) return 0;
-            mask |= bit(i);
-        }
-        i++;
+    for (int i = 0; i < call->n_operands; i++) {
+        ipu__op_along along = ipu__op_along_of(op, i);
+        if (along == IPU__SHARED) continue;
+        if (along != IPU__AXIS_0) return 0;
+        if (!ipu__kernel_has(call, i)) continue;
+        if (n < 0 && call->operand[i].shape.rank > 0) n = call->operand[i].shape.dim[0];
+        if (!is_batch(call, i, n)) return 0;
+        mask |= bit(i);
     }
     return add_epilogue(call, &mask) ? mask : 0;
 }
@@ -93,5 +87,5 @@ uint32_t ipu__op_rows(const ipu_kernel_call *call)
     if (op == &ipu__op_matmul) return matmul_rows(call);
     if (op == &ipu__op_chain || (op->flags & IPU__OP_ELEMENTWISE)) return elementwise_rows(call);
     if (op->fold == ipu__fold_along_axis) return axis_rows(call);
-    return op->batch && !op->fold ? text_rows(call, op->batch) : 0;
+    return op->batch && !op->fold ? list_rows(call, op) : 0;
 }

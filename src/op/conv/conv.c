@@ -525,9 +525,8 @@ const ipu_op_def ipu__op_conv = {
     .n_attributes = IPU__COUNT(conv_attributes),
     .infer        = conv_infer,
     .grad         = conv_grad,
-    .batch        = "0 - - : 0",
+    .batch        = IPU__BATCH({IPU__AXIS_0, IPU__SHARED, IPU__SHARED}, {IPU__AXIS_0}),
     .samples      = conv_samples,
-    .onnx         = "Conv:1,11",
 };
 
 const ipu_op_def ipu__op_conv_input_grad = {
@@ -549,7 +548,7 @@ const ipu_op_def ipu__op_conv_input_grad = {
     .n_attributes = IPU__COUNT(input_grad_attributes),
     .infer        = infer,
     .grad         = input_grad_grad,
-    .batch        = "0 - : 0",
+    .batch        = IPU__BATCH({IPU__AXIS_0, IPU__SHARED}, {IPU__AXIS_0}),
     .samples      = input_grad_samples,
 };
 
@@ -572,6 +571,6 @@ const ipu_op_def ipu__op_conv_weight_grad = {
     .n_attributes = IPU__COUNT(weight_grad_attributes),
     .infer        = infer,
     .grad         = weight_grad_grad,
-    .batch        = "0 0 : +",
+    .batch        = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0}, {IPU__SUMMED}),
     .samples      = weight_grad_samples,
 };

@@ -203,5 +203,4 @@ const ipu_op_def ipu__op_conv_transpose = {
     .infer        = transpose_infer,
     .compose      = transpose_compose,
     .samples      = samples,
-    .onnx         = "ConvTranspose:1,11",
 };

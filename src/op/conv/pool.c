@@ -454,7 +454,7 @@ const ipu_op_def ipu__op_conv_max_pool = {
     .n_attributes = IPU__COUNT(forward_attributes),
     .infer        = forward_infer,
     .compose      = forward_compose,
-    .batch        = "0 - - : 0 0",
+    .batch        = IPU__BATCH({IPU__AXIS_0, IPU__SHARED, IPU__SHARED}, {IPU__AXIS_0, IPU__AXIS_0}),
     .samples      = forward_samples,
 };
 
@@ -475,6 +475,6 @@ const ipu_op_def ipu__op_conv_max_pool_weight_grad = {
     .n_attributes = IPU__COUNT(grad_attributes),
     .infer        = grad_infer,
     .compose      = grad_compose,
-    .batch        = "0 0 0 : + +",
+    .batch        = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}, {IPU__SUMMED, IPU__SUMMED}),
     .samples      = grad_samples,
 };

@@ -51,26 +51,23 @@ static int64_t line_up(int64_t n) { return (n + IPU__LANES - 1) / IPU__LANES * I
 
 /* ---- what fits ---- */
 
-/* From the record's text: "0 - : 0 +". False: it has none, or one that says something else. */
+/* From the record's list. False: it has none, or one with something else than images, what they share, and sums. */
 static bool find_roles(const ipu_kernel_call *call, wide *w)
 {
-    const ipu_op_def *op   = ipu__op_of(call->def);
-    const char       *text = op->batch;
-    int               i    = 0;
-    if (!text || op->fold) return false;
-    for (; *text; text++) {
-        if (*text == ' ') continue;
-        if (*text == ':') {
-            while (i < op->n_in)
-                if (ipu__kernel_has(call, i++)) return false; /* of an epilogue */
+    const ipu_op_def *op  = ipu__op_of(call->def);
+    int               own = op->n_in - (op->flags & IPU__OP_EPILOGUE ? IPU__EPILOGUE_IN : 0);
+    if (!op->batch || op->fold) return false;
+    for (int i = 0; i < call->n_operands; i++) {
+        static const role roles[] = {[IPU__SHARED] = SAME, [IPU__AXIS_0] = IMAGES, [IPU__SUMMED] = SUM};
+        ipu__op_along     along   = ipu__op_along_of(op, i);
+        if (i >= own && i < op->n_in) { /* of an epilogue */
+            if (ipu__kernel_has(call, i)) return false;
             continue;
         }
-        role found = *text == '0' ? IMAGES : *text == '-' ? SAME : *text == '+' ? SUM : NONE;
-        if (found == NONE || i >= call->n_operands) return false;
-        w->role[i] = ipu__kernel_has(call, i) ? found : NONE;
-        i++;
+        if (along != IPU__SHARED && along != IPU__AXIS_0 && along != IPU__SUMMED) return false;
+        if (ipu__kernel_has(call, i)) w->role[i] = roles[along];
     }
-    return i == call->n_operands;
+    return true;
 }
 
 /* The number of images; 0: operands do not agree. */

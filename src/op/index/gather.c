@@ -278,7 +278,6 @@ const ipu_op_def ipu__op_gather = {
     .grad         = gather_grad,
     .fold         = ipu__fold_gather,
     .samples      = gather_samples,
-    .onnx         = "Gather:1,11,13",
 };
 
 ipu_value ipu_gather(ipu_builder *b, ipu_value x, ipu_value indices, int axis)

@@ -384,7 +384,6 @@ const ipu_op_def ipu__op_gather_elements = {
     .grad         = gather_elements_grad,
     .fold         = ipu__fold_along_axis,
     .samples      = gather_samples,
-    .onnx         = "GatherElements:11,13",
 };
 
 ipu_value ipu_gather_elements(ipu_builder *b, ipu_value x, ipu_value indices, int axis)

@@ -176,7 +176,6 @@ const ipu_op_def ipu__op_nonzero = {
     .flags   = IPU__OP_NO_GRADIENT,
     .infer   = nonzero_infer,
     .samples = nonzero_samples,
-    .onnx    = "NonZero:9,13",
 };
 
 /* ---- compress ---- */
@@ -246,7 +245,6 @@ const ipu_op_def ipu__op_compress = {
     .infer        = compress_infer,
     .compose      = compress_compose,
     .samples      = compress_samples,
-    .onnx         = "Compress:9,11",
 };
 
 /* ---- the functions of ipu/op/select.h ---- */

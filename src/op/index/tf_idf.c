@@ -225,7 +225,6 @@ const ipu_op_def ipu__op_tf_idf = {
     .n_attributes = IPU__COUNT(attributes),
     .infer        = infer,
     .samples      = samples,
-    .onnx         = "TfIdfVectorizer:9",
 };
 
 ipu_value ipu_tf_idf(ipu_builder *b, ipu_value x, ipu_value weights, ipu_tf_idf_options o)

@@ -256,7 +256,6 @@ const ipu_op_def ipu__op_unique = {
     .infer        = infer,
     .grad         = grad,
     .samples      = samples,
-    .onnx         = "Unique:11",
 };
 
 static ipu_uniques emit(ipu_builder *b, ipu_value x, const ipu_attribute *with, size_t n)

@@ -401,7 +401,7 @@ const ipu_op_def ipu__op_ctc = {
     .infer        = ctc_infer,
     .grad         = ctc_gradient,
     .compose      = ipu__ctc_compose,
-    .batch        = "1 0 0 0 : 0",
+    .batch        = IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}),
     .samples      = samples,
 };
 const ipu_op_def ipu__op_ctc_grad = {
@@ -412,8 +412,8 @@ const ipu_op_def ipu__op_ctc_grad = {
     .attributes   = attributes,
     .n_attributes = 1,
     .infer        = ctc_grad_infer,
-    .batch        = "1 0 0 0 0 : 1",
-    .samples      = grad_samples,
+    .batch   = IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_1}),
+    .samples = grad_samples,
 };
 const ipu_op_def ipu__op_ctc_loss = {
     .kernel       = {.name       = "ctc_loss",

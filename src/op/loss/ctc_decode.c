@@ -358,7 +358,7 @@ const ipu_op_def ipu__op_ctc_decode = {
     .attributes   = attributes,
     .n_attributes = IPU__COUNT(attributes),
     .infer        = decode_infer,
-    .batch        = "1 0 : 0 0 0",
+    .batch        = IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0}, {IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}),
     .samples      = samples,
 };
 

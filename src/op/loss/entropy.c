@@ -404,7 +404,7 @@ const ipu_op_def ipu__op_softmax_nll = {
     .infer   = entropy_infer,
     .grad    = entropy_gradient,
     .compose = entropy_compose,
-    .batch   = "0 0 - : 0 0",
+    .batch   = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED}, {IPU__AXIS_0, IPU__AXIS_0}),
     .samples = samples,
 };
 const ipu_op_def ipu__op_softmax_nll_grad = {
@@ -422,6 +422,6 @@ const ipu_op_def ipu__op_softmax_nll_grad = {
     .summary = "the gradient of softmax_nll",
     .infer   = entropy_grad_infer,
     .compose = entropy_grad_compose,
-    .batch   = "0 0 - 0 : 0",
+    .batch   = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED, IPU__AXIS_0}, {IPU__AXIS_0}),
     .samples = grad_samples,
 };

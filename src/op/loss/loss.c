@@ -228,7 +228,6 @@ const ipu_op_def ipu__op_nll_loss = {
     .infer        = nll_loss_infer,
     .compose      = nll_loss_compose,
     .samples      = nll_samples,
-    .onnx         = "NegativeLogLikelihoodLoss:12,13",
 };
 const ipu_op_def ipu__op_cross_entropy = {
     .kernel       = {.name       = "cross_entropy",
@@ -243,7 +242,6 @@ const ipu_op_def ipu__op_cross_entropy = {
     .infer        = cross_entropy_infer,
     .compose      = cross_entropy_compose,
     .samples      = entropy_samples,
-    .onnx         = "SoftmaxCrossEntropyLoss:12,13",
 };
 
 /* ---- functions ---- */

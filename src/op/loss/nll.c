@@ -211,7 +211,7 @@ const ipu_op_def ipu__op_nll = {
     .n_attributes = IPU__COUNT(nll_attributes),
     .infer        = nll_infer,
     .grad         = nll_gradient,
-    .batch        = "0 0 - : 0 0",
+    .batch        = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED}, {IPU__AXIS_0, IPU__AXIS_0}),
     .samples      = nll_samples,
 };
 const ipu_op_def ipu__op_nll_grad = {
@@ -231,6 +231,6 @@ const ipu_op_def ipu__op_nll_grad = {
     .n_attributes = IPU__COUNT(nll_grad_attributes),
     .infer        = nll_grad_infer,
     .grad         = nll_grad_gradient,
-    .batch        = "0 0 - : 0",
+    .batch        = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED}, {IPU__AXIS_0}),
     .samples      = nll_grad_samples,
 };

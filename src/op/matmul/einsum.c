@@ -358,7 +358,6 @@ const ipu_op_def ipu__op_einsum = {
     .infer        = einsum_infer,
     .compose      = einsum_compose,
     .samples      = samples,
-    .onnx         = "Einsum:12",
 };
 
 ipu_value ipu_einsum(ipu_builder *b, const char *equation, const ipu_value *values, size_t n)

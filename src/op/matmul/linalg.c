@@ -331,7 +331,7 @@ static const char *const det_grad_samples[] = {"float[2,2]{1,2}, float[]",   "fl
                                                "float[2,3,3], float[2]",     "float[0,2,2], float[0]",
                                                "float[600,2,2], float[600]", NULL};
 
-#define RECORD(op, ins, text, onnx_, ...)                                                          \
+#define RECORD(op, ins, text, ...)                                                                 \
     const ipu_op_def ipu__op_##op = {.kernel  = {.name            = #op,                           \
                                                  .operands        = op##_operands,                 \
                                                  .n_operands      = (ins) + 1,                     \
@@ -346,14 +346,13 @@ static const char *const det_grad_samples[] = {"float[2,2]{1,2}, float[]",   "fl
                                      .summary = (text),                                            \
                                      .infer   = op##_infer,                                        \
                                      .samples = op##_samples,                                      \
-                                     .onnx    = (onnx_),                                           \
                                      __VA_ARGS__}
-RECORD(det, 1, "the determinant of each matrix", "Det:11", .flags = IPU__OP_SHORT_IN_HALF,
-       .grad = det_gradient, .batch = "* : *");
-RECORD(inverse, 1, "the inverse of each matrix", NULL, .flags = IPU__OP_SHORT_IN_HALF,
-       .grad = inverse_gradient, .batch = "* : *");
-RECORD(det_grad, 2, "d_det times the cofactors of each matrix: the gradient of det", NULL,
-       .compose = det_grad_compose, .batch = "* * : *");
+RECORD(det, 1, "the determinant of each matrix", .flags = IPU__OP_SHORT_IN_HALF, .grad = det_gradient,
+       .batch = IPU__BATCH({IPU__LEADING}, {IPU__LEADING}));
+RECORD(inverse, 1, "the inverse of each matrix", .flags = IPU__OP_SHORT_IN_HALF, .grad = inverse_gradient,
+       .batch = IPU__BATCH({IPU__LEADING}, {IPU__LEADING}));
+RECORD(det_grad, 2, "d_det times the cofactors of each matrix: the gradient of det",
+       .compose = det_grad_compose, .batch = IPU__BATCH({IPU__LEADING, IPU__LEADING}, {IPU__LEADING}));
 
 ipu_value ipu_det(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "det", NULL, 0, IPU__IN(x)); }
 ipu_value ipu_inverse(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "inverse", NULL, 0, IPU__IN(x)); }

@@ -88,7 +88,6 @@ const ipu_op_def ipu__op_gemm = {
     .infer        = gemm_infer,
     .compose      = gemm_compose,
     .samples      = gemm_samples,
-    .onnx         = "Gemm:1,6,7,9,11,13",
 };
 
 ipu_value ipu_gemm(ipu_builder *b, ipu_value a, ipu_value x, ipu_value c, ipu_gemm_options options)

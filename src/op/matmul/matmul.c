@@ -428,5 +428,4 @@ const ipu_op_def ipu__op_matmul = {
     .zeros        = matmul_zeros,
     .fold         = ipu__fold_matmul,
     .samples      = samples,
-    .onnx         = "MatMul:1,9,13",
 };

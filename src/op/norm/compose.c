@@ -120,20 +120,19 @@ static const char *const inference_samples[] = {"float[2,3,4], float[3], float[3
 static const char *const l2_samples[]        = {"float[3,4]{0.1,2}", "float[3,4]{0.1,2}; axis=0", NULL};
 
 /* clang-format off */
-#define RECORD(name_, which, attributes_, n_in_, summary_, onnx_)                                            \
+#define RECORD(name_, which, attributes_, n_in_, summary_)                                            \
     const ipu_op_def ipu__op_##name_ = {                                                                     \
         .kernel = {.name = #name_, .operands = which##_operands, .n_operands = n_in_ + 1,                    \
                    .check = ipu__op_check},                                                                  \
         .n_in = n_in_, .family = "norm", .summary = summary_, .attributes = attributes_,                     \
         .n_attributes = IPU__COUNT(attributes_), .infer = which##_infer, .compose = which##_compose,         \
-        .samples = which##_samples, .onnx = onnx_}
+        .samples = which##_samples}
 /* clang-format on */
 
-RECORD(instance_norm, instance, epsilon_attributes, 3, "mean 0, variance 1 over each channel of one image",
-       "InstanceNormalization:1,6");
+RECORD(instance_norm, instance, epsilon_attributes, 3, "mean 0, variance 1 over each channel of one image");
 RECORD(batch_norm_inference, inference, epsilon_attributes, 5,
-       "batch norm with a mean and variance that are given", "BatchNormalization:7,9,14,15");
-RECORD(l2_normalize, l2, l2_attributes, 1, "x divided by its l2 norm along a dimension", "LpNormalization:1");
+       "batch norm with a mean and variance that are given");
+RECORD(l2_normalize, l2, l2_attributes, 1, "x divided by its l2 norm along a dimension");
 
 /* ---- functions ---- */
 

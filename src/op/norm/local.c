@@ -112,7 +112,7 @@ static const char *const local_samples[]   = {"float[2,5,3]; size=3 alpha=0.5",
                                               "float[3,2]; size=5 alpha=1.0", "float[2,0,3]; size=3", NULL};
 static const char *const moments_samples[] = {"float[2,3,4]; axes=[0,2]", "float[7]; epsilon=0.1", NULL};
 
-#define RECORD(name_, which, summary_, onnx_)                                                            \
+#define RECORD(name_, which, summary_)                                                                   \
     const ipu_op_def ipu__op_##name_ = {                                                                 \
         .kernel       = {.name = #name_, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
         .n_in         = 1,                                                                               \
@@ -122,12 +122,9 @@ static const char *const moments_samples[] = {"float[2,3,4]; axes=[0,2]", "float
         .n_attributes = IPU__COUNT(which##_attributes),                                                  \
         .infer        = which##_infer,                                                                   \
         .compose      = which##_compose,                                                                 \
-        .samples      = which##_samples,                                                                 \
-        .onnx         = onnx_}
-RECORD(local_response_norm, local, "x divided by a power of the mean square of neighbouring channels",
-       "LRN:1,13");
-RECORD(mean_variance_norm, moments, "(x - mean) / (standard deviation + epsilon)",
-       "MeanVarianceNormalization:9,13");
+        .samples      = which##_samples}
+RECORD(local_response_norm, local, "x divided by a power of the mean square of neighbouring channels");
+RECORD(mean_variance_norm, moments, "(x - mean) / (standard deviation + epsilon)");
 
 /* ---- functions ---- */
 

@@ -478,12 +478,12 @@ static bool row_grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu
     }
 /* The op and its gradient. */
 /* clang-format off */
-#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, region_, zeros_, batch_, grad_batch, summary_, onnx_)      \
+#define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, region_, zeros_, batch_, grad_batch, summary_)      \
     const ipu_op_def ipu__op_##name_ = {                                                                     \
         .kernel = KERNEL(name_, which##operands, ipu__norm_ref, ipu__norm_##rows##_implementations),         \
         .n_in = n_in_, .family = "norm", .summary = summary_, .attributes = attributes_##_attributes,        \
         .n_attributes = IPU__COUNT(attributes_##_attributes), .infer = norm_infer, .grad = norm_grad,        \
-        .compose = norm_compose, .region = region_, .batch = batch_, .samples = attributes_##_samples, .onnx = onnx_};          \
+        .compose = norm_compose, .region = region_, .batch = batch_, .samples = attributes_##_samples};          \
     const ipu_op_def ipu__op_##name_##_grad = {                                                              \
         .kernel = KERNEL(name_##_grad, which##grad_operands, ipu__norm_grad_ref,                             \
                          ipu__norm_##rows##_grad_implementations),                                           \
@@ -498,11 +498,19 @@ static bool row_grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu
 #define layer_grad_attributes layer_attributes
 #define rms_grad_attributes layer_attributes
 #define batch_grad_attributes batch_attributes
-RECORDS(layer_norm, norm_, row, layer, 3, 5, row_region, row_grad_zeros, "* - - : * * *", "* * * * - : * + +",
-        "mean 0, variance 1 over the last dimensions", "LayerNormalization:17");
-RECORDS(rms_norm, rms_, row, rms, 2, 4, row_region, row_grad_zeros, "* - : * *", "* * * - : * +",
-        "mean square 1 over the last dimensions", NULL);
-RECORDS(group_norm, group_, group, group, 3, 5, NULL, NULL, "0 - - : 0 0 0", "0 0 0 0 - : 0 + + +",
-        "mean 0, variance 1 over groups of channels", "GroupNormalization:18,21");
+RECORDS(layer_norm, norm_, row, layer, 3, 5, row_region, row_grad_zeros,
+        IPU__BATCH({IPU__LEADING, IPU__SHARED, IPU__SHARED}, {IPU__LEADING, IPU__LEADING, IPU__LEADING}),
+        IPU__BATCH({IPU__LEADING, IPU__LEADING, IPU__LEADING, IPU__LEADING, IPU__SHARED},
+                   {IPU__LEADING, IPU__SUMMED, IPU__SUMMED}),
+        "mean 0, variance 1 over the last dimensions");
+RECORDS(rms_norm, rms_, row, rms, 2, 4, row_region, row_grad_zeros,
+        IPU__BATCH({IPU__LEADING, IPU__SHARED}, {IPU__LEADING, IPU__LEADING}),
+        IPU__BATCH({IPU__LEADING, IPU__LEADING, IPU__LEADING, IPU__SHARED}, {IPU__LEADING, IPU__SUMMED}),
+        "mean square 1 over the last dimensions");
+RECORDS(group_norm, group_, group, group, 3, 5, NULL, NULL,
+        IPU__BATCH({IPU__AXIS_0, IPU__SHARED, IPU__SHARED}, {IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}),
+        IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED},
+                   {IPU__AXIS_0, IPU__SUMMED, IPU__SUMMED, IPU__SUMMED}),
+        "mean 0, variance 1 over groups of channels");
 RECORDS(batch_norm, norm_, batch, batch, 3, 5, NULL, NULL, NULL, NULL,
-        "mean 0, variance 1 over each channel of a batch", NULL);
+        "mean 0, variance 1 over each channel of a batch");

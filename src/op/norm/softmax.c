@@ -350,7 +350,6 @@ const ipu_op_def ipu__op_softmax = {
     .flags   = IPU__OP_SHORT_IN_HALF,
     .fold    = ipu__fold_along_axis,
     .samples = samples,
-    .onnx    = "Softmax:1,11,13",
 };
 const ipu_op_def ipu__op_log_softmax = {
     .kernel = KERNEL(log_softmax, operands, 2),
@@ -362,7 +361,6 @@ const ipu_op_def ipu__op_log_softmax = {
     .flags   = IPU__OP_SHORT_IN_HALF,
     .fold    = ipu__fold_along_axis,
     .samples = samples,
-    .onnx    = "LogSoftmax:1,11,13",
 };
 const ipu_op_def ipu__op_softmax_grad = {
     .kernel = KERNEL(softmax_grad, grad_operands, 3),
@@ -417,7 +415,6 @@ const ipu_op_def ipu__op_hardmax = {
     .compose = hardmax_compose,
     .summary = "1 at the first of the largest along a dimension, else 0",
     .samples = hardmax_samples,
-    .onnx    = "Hardmax:1,11,13",
 };
 
 ipu_value ipu_hardmax(ipu_builder *b, ipu_value x, int axis)

@@ -210,7 +210,7 @@ static const char *const max_unpool_samples[]     = {"float[1,1,3], int32[1,1,3]
                                                      "float[2,3,1], int32[2,3,1]{0,5}; size=[6]",
                                                      "float[0,3,2], int32[0,3,2]; size=[6]", NULL};
 
-#define RECORD(op, list, ins, text, onnx_)                                                                \
+#define RECORD(op, list, ins, text)                                                                       \
     const ipu_op_def ipu__op_##op = {                                                                     \
         .kernel       = {.name = #op, .operands = list, .n_operands = (ins) + 1, .check = ipu__op_check}, \
         .n_in         = (ins),                                                                            \
@@ -221,11 +221,10 @@ static const char *const max_unpool_samples[]     = {"float[1,1,3], int32[1,1,3]
         .n_attributes = IPU__COUNT(op##_attributes),                                                      \
         .infer        = op##_infer,                                                                       \
         .compose      = op##_compose,                                                                     \
-        .samples      = op##_samples,                                                                     \
-        .onnx         = (onnx_)}
-RECORD(lp_pool, operands, 1, "the p-norm of each window", "LpPool:1,2,11");
-RECORD(global_lp_pool, operands, 1, "the p-norm of each plane", "GlobalLpPool:1,2");
-RECORD(max_unpool, unpool_operands, 2, "elements put where indices say, else 0", "MaxUnpool:9,11");
+        .samples      = op##_samples}
+RECORD(lp_pool, operands, 1, "the p-norm of each window");
+RECORD(global_lp_pool, operands, 1, "the p-norm of each plane");
+RECORD(max_unpool, unpool_operands, 2, "elements put where indices say, else 0");
 
 /* ---- functions ---- */
 

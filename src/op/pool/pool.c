@@ -773,16 +773,17 @@ IMPLEMENTATION(scatter_implementations, index_bytes, scatter_run, ipu__pool_scat
 
 RECORD(max_pool, max_operands, 1, max, max_attributes, IPU__COUNT(max_attributes), window_work, window_plan,
        IPU__OP_EXACT_IN_HALF, "the largest of each window, and where in its plane it is", .grad = max_grad,
-       .batch = "0 : 0 0", .onnx = "MaxPool:1,8,10,11,12");
+       .batch = IPU__BATCH({IPU__AXIS_0}, {IPU__AXIS_0, IPU__AXIS_0}));
 RECORD(average_pool, operands, 1, average, average_attributes, IPU__COUNT(average_attributes), window_work,
-       window_plan, 0, "the mean of each window", .grad = average_grad, .batch = "0 : 0",
-       .onnx = "AveragePool:1,7,10,11");
+       window_plan, 0, "the mean of each window", .grad = average_grad,
+       .batch = IPU__BATCH({IPU__AXIS_0}, {IPU__AXIS_0}));
 RECORD(average_pool_grad, operands, 1, average_grad, average_grad_attributes,
        IPU__COUNT(average_grad_attributes), window_work, window_plan, 0,
        "the gradient of average_pool: each element dealt to its window", .grad = average_grad_grad,
-       .batch = "0 : 0");
+       .batch = IPU__BATCH({IPU__AXIS_0}, {IPU__AXIS_0}));
 RECORD(pool_gather, index_operands, 2, gather, NULL, 0, index_work, index_plan, IPU__OP_EXACT_IN_HALF,
-       "elements of planes by their places", .grad = gather_grad, .batch = "0 0 : 0");
+       "elements of planes by their places", .grad = gather_grad,
+       .batch = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}));
 RECORD(pool_scatter, index_operands, 2, scatter, size_attributes, 1, index_work, index_plan, 0,
        "elements added up at their places in planes: the gradient of max_pool", .grad = scatter_grad,
-       .batch = "0 0 : 0");
+       .batch = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}));

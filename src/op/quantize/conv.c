@@ -270,10 +270,8 @@ static const ipu__cpu_impl implementations[] = {
                                      .infer        = infer,                                             \
                                      .samples      = prefix##_samples,                                  \
                                      __VA_ARGS__}
-RECORD(conv_integer, integer, 4, .summary = "convolution of 8 bits, less zero points, in int32",
-       .onnx = "ConvInteger:10");
-RECORD(qlinear_conv, qlinear, 9, .summary = "convolution of what is quantised, quantised again",
-       .onnx = "QLinearConv:10");
+RECORD(conv_integer, integer, 4, .summary = "convolution of 8 bits, less zero points, in int32");
+RECORD(qlinear_conv, qlinear, 9, .summary = "convolution of what is quantised, quantised again");
 
 /* ---- the functions of ipu/op/quantize.h ---- */
 

@@ -210,10 +210,8 @@ static const ipu__cpu_impl implementations[] = {
                                      .infer   = infer,                                             \
                                      .samples = prefix##_samples,                                  \
                                      __VA_ARGS__}
-RECORD(matmul_integer, integer, 4, .summary = "matrix product of 8 bits, less zero points, in int32",
-       .onnx = "MatMulInteger:10");
-RECORD(qlinear_matmul, qlinear, 8, .summary = "matrix product of what is quantised, quantised again",
-       .onnx = "QLinearMatMul:10");
+RECORD(matmul_integer, integer, 4, .summary = "matrix product of 8 bits, less zero points, in int32");
+RECORD(qlinear_matmul, qlinear, 8, .summary = "matrix product of what is quantised, quantised again");
 
 ipu_value ipu_matmul_integer(ipu_builder *b, ipu_value a, ipu_value x, ipu_value a_zero_point,
                              ipu_value x_zero_point)

@@ -440,16 +440,15 @@ static const ipu__cpu_impl dynamic_implementations[] = {
 
 RECORD(quantize_linear, quantize, operands, 3, block_implementations, plan, WITH_ATTRIBUTES(quantize),
        .flags   = IPU__OP_NO_GRADIENT | IPU__OP_SHORT_IN_HALF,
-       .summary = "x / scale + zero_point as whole numbers of 8 bits", .onnx = "QuantizeLinear:10,13");
+       .summary = "x / scale + zero_point as whole numbers of 8 bits");
 RECORD(dequantize_linear, dequantize, operands, 3, block_implementations, plan, WITH_ATTRIBUTES(dequantize),
-       .flags = IPU__OP_SHORT_IN_HALF, .grad = dequantize_grad, .summary = "(x - zero_point) * scale",
-       .onnx = "DequantizeLinear:10,13");
+       .flags = IPU__OP_SHORT_IN_HALF, .grad = dequantize_grad, .summary = "(x - zero_point) * scale");
 RECORD(fake_quantize, fake, fake_operands, 3, block_implementations, plan, WITH_ATTRIBUTES(fake),
        .flags = IPU__OP_SHORT_IN_HALF, .grad = fake_grad,
        .summary = "quantised and back; gradients pass as if nothing was rounded");
 RECORD(dynamic_quantize_linear, dynamic, dynamic_operands, 1, dynamic_implementations, dynamic_plan,
        .flags   = IPU__OP_NO_GRADIENT | IPU__OP_SHORT_IN_HALF,
-       .summary = "quantised to uint8 by the range of x and 0", .onnx = "DynamicQuantizeLinear:11");
+       .summary = "quantised to uint8 by the range of x and 0");
 
 /* ---- the functions of ipu/op/quantize.h ---- */
 

@@ -356,15 +356,15 @@ static const ipu__cpu_impl dropout_implementations[] = {
                                      .samples      = prefix##_samples,                                         \
                                      __VA_ARGS__}
 RECORD(random_uniform, made, uniform, 2, .infer = floating_infer, .flags = IPU__OP_NO_GRADIENT,
-       .summary = "random numbers, low <= y < high", .onnx = "RandomUniform:1");
+       .summary = "random numbers, low <= y < high");
 RECORD(random_normal, made, normal, 2, .infer = floating_infer, .flags = IPU__OP_NO_GRADIENT,
-       .summary = "random numbers of a normal distribution", .onnx = "RandomNormal:1");
+       .summary = "random numbers of a normal distribution");
 RECORD(random_bernoulli, made, bernoulli, 2, .infer = bernoulli_infer, .flags = IPU__OP_NO_GRADIENT,
        .summary = "1 with probability p, else 0");
 RECORD(random_int, made, int, 2, .infer = int_infer, .flags = IPU__OP_NO_GRADIENT,
        .summary = "random whole numbers, low <= y < high");
 RECORD(dropout, dropout, dropout, 3, .infer = dropout_infer, .grad = dropout_grad,
-       .summary = "0 with probability p, else x / (1 - p)", .onnx = "Dropout:1,6,7,10,12,13");
+       .summary = "0 with probability p, else x / (1 - p)");
 
 /* ---- the functions of ipu/op/random.h ---- */
 

@@ -263,9 +263,8 @@ static const ipu__cpu_impl multinomial_implementations[] = {
                                      .infer        = op##_infer,                                             \
                                      .samples      = op##_samples,                                           \
                                      __VA_ARGS__}
-RECORD(bernoulli, .summary = "1 with the probability that each element says, else 0", .onnx = "Bernoulli:15");
-RECORD(multinomial, .summary = "random classes of each row, with probabilities softmax(x)",
-       .onnx = "Multinomial:7");
+RECORD(bernoulli, .summary = "1 with the probability that each element says, else 0");
+RECORD(multinomial, .summary = "random classes of each row, with probabilities softmax(x)");
 
 ipu_value ipu_bernoulli(ipu_builder *b, ipu_value p, ipu_value seed, ipu_type type)
 {

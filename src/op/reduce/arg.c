@@ -247,7 +247,7 @@ static const char *const samples[] = {"float[3,4]",
                                       "float[3,500,101]; axis=1 select_last=1",
                                       NULL};
 
-#define RECORD(name_, summary_, onnx_)                                                                     \
+#define RECORD(name_, summary_)                                                                            \
     const ipu_op_def ipu__op_##name_ = {.kernel       = {.name            = #name_,                        \
                                                          .operands        = operands,                      \
                                                          .n_operands      = 2,                             \
@@ -265,10 +265,9 @@ static const char *const samples[] = {"float[3,4]",
                                         .n_attributes = IPU__COUNT(attributes),                            \
                                         .infer        = arg_infer,                                         \
                                         .fold         = ipu__fold_along_axis,                              \
-                                        .samples      = samples,                                           \
-                                        .onnx         = onnx_}
-RECORD(argmax, "index of the largest element along a dimension", "ArgMax:1,11,12,13");
-RECORD(argmin, "index of the smallest element along a dimension", "ArgMin:1,11,12,13");
+                                        .samples      = samples}
+RECORD(argmax, "index of the largest element along a dimension");
+RECORD(argmin, "index of the smallest element along a dimension");
 
 static ipu_value emit_arg(ipu_builder *b, const char *op, ipu_value x, int axis, bool keep_dims,
                           bool select_last)

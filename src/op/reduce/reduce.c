@@ -486,7 +486,7 @@ static ipu_status simplify(ipu__simplify *s)
                                         .fold         = ipu__fold_reduce,       \
                                         .samples      = samples_,               \
                                         __VA_ARGS__}
-#define COMPOSED(name_, attributes_, compose_, samples_, summary_, onnx_)                                \
+#define COMPOSED(name_, attributes_, compose_, samples_, summary_)                                       \
     const ipu_op_def ipu__op_##name_ = {                                                                 \
         .kernel       = {.name = #name_, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
         .n_in         = 1,                                                                               \
@@ -496,31 +496,28 @@ static ipu_status simplify(ipu__simplify *s)
         .n_attributes = IPU__COUNT(attributes_),                                                         \
         .infer        = floating_infer,                                                                  \
         .compose      = compose_,                                                                        \
-        .samples      = samples_,                                                                        \
-        .onnx         = onnx_}
+        .samples      = samples_}
 
 RECORD(reduce_sum, number_infer, empty_samples, .flags = IPU__OP_SHORT_IN_HALF, .simplify = simplify,
-       .zeros = sum_zeros, .grad = sum_grad, .summary = "sum over dimensions", .onnx = "ReduceSum:1,11,13");
+       .zeros = sum_zeros, .grad = sum_grad, .summary = "sum over dimensions");
 RECORD(reduce_mean, floating_infer, samples, .flags = IPU__OP_SHORT_IN_HALF, .simplify = simplify,
-       .grad = mean_grad, .summary = "mean over dimensions", .onnx = "ReduceMean:1,11,13,18");
+       .grad = mean_grad, .summary = "mean over dimensions");
 RECORD(reduce_sum_square, number_infer, empty_samples, .flags = IPU__OP_SHORT_IN_HALF,
-       .grad = sum_square_grad, .summary = "sum of squares over dimensions",
-       .onnx = "ReduceSumSquare:1,11,13,18");
+       .grad = sum_square_grad, .summary = "sum of squares over dimensions");
 RECORD(reduce_prod, number_infer, prod_samples, .flags = IPU__OP_SHORT_IN_HALF, .simplify = simplify,
-       .grad = prod_grad, .summary = "product over dimensions", .onnx = "ReduceProd:1,11,13,18");
+       .grad = prod_grad, .summary = "product over dimensions");
 RECORD(reduce_max, extreme_infer, extreme_samples, .flags = IPU__OP_EXACT_IN_HALF, .simplify = simplify,
-       .grad = extreme_grad, .summary = "maximum over dimensions", .onnx = "ReduceMax:1,11,12,13,18,20");
+       .grad = extreme_grad, .summary = "maximum over dimensions");
 RECORD(reduce_min, extreme_infer, extreme_samples, .flags = IPU__OP_EXACT_IN_HALF, .simplify = simplify,
-       .grad = extreme_grad, .summary = "minimum over dimensions", .onnx = "ReduceMin:1,11,12,13,18,20");
+       .grad = extreme_grad, .summary = "minimum over dimensions");
 RECORD(reduce_any, bool_infer, bool_samples, .flags = IPU__OP_NO_GRADIENT,
        .summary = "whether any element is true");
 RECORD(reduce_all, bool_infer, bool_samples, .flags = IPU__OP_NO_GRADIENT,
        .summary = "whether all elements are true");
 
-COMPOSED(reduce_l1, attributes, l1_compose, composed_samples, "sum of magnitudes", "ReduceL1:1,11,13,18");
-COMPOSED(reduce_l2, attributes, l2_compose, positive_samples, "root of the sum of squares",
-         "ReduceL2:1,11,13,18");
+COMPOSED(reduce_l1, attributes, l1_compose, composed_samples, "sum of magnitudes");
+COMPOSED(reduce_l2, attributes, l2_compose, positive_samples, "root of the sum of squares");
 COMPOSED(reduce_logsumexp, attributes, logsumexp_compose, composed_samples,
-         "log(sum(exp(x))), without overflow", "ReduceLogSumExp:1,11,13,18");
-COMPOSED(reduce_variance, variance_attributes, variance_compose, variance_samples, "variance over dimensions",
-         NULL);
+         "log(sum(exp(x))), without overflow");
+COMPOSED(reduce_variance, variance_attributes, variance_compose, variance_samples,
+         "variance over dimensions");

@@ -388,7 +388,8 @@ const ipu_op_def ipu__op_attention = {
     .infer        = attention_infer,
     .grad         = ipu__attention_emit_grad,
     .compose      = ipu__attention_compose,
-    .batch        = "* * * ? : * *",
+    .batch        = IPU__BATCH({IPU__LEADING, IPU__LEADING, IPU__LEADING, IPU__BROADCAST},
+                               {IPU__LEADING, IPU__LEADING}),
     .samples      = samples,
 };
 
@@ -401,6 +402,8 @@ const ipu_op_def ipu__op_attention_grad = {
     .n_attributes = IPU__COUNT(attributes),
     .zeros        = grad_zeros,
     .infer        = grad_infer,
-    .batch        = "* * * * ? * * * : * * *",
-    .samples      = grad_samples,
+    .batch = IPU__BATCH({IPU__LEADING, IPU__LEADING, IPU__LEADING, IPU__LEADING, IPU__BROADCAST, IPU__LEADING,
+                         IPU__LEADING, IPU__LEADING},
+                        {IPU__LEADING, IPU__LEADING, IPU__LEADING}),
+    .samples = grad_samples,
 };

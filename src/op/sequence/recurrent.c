@@ -363,12 +363,21 @@ static const char *const lstm_samples[] = {
     "float[4,17,20]{-0.3,0.3}, float[160,20]{-0.3,0.3}, float[160,40]{-0.3,0.3}",
     NULL};
 
-const ipu_op_def ipu__op_rnn  = LAYER(rnn, 6, rnn_attributes, "1 - - - - 0 : 1 0",
-                                      "a layer of Elman's network, in one direction");
-const ipu_op_def ipu__op_gru  = LAYER(gru, 6, gated_attributes, "1 - - - - 0 : 1 0 1",
-                                      "a layer of gated recurrent units, in one direction");
-const ipu_op_def ipu__op_lstm = LAYER(lstm, 7, gated_attributes, "1 - - - - 0 0 : 1 0 0 1 1",
-                                      "a layer of long short-term memory, in one direction");
+const ipu_op_def ipu__op_rnn = LAYER(
+    rnn, 6, rnn_attributes,
+    IPU__BATCH({IPU__AXIS_1, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__AXIS_0},
+               {IPU__AXIS_1, IPU__AXIS_0}),
+    "a layer of Elman's network, in one direction");
+const ipu_op_def ipu__op_gru = LAYER(
+    gru, 6, gated_attributes,
+    IPU__BATCH({IPU__AXIS_1, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__AXIS_0},
+               {IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_1}),
+    "a layer of gated recurrent units, in one direction");
+const ipu_op_def ipu__op_lstm = LAYER(
+    lstm, 7, gated_attributes,
+    IPU__BATCH({IPU__AXIS_1, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__AXIS_0, IPU__AXIS_0},
+               {IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_1, IPU__AXIS_1}),
+    "a layer of long short-term memory, in one direction");
 
 static const char *const rnn_grad_samples[] = {
     "float[3,2,5], float[2,5], float[5,5], float[3,2,5]{-0.9,0.9}",
@@ -385,9 +394,18 @@ static const char *const lstm_grad_samples[] = {
     "none, none, float[2,3], float[12,3], float[4,2,12]{0.1,0.9}, float[4,2,3]",
     "float[5,17,40], none, none, float[160,40]{-0.1,0.1}, float[5,17,160]{0.1,0.9}, float[5,17,40]", NULL};
 
-const ipu_op_def ipu__op_rnn_grad  = GRAD(rnn_grad, 4, rnn_attributes, "1 0 - 1 : 1 0",
-                                          "the gradient of rnn before its activations");
-const ipu_op_def ipu__op_gru_grad  = GRAD(gru_grad, 7, back_attributes, "1 0 - 1 1 0 1 : 1 1 0",
-                                          "the gradient of gru before its activations");
-const ipu_op_def ipu__op_lstm_grad = GRAD(lstm_grad, 9, back_attributes, "1 0 0 - 1 1 0 1 1 : 1 0 0",
+const ipu_op_def ipu__op_rnn_grad = GRAD(rnn_grad, 4, rnn_attributes,
+                                         IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__SHARED, IPU__AXIS_1},
+                                                    {IPU__AXIS_1, IPU__AXIS_0}),
+                                         "the gradient of rnn before its activations");
+const ipu_op_def ipu__op_gru_grad = GRAD(
+    gru_grad, 7, back_attributes,
+    IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__SHARED, IPU__AXIS_1, IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_1},
+               {IPU__AXIS_1, IPU__AXIS_1, IPU__AXIS_0}),
+    "the gradient of gru before its activations");
+const ipu_op_def ipu__op_lstm_grad = GRAD(lstm_grad, 9, back_attributes,
+                                          IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED,
+                                                      IPU__AXIS_1, IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_1,
+                                                      IPU__AXIS_1},
+                                                     {IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0}),
                                           "the gradient of lstm before its activations");

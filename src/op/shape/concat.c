@@ -114,7 +114,6 @@ const ipu_op_def ipu__op_concat = {
     .simplify     = concat_simplify,
     .fold         = ipu__fold_along_axis,
     .samples      = concat_samples,
-    .onnx         = "Concat:4,11,13",
 };
 
 /* ---- functions ---- */

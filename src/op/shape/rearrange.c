@@ -13,7 +13,7 @@ enum { X, LENGTHS };
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
-#define COMPOSED(op, operand_list, ins, text, onnx_)                                                         \
+#define COMPOSED(op, operand_list, ins, text)                                                                \
     const ipu_op_def ipu__op_##op = {                                                                        \
         .kernel  = {.name = #op, .operands = operand_list, .n_operands = (ins) + 1, .check = ipu__op_check}, \
         .n_in    = (ins),                                                                                    \
@@ -23,8 +23,7 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out"
         .n_attributes = IPU__COUNT(op##_attributes),                                                         \
         .infer        = op##_infer,                                                                          \
         .compose      = op##_compose,                                                                        \
-        .samples      = op##_samples,                                                                        \
-        .onnx         = (onnx_)}
+        .samples      = op##_samples}
 
 /* ---- roll ---- */
 
@@ -71,7 +70,7 @@ static const ipu_op_attribute roll_attributes[] = {
 static const char *const roll_samples[] = {"float[3,4]; shifts=[1]", "float[3,4]; shifts=[-1,5] axes=[0,-1]",
                                            "int8[7]; shifts=[0] axes=[0]", "float[0,3]; shifts=[2] axes=[0]",
                                            NULL};
-COMPOSED(roll, operands, 1, "elements moved along dimensions, from the end to the front", NULL);
+COMPOSED(roll, operands, 1, "elements moved along dimensions, from the end to the front");
 
 ipu_value ipu_roll(ipu_builder *b, ipu_value x, const int64_t *shifts, const int *axes, int n)
 {
@@ -153,7 +152,7 @@ static const char *const diagonal_samples[] = {"float[3,3]",
                                                "int8[4,3]; offset=-4",
                                                "float[2,0,0]",
                                                NULL};
-COMPOSED(diagonal, operands, 1, "the diagonals of matrices, as the last dimension", NULL);
+COMPOSED(diagonal, operands, 1, "the diagonals of matrices, as the last dimension");
 
 ipu_value ipu_diagonal(ipu_builder *b, ipu_value x, int64_t offset, int rows, int columns)
 {
@@ -183,7 +182,7 @@ static const ipu_op_attribute trilu_attributes[] = {
 };
 static const char *const trilu_samples[] = {
     "float[4,4]", "float[2,3,5]; upper=0 k=-1", "int64[4,3]; k=2", "uint8[2,3]; upper=0", "float[3,0]", NULL};
-COMPOSED(trilu, operands, 1, "a triangle of matrices, elsewhere 0", "Trilu:14");
+COMPOSED(trilu, operands, 1, "a triangle of matrices, elsewhere 0");
 
 /* ---- space to depth, depth to space ---- */
 
@@ -272,8 +271,8 @@ static const char *const depth_to_space_samples[] = {
     "float[2,8,2,3]; block=2", "float[1,9,2,1]; block=3 mode=CRD", "int8[0,4,2,2]; block=2", NULL};
 static const char *const space_to_depth_samples[] = {
     "float[2,3,4,6]; block=2", "float[1,2,3,6]; block=3 mode=CRD", "int8[1,0,2,2]; block=2", NULL};
-COMPOSED(depth_to_space, operands, 1, "channels dealt to blocks of pixels", "DepthToSpace:1,11,13");
-COMPOSED(space_to_depth, operands, 1, "blocks of pixels made channels", "SpaceToDepth:1,13");
+COMPOSED(depth_to_space, operands, 1, "channels dealt to blocks of pixels");
+COMPOSED(space_to_depth, operands, 1, "blocks of pixels made channels");
 
 static ipu_value emit_depth(ipu_builder *b, const char *op, ipu_value x, int64_t block, ipu_depth_order order)
 {
@@ -358,8 +357,7 @@ static const ipu_op_attribute   reverse_sequence_attributes[] = {
 static const char *const reverse_sequence_samples[] = {
     "float[4,3], int32[3]{0,4}", "float[3,4,2], int64[3]{0,4}; batch_axis=0 time_axis=1",
     "int8[2,3,4], int32[3]{0,4}; batch_axis=-2 time_axis=2", "float[0,3], int32[3]", NULL};
-COMPOSED(reverse_sequence, sequence_operands, 2, "the first steps of each sequence in reverse",
-         "ReverseSequence:10");
+COMPOSED(reverse_sequence, sequence_operands, 2, "the first steps of each sequence in reverse");
 
 ipu_value ipu_reverse_sequence(ipu_builder *b, ipu_value x, ipu_value lengths, int batch_axis, int time_axis)
 {

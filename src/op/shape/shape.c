@@ -16,11 +16,11 @@ enum { X, OUT };
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
-#define VIEW(op_name, op_summary, attribute_list, n, fold_by, onnx_names)                                   \
+#define VIEW(op_name, op_summary, attribute_list, n, fold_by)                                               \
     .kernel = {.name = #op_name, .operands = operands, .n_operands = 2, .check = ipu__op_check}, .n_in = 1, \
     .family = "shape", .summary = (op_summary), .attributes = (attribute_list), .n_attributes = (n),        \
     .infer = op_name##_infer, .view = op_name##_view, .grad = op_name##_grad, .samples = op_name##_samples, \
-    .fold = (fold_by), .onnx = (onnx_names)
+    .fold = (fold_by)
 
 static ipu_value no_value(ipu_builder *b) { return (ipu_value){b, 0}; }
 
@@ -108,7 +108,7 @@ static ipu_status reshape_simplify(ipu__simplify *s)
 }
 
 const ipu_op_def ipu__op_reshape = {
-    VIEW(reshape, "same elements, another shape", reshape_attributes, 1, ipu__fold_reshape, NULL),
+    VIEW(reshape, "same elements, another shape", reshape_attributes, 1, ipu__fold_reshape),
     .simplify = reshape_simplify, .region = reshape_region, .zeros = reshape_zeros};
 
 ipu_value ipu_reshape(ipu_builder *b, ipu_value x, ipu_shape shape)
@@ -188,8 +188,7 @@ static void identity_grad(ipu__gradient *g) { g->d_in[X] = g->d_out[0]; }
 
 static const char *const identity_samples[] = {"float[3,4]", "int32[]", NULL};
 
-const ipu_op_def ipu__op_identity = {VIEW(identity, "x itself", NULL, 0, ipu__fold_elementwise,
-                                          "Identity:1,13,14,16,19,21"),
+const ipu_op_def ipu__op_identity = {VIEW(identity, "x itself", NULL, 0, ipu__fold_elementwise),
                                      .flags = IPU__OP_RESHAPES};
 
 ipu_value ipu_identity(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "identity", NULL, 0, IPU__IN(x)); }
@@ -294,10 +293,9 @@ static bool transpose_zeros(const ipu_kernel_call *call, int input, int axis, ip
     return ipu__region_through(call, input, axis, to, out);
 }
 
-const ipu_op_def ipu__op_transpose = {VIEW(transpose, "dimensions in another order", transpose_attributes, 1,
-                                           ipu__fold_transpose, "Transpose:1,13,21"),
-                                      .simplify = transpose_simplify, .region = transpose_region,
-                                      .zeros = transpose_zeros};
+const ipu_op_def ipu__op_transpose = {
+    VIEW(transpose, "dimensions in another order", transpose_attributes, 1, ipu__fold_transpose),
+    .simplify = transpose_simplify, .region = transpose_region, .zeros = transpose_zeros};
 
 ipu_value ipu_transpose(ipu_builder *b, ipu_value x, const int *perm, int n)
 {
@@ -358,7 +356,7 @@ static const char *const reverse_samples[] = {"float[7]", "float[3,4,5]; axes=[-
                                               NULL};
 
 const ipu_op_def ipu__op_reverse = {
-    VIEW(reverse, "elements of some dimensions in reverse", reverse_attributes, 1, ipu__fold_reverse, NULL)};
+    VIEW(reverse, "elements of some dimensions in reverse", reverse_attributes, 1, ipu__fold_reverse)};
 
 ipu_value ipu_reverse(ipu_builder *b, ipu_value x, int axis)
 {
@@ -411,7 +409,7 @@ static const char *const expand_samples[] = {"float[3,1]; shape=[2,3,4]", "float
                                              "float[1,3]; shape=[2,-1]", "float[1]; shape=[0]", NULL};
 
 const ipu_op_def ipu__op_expand = {VIEW(expand, "repeated by the rule of broadcasting", expand_attributes, 1,
-                                        ipu__fold_expand, NULL),
+                                        ipu__fold_expand),
                                    .flags = IPU__OP_RESHAPES};
 
 ipu_value ipu_expand(ipu_builder *b, ipu_value x, ipu_shape shape)

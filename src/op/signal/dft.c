@@ -406,7 +406,6 @@ const ipu_op_def ipu__op_dft = {
     .infer        = dft_infer,
     .grad         = dft_grad,
     .samples      = samples,
-    .onnx         = "DFT:17",
 };
 
 ipu_value ipu_dft(ipu_builder *b, ipu_value x, int axis, ipu_dft_options options)

@@ -76,7 +76,6 @@ const ipu_op_def ipu__op_stft = {
     .infer        = stft_infer,
     .compose      = stft_compose,
     .samples      = samples,
-    .onnx         = "STFT:17",
 };
 
 ipu_value ipu_stft(ipu_builder *b, ipu_value x, ipu_value window, ipu_stft_options o)

@@ -546,11 +546,14 @@ static const ipu__cpu_impl place_implementations[]  = {
                                      .samples      = prefix##_samples,                                           \
                                      __VA_ARGS__}
 RECORD(grid_sample, sample, attributes, .grad = sample_grad, .compose = ipu__grid_sample_compose,
-       .flags = IPU__OP_GRAD_ONCE | IPU__OP_SHORT_IN_HALF, .batch = "0 0 : 0",
-       .summary = "images read at the places of a grid", .onnx = "GridSample:16");
-RECORD(grid_sample_input_grad, input, input_attributes, .batch = "0 0 : 0",
+       .flags   = IPU__OP_GRAD_ONCE | IPU__OP_SHORT_IN_HALF,
+       .batch   = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}),
+       .summary = "images read at the places of a grid");
+RECORD(grid_sample_input_grad, input, input_attributes,
+       .batch   = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}),
        .summary = "the gradient of grid_sample: elements added up where they were read");
-RECORD(grid_sample_grid_grad, place, attributes, .batch = "0 0 0 : 0",
+RECORD(grid_sample_grid_grad, place, attributes,
+       .batch   = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}),
        .summary = "the gradient of grid_sample by the grid: slopes of the images");
 
 /* ---- the functions of ipu/op/vision.h ---- */

@@ -280,7 +280,6 @@ const ipu_op_def ipu__op_non_max_suppression = {
     .n_attributes = 2,
     .infer        = infer,
     .samples      = samples,
-    .onnx         = "NonMaxSuppression:10,11",
 };
 
 ipu_value ipu_non_max_suppression(ipu_builder *b, ipu_value boxes, ipu_value scores, ipu_value most,

@@ -463,8 +463,7 @@ static const ipu__cpu_impl implementations[] = {{.head          = {"separable", 
                                      .n_attributes = IPU__COUNT(attributes_),                           \
                                      __VA_ARGS__}
 RECORD(resize, operands, attributes, resize_ref, NULL, .infer = infer, .grad = resize_gradient,
-       .samples = samples, .summary = "other extents, by the nearest elements, lines or cubics between them",
-       .onnx = "Resize:10,11,13 Upsample:7,9");
+       .samples = samples, .summary = "other extents, by the nearest elements, lines or cubics between them");
 RECORD(resize_grad, grad_operands, grad_attributes, grad_ref, grad_ref_work, .infer = grad_infer,
        .grad = grad_gradient, .samples = grad_samples,
        .summary = "the gradient of resize: elements added up where they came from");

@@ -523,12 +523,11 @@ static const ipu__cpu_impl max_implementations[] = {{.head = {"cells", ipu__op_f
                                      .samples      = prefix##_samples,                                           \
                                      __VA_ARGS__}
 RECORD(roi_align, align, .flags = IPU__OP_SHORT_IN_HALF, .grad = align_grad,
-       .summary = "regions of images, each cell the mean of its samples", .onnx = "RoiAlign:10,16");
+       .summary = "regions of images, each cell the mean of its samples");
 RECORD(roi_align_grad, grad, .grad = grad_grad,
        .summary = "the gradient of roi_align: each cell dealt to its samples");
 RECORD(roi_align_max, max, .grad = max_grad,
-       .summary = "regions of images, each cell the largest part of a sample, where it is and its weight",
-       .onnx    = "RoiAlign:10,16");
+       .summary = "regions of images, each cell the largest part of a sample, where it is and its weight");
 
 ipu_value ipu_roi_align(ipu_builder *b, ipu_value x, ipu_value rois, ipu_value batch_indices,
                         ipu_roi_align_options o)
