@@ -224,7 +224,7 @@ static void pipes_are_not_waited_for(void **state)
     ipu_array a;
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    alarm(60);
+    alarm(600);
     assert_int_equal(ipu_npz_read(path, &z), IPU_IO);
     assert_int_equal(ipu_array_read_npz(path, "x", &a), IPU_IO);
     assert_int_equal(ipu__npz_read_sealed(path, &z), IPU_IO);

@@ -4,11 +4,13 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -345,10 +347,10 @@ static int64_t size_of(const ipu_executable *exe)
     return unshared;
 }
 
-/* As executors do, until it is killed: 1 if a wrong executable came. */
-static int use_for_ever(unsigned random)
+/* As executors do, until it is killed: 1 if a wrong executable came. What was done is counted for all processes. */
+static int use_for_ever(unsigned random, atomic_int *n_done)
 {
-    for (;;) {
+    for (;; atomic_fetch_add(n_done, 1)) {
         random                 = random * 1103515245u + 12345u;
         int             i      = (int)(random >> 16) % KEYS;
         ipu__hash128    key    = key_of(i);
@@ -369,7 +371,10 @@ static void sixteen_processes_that_are_killed_do_no_harm(void **state)
 {
     (void)state;
     enum { ROUNDS = 20 };
-    unsigned random = 5;
+    unsigned    random = 5;
+    atomic_int *n_done = mmap(NULL, sizeof *n_done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                              0);
+    assert_true(n_done != MAP_FAILED);
     setenv("IPU_CACHE_LIMIT", "40000", 1); /* some of them: there is much to remove and to make again */
     for (int i = 0; i < KEYS; i++) {
         ipu_executable *exe = compile_with(i, 1000 + 100 * i, NULL);
@@ -379,13 +384,15 @@ static void sixteen_processes_that_are_killed_do_no_harm(void **state)
     }
     for (int r = 0; r < ROUNDS; r++) {
         pid_t pid[PROCESSES];
+        atomic_store(n_done, 0);
         for (int i = 0; i < PROCESSES; i++) {
             pid[i] = fork();
             assert_true(pid[i] >= 0);
-            if (pid[i] == 0) _exit(use_for_ever((unsigned)(r * PROCESSES + i)));
+            if (pid[i] == 0) _exit(use_for_ever((unsigned)(r * PROCESSES + i), n_done));
         }
         random = random * 1103515245u + 12345u;
-        usleep(20000 + random % 30000);
+        /* Killed after so much work, at whatever moment that is: on a busy machine it takes longer. */
+        for (int i = 0; i < 60000 && atomic_load(n_done) < 4 + (int)(random >> 16) % 60; i++) usleep(500);
         for (int i = 0; i < PROCESSES; i++) kill(pid[i], SIGKILL);
         for (int i = 0; i < PROCESSES; i++) {
             int status;
@@ -393,6 +400,7 @@ static void sixteen_processes_that_are_killed_do_no_harm(void **state)
             if (!WIFSIGNALED(status)) fail_msg("round %d: %d", r, WEXITSTATUS(status));
         }
     }
+    munmap(n_done, sizeof *n_done);
     assert_true(entries("") > 3);
     unsetenv("IPU_CACHE_LIMIT");
     store(KEYS); /* clears what was half written */

@@ -312,7 +312,7 @@ static void one_that_cannot_be_read_is_an_error(void **state)
     ipu_checkpoint_store_close(s);
     assert_int_equal(mkfifo(in_folder("checkpoint-000000000003.npz"), 0600), 0);
     s = open_store(3);
-    alarm(60);
+    alarm(600);
     assert_int_equal(ipu_checkpoint_load_last(s, &c), IPU_IO);
     alarm(0);
     assert_non_null(

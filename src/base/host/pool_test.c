@@ -294,7 +294,7 @@ static void a_child_can_destroy_its_copy_and_use_a_new_pool(void **state)
     pid_t child = fork();
     if (child == 0) {
         int runs = 100;
-        alarm(120);
+        alarm(600);
         ipu__pool_destroy(pool); /* would hang if it joined threads that are not there */
         /* The thread sanitizer knows no threads in the child of a process that had some. */
         _exit(IPU__THREAD_SANITIZED || use_a_pool(&runs) == NULL ? 0 : 1);
@@ -380,7 +380,7 @@ static int starve(void)
     rlim_t        most  = (rlim_t)own_status("VmSize:") * 1024 + (60 << 20);
     struct rlimit limit = {most, most};
     ipu__pool    *pool  = NULL;
-    alarm(120);
+    alarm(600);
     if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
     if (ipu__pool_create(1000, &pool) != IPU_OUT_OF_MEMORY || pool) return 2;
     if (!strstr(ipu_message(), "could not start thread") || !strstr(ipu_message(), "of 1000")) return 3;

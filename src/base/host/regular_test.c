@@ -90,7 +90,7 @@ static void nothing_else_is_waited_for(void **state)
     (void)state;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int                fd      = socket(AF_UNIX, SOCK_STREAM, 0);
-    alarm(60);
+    alarm(600);
     refused(path, "No such file");
     assert_int_equal(mkfifo(path, 0600), 0);
     refused(path, "expected a regular file, found a pipe");
