@@ -12,6 +12,7 @@ Inside the forward function of a module (openipu.executor) the model is borrowed
 from __future__ import annotations
 
 import ctypes
+import math
 from ctypes import byref, c_int64, c_void_p
 from functools import lru_cache
 from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -122,6 +123,12 @@ def _attributes(op: Op, given: dict) -> Tuple[object, int, list]:
 
 
 @lru_cache(maxsize=None)
+def _file_name(file: str) -> bytes:
+    """The name of a file as the library borrows it. Threads go on pointing to it after the network is gone: it is kept."""
+    return file.encode()
+
+
+@lru_cache(maxsize=None)
 def _raw_values(n: int) -> type:
     """The type of an array of so many RawValue."""
     return RawValue * n
@@ -140,6 +147,7 @@ class Network:
         self._callbacks: list = []
         #: What a gradient function raised: C cannot pass it on.
         self.raised: Optional[BaseException] = None
+        self._lib.ipu_here(None, 0)  # not where this thread's last network was written
 
     @classmethod
     def create(cls) -> "Network":
@@ -166,8 +174,7 @@ class Network:
 
     def at(self, file: Optional[str], line: int) -> None:
         """Ops emitted from now on were written in this line."""
-        self._file = file.encode() if file else None  # borrowed by the library until the next call
-        self._lib.ipu_here(self._file, line)
+        self._lib.ipu_here(_file_name(file) if file else None, line)
 
     # ---- values ----
 
@@ -204,7 +211,9 @@ class Network:
     def scalar(self, number: Union[int, float, bool], type_name: str, shape: Sequence[int] = ()) -> Value:
         """A constant of which all elements are `number`."""
         shape = tuple(shape)
-        key = (number, type(number), type_name, shape)
+        if isinstance(number, np.generic):
+            number = number.item()
+        key = (number, math.copysign(1, number), type(number), type_name, shape)  # -0.0 equals 0.0
         known = self.recall(key)
         if known is not None:
             return known

@@ -140,3 +140,40 @@ def test_gradients_of_ones_own():
     net.output(net.value(dx[0]), "dx")
     results = _run(net, {"x": np.array(3, np.float32)}, {"y": (), "dx": ()})
     assert results["y"] == 9 and results["dx"] == 7 and net.raised is None
+
+
+def _error_of(net):
+    x = net.input("x", "float", (2, 3))
+    with pytest.raises(openipu.Error) as e:
+        net.emit("matmul", [x, x])
+    return e.value.message
+
+
+def test_names_of_files_outlive_their_network():
+    """The library goes on pointing to the name that its thread was told last."""
+    file = "a_file_of_a_network_that_is_gone.py"
+    before, net = Network.create(), Network.create()
+    net.at("".join(list(file)), 12)  # a text of its own
+    del net
+    others = [b"M" * len(file) for _ in range(1000)]  # where the name was, if it was freed
+    assert _error_of(before).startswith(f"{file}:12: ") and others
+
+
+def test_a_network_begins_without_a_place():
+    first = Network.create()
+    first.at("another.py", 12)
+    assert "another.py" not in _error_of(Network.create())
+
+
+def test_negative_zero_is_a_constant_of_its_own():
+    net = Network.create()
+    y = net.emit("div", [net.scalar(1, "float"), net.emit("concat", [net.scalar(0.0, "float", (1, )),
+                                                                    net.scalar(-0.0, "float", (1, ))], axis=0)])
+    net.output(y, "y")
+    assert _run(net, {}, {"y": (2, )})["y"].tolist() == [np.inf, -np.inf]
+
+
+def test_numbers_of_numpy_are_the_same_constants():
+    net = Network.create()
+    assert net.scalar(np.float32(2), "float").id == net.scalar(2.0, "float").id
+    assert net.scalar(np.int64(2), "int32").id == net.scalar(2, "int32").id
