@@ -23,7 +23,9 @@ from .library import TYPE_NUMBERS
 from .network import NUMPY_TYPES, Network, Value
 
 FLOATING = ("float", "half", "bfloat16", "double")
-NUMBER = (int, float, bool)
+#: Numbers of Python and numpy. (numpy's have a type of their own, which counts only in Emitter.const.)
+NUMBER = (int, float, bool, np.integer, np.floating, np.bool_)
+_WHOLE = (int, np.integer)
 
 #: The device's type for each of numpy's: a device has no 64 bits.
 TYPES: Dict[Any, str] = {np.dtype(t): name for name, t in NUMPY_TYPES.items()}
@@ -34,6 +36,28 @@ _LIMITS = {"int32": (-2**31, 2**31 - 1), "int64": (-2**31, 2**31 - 1), "uint32":
 
 #: A rule of promotion: the type, the framework's or the device's, that operands (Values and numbers) meet in.
 Promotion = Callable[..., Any]
+
+
+def axis_of(axis: Any, shape: Sequence[int]) -> int:
+    """An axis of a value of that shape, counted from the front; it may be given from the end."""
+    n = len(shape)
+    if not isinstance(axis, _WHOLE):
+        raise Error(f"axis {axis!r} of a value of shape {list(shape)}: expected a whole number, found {type(axis).__name__}")
+    if n == 0:
+        raise Error(f"axis {axis} of a scalar: expected a value that has axes")
+    if not -n <= axis < n:
+        raise Error(f"axis {axis} of a value of shape {list(shape)}: expected one of {-n} to {n - 1}")
+    return int(axis) % n
+
+
+def axes_of(axes: Any, value: Value) -> List[int]:
+    """Axes of a value, counted from the front: those of one number or several; None or [] are all. A scalar may be asked for
+    its axis 0, and has none."""
+    given = [axes] if isinstance(axes, _WHOLE) else axes
+    if given is None or len(given) == 0:
+        return list(range(value.rank))
+    places = [axis_of(axis, value.shape or (1, )) for axis in given]
+    return places if value.rank else []
 
 
 def is_floating(value: Value) -> bool:
@@ -64,8 +88,8 @@ def numpy_promotion(*operands: Any) -> str:
 
 
 def number_type(*numbers: Any) -> str:
-    """The device's type for Python's numbers: of the highest kind among them."""
-    if any(isinstance(n, float) for n in numbers):
+    """The device's type for numbers: of the highest kind among them."""
+    if any(isinstance(n, (float, np.floating)) for n in numbers):
         return "float"
     return "bool" if all(isinstance(n, (bool, np.bool_)) for n in numbers) else "int32"
 
@@ -190,7 +214,7 @@ class Emitter:
         """A constant: a number (of a shape, if given), a list, or whatever openipu.arrays sees memory in."""
         if isinstance(data, Value):
             return data if dtype is None else self.cast(data, dtype)
-        if isinstance(data, NUMBER):
+        if isinstance(data, NUMBER) and (dtype is not None or isinstance(data, (int, float))):
             return self._number(data, number_type(data) if dtype is None else self.type_of(dtype), tuple(shape or ()))
         return self.constant_of(data, None if dtype is None else self.type_of(dtype), shape)
 
@@ -231,7 +255,7 @@ class Emitter:
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
         """Dimension i of the result is perm[i] of the value; nothing is emitted for the order that is there."""
-        perm = [d % max(1, value.rank) for d in perm]
+        perm = [axis_of(d, value.shape) for d in perm]
         return value if perm == list(range(value.rank)) else self.model.emit("transpose", [value], perm=perm)
 
     def seed(self) -> Value:

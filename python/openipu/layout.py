@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .emitter import NUMBER, Emitter
+from .emitter import NUMBER, Emitter, axis_of
 from .error import Error
 from .network import Value
 
@@ -191,9 +191,7 @@ class Layouts:
 
     @staticmethod
     def _axis(x: Laid, axis: int) -> int:
-        if not -x.rank <= axis < x.rank:
-            raise Error(f"axis {axis} of a value of shape {list(x.shape)}: expected {-x.rank} to {x.rank - 1}")
-        return x.order[axis]
+        return x.order[axis_of(axis, x.shape)]
 
     def along(self, op: str, x: Union[Laid, Value], axis: int, **attributes: Any) -> Laid:
         """An op along one axis that keeps the shape: softmax, cumsum, ..."""

@@ -23,7 +23,7 @@ import ast
 import inspect
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from .emitter import FLOATING, Emitter
+from .emitter import FLOATING, Emitter, axes_of, axis_of
 from .error import Error
 from .library import FLOAT, INT, INTS, TEXT, TYPE_NUMBERS
 from .network import Value, op_info
@@ -59,13 +59,7 @@ class _Converted:
 
 
 def _axis(number: Any, first: Value) -> Optional[int]:
-    return None if number is None else int(number) % max(1, first.rank)
-
-
-def _axes(numbers: Any, first: Value) -> List[int]:
-    if numbers is None or not isinstance(numbers, int) and len(numbers) == 0:
-        return list(range(first.rank))
-    return [_axis(number, first) for number in ([numbers] if isinstance(numbers, int) else numbers)] if first.rank else []
+    return None if number is None else axis_of(number, first.shape or (1, ))
 
 
 def axis(argument: str) -> _Converted:
@@ -75,7 +69,7 @@ def axis(argument: str) -> _Converted:
 
 def axes(argument: str) -> _Converted:
     """An argument that is the number of an axis, or several; None or [] are all of them."""
-    return _Converted(argument, _axes)
+    return _Converted(argument, axes_of)
 
 
 class _Parameter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import openipu
 import pytest
-from openipu.emitter import Emitter, Unsupported, numpy_promotion, same_type
+from openipu.emitter import Emitter, Unsupported, axes_of, axis_of, numpy_promotion, same_type
 from networks import emitter, ops, run
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -21,6 +21,18 @@ def test_numbers_become_constants_of_the_type_beside_them():
     x, h, i = g.input("x", "float32", (2, 3)), g.input("h", np.float16, (2, )), g.input("i", "int32", (2, ))
     assert g.op.add(x, 1).type == "float" and g.op.mul(2.5, h).type == "half" and g.op.add(i, 7).type == "int32"
     y = result(g, g.op.maximum(g.op.mul(x, 2), 1), x=X, h=np.zeros(2, np.float16), i=np.zeros(2, np.int32))
+    assert y.tolist() == np.maximum(X * 2, 1).tolist()
+
+
+def test_numbers_of_numpy_do_too():
+    g = emitter()
+    x, i = g.input("x", "float32", (2, 3)), g.input("i", "int32", (2, ))
+    assert g.op.mul(np.float16(2.5), x).type == "float" and g.op.add(i, np.int64(7)).type == "int32"
+    assert g.op.add(x, np.float32(1)).type == "float"
+    assert [same_type(np.float32(1)), same_type(np.int8(1)), same_type(np.bool_(True))] == ["float", "int32", "bool"]
+    assert [numpy_promotion(i, np.float32(2)), numpy_promotion(i, np.int64(2))] == ["float", "int32"]
+    assert [g.const(v).type for v in (np.float16(1), np.int8(1), np.bool_(True))] == ["half", "int8", "bool"]
+    y = result(g, g.op.maximum(g.op.mul(x, np.float32(2)), np.int64(1)), x=X, i=np.zeros(2, np.int32))
     assert y.tolist() == np.maximum(X * 2, 1).tolist()
 
 
@@ -73,6 +85,25 @@ def test_nothing_is_emitted_for_what_is_there():
     g.output(y, "y")
     assert ops(g.model) == ["cast", "transpose", "reshape", "expand"]
     assert run(g.model, {"x": X})["y"].tolist() == np.repeat(X.T.reshape(6, 1), 2, 1).tolist()
+
+
+@pytest.mark.parametrize("perm, message", [((0, 2), r"axis 2 of a value of shape \[2, 3\]: expected one of -2 to 1"),
+                                           ((-3, 1), "axis -3 of"), ((0, 1.0), "axis 1.0 .* a whole number, found float")])
+def test_orders_of_axes_that_are_not_there(perm, message):
+    g = emitter()
+    with pytest.raises(openipu.Error, match=message):
+        g.transpose(g.input("x", "float32", (2, 3)), perm)
+
+
+def test_axes_counted_from_the_front():
+    x, s = emitter().input("x", "float32", (2, 3, 4)), emitter().input("s", "float32", ())
+    assert axis_of(np.int64(-1), x.shape) == 2 and axes_of(None, x) == axes_of([], x) == [0, 1, 2]
+    assert axes_of(np.int64(-1), x) == [2] and axes_of(np.array([0, -1]), x) == [0, 2] and axes_of(1, x) == [1]
+    assert axes_of(None, s) == axes_of(0, s) == axes_of([-1], s) == []
+    with pytest.raises(openipu.Error, match="axis 0 of a scalar: expected a value that has axes"):
+        axis_of(0, ())
+    with pytest.raises(openipu.Error, match="axis 1 of"):
+        axes_of(1, s)
 
 
 @pytest.mark.parametrize("x, expected", [(3, 13), (-3, 3)])

@@ -233,7 +233,7 @@ def test_the_padding_that_is_called_same(kernel, stride, dilation):
 
 
 @pytest.mark.parametrize("wrong, message", [
-    (lambda lay, x: lay.reduce("reduce_sum", x, (4, )), r"axis 4 of a value of shape \[2, 8, 6, 3\]: expected -4 to 3"),
+    (lambda lay, x: lay.reduce("reduce_sum", x, (4, )), r"axis 4 of a value of shape \[2, 8, 6, 3\]: expected one of -4 to 3"),
     (lambda lay, x: lay.pool("max_pool", x, data="NWC", kernel=(2, )), "axes 'NWC' of a value of shape"),
     (lambda lay, x: lay.pad(x, (1, ), (1, )), "padding of 1 and 1 axes; the value has 4"),
     (lambda lay, x: lay.of(x.value, "NHWC", "NHWD"), "axes 'NHWC' cannot be stored as 'NHWD'"),

@@ -142,3 +142,31 @@ def test_axes():
     found = run(g.model, {"x": X, "s": np.float32(4)})
     assert found["all"] == X.sum() and found["one"].tolist() == X.sum(1).tolist() and found["two"].tolist() == [[X.sum()]]
     assert found["scalar"] == 4 and found["soft"] == 1 and found["top"] == 0 and found["top"].shape == ()
+
+
+def test_axes_out_of_range_are_errors():
+    table = Table({"sum": row("reduce_sum", "x", axes=axes("dim=None")),
+                   "softmax": row("softmax", "x", axis=axis("dim=-1"))})
+    g = emitter()
+    x, s = g.input("x", "float32", (2, 3, 4)), g.input("s", "float32", ())
+    says = r"axis 7 of a value of shape \[2, 3, 4\]: expected one of -3 to 2"
+    for op, dim in (("softmax", 7), ("sum", 7), ("sum", [0, 7]), ("sum", np.int64(7))):
+        with pytest.raises(openipu.Error, match=says):
+            table.emit(g, op, x, dim)
+    for op in table:
+        with pytest.raises(openipu.Error, match="axis -2 of"):
+            table.emit(g, op, s, -2)
+    assert ops(g.model) == []
+
+
+def test_axes_may_be_numbers_of_numpy():
+    table = Table({"sum": row("reduce_sum", "x", axes=axes("dim=None")),
+                   "softmax": row("softmax", "x", axis=axis("dim=-1"))})
+    g = emitter()
+    x = g.input("x", "float32", (2, 3))
+    for name, value in (("one", table.emit(g, "sum", x, np.int64(-1))), ("both", table.emit(g, "sum", x, np.array([0, 1]))),
+                        ("soft", table.emit(g, "sum", table.emit(g, "softmax", x, np.int32(0)), 0))):
+        g.output(value, name)
+    found = run(g.model, {"x": X})
+    assert found["one"].tolist() == X.sum(1).tolist() and found["both"] == X.sum()
+    np.testing.assert_allclose(found["soft"], np.ones(3), rtol=1e-6)
