@@ -194,7 +194,7 @@ def contiguous(tensor: torch.Tensor, hint: str = "") -> torch.Tensor:
         found = "a quantized" if tensor.is_quantized else f"a {str(tensor.layout)[6:]}"
         raise UsageError(f"Inputs of a model must be dense tensors: found {found} one; use .to_dense() or .dequantize() "
                          "before")
-    return tensor.contiguous()
+    return tensor.resolve_neg().contiguous()
 
 
 def n_plain(args: Sequence[Any], kwargs: Dict[str, Any]) -> Optional[int]:

@@ -132,7 +132,10 @@ def _of_torch(x: Any, what: str) -> _Memory:
         raise Error(f"{what}: a tensor on {x.device}; expected one in the memory of the host: call .cpu() first", "UNSUPPORTED")
     if str(x.layout) != "torch.strided":
         raise Error(f"{what}: a tensor of layout {x.layout}; expected a dense one: call .to_dense() first", "UNSUPPORTED")
-    return _Memory(type_number(x.dtype, what), tuple(x.shape), x.data_ptr(), tuple(x.stride()), x)
+    number = type_number(x.dtype, what)
+    if hasattr(x, "resolve_neg"):
+        x = x.resolve_neg()  # z.conj().imag is the memory of z.imag, and a note that its sign is to be changed
+    return _Memory(number, tuple(x.shape), x.data_ptr(), tuple(x.stride()), x)
 
 
 def _of_numpy(x: np.ndarray, what: str) -> _Memory:

@@ -214,7 +214,7 @@ class Program:
             return None
         for given, (shape, dtype) in zip(args, plain):
             if (not isinstance(given, torch.Tensor) or given.dtype is not dtype or given.shape != shape
-                    or not given.is_contiguous() or not given.is_cpu or given.layout is not torch.strided):
+                    or not given.is_contiguous() or not given.is_cpu or given.layout is not torch.strided or given.is_neg()):
                 return None
         return args + self._defaults if self._defaults else args
 

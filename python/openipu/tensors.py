@@ -21,6 +21,12 @@ NARROW: Dict[torch.dtype, torch.dtype] = {torch.int64: torch.int32, torch.float6
                                           torch.bfloat16: torch.float32}
 
 
+def narrowed(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as a device has it: of one of its types, and contiguous. Whole numbers keep their lower bits, as those of
+    inputs do, and as in PopTorch."""
+    return tensor.detach().to(NARROW.get(tensor.dtype, tensor.dtype)).resolve_neg().contiguous()
+
+
 def tensor_over(array: Array, keep: Optional[object] = None) -> torch.Tensor:
     """A tensor over an array's memory, which the library keeps alive; `keep` lives as long as the tensor."""
     shape = array.shape.tuple()

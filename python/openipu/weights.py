@@ -17,16 +17,12 @@ from .comm import Comm
 from .error import UsageError
 from .executor import Executor, Module
 from .log import logger
+from .tensors import narrowed
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether the library can work on a tensor's own memory."""
-    return tensor.dtype not in NARROW and tensor.is_contiguous() and tensor.numel() > 0
-
-
-def _narrowed(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as a device has it: of one of its types, and contiguous."""
-    return tensor.detach().to(NARROW.get(tensor.dtype, tensor.dtype)).contiguous()
+    return tensor.dtype not in NARROW and tensor.is_contiguous() and not tensor.is_neg() and tensor.numel() > 0
 
 
 def check_on_host(kept: Iterable[Any]) -> None:
@@ -95,7 +91,7 @@ class Weights:
         with torch._C.DisableTorchFunction(), torch.no_grad():
             for kept in self._kept:
                 if kept.name in wanted and kept.tensor.numel() > 0:
-                    narrow = _narrowed(kept.tensor)
+                    narrow = narrowed(kept.tensor)
                     executor.write_weight(kept.name, narrow.data_ptr(), narrow.numel() * narrow.element_size())
 
     def _give(self, kept: object) -> None:
@@ -107,7 +103,7 @@ class Weights:
             return
         if self._lent.pop(kept.name, None):
             self._module.take_back_weight(kept.name)
-        narrow = _narrowed(tensor)  # lives until it is copied
+        narrow = narrowed(tensor)  # lives until it is copied
         self._module.set_weight(kept.name, array_over(narrow))
 
     def take_back(self) -> None:

@@ -184,9 +184,38 @@ def test_types_are_narrowed(given, found):
     assert result.dtype == found and result.tolist() == [2, 4, 6]
 
 
+def test_tensors_that_torch_negates_later():
+    z = torch.complex(torch.zeros(1), torch.tensor([2.0]))  # with one element it is contiguous
+    inference = poptorch.inferenceModel(function(lambda x: x + 1))
+    for x, expected in ((z.imag, [3.0]), (z.conj().imag, [-1.0]), (torch._neg_view(torch.tensor([4.0])), [-3.0])):
+        assert inference(x).tolist() == expected
+
+
 def test_bool():
     inference = poptorch.inferenceModel(function(torch.logical_not))
     assert inference(torch.tensor([True, False])).tolist() == [False, True]
+
+
+def test_zeros_keep_their_sign():
+    inference = poptorch.inferenceModel(function(lambda x: (x / torch.full_like(x, 0.0), x / torch.full_like(x, -0.0))))
+    above, below = inference(torch.ones(1))
+    assert above.item() == float("inf") and below.item() == -float("inf")
+
+
+def test_wide_constants_are_narrowed_as_inputs_and_buffers_are():
+    wide = torch.tensor([2**40 + 5, -2**40 - 5, 7])
+    constant = wide.clone()
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kept", wide)
+
+        def forward(self, x):
+            return x + 0, self.kept + 0, x * 0 + constant
+
+    for found in poptorch.inferenceModel(Model())(wide):
+        assert found.tolist() == [5, -5, 7]
 
 
 def test_empty_result():

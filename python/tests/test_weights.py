@@ -219,6 +219,18 @@ def test_strided_and_wide_weights():
     assert model.steps == 2 and model.wide.tolist() == [4, 4] and model.wide.dtype == torch.float64
 
 
+def test_buffers_that_torch_negates_later():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("b", torch._neg_view(torch.tensor([1.0, 2.0])))
+
+        def forward(self, x):
+            return x + self.b
+
+    assert poptorch.inferenceModel(Model())(torch.zeros(2)).tolist() == [-1, -2]
+
+
 def test_tied_parameters():
 
     class Tied(nn.Module):

@@ -17,10 +17,11 @@ import openipu.emitter
 import torch
 from openipu import Network, Value
 from openipu.emitter import FLOATING
+from openipu.tensors import narrowed
 
 from .._capture.graph import Block, Graph, Kept, Node, Slot, map_structure
 from .._errors import Error, createPoptorchError
-from .types import DTYPES, TYPES, narrowed, result_dtype, type_of
+from .types import DTYPES, TYPES, result_dtype, type_of
 
 #: Types that torch has not, and what numpy has for them.
 _WITHOUT_TORCH = {"uint32": np.uint32, "uint64": np.uint64, "int64": np.int64, "uint16": np.uint16}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Optional, Sequence, Tuple, Union
 
 import torch
 
+from openipu.emitter import axes_of
 from openipu.network import Value
 
 from .cast import as_result, is_floating, wide
@@ -14,19 +15,11 @@ from .registry import op
 Dims = Union[None, int, Sequence[int]]
 
 
-def axes_of(x: Value, dim: Dims) -> List[int]:
-    """The axes that `dim` names; all of them for None or an empty list, which torch takes for all."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
-        return list(range(x.rank))
-    dims = [dim] if isinstance(dim, int) else list(dim)
-    return [d % x.rank for d in dims] if x.rank else []
-
-
 def reduced(g, name: str, x: Value, dim: Dims, keepdim: bool = False, **attributes) -> Value:
     """A reduction over torch's dimensions."""
     if x.rank == 0:
         return g.emit(name, [x], axes=[], **attributes)
-    return g.emit(name, [x], axes=axes_of(x, dim), keep_dims=int(keepdim), **attributes)
+    return g.emit(name, [x], axes=axes_of(dim, x), keep_dims=int(keepdim), **attributes)
 
 
 # ---- sums ----

@@ -7,6 +7,8 @@ from typing import List, Optional, Sequence, Tuple
 
 import torch
 
+from openipu.emitter import Emitter
+
 from .._errors import Error
 from .known import constant_of, data_of, dynamic_shape_error
 from .registry import function, op
@@ -17,10 +19,7 @@ def at(dim: int, rank: int) -> int:
     return dim % max(1, rank)
 
 
-def transposed(g, x, perm: Sequence[int]):
-    """`x` with dimension i of the result from perm[i]; nothing is emitted for the order that is there."""
-    perm = [at(d, x.rank) for d in perm]
-    return x if perm == list(range(x.rank)) else g.op.transpose(x, perm=perm)
+transposed = Emitter.transpose  # transposed(g, x, perm), beside those that follow
 
 
 def moved(g, x, source: int, target: int):

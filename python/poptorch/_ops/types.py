@@ -7,8 +7,8 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from openipu import Value
-from openipu.emitter import FLOATING
+from openipu import Value, tensors
+from openipu.emitter import is_floating  # pylint: disable=unused-import
 
 from .._errors import createPoptorchError
 
@@ -19,10 +19,8 @@ Operand = Union[Value, Number]
 TYPES = {torch.float32: "float", torch.float16: "half", torch.float64: "float", torch.bfloat16: "float",
          torch.int32: "int32", torch.int64: "int32", torch.int16: "int16", torch.int8: "int8", torch.uint8: "uint8",
          torch.bool: "bool"}
-#: torch's type for each of the device's. int32 stands for int64 too, float for float64.
-DTYPES = {"float": torch.float32, "half": torch.float16, "int32": torch.int32, "uint32": torch.int64,
-          "int16": torch.int16, "uint16": torch.int32, "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
-          "int64": torch.int64, "uint64": torch.int64, "double": torch.float64, "bfloat16": torch.bfloat16}
+#: torch's type that computes as the device's does: wider than the one that shares its memory, where torch has no unsigned one.
+DTYPES = {**tensors.DTYPES, "uint16": torch.int32, "uint32": torch.int64}
 
 
 def type_of(dtype: Union[torch.dtype, str]) -> str:
@@ -34,20 +32,6 @@ def type_of(dtype: Union[torch.dtype, str]) -> str:
         raise createPoptorchError(f"Tensors of type {dtype} are not supported; use one of "
                                   f"{', '.join(str(t) for t in TYPES)}")
     return found
-
-
-def is_floating(value: Value) -> bool:
-    """Whether a value holds floating point numbers."""
-    return value.type in FLOATING
-
-
-def narrowed(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the host as the device holds it: contiguous, and of one of its types."""
-    wanted = DTYPES[type_of(tensor.dtype)]
-    tensor = tensor.detach()
-    if tensor.dtype is torch.int64:
-        tensor = tensor.clamp(-2**31, 2**31 - 1)
-    return tensor.to(wanted).contiguous()
 
 
 def _kind(operand: Operand) -> Tuple[int, torch.dtype]:

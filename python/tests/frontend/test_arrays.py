@@ -69,6 +69,15 @@ def test_axes_of_one_have_any_stride():
         assert owner is x and array.data == (x.ctypes.data if isinstance(x, np.ndarray) else x.data_ptr())
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_tensors_that_torch_negates_later(n):
+    z = torch.complex(torch.ones(n), torch.arange(1.0, n + 1))
+    for x in (z.conj().imag, torch._neg_view(torch.arange(1.0, n + 1))):
+        array, owner = lend(x)
+        assert elements(array) == numpy_of(x).tolist() == x.tolist() and owner is not None
+        assert x.tolist()[0] == -1
+
+
 def test_types_of_all():
     for name in ("float32", "float16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"):
         ours, _ = lend(np.ones(3, name))
