@@ -29,6 +29,36 @@ def _permuted(x: Any, perm: Sequence[int]) -> Any:
     return x.permute(*perm) if hasattr(x, "permute") else x.transpose(*perm)
 
 
+#: Output modes that say what to give of all batches: DEFAULT depends on whether it is trained.
+_SELECTED = (OutputMode.ALL, OutputMode.EVERY_N, OutputMode.FINAL, OutputMode.SUM, OutputMode.MEAN)
+
+
+def _type_name(x: Any) -> str:
+    return str(x.dtype).rpartition(".")[2]
+
+
+def _sum(batches: Any) -> Any:
+    if _type_name(batches) == "bool":
+        raise Error("an output is bool: there is no sum of it; expected another output mode, or the output cast to int32")
+    return batches.sum(0, dtype=batches.dtype)
+
+
+def _mean(batches: Any) -> Any:
+    """As the library makes it: of half it is added up in float, and whole numbers are rounded towards 0."""
+    n, dtype, name = batches.shape[0], batches.dtype, _type_name(batches)
+    is_torch = hasattr(batches, "permute")
+    if name == "float16":
+        batches = batches.float() if is_torch else batches.astype("float32")
+    mean = _sum(batches)
+    if "float" in name:
+        mean = mean / n
+    else:
+        mean = mean.long() if is_torch else mean.astype("int64")
+        rest = mean % n
+        mean = (mean - rest) // n + ((rest != 0) & (mean < 0))
+    return mean.to(dtype) if is_torch else mean.astype(dtype)
+
+
 class Batches:
     """How many batches a run takes, and in what order.
 
@@ -101,16 +131,20 @@ class Batches:
 
     def selected(self, y: Any, mode: int, period: int = 1) -> Any:
         """What an output mode (openipu.settings.OutputMode) gives of an output that holds all batches along axis 0."""
+        if mode not in _SELECTED:
+            raise Error(f"output mode {getattr(mode, 'name', mode)}: expected one of "
+                        f"{', '.join(known.name for known in _SELECTED)}, which say what to give of all batches")
         n = self.n_out
         if mode == OutputMode.ALL or n == 1:
             return y
         batches = y.reshape(n, y.shape[0] // n, *y.shape[1:])
         if mode == OutputMode.EVERY_N:
             chosen = batches[period - 1::period]
-        elif mode == OutputMode.SUM:
-            chosen = batches.reshape(n // self.replicas, self.replicas, *batches.shape[1:]).sum(0, dtype=y.dtype)
-        else:
+        elif mode == OutputMode.FINAL:
             chosen = batches[n - self.replicas:]
+        else:
+            add = _sum if mode == OutputMode.SUM else _mean
+            chosen = add(batches.reshape(n // self.replicas, self.replicas, *batches.shape[1:]))
         return chosen.reshape(chosen.shape[0] * chosen.shape[1], *y.shape[1:])
 
     # ---- an axis for each of iterations, accumulation, replicas ----

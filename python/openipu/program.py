@@ -61,6 +61,8 @@ class Program:
         self._synthetic: Optional[List[torch.Tensor]] = None
         self._has_run = False
         self._changes_buffers = training is None and any(own.updated for own in kept)
+        if options.output_mode == OutputMode.DEFAULT:
+            options.output_mode = OutputMode.ALL if training is None else OutputMode.FINAL
         connection = self._settle(options, all_batches)
         self._make_arrays(tensors)
         self._build_network = build

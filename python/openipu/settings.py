@@ -22,6 +22,7 @@ class OutputMode(enum.IntEnum):
     EVERY_N = 2
     FINAL = 3
     SUM = 4
+    MEAN = 5
 
 
 class Reduction(enum.IntEnum):
@@ -143,6 +144,7 @@ class ExecutorOptions:
     half_partials: bool = False
     round_ipus: bool = False
     check_floats: bool = False
+    most_executables: int = 0
 
 
 @dataclass

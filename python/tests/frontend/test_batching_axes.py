@@ -94,6 +94,35 @@ def test_output_modes(make):
     assert Batches().selected(y, OutputMode.FINAL) is y
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8"])
+@pytest.mark.parametrize("make", [lambda x: x, torch.from_numpy], ids=["numpy", "torch"])
+def test_means_are_the_librarys(make, dtype):
+    """Of half they are added up in float, of whole numbers they are rounded towards 0."""
+    low, high = (-9, 8) if dtype.startswith("int") else (-60000, 60000)
+    x = np.random.default_rng(5).integers(low, high, (24, 3)).astype(dtype)
+
+    def found(mode):
+        module = Module(lambda network, inputs: network.output(network.emit("neg", inputs), "y"), ["x"])
+        return Executor(module, ExecutorOptions(device_iterations=6, replicas=2, output_mode=mode)).call([x])["y"]
+
+    mean, all_batches = found(OutputMode.MEAN), make(found(OutputMode.ALL))
+    ours = Batches(iterations=6, replicas=2).selected(all_batches, OutputMode.MEAN)
+    assert ours.dtype == all_batches.dtype and tuple(ours.shape) == (4, 3)
+    np.testing.assert_allclose(np.asarray(ours), mean, rtol=1e-6 if dtype == "float32" else 0)
+
+
+@pytest.mark.parametrize("mode, name", [(OutputMode.DEFAULT, "DEFAULT"), (17, "17")])
+def test_other_output_modes_are_errors(mode, name):
+    with pytest.raises(openipu.Error, match=f"output mode {name}: expected one of ALL, EVERY_N, FINAL, SUM, MEAN"):
+        B.selected(LIBRARY, mode)
+
+
+@pytest.mark.parametrize("mode", [OutputMode.SUM, OutputMode.MEAN])
+def test_truths_have_no_sum(mode):
+    with pytest.raises(openipu.Error, match="bool: there is no sum of it"):
+        B.selected(LIBRARY > 0, mode)
+
+
 def test_of_a_run():
     """Time comes first: batches along axis 1, as in recurrent networks."""
 

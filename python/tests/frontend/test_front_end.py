@@ -137,7 +137,8 @@ def test_output_modes(model):
     x = torch.randn(8, 3)
     expected = model(x).detach().reshape(4, 2, 2)
     for mode, period, want in ((OutputMode.ALL, 1, expected), (OutputMode.FINAL, 1, expected[3:]),
-                               (OutputMode.EVERY_N, 2, expected[1::2]), (OutputMode.SUM, 1, expected.sum(0, True))):
+                               (OutputMode.EVERY_N, 2, expected[1::2]), (OutputMode.SUM, 1, expected.sum(0, True)),
+                               (OutputMode.MEAN, 1, expected.mean(0, True)), (OutputMode.DEFAULT, 1, expected)):
         for all_batches in (False, True):  # chosen by the library, and here
 
             def build(network, values):
