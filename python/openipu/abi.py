@@ -9,6 +9,7 @@ there at once, and what it moves has moved.
 
 from __future__ import annotations
 
+import threading
 from ctypes import (CDLL, POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p,
                     sizeof)
 from typing import Any, Callable, Dict, List, Tuple
@@ -23,6 +24,10 @@ _layouts: Dict[str, "_Layout"] = {}
 _constants: Dict[str, int] = {}
 _expected: List[Tuple[str, object]] = []
 _load: Callable[[], object]
+
+#: Held while the library is loaded, and where a module adds to what is read and checked then: modules are imported by any
+#: thread. Of a kind that may be taken again, for what loading itself makes.
+loading = threading.RLock()
 
 
 class _Layout:
@@ -48,13 +53,17 @@ class _RecordType(type(Structure)):  # type: ignore[misc]
     def __init__(cls, *arguments: Any) -> None:
         super().__init__(*arguments)
         if "_name_" in cls.__dict__:
-            before = _records.get(cls._name_)
-            if before is not None and before.__module__ == __name__:
-                raise TypeError(f"{cls.__module__}.{cls.__name__} comes after a class whose members it is among: "
-                                f"{cls._name_} has a class of its own already, and ctypes takes no other; put it first")
-            _records[cls._name_] = cls
-            if _layouts:
-                _describe(cls)
+            with loading:
+                cls._register()
+
+    def _register(cls) -> None:
+        before = _records.get(cls._name_)
+        if before is not None and before.__module__ == __name__:
+            raise TypeError(f"{cls.__module__}.{cls.__name__} comes after a class whose members it is among: "
+                            f"{cls._name_} has a class of its own already, and ctypes takes no other; put it first")
+        _records[cls._name_] = cls
+        if _layouts:
+            _describe(cls)
 
     def __mul__(cls, n: int) -> Any:
         _complete(cls)
@@ -115,9 +124,10 @@ def _complete(cls: Any) -> None:
 def expect(prefix: str, names: object) -> None:
     """C's constants ``prefix + name`` are what ``names`` says: an IntEnum, a dict, or names in the order of C's from 0 on. Checked when the
     library is loaded."""
-    _expected.append((prefix, names))
-    if _constants:
-        _check(prefix, names)
+    with loading:
+        _expected.append((prefix, names))
+        if _constants:
+            _check(prefix, names)
 
 
 def _check(prefix: str, names: Any) -> None:
@@ -138,7 +148,8 @@ def on_demand(load: Callable[[], object]) -> None:
 
 
 def read(library: CDLL, place: str) -> None:
-    """What the library says of itself; Error: it says nothing, or what this package cannot work with."""
+    """What the library says of itself; Error: it says nothing, or what this package cannot work with. The caller holds
+    `loading`."""
     if not hasattr(library, "ipu_abi_member_at"):
         raise Error(f"{place} has no ipu_abi_member_at: it is no libipu.so, or an older one than this package; install both from one "
                     "source, or set IPU_LIBRARY to the path of the right one", "UNSUPPORTED")

@@ -259,9 +259,10 @@ def _open() -> ctypes.CDLL:
 
 def declare(name: str, result: object, arguments: Sequence[object]) -> None:
     """Add a prototype; those in PROTOTYPES need it not."""
-    PROTOTYPES[name] = (result, list(arguments))
-    if _loaded is not None:
-        _apply(_loaded, name)
+    with abi.loading:
+        PROTOTYPES[name] = (result, list(arguments))
+        if _loaded is not None:
+            _apply(_loaded, name)
 
 
 def _apply(library: ctypes.CDLL, name: str) -> None:
@@ -276,15 +277,20 @@ def _apply(library: ctypes.CDLL, name: str) -> None:
 
 def lib() -> ctypes.CDLL:
     """The library, loaded at the first call."""
+    return _loaded if _loaded is not None else _load()
+
+
+def _load() -> ctypes.CDLL:
     global _loaded
-    if _loaded is None:
-        library = _open()
-        for name in PROTOTYPES:
-            _apply(library, name)
-        if hasattr(library, "ipu_log_set_default"):  # an older library has none
-            library.ipu_log_set_default(LOG_WARN, None, None)
-        _loaded = library
-    return _loaded
+    with abi.loading:
+        if _loaded is None:
+            library = _open()
+            for name in PROTOTYPES:
+                _apply(library, name)
+            if hasattr(library, "ipu_log_set_default"):  # an older library has none
+                library.ipu_log_set_default(LOG_WARN, None, None)
+            _loaded = library
+        return _loaded
 
 
 abi.on_demand(lib)

@@ -1,12 +1,14 @@
 """Structures and constants in Python are those of the headers and of the library."""
 
 import ctypes
+import dataclasses
+import enum
 import re
 from pathlib import Path
 
 import pytest
 
-from openipu import abi, executor, library  # pylint: disable=unused-import
+from openipu import abi, executor, library, settings
 from support import python
 
 HEADERS = Path(__file__).resolve().parents[3] / "include" / "ipu"
@@ -41,14 +43,67 @@ def test_all_members_are_described():
         assert [member[0] for member in layout.members] == members_of(text, name), name
 
 
-def test_all_constants_of_an_enumeration_are_described():
-    text = headers()
+def name_in_c(cls):
+    """The first word of the docstring of a class of settings."""
+    return re.match(r"``(\w+)``", cls.__doc__).group(1)
+
+
+def settings_of(kind):
+    """The dataclasses, or the enumerations, of openipu.settings."""
+    found = [cls for cls in vars(settings).values() if isinstance(cls, type) and cls.__module__ == settings.__name__
+             and (issubclass(cls, enum.Enum) if kind == "enum" else dataclasses.is_dataclass(cls))]
+    assert len(found) >= 7
+    return found
+
+
+@pytest.mark.parametrize("name", [*map(name_in_c, settings_of("enum")), "ipu_attribute_kind"])
+def test_all_constants_of_an_enumeration_are_described(name):
     library.lib()
-    for name in ("ipu_output_mode", "ipu_reduction", "ipu_attach_when", "ipu_pipeline_schedule", "ipu_precision",
-                 "ipu_nn_optimizer_kind", "ipu_attribute_kind", "ipu_dataset_part", "ipu_schedule_kind", "ipu_trainer_begin"):
-        body = re.search(r"typedef enum " + name + r" \{(.*?)\} " + name + ";", text, re.S).group(1)
-        for constant in re.findall(r"\bIPU_\w+", re.sub(r"/\*.*?\*/", "", body, flags=re.S)):
-            assert constant in abi._constants, constant
+    body = re.search(r"typedef enum " + name + r" \{(.*?)\} " + name + ";", headers(), re.S).group(1)
+    for constant in re.findall(r"\bIPU_\w+", re.sub(r"/\*.*?\*/", "", body, flags=re.S)):
+        assert constant in abi._constants, constant
+
+
+def test_every_constant_is_in_python():
+    """And all of Python's are checked against the library's when it is loaded."""
+    library.lib()
+    known = set()
+    for prefix, names in abi._expected:
+        known |= {prefix + name.upper() for name in getattr(names, "__members__", names)}
+    assert known == set(abi._constants)
+
+
+@pytest.mark.parametrize("cls", settings_of("enum"))
+def test_every_enumeration_is_checked(cls):
+    assert cls in [names for _, names in abi._expected]
+
+
+#: What is no setting: lengths, what trainers are given beside their options, and what the package fills in itself.
+NO_SETTINGS = {
+    "ipu_executor_options": {"n_stage_ipus"},
+    "ipu_nn_training": {"n_groups"},
+    "ipu_trainer_options": {"module", "data", "test", "rate_user", "metric_user", "n_may_differ", "events", "words"},
+}
+
+
+@pytest.mark.parametrize("cls", settings_of("dataclass"))
+def test_settings_have_all_members(cls):
+    library.lib()
+    name = name_in_c(cls)
+    members = [member[0] for member in abi._layouts[name].members if member[0] not in NO_SETTINGS.get(name, ())]
+    assert sorted(f.name for f in dataclasses.fields(cls)) == sorted(members)
+
+
+@pytest.mark.parametrize("cls", settings_of("dataclass"))
+def test_plain_settings_reach_c(cls):
+    """`fill` passes by what it does not know."""
+    library.lib()
+    kinds = {"bool": True, "int64": 3, "size": 3, "double": 0.5, "uint": 1}
+    given = {member: kinds[kind] for member, kind, _, _ in abi._layouts[name_in_c(cls)].members
+             if kind in kinds and member not in NO_SETTINGS.get(name_in_c(cls), ())}
+    needed = {"parameters": []} if cls is settings.Group else {}
+    structure = executor.fill(abi._element(name_in_c(cls))(), cls(**needed, **given))
+    assert {member: getattr(structure, member) for member in given} == given
 
 
 def test_every_structure_is_one_of_the_librarys():
@@ -112,6 +167,65 @@ def test_structures_come_with_the_library():
                       f"assert library._loaded is None\n{use}\nprint(library._loaded is not None)") == "True\n"
 
 
+THREADS = """
+import os, sys, threading
+from openipu import abi, library
+sys.setswitchinterval(1e-6)
+opened, found, together, original = [], [], threading.Barrier(16), library._open
+
+def counted():
+    opened.append(threading.get_ident())
+    for _ in range(1000):
+        os.sched_yield()  # the others may come, if nothing keeps them out
+    return original()
+
+def use(i):
+    together.wait()
+    try:
+        library.lib()
+        found.append(library.Shape.of((i, 2)).tuple())
+        type(f"Target{i}", (abi.Record, ), {"_name_": "ipu_target"})(), (library.RawValue * 2)()
+        abi.expect("IPU_", {"MAX_RANK": 8})
+        library.declare("ipu_version", library.c_char_p, [])
+    except Exception as e:
+        found.append(e)
+
+library._open = counted
+threads = [threading.Thread(target=use, args=(i, )) for i in range(16)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(opened), sorted(found, key=str) == sorted([(i, 2) for i in range(16)], key=str) or found)
+"""
+
+
+def test_threads_load_the_library_once():
+    assert python(THREADS) == "1 True\n"
+
+
+LOCKED = """
+import threading
+from openipu import abi, library
+original, taken = library.abi.read, []
+
+def watched(*arguments):
+    thread = threading.Thread(target=lambda: taken.append(abi.loading.acquire(blocking=False)))
+    thread.start()
+    thread.join()
+    original(*arguments)
+
+abi.read = watched
+library.lib()
+print(taken)
+"""
+
+
+def test_what_modules_add_waits_for_the_loading():
+    """Else what comes while the library is read sees half of its structures."""
+    assert python(LOCKED) == "[False]\n"
+
+
 WITH_STRUCTURES = [path.stem for path in sorted(Path(abi.__file__).parent.glob("*.py"))
                    if "(Record)" in path.read_text(encoding="utf-8")]
 
@@ -124,6 +238,13 @@ def test_modules_may_be_imported_after_the_library_is_loaded(module):
 
 def test_a_class_that_comes_too_late_is_refused():
     library.lib()
-    name = next(n for n, cls in abi._records.items() if cls.__module__ == abi.__name__)
-    with pytest.raises(TypeError, match=f"comes after a class whose members it is among: {name}"):
-        type("Late", (abi.Record, ), {"_name_": name})
+    abi._layouts["inner"], abi._layouts["outer"] = abi._Layout(8), abi._Layout(8)
+    abi._layouts["inner"].members = [("a", "int64", 0, 8)]
+    abi._layouts["outer"].members = [("b", "inner", 0, 8)]
+    try:
+        type("Outer", (abi.Record, ), {"_name_": "outer"})
+        with pytest.raises(TypeError, match="comes after a class whose members it is among: inner"):
+            type("Late", (abi.Record, ), {"_name_": "inner"})
+    finally:
+        for name in ("inner", "outer"):
+            del abi._layouts[name], abi._records[name]
