@@ -42,7 +42,8 @@ def axis_of(axis: Any, shape: Sequence[int]) -> int:
     """An axis of a value of that shape, counted from the front; it may be given from the end."""
     n = len(shape)
     if not isinstance(axis, _WHOLE):
-        raise Error(f"axis {axis!r} of a value of shape {list(shape)}: expected a whole number, found {type(axis).__name__}")
+        raise Error(f"axis {axis!r} of a value of shape {list(shape)}: expected a whole number, found "
+                    f"{type(axis).__name__}")
     if n == 0:
         raise Error(f"axis {axis} of a scalar: expected a value that has axes")
     if not -n <= axis < n:

@@ -256,7 +256,11 @@ class Layouts:
             raise Error(f"axes {data!r} of a value of shape {list(x.shape)}: expected {x.rank} letters")
         return self.in_order(x, order_of(data, channels_first(data)))
 
-    def conv(self, x: Union[Laid, Value], w: Union[Laid, Value], bias: Optional[Value] = None, data: str = "NHWC",
+    def _given(self, x: Union[Laid, Value, None]) -> Optional[Value]:
+        """An input in the program's order, or what stands for none."""
+        return self.plain(x) if isinstance(x, Laid) else x
+
+    def conv(self, x: Union[Laid, Value], w: Union[Laid, Value], bias: Union[Laid, Value, None] = None, data: str = "NHWC",
              kernel: str = "HWIO", op: str = "conv", **attributes: Any) -> Laid:
         """A convolution of values with axes `data` by kernels with axes `kernel`; attributes name the spatial axes in the
         order that they have in `data`. With op="conv_transpose" the letter I is x's channels as well."""
@@ -264,29 +268,29 @@ class Layouts:
         spatial = channels_first(data)[2:]
         stored = ("OI" if op == "conv" else "IO") + spatial
         w = self.in_order(w, order_of(kernel, stored))
-        return Laid(self.g.emit(op, [x.value, w.value, bias], **attributes), x.order)
+        return Laid(self.g.emit(op, [x.value, w.value, self._given(bias)], **attributes), x.order)
 
-    def depthwise_conv(self, x: Union[Laid, Value], w: Union[Laid, Value], bias: Optional[Value] = None, data: str = "NHWC",
-                       kernel: str = "HWIM", **attributes: Any) -> Laid:
+    def depthwise_conv(self, x: Union[Laid, Value], w: Union[Laid, Value], bias: Union[Laid, Value, None] = None,
+                       data: str = "NHWC", kernel: str = "HWIM", **attributes: Any) -> Laid:
         """Each channel by kernels of its own, M for each of the I channels; output channel i * M + m is of kernel m of
         channel i."""
         x = self._first(x, data)
         w = self.in_order(w, order_of(kernel, "IM" + channels_first(data)[2:]))
         channels, kernels, *window = w.value.shape
         w_value = self.g.reshape(w.value, [channels * kernels, 1, *window])
-        return Laid(self.g.emit("conv", [x.value, w_value, bias], groups=channels, **attributes), x.order)
+        return Laid(self.g.emit("conv", [x.value, w_value, self._given(bias)], groups=channels, **attributes), x.order)
 
     def pool(self, op: str, x: Union[Laid, Value], data: str = "NHWC", **attributes: Any) -> Laid:
         """max_pool, average_pool or lp_pool; attributes name the spatial axes in the order that they have in `data`."""
         x = self._first(x, data)
         return Laid(self.g.emit(op, [x.value], **attributes), x.order)
 
-    def norm(self, op: str, x: Union[Laid, Value], *others: Optional[Value], data: str = "NHWC", n_out: int = 1,
+    def norm(self, op: str, x: Union[Laid, Value], *others: Union[Laid, Value, None], data: str = "NHWC", n_out: int = 1,
              **attributes: Any) -> Any:
         """batch_norm, batch_norm_inference, group_norm or instance_norm with its other inputs, which are vectors of the
         channels. Results after the first are such vectors too."""
         x = self._first(x, data)
-        results = self.g.emit(op, [x.value, *others], n_out=n_out, **attributes)
+        results = self.g.emit(op, [x.value, *map(self._given, others)], n_out=n_out, **attributes)
         return Laid(results, x.order) if n_out == 1 else (Laid(results[0], x.order), *results[1:])
 
 

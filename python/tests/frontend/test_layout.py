@@ -97,6 +97,28 @@ def test_a_network_has_a_transpose_at_its_input_and_where_it_is_flattened():
     np.testing.assert_allclose(found["logits"], e.reshape(2, -1) @ w["dense"], rtol=1e-4, atol=1e-4)
 
 
+def test_other_inputs_may_be_weights_that_are_kept():
+    """keep() gives Laid values, which convolutions and norms take for all of their inputs."""
+    g = emitter()
+    lay = Layouts(g)
+    weights = Weights(lay)
+    w = weights.ours
+
+    def vector(name, n):
+        weights.arrays[name] = w[name] = R.standard_normal(n).astype(np.float32) + 1.5
+        return lay.keep(name, "float32", (n, ), True)
+
+    y = lay.conv(g.input("x", "float32", X.shape), weights.kernel("c", (3, 3, 3, 4)), vector("b", 4), padding=(1, 1))
+    y = lay.depthwise_conv(y, weights.kernel("d", (1, 1, 4, 1), "HWIM", "IMHW"), bias=vector("db", 4))
+    y = lay.norm("batch_norm_inference", y, vector("mean", 4), vector("var", 4), vector("scale", 4), vector("shift", 4),
+                 epsilon=1e-3)
+    g.output(lay.plain(y), "y")
+    w["var"] = weights.arrays["var"] = np.abs(w["var"]) + 0.5
+    e = conv_nhwc(X, w["c"], w["b"], 1) * w["d"].reshape(4) + w["db"]
+    e = (e - w["mean"]) / np.sqrt(w["var"] + 1e-3) * w["scale"] + w["shift"]
+    np.testing.assert_allclose(run(g.model, {"x": X, **weights.arrays})["y"], e, rtol=1e-4, atol=1e-4)
+
+
 def test_training_adds_none():
     g = emitter(training=True)
     lay = Layouts(g)
