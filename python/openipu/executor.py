@@ -328,7 +328,7 @@ class Executor:
         return lib().ipu_executor_compile_seconds(self._open(), byref(cached)), cached.value
 
     def fold_reason(self) -> str:
-        """Why replicas do not run as one larger batch; "": they do."""
+        """Why replicas do not run as one larger batch; "": they do, or it is not compiled."""
         return (lib().ipu_executor_fold_reason(self._open()) or b"").decode()
 
     def cycles(self) -> int:

@@ -141,6 +141,7 @@ PROTOTYPES = {
     "ipu_model_output": (None, [_P, _V, _T]),
     "ipu_model_n_outputs": (_N, [_P]),
     "ipu_model_output_at": (_V, [_P, _N, POINTER(_T)]),
+    "ipu_model_value_named": (_V, [_P, _T]),
     "ipu_model_update": (None, [_P, _V, _V]),
     "ipu_model_seed": (_V, [_P]),
     "ipu_model_set_seed": (None, [_P, c_uint32]),

@@ -11,17 +11,18 @@ Inside the forward function of a module (openipu.executor) the model is borrowed
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 from ctypes import byref, c_int64, c_void_p
 from functools import lru_cache
-from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .error import Error, status_name
 from .library import (FLOAT, INT, INTS, TEXT, TYPE_NAMES, TYPE_NUMBERS, GradientFn, GradientOptions, OpInfo, RawAttribute,
-                      RawValue, Shape, check, finalizer, lib)
+                      RawValue, Shape, check, finalizer, lib, message)
 
 #: numpy's type for each element type it has.
 NUMPY_TYPES = {"bool": np.bool_, "int8": np.int8, "uint8": np.uint8, "int16": np.int16, "uint16": np.uint16,
@@ -253,12 +254,22 @@ class Network:
         """The same value, from now on called so within the scope."""
         return self.value(self._lib.ipu_named(self.builder, value.raw, name.encode()))
 
-    def push_scope(self, name: str) -> None:
-        """Values made until the matching pop_scope have names that begin with this one."""
+    @contextlib.contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Values named inside have names that begin with this one: "encoder/scores"."""
         self._lib.ipu_builder_push_scope(self.builder, name.encode())
+        try:
+            yield
+        finally:
+            self._lib.ipu_builder_pop_scope(self.builder)
 
-    def pop_scope(self) -> None:
-        self._lib.ipu_builder_pop_scope(self.builder)
+    def value_named(self, name: str) -> Value:
+        """The value of that name: an input, parameter, state or output, or what `named` called so, scopes included. It can be
+        an output, or what gradients are taken of or by. openipu.Error names the nearest if there is none."""
+        raw = self._lib.ipu_model_value_named(self.pointer, name.encode())
+        if not raw.id:
+            raise Error(message(), "NOT_FOUND")
+        return self.value(raw)
 
     # ---- what goes in, stays and comes out ----
 

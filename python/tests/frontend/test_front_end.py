@@ -16,6 +16,7 @@ from openipu.data import worker
 from openipu.data.parts import Part, joined
 from openipu.data.process import AsynchronousWorker
 from openipu.error import Error, UsageError
+from openipu.executor import Executor, Module
 from openipu.program import Program
 from openipu.replicas import Grouping, groups_of, spread_of
 from openipu.session import Learner, Session
@@ -153,6 +154,15 @@ def test_output_modes(model):
             found, = program.run([x], [x])
             assert torch.allclose(found, want.reshape(-1, 2), atol=1e-5), (mode, all_batches)
             program.close()
+
+
+@pytest.mark.parametrize("no_fold, reason", [(False, ""), (True, "option no_fold is set")])
+def test_why_replicas_are_kept_apart(no_fold, reason):
+    module = Module(lambda network, inputs: network.output(network.emit("neg", inputs), "y"), ["x"])
+    executor = Executor(module, ExecutorOptions(replicas=2, no_fold=no_fold))
+    assert executor.fold_reason() == ""  # it is not compiled
+    assert executor.call([torch.ones(4, 3)])["y"].tolist() == [[-1] * 3] * 4
+    assert executor.fold_reason() == reason
 
 
 def test_a_program_for_each_shape(model):

@@ -39,7 +39,10 @@ def test_what_the_document_names_is_there():
     import openipu.emitter
     import openipu.optable
     text = DOC.read_text()
+    g = openipu.emitter.Emitter(openipu.Network.create())
     for name in re.findall(r"`g\.(\w+)", text):
-        assert hasattr(openipu.emitter.Emitter, name) or name == "op", name
+        assert hasattr(g, name), name
+    for name in re.findall(r"`g\.model\.(\w+)", text):
+        assert hasattr(g.model, name), name
     for module, name in re.findall(r"`openipu\.(\w+)\.(\w+)", text):
         assert hasattr(__import__(f"openipu.{module}", fromlist=[name]), name), f"{module}.{name}"

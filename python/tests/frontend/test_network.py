@@ -177,3 +177,41 @@ def test_numbers_of_numpy_are_the_same_constants():
     net = Network.create()
     assert net.scalar(np.float32(2), "float").id == net.scalar(2.0, "float").id
     assert net.scalar(np.int64(2), "int32").id == net.scalar(2, "int32").id
+
+
+def test_values_by_their_names():
+    net = Network.create()
+    x = net.input("x", "float", (2, 3))
+    w = net.parameter("w", "float", (2, 3))
+    with net.scope("encoder"):
+        h = net.named(net.emit("mul", [x, w]), "h")
+    net.output(net.emit("reduce_sum", [net.emit("square", [h])]), "loss")
+    assert [net.value_named(name).id for name in ("x", "w", "encoder/h")] == [x.id, w.id, h.id]
+    found = net.value_named("encoder/h")
+    assert found.shape == (2, 3) and found.type == "float"
+    d_h, = net.gradients(net.value_named("loss"), [found])
+    net.output(d_h, "d_h")
+    x, w = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 2, np.float32)
+    assert _run(net, {"x": x, "w": w}, {"d_h": (2, 3)})["d_h"].tolist() == (2 * x * w).tolist()
+
+
+def test_names_that_are_not_there_are_no_errors_of_the_network():
+    net = Network.create()
+    with net.scope("encoder"):
+        h = net.named(net.input("x", "float", (2, )), "scores")
+    for name, says in (("encoder/score", 'has no value "encoder/score".*encoder/scores'), ("scores", 'no value "scores"'),
+                       ("", "without a name")):
+        with pytest.raises(openipu.Error, match=says) as e:
+            net.value_named(name)
+        assert e.value.status == "NOT_FOUND"
+    net.check()
+    assert net.value_named("encoder/scores").id == h.id
+
+
+def test_a_scope_ends_where_it_fails():
+    net = Network.create()
+    with pytest.raises(ValueError):
+        with net.scope("encoder"):
+            raise ValueError("not today")
+    y = net.named(net.emit("neg", [net.input("x", "float", ())]), "y")
+    assert net.value_named("y").id == y.id
