@@ -370,3 +370,67 @@ def test_the_log_of_a_front_end():
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert said.stdout.endswith("[own] [info] said\n") and said.stdout.count("\n") == 1 and said.stderr == ""
     assert isinstance(log.logger, logging.Logger) and issubclass(UsageError, Error)
+
+
+FRONT_END = """
+import logging
+from openipu import log, parts
+own = logging.getLogger("{name} of its own")
+log.forward_to(own)
+log.show(own, "stdout")
+own.setLevel(logging.{level})
+
+def speak():
+    parts.speak()
+
+class Speaker(parts.Speaker):
+    pass
+"""
+PARTS = """
+from .log import logger
+
+def speak():
+    logger.info("a function"), logger.debug("in detail")
+
+class Speaker:
+    def speak(self):
+        speak()
+        logger.info("a method")
+"""
+
+
+def said(code, folder):
+    """What a program prints beside which there are two front ends, and a part of openipu that speaks."""
+    for name, level in (("one", "INFO"), ("two", "DEBUG")):
+        (folder / f"{name}.py").write_text(FRONT_END.format(name=name, level=level))
+    begin = ("import sys, types, openipu.log\n"
+             "parts = sys.modules['openipu.parts'] = types.ModuleType('openipu.parts')\n"
+             "parts.__package__ = 'openipu'\n"
+             f"exec({PARTS!r}, vars(parts))\nopenipu.parts = parts\n")
+    done = subprocess.run([sys.executable, "-c", begin + code], check=True, capture_output=True, text=True, cwd=folder)
+    return [line.partition("] ")[2] for line in (done.stdout + done.stderr).splitlines() if line.startswith("[")]
+
+
+ONE = ["[one of its own] [info] a function"]
+TWO = ["[two of its own] [info] a function", "[two of its own] [debug] in detail"]
+
+
+def test_front_ends_of_one_process_have_a_log_each(tmp_path):
+    assert said("import one\none.speak(), parts.speak()", tmp_path) == ONE + ONE  # there is no other
+    assert said("import one, two\none.speak(), two.speak(), one.speak()", tmp_path) == ONE + TWO + ONE
+    inherited = said("import one, two\ntwo.Speaker().speak(), one.Speaker().speak()", tmp_path)
+    assert inherited == [*TWO, "[two of its own] [info] a method", *ONE, "[one of its own] [info] a method"]
+    nobody = ("import logging, one, two\nlogging.basicConfig(format='[] [%(name)s] %(message)s', level='INFO')\n"
+              "parts.speak()")
+    assert said(nobody, tmp_path) == ["[openipu] a function"]
+
+
+def test_poptorch_goes_on_beside_another(tmp_path):
+    code = ("import poptorch, torch, one\none.speak()\n"
+            "class Model(torch.nn.Module):\n"
+            "    def forward(self, x):\n"
+            "        return x['a'] + 1\n"
+            "options = poptorch.Options().showCompilationProgressBar(False)\n"
+            "poptorch.inferenceModel(Model(), options)({'a': torch.ones(1), 'b': 2})\n")
+    first, second = said(code, tmp_path)
+    assert first == ONE[0] and second.startswith("[poptorch::python] [warning] Dicts as inputs")
