@@ -35,6 +35,15 @@ def test_no_front_end_needs_the_framework_of_another():
     assert done.stdout == "False\n"
 
 
+def test_poptorch_is_a_small_part():
+    """What is not about torch's ops or capturing them, and could be another front end's too, is openipu's."""
+    root = DOC.parents[1] / "python" / "poptorch"
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in root.rglob("*.py")
+             if path.relative_to(root).parts[0] not in ("_ops", "_capture")}
+    assert len(lines) > 20 and sum(lines.values()) < 4000, (
+        f"{sum(lines.values())} lines; expected fewer than 4000: move to openipu what another front end could use")
+
+
 def test_what_the_document_names_is_there():
     import openipu.emitter
     import openipu.optable
