@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/array.h"
 #include "engine/executable.h"
+#include "graph/graph.h"
 #include "ipu/device.h"
 #include "onnx/import/import.h"
 #include "onnx/ports.h"
@@ -311,6 +313,22 @@ void ipu_onnx_session_destroy(ipu_onnx_session *s)
 
 /* ---- running ---- */
 
+/* Only what has no elements may do without data: of others what was left of the run before would be taken. */
+static ipu_status check_data(const ipu_onnx_session *s, const char *name, const ipu_onnx_value *v)
+{
+    const ipu_array *a = &v->array;
+    size_t           bytes;
+    bool             is_array = v->kind == IPU_ONNX_ARRAY;
+    for (size_t i = 0; !is_array && i < v->n_items; i++) IPU_TRY(check_data(s, name, &v->items[i]));
+    if (!is_array) return IPU_OK;
+    ipu_status status = ipu__array_size(a->type, &a->shape, &bytes);
+    if (status != IPU_OK)
+        return ipu__fail(status, "%s: input \"%s\": %s", s->file->name, name, ipu_message());
+    if (bytes == 0 || a->data) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "%s: input \"%s\": expected %zu bytes of data for %s%s, found none (NULL)",
+                     s->file->name, name, bytes, ipu_type_name(a->type), ipu__shape_str(&a->shape));
+}
+
 static ipu_status check_input(const ipu_onnx_session *s, size_t i, const ipu_onnx_value *v)
 {
     ipu_onnx_port port;
@@ -320,9 +338,10 @@ static ipu_status check_input(const ipu_onnx_session *s, size_t i, const ipu_onn
         return ipu__fail(IPU_INVALID, "%s: input \"%s\" must be a %s", s->file->name, port.name,
                          port.kind == IPU_ONNX_SEQUENCE ? "sequence" : "tensor");
     if (s->options.wide && port.type == IPU_FLOAT) port.type = IPU_DOUBLE;
-    if (v->kind != IPU_ONNX_ARRAY || !port.has_type || v->array.type == port.type) return IPU_OK;
-    return ipu__fail(IPU_INVALID, "%s: input \"%s\" must be %s, found %s", s->file->name, port.name,
-                     ipu_type_name(port.type), ipu_type_name(v->array.type));
+    if (v->kind == IPU_ONNX_ARRAY && port.has_type && v->array.type != port.type)
+        return ipu__fail(IPU_INVALID, "%s: input \"%s\" must be %s, found %s", s->file->name, port.name,
+                         ipu_type_name(port.type), ipu_type_name(v->array.type));
+    return check_data(s, port.name, v);
 }
 
 /* Other shapes than the file tells are tried, as models often work for them; when they do not, this is why. */

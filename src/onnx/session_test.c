@@ -171,6 +171,38 @@ static void what_does_not_fit_is_refused_and_the_session_goes_on(void **state)
     end();
 }
 
+/* Not taken for what the run before was given. */
+static void arrays_without_data_are_refused_unless_they_are_empty(void **state)
+{
+    (void)state;
+    const ipu_onnx_value none_of_six = value(IPU_FLOAT, IPU_SHAPE(6), NULL);
+    begin(model(13, graph("in x float[6]; in s int64[2]; out y; y = Reshape(x, s)", NULL), none));
+    RUN(VALUES(SIX, SHAPE2(2, 3)), IPU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
+    REFUSE(VALUES(none_of_six, SHAPE2(2, 3)), IPU_INVALID,
+           "input \"x\": expected 24 bytes of data for float[6], found none (NULL)");
+    REFUSE(VALUES(SIX, value(IPU_INT64, IPU_SHAPE(2), NULL)), IPU_INVALID,
+           "input \"s\": expected 16 bytes of data for int64[2]");
+    REFUSE(VALUES(value(IPU_FLOAT, IPU_SHAPE(-6), NULL), SHAPE2(2, 3)), IPU_INVALID,
+           "input \"x\": an array of shape [-6]");
+    assert_int_equal(ipu_onnx_session_n_compiled(session), 1);
+    end();
+    /* a shape of no dimensions is known to be empty; so is what has none of a dimension */
+    begin(model(13, graph("in x float[N]; in s int64[K]; out y; y = Reshape(x, s)", NULL), none));
+    RUN(VALUES(FLOATS(IPU_SHAPE(1), 7), value(IPU_INT64, IPU_SHAPE(0), NULL)), (ipu_shape){0}, 7);
+    RUN(VALUES(value(IPU_FLOAT, IPU_SHAPE(0), NULL), value(IPU_INT64, IPU_SHAPE(1), (const int64_t[]){-1})),
+        IPU_SHAPE(0), 0);
+    end();
+    begin(model(13, graph("in s seq(float); out y; y = ConcatFromSequence(s) axis=0", NULL), none));
+    ipu_onnx_value two[] = {FLOATS(IPU_SHAPE(1), 1), none_of_six};
+    REFUSE(VALUES(((ipu_onnx_value){.kind = IPU_ONNX_SEQUENCE, .items = two, .n_items = 2})), IPU_INVALID,
+           "input \"s\": expected 24 bytes");
+    end();
+    session = session_of(model(13, graph("in x float[N]; out y; y = Neg(x)", NULL), none), &file,
+                         &(ipu_onnx_options){.batches = 2});
+    REFUSE(VALUES(none_of_six), IPU_INVALID, "input \"x\": expected 24 bytes");
+    end();
+}
+
 static void sequences_and_optionals_go_in_and_out(void **state)
 {
     (void)state;
@@ -287,6 +319,7 @@ int main(void)
         cmocka_unit_test(outputs_whose_extent_depends_on_data_are_cut),
         cmocka_unit_test(ops_that_cannot_take_such_extents_are_refused),
         cmocka_unit_test(what_does_not_fit_is_refused_and_the_session_goes_on),
+        cmocka_unit_test(arrays_without_data_are_refused_unless_they_are_empty),
         cmocka_unit_test(sequences_and_optionals_go_in_and_out),
         cmocka_unit_test(tensors_are_given_besides_the_outputs),
         cmocka_unit_test(tensors_that_are_none_are_refused_with_the_nearest),
