@@ -21,7 +21,8 @@ typedef struct compiled {
     ipu_model         *m; /* NULL: it came from the cache, and nobody has asked for it */
     ipu__ports         ports;
     ipu__session_cache cache;
-    bool              *fixed; /* which inputs of the file are compile-time ones */
+    ipu__streams       streams; /* of runs over several IPUs or batches */
+    bool              *fixed;   /* which inputs of the file are compile-time ones */
 } compiled;
 
 struct ipu_onnx_session {
@@ -226,6 +227,7 @@ static void destroy(void *user, ipu__compiled *base)
 {
     compiled *c = (compiled *)base;
     (void)user;
+    ipu__streams_fini(&c->streams);
     ipu__compiled_fini(base);
     ipu__ports_fini(&c->ports);
     ipu_model_destroy(c->m);
@@ -244,6 +246,8 @@ static ipu_status make(ipu_onnx_session *s, compiled *c)
     IPU_TRY(note_arguments(s, c));
     IPU_TRY(ipu__session_cache_key(&c->cache, &c->base));
     IPU_TRY(ipu__session_compile(&s->base, &c->base));
+    if (ipu__spreads(&s->options))
+        IPU_TRY(ipu__spread_list(&s->options, &c->ports, n_outputs(s), &c->streams));
     if (!c->base.was_cached) ipu__session_cache_store_fixed(&c->cache, &c->base, c->fixed, s->n_in);
     return ipu__session_keep(&s->base, &c->base);
 }
@@ -266,10 +270,12 @@ static ipu_status find_compiled(ipu_onnx_session *s, compiled **out)
 
 static ipu_status need_engine(ipu_onnx_session *s, compiled *c)
 {
-    if (c->base.engine) return IPU_OK;
+    bool is_new = !c->base.engine;
     IPU_TRY(ipu__session_start(&s->base, &c->base));
-    ipu__alloc_trim(); /* the models it was made from are gone */
-    return IPU_OK;
+    if (is_new) ipu__alloc_trim(); /* the models it was made from are gone */
+    return !ipu__spreads(&s->options) || c->streams.engine
+             ? IPU_OK
+             : ipu__streams_connect(&c->streams, c->base.engine);
 }
 
 /* ---- making and freeing ---- */
@@ -421,8 +427,7 @@ static ipu_status run(ipu_onnx_session *s, ipu_onnx_value *out, size_t n_out)
     if (status == IPU_OK) status = need_engine(s, c);
     if (status != IPU_OK) return blame_shapes(s, s->in, status);
     if (ipu__spreads(&s->options))
-        status = ipu__spread_run(&s->options, c->base.engine, &c->ports, s->in, c->fixed, s->n_in,
-                                 n_outputs(s), out, n_out);
+        status = ipu__spread_run(&c->streams, &c->ports, s->in, c->fixed, s->n_in, out, n_out);
     else
         status = run_plain(s, c, out, n_out);
     ipu__session_has_run(&s->base);

@@ -1,4 +1,4 @@
-/* A session's network over several IPUs: lowered by model/parallel, fed and collected batch by batch. */
+/* A session's network over several IPUs: lowered by model/parallel, fed and collected by streams (session/streams.h). */
 #include "onnx/session_parallel.h"
 
 #include <inttypes.h>
@@ -20,7 +20,17 @@ bool ipu__spreads(const ipu_onnx_options *o)
     return or_one(o->stages) > 1 || or_one(o->replicas) > 1 || or_one(o->batches) > 1;
 }
 
-int64_t ipu__spread_batches(const ipu_onnx_options *o) { return or_one(o->batches) * or_one(o->replicas); }
+static ipu__batches batches_of(const ipu_onnx_options *o)
+{
+    return (ipu__batches){
+        .each = or_one(o->batches), .replicas = or_one(o->replicas), .group_size = 1, .mode = IPU_OUTPUT_ALL};
+}
+
+int64_t ipu__spread_batches(const ipu_onnx_options *o)
+{
+    ipu__batches b = batches_of(o);
+    return ipu__batches_in(&b);
+}
 
 /* ---- IPUs ---- */
 
@@ -208,118 +218,81 @@ ipu_status ipu__spread_cost(const ipu_onnx_options *o, const ipu_target *target,
     return status;
 }
 
-/* ---- running ---- */
+/* ---- streams ---- */
 
-/* One stream of one replica: what it has next is `bytes` at at[(n_done * replicas + replica) * bytes]. */
-typedef struct wire {
-    char   *at;
-    int64_t replicas, replica, n_done;
-} wire;
-
-typedef struct running {
-    ipu_engine *e;
-    int64_t     batches, replicas; /* batches: of all replicas */
-    IPU_ARRAY(wire) wires;         /* has room for all from the first: engines keep their addresses */
-} running;
-
-static void *next_place(void *user, size_t bytes)
+static ipu_status add_output(ipu__streams *s, const char *name, ipu_type type, const ipu_shape *shape)
 {
-    wire *w = user;
-    return w->at + (size_t)(w->n_done++ * w->replicas + w->replica) * bytes;
+    const ipu__port port = {type, *shape};
+    return ipu__streams_add_output(s, name, &port, ipu__strdup(""));
 }
 
-static const void *next_batch(void *user, size_t bytes) { return next_place(user, bytes); }
-
-static ipu_status connect(running *r, bool is_input, const char *name, void *data)
+/* An array, and its count behind it. */
+static ipu_status add_result(ipu__streams *s, const ipu__result *from)
 {
-    char *stream = stream_of(is_input ? "in:" : "out:", name);
-    if (!stream) return ipu__fail_memory();
-    ipu_status status = IPU_OK;
-    for (int64_t k = 0; k < r->replicas && status == IPU_OK; k++) {
-        wire *w = &r->wires.at[r->wires.n++];
-        *w      = (wire){.at = data, .replicas = r->replicas, .replica = k};
-        status  = is_input ? ipu_engine_connect_lender_replica(r->e, stream, k, next_batch, w)
-                           : ipu_engine_connect_place_replica(r->e, stream, k, next_place, w);
-    }
-    ipu__free(stream);
-    return status;
-}
-
-static ipu_status connect_input(running *r, const ipu__ports *ports, const ipu_onnx_value *v, size_t *next)
-{
-    if (v->kind == IPU_ONNX_ARRAY) return connect(r, true, ports->inputs[(*next)++].name, v->array.data);
-    for (size_t i = 0; i < v->n_items; i++) IPU_TRY(connect_input(r, ports, &v->items[i], next));
+    if (from->kind == IPU_ONNX_ARRAY)
+        IPU_TRY(add_output(s, from->array.name, from->array.type, &from->array.shape));
+    if (from->kind == IPU_ONNX_ARRAY && from->count)
+        IPU_TRY(add_output(s, from->count, IPU_INT64, &IPU_SCALAR));
+    for (size_t i = 0; i < from->n_items; i++) IPU_TRY(add_result(s, &from->items[i]));
     return IPU_OK;
 }
 
-/* Outputs, and where their extents go. */
-static ipu_status connect_output(running *r, const ipu__result *from, ipu_onnx_value *out, int64_t **counts)
+ipu_status ipu__spread_list(const ipu_onnx_options *o, const ipu__ports *ports, size_t n_outputs,
+                            ipu__streams *out)
+{
+    out->batches  = batches_of(o);
+    out->n_folded = 1;
+    for (size_t i = 0; i < ports->n_inputs; i++) {
+        const ipu__handle *in   = &ports->inputs[i];
+        const ipu__port    port = {in->type, in->shape};
+        IPU_TRY(ipu__streams_add_input(out, in->name, &port, in->type));
+    }
+    for (size_t i = 0; i < n_outputs; i++) IPU_TRY(add_result(out, &ports->outputs[i]));
+    return IPU_OK;
+}
+
+/* ---- running ---- */
+
+static void list_arrays(const ipu_onnx_value *v, ipu_array *arrays, size_t *n)
+{
+    if (v->kind == IPU_ONNX_ARRAY) arrays[(*n)++] = v->array;
+    for (size_t i = 0; i < v->n_items; i++) list_arrays(&v->items[i], arrays, n);
+}
+
+static ipu_status begin(ipu__streams *s, const ipu_onnx_value *in, const bool *fixed, size_t n_in)
+{
+    size_t     n      = 0;
+    ipu_array *arrays = ipu__alloc((s->inputs.n + 1) * sizeof *arrays);
+    if (!arrays) return ipu__fail_memory();
+    for (size_t i = 0; i < n_in; i++)
+        if (!fixed[i]) list_arrays(&in[i], arrays, &n);
+    ipu_status status = ipu__streams_begin(s, arrays);
+    ipu__free(arrays);
+    return status;
+}
+
+/* `*next`: the stream of its first array. */
+static ipu_status give(ipu__streams *s, const ipu__result *from, size_t *next, ipu_onnx_value *out)
 {
     out->kind = from->kind;
-    if (from->kind == IPU_ONNX_ARRAY) {
-        ipu_shape all = from->array.shape;
-        if (r->batches > 1 && all.rank == 0) all = IPU_SHAPE(1);
-        if (r->batches > 1) all.dim[0] *= r->batches;
-        IPU_TRY(ipu_array_create(from->array.type, all, &out->array));
-        IPU_TRY(connect(r, false, from->array.name, out->array.data));
-        return from->count ? connect(r, false, from->count, (*counts)++) : IPU_OK;
-    }
+    if (from->kind == IPU_ONNX_ARRAY) ipu__streams_give(s, (*next)++, &out->array);
+    if (from->kind == IPU_ONNX_ARRAY && from->count)
+        ipu__ports_cut(&out->array, from->dim, *(const int64_t *)s->outputs.at[(*next)++].array.data);
     if (from->n_items == 0) return IPU_OK;
     out->items = ipu__alloc_zeroed(from->n_items * sizeof *out->items);
     if (!out->items) return ipu__fail_memory();
     out->n_items = from->n_items;
-    for (size_t i = 0; i < from->n_items; i++)
-        IPU_TRY(connect_output(r, &from->items[i], &out->items[i], counts));
+    for (size_t i = 0; i < from->n_items; i++) IPU_TRY(give(s, &from->items[i], next, &out->items[i]));
     return IPU_OK;
 }
 
-static void cut_output(const ipu__result *from, ipu_onnx_value *out, const int64_t **counts)
+ipu_status ipu__spread_run(ipu__streams *s, const ipu__ports *ports, const ipu_onnx_value *in,
+                           const bool *fixed, size_t n_in, ipu_onnx_value *out, size_t n_out)
 {
-    if (from->kind == IPU_ONNX_ARRAY && from->count) ipu__ports_cut(&out->array, from->dim, *(*counts)++);
-    for (size_t i = 0; i < from->n_items; i++) cut_output(&from->items[i], &out->items[i], counts);
-}
-
-static size_t n_arrays(const ipu__result *from)
-{
-    size_t n = from->kind == IPU_ONNX_ARRAY;
-    for (size_t i = 0; i < from->n_items; i++) n += n_arrays(&from->items[i]);
-    return n;
-}
-
-static ipu_status run(running *r, const ipu__ports *ports, const ipu_onnx_value *in, const bool *fixed,
-                      size_t n_in, ipu_onnx_value *out, size_t n_all, int64_t *counts)
-{
-    int64_t       *room = counts;
-    const int64_t *told = counts;
-    size_t         next = 0;
-    for (size_t i = 0; i < n_in; i++)
-        if (!fixed[i]) IPU_TRY(connect_input(r, ports, &in[i], &next));
-    for (size_t i = 0; i < n_all; i++) IPU_TRY(connect_output(r, &ports->outputs[i], &out[i], &room));
-    IPU_TRY(ipu_engine_run(r->e, 0));
-    for (size_t i = 0; i < n_all; i++) cut_output(&ports->outputs[i], &out[i], &told);
+    size_t next = 0;
+    IPU_TRY(begin(s, in, fixed, n_in));
+    IPU_TRY(ipu_engine_run(s->engine, 0));
+    IPU_TRY(ipu__streams_read(s));
+    for (size_t i = 0; i < n_out; i++) IPU_TRY(give(s, &ports->outputs[i], &next, &out[i]));
     return IPU_OK;
-}
-
-ipu_status ipu__spread_run(const ipu_onnx_options *o, ipu_engine *e, const ipu__ports *ports,
-                           const ipu_onnx_value *in, const bool *fixed, size_t n_in, size_t n_outputs,
-                           ipu_onnx_value *out, size_t n_out)
-{
-    running r = {.e = e, .batches = ipu__spread_batches(o), .replicas = or_one(o->replicas)};
-    size_t  n = 0;
-    for (size_t i = 0; i < n_outputs; i++) n += n_arrays(&ports->outputs[i]);
-    /* All are taken, also those that nobody wants; each array may have a count. */
-    ipu_onnx_value *all    = ipu__alloc_zeroed((n_outputs + 1) * sizeof *all);
-    int64_t        *counts = ipu__alloc_zeroed((n + 1) * sizeof *counts);
-    bool            ok     = ipu__reserve(&r.wires, (ports->n_inputs + 2 * n) * (size_t)r.replicas + 1);
-    ipu_status      status = ipu__or_memory(ok && all && counts);
-    if (status == IPU_OK) status = run(&r, ports, in, fixed, n_in, all, n_outputs, counts);
-    for (size_t i = 0; all && i < n_outputs; i++)
-        if (status == IPU_OK && i < n_out)
-            out[i] = all[i];
-        else
-            ipu_onnx_value_free(&all[i]);
-    ipu__array_fini(&r.wires);
-    ipu__free(counts);
-    ipu__free(all);
-    return status;
 }

@@ -7,6 +7,7 @@
 #define IPU_ONNX_SESSION_PARALLEL_H
 
 #include "onnx/ports.h"
+#include "session/streams.h"
 
 /* Whether these options ask for any of it. */
 bool ipu__spreads(const ipu_onnx_options *o);
@@ -33,9 +34,13 @@ ipu_status ipu__spread_compile(const ipu_onnx_options *o, const ipu_target *targ
 ipu_status ipu__spread_cost(const ipu_onnx_options *o, const ipu_target *target, const ipu_model *m,
                             ipu_cost **out);
 
-/* Runs it on inputs that were checked. `n_outputs`: of the file, of which the first `n_out` are wanted. */
-ipu_status ipu__spread_run(const ipu_onnx_options *o, ipu_engine *e, const ipu__ports *ports,
-                           const ipu_onnx_value *in, const bool *fixed, size_t n_in, size_t n_outputs,
-                           ipu_onnx_value *out, size_t n_out);
+/* What its runs are fed and collected by. `n_outputs`: of the file, and those that the options ask for. To be undone with
+ * ipu__streams_fini also when it fails. */
+ipu_status ipu__spread_list(const ipu_onnx_options *o, const ipu__ports *ports, size_t n_outputs,
+                            ipu__streams *out);
+
+/* With streams that are connected, on inputs that were checked. The first `n_out` outputs are wanted. */
+ipu_status ipu__spread_run(ipu__streams *s, const ipu__ports *ports, const ipu_onnx_value *in,
+                           const bool *fixed, size_t n_in, ipu_onnx_value *out, size_t n_out);
 
 #endif

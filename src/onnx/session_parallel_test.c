@@ -140,6 +140,34 @@ static void results_are_those_of_one_ipu(void **state)
     compare((ipu_onnx_options){.replicas = 2, .stages = 2, .batches = 4}, "2 replicas of 2 stages");
 }
 
+/* Runs after it leave them as they are, also where not all are wanted, or a run fails. */
+static void outputs_are_the_callers(void **state)
+{
+    (void)state;
+    ipu_onnx         *file;
+    ipu_onnx_value    first[N_OUT], again[N_OUT], other[N_OUT];
+    ipu_onnx_value    gone = value(IPU_FLOAT, IPU_SHAPE(2 * ROWS, 2, 6, 6), NULL);
+    ipu_onnx_options  two  = {.options = exactly, .batches = 2};
+    ipu_onnx_session *s    = session_of(network, &file, &two);
+    run(s, 0, 2, first);
+    run_for(s, 2, 2, other, 1);
+    assert_int_equal(ipu_onnx_session_run(s, VALUES(gone, value(IPU_INT64, IPU_SHAPE(2), flat)), again,
+                                          N_OUT),
+                     IPU_INVALID);
+    assert_null(again[0].array.data);
+    run(s, 0, 2, again);
+    for (int i = 0; i < N_OUT; i++) {
+        assert_ptr_not_equal(first[i].array.data, again[i].array.data);
+        assert_part(&again[i], 0, &first[i], "the same again");
+    }
+    assert_memory_not_equal(first[0].array.data, other[0].array.data, ipu_array_bytes(&first[0].array));
+    ipu_onnx_value_free(&other[0]);
+    free_all(again);
+    free_all(first);
+    ipu_onnx_session_destroy(s);
+    ipu_onnx_close(file);
+}
+
 /* Outputs whose extents depend on data, and sequences, go over IPUs; but not over batches. */
 static void extents_and_sequences_pass_stages(void **state)
 {
@@ -392,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_one_ipu),
+        cmocka_unit_test(outputs_are_the_callers),
         cmocka_unit_test(extents_and_sequences_pass_stages),
         cmocka_unit_test(tensors_from_within_are_given_batch_by_batch),
         cmocka_unit_test(inputs_that_decide_shapes_are_whole),

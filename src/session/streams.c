@@ -323,10 +323,9 @@ static ipu_status connect_outputs(ipu__streams *s)
     return IPU_OK;
 }
 
-ipu_status ipu__streams_connect(ipu__streams *s, ipu_engine *engine)
+static ipu_status connect(ipu__streams *s)
 {
     size_t n      = (size_t)n_graphs(s);
-    s->engine     = engine;
     s->in_wires.n = s->out_wires.n = 0;
     if (!ipu__reserve(&s->in_wires, s->inputs.n * n + 1)
         || !ipu__reserve(&s->out_wires, s->outputs.n * n + 1))
@@ -337,13 +336,42 @@ ipu_status ipu__streams_connect(ipu__streams *s, ipu_engine *engine)
     return connect_outputs(s);
 }
 
+ipu_status ipu__streams_connect(ipu__streams *s, ipu_engine *engine)
+{
+    s->engine         = engine;
+    ipu_status status = connect(s);
+    if (status != IPU_OK) s->engine = NULL;
+    return status;
+}
+
+/* Where the array of the run before was given away. */
+static ipu_status need_arrays(ipu__streams *s)
+{
+    for (size_t i = 0; i < s->outputs.n; i++) {
+        ipu__stream_out *out = &s->outputs.at[i];
+        ipu_array        a;
+        if (out->array.data) continue;
+        IPU_TRY(ipu__array_create_unset(out->type, &out->array.shape, &a));
+        out->array.data = out->own = a.data;
+    }
+    return IPU_OK;
+}
+
 ipu_status ipu__streams_begin(ipu__streams *s, const ipu_array *in)
 {
     IPU_TRY(take(s, in));
+    IPU_TRY(need_arrays(s));
     IPU_TRY(begin_times(s));
     for (size_t i = 0; i < s->in_wires.n; i++) s->in_wires.at[i].n_done = 0;
     for (size_t i = 0; i < s->out_wires.n; i++) s->out_wires.at[i].n_done = 0;
     return IPU_OK;
+}
+
+void ipu__streams_give(ipu__streams *s, size_t i, ipu_array *out)
+{
+    ipu__stream_out *from = &s->outputs.at[i];
+    *out                  = from->array;
+    from->array.data = from->own = NULL;
 }
 
 void ipu__streams_fini(ipu__streams *s)

@@ -51,7 +51,7 @@ typedef struct ipu__stream_out {
     ipu_shape          shape; /* of one batch */
     size_t             bytes;
     ipu_array          array; /* of a run */
-    void              *own;   /* memory of it, where the caller has not placed it elsewhere */
+    void              *own;   /* memory of it, if the caller has not placed it elsewhere; NULL: given away */
     ipu_executor_time *times; /* by batch that is given; NULL: they are not noted */
 } ipu__stream_out;
 
@@ -92,5 +92,7 @@ ipu_status ipu__streams_connect(ipu__streams *s, ipu_engine *engine);
 ipu_status ipu__streams_begin(ipu__streams *s, const ipu_array *in);
 /* After a run: outputs that are not streamed. */
 ipu_status ipu__streams_read(ipu__streams *s);
+/* Then the array of output `i`, in memory of its own, may be given away: `out` is the caller's, and the next run makes another. */
+void ipu__streams_give(ipu__streams *s, size_t i, ipu_array *out);
 
 #endif
