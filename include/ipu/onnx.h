@@ -132,6 +132,10 @@ typedef struct ipu_onnx_options {
      * long as the session. */
     const char *const *outputs;
     size_t             n_outputs;
+    /* Of a session: the device it runs on, with the meaning that ipu_executor_options gives these. Other sessions, executors
+     * and engines of the process that ask for the same share it. */
+    int  device_id;    /* of the active partition, from 1 on as id + 1; 0: any */
+    bool device_alone; /* with a device_id: BUSY while another of this process is attached there */
 } ipu_onnx_options;
 
 /* Owned: ipu_model_destroy; the file is not needed any more. Inputs and outputs have the names of the file.
@@ -152,6 +156,13 @@ void       ipu_onnx_session_destroy(ipu_onnx_session *s);
  * caller: ipu_onnx_value_free. Compiles if these shapes, or these values of compile-time inputs, are new. */
 ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, size_t n_in,
                                 ipu_onnx_value *out, size_t n_out);
+
+/* A run attaches by itself. Statuses: INVALID (nothing has run), those of ipu_device_attach. */
+ipu_status ipu_onnx_session_attach(ipu_onnx_session *s);
+/* A run attaches again; what is compiled, and the states of the model, stay. Executors and other sessions of the process
+ * that are on the device keep it: the last of them to detach lets go. INVALID: it is not attached. */
+ipu_status ipu_onnx_session_detach(ipu_onnx_session *s);
+bool       ipu_onnx_session_is_attached(const ipu_onnx_session *s);
 
 /* What the last run used: borrowed. */
 ipu_executable *ipu_onnx_session_executable(ipu_onnx_session *s);

@@ -287,11 +287,13 @@ ipu_status ipu_onnx_session_create(ipu_onnx *file, const ipu_onnx_options *optio
     if (!s) return ipu__fail_memory();
     s->file = file;
     if (options) s->options = *options;
-    s->base           = (ipu__session){.def     = &def,
-                                       .user    = s,
-                                       .options = s->options.options,
-                                       .most    = s->options.most_executables ? s->options.most_executables
-                                                                              : (size_t)MOST_COMPILED};
+    s->base           = (ipu__session){.def       = &def,
+                                       .user      = s,
+                                       .options   = s->options.options,
+                                       .device_id = s->options.device_id,
+                                       .alone     = s->options.device_alone,
+                                       .most      = s->options.most_executables ? s->options.most_executables
+                                                                                : (size_t)MOST_COMPILED};
     s->n_in           = ipu_onnx_n_inputs(file);
     s->fixed          = ipu__alloc_zeroed(s->n_in + 1);
     ipu_status status = s->fixed ? IPU_OK : ipu__fail_memory();
@@ -452,12 +454,30 @@ ipu_status ipu_onnx_session_run(ipu_onnx_session *s, const ipu_onnx_value *in, s
     return status;
 }
 
-/* ---- what the last run used ---- */
-
 static ipu_status fail_never_run(const ipu_onnx_session *s)
 {
     return ipu__fail(IPU_INVALID, "%s: nothing has been run", s->file->name);
 }
+
+/* ---- device ---- */
+
+ipu_status ipu_onnx_session_attach(ipu_onnx_session *s)
+{
+    if (s->base.compiled.n == 0) return fail_never_run(s);
+    if (last(s)) IPU_TRY(need_engine(s, last(s)));
+    return ipu__session_attach(&s->base);
+}
+
+ipu_status ipu_onnx_session_detach(ipu_onnx_session *s)
+{
+    if (!ipu_onnx_session_is_attached(s))
+        return ipu__fail(IPU_INVALID, "%s: the session is not attached to a device", s->file->name);
+    return ipu__session_detach(&s->base);
+}
+
+bool ipu_onnx_session_is_attached(const ipu_onnx_session *s) { return ipu__session_is_attached(&s->base); }
+
+/* ---- what the last run used ---- */
 
 ipu_executable *ipu_onnx_session_executable(ipu_onnx_session *s)
 {
