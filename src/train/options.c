@@ -106,15 +106,8 @@ static ipu_status check_stage_ipus(const ipu_executor_options *o)
 
 static ipu__parallel_give give_of(const ipu_executor_options *o, bool training)
 {
-    switch (o->output_mode) {
-    case IPU_OUTPUT_ALL:
-    case IPU_OUTPUT_EVERY_N: return IPU__GIVE_BATCHES;
-    case IPU_OUTPUT_SUM: return IPU__GIVE_SUM;
-    case IPU_OUTPUT_MEAN: return IPU__GIVE_WIDE_SUM;
-    case IPU_OUTPUT_FINAL: return IPU__GIVE_LAST;
-    case IPU_OUTPUT_DEFAULT: break;
-    }
-    return training ? IPU__GIVE_LAST : IPU__GIVE_BATCHES;
+    ipu_output_mode otherwise = training ? IPU_OUTPUT_FINAL : IPU_OUTPUT_ALL;
+    return ipu__parallel_give_of(o->output_mode == IPU_OUTPUT_DEFAULT ? otherwise : o->output_mode);
 }
 
 ipu__parallel ipu__executor_over(const ipu_executor_options *o, bool training)

@@ -52,6 +52,16 @@ void ipu__parallel_read_input(ipu__lowering *l, size_t i, ipu_tensor t, ipu_prog
     if (n > 0) ipu_program_add_read(p, s, t);
 }
 
+ipu__parallel_give ipu__parallel_give_of(ipu_output_mode mode)
+{
+    switch (mode) {
+    case IPU_OUTPUT_SUM: return IPU__GIVE_SUM;
+    case IPU_OUTPUT_MEAN: return IPU__GIVE_WIDE_SUM;
+    case IPU_OUTPUT_FINAL: return IPU__GIVE_LAST;
+    default: return IPU__GIVE_BATCHES;
+    }
+}
+
 static ipu_tensor as_float(ipu_program p, ipu_tensor t)
 {
     ipu_tensor    wide = ipu_graph_add_variable(p.graph, IPU_FLOAT, ipu_tensor_shape(t), NULL);

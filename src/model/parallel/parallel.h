@@ -28,6 +28,9 @@ typedef enum ipu__parallel_give {
     IPU__GIVE_LAST      /* that of the last batch, which the host reads by the name of the output */
 } ipu__parallel_give;
 
+/* What `mode`, which is not DEFAULT, takes. */
+ipu__parallel_give ipu__parallel_give_of(ipu_output_mode mode);
+
 typedef struct ipu__parallel_output {
     const char *name, *stream, *sum; /* borrowed */
 } ipu__parallel_output;
