@@ -19,6 +19,7 @@
 
 #include "ipu/cost.h"
 #include "ipu/data.h"
+#include "ipu/executor.h"
 #include "ipu/model.h"
 
 #ifdef __cplusplus
@@ -128,6 +129,11 @@ typedef struct ipu_onnx_options {
      * along theirs (scalars as a vector); compile-time inputs are the same for all. With `batches` of at least `stages`
      * stages work side by side, as a pipeline, else one after another (docs/multi-ipu.md). */
     int64_t stages, replicas, batches;
+    /* Which batches' outputs are given, and which replicas are given the same input, as ipu_executor_options has it; DEFAULT
+     * is ALL. Outputs that are sequences, or as large as their data say, have no sum, and are given of one batch only. */
+    ipu_output_mode output_mode;
+    int64_t         output_period;    /* of EVERY_N */
+    int64_t         input_group_size; /* replicas in a row; 0: 1 */
     /* Tensors of the file's main graph to be given besides its outputs, behind them and in this order. Borrowed for as
      * long as the session. */
     const char *const *outputs;

@@ -10,10 +10,11 @@ enum { MOST_DEPTH = 64 /* of sequences in sequences */ };
 /* ---- writing ---- */
 
 typedef struct writer {
-    ipu_model      *m;
-    ipu_executable *exe;
-    size_t          next; /* output of the model */
-    ipu_status      status;
+    ipu_model         *m;
+    ipu_executable    *exe;
+    const char *const *sums; /* NULL: there are none */
+    size_t             next; /* output of the model */
+    ipu_status         status;
 } writer;
 
 static void put(writer *w, int64_t number)
@@ -21,8 +22,8 @@ static void put(writer *w, int64_t number)
     if (w->status == IPU_OK && !ipu__push(&w->exe->note, (int32_t)number)) w->status = ipu__fail_memory();
 }
 
-/* The handle of a value, which must have its type and shape. */
-static void put_handle(writer *w, const ipu__map *names, const char *name, ipu_value v)
+/* The handle of a value, which must have its shape and, but for a sum, its type. */
+static void put_handle(writer *w, const ipu__map *names, const char *name, ipu_value v, bool is_sum)
 {
     uint32_t id;
     if (w->status != IPU_OK) return;
@@ -30,7 +31,7 @@ static void put_handle(writer *w, const ipu__map *names, const char *name, ipu_v
     if (is_there) {
         const ipu__exe_tensor *t     = &w->exe->tensors.at[w->exe->handles.at[id].tensor];
         ipu_shape              shape = ipu_value_shape(v);
-        is_there                     = t->type == ipu_value_type(v) && ipu__shape_equal(&t->shape, &shape);
+        is_there = (is_sum || t->type == ipu_value_type(v)) && ipu__shape_equal(&t->shape, &shape);
     }
     if (is_there)
         put(w, id);
@@ -42,34 +43,45 @@ static void put_next(writer *w)
 {
     const char *name = NULL;
     ipu_value   v    = ipu_model_output_at(w->m, w->next++, &name);
-    put_handle(w, &w->exe->read_names, name, v);
+    put_handle(w, &w->exe->read_names, name, v, false);
+}
+
+/* Of the output before. */
+static void put_sum(writer *w, size_t output)
+{
+    const char *name = NULL;
+    ipu_value   v    = ipu_model_output_at(w->m, output, &name);
+    put_handle(w, &w->exe->read_names, w->sums[output], v, true);
 }
 
 static void put_output(writer *w, const ipu__output *o)
 {
     put(w, o->kind);
     if (o->kind == IPU_ONNX_ARRAY) {
+        size_t output = w->next;
         put_next(w);
         if (o->has_count)
             put_next(w);
         else
             put(w, -1);
         put(w, o->has_count ? o->count_dim : 0);
+        if (w->sums) put_sum(w, output);
     }
     if (o->kind != IPU_ONNX_SEQUENCE) return;
     put(w, (int64_t)o->n_items);
     for (size_t i = 0; i < o->n_items; i++) put_output(w, &o->items[i]);
 }
 
-ipu_status ipu__ports_note(const ipu__imported *from, size_t n_outputs, ipu_executable *exe)
+ipu_status ipu__ports_note(const ipu__imported *from, size_t n_outputs, const char *const *sums,
+                           ipu_executable *exe)
 {
-    writer w    = {.m = from->m, .exe = exe};
+    writer w    = {.m = from->m, .exe = exe, .sums = sums};
     size_t n    = ipu_model_n_inputs(from->m);
     exe->note.n = 0;
     put(&w, (int64_t)n);
     for (size_t i = 0; i < n; i++) {
         ipu_value v = ipu_model_input_at(from->m, i);
-        put_handle(&w, &exe->write_names, ipu_value_name(v), v);
+        put_handle(&w, &exe->write_names, ipu_value_name(v), v, false);
     }
     for (size_t i = 0; i < n_outputs; i++) put_output(&w, &from->outputs[i]);
     return w.status;
@@ -80,7 +92,7 @@ ipu_status ipu__ports_note(const ipu__imported *from, size_t n_outputs, ipu_exec
 typedef struct reader {
     const ipu_executable *exe;
     size_t                at; /* in the note */
-    bool                  failed;
+    bool                  has_sums, failed;
     ipu__arena           *arena;
 } reader;
 
@@ -121,6 +133,10 @@ static void take_array(reader *r, ipu__result *out)
         out->count = count.name;
     }
     out->dim = take(r, 0, is_whole ? 0 : out->array.shape.rank - 1);
+    if (!r->has_sums) return;
+    ipu__handle sum = take_handle(r, false);
+    r->failed |= !ipu__shape_equal(&sum.shape, &out->array.shape);
+    out->sum = sum.name;
 }
 
 /* NULL: out of memory. */
@@ -139,10 +155,10 @@ static ipu__result *take_values(reader *r, size_t n, int depth)
     return values;
 }
 
-ipu_status ipu__ports_read(const ipu_executable *exe, size_t n_outputs, ipu__ports *out)
+ipu_status ipu__ports_read(const ipu_executable *exe, size_t n_outputs, bool has_sums, ipu__ports *out)
 {
     *out          = (ipu__ports){0};
-    reader r      = {.exe = exe, .arena = &out->arena};
+    reader r      = {.exe = exe, .has_sums = has_sums, .arena = &out->arena};
     out->n_inputs = (size_t)take(&r, 0, (int64_t)exe->note.n - 1);
     out->inputs   = ipu__arena_alloc(&out->arena, (out->n_inputs + 1) * sizeof *out->inputs);
     for (size_t i = 0; out->inputs && i < out->n_inputs; i++) out->inputs[i] = take_handle(&r, true);

@@ -2,9 +2,9 @@
  * file.
  *
  * It is kept in the note of the executable, as numbers: of each input its handle; of each output of the file its kind,
- * followed by an ARRAY's handle, its count's or -1, and the dimension that is counted, or by a SEQUENCE's number of items
- * and these, one after another. Types, shapes and names are those of the handles, so that an executable from the cache
- * needs no model.
+ * followed by an ARRAY's handle, its count's or -1, the dimension that is counted and, where sums over batches are given,
+ * its sum's, or by a SEQUENCE's number of items and these, one after another. Types, shapes and names are those of the
+ * handles, so that an executable from the cache needs no model.
  */
 #ifndef IPU_ONNX_PORTS_H
 #define IPU_ONNX_PORTS_H
@@ -25,6 +25,7 @@ typedef struct ipu__result {
     ipu__handle   array;
     const char   *count; /* of an ARRAY, the handle that says how many slices of `dim` there are; NULL: all */
     int           dim;
+    const char   *sum;         /* of an ARRAY, the handle of its sum over batches; NULL: none is made */
     struct ipu__result *items; /* of a SEQUENCE */
     size_t              n_items;
 } ipu__result;
@@ -36,10 +37,11 @@ typedef struct ipu__ports { /* all zero: none */
     ipu__arena   arena;
 } ipu__ports;
 
-/* Puts down what the imported model has. */
-ipu_status ipu__ports_note(const ipu__imported *from, size_t n_outputs, ipu_executable *exe);
+/* Puts down what the imported model has. `sums`: handles of the sums of its outputs, one for each; NULL: there are none. */
+ipu_status ipu__ports_note(const ipu__imported *from, size_t n_outputs, const char *const *sums,
+                           ipu_executable *exe);
 /* From an executable that may be anyone's. Statuses: INVALID (not what the function above puts down), OUT_OF_MEMORY. */
-ipu_status ipu__ports_read(const ipu_executable *exe, size_t n_outputs, ipu__ports *out);
+ipu_status ipu__ports_read(const ipu_executable *exe, size_t n_outputs, bool has_sums, ipu__ports *out);
 void       ipu__ports_fini(ipu__ports *ports);
 
 /* Leaves the first `count` slices of dimension `dim`. */

@@ -149,7 +149,8 @@ static ipu_status compile(void *user, ipu__compiled *base)
                           ? ipu__spread_compile(&s->options, &s->target, &imported, n_outputs(s), &base->exe)
                           : ipu_model_compile(imported.m, &s->target, s->options.options, &base->exe);
     if (status != IPU_OK) ipu__fail(status, "%s: %s", s->file->name, ipu_message());
-    if (status == IPU_OK) status = ipu__ports_note(&imported, n_outputs(s), base->exe);
+    if (status == IPU_OK && !ipu__spreads(&s->options))
+        status = ipu__ports_note(&imported, n_outputs(s), NULL, base->exe);
     if (status == IPU_OK) status = note_arguments(s, c);
     if (status == IPU_OK) ipu__session_cache_made(&c->cache, s->file, base);
     c->m       = imported.m;
@@ -185,9 +186,9 @@ static bool ports_fit(const ipu_onnx_options *o, const ipu__ports *ports, const 
 
 static ipu_status accept(void *user, ipu__compiled *base)
 {
-    const ipu_onnx_session *s      = user;
-    compiled               *c      = (compiled *)base;
-    ipu_status              status = ipu__ports_read(base->exe, n_outputs(s), &c->ports);
+    const ipu_onnx_session *s = user;
+    compiled               *c = (compiled *)base;
+    ipu_status status = ipu__ports_read(base->exe, n_outputs(s), ipu__spread_sums(&s->options), &c->ports);
     if (status == IPU_OK && !ports_fit(&s->options, &c->ports, &base->arguments)) {
         ipu__ports_fini(&c->ports);
         status = ipu__fail(IPU_INVALID, "its inputs are not those of %s", s->file->name);

@@ -1,7 +1,8 @@
 /* A session's network over several IPUs: in stages, in replicas, and several batches to a run.
  *
- * A run has batches x replicas batches, replicas innermost. Its inputs hold them along dimension 0, and the model is that
- * of one of them; outputs are put together along dimension 0. What is known when it is compiled is the same for all.
+ * A run has batches x replicas batches, replicas innermost. Its inputs hold them along dimension 0, one for each group of
+ * replicas, and the model is that of one of them; outputs, of the batches that the output mode gives, are put together along
+ * dimension 0. What is known when it is compiled is the same for all.
  */
 #ifndef IPU_ONNX_SESSION_PARALLEL_H
 #define IPU_ONNX_SESSION_PARALLEL_H
@@ -11,8 +12,12 @@
 
 /* Whether these options ask for any of it. */
 bool ipu__spreads(const ipu_onnx_options *o);
-/* Batches of a run. */
+/* What goes into a run and comes out. */
+ipu__batches ipu__spread_counts(const ipu_onnx_options *o);
+/* Batches that an input of a run holds. */
 int64_t ipu__spread_batches(const ipu_onnx_options *o);
+/* Whether outputs are given as sums, or what is made of these. */
+bool ipu__spread_sums(const ipu_onnx_options *o);
 
 /* `target` becomes that of all IPUs; its chip, and the tiles it has of one, stay. Statuses: INVALID (the message names the
  * option). */
@@ -27,8 +32,9 @@ bool ipu__spread_fits(const ipu_onnx_options *o, const ipu_shape *one, const ipu
 /* INVALID: a message on input `name`, which does not divide. */
 ipu_status ipu__spread_fail(const ipu_onnx_options *o, const char *name, const ipu_onnx_value *v);
 
-/* The imported model compiled and priced for the target of all IPUs. Statuses: UNSUPPORTED (the batches of a run do not go
- * together; replicas would draw the same random numbers), INVALID (there are fewer ops than stages). */
+/* The imported model compiled, with its ports noted, and priced for the target of all IPUs. Statuses: UNSUPPORTED (the
+ * batches of a run do not go together; replicas would draw the same random numbers), INVALID (there are fewer ops than
+ * stages; there is no sum of an output). */
 ipu_status ipu__spread_compile(const ipu_onnx_options *o, const ipu_target *target,
                                const ipu__imported *imported, size_t n_outputs, ipu_executable **out);
 ipu_status ipu__spread_cost(const ipu_onnx_options *o, const ipu_target *target, const ipu_model *m,
