@@ -101,6 +101,18 @@ check "ipus: and those of a file with the same name of a dimension" exits 0 '^in
 check "ipus: the results" exits 0 '^output +y  float\[12,64\]' run deep.onnx -n 4 --pipeline-stages 2 -b 3 -t 1 -i x=rows.npy -o pipe.npy
 check "ipus: are those of one" exits 0 '^output +y  float\[12,64\]' run deep.onnx -b 6 -t 1 -i x=rows.npy -o one.npy
 check "ipus: bit for bit" array '(load("pipe.npy") == load("one.npy")).all() and abs(load("one.npy")).max() > 0.1'
+check "ipus: outputs of the last batches" exits 0 '^output +y  float\[4,64\]' \
+    run deep.onnx -n 4 --pipeline-stages 2 -b 3 -t 1 -i x=rows.npy --output-mode final -o final.npy
+check "ipus: are the last" array '(load("final.npy") == load("one.npy")[8:]).all()'
+check "ipus: of every third batch" exits 0 '^output +y  float\[4,64\]' run deep.onnx -b 6 -t 1 -i x=rows.npy --output-mode every:3 -o every.npy
+check "ipus: are those" array '(load("every.npy") == load("one.npy")[[4, 5, 10, 11]]).all()'
+check "ipus: their sum" exits 0 '^output +y  float\[2,64\]' run deep.onnx -b 6 -t 1 -i x=rows.npy --output-mode sum -o sum.npy
+check "ipus: is the sum" array 'np.allclose(load("sum.npy"), load("one.npy").reshape(6, 2, 64).sum(0), 0, 1e-5)'
+check "ipus: their mean" exits 0 '^output +y  float\[2,64\]' run deep.onnx -b 6 -t 1 -i x=rows.npy --output-mode mean -o mean.npy
+check "ipus: is the mean" array 'np.allclose(load("mean.npy"), load("one.npy").reshape(6, 2, 64).mean(0), 0, 1e-6)'
+check "ipus: no such mode" refused 2 '--output-mode last: expected all, every:P, final, sum or mean$' run deep.onnx -b 6 --output-mode last
+check "ipus: no such period" refused 2 'option --output-mode: "0" is no number' run deep.onnx -b 6 --output-mode every:0
+check "ipus: a period that does not divide" refused 1 'divides the 6 batches of a run, found 4' run deep.onnx -b 6 --output-mode every:4
 check "ipus: JSON" json 'd["ipus"] == {"ipus": 4, "pipeline_stages": 2, "replicas": 2, "batches": 3}' \
     run deep.onnx -n 4 --pipeline-stages 2 -b 3 --json
 check "ipus: one alone is not told" bash -c '"$0" run deep.onnx > alone.txt && ! grep ^ipus alone.txt' "$ipu"

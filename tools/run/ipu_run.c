@@ -99,16 +99,18 @@ static tool_exit make_session(job *j)
         || (values[RUN_THREADS] && ipu_options_set(j->options, "threads", values[RUN_THREADS]) != IPU_OK)
         || (values[RUN_PROFILE] && ipu_options_set(j->options, "profile", "true") != IPU_OK))
         return failed();
-    const ipu_onnx_options options = {.dims       = j->file.dims,
-                                      .n_dims     = j->file.n_dims,
-                                      .options    = j->options,
-                                      .target     = &j->target,
-                                      .most_bytes = most_bytes,
-                                      .stages     = j->ipus.stages,
-                                      .replicas   = j->ipus.replicas,
-                                      .batches    = j->ipus.batches,
-                                      .outputs    = j->file.anchors,
-                                      .n_outputs  = j->file.n_anchors};
+    const ipu_onnx_options options = {.dims          = j->file.dims,
+                                      .n_dims        = j->file.n_dims,
+                                      .options       = j->options,
+                                      .target        = &j->target,
+                                      .most_bytes    = most_bytes,
+                                      .stages        = j->ipus.stages,
+                                      .replicas      = j->ipus.replicas,
+                                      .batches       = j->ipus.batches,
+                                      .output_mode   = j->ipus.mode,
+                                      .output_period = j->ipus.period,
+                                      .outputs       = j->file.anchors,
+                                      .n_outputs     = j->file.n_anchors};
     return ipu_onnx_session_create(j->file.onnx, &options, &j->session) == IPU_OK ? TOOL_OK : failed();
 }
 

@@ -2,6 +2,7 @@
 #include "run/ipus.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "ipu/device.h"
 #include "output.h"
@@ -14,12 +15,36 @@ static bool read_count(const tool_arguments *args, int option, const char *name,
     return !args->values[option] || tool_integer(name, args->values[option], 1, most, out);
 }
 
+static bool read_mode(const char *text, run_ipus *out)
+{
+    static const char every[] = "every:";
+    static const struct {
+        const char     *name;
+        ipu_output_mode mode;
+    } modes[] = {{"all", IPU_OUTPUT_ALL},
+                 {"final", IPU_OUTPUT_FINAL},
+                 {"sum", IPU_OUTPUT_SUM},
+                 {"mean", IPU_OUTPUT_MEAN}};
+    if (!text) return true;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(text, modes[i].name) == 0) {
+            out->mode = modes[i].mode;
+            return true;
+        }
+    out->mode = IPU_OUTPUT_EVERY_N;
+    if (strncmp(text, every, strlen(every)) == 0)
+        return tool_integer("output-mode", text + strlen(every), 1, INT64_MAX, &out->period);
+    tool_usage("run", "--output-mode %s: expected all, every:P, final, sum or mean", text);
+    return false;
+}
+
 tool_exit run_ipus_read(run_ipus *out, const tool_arguments *args)
 {
     int64_t each = 1;
     if (!read_count(args, RUN_IPUS, "ipus", MOST_IPUS, &out->ipus)
         || !read_count(args, RUN_STAGES, "pipeline-stages", MOST_STAGES, &out->stages)
-        || !read_count(args, RUN_BATCHES, "batches", MOST_BATCHES, &out->batches))
+        || !read_count(args, RUN_BATCHES, "batches", MOST_BATCHES, &out->batches)
+        || !read_mode(args->values[RUN_OUTPUT_MODE], out))
         return TOOL_USAGE;
     while (each < out->stages) each *= 2;
     if (!args->values[RUN_IPUS]) out->ipus = each;

@@ -5,11 +5,14 @@
 #include <jansson.h>
 
 #include "command.h"
+#include "ipu/executor.h"
 #include "ipu/target.h"
 
 typedef struct run_ipus {
-    int64_t ipus, stages, replicas;
-    int64_t batches; /* of each replica */
+    int64_t         ipus, stages, replicas;
+    int64_t         batches; /* of each replica */
+    ipu_output_mode mode;
+    int64_t         period; /* of EVERY_N */
 } run_ipus;
 
 tool_exit run_ipus_read(run_ipus *out, const tool_arguments *args);
