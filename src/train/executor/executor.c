@@ -15,6 +15,7 @@
 #include "ipu/comm.h"
 #include "model/fit.h"
 #include "session/cache.h"
+#include "train/training.h"
 
 /* ---- what is trained with ---- */
 
@@ -475,36 +476,10 @@ double ipu_executor_rate(const ipu_executor *x, size_t group)
     return x->training && group <= x->how.n_groups ? x->rates[group] : (double)NAN;
 }
 
-/* Whether all but rates is equal. */
-static bool is_same_optimizer(ipu_nn_optimizer a, ipu_nn_optimizer b)
-{
-    return a.kind == b.kind && a.weight_decay == b.weight_decay && a.momentum == b.momentum
-        && a.dampening == b.dampening && a.nesterov == b.nesterov && a.centered == b.centered
-        && a.amsgrad == b.amsgrad && a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.epsilon == b.epsilon
-        && a.alpha == b.alpha && a.rate_decay == b.rate_decay && a.max_weight_norm == b.max_weight_norm
-        && a.no_bias_correction == b.no_bias_correction && a.tensorflow == b.tensorflow
-        && a.maximize == b.maximize && a.decay == b.decay;
-}
-
-static bool is_same_training(const ipu_nn_training *a, const ipu_nn_training *b)
-{
-    if (a->n_groups != b->n_groups || a->max_gradient_norm != b->max_gradient_norm
-        || a->max_gradient != b->max_gradient || a->loss_scale != b->loss_scale
-        || a->loss_scale_period != b->loss_scale_period || !is_same_optimizer(a->optimizer, b->optimizer))
-        return false;
-    for (size_t i = 0; i < a->n_groups; i++) {
-        const ipu_nn_group *p = &a->groups[i], *q = &b->groups[i];
-        if (p->frozen != q->frozen || !q->parameters || strcmp(p->parameters, q->parameters) != 0
-            || !is_same_optimizer(p->optimizer, q->optimizer))
-            return false;
-    }
-    return true;
-}
-
 ipu_status ipu_executor_set_optimizer(ipu_executor *x, const ipu_nn_training *how)
 {
     if (!x->training) return fail_group(x, 0);
-    bool same = is_same_training(&x->how, how);
+    bool same = ipu__training_equal(&x->how, how);
     IPU_TRY(take_training(x, how));
     if (!same) x->must_compile = x->p != NULL;
     return ipu_executor_engine(x) && same ? ipu__executor_write_rates(x->p) : IPU_OK;
