@@ -129,8 +129,8 @@ typedef struct ipu_trainer_options {
     int64_t     checkpoint_every;  /* runs; 0: after each epoch. There is one at the end in either case */
     ipu_trainer_begin begin;
     const char       *model; /* a name of the network, the same in all checkpoints; NULL: none */
-    /* What decides the result, as a JSON object: kept in checkpoints, and the same when one goes on and in all
-     * processes. NULL: what is known here: epochs, batch size, rate, ... A digest of the data is added. */
+    /* What decides the result, as a JSON object: kept in checkpoints, and the same when one goes on and in all processes. NULL:
+     * what of the above does, but `rate`; older checkpoints that do not tell it had the default. A digest of the data is added. */
     const char *settings;
     /* Names in it that only tell something. "epochs" may differ where no rate depends on it, but not among processes. */
     const char *const *may_differ;

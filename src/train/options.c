@@ -236,7 +236,7 @@ int64_t ipu_executor_options_n_batches(const ipu_executor_options *options)
 
 /* ---- what they are for ---- */
 
-enum { NEITHER = 0, PROGRAM = 1, AGREED = 2 };
+enum { NEITHER = 0, PROGRAM = 1, AGREED = 2, RESULT = 4 };
 
 void ipu__executor_options_add_key(const ipu_executor_options *o, ipu__text *key)
 {
