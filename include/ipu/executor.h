@@ -36,7 +36,7 @@ typedef enum ipu_output_mode {
     IPU_OUTPUT_EVERY_N, /* of batches P, 2P, ... where P is output_period, which divides their number */
     IPU_OUTPUT_FINAL,   /* of the last batch of each replica */
     IPU_OUTPUT_SUM,     /* sum over all batches, one for each replica */
-    IPU_OUTPUT_MEAN /* the same, divided by their number: of half it is added up in float, whole numbers are rounded
+    IPU_OUTPUT_MEAN /* the same, divided by their number: of half and bfloat16 it is added up in float, whole numbers are rounded
                            towards 0 */
 } ipu_output_mode;
 

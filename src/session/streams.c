@@ -261,17 +261,26 @@ static void divide(void *data, ipu_type type, size_t n, int64_t by)
     }
 }
 
+static void narrow(const float *from, ipu_type to, void *data, size_t n)
+{
+    ipu_bfloat16 *rounded = data;
+    if (to == IPU_HALF)
+        ipu_half_from_floats(from, data, n);
+    else
+        for (size_t i = 0; i < n; i++) rounded[i] = ipu_bfloat16_from_float(from[i]);
+}
+
 static ipu_status read_mean(ipu__streams *s, const ipu__stream_out *out, int64_t r, void *data, size_t bytes)
 {
-    bool   is_half = out->type == IPU_HALF; /* whose sum is a float */
-    size_t n       = bytes / ipu_type_size(out->type);
-    float *sum     = is_half ? ipu__alloc(n * sizeof *sum) : data;
+    bool   is_narrow = out->type == IPU_HALF || out->type == IPU_BFLOAT16; /* whose sum is a float */
+    size_t n         = bytes / ipu_type_size(out->type);
+    float *sum       = is_narrow ? ipu__alloc(n * sizeof *sum) : data;
     if (!sum) return ipu__fail_memory();
     ipu_status status = ipu_engine_read_replica(s->engine, out->sum, r, sum,
-                                                is_half ? n * sizeof *sum : bytes);
-    if (status == IPU_OK) divide(sum, is_half ? IPU_FLOAT : out->type, n, s->batches.each);
-    if (status == IPU_OK && is_half) ipu_half_from_floats(sum, data, n);
-    if (is_half) ipu__free(sum);
+                                                is_narrow ? n * sizeof *sum : bytes);
+    if (status == IPU_OK) divide(sum, is_narrow ? IPU_FLOAT : out->type, n, s->batches.each);
+    if (status == IPU_OK && is_narrow) narrow(sum, out->type, data, n);
+    if (is_narrow) ipu__free(sum);
     return status;
 }
 

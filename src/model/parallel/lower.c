@@ -81,11 +81,11 @@ ipu_status ipu__parallel_give_output(ipu__lowering *l, size_t i, ipu_tensor t, i
         ipu_stream s = ipu_graph_add_device_to_host(l->g, out->stream, type, n);
         if (n > 0) ipu_program_add_write(p, t, s);
     } else if (l->o->give == IPU__GIVE_SUM || l->o->give == IPU__GIVE_WIDE_SUM) {
-        bool is_wide = l->o->give == IPU__GIVE_WIDE_SUM && type == IPU_HALF;
+        bool is_narrow = type == IPU_HALF || type == IPU_BFLOAT16;
         if (type == IPU_BOOL)
             return ipu__fail(IPU_INVALID, "output \"%s\" is bool: there is no sum of it (output mode)",
                              out->name);
-        if (is_wide) t = as_float(p, t);
+        if (is_narrow && l->o->give == IPU__GIVE_WIDE_SUM) t = as_float(p, t);
         ipu_tensor sum = ipu_graph_add_variable(p.graph, ipu_tensor_type(t), ipu_tensor_shape(t), out->sum);
         ipu_graph_map_linearly(p.graph, sum);
         ipu_graph_add_host_read(l->g, out->sum, sum);

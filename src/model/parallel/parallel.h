@@ -24,7 +24,7 @@ typedef struct ipu__parallel_input {
 typedef enum ipu__parallel_give {
     IPU__GIVE_BATCHES,  /* each batch to the stream */
     IPU__GIVE_SUM,      /* the sum over all batches, which the host reads by its name */
-    IPU__GIVE_WIDE_SUM, /* the same; of half it is a float */
+    IPU__GIVE_WIDE_SUM, /* the same; of half and bfloat16 it is a float */
     IPU__GIVE_LAST      /* that of the last batch, which the host reads by the name of the output */
 } ipu__parallel_give;
 

@@ -105,12 +105,13 @@ static void output_modes_give_what_poptorch_gives(void **state)
     ipu_module_destroy(module);
 }
 
-/* Halves whose sum is no half, whole numbers, and a flag. */
+/* Numbers of 16 bits whose sum is none, whole numbers, and a flag. */
 static void of_types(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     ipu_builder *b = ipu_model_builder(m);
     (void)n;
     ipu_model_output(m, ipu_cast(b, in[0], IPU_HALF), "half");
+    ipu_model_output(m, ipu_cast(b, in[0], IPU_BFLOAT16), "bfloat16");
     ipu_model_output(m, ipu_cast(b, in[0], IPU_INT32), "whole");
     if (user) ipu_model_output(m, ipu_greater(b, in[0], ipu_scalar_like(b, in[0], 0)), "flag");
 }
@@ -132,6 +133,9 @@ static void means_are_of_the_outputs_type(void **state)
     OK(ipu_executor_run(x, &in, 1));
     const ipu_half *half = ipu_executor_output(x, "half")->data;
     assert_true(ipu_half_to_float(half[0]) == 101 && fabsf(ipu_half_to_float(half[1]) + 0.001f) < 1e-5f);
+    const ipu_bfloat16 *brain = ipu_executor_output(x, "bfloat16")->data;
+    assert_true(ipu_bfloat16_to_float(brain[0]) == 101
+                && fabsf(ipu_bfloat16_to_float(brain[1]) + 0.001f) < 1e-5f);
     assert_int_equal(((const int32_t *)ipu_executor_output(x, "whole")->data)[0], 101);
     assert_int_equal(((const int32_t *)ipu_executor_output(x, "whole")->data)[1], 0);
     ipu_executor_destroy(x);
