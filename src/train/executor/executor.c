@@ -272,16 +272,44 @@ static ipu_status compile(ipu__executor_program *p, const ipu_array *in, size_t 
 
 /* ---- engines ---- */
 
-static ipu_status create_engine(ipu__executor_program *p)
+/* An engine as the executor wants it: with its streams, weights and states. */
+static ipu_status begin_engine(ipu__executor_program *p)
 {
-    if (p->base.engine) return IPU_OK;
-    IPU_TRY(ipu__session_start(&p->x->session, &p->base));
     IPU_TRY(ipu__executor_join(p));
     IPU_TRY(ipu__streams_connect(&p->streams, p->base.engine));
     IPU_TRY(ipu__executor_begin_seed(p));
     IPU_TRY(ipu__executor_write_rates(p));
     IPU_TRY(ipu__weights_sync(&p->x->module->weights, &p->weights));
-    IPU_TRY(ipu__executor_set_pending(p));
+    return ipu__executor_set_pending(p);
+}
+
+/* The session leaves the device with the last of its engines. */
+static void drop_engine(ipu__executor_program *p)
+{
+    ipu__session *s           = &p->x->session;
+    bool          has_another = false;
+    if (ipu__weights_leave(&p->x->module->weights, &p->weights) != IPU_OK)
+        ipu__log(IPU_LOG_ERR, "train", "weights of an engine that is gone are lost: %s", ipu_message());
+    p->weights.version = 0;
+    ipu_engine_destroy(p->base.engine);
+    p->base.engine = NULL;
+    for (size_t i = 0; i < s->compiled.n; i++) has_another |= s->compiled.at[i]->engine != NULL;
+    if (!has_another) ipu__session_leave(s);
+}
+
+/* There is either one that is ready or none: what failed is tried again. */
+static ipu_status create_engine(ipu__executor_program *p)
+{
+    if (p->base.engine) return IPU_OK;
+    IPU_TRY(ipu__session_start(&p->x->session, &p->base));
+    ipu_status status = begin_engine(p);
+    if (status != IPU_OK) {
+        char *why = ipu__strdup(ipu_message());
+        drop_engine(p);
+        if (why) ipu__fail(status, "%s", why);
+        ipu__free(why);
+        return status;
+    }
     ipu__alloc_trim(); /* the models it was made from are gone */
     return IPU_OK;
 }

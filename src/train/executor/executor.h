@@ -117,6 +117,7 @@ ipu__executor_kept *ipu__executor_kept_of(const ipu__executor_program *p,
 ipu_status ipu__executor_clear_sums(ipu__executor_program *p);
 ipu_status ipu__executor_write_rates(ipu__executor_program *p);
 ipu_status ipu__executor_begin_seed(ipu__executor_program *p);
+/* What does not fit stays: the next engine is refused for it, too. */
 ipu_status ipu__executor_set_pending(ipu__executor_program *p);
 /* After it was compiled anew: what `state` has of the same name, type and shape, but weights and rates. */
 ipu_status ipu__executor_carry_state(ipu__executor_program *p, const ipu_npz *state);

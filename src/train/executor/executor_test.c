@@ -421,6 +421,75 @@ static void a_state_resumes_bit_for_bit(void **state)
     }
 }
 
+/* The state after `n` runs, from `begin` on or, if that is NULL, from the beginning. */
+static void after_runs(ipu_forward_fn fn, const ipu_nn_training *how, set *s, int n, const ipu_npz *begin,
+                       ipu_npz *out)
+{
+    const ipu_executor_options options = {.seed = 7};
+    ipu_module                *module  = module_of(fn);
+    ipu_executor              *x;
+    OK(ipu_training_model(module, &options, how, &x));
+    if (begin) OK(ipu_executor_set_state(x, begin));
+    for (int i = 0; i < n; i++) OK(ipu_executor_run(x, s->arrays, 2));
+    OK(ipu_executor_get_state(x, out));
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+}
+
+/* Set before there is an engine, and found not to fit when there is to be one. */
+static void a_state_that_does_not_fit_fails_each_run(void **state)
+{
+    (void)state;
+    const ipu_attach_when when[] = {IPU_ATTACH_ALWAYS, IPU_ATTACH_ON_DEMAND};
+    const ipu_nn_training how    = {.optimizer = {.kind = IPU_NN_ADAM, .rate = 0.01}};
+    set                   s      = samples(16, 9);
+    ipu_npz               right, wrong, found, none = {0};
+    after_runs(forward, &how, &s, 5, NULL, &right);
+    after_runs(with_dropout, &how, &s, 1, NULL, &wrong);
+    for (size_t k = 0; k < sizeof when / sizeof *when; k++) {
+        const ipu_executor_options options = {.attach = when[k], .seed = 7};
+        ipu_module                *module  = module_of(forward);
+        ipu_executor              *x;
+        OK(ipu_training_model(module, &options, &how, &x));
+        OK(ipu_executor_set_state(x, &wrong));
+        for (int again = 0; again < 3; again++) {
+            assert_int_equal(ipu_executor_run(x, s.arrays, 2), IPU_INVALID);
+            assert_non_null(strstr(ipu_message(), "the state is not of this model and optimizer"));
+            assert_int_equal(ipu_executor_get_state(x, &found), IPU_INVALID); /* nothing half made */
+            assert_false(ipu_executor_is_attached(x));
+        }
+        OK(ipu_executor_set_state(x, &right));
+        OK(ipu_executor_run(x, s.arrays, 2));
+        assert_true(ipu_executor_is_attached(x));
+        OK(ipu_executor_get_state(x, &found));
+        ipu_npz expected;
+        after_runs(forward, &how, &s, 1, &right, &expected);
+        assert_same_state(&expected, &found);
+        ipu_npz_free(&expected);
+        ipu_npz_free(&found);
+        ipu_executor_destroy(x);
+        ipu_module_destroy(module);
+    }
+    /* One of no arrays is none: it begins as if nothing had been set. */
+    const ipu_executor_options later  = {.attach = IPU_ATTACH_ON_DEMAND, .seed = 7};
+    ipu_module                *module = module_of(forward);
+    ipu_executor              *x;
+    OK(ipu_training_model(module, &later, &how, &x));
+    OK(ipu_executor_set_state(x, &wrong));
+    assert_int_equal(ipu_executor_run(x, s.arrays, 2), IPU_INVALID);
+    OK(ipu_executor_set_state(x, &none));
+    OK(ipu_executor_set_rate(x, 0, 0.01));
+    for (int i = 0; i < 5; i++) OK(ipu_executor_run(x, s.arrays, 2));
+    OK(ipu_executor_get_state(x, &found));
+    assert_same_state(&right, &found);
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+    ipu_npz_free(&found);
+    ipu_npz_free(&right);
+    ipu_npz_free(&wrong);
+    free_set(&s);
+}
+
 static void replicas_drop_different_elements(void **state)
 {
     (void)state;
@@ -697,6 +766,7 @@ int main(void)
         cmocka_unit_test(weights_outlive_the_executor_that_trained_them),
         cmocka_unit_test(saved_weights_are_loaded_before_or_after_compiling),
         cmocka_unit_test(a_state_resumes_bit_for_bit),
+        cmocka_unit_test(a_state_that_does_not_fit_fails_each_run),
         cmocka_unit_test(replicas_drop_different_elements),
         cmocka_unit_test(a_stopped_run_leaves_no_gradients_behind),
         cmocka_unit_test(states_survive_an_optimizer_that_is_refused),

@@ -321,10 +321,10 @@ ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
 ipu_status ipu__executor_set_pending(ipu__executor_program *p)
 {
     if (p->x->pending.n == 0) return IPU_OK;
-    ipu_status status = set_state(p, &p->x->pending);
-    if (status == IPU_OK) status = ipu__executor_write_rates(p); /* may have been set since */
+    IPU_TRY(set_state(p, &p->x->pending));
+    IPU_TRY(ipu__executor_write_rates(p)); /* may have been set since */
     ipu_npz_free(&p->x->pending);
-    return status;
+    return IPU_OK;
 }
 
 ipu_status ipu__executor_carry_state(ipu__executor_program *p, const ipu_npz *state)
