@@ -100,7 +100,7 @@ static void import(ipu_onnx *file, const ipu_onnx_value *in, size_t n)
     ipu_onnx_options options           = {.inputs = in, .n_inputs = n};
     for (int turn = 0; turn < 2; turn++) {
         ipu__imported result;
-        ipu_status    status = ipu__onnx_import(file, &options, fixed, &result);
+        ipu_status    status = ipu__onnx_import(file, &options, NULL, fixed, &result);
         check_message(status);
         if (status == IPU_OK && ipu__model_verify(result.m) != IPU_OK) stop("the model is not valid");
         if (status == IPU_OK && is_small(result.m)) {

@@ -88,17 +88,18 @@ void ipu__model_rewind(ipu_model *m, const ipu__model_mark *mark)
     m->base.message = NULL;
 }
 
-ipu_status ipu__model_fix_input(ipu_model *m, uint32_t id, const void *data)
+ipu_status ipu__model_fix_input(ipu_model *m, uint32_t id, const ipu_array *a)
 {
     ipu__builder_value *shown = &m->base.values.at[id];
     ipu__model_value   *v     = &m->values.at[id];
-    size_t              bytes = (size_t)ipu__op_n_elements(&shown->shape) * ipu_type_size(shown->type);
-    void *own = bytes ? ipu__arena_copy(&m->base.arena, data, bytes) : ipu__arena_alloc(&m->base.arena, 1);
+    size_t              bytes = ipu_array_bytes(a);
+    void *own = bytes ? ipu__arena_copy(&m->base.arena, a->data, bytes) : ipu__arena_alloc(&m->base.arena, 1);
     if (!own) return ipu__fail_memory();
     (void)ipu__map_remove(&m->names, shown->name);
-    shown->name = "";
-    v->kind     = IPU__VALUE_CONSTANT;
-    v->data     = own;
+    shown->name  = "";
+    shown->shape = a->shape;
+    v->kind      = IPU__VALUE_CONSTANT;
+    v->data      = own;
     return IPU_OK;
 }
 

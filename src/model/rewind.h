@@ -8,6 +8,7 @@
 #ifndef IPU_MODEL_REWIND_H
 #define IPU_MODEL_REWIND_H
 
+#include "ipu/data.h"
 #include "model/model.h"
 
 typedef struct ipu__model_mark {
@@ -23,9 +24,9 @@ ipu__model_mark ipu__model_take_mark(const ipu_model *m);
  * with the model. */
 void ipu__model_rewind(ipu_model *m, const ipu__model_mark *mark);
 
-/* Input `id` becomes a constant of these values, which are copied, where it stands; its name is free again. It stays in
- * the list of inputs until they are dropped from there. */
-ipu_status ipu__model_fix_input(ipu_model *m, uint32_t id, const void *data);
+/* Input `id` becomes a constant of these values, which are copied, where it stands; its name is free again. It stays in the list of
+ * inputs until they are dropped from there. With another shape than it had, what was made of it is to be made again. */
+ipu_status ipu__model_fix_input(ipu_model *m, uint32_t id, const ipu_array *a);
 void       ipu__model_drop_fixed_inputs(ipu_model *m);
 
 #endif

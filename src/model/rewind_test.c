@@ -140,13 +140,14 @@ static void values_that_were_computed_are_forgotten(void **state)
 static void an_input_that_is_fixed_is_a_constant_and_leaves_its_name(void **state)
 {
     (void)state;
-    net             n = begin();
-    ipu__evaluation e = {.m = n.m};
+    net             n     = begin();
+    ipu__evaluation e     = {.m = n.m};
+    const ipu_array known = {IPU_FLOAT, IPU_SHAPE(2), (float[]){3, 4}};
     ipu_value    late = ipu_model_input(n.m, IPU_FLOAT, IPU_SHAPE(2), "late"), v = ipu_add(n.b, late, late);
     const float *data;
     assert_int_equal(ipu__evaluate(&e, v.id, (const void **)&data), IPU_OK);
     assert_null(data);
-    assert_int_equal(ipu__model_fix_input(n.m, late.id, (float[]){3, 4}), IPU_OK);
+    assert_int_equal(ipu__model_fix_input(n.m, late.id, &known), IPU_OK);
     ipu__model_drop_fixed_inputs(n.m);
     ipu__evaluation_retry(&e);
     assert_int_equal(ipu__evaluate(&e, v.id, (const void **)&data), IPU_OK);

@@ -94,29 +94,19 @@ static ipu_status fail_odd(const ipu_onnx_session *s, size_t i)
     return ipu__spread_fail(&s->options, port.name, &s->in[i]);
 }
 
-static size_t n_fixed(const ipu_onnx_session *s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->n_in; i++) n += s->fixed[i];
-    return n;
-}
-
 /* Notes the inputs that turn out to decide shapes: they are known in later imports from the first. Where inputs hold several
- * batches, such a one is not divided among them, and so it is imported again. `one`: room for the inputs of one batch. */
+ * batches, such a one is not divided among them. `one`: room for the inputs of one batch. */
 static ipu_status import_as(ipu_onnx_session *s, ipu_onnx_value *one, ipu__imported *out)
 {
     ipu_onnx_options options = s->options;
     options.inputs           = one;
     options.n_inputs         = s->n_in;
-    for (;;) {
-        size_t     odd    = ipu__spread_divide(&s->options, s->in, s->fixed, s->n_in, one);
-        size_t     before = n_fixed(s);
-        ipu_status status = ipu__onnx_import(s->file, &options, s->fixed, out);
-        bool       again  = ipu__spread_batches(&s->options) > 1 && n_fixed(s) > before;
-        if (!again && odd == SIZE_MAX) return status;
-        if (status == IPU_OK) ipu__imported_fini(out);
-        if (!again) return fail_odd(s, odd);
-    }
+    ipu__spread_divide(&s->options, s->in, s->fixed, s->n_in, one);
+    ipu_status status = ipu__onnx_import(s->file, &options, s->in, s->fixed, out);
+    size_t     odd    = ipu__spread_divide(&s->options, s->in, s->fixed, s->n_in, one);
+    if (odd == SIZE_MAX) return status;
+    if (status == IPU_OK) ipu__imported_fini(out);
+    return fail_odd(s, odd);
 }
 
 static ipu_status import(ipu_onnx_session *s, ipu__imported *out)

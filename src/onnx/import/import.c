@@ -151,6 +151,7 @@ static ipu__item look_up(ipu__import *im, const char *name)
     ipu__item out = *item;
     if (out.pending) out.v = ipu__import_constant(im, out.pending, name);
     out.pending = NULL;
+    if (im->whole && out.kind == IPU_ONNX_ARRAY) ipu__import_note_use(im, out.v.id);
     return out;
 }
 
@@ -299,9 +300,11 @@ static ipu__item array_input(ipu__import *im, size_t owner, const char *name, co
     bool              is_fixed = im->fixed[owner];
     ipu_value         v = is_fixed ? ipu_constant_data(im->b, a->type, a->shape, a->data ? a->data : nothing)
                                    : ipu_model_input(im->m, a->type, a->shape, name);
-    if (!is_fixed
-        && !ipu__push(&im->inputs, ((ipu__import_input){(uint32_t)owner, v.id, is_given ? a : NULL})))
-        fail(im, IPU_OUT_OF_MEMORY, "out of memory");
+    ipu__import_input own       = {.owner = (uint32_t)owner, .id = v.id, .given = is_given ? a : NULL};
+    const ipu_onnx_value *whole = is_given && im->whole ? &im->whole[owner]
+                                                        : NULL; /* no part of a sequence */
+    own.whole                   = whole && whole->kind == IPU_ONNX_ARRAY ? &whole->array : own.given;
+    if (!is_fixed && !ipu__push(&im->inputs, own)) fail(im, IPU_OUT_OF_MEMORY, "out of memory");
     return (ipu__item){.kind = IPU_ONNX_ARRAY, .v = v};
 }
 
@@ -743,10 +746,11 @@ static void end(ipu__import *im)
     ipu__free(im->message);
 }
 
-ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, bool *fixed, ipu__imported *out)
+ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, const ipu_onnx_value *whole,
+                            bool *fixed, ipu__imported *out)
 {
     ipu__scope  scope = {0};
-    ipu__import im    = {.file = file, .options = options, .scope = &scope};
+    ipu__import im    = {.file = file, .options = options, .whole = whole, .scope = &scope};
     *out              = (ipu__imported){0};
     IPU_TRY(refuse_unknown(file));
     ipu_status status = begin(&im, fixed);
@@ -780,7 +784,7 @@ ipu_status ipu_onnx_import(ipu_onnx *file, const ipu_onnx_options *options, ipu_
     static const ipu_onnx_options defaults;
     ipu__imported                 imported;
     *out              = NULL;
-    ipu_status status = ipu__onnx_import(file, options ? options : &defaults, NULL, &imported);
+    ipu_status status = ipu__onnx_import(file, options ? options : &defaults, NULL, NULL, &imported);
     if (status == IPU_OK) {
         *out       = imported.m;
         imported.m = NULL;

@@ -50,6 +50,8 @@ typedef struct ipu__call {
 typedef struct ipu__import_input {
     uint32_t         owner, id;
     const ipu_array *given; /* NULL: nothing is */
+    const ipu_array *whole; /* the same where it is known, which may be of another shape */
+    size_t           use;   /* among the guesses, if that is what is there: the first node that has it */
 } ipu__import_input;
 
 /* What was decided in the turn `tick` of the import: that a Loop or Scan became a loop of the model, with this body. */
@@ -63,6 +65,7 @@ typedef struct ipu__import_loop {
 typedef struct ipu__import_guess {
     uint32_t id;
     int64_t  tick;
+    bool     is_use; /* of an input that has another shape once it is known */
 } ipu__import_guess;
 
 /* A tensor of the file as a constant or parameter. */
@@ -75,6 +78,7 @@ typedef struct ipu__import_made {
 typedef struct ipu__import {
     ipu_onnx               *file;
     const ipu_onnx_options *options;
+    const ipu_onnx_value   *whole; /* what inputs are that become known; NULL: those of the options */
     ipu_model              *m;
     ipu_builder            *b;
     ipu__evaluation         evaluation;
@@ -158,6 +162,9 @@ const void *ipu__known(ipu__node *n, ipu_value v);
 /* The same; inputs that it depends on become compile-time inputs, loops are unrolled; depending on more is an error.
  * `what`: for the message. */
 const void *ipu__must_know(ipu__node *n, ipu_value v, const char *what);
+/* That the node of this turn has value `id`: should it be an input that is of another shape once it is known, the import goes back
+ * to this node. */
+void ipu__import_note_use(ipu__import *im, uint32_t id);
 
 /* ---- attributes; of another kind than asked for: an error ---- */
 
@@ -268,8 +275,10 @@ typedef struct ipu__imported {
 } ipu__imported;
 
 /* `fixed`, in place of that of the options, tells for each input whether it is a compile-time input, and is told which
- * others turned out to be, from what is given for them. NULL: those of the options and no others. */
-ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, bool *fixed, ipu__imported *out);
+ * others turned out to be, from what is given for them. NULL: those of the options and no others. `whole`: such ones are these, where
+ * the inputs of the options are parts of them, as of one batch of many; NULL: they are the same. */
+ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, const ipu_onnx_value *whole,
+                            bool *fixed, ipu__imported *out);
 /* The model too, if it is still there. */
 void ipu__imported_fini(ipu__imported *i);
 

@@ -2,9 +2,10 @@
  *
  * A value is computed when something asks for its elements, from constants (model/evaluate.h, which remembers what it
  * computed). Where it depends on inputs of the file whose values are given, these become constants, in place: what was
- * emitted from them stays as it is. Where it depends on a loop of the model, the loop should have been unrolled. And
- * where something did without a value that is known by now, it might have done better. In these two cases the import
- * goes back to the node where that was decided, and does it and what follows again.
+ * emitted from them stays as it is. Where it depends on a loop of the model, the loop should have been unrolled. Where
+ * something did without a value that is known by now, it might have done better. And where an input was given as a part,
+ * of one batch, it is of another shape when it is known. In these three cases the import goes back to the node where that
+ * was decided, or that has the input first, and does it and what follows again.
  */
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ const void *ipu__known(ipu__node *n, ipu_value v)
     ipu__import *im   = n->im;
     const void  *data = evaluate(n, v);
     if (data || v.id == 0 || !ipu__import_ok(im) || !im->may_fix) return data;
-    if (!ipu__push(&im->guesses, ((ipu__import_guess){v.id, im->tick})))
+    if (!ipu__push(&im->guesses, ((ipu__import_guess){.id = v.id, .tick = im->tick})))
         ipu__node_fail(n, IPU_OUT_OF_MEMORY, "out of memory");
     return NULL;
 }
@@ -57,16 +58,20 @@ static void look_at(search *s, uint32_t id)
     if (!ipu__push(&s->open, id)) s->failed = true;
 }
 
-/* Ids of inputs grow, as they are made one after another. */
+/* Where input `id` is in the list, if it is one: ids of inputs grow, as they are made one after another. */
+static size_t place_of_input(const ipu__import *im, uint32_t id)
+{
+    size_t low = 0, high = im->inputs.n;
+    while (high - low > 1) {
+        size_t middle                                    = low + (high - low) / 2;
+        *(im->inputs.at[middle].id <= id ? &low : &high) = middle;
+    }
+    return low;
+}
+
 static void found_input(search *s, uint32_t id)
 {
-    const ipu__import_input *inputs = s->im->inputs.at;
-    size_t                   low = 0, high = s->im->inputs.n;
-    while (high - low > 1) {
-        size_t middle                             = low + (high - low) / 2;
-        *(inputs[middle].id <= id ? &low : &high) = middle;
-    }
-    if (!ipu__push(&s->inputs, (uint32_t)low)) s->failed = true;
+    if (!ipu__push(&s->inputs, (uint32_t)place_of_input(s->im, id))) s->failed = true;
 }
 
 /* Ids of their blocks grow, too. */
@@ -178,6 +183,20 @@ static bool unroll(search *s)
     return s->loops.n > 0;
 }
 
+void ipu__import_note_use(ipu__import *im, uint32_t id)
+{
+    size_t             at = place_of_input(im, id);
+    ipu__import_input *in = at < im->inputs.n ? &im->inputs.at[at] : NULL;
+    if (!in || in->id != id || !in->given || im->fixed[in->owner]
+        || ipu__shape_equal(&in->given->shape, &in->whole->shape))
+        return;
+    const ipu__import_guess *noted = in->use < im->guesses.n ? &im->guesses.at[in->use] : NULL;
+    if (noted && noted->is_use && noted->id == id) return;
+    in->use = im->guesses.n;
+    if (!ipu__push(&im->guesses, ((ipu__import_guess){.id = id, .tick = im->tick, .is_use = true})))
+        im->status = IPU_OUT_OF_MEMORY;
+}
+
 /* Inputs have become known: back to the first node that did without a value that is known now. */
 static void guess_again(ipu__node *n)
 {
@@ -185,7 +204,8 @@ static void guess_again(ipu__node *n)
     const void  *data;
     ipu__evaluation_retry(&im->evaluation);
     for (size_t i = 0; i < im->guesses.n; i++) {
-        if (im->n_freed == MOST_FREED || im->n_tried++ == MOST_TRIED) {
+        bool is_use = im->guesses.at[i].is_use; /* of which there is one for each input */
+        if ((im->n_freed == MOST_FREED && !is_use) || im->n_tried++ == MOST_TRIED) {
             ipu__node_fail(n, IPU_UNSUPPORTED, "too many inputs decide shapes, one after another");
             return;
         }
@@ -193,7 +213,7 @@ static void guess_again(ipu__node *n)
         if (status != IPU_OK) ipu__node_fail(n, status, "%s", ipu_message());
         if (status != IPU_OK) return;
         if (!data) continue;
-        im->n_freed++;
+        im->n_freed += !is_use;
         go_back(im, im->guesses.at[i].tick, true);
         return;
     }
@@ -260,7 +280,7 @@ static void fix_inputs(ipu__node *n, const search *s, const char *what)
     else if (!is_known)
         fail_missing(n, s, what);
     for (size_t i = 0; ok && is_known && status == IPU_OK && i < arrays.n; i++)
-        status = ipu__model_fix_input(im->m, arrays.at[i]->id, arrays.at[i]->given->data);
+        status = ipu__model_fix_input(im->m, arrays.at[i]->id, arrays.at[i]->whole);
     if (status != IPU_OK) ipu__node_fail(n, status, "%s", ipu_message());
     ipu__array_fini(&arrays);
     if (ipu__import_ok(im)) guess_again(n);

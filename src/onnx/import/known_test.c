@@ -19,7 +19,9 @@ typedef struct result {
     char   *text;
 } result;
 
-static result import(bytes b, const ipu_onnx_value *in, size_t n, const bool *fixed)
+/* `whole`: what inputs are of which `in` are parts, as of one batch; NULL: the same. */
+static result import_part(bytes b, const ipu_onnx_value *in, const ipu_onnx_value *whole, size_t n,
+                          const bool *fixed)
 {
     ipu_onnx        *file;
     ipu__imported    made;
@@ -27,7 +29,7 @@ static result import(bytes b, const ipu_onnx_value *in, size_t n, const bool *fi
     ipu_onnx_options options = {.inputs = in, .n_inputs = n};
     if (fixed) memcpy(r.fixed, fixed, sizeof r.fixed);
     if (ipu_onnx_read(b.at, b.n, NULL, &file) != IPU_OK) fail_msg("%s", ipu_message());
-    if (ipu__onnx_import(file, &options, r.fixed, &made) != IPU_OK) fail_msg("%s", ipu_message());
+    if (ipu__onnx_import(file, &options, whole, r.fixed, &made) != IPU_OK) fail_msg("%s", ipu_message());
     if (ipu__model_verify(made.m) != IPU_OK) fail_msg("%s", ipu_message());
     if (ipu_model_print(made.m, 0, NULL, &r.text) != IPU_OK) fail_msg("%s", ipu_message());
     r.n_begun  = made.n_begun;
@@ -39,6 +41,11 @@ static result import(bytes b, const ipu_onnx_value *in, size_t n, const bool *fi
     ipu__imported_fini(&made);
     ipu_onnx_close(file);
     return r;
+}
+
+static result import(bytes b, const ipu_onnx_value *in, size_t n, const bool *fixed)
+{
+    return import_part(b, in, NULL, n, fixed);
 }
 
 /* The model is the one that comes of knowing from the first what turned out to be needed. */
@@ -85,6 +92,70 @@ static void inputs_that_decide_shapes_are_found_in_one_pass(void **state)
     ipu_free(r.text);
 }
 
+/* One batch of two: what is fixed is whole, whatever was made of its part before. */
+static result import_half(bytes b, const ipu_onnx_value *whole, size_t n)
+{
+    static ipu_onnx_value in[MOST_INPUTS];
+    for (size_t i = 0; i < n; i++) {
+        in[i] = whole[i];
+        if (in[i].array.shape.rank > 0) in[i].array.shape.dim[0] /= 2;
+    }
+    result r = import_part(b, in, whole, n, NULL);
+    for (size_t i = 0; i < n; i++)
+        if (r.fixed[i]) in[i] = whole[i];
+    assert_same_when_known(b, in, n, &r);
+    return r;
+}
+
+static void inputs_of_one_batch_are_found_in_one_pass(void **state)
+{
+    (void)state;
+    enum { N = 120 };
+    static const int64_t  shape[] = {1, -1};
+    static ipu_onnx_value in[N + 1];
+    char                 *source = ipu__arena_alloc(&pool, N * 200);
+    size_t                at     = (size_t)sprintf(source, "in x float[N]; const flat int64[1] -1; ");
+    in[0]                        = SIX;
+    for (int i = 0; i < N; i++) {
+        in[i + 1] = value(IPU_INT64, IPU_SHAPE(2), shape);
+        at += (size_t)sprintf(source + at, "in s%d int64[K]; ", i);
+    }
+    at += (size_t)sprintf(source + at, "x0 = Identity(x); ");
+    for (int i = 0; i < N; i++) /* every second one is only added */
+        at += i % 2 ? (size_t)sprintf(source + at, "x%d = Reshape(x%d, flat); u%d = Add(s%d, s%d); ", i + 1,
+                                      i, i, i, i)
+                    : (size_t)sprintf(source + at, "a%d = Neg(x%d); x%d = Reshape(a%d, s%d); ", i, i, i + 1,
+                                      i, i);
+    sprintf(source + at, "out x%d", N);
+    result r = import_half(model(13, graph(source, NULL), none), in, N + 1);
+    assert_int_equal(r.n_begun, 1 + 2 * N + N / 2); /* each Reshape twice */
+    assert_int_equal(r.n_inputs, 1 + N / 2);
+    for (int i = 0; i < N; i++) assert_int_equal(r.fixed[i + 1], i % 2 == 0);
+    ipu_free(r.text);
+}
+
+/* Back to the first node that has it, in a branch as well; what it has been asked for before does not matter. */
+static void what_was_made_of_a_part_is_made_again(void **state)
+{
+    (void)state;
+    const int64_t sizes[]    = {1, -1};
+    const bytes   branches[] = {graph("out t; t = Mul(s, two)", NULL), graph("out t; t = Identity(s)", NULL)};
+    bytes         b          = model(
+                         13,
+                         graph("in x float[N]; in s int64[K]; in c bool[]; const two int64[2] 1 1; out y; out z; p = Neg(x); "
+                                                "q = Abs(p); n = Shape(s); e = ConstantOfShape(n); i = If(c) then_branch=@0 else_branch=@1; "
+                                                "f = Reshape(p, i); y = Relu(f); z = Neg(e)",
+                               branches),
+                         none);
+    const ipu_onnx_value yes = value(IPU_BOOL, IPU_SCALAR, (const bool[]){true});
+    result               r   = import_half(b, VALUES(SIX, value(IPU_INT64, IPU_SHAPE(2), sizes), yes));
+    assert_true(!r.fixed[0] && r.fixed[1] && r.fixed[2]);
+    /* To f, with both branches, as they differ, and the one that c chooses; then from n on. */
+    assert_int_equal(r.n_begun, (5 + 2) + (1 + 1) + 1 + (3 + 1 + 3));
+    assert_int_equal(r.n_inputs, 1);
+    ipu_free(r.text);
+}
+
 static void an_input_is_fixed_with_all_that_a_value_needs(void **state)
 {
     (void)state;
@@ -108,7 +179,7 @@ static void an_input_is_fixed_with_all_that_a_value_needs(void **state)
     ipu_onnx_value   some[]   = {SIX, one, value(IPU_INT64, IPU_SHAPE(1), NULL), six};
     ipu_onnx_options options  = {.inputs = some, .n_inputs = 4};
     assert_int_equal(ipu_onnx_read(b.at, b.n, NULL, &file), IPU_OK);
-    assert_int_equal(ipu__onnx_import(file, &options, fixed, &made), IPU_INVALID);
+    assert_int_equal(ipu__onnx_import(file, &options, NULL, fixed, &made), IPU_INVALID);
     assert_non_null(strstr(ipu_message(), "it depends on input \"a\", \"b\", \"c\": give its value"));
     for (int i = 0; i < 5; i++) assert_false(fixed[i]);
     /* And where inputs may not become fixed, though their values are given. */
@@ -342,6 +413,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_that_decide_shapes_are_found_in_one_pass),
+        cmocka_unit_test(inputs_of_one_batch_are_found_in_one_pass),
+        cmocka_unit_test(what_was_made_of_a_part_is_made_again),
         cmocka_unit_test(an_input_is_fixed_with_all_that_a_value_needs),
         cmocka_unit_test(a_sequence_is_fixed_as_a_whole),
         cmocka_unit_test(a_branch_is_chosen_when_its_condition_comes_to_be_known),
