@@ -103,6 +103,16 @@ done
 for schedule in constant step; do
     check "train: schedule $schedule" json 'd["top1"] > 0.4' "${brief[@]}" --schedule $schedule --json
 done
+still=("${brief[@]}" --lr 1e-30 --epochs 8) # no epoch is better than the first
+check "train: patience" exits 0 '^ended after epoch 3: 2 epochs without a lower test loss$' "${still[@]}" --patience 2 --checkpoint-dir patient \
+    --schedule constant
+check "train: patience: no epoch after it" bash -c '! grep -q "^epoch 4/8" out && grep -q "^epoch 3/8" out'
+check "train: patience: it is finished" exits 0 '^the training in patient is finished: 3 epochs$' "${still[@]}" --patience 2 --checkpoint-dir patient \
+    --schedule constant --resume
+check "train: more patience goes on" json 'len(d["epochs"]) == 4 and d["resumed_from"] == 3 * 60' "${still[@]}" --patience 3 --checkpoint-dir patient \
+    --schedule constant --resume --json
+check "train: patience with what gets better" json 'len(d["epochs"]) == 2' "${brief[@]}" --epochs 2 --patience 1 --json
+check "train: no patience" refused 2 'option --patience: "0" is no number from 1 to 1000000' "${brief[@]}" --patience 0
 check "train: device iterations and accumulation" json 'd["runs"] == 960 // (4 * 3 * 5) and d["epochs"][0]["loss"] < 2.3' \
     "${brief[@]}" --batch-size 4 --device-iterations 3 --gradient-accumulation 5 --lr 0.05 --json
 check "train: replicas" json 'd["runs"] == 960 // 16 and d["epochs"][0]["loss"] < 2.1' \

@@ -103,6 +103,15 @@ static void on_message(void *user, ipu_log_level level, const char *text)
 
 /* ---- how it ends ---- */
 
+/* --patience: why there are no more epochs. */
+static void tell_of_patience(train_session *s, const ipu_trainer_results *r)
+{
+    const long long patience = s->settings.patience;
+    if (patience == 0 || r->n_epochs >= s->settings.epochs) return;
+    progress_line(&s->progress, "ended after epoch %lld: %lld epoch%s without a lower test loss",
+                  (long long)r->n_epochs, patience, patience == 1 ? "" : "s");
+}
+
 /* Of rank 0. */
 static tool_exit write_results(train_session *s)
 {
@@ -111,6 +120,7 @@ static tool_exit write_results(train_session *s)
     tool_exit                 code = TOOL_OK;
     char                      title[256];
     snprintf(title, sizeof title, "Loss of %.200s", a->model);
+    tell_of_patience(s, &r);
     if (a->save) code = train_session_write_onnx(s, a->save);
     if (code == TOOL_OK && a->plot) code = train_plot(&r, title, a->plot);
     ipu_set_compile_progress(NULL, NULL);

@@ -154,6 +154,7 @@ static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
         .training          = s->how,
         .loader            = {.batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed},
         .n_epochs          = a->epochs,
+        .patience          = a->patience,
         .checkpoint_folder = a->checkpoint_dir,
         .checkpoint_every  = a->checkpoint_every,
         .begin             = begin_of(a),

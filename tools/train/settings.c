@@ -93,6 +93,7 @@ static tool_exit read_counts(train_settings *s, const tool_arguments *args)
     s->threads           = -1;
     s->device_iterations = s->gradient_accumulation = 1;
     return read_integer(args, TRAIN_EPOCHS, "epochs", 1, 1000000, &s->epochs)
+                && read_integer(args, TRAIN_PATIENCE, "patience", 1, 1000000, &s->patience)
                 && read_integer(args, TRAIN_BATCH, "batch-size", 1, 1 << 20, &s->batch_size)
                 && read_integer(args, TRAIN_ITERATIONS, "device-iterations", 1, 1 << 20,
                                 &s->device_iterations)

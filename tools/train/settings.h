@@ -16,6 +16,7 @@ typedef struct train_settings {
     ipu_nn_optimizer_kind optimizer;
     train_schedule        schedule;
     int64_t               epochs, batch_size, device_iterations, gradient_accumulation, seed;
+    int64_t               patience; /* 0: all epochs */
     train_ipus            ipus;
     int64_t               threads; /* -1: not said */
     ipu_precision         precision;
