@@ -94,6 +94,30 @@ static ipu_status finish(ipu__text *text, ipu__hash128 *out)
     return status;
 }
 
+enum { NEITHER = 0, PROGRAM = 1 };
+
+/* `target`: what the options' own, or none, comes to. */
+static void add_options(ipu__text *key, const ipu_onnx_options *o, const ipu_target *target)
+{
+#define NUMBER(member, uses) \
+    if ((uses)&PROGRAM) ipu__text_add(key, #member "=%lld;", (long long)o->member);
+#define TEXTS(member, uses) \
+    for (size_t i = 0; (uses)&PROGRAM && i < o->n_##member; i++) ipu__text_add_quoted(key, o->member[i]);
+#define ENGINE(member, uses) \
+    if ((uses)&PROGRAM) ipu__cache_add_options(key, o->member);
+#define TARGET(member, uses)                                                                     \
+    if ((uses)&PROGRAM)                                                                          \
+        ipu__text_add(key, #member "=%s %" PRId64 " %" PRId64 ";", ipu_target_chip_name(member), \
+                      (member)->n_ipus, (member)->tiles_per_ipu);
+#define OTHER(member, uses)
+#include "onnx/options.inc"
+#undef NUMBER
+#undef TEXTS
+#undef ENGINE
+#undef TARGET
+#undef OTHER
+}
+
 static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ipu_target *target,
                              const ipu__arguments *shapes, ipu__session_cache *c)
 {
@@ -102,14 +126,7 @@ static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ip
     ipu__text_add_quoted(&key, file->name); /* it is in places that an executable tells */
     add_hash(&key, hash_file(file));
     add_hash(&key, &c->outside);
-    ipu__text_add(&key, "%s %" PRId64 " %" PRId64 " ", ipu_target_chip_name(target), target->n_ipus,
-                  target->tiles_per_ipu);
-    ipu__text_add(&key, "%d %d %" PRId64 " ", o->training, o->wide, o->most_bytes);
-    ipu__text_add(&key, "%" PRId64 " %" PRId64 " %" PRId64 " ", o->stages, o->replicas, o->batches);
-    for (size_t i = 0; i < o->n_dims; i++) ipu__text_add_quoted(&key, o->dims[i]);
-    ipu__text_add(&key, "%zu ", o->n_outputs);
-    for (size_t i = 0; i < o->n_outputs; i++) ipu__text_add_quoted(&key, o->outputs[i]);
-    ipu__cache_add_options(&key, o->options);
+    add_options(&key, o, target);
     ipu__arguments_add_key(shapes, &key);
     return finish(&key, &c->about);
 }

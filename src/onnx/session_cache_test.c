@@ -292,6 +292,32 @@ static void other_files_and_options_are_misses(void **state)
     ipu_options_destroy(engine);
 }
 
+static void the_list_of_options_has_all_members(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+#define NUMBER(member, uses) #member,
+#define TEXTS(member, uses) #member,
+#define ENGINE(member, uses) #member,
+#define TARGET(member, uses) #member,
+#define OTHER(member, uses) #member,
+#include "onnx/options.inc"
+#undef NUMBER
+#undef TEXTS
+#undef ENGINE
+#undef TARGET
+#undef OTHER
+    };
+    ipu_abi_member m;
+    size_t         n = 0;
+    for (size_t i = 0; ipu_abi_member_at(i, &m); i++) {
+        if (strcmp(m.structure, "ipu_onnx_options") != 0 || !*m.name) continue;
+        assert_true(n < sizeof names / sizeof *names);
+        assert_string_equal(m.name, names[n++]);
+    }
+    assert_int_equal(n, sizeof names / sizeof *names);
+}
+
 static void initializers_that_were_set_are_misses(void **state)
 {
     (void)state;
@@ -504,6 +530,7 @@ int main(void)
         TEST(sequences_and_optionals_come_from_the_cache),
         TEST(the_model_and_its_price_are_there_when_asked_for),
         TEST(other_files_and_options_are_misses),
+        TEST(the_list_of_options_has_all_members),
         TEST(initializers_that_were_set_are_misses),
         TEST(changed_external_data_are_a_miss),
         TEST(checking_mode_passes_the_cache_by),
