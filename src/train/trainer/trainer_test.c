@@ -524,6 +524,13 @@ static void test_processes_differ(void **state)
         assert_true(p[r].results.is_known && p[r].results.is_told_elsewhere == (r == 1));
     }
     p[1].options          = usual();
+    p[1].options.patience = 2;
+    run_both(p);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(p[r].status, IPU_INVALID);
+        assert_non_null(strstr(p[r].message, "rank 1 was started with patience 2, rank 0 with 0"));
+    }
+    p[1].options          = usual();
     p[0].options.settings = p[1].options.settings = "{}";
     for (int r = 0; r < 2; r++) p[r].options.checkpoint_folder = "/proc/none";
     run_both(p);
