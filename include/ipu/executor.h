@@ -195,8 +195,9 @@ ipu_status ipu_executor_copy_weights_to_device(ipu_executor *x);
  * are copies. Of processes that train together all call it, and each is given the states of all their replicas.
  * Owned: ipu_npz_free. */
 ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out);
-/* All of it, before or after compiling; what is compiled must have the same names, types and shapes (INVALID: the message lists
- * what differs; nothing is changed). Copied. One that is set before and does not fit fails runs until there is another; of no arrays: none. */
+/* All of it, before or after compiling; what is compiled must have the same names, types and shapes (INVALID: the
+ * message lists what differs; nothing is changed). Copied. One that was set before and does not fit makes every run
+ * INVALID until another one is set; one of no arrays is none. */
 ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state);
 
 /* ---- device ---- */

@@ -275,8 +275,8 @@ typedef struct ipu__imported {
 } ipu__imported;
 
 /* `fixed`, in place of that of the options, tells for each input whether it is a compile-time input, and is told which
- * others turned out to be, from what is given for them. NULL: those of the options and no others. `whole`: such ones are these, where
- * the inputs of the options are parts of them, as of one batch of many; NULL: they are the same. */
+ * others turned out to be, from what is given for them. NULL: those of the options and no others. `whole`: what such
+ * inputs are, where those of the options are parts, as of one batch of many; NULL: the same as those. */
 ipu_status ipu__onnx_import(ipu_onnx *file, const ipu_onnx_options *options, const ipu_onnx_value *whole,
                             bool *fixed, ipu__imported *out);
 /* The model too, if it is still there. */
