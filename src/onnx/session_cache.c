@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "engine/executable.h"
-#include "onnx/session_parallel.h"
 #include "onnx/tensor.h"
 #include "session/cache.h"
 
@@ -131,14 +130,6 @@ static ipu_status make_about(ipu_onnx *file, const ipu_onnx_options *o, const ip
     return finish(&key, &c->about);
 }
 
-/* What more a run of several batches depends on. */
-static void add_batches(const ipu_onnx_options *o, ipu__session_cache *c)
-{
-    ipu__batches  b         = ipu__spread_counts(o);
-    const int64_t numbers[] = {(int64_t)b.mode, b.group_size};
-    c->about                = ipu__hash_more(&c->about, numbers, sizeof numbers);
-}
-
 /* ---- the cache ---- */
 
 ipu_status ipu__session_cache_open(ipu_onnx *file, const ipu_onnx_options *options, const ipu_target *target,
@@ -148,7 +139,6 @@ ipu_status ipu__session_cache_open(ipu_onnx *file, const ipu_onnx_options *optio
     if (!out->folder) return IPU_OK;
     ipu_status status = hash_outside(file, &out->outside);
     if (status == IPU_OK) status = make_about(file, options, target, shapes, out);
-    if (status == IPU_OK) add_batches(options, out);
     if (status != IPU_OK) out->folder = NULL; /* importing tells what is wrong */
     return status == IPU_OUT_OF_MEMORY ? status : IPU_OK;
 }

@@ -25,7 +25,8 @@ bool ipu__spreads(const ipu_onnx_options *o)
     return or_one(o->stages) > 1 || or_one(o->replicas) > 1 || or_one(o->batches) > 1 || ipu__spread_sums(o);
 }
 
-ipu__batches ipu__spread_counts(const ipu_onnx_options *o)
+/* What goes into a run and comes out. */
+static ipu__batches count_batches(const ipu_onnx_options *o)
 {
     bool is_default = o->output_mode == IPU_OUTPUT_DEFAULT;
     return (ipu__batches){.each       = or_one(o->batches),
@@ -37,7 +38,7 @@ ipu__batches ipu__spread_counts(const ipu_onnx_options *o)
 
 int64_t ipu__spread_batches(const ipu_onnx_options *o)
 {
-    ipu__batches b = ipu__spread_counts(o);
+    ipu__batches b = count_batches(o);
     return ipu__batches_in(&b);
 }
 
@@ -47,7 +48,7 @@ int64_t ipu__spread_batches(const ipu_onnx_options *o)
 static ipu__parallel over(const ipu_onnx_options *o, const ipu_target *target)
 {
     int64_t      stages = or_one(o->stages), batches = or_one(o->batches);
-    ipu__batches counts = ipu__spread_counts(o);
+    ipu__batches counts = count_batches(o);
     return (ipu__parallel){
         .target        = ipu_target_chip_name(target),
         .tiles_per_ipu = target->tiles_per_ipu,
@@ -216,7 +217,7 @@ static ipu_status lower(const ipu_onnx_options *o, const ipu_target *target, con
 
 static ipu_status check_output(const ipu_onnx_options *o, size_t i, const ipu__output *output)
 {
-    ipu__batches b    = ipu__spread_counts(o);
+    ipu__batches b    = count_batches(o);
     const char  *what = output->has_count ? "as large as its data say" : "a sequence";
     if (output->kind != IPU_ONNX_SEQUENCE && !output->has_count) return IPU_OK;
     if (ipu__spread_sums(o))
@@ -309,7 +310,7 @@ static ipu_status add_result(ipu__streams *s, const ipu__result *from)
 ipu_status ipu__spread_list(const ipu_onnx_options *o, const ipu__ports *ports, size_t n_outputs,
                             ipu__streams *out)
 {
-    out->batches  = ipu__spread_counts(o);
+    out->batches  = count_batches(o);
     out->n_folded = 1;
     for (size_t i = 0; i < ports->n_inputs; i++) {
         const ipu__handle *in   = &ports->inputs[i];

@@ -12,8 +12,6 @@
 
 /* Whether these options ask for any of it. */
 bool ipu__spreads(const ipu_onnx_options *o);
-/* What goes into a run and comes out. */
-ipu__batches ipu__spread_counts(const ipu_onnx_options *o);
 /* Batches that an input of a run holds. */
 int64_t ipu__spread_batches(const ipu_onnx_options *o);
 /* Whether outputs are given as sums, or what is made of these. */
