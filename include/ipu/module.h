@@ -69,6 +69,12 @@ ipu_status ipu_module_set_weight(ipu_module *module, const char *name, const ipu
  * ipu_executor_copy_weights_to_device, or when it is lent again. */
 ipu_status ipu_module_lend_weight(ipu_module *module, const char *name, const ipu_array *a);
 
+/* Whether a device has newer ones than the module, which the next look at one of them fetches. Fetches nothing itself. */
+bool ipu_module_is_behind(const ipu_module *module);
+/* Of the module's own copies: another number whenever some of them have changed, and never one that another module of the
+ * process has. What is changed in lent memory does not count. */
+int64_t ipu_module_version(const ipu_module *module);
+
 /* torch.save(model.state_dict()): an .npz of all weights. Loading into a module that has none yet keeps them until it
  * compiles; then, and in one that has, names, types and shapes must be equal (INVALID: the message lists what is
  * missing, left over or different; nothing is changed). */

@@ -1,7 +1,14 @@
 /* Tables of weights. */
 #include "session/weights.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+static int64_t next_version(void)
+{
+    static _Atomic int64_t last;
+    return atomic_fetch_add(&last, 1) + 1;
+}
 
 /* ---- the table ---- */
 
@@ -51,8 +58,8 @@ void ipu__weights_set(ipu__weights *w, size_t i, const ipu_array *a)
 
 void ipu__weights_changed(ipu__weights *w)
 {
-    w->host_version = ++w->version;
-    w->holder       = NULL;
+    w->host_version = w->version = next_version();
+    w->holder                    = NULL;
 }
 
 static ipu_status take_back(ipu__weight *w)
@@ -88,9 +95,11 @@ static ipu_status read_all(ipu__weights *w, ipu__weights_user *user)
     return IPU_OK;
 }
 
+bool ipu__weights_is_behind(const ipu__weights *w) { return w->holder && w->host_version != w->version; }
+
 ipu_status ipu__weights_fetch(ipu__weights *w)
 {
-    if (!w->holder || w->host_version == w->version) return IPU_OK;
+    if (!ipu__weights_is_behind(w)) return IPU_OK;
     IPU_TRY(read_all(w, w->holder));
     w->host_version = w->version;
     return IPU_OK;
@@ -104,7 +113,7 @@ static ipu_status write_all(const ipu__weights *w, ipu__weights_user *user, bool
     for (size_t i = 0; i < user->numbers.n; i++) {
         const ipu__weight *own = &w->list.at[user->numbers.at[i]];
         if (own->is_set) IPU_TRY(user->write(user->owner, own));
-        *has_all &= own->is_set;
+        *has_all &= own->is_set || ipu_array_bytes(&own->array) == 0; /* nobody gives nothing */
     }
     return IPU_OK;
 }
@@ -116,18 +125,18 @@ ipu_status ipu__weights_sync(ipu__weights *w, ipu__weights_user *user)
     if (w->holder != user) IPU_TRY(ipu__weights_fetch(w));
     IPU_TRY(write_all(w, user, &has_all));
     if (!has_all) {
-        w->version++;
-        w->holder = user;
+        w->version = next_version();
+        w->holder  = user;
     }
-    if (w->version == 0) w->version = w->host_version = 1; /* there are no weights */
+    if (w->version == 0) w->version = w->host_version = next_version(); /* there are no weights */
     user->version = w->version;
     return IPU_OK;
 }
 
 void ipu__weights_has_newest(ipu__weights *w, ipu__weights_user *user)
 {
-    user->version = ++w->version;
-    w->holder     = user;
+    user->version = w->version = next_version();
+    w->holder                  = user;
 }
 
 ipu_status ipu__weights_take(ipu__weights *w, ipu__weights_user *user)

@@ -2,7 +2,8 @@
  *
  * All weights of a table have one version, which grows whenever somebody changes some of them. The newest are with `holder`
  * or, if that is NULL, on the host. The host and each user have a version of their own, by which they know whether their
- * copies are up to date: what is, is not copied again.
+ * copies are up to date: what is, is not copied again. No two tables of a process have the same version, so that whoever
+ * looks at several of them can tell by the number alone whether anything has changed.
  */
 #ifndef IPU_SESSION_WEIGHTS_H
 #define IPU_SESSION_WEIGHTS_H
@@ -51,6 +52,8 @@ void ipu__weights_set(ipu__weights *w, size_t i, const ipu_array *a);
 void ipu__weights_changed(ipu__weights *w);
 /* The host's copy is `a` itself from now on; NULL: memory of its own again. */
 ipu_status ipu__weights_lend(ipu__weights *w, size_t i, const ipu_array *a);
+/* Whether a user has newer ones than the host. */
+bool ipu__weights_is_behind(const ipu__weights *w);
 /* The host is up to date. */
 ipu_status ipu__weights_fetch(ipu__weights *w);
 

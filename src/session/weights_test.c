@@ -251,6 +251,44 @@ static void taking_and_giving_ask_no_version(void **state)
     ipu__weights_fini(&w);
 }
 
+static void no_two_tables_have_the_same_version(void **state)
+{
+    (void)state;
+    ipu__weights v = table(), w = table();
+    device       d, e;
+    begin(&d, N, 1, 2);
+    begin(&e, N, 3, 4);
+    for (int i = 0; i < 3; i++) {
+        change(&v, &d, 5, 6);
+        change(&w, &e, 7, 8);
+        assert_true(ipu__weights_is_behind(&v) && ipu__weights_is_behind(&w));
+        assert_int_not_equal(v.version, w.version);
+        assert_int_equal(ipu__weights_fetch(&v), IPU_OK);
+        assert_int_equal(ipu__weights_fetch(&w), IPU_OK);
+        assert_false(ipu__weights_is_behind(&v));
+        assert_int_not_equal(v.host_version, w.host_version);
+    }
+    end(&d);
+    end(&e);
+    ipu__weights_fini(&v);
+    ipu__weights_fini(&w);
+}
+
+static void what_has_no_elements_need_not_be_given(void **state)
+{
+    (void)state;
+    ipu__weights w     = {0};
+    ipu_shape    empty = IPU_SHAPE(0);
+    device       d;
+    begin(&d, 1, 0, 0);
+    assert_int_equal(ipu__weights_add(&w, "a", IPU_FLOAT, &empty), IPU_OK);
+    sync(&w, &d);
+    assert_false(ipu__weights_is_behind(&w)); /* the device has nothing that the host has not */
+    expect(&d, 0, 0, 0, 0);
+    end(&d);
+    ipu__weights_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +299,8 @@ int main(void)
         cmocka_unit_test(who_leaves_is_fetched_from),
         cmocka_unit_test(what_is_lent_is_the_lenders_memory),
         cmocka_unit_test(taking_and_giving_ask_no_version),
+        cmocka_unit_test(no_two_tables_have_the_same_version),
+        cmocka_unit_test(what_has_no_elements_need_not_be_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,10 @@ ipu_status ipu_module_lend_weight(ipu_module *module, const char *name, const ip
     return ipu__weights_lend(&module->weights, i, a);
 }
 
+bool ipu_module_is_behind(const ipu_module *module) { return ipu__weights_is_behind(&module->weights); }
+
+int64_t ipu_module_version(const ipu_module *module) { return module->weights.host_version; }
+
 /* ---- files ---- */
 
 ipu_status ipu_module_save(ipu_module *module, const char *path)
