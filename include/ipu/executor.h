@@ -199,6 +199,16 @@ ipu_status ipu_executor_get_state(ipu_executor *x, ipu_npz *out);
  * message lists what differs; nothing is changed). Copied. One that was set before and does not fit makes every run
  * INVALID until another one is set; one of no arrays is none. */
 ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state);
+/* Some arrays of a state: what is not among them stays as it is. INVALID: it has never been attached, or the state has no
+ * such array (the message says which); nothing is changed. Copied. */
+ipu_status ipu_executor_update_state(ipu_executor *x, const ipu_npz *some);
+/* Goes on where `from` is, whose module may be another one, with what both have by name, type and shape: states of the
+ * optimizer, rates apart, of the network and of random ops; and those weights that runs of `from` have changed and its module
+ * has not been given. Other weights are those of its own module. Nothing, if `from` has never been attached. INVALID: `x` has
+ * never been, or they have not as many replicas. */
+ipu_status ipu_executor_take_over(ipu_executor *x, ipu_executor *from);
+/* Random ops and rounding begin anew, with this seed, as they would if `seed` of the options had been it. */
+ipu_status ipu_executor_set_seed(ipu_executor *x, uint32_t seed);
 
 /* ---- device ---- */
 

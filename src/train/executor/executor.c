@@ -326,7 +326,7 @@ static ipu_status take_over(ipu__executor_program *p)
     IPU_TRY(create_engine(p));
     IPU_TRY(ipu__executor_write_rates(p));
     IPU_TRY(ipu__weights_sync(&p->x->module->weights, &p->weights));
-    return ipu__executor_hand_over(from, p, has_newest);
+    return ipu__executor_hand_over(from, p, has_newest ? IPU__HANDED_OF_REPLICAS : IPU__HANDED_NONE);
 }
 
 static ipu_status make(ipu_executor *x, const ipu_array *in, size_t n, ipu__executor_program **out)

@@ -14,12 +14,20 @@
 
 typedef struct ipu__executor_program ipu__executor_program;
 
+/* Weights that go from one program to another beside the states. */
+typedef enum ipu__handed_weights {
+    IPU__HANDED_NONE,
+    IPU__HANDED_OF_REPLICAS, /* of which each replica has its own: all others go by their version */
+    IPU__HANDED_CHANGED      /* by runs */
+} ipu__handed_weights;
+
 /* A parameter or state that the host may read and write. */
 typedef struct ipu__executor_kept {
     char     *name;
     ipu_type  type;
     ipu_shape shape;
     bool      is_weight;    /* of the network, and so of the module */
+    bool      is_changed;   /* runs may change it */
     bool      differs;      /* between replicas */
     bool      is_seed;      /* of random ops, or of how weights are rounded */
     bool      is_transient; /* zero between runs: not part of the state */
@@ -121,9 +129,9 @@ ipu_status ipu__executor_begin_seed(ipu__executor_program *p);
 ipu_status ipu__executor_set_pending(ipu__executor_program *p);
 /* After it was compiled anew: what `state` has of the same name, type and shape, but weights and rates. */
 ipu_status ipu__executor_carry_state(ipu__executor_program *p, const ipu_npz *state);
-/* `to` goes on with the states of `from`, rates apart, and, `with_weights`, with those weights of which each replica has its
- * own. */
-ipu_status ipu__executor_hand_over(ipu__executor_program *from, ipu__executor_program *to, bool with_weights);
+/* `to` goes on with the states of `from`, rates apart, and with those weights that `which` says. */
+ipu_status ipu__executor_hand_over(ipu__executor_program *from, ipu__executor_program *to,
+                                   ipu__handed_weights which);
 void       ipu__executor_state_fini(ipu__executor_program *p);
 
 /* ---- whole arrays of parts (shard_state.c) ---- */

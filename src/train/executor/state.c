@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -38,6 +39,7 @@ static ipu_status list_one(ipu__executor_program *p, const ipu_model *m, uint32_
                   && ipu__weights_find(&p->x->module->weights, v->name) != SIZE_MAX;
     kept.differs = ipu__executor_n_replicas(p) > 1 && !is_parameter && (is_random || kept.is_weight)
                 && is_updated;
+    kept.is_changed = is_updated || (is_parameter && p->x->training);
     p->updates_weights |= kept.is_weight && is_updated;
     if (ipu__push(&p->kept, kept)) return IPU_OK;
     ipu__free(kept.name);
@@ -136,6 +138,12 @@ ipu_status ipu__executor_begin_seed(ipu__executor_program *p)
     for (size_t i = 0; i < p->kept.n; i++)
         if (p->kept.at[i].is_seed) IPU_TRY(write_seed(p, &p->kept.at[i], p->x->options.seed, 0));
     return IPU_OK;
+}
+
+ipu_status ipu_executor_set_seed(ipu_executor *x, uint32_t seed)
+{
+    x->options.seed = seed;
+    return has_engine(x) ? ipu__executor_begin_seed(x->p) : IPU_OK;
 }
 
 ipu_status ipu__executor_clear_sums(ipu__executor_program *p)
@@ -318,6 +326,64 @@ ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
     return IPU_OK;
 }
 
+/* ---- some of it ---- */
+
+/* What an array of a state is of, by its name: NAME, or NAME@r. INVALID: it is of nothing there is. */
+static ipu_status find_part(ipu__executor_program *p, const ipu_named_array *a, ipu__executor_kept **out,
+                            int64_t *replica)
+{
+    const char *at = strrchr(a->name, '@');
+    *replica       = 0;
+    *out           = ipu__executor_kept_of(p, a->name);
+    for (size_t i = 0; i < p->kept.n && !*out && at; i++) {
+        ipu__executor_kept *kept   = &p->kept.at[i];
+        size_t              length = (size_t)(at - a->name);
+        char               *end;
+        int64_t             r = strtoll(at + 1, &end, 10);
+        if (strlen(kept->name) != length || memcmp(kept->name, a->name, length) != 0) continue;
+        if (*end || r <= 0 || r >= n_copies(p, kept)) continue;
+        *replica = r;
+        *out     = kept;
+    }
+    if (!*out || n_copies(p, *out) == 0)
+        return ipu__fail(IPU_INVALID, "the state of this model and optimizer has no array \"%.100s\"",
+                         a->name);
+    if ((*out)->type != a->array.type || !ipu__shape_equal(&(*out)->shape, &a->array.shape))
+        return ipu__fail(IPU_INVALID,
+                         "state \"%.100s\" is of another type or shape than the model's: expected %s "
+                         "of %" PRId64 " elements and rank %d, found %s of %" PRId64 " and rank %d",
+                         a->name, ipu_type_name((*out)->type), ipu__op_n_elements(&(*out)->shape),
+                         (*out)->shape.rank, ipu_type_name(a->array.type),
+                         ipu__op_n_elements(&a->array.shape), a->array.shape.rank);
+    return IPU_OK;
+}
+
+static ipu_status write_part(ipu__executor_program *p, const ipu_named_array *a)
+{
+    ipu__executor_kept *kept;
+    int64_t             replica;
+    IPU_TRY(find_part(p, a, &kept, &replica));
+    size_t bytes = ipu_array_bytes(&a->array);
+    if (kept->is_weight) ipu__weights_has_newest(&p->x->module->weights, &p->weights);
+    if (bytes == 0) return IPU_OK;
+    if (!kept->differs) return ipu__executor_write_kept(p, kept, -1, a->array.data, bytes);
+    replica -= ipu__executor_first_replica(p);
+    if (replica < 0 || replica >= p->x->options.replicas) return IPU_OK; /* of another process */
+    return ipu__executor_write_kept(p, kept, replica, a->array.data, bytes);
+}
+
+ipu_status ipu_executor_update_state(ipu_executor *x, const ipu_npz *some)
+{
+    ipu__executor_kept *kept;
+    int64_t             replica;
+    if (!has_engine(x)) return ipu__fail(IPU_INVALID, "Model has not been compiled or has been destroyed.");
+    for (size_t i = 0; i < some->n; i++) IPU_TRY(find_part(x->p, &some->arrays[i], &kept, &replica));
+    IPU_TRY(ipu__weights_sync(&x->module->weights, &x->p->weights));
+    for (size_t i = 0; i < some->n; i++) IPU_TRY(write_part(x->p, &some->arrays[i]));
+    take_rates(x, some);
+    return IPU_OK;
+}
+
 ipu_status ipu__executor_set_pending(ipu__executor_program *p)
 {
     if (p->x->pending.n == 0) return IPU_OK;
@@ -356,15 +422,41 @@ static ipu_status hand_over_one(ipu__executor_program *from, const ipu__executor
     return status;
 }
 
-/* Weights that are the same in all replicas go by their version. */
-ipu_status ipu__executor_hand_over(ipu__executor_program *from, ipu__executor_program *to, bool with_weights)
+static bool is_handed(const ipu__executor_kept *kept, ipu__handed_weights which)
+{
+    if (!kept->is_weight) return true;
+    return which == IPU__HANDED_CHANGED ? kept->is_changed
+                                        : which == IPU__HANDED_OF_REPLICAS && kept->differs;
+}
+
+ipu_status ipu__executor_hand_over(ipu__executor_program *from, ipu__executor_program *to,
+                                   ipu__handed_weights which)
 {
     for (size_t i = 0; i < to->kept.n; i++) {
         const ipu__executor_kept *kept = &to->kept.at[i], *have = ipu__executor_kept_of(from, kept->name);
         if (kept->is_transient || kept->rate != 0 || !have || have->type != kept->type
             || have->differs != kept->differs || !ipu__shape_equal(&have->shape, &kept->shape))
             continue;
-        if (!kept->is_weight || (kept->differs && with_weights)) IPU_TRY(hand_over_one(from, have, to, kept));
+        if (is_handed(kept, which)) IPU_TRY(hand_over_one(from, have, to, kept));
     }
+    return IPU_OK;
+}
+
+ipu_status ipu_executor_take_over(ipu_executor *x, ipu_executor *from)
+{
+    if (x == from || !has_engine(from)) return IPU_OK;
+    if (!has_engine(x))
+        return ipu__fail(IPU_INVALID, "there is nothing yet that could go on: attach the executor before");
+    if (x->options.replicas != from->options.replicas)
+        return ipu__fail(IPU_INVALID,
+                         "expected to go on from an executor of %" PRId64 " replicas, found one of %" PRId64,
+                         x->options.replicas, from->options.replicas);
+    ipu__weights       *weights = &x->module->weights, *theirs = &from->module->weights;
+    ipu__handed_weights which = IPU__HANDED_NONE;
+    if (theirs->holder == &from->p->weights && ipu__weights_is_behind(theirs)) which = IPU__HANDED_CHANGED;
+    if (weights == theirs && from->p->weights.version == weights->version) which = IPU__HANDED_OF_REPLICAS;
+    IPU_TRY(ipu__weights_sync(weights, &x->p->weights));
+    IPU_TRY(ipu__executor_hand_over(from->p, x->p, which));
+    if (which == IPU__HANDED_CHANGED) ipu__weights_has_newest(weights, &x->p->weights);
     return IPU_OK;
 }
