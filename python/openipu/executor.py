@@ -30,6 +30,11 @@ Forward = Callable[[Network, List[Value]], None]
 Progress = Callable[[int, int], None]
 
 declare("ipu_module_lend_weight", c_int, [c_void_p, c_char_p, POINTER(Array)])
+declare("ipu_module_is_behind", c_bool, [c_void_p])
+declare("ipu_module_version", c_int64, [c_void_p])
+declare("ipu_executor_update_state", c_int, [c_void_p, POINTER(Npz)])
+declare("ipu_executor_take_over", c_int, [c_void_p, c_void_p])
+declare("ipu_executor_set_seed", c_int, [c_void_p, c_uint32])
 declare("ipu_options_create", c_int, [POINTER(c_void_p)])
 declare("ipu_options_set", c_int, [c_void_p, c_char_p, c_char_p])
 declare("ipu_options_destroy", None, [c_void_p])
@@ -239,6 +244,16 @@ class Module:
         check(lib().ipu_module_weight(self.pointer, name.encode(), byref(array)))
         return array.contents
 
+    def is_behind(self) -> bool:
+        """Whether a device has newer weights than the host's copies, which ``weight`` would fetch."""
+        pointer = self.pointer
+        return pointer is not None and lib().ipu_module_is_behind(pointer)
+
+    def version(self) -> int:
+        """Of the host's copies: another number whenever they have changed, and never that of another module."""
+        pointer = self.pointer
+        return 0 if pointer is None else lib().ipu_module_version(pointer)
+
     def set_weight(self, name: str, array: Array) -> None:
         """Copied; executors have it at their next run."""
         check(lib().ipu_module_set_weight(self.pointer, name.encode(), byref(array)))
@@ -277,7 +292,7 @@ class Executor:
                  training: Optional[Training] = None):
         self.module = module
         self.options = options or ExecutorOptions()
-        self.has_newer = False  # the device has weights that memory lent to the module is not to show unless asked
+        self._shows = training is not None  # memory lent to the module is to hold what runs change, also unless asked
         self._kept: List[object] = []
         self._c_options = executor_options_of(self.options, self._kept)
         self.pointer = c_void_p()
@@ -383,7 +398,6 @@ class Executor:
 
     def copy_weights_to_host(self) -> None:
         check(lib().ipu_executor_copy_weights_to_host(self._open()))
-        self.has_newer = False
 
     def copy_weights_to_device(self) -> None:
         check(lib().ipu_executor_copy_weights_to_device(self._open()))
@@ -398,14 +412,22 @@ class Executor:
         check(lib().ipu_executor_get_state(self._open(), byref(state.npz)))
         return state
 
-    def set_state(self, arrays: Dict[str, Array]) -> None:
-        """All of it, by the names that ``state`` gives."""
+    def update_state(self, arrays: Dict[str, Array]) -> None:
+        """Some of it, by the names that ``state`` gives; the rest stays as it is."""
         own = (NamedArray * max(1, len(arrays)))()
         for i, (name, array) in enumerate(arrays.items()):
             own[i].name = name.encode()
             own[i].array = array
-        check(lib().ipu_executor_set_state(self._open(), byref(Npz(own, len(arrays)))))
-        self.has_newer = True
+        check(lib().ipu_executor_update_state(self._open(), byref(Npz(own, len(arrays)))))
+
+    def take_over(self, before: "Executor") -> None:
+        """Go on where another executor is, of a module of its own: with its states, and with weights that its runs have
+        changed and its module has not been given. It is attached."""
+        check(lib().ipu_executor_take_over(self._open(), before._open()))
+
+    def set_seed(self, seed: int) -> None:
+        """Let random ops begin anew, with this seed."""
+        check(lib().ipu_executor_set_seed(self._open(), seed & 0xffffffff))
 
     def seeds(self) -> List[Tuple[int, int]]:
         """Of the random ops of each replica: the seed, and the runs that have drawn from it. The network has such ops,
@@ -449,11 +471,11 @@ class Executor:
         return lib().ipu_executor_executable(self._open())
 
     def close(self) -> None:
-        """Weights reach the module first, but no memory that it was lent if ``has_newer``. Nothing can be done with it
-        afterwards."""
+        """Weights reach the module first, but memory that it was lent only if it trains: what inference changes is shown to
+        those who ask. Nothing can be done with it afterwards."""
         pointer, self.pointer = getattr(self, "pointer", None), None
         if pointer:
-            if self.has_newer:
+            if not self._shows and lib().ipu_module_is_behind(self._module_handle.pointer):
                 self._module_handle.take_back()
             lib().ipu_executor_destroy(pointer)
             self._module_handle.drop()

@@ -182,21 +182,21 @@ class States(Dict[str, torch.Tensor]):
 
     def __init__(self, program: Program) -> None:
         state = program.executor.state()
-        self.arrays = dict(state)
-        super().__init__({name: tensor_over(array, state) for name, array in self.arrays.items()})
+        super().__init__({name: tensor_over(array, state) for name, array in state})
 
     def give(self, program: Program, changed: Mapping[str, torch.Tensor], words: Mapping[str, str]) -> None:
         """Let the device go on from here, but with other values of some, of as many elements. UsageError: one has another
         number of them; ``words``: what it is called then."""
         kept: List[torch.Tensor] = []
+        arrays = {}
         for name, tensor in changed.items():
             there = self[name]
             if tensor.numel() != there.numel():
                 raise UsageError(f"The optimizer's state {words.get(name, name)} has the shape {tuple(tensor.shape)}, but "
                                  f"the model's is {tuple(there.shape)}: load a state of the same model and optimizer.")
             kept.append(tensor.reshape(there.shape).to(there.dtype).contiguous())
-            self.arrays[name] = array_over(kept[-1])
-        program.executor.set_state(self.arrays)
+            arrays[name] = array_over(kept[-1])
+        program.executor.update_state(arrays)
 
 
 def step_on_host(program: Program, optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.Tensor]) -> None:

@@ -20,7 +20,6 @@ from .log import logger
 from .settings import Attach, ExecutorOptions, OutputMode, Training
 from .weights import Weights
 
-SEED_STEP = 0x9e3779b9  # between the seeds of replicas, as the library has it
 WAIT_SECONDS = 1.0  # between attempts to attach
 PLACED = 1 << 16  # bytes of an output from which on it pays that the library writes it where it is wanted
 NOT_COMPILED = "Model has not been compiled or has been destroyed."
@@ -60,7 +59,6 @@ class Program:
         self._defaults: Tuple[torch.Tensor, ...] = ()
         self._synthetic: Optional[List[torch.Tensor]] = None
         self._has_run = False
-        self._changes_buffers = training is None and any(own.updated for own in kept)
         if options.output_mode == OutputMode.DEFAULT:
             options.output_mode = OutputMode.ALL if training is None else OutputMode.FINAL
         connection = self._settle(options, all_batches)
@@ -143,22 +141,16 @@ class Program:
 
     def _leave_host_alone(self) -> None:
         """Before the library fetches weights that nobody asked for: the host's may have been changed since."""
-        if self.executor.has_newer:
+        if self.module.is_behind():
             self.weights.take_back()
 
-    def changed_buffers(self) -> Dict[str, torch.Tensor]:
-        """Copies of the buffers that runs of an inference model have changed on the device, which the host's do not show."""
-        if not (self._changes_buffers and self.executor.has_newer and self.executor.is_attached()):
-            return {}
-        self._leave_host_alone()
-        return {own.name: tensor_over(self.module.weight(own.name)).clone() for own in self._kept
-                if own.updated and own.tensor.numel()}
-
-    def set_buffers(self, values: Dict[str, torch.Tensor]) -> None:
-        """Give buffers these values, those of them that it has, on the device alone."""
-        for name in {own.name for own in self._kept} & set(values):
-            self.executor.write_weight(name, values[name].data_ptr(), values[name].numel() * values[name].element_size())
-            self.executor.has_newer = True
+    def go_on_from(self, before: "Program") -> None:
+        """Have the states that another program of the same model has on the device: of the optimizer, of random numbers,
+        and buffers that inference has changed. It is attached."""
+        self.seed = before.seed
+        if self._draws and not before._draws:
+            self.executor.set_seed(self.seed)
+        self.executor.take_over(before.executor)
 
     def detach(self) -> None:
         """Give the device back."""
@@ -264,8 +256,6 @@ class Program:
             if status == INTERRUPTED and interrupt.count == n_interruptions:  # meant for the run before
                 status = self._function(executor.pointer, self._arrays, self._n)
             self._has_run = True
-            if self._changes_buffers:
-                self.executor.has_newer = True
         finally:
             interrupt.running.discard(executor)
         return status
@@ -312,10 +302,11 @@ class Program:
         logger.debug("Setting random seed to: %d", self.seed)
         if not self._draws:
             return
-        replicas = range(self.executor.options.replicas)
-        if len(state) > 1:
+        pairs = list(zip(state[1::2], state[2::2]))[:self.executor.options.replicas]
+        if pairs:
             logger.debug("Setting RNG state")
-        pairs = [tuple(state[1 + 2 * i:3 + 2 * i]) or (self.seed + SEED_STEP * i, 0) for i in replicas]
+        if len(pairs) < self.executor.options.replicas:
+            self.executor.set_seed(self.seed)
         self.executor.set_seeds(pairs)
 
     # ---- measuring

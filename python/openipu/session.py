@@ -7,7 +7,7 @@ that use the same tensors before they run next.
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 import torch
 
@@ -46,14 +46,6 @@ class Learner:
     def after_run(self, program: Program) -> None:
         """A run is over, and went well."""
 
-    def read(self, program: Program) -> Dict[str, torch.Tensor]:
-        """What the device has learned, other than weights."""
-        raise NotImplementedError
-
-    def write(self, program: Program, learned: Dict[str, torch.Tensor]) -> None:
-        """Let the device go on from there."""
-        raise NotImplementedError
-
     def close(self) -> None:
         """What was compiled is let go."""
 
@@ -72,8 +64,6 @@ class Session:
         self.program: Optional[Program] = None  # for the last call
         self.others: List[Program] = []  # for other arguments
         self.is_attached = False
-        self.version = 0  # of the host's weights; grows whenever they change here
-        self.is_newer = False  # the device's weights are
         self._seen_epoch = -1
         self._trainers: List[Any] = []
         self._seen_versions: List[int] = []
@@ -87,8 +77,10 @@ class Session:
 
     def take(self, program: Program) -> None:
         """Go on with what was compiled just now."""
-        self.program = program
+        before, self.program = self.program, program
         self.is_attached = program.executor.is_attached()
+        if before is not None and self.is_attached:  # before the learner, who may have something newer
+            program.go_on_from(before)
         if self.learner is not None:
             self.learner.compiled(program)
         if self.is_attached:
@@ -111,27 +103,24 @@ class Session:
     def _change(self, program: Program, arguments: Arguments, compiled: Callable[[], Program]) -> Program:
         """Go on with a program for other arguments: with the same weights, states of the optimizer and of random
         numbers."""
-        rng_state = self.rng_state
         self.fetch_weights()
-        buffers = program.changed_buffers()
-        learned = self.learner.read(program) if self.learner is not None else None
         found = next((p for p in self.others if p.arguments.is_same(arguments)), None)
         if found is None:
             found = compiled()
+            if not self.is_attached:
+                self.attach()
+                found.go_on_from(program)
         else:
             self.others.remove(found)
             self.program = found
             if self.learner is not None:
                 found.set_training(self.learner.training(found.trained_names()))
-            self.weights_to_device()
-        self._keep(program)
-        if learned:
-            self.learner.write(found, learned)
-        found.set_rng_state(rng_state)
-        if buffers:
-            if not self.is_attached:
+            if found.executor.engine() is None:  # it was compiled, and never run
                 self.attach()
-            found.set_buffers(buffers)
+            else:
+                self.weights_to_device()
+            found.go_on_from(program)
+        self._keep(program)
         return found
 
     def _keep(self, program: Program) -> None:
@@ -153,9 +142,8 @@ class Session:
             self._follow_training(program)
         try:
             outputs = program.run(dense, tensors)
-        finally:  # also when it was interrupted, or failed: weights are what had been computed
+        finally:  # also when it was interrupted, or failed
             self._rng_state = None
-            self.is_newer = learner is not None
         if learner is not None:
             learner.after_run(program)
         return outputs
@@ -176,7 +164,19 @@ class Session:
         self._seen_epoch = tracking.epoch()
         self._trainers = [] if self.learner is not None else tracking.owners_of(program.weights.tensors)
 
-    # ---- weights
+    # ---- weights: which are the newest the library knows
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether what was trained on the device is newer than the host's weights."""
+        program = self.program
+        return self.learner is not None and program is not None and program.module.is_behind()
+
+    @property
+    def version(self) -> int:
+        """Of the host's weights, for those that follow this one's training: another number whenever they have changed."""
+        program = self.program
+        return 0 if program is None else program.module.version()
 
     def fetch_weights(self) -> bool:
         """Bring weights from the device if the host's are older; whether they were."""
@@ -190,17 +190,12 @@ class Session:
     def weights_to_host(self) -> None:
         with self.lock:
             program = self.compiled()
-            self.is_newer = False
             program.weights.take(program.executor)
-            self.version += 1
 
     def weights_to_device(self) -> None:
         with self.lock:
             program = self.compiled()
-            was_newer, self.is_newer = self.is_newer, False
-            self.version += 1  # for those that follow this one's training
-            program.weights.give(host_is_newer=was_newer or program.executor.has_newer)
-            program.executor.has_newer = False
+            program.weights.give()
             if self.is_attached:
                 program.executor.copy_weights_to_device()
 

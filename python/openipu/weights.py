@@ -60,14 +60,11 @@ class Weights:
         with torch._C.DisableTorchFunction():
             return next(kept.tensor.detach().clone() for kept in self._kept if kept.name == name)
 
-    def give(self, host_is_newer: bool = False) -> None:
-        """Tell the library the host's values: executors have them at their next run.
-
-        ``host_is_newer``: there are others on the device, which must not be brought into the host's memory.
-        """
+    def give(self) -> None:
+        """Tell the library the host's values: executors have them at their next run."""
         logger.debug("Writing weights from host to IPU memory")
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            if host_is_newer:
+            if self._module.is_behind():  # what the device has is not to reach the host's memory on the way
                 self.take_back()
             for kept in self._kept:
                 self._give(kept)

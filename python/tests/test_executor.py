@@ -358,6 +358,60 @@ def test_training_goes_on_with_new_shapes(optimizer):
     torch.testing.assert_close(model.linear.weight.detach(), reference.linear.weight.detach(), rtol=1e-4, atol=1e-5)
 
 
+def _n_steps(optimizer):
+    return {float(v.reshape(-1)[0]) for k, v in optimizer.state_dict()["ipu_state"].items() if k.startswith("Step")}
+
+
+def _train(training, *sizes):
+    for n in sizes:
+        training(torch.ones(n, 3), torch.ones(n, 2))
+
+
+def test_a_loaded_state_is_for_new_shapes_too():
+    model = Loss()
+    own = poptorch.optim.Adam(model.parameters(), lr=0.1)
+    training = poptorch.trainingModel(model, poptorch.Options().recompileOnNewShapes(), own)
+    _train(training, 4, 4, 4, 4, 4)
+    state = own.state_dict()
+    _train(training, 4)
+    own.load_state_dict(state)
+    training.setOptimizer(own)
+    _train(training, 6)
+    assert _n_steps(own) == {6}
+    own.load_state_dict(state)
+    training.setOptimizer(own)
+    _train(training, 4)
+    assert _n_steps(own) == {6}
+
+
+@pytest.mark.parametrize("detaches", [False, True])
+def test_new_shapes_on_a_device_that_is_taken_on_demand(detaches):
+    model = Loss()
+    own = poptorch.optim.Adam(model.parameters(), lr=0.1)
+    options = poptorch.Options().recompileOnNewShapes().connectionType(poptorch.ConnectionType.OnDemand)
+    training = poptorch.trainingModel(model, options, own)
+    training.compile(torch.ones(4, 3), torch.ones(4, 2))
+    for n in (6, 4, 5, 6):  # what was compiled for 4 has not run
+        _train(training, n)
+        if detaches:
+            training.detachFromDevice()
+    assert _n_steps(own) == {4}
+
+
+def test_random_numbers_go_on_with_new_shapes():
+    options = poptorch.Options().recompileOnNewShapes().randomSeed(7)
+    model = poptorch.inferenceModel(function(lambda x, draws: x + torch.rand(3) if draws else x * 1), options)
+    x = torch.zeros(3)
+    model(x, False)  # which draws nothing
+    model.rng_state = [9]
+    first, second = model(x, True), model(x, True)
+    third = model(torch.zeros(2, 3), True)[0]
+    model.rng_state = [9]
+    found = [model(torch.zeros(2, 3), True)[0], model(x, True), model(x, True)]
+    for a, b in zip((first, second, third), found):
+        assert torch.equal(a, b) and not torch.equal(first, third)
+
+
 # ---- gradients of inputs
 
 

@@ -67,12 +67,6 @@ class Sgd(Learner):
         self.told = optimizers.training_of(self.optimizer, [(n, self.parameters[n]) for n in names])
         return self.told
 
-    def read(self, program):
-        return {}
-
-    def write(self, program, learned):
-        pass
-
     def change(self, program, rate):
         self.optimizer.param_groups[0]["lr"] = rate
         before = self.told
