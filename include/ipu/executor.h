@@ -40,6 +40,14 @@ typedef enum ipu_output_mode {
                            towards 0 */
 } ipu_output_mode;
 
+/* Which replicas are a group, as PopTorch's CommGroupType has them. */
+typedef enum ipu_grouping {
+    IPU_GROUPING_ALL,         /* all of them are one */
+    IPU_GROUPING_CONSECUTIVE, /* replicas 0 to size - 1 are the first, and so on */
+    IPU_GROUPING_ORTHOGONAL,  /* replicas whose numbers differ by multiples of the number of groups */
+    IPU_GROUPING_NONE         /* each is one of its own */
+} ipu_grouping;
+
 typedef enum ipu_reduction { IPU_REDUCTION_MEAN, IPU_REDUCTION_SUM } ipu_reduction;
 
 typedef enum ipu_attach_when {
@@ -65,9 +73,12 @@ typedef enum ipu_precision {
 /* poptorch.Options: all zero is its default. Copied by who is given it; texts, `stage_ipus` and `engine` in it
  * are borrowed. */
 typedef struct ipu_executor_options {
-    int64_t         device_iterations;     /* 0: 1 */
-    int64_t         replicas;              /* data parallel, each on IPUs of its own; 0: 1 */
-    int64_t         input_group_size;      /* replicas that get the same input; 0: 1 */
+    int64_t device_iterations; /* 0: 1 */
+    int64_t replicas;          /* data parallel, each on IPUs of its own; 0: 1 */
+    int64_t input_group_size;  /* replicas that get the same input; 0: 1 */
+    bool    orthogonal_inputs; /* the groups are ORTHOGONAL, rather than CONSECUTIVE */
+    int64_t
+        n_own_inputs; /* the last arrays of a run, so many of them, hold a batch for each replica all the same */
     int64_t         gradient_accumulation; /* batches to one step of the optimizer; 0: 1. Training only */
     ipu_reduction   reduction;             /* of gradients, over accumulation and replicas */
     bool            running_mean; /* the mean is kept as it goes, rather than a sum divided at the end */
@@ -122,6 +133,10 @@ typedef struct ipu_executor_options {
      * and shapes are INVALID, as in PopTorch. */
     int64_t most_executables;
 } ipu_executor_options;
+
+/* The number of the group of each of `n` replicas. `size`: replicas of a group, which ALL and NONE do not look at. INVALID: it
+ * does not divide them. */
+ipu_status ipu_replica_groups(ipu_grouping kind, int64_t size, int64_t n, int64_t *groups);
 
 /* Number of batches that the arrays of a run hold. 0: the options are no good (ipu_message). */
 int64_t ipu_executor_options_n_batches(const ipu_executor_options *options);

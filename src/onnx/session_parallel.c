@@ -315,7 +315,7 @@ ipu_status ipu__spread_list(const ipu_onnx_options *o, const ipu__ports *ports, 
     for (size_t i = 0; i < ports->n_inputs; i++) {
         const ipu__handle *in   = &ports->inputs[i];
         const ipu__port    port = {in->type, in->shape};
-        IPU_TRY(ipu__streams_add_input(out, in->name, &port, in->type));
+        IPU_TRY(ipu__streams_add_input(out, in->name, &port, in->type, false));
     }
     for (size_t i = 0; i < n_outputs; i++) IPU_TRY(add_result(out, &ports->outputs[i]));
     return IPU_OK;

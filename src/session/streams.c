@@ -20,6 +20,30 @@ int64_t ipu__batches_out(const ipu__batches *b)
     }
 }
 
+static int64_t group_of(ipu_grouping kind, int64_t size, int64_t n, int64_t replica)
+{
+    switch (kind) {
+    case IPU_GROUPING_CONSECUTIVE: return replica / size;
+    case IPU_GROUPING_ORTHOGONAL: return replica % (n / size);
+    case IPU_GROUPING_NONE: return replica;
+    default: return 0;
+    }
+}
+
+ipu_status ipu_replica_groups(ipu_grouping kind, int64_t size, int64_t n, int64_t *groups)
+{
+    if (kind < IPU_GROUPING_ALL || kind > IPU_GROUPING_NONE)
+        return ipu__fail(IPU_INVALID, "groups of replicas: there is no kind %d", (int)kind);
+    bool has_size = kind == IPU_GROUPING_CONSECUTIVE || kind == IPU_GROUPING_ORTHOGONAL;
+    if (has_size && (size < 1 || n % size != 0))
+        return ipu__fail(IPU_INVALID,
+                         "groups of replicas: expected a size that divides the %" PRId64
+                         " replicas, found %" PRId64,
+                         n, size);
+    for (int64_t r = 0; r < n; r++) groups[r] = group_of(kind, size, n, r);
+    return IPU_OK;
+}
+
 static char *text_of(const char *prefix, const char *name)
 {
     ipu__text t = {0};
@@ -53,7 +77,7 @@ static ipu_status make_times(const ipu__streams *s, ipu_executor_time **times, i
 static ipu_status begin_times(ipu__streams *s)
 {
     for (size_t i = 0; i < s->inputs.n; i++)
-        IPU_TRY(make_times(s, &s->inputs.at[i].times, ipu__batches_in(&s->batches)));
+        IPU_TRY(make_times(s, &s->inputs.at[i].times, ipu__streams_n_in(s, i)));
     for (size_t i = 0; i < s->outputs.n; i++)
         IPU_TRY(make_times(s, &s->outputs.at[i].times, ipu__batches_out(&s->batches)));
     return IPU_OK;
@@ -84,11 +108,20 @@ ipu_status ipu__batches_port(const ipu__batches *b, const ipu_array *a, const ch
     return IPU_OK;
 }
 
-ipu_status ipu__streams_add_input(ipu__streams *s, const char *name, const ipu__port *port, ipu_type given)
+int64_t ipu__streams_n_in(const ipu__streams *s, size_t i)
 {
-    ipu__stream_in own = {
-        .name = text_of("", name), .stream = text_of("in:", name), .port = *port, .given = given};
-    ipu_status status = own.name && own.stream ? IPU_OK : ipu__fail_memory();
+    return s->batches.each * (s->batches.replicas / s->inputs.at[i].group_size);
+}
+
+ipu_status ipu__streams_add_input(ipu__streams *s, const char *name, const ipu__port *port, ipu_type given,
+                                  bool is_own)
+{
+    ipu__stream_in own    = {.name       = text_of("", name),
+                             .stream     = text_of("in:", name),
+                             .port       = *port,
+                             .given      = given,
+                             .group_size = is_own ? 1 : s->batches.group_size};
+    ipu_status     status = own.name && own.stream ? IPU_OK : ipu__fail_memory();
     if (status == IPU_OK) status = ipu__array_size(port->type, &port->shape, &own.bytes);
     if (status == IPU_OK && !ipu__push(&s->inputs, own)) status = ipu__fail_memory();
     if (status == IPU_OK) return IPU_OK;
@@ -121,15 +154,16 @@ static void give_batches(const ipu__stream_in *in, int64_t batch, void *data, si
 /* The next batch of one input for one replica, or for all that are folded. */
 static ipu_status send(void *user, void *data, size_t bytes)
 {
-    ipu__wire            *w     = user;
-    const ipu__streams   *s     = w->s;
-    const ipu__stream_in *in    = &s->inputs.at[w->number];
-    int64_t               each  = s->batches.group_size;
-    int64_t               first = w->n_done++ * (s->batches.replicas / each);
+    ipu__wire            *w    = user;
+    const ipu__streams   *s    = w->s;
+    const ipu__stream_in *in   = &s->inputs.at[w->number];
+    ipu_grouping          kind = s->batches.orthogonal ? IPU_GROUPING_ORTHOGONAL : IPU_GROUPING_CONSECUTIVE;
+    int64_t               n = s->batches.replicas, each = in->group_size;
+    int64_t               first = w->n_done++ * (n / each);
     double                begin = begin_of(in->times);
     if (each == 1) give_batches(in, first + w->replica, data, bytes);
     for (int64_t i = 0; i < s->n_folded; i++) {
-        int64_t batch = first + (w->replica + i) / each;
+        int64_t batch = first + group_of(kind, each, n, w->replica + i);
         if (each > 1) give_batches(in, batch, (char *)data + (size_t)i * in->bytes, in->bytes);
         note(in->times, batch, begin);
     }
@@ -153,7 +187,7 @@ static ipu_status connect_input(ipu__streams *s, size_t i)
 {
     const ipu__stream_in *in       = &s->inputs.at[i];
     int64_t               replicas = n_graphs(s);
-    bool                  can_lend = in->given == in->port.type && s->batches.group_size == 1;
+    bool                  can_lend = in->given == in->port.type && in->group_size == 1;
     for (int64_t r = 0; r < replicas; r++) {
         ipu__wire *w = &s->in_wires.at[i * (size_t)replicas + (size_t)r];
         *w           = (ipu__wire){.s = s, .number = i, .replica = r};

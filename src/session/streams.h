@@ -1,7 +1,7 @@
 /* What goes into a run and comes out of it: arrays of the caller's cut into batches, streams put together again.
  *
- * Batch i of an array goes to the replicas of group i modulo their number; outputs come in the same order, replicas
- * innermost.
+ * Batch i of an array goes to the replicas of group i modulo their number; outputs come in the order of replicas, which
+ * are innermost.
  */
 #ifndef IPU_SESSION_STREAMS_H
 #define IPU_SESSION_STREAMS_H
@@ -24,6 +24,7 @@ typedef struct ipu__batches {
     int64_t         group_size; /* replicas that get the same input */
     ipu_output_mode mode;       /* not DEFAULT */
     int64_t         period;     /* of EVERY_N */
+    bool            orthogonal; /* groups are of replicas that are apart */
 } ipu__batches;
 
 /* Batches of an input's array, and those of which outputs are given. */
@@ -41,6 +42,7 @@ typedef struct ipu__stream_in {
     ipu__port          port;
     size_t             bytes; /* of one batch, in the type of the port */
     ipu_type           given; /* type of the caller's arrays */
+    int64_t            group_size;
     const char        *data;  /* of the run in progress */
     ipu_executor_time *times; /* by batch; NULL: they are not noted */
 } ipu__stream_in;
@@ -79,8 +81,12 @@ void ipu__streams_fini(ipu__streams *s);
 
 /* ---- what there is, in the model's order ---- */
 
-/* The stream is called "in:" and the name. `given`: type of the caller's arrays. */
-ipu_status ipu__streams_add_input(ipu__streams *s, const char *name, const ipu__port *port, ipu_type given);
+/* The stream is called "in:" and the name. `given`: type of the caller's arrays. `is_own`: it has a batch for each replica,
+ * whatever the groups. */
+ipu_status ipu__streams_add_input(ipu__streams *s, const char *name, const ipu__port *port, ipu_type given,
+                                  bool is_own);
+/* Batches of an array of input `i`. */
+int64_t ipu__streams_n_in(const ipu__streams *s, size_t i);
 /* The stream is called "out:" and the name. Takes `sum`, under which the host reads sums. */
 ipu_status ipu__streams_add_output(ipu__streams *s, const char *name, const ipu__port *port, char *sum);
 

@@ -182,6 +182,7 @@ ipu_status ipu__executor_options_settle(const ipu_executor_options *given, ipu_e
     IPU_TRY(check_count("device_iterations", o.device_iterations));
     IPU_TRY(check_count("replicas", o.replicas));
     IPU_TRY(check_count("input_group_size", o.input_group_size));
+    IPU_TRY(check_count("n_own_inputs", o.n_own_inputs));
     IPU_TRY(check_count("gradient_accumulation", o.gradient_accumulation));
     IPU_TRY(check_most(o.most_executables));
     IPU_TRY(check_kinds(&o));

@@ -99,7 +99,8 @@ static ipu_status create(ipu_module *module, const ipu_executor_options *options
                                                    .replicas   = o->replicas,
                                                    .group_size = o->input_group_size,
                                                    .mode       = ipu__executor_output_mode(x),
-                                                   .period     = o->output_period};
+                                                   .period     = o->output_period,
+                                                   .orthogonal = o->orthogonal_inputs};
     x->session                    = (ipu__session){.def       = &programs,
                                                    .user      = x,
                                                    .options   = o->engine,

@@ -14,10 +14,18 @@ ipu_output_mode ipu__executor_output_mode(const ipu_executor *x)
 
 /* ---- inputs ---- */
 
-static ipu_status port_of(const ipu_executor *x, const ipu_array *a, size_t i, ipu__port *out)
+/* Whether input `i` of `n` has a batch for each replica, also where groups of them share the others. */
+static bool is_own(const ipu_executor *x, size_t i, size_t n)
 {
-    char buffer[32];
-    return ipu__batches_port(&x->batches, a, ipu__module_input_name(x->module, i, buffer), out);
+    return i + (size_t)x->options.n_own_inputs >= n;
+}
+
+static ipu_status port_of(const ipu_executor *x, const ipu_array *in, size_t i, size_t n, ipu__port *out)
+{
+    char         buffer[32];
+    ipu__batches batches = x->batches;
+    if (is_own(x, i, n)) batches.group_size = 1;
+    return ipu__batches_port(&batches, &in[i], ipu__module_input_name(x->module, i, buffer), out);
 }
 
 ipu_status ipu__executor_ask(ipu_executor *x, const ipu_array *in, size_t n)
@@ -26,7 +34,7 @@ ipu_status ipu__executor_ask(ipu_executor *x, const ipu_array *in, size_t n)
     x->asked.list.n = 0;
     if (!ipu__reserve(&x->asked.list, n)) return ipu__fail_memory();
     for (size_t i = 0; i < n; i++) {
-        IPU_TRY(port_of(x, &in[i], i, &port));
+        IPU_TRY(port_of(x, in, i, n, &port));
         x->asked.list.at[x->asked.list.n++] = (ipu__argument){.type = port.type, .shape = port.shape};
     }
     return IPU_OK;
@@ -38,9 +46,9 @@ ipu_status ipu__executor_make_inputs(ipu__executor_program *p, const ipu_array *
     for (size_t i = 0; i < n; i++) {
         char      buffer[32];
         ipu__port port;
-        IPU_TRY(port_of(p->x, &in[i], i, &port));
-        IPU_TRY(
-            ipu__streams_add_input(s, ipu__module_input_name(p->x->module, i, buffer), &port, in[i].type));
+        IPU_TRY(port_of(p->x, in, i, n, &port));
+        IPU_TRY(ipu__streams_add_input(s, ipu__module_input_name(p->x->module, i, buffer), &port, in[i].type,
+                                       is_own(p->x, i, n)));
         if (!ipu__push(&p->over.inputs, (ipu__parallel_input){s->inputs.at[i].stream}))
             return ipu__fail_memory();
     }
@@ -56,7 +64,7 @@ ipu_status ipu__executor_fail_other_inputs(const ipu__executor_program *p, const
     for (size_t i = 0; i < n; i++) {
         const ipu__stream_in *own = &p->streams.inputs.at[i];
         ipu__port             port;
-        IPU_TRY(port_of(p->x, &in[i], i, &port));
+        IPU_TRY(port_of(p->x, in, i, n, &port));
         if (port.type != own->port.type)
             return ipu__fail(IPU_INVALID, "Data type mismatch for %s: it was compiled for %s, found %s",
                              own->name, ipu_type_name(own->port.type), ipu_type_name(in[i].type));
@@ -103,7 +111,7 @@ void ipu_executor_keep_times(ipu_executor *x, bool keep) { x->keeps_times = keep
 const ipu_executor_time *ipu_executor_input_times(const ipu_executor *x, size_t i, size_t *n)
 {
     const ipu__streams *s = x->p ? &x->p->streams : NULL;
-    *n = s && i < s->inputs.n && s->inputs.at[i].times ? (size_t)ipu__batches_in(&x->batches) : 0;
+    *n = s && i < s->inputs.n && s->inputs.at[i].times ? (size_t)ipu__streams_n_in(s, i) : 0;
     return *n ? s->inputs.at[i].times : NULL;
 }
 

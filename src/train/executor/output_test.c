@@ -105,6 +105,49 @@ static void output_modes_give_what_poptorch_gives(void **state)
     ipu_module_destroy(module);
 }
 
+static void both(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)n, (void)user;
+    ipu_model_output(m, ipu_relu(ipu_model_builder(m), in[0]), "shared");
+    ipu_model_output(m, ipu_relu(ipu_model_builder(m), in[1]), "own");
+}
+
+/* Of four replicas, in groups of two; two batches of each. */
+static void groups_share_all_inputs_but_the_last(void **state)
+{
+    (void)state;
+    float           x[4] = {0, 1, 2, 3}, z[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const ipu_array in[2] = {{IPU_FLOAT, IPU_SHAPE(4), x}, {IPU_FLOAT, IPU_SHAPE(8), z}};
+    for (int i = 0; i < 4; i++) {
+        bool                       is_orthogonal = i % 2 == 1;
+        const ipu_executor_options options       = {.device_iterations = 2,
+                                                    .replicas          = 4,
+                                                    .input_group_size  = 2,
+                                                    .orthogonal_inputs = is_orthogonal,
+                                                    .n_own_inputs      = 1,
+                                                    .no_fold           = i >= 2};
+        ipu_module                *module        = module_of(both);
+        ipu_executor              *run;
+        size_t                     n;
+        OK(ipu_inference_model(module, &options, &run));
+        ipu_executor_keep_times(run, true);
+        for (int again = 0; again < 2; again++) {
+            OK(ipu_executor_run(run, in, 2));
+            assert_memory_equal(ipu_executor_output(run, "shared")->data,
+                                is_orthogonal ? ((float[]){0, 1, 0, 1, 2, 3, 2, 3})
+                                              : ((float[]){0, 0, 1, 1, 2, 2, 3, 3}),
+                                sizeof z);
+            assert_memory_equal(ipu_executor_output(run, "own")->data, z, sizeof z);
+        }
+        assert_non_null(ipu_executor_input_times(run, 0, &n));
+        assert_int_equal(n, 4);
+        assert_non_null(ipu_executor_input_times(run, 1, &n));
+        assert_int_equal(n, 8);
+        ipu_executor_destroy(run);
+        ipu_module_destroy(module);
+    }
+}
+
 /* Numbers of 16 bits whose sum is none, whole numbers, and a flag. */
 static void of_types(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
@@ -184,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(output_modes_give_what_poptorch_gives),
+        cmocka_unit_test(groups_share_all_inputs_but_the_last),
         cmocka_unit_test(means_are_of_the_outputs_type),
         cmocka_unit_test(outputs_go_where_they_are_placed),
     };
