@@ -38,14 +38,12 @@ class Program:
     outputs ``extra_output`` gives; ``all_batches``: also in other modes than that of ``options``, which are changed.
     ``kept``: its parameters and buffers, as ``Weights`` takes them; with ``groups``, the number of each replica's group,
     where groups of replicas have values of their own: then there is one more input, the number of the replica.
-    ``spread`` gives inputs of all replicas from those of groups of them. ``shown`` shows how far compiling has come;
-    ``waits`` says whether to wait for a device where there is none.
+    ``shown`` shows how far compiling has come; ``waits`` says whether to wait for a device where there is none.
     """
 
     def __init__(self, build: Callable[[Any, List[Any]], None], n_outputs: int, kept: Sequence[Any],
                  tensors: Sequence[torch.Tensor], options: ExecutorOptions, training: Optional[Training] = None, *,
                  arguments: Optional[Arguments] = None, updates: Sequence[int] = (), all_batches: bool = False,
-                 spread: Optional[Callable[[torch.Tensor], torch.Tensor]] = None,
                  shown: Optional[Callable[[], ContextManager[Callable[[int, int], None]]]] = None,
                  waits: Callable[[], bool] = lambda: False):
         self.arguments = arguments
@@ -53,7 +51,7 @@ class Program:
         self.n_plain: Optional[int] = None
         self.is_synthetic = False
         self._n_outputs, self._kept, self._inputs_updated = n_outputs, list(kept), list(updates)
-        self._spread, self._waits = spread, waits
+        self._waits = waits
         self._shapes = [(t.shape, t.dtype) for t in tensors]
         self._plain: Optional[List[Tuple[torch.Size, torch.dtype]]] = None
         self._defaults: Tuple[torch.Tensor, ...] = ()
@@ -81,12 +79,11 @@ class Program:
         self._batches = Batches(options.device_iterations, options.replicas, options.gradient_accumulation)
         if all_batches or (self._inputs_updated and self._batches.n_out > 1):
             options.output_mode = OutputMode.ALL  # what is asked for is made of them here
-        if self._spread is not None:
-            options.input_group_size = 1
         connection = options.attach
         if connection == Attach.ALWAYS:
             options.attach = Attach.ON_DEMAND
         options.no_fold |= self._has_groups()
+        options.n_own_inputs = int(self._has_groups())
         return connection
 
     def _has_groups(self) -> bool:
@@ -95,7 +92,7 @@ class Program:
 
     def _make_arrays(self, tensors: Sequence[torch.Tensor]) -> None:
         """The library's arrays of a run, over these tensors at first."""
-        given = [t if self._spread is None else self._spread(t) for t in tensors]
+        given = list(tensors)
         if self._has_groups():  # an input that tells a replica which it is
             self._replica_numbers = torch.arange(self._batches.n_out, dtype=torch.int32) % self._replicas
             given.append(self._replica_numbers)
@@ -219,8 +216,7 @@ class Program:
         in place is changed in ``tensors``, which are the same or those they were made of."""
         if self.is_synthetic:
             dense = self._made_up()
-        given = dense if self._spread is None else [self._spread(t) for t in dense]
-        for slot, tensor in zip(self._slots, given):
+        for slot, tensor in zip(self._slots, dense):
             slot.data = tensor.data_ptr()
         placed = self._place() if self._large else {}
         status = self._run()

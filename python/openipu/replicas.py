@@ -1,15 +1,17 @@
-"""Replicas that differ: parameters with a value for each group of them, and inputs spread over groups."""
+"""Replicas that differ: parameters with a value for each group of them."""
 
 from __future__ import annotations
 
 import contextlib
 import enum
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from ctypes import POINTER, c_int, c_int64
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 import torch
 
+from .abi import expect
 from .error import UsageError
-from .settings import ExecutorOptions
+from .library import check, declare, lib
 
 
 class Grouping(enum.IntEnum):
@@ -20,16 +22,15 @@ class Grouping(enum.IntEnum):
     NONE = 3
 
 
+expect("IPU_GROUPING_", Grouping)
+declare("ipu_replica_groups", c_int, [c_int, c_int64, c_int64, POINTER(c_int64)])
+
+
 def groups_of(kind: int, size: int, n_replicas: int) -> List[int]:
     """The number of each replica's group; ``kind`` is a Grouping, or a number of one."""
-    if kind == Grouping.ALL:
-        return [0] * n_replicas
-    if kind == Grouping.NONE:
-        return list(range(n_replicas))
-    if size < 1 or n_replicas % size != 0:
-        raise UsageError(f"replicaGrouping: expected groups of a size that divides the {n_replicas} replicas, found {size}")
-    n_groups = n_replicas // size
-    return [r // size if kind == Grouping.CONSECUTIVE else r % n_groups for r in range(n_replicas)]
+    groups = (c_int64 * n_replicas)()
+    check(lib().ipu_replica_groups(kind, size, n_replicas, groups))
+    return list(groups)
 
 
 @contextlib.contextmanager
@@ -66,24 +67,3 @@ def _check(name: str, parameter: torch.Tensor, n_groups: int) -> None:
     if parameter.shape[0] != n_groups:
         raise UsageError(f"replicaGrouping: there are {n_groups} groups of replicas: expected dimension 0 of "
                          f"{name} to be {n_groups}, found the shape {tuple(parameter.shape)}")
-
-
-class Spread:
-    """Inputs of groups of replicas as inputs of each replica."""
-
-    def __init__(self, n_steps: int, n_replicas: int, size: int, kind: int):
-        self._n_steps, self._n_groups = n_steps, n_replicas // size
-        self._order = torch.tensor(groups_of(kind, size, n_replicas))
-
-    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The batches of a run, in the order in which replicas take them."""
-        size = tensor.shape[0] // (self._n_steps * self._n_groups)
-        batches = tensor.detach().reshape(self._n_steps, self._n_groups, size, *tensor.shape[1:])
-        return batches[:, self._order].reshape(-1, *tensor.shape[1:]).contiguous()
-
-
-def spread_of(options: ExecutorOptions, kind: int, have_own_weights: bool) -> Optional[Spread]:
-    """How inputs of groups of replicas become inputs of replicas; None: there is nothing to do, or the library does it."""
-    if options.input_group_size == 1 or (kind == Grouping.CONSECUTIVE and not have_own_weights):
-        return None
-    return Spread(options.device_iterations * options.gradient_accumulation, options.replicas, options.input_group_size, kind)

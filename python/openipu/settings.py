@@ -115,6 +115,8 @@ class ExecutorOptions:
     device_iterations: int = 1
     replicas: int = 1
     input_group_size: int = 1
+    orthogonal_inputs: bool = False
+    n_own_inputs: int = 0
     gradient_accumulation: int = 1
     reduction: Reduction = Reduction.MEAN
     running_mean: bool = False

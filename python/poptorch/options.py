@@ -599,6 +599,7 @@ def executor_options(options: Options, training: bool, plan: Optional[Plan] = No
         device_iterations=options.device_iterations,
         replicas=options.replication_factor,
         input_group_size=options.input_group_size,
+        orthogonal_inputs=options.input_cgt == enums.CommGroupType.Orthogonal,
         gradient_accumulation=options.Training.gradient_accumulation if training else 1,
         reduction=settings.Reduction.MEAN if mean else settings.Reduction.SUM,
         running_mean=mean and strategy == enums.MeanReductionStrategy.Running,

@@ -197,9 +197,7 @@ class PoplarExecutor:
         if self._training:
             training = self._device_optimizer.training([k.name for k in graph.kept if k.trained])
         program = Program(graph, remembered, tensors, settings, training, self._anchors.extra(graph, tensors),
-                          all_batches=self._anchors.have_modes, shown=self._options._shown_progress(),
-                          spread=replicas.spread_of(settings, self._options.input_cgt,
-                                                    any(kept.groups for kept in graph.kept)))
+                          all_batches=self._anchors.have_modes, shown=self._options._shown_progress())
         program.is_synthetic = self._options._uses_synthetic_data()
         if n_given is not None:
             program.accept_plain(n_given, tensors)

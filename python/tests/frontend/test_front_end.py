@@ -18,7 +18,7 @@ from openipu.data.process import AsynchronousWorker
 from openipu.error import Error, UsageError
 from openipu.executor import Executor, Module
 from openipu.program import Program
-from openipu.replicas import Grouping, groups_of, spread_of
+from openipu.replicas import Grouping, groups_of
 from openipu.session import Learner, Session
 from openipu.settings import ExecutorOptions, OptimizerKind, OutputMode
 from openipu.stages import Place, Placement, Stage, Strategy, plan_in_turn, plan_of_pipeline
@@ -285,12 +285,15 @@ def test_signatures():
         signature.resolve([], {"z": 3})
 
 
-def test_groups_of_replicas():
+def test_groups_of_replicas(model):
     assert groups_of(Grouping.CONSECUTIVE, 2, 4) == [0, 0, 1, 1] and groups_of(Grouping.ORTHOGONAL, 2, 4) == [0, 1, 0, 1]
-    options = ExecutorOptions(replicas=4, input_group_size=2)
-    assert spread_of(options, Grouping.CONSECUTIVE, False) is None
-    spread = spread_of(options, Grouping.ORTHOGONAL, False)
-    assert spread(torch.tensor([[1.], [2.]])).flatten().tolist() == [1, 2, 1, 2]
+    x = torch.randn(2, 3)
+    program = compiled(model, x, replicas=4, input_group_size=2, orthogonal_inputs=True)
+    y, = program.run([x], [x])
+    assert torch.allclose(y, model(torch.cat([x, x])), atol=1e-6)
+    program.close()
+    with pytest.raises(Error, match="expected a size that divides the 4 replicas, found 3"):
+        groups_of(Grouping.ORTHOGONAL, 3, 4)
 
 
 def test_stages():
