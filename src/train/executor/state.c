@@ -326,25 +326,42 @@ ipu_status ipu_executor_set_state(ipu_executor *x, const ipu_npz *state)
     return IPU_OK;
 }
 
+ipu_status ipu__executor_set_pending(ipu__executor_program *p)
+{
+    if (p->x->pending.n == 0) return IPU_OK;
+    IPU_TRY(set_state(p, &p->x->pending));
+    IPU_TRY(ipu__executor_write_rates(p)); /* may have been set since */
+    ipu_npz_free(&p->x->pending);
+    return IPU_OK;
+}
+
 /* ---- some of it ---- */
 
-/* What an array of a state is of, by its name: NAME, or NAME@r. INVALID: it is of nothing there is. */
-static ipu_status find_part(ipu__executor_program *p, const ipu_named_array *a, ipu__executor_kept **out,
-                            int64_t *replica)
+/* What an array of that name is of, NAME or NAME@r; NULL: of nothing there is. */
+static ipu__executor_kept *part_named(const ipu__executor_program *p, const char *name, int64_t *replica)
 {
-    const char *at = strrchr(a->name, '@');
-    *replica       = 0;
-    *out           = ipu__executor_kept_of(p, a->name);
-    for (size_t i = 0; i < p->kept.n && !*out && at; i++) {
+    ipu__executor_kept *whole = ipu__executor_kept_of(p, name);
+    const char         *at    = strrchr(name, '@');
+    char               *end;
+    *replica = 0;
+    if (whole || !at) return whole;
+    *replica = strtoll(at + 1, &end, 10);
+    if (*end || *replica <= 0) return NULL;
+    for (size_t i = 0; i < p->kept.n; i++) {
         ipu__executor_kept *kept   = &p->kept.at[i];
-        size_t              length = (size_t)(at - a->name);
-        char               *end;
-        int64_t             r = strtoll(at + 1, &end, 10);
-        if (strlen(kept->name) != length || memcmp(kept->name, a->name, length) != 0) continue;
-        if (*end || r <= 0 || r >= n_copies(p, kept)) continue;
-        *replica = r;
-        *out     = kept;
+        size_t              length = strlen(kept->name);
+        if (length == (size_t)(at - name) && memcmp(kept->name, name, length) == 0
+            && *replica < n_copies(p, kept))
+            return kept;
     }
+    return NULL;
+}
+
+/* INVALID: the state has no such array. */
+static ipu_status find_part(const ipu__executor_program *p, const ipu_named_array *a,
+                            ipu__executor_kept **out, int64_t *replica)
+{
+    *out = part_named(p, a->name, replica);
     if (!*out || n_copies(p, *out) == 0)
         return ipu__fail(IPU_INVALID, "the state of this model and optimizer has no array \"%.100s\"",
                          a->name);
@@ -381,15 +398,6 @@ ipu_status ipu_executor_update_state(ipu_executor *x, const ipu_npz *some)
     IPU_TRY(ipu__weights_sync(&x->module->weights, &x->p->weights));
     for (size_t i = 0; i < some->n; i++) IPU_TRY(write_part(x->p, &some->arrays[i]));
     take_rates(x, some);
-    return IPU_OK;
-}
-
-ipu_status ipu__executor_set_pending(ipu__executor_program *p)
-{
-    if (p->x->pending.n == 0) return IPU_OK;
-    IPU_TRY(set_state(p, &p->x->pending));
-    IPU_TRY(ipu__executor_write_rates(p)); /* may have been set since */
-    ipu_npz_free(&p->x->pending);
     return IPU_OK;
 }
 
