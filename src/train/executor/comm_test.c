@@ -27,6 +27,7 @@ typedef struct task {
     double               loss; /* of its last run */
     int                  n_between;
     ipu_status           status;
+    uint32_t             next_seed; /* from the second epoch on; 0: none */
     char                 message[600];
     pthread_t            thread;
 } task;
@@ -83,6 +84,7 @@ static ipu_status train(task *t, ipu_executor *x, ipu_loader *loader)
         IPU_TRY(ipu_loader_seek(loader, (ipu_loader_position){1, 0}));
     }
     for (int64_t epoch = 0; epoch < t->n_epochs; epoch++) {
+        if (epoch == 1 && t->next_seed) IPU_TRY(ipu_executor_set_seed(x, t->next_seed));
         while (ipu_loader_next(loader, &batch)) IPU_TRY(ipu_executor_run(x, batch.arrays, batch.n_arrays));
         IPU_TRY(ipu_loader_status(loader));
     }
@@ -168,9 +170,9 @@ static ipu_options *one_thread(void)
     return options;
 }
 
-static task alone(ipu_executor_options options, int64_t ranks, int64_t n_epochs, const ipu_npz *resume)
+static task alone(ipu_executor_options options, int64_t ranks, int64_t n_epochs, uint32_t next_seed)
 {
-    task t = {.options = options, .n_epochs = n_epochs, .seed = 7, .resume = resume};
+    task t = {.options = options, .n_epochs = n_epochs, .seed = 7, .next_seed = next_seed};
     t.options.replicas *= ranks;
     if (run(&t, dataset) != IPU_OK) fail_msg("%s", t.message);
     return t;
@@ -184,8 +186,8 @@ static void check_group(int64_t ranks, ipu_executor_options options)
     options.engine    = engine;
     options.no_fold   = true;
     for (int64_t r = 0; r < ranks; r++)
-        tasks[r] = (task){.options = options, .n_epochs = 2, .seed = 7 + (uint32_t)r};
-    task one = alone(options, ranks, 2, NULL);
+        tasks[r] = (task){.options = options, .n_epochs = 2, .seed = 7 + (uint32_t)r, .next_seed = 9};
+    task one = alone(options, ranks, 2, 9);
     run_group(tasks, ranks);
     for (int64_t r = 0; r < ranks; r++) {
         assert_same_state(&one.state, &tasks[r].state);
@@ -220,7 +222,7 @@ static void states_resume_in_any_layout(void **state)
     ipu_options               *engine = one_thread();
     task                       two[2], four[4];
     const ipu_executor_options options = {.replicas = 1, .engine = engine, .no_fold = true};
-    task                       first = alone(options, 4, 1, NULL), whole = alone(options, 4, 2, NULL);
+    task                       first = alone(options, 4, 1, 0), whole = alone(options, 4, 2, 0);
     for (int r = 0; r < 2; r++) {
         two[r]                  = (task){.options = options, .n_epochs = 1, .resume = &first.state};
         two[r].options.replicas = 2;
