@@ -225,6 +225,22 @@ ipu_status ipu_executor_take_over(ipu_executor *x, ipu_executor *from);
 /* Random ops and rounding begin anew, with this seed, as they would if `seed` of the options had been it. */
 ipu_status ipu_executor_set_seed(ipu_executor *x, uint32_t seed);
 
+/* ---- pools: executors of one model, whose front end captures another network for each kind of call. It finds the one for a
+ *      call and has all of them; the pool lets whichever runs go on where the one before was, and says which to part with: as
+ *      with most_executables, those used longest ago ---- */
+
+typedef struct ipu_executor_pool ipu_executor_pool;
+
+/* For up to `most` executors. Owned: ipu_executor_pool_destroy, which leaves the executors alone. */
+ipu_status ipu_executor_pool_create(int64_t most, ipu_executor_pool **out);
+void       ipu_executor_pool_destroy(ipu_executor_pool *pool);
+/* `x` runs next, whether it has been used before or is new. Borrowed until it is in excess. Statuses: INVALID (it is not
+ * compiled), those of ipu_executor_take_over. */
+ipu_status ipu_executor_pool_use(ipu_executor_pool *pool, ipu_executor *x);
+size_t     ipu_executor_pool_n(const ipu_executor_pool *pool);
+/* One that is in the pool no more, to be destroyed; NULL: there is none, or no other. */
+ipu_executor *ipu_executor_pool_take_excess(ipu_executor_pool *pool);
+
 /* ---- device ---- */
 
 ipu_status ipu_executor_attach(ipu_executor *x);
