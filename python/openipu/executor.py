@@ -33,7 +33,10 @@ declare("ipu_module_lend_weight", c_int, [c_void_p, c_char_p, POINTER(Array)])
 declare("ipu_module_is_behind", c_bool, [c_void_p])
 declare("ipu_module_version", c_int64, [c_void_p])
 declare("ipu_executor_update_state", c_int, [c_void_p, POINTER(Npz)])
-declare("ipu_executor_take_over", c_int, [c_void_p, c_void_p])
+declare("ipu_executor_pool_create", c_int, [c_int64, POINTER(c_void_p)])
+declare("ipu_executor_pool_destroy", None, [c_void_p])
+declare("ipu_executor_pool_use", c_int, [c_void_p, c_void_p])
+declare("ipu_executor_pool_take_excess", c_void_p, [c_void_p])
 declare("ipu_executor_set_seed", c_int, [c_void_p, c_uint32])
 declare("ipu_options_create", c_int, [POINTER(c_void_p)])
 declare("ipu_options_set", c_int, [c_void_p, c_char_p, c_char_p])
@@ -420,11 +423,6 @@ class Executor:
             own[i].array = array
         check(lib().ipu_executor_update_state(self._open(), byref(Npz(own, len(arrays)))))
 
-    def take_over(self, before: "Executor") -> None:
-        """Go on where another executor is, of a module of its own: with its states, and with weights that its runs have
-        changed and its module has not been given. It is attached."""
-        check(lib().ipu_executor_take_over(self._open(), before._open()))
-
     def set_seed(self, seed: int) -> None:
         """Let random ops begin anew, with this seed."""
         check(lib().ipu_executor_set_seed(self._open(), seed & 0xffffffff))
@@ -483,6 +481,28 @@ class Executor:
     __del__ = finalizer(close)
 
 
+class ExecutorPool:
+    """Executors of one model, each of a module of its own. Whichever runs goes on where the one before was: with its states,
+    and with weights that its runs have changed and its module has not been given."""
+
+    def __init__(self, most: int):
+        self.pointer = c_void_p()
+        check(lib().ipu_executor_pool_create(most, byref(self.pointer)))
+
+    def use(self, executor: Executor) -> List[int]:
+        """It runs next; it is attached, if it is not the first. Those to be closed, by the values of their pointers."""
+        check(lib().ipu_executor_pool_use(self.pointer, executor._open()))
+        return list(iter(lambda: lib().ipu_executor_pool_take_excess(self.pointer), None))
+
+    def close(self) -> None:
+        """Executors are left as they are."""
+        pointer, self.pointer = getattr(self, "pointer", None), None
+        if pointer:
+            lib().ipu_executor_pool_destroy(pointer)
+
+    __del__ = finalizer(close)
+
+
 class State:
     """The arrays of ipu_executor_get_state, freed with it."""
 
@@ -500,4 +520,4 @@ class State:
     __del__ = finalizer(close)
 
 
-__all__ = ["Module", "Executor", "State", "Error"]
+__all__ = ["Module", "Executor", "ExecutorPool", "State", "Error"]

@@ -141,13 +141,11 @@ class Program:
         if self.module.is_behind():
             self.weights.take_back()
 
-    def go_on_from(self, before: "Program") -> None:
-        """Have the states that another program of the same model has on the device: of the optimizer, of random numbers,
-        and buffers that inference has changed. It is attached."""
+    def take_seed(self, before: "Program") -> None:
+        """Begin random numbers as another program of the same model would, if that draws none."""
         self.seed = before.seed
         if self._draws and not before._draws:
             self.executor.set_seed(self.seed)
-        self.executor.take_over(before.executor)
 
     def detach(self) -> None:
         """Give the device back."""

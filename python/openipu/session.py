@@ -14,11 +14,11 @@ import torch
 from . import tracking
 from .arguments import Arguments
 from .error import UsageError
+from .executor import ExecutorPool
 from .log import logger
 from .program import NOT_COMPILED, Program
 
 MOST_PROGRAMS = 8  # that a session keeps, for arguments of several shapes
-MOST_BYTES = 2 << 30  # of weights that they hold together
 
 
 class Learner:
@@ -62,7 +62,8 @@ class Session:
         self._to_host = to_host
         self.lock = threading.RLock()
         self.program: Optional[Program] = None  # for the last call
-        self.others: List[Program] = []  # for other arguments
+        self.programs: List[Program] = []  # for arguments of several kinds
+        self._pool: Optional[ExecutorPool] = None  # of them
         self.is_attached = False
         self._seen_epoch = -1
         self._trainers: List[Any] = []
@@ -78,9 +79,10 @@ class Session:
     def take(self, program: Program) -> None:
         """Go on with what was compiled just now."""
         before, self.program = self.program, program
+        self.programs.append(program)
         self.is_attached = program.executor.is_attached()
-        if before is not None and self.is_attached:  # before the learner, who may have something newer
-            program.go_on_from(before)
+        if before is None or self.is_attached:
+            self._use(program, before)  # before the learner tells it something newer
         if self.learner is not None:
             self.learner.compiled(program)
         if self.is_attached:
@@ -104,14 +106,13 @@ class Session:
         """Go on with a program for other arguments: with the same weights, states of the optimizer and of random
         numbers."""
         self.fetch_weights()
-        found = next((p for p in self.others if p.arguments.is_same(arguments)), None)
+        found = next((p for p in self.programs if p is not program and p.arguments.is_same(arguments)), None)
         if found is None:
             found = compiled()
-            if not self.is_attached:
-                self.attach()
-                found.go_on_from(program)
+            if self.is_attached:
+                return found
+            self.attach()
         else:
-            self.others.remove(found)
             self.program = found
             if self.learner is not None:
                 found.set_training(self.learner.training(found.trained_names()))
@@ -119,17 +120,19 @@ class Session:
                 self.attach()
             else:
                 self.weights_to_device()
-            found.go_on_from(program)
-        self._keep(program)
+        self._use(found, program)
         return found
 
-    def _keep(self, program: Program) -> None:
-        """For later calls, with the others, as long as there are not too many."""
-        self.others = [program, *self.others]
-        most = max(1, min(MOST_PROGRAMS, MOST_BYTES // max(1, program.weights.n_bytes)) - 1)
-        for old in self.others[most:]:
+    def _use(self, program: Program, before: Optional[Program]) -> None:
+        """Let a program go on where the one before is; the library knows which others are too many then."""
+        if self._pool is None:
+            self._pool = ExecutorPool(MOST_PROGRAMS)
+        if before is not None:
+            program.take_seed(before)
+        gone = self._pool.use(program.executor)
+        for old in [p for p in self.programs if p.executor.pointer.value in gone]:
+            self.programs.remove(old)
             old.close()
-        del self.others[most:]
 
     # ---- running
 
@@ -251,9 +254,12 @@ class Session:
             self.learner.close()
         self.program = None
         self.is_attached = False
-        for compiled in (program, *self.others):
+        for compiled in self.programs:
             compiled.close()
-        self.others.clear()
+        self.programs.clear()
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
     # ---- random numbers
 

@@ -50,11 +50,6 @@ class Weights:
     def tensors(self) -> List[torch.Tensor]:
         return [k.tensor for k in self._kept]
 
-    @property
-    def n_bytes(self) -> int:
-        with torch._C.DisableTorchFunction():
-            return sum(k.tensor.numel() * k.tensor.element_size() for k in self._kept)
-
     def value(self, name: str) -> torch.Tensor:
         """A copy of the host's value of one of them."""
         with torch._C.DisableTorchFunction():

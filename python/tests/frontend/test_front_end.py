@@ -172,9 +172,9 @@ def test_a_program_for_each_shape(model):
     with pytest.raises(UsageError, match="Shape mismatch for x"):
         session.program_for(call_of(large), False, other)
     second = session.program_for(call_of(large), True, other)
-    assert second is session.program is not first and session.others == [first]
+    assert second is session.program is not first and session.programs == [first, second]
     assert torch.allclose(session.run(second, [large], [large])[0], model(large), atol=1e-6)
-    assert session.program_for(call_of(small), True, other) is first and session.others == [second]
+    assert session.program_for(call_of(small), True, other) is first and session.programs == [first, second]
     assert torch.allclose(session.run(first, [small], [small])[0], model(small), atol=1e-6)
     session.release()
 
