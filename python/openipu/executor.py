@@ -211,6 +211,7 @@ class Module:
         self.handle = _ModuleHandle()
         check(lib().ipu_module_create(self._callback, None, byref(self.handle.pointer)))
         self.pointer = self.handle.pointer
+        self._is_behind, self._version = lib().ipu_module_is_behind, lib().ipu_module_version  # asked in every call
         if input_names:
             names = (c_char_p * len(input_names))(*[name.encode() for name in input_names])
             check(lib().ipu_module_name_inputs(self.pointer, names, len(input_names)))
@@ -250,12 +251,12 @@ class Module:
     def is_behind(self) -> bool:
         """Whether a device has newer weights than the host's copies, which ``weight`` would fetch."""
         pointer = self.pointer
-        return pointer is not None and lib().ipu_module_is_behind(pointer)
+        return pointer is not None and self._is_behind(pointer)
 
     def version(self) -> int:
         """Of the host's copies: another number whenever they have changed, and never that of another module."""
         pointer = self.pointer
-        return 0 if pointer is None else lib().ipu_module_version(pointer)
+        return 0 if pointer is None else self._version(pointer)
 
     def set_weight(self, name: str, array: Array) -> None:
         """Copied; executors have it at their next run."""
