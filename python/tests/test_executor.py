@@ -339,6 +339,24 @@ def test_buffers_go_on_with_new_shapes():
     assert model.calls == 6 and model.sum.tolist() == [11, 11]
 
 
+def test_replicas_have_buffers_of_their_own_with_new_shapes():
+
+    class Adding(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("sum", torch.zeros(1))
+
+        def forward(self, x):
+            self.sum += x.sum()
+            return self.sum * 1
+
+    options = poptorch.Options().replicationFactor(2).broadcastBuffers(False).recompileOnNewShapes()
+    inference = poptorch.inferenceModel(Adding(), options)
+    assert inference(torch.tensor([1.0, 5.0])).tolist() == [1, 5]
+    assert inference(torch.tensor([1.0, 1.0, 0.0, 0.0])).tolist() == [3, 5]
+    assert inference(torch.tensor([0.0, 1.0])).tolist() == [3, 6]
+
+
 @pytest.mark.parametrize("optimizer", [poptorch.optim.Adam, torch.optim.Adam])
 def test_training_goes_on_with_new_shapes(optimizer):
     torch.manual_seed(1)
