@@ -46,4 +46,7 @@ static inline ipu_value ipu__from(ipu_builder *b, double number, ipu_value x)
     return ipu_sub(b, ipu_scalar_like(b, x, number), x);
 }
 
+/* log(exp(x) + exp(y)) of float or double, broadcast (elementwise/special.c). */
+ipu_value ipu__log_add_exp(ipu_builder *b, ipu_value x, ipu_value y);
+
 #endif

@@ -65,6 +65,8 @@ ipu_value ipu_selu(ipu_builder *b, ipu_value x);
 /* gamma times elu, and alpha x + beta between 0 and 1: selu and hardsigmoid with numbers of one's own. */
 ipu_value ipu_selu_with(ipu_builder *b, ipu_value x, double alpha, double gamma);
 ipu_value ipu_hardsigmoid_with(ipu_builder *b, ipu_value x, double alpha, double beta);
+/* scale x where positive, else scale alpha (exp(input_scale x) - 1): elu, selu and celu in one. */
+ipu_value ipu_scaled_elu(ipu_builder *b, ipu_value x, double alpha, double scale, double input_scale);
 /* By erf, and the approximation by tanh. */
 ipu_value ipu_gelu(ipu_builder *b, ipu_value x);
 ipu_value ipu_gelu_tanh(ipu_builder *b, ipu_value x);
@@ -75,6 +77,10 @@ ipu_value ipu_mish(ipu_builder *b, ipu_value x);
 /* log(1 + exp(beta x)) / beta, or x where beta x > threshold. PyTorch's defaults: 1, 20. */
 ipu_value ipu_softplus(ipu_builder *b, ipu_value x, double beta, double threshold);
 ipu_value ipu_softsign(ipu_builder *b, ipu_value x);
+/* x - tanh(x). */
+ipu_value ipu_tanhshrink(ipu_builder *b, ipu_value x);
+/* The first half of `axis` times the sigmoid of the second. */
+ipu_value ipu_glu(ipu_builder *b, ipu_value x, int axis);
 ipu_value ipu_hardsigmoid(ipu_builder *b, ipu_value x);
 ipu_value ipu_hardswish(ipu_builder *b, ipu_value x);
 ipu_value ipu_floor(ipu_builder *b, ipu_value x);
@@ -82,6 +88,15 @@ ipu_value ipu_ceil(ipu_builder *b, ipu_value x);
 /* Halves to even. */
 ipu_value ipu_round(ipu_builder *b, ipu_value x);
 ipu_value ipu_trunc(ipu_builder *b, ipu_value x);
+/* To so many digits behind the point, or with negative `decimals` in front of it. */
+ipu_value ipu_round_to(ipu_builder *b, ipu_value x, int decimals);
+/* x - trunc(x). */
+ipu_value ipu_frac(ipu_builder *b, ipu_value x);
+/* Of a real number as a complex one: pi where it is below 0, else 0; NaN of NaN. */
+ipu_value ipu_angle(ipu_builder *b, ipu_value x);
+/* `nan` in place of NaN, `above` of infinity, `below` of minus infinity; a NaN for `above` or `below` is the largest
+ * or the least finite number of the type. */
+ipu_value ipu_nan_to_num(ipu_builder *b, ipu_value x, double nan, double above, double below);
 /* Give bool. */
 ipu_value ipu_isnan(ipu_builder *b, ipu_value x);
 ipu_value ipu_isinf(ipu_builder *b, ipu_value x);
@@ -105,6 +120,16 @@ ipu_value ipu_pow_mixed(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_maximum(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_minimum(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_squared_difference(ipu_builder *b, ipu_value x, ipu_value y);
+/* As maximum and minimum, but the number where one of two is NaN; where they are equal x has the gradient. */
+ipu_value ipu_fmax(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_fmin(ipu_builder *b, ipu_value x, ipu_value y);
+/* 0 where x < 0, 1 where x > 0, y where x is 0. */
+ipu_value ipu_heaviside(ipu_builder *b, ipu_value x, ipu_value y);
+/* Whether it is below 0, or -0. */
+ipu_value ipu_signbit(ipu_builder *b, ipu_value x);
+/* Floating. |x| with the sign of y, and sqrt(x^2 + y^2). */
+ipu_value ipu_copysign(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_hypot(ipu_builder *b, ipu_value x, ipu_value y);
 /* Floating. atan2: the angle of the point (y, x), as C's atan2(x, y). */
 ipu_value ipu_atan2(ipu_builder *b, ipu_value x, ipu_value y);
 /* A slope for each channel of NCHW has shape [C,1,1]. */
@@ -134,6 +159,9 @@ ipu_value ipu_shift_right(ipu_builder *b, ipu_value x, ipu_value y);
 /* ---- more inputs, and types ---- */
 /* x where `condition` (bool), else y; all three are broadcast. Any type. */
 ipu_value ipu_where(ipu_builder *b, ipu_value condition, ipu_value x, ipu_value y);
+/* x, but `low` where it is below that, and then `high` where it is above that; either may be null. Broadcast. The
+ * gradient at the bounds is that of x. */
+ipu_value ipu_clamp(ipu_builder *b, ipu_value x, ipu_value low, ipu_value high);
 /* x + weight (y - x). */
 ipu_value ipu_lerp(ipu_builder *b, ipu_value x, ipu_value y, ipu_value weight);
 /* Any type to any. Floating to integers: towards 0, too large ones become the largest, NaN becomes 0. Between
@@ -190,6 +218,7 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_celu(...) IPU_AT(ipu_celu(__VA_ARGS__))
 #define ipu_selu(...) IPU_AT(ipu_selu(__VA_ARGS__))
 #define ipu_selu_with(...) IPU_AT(ipu_selu_with(__VA_ARGS__))
+#define ipu_scaled_elu(...) IPU_AT(ipu_scaled_elu(__VA_ARGS__))
 #define ipu_hardsigmoid_with(...) IPU_AT(ipu_hardsigmoid_with(__VA_ARGS__))
 #define ipu_gelu(...) IPU_AT(ipu_gelu(__VA_ARGS__))
 #define ipu_gelu_tanh(...) IPU_AT(ipu_gelu_tanh(__VA_ARGS__))
@@ -198,12 +227,18 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_mish(...) IPU_AT(ipu_mish(__VA_ARGS__))
 #define ipu_softplus(...) IPU_AT(ipu_softplus(__VA_ARGS__))
 #define ipu_softsign(...) IPU_AT(ipu_softsign(__VA_ARGS__))
+#define ipu_tanhshrink(...) IPU_AT(ipu_tanhshrink(__VA_ARGS__))
+#define ipu_glu(...) IPU_AT(ipu_glu(__VA_ARGS__))
 #define ipu_hardsigmoid(...) IPU_AT(ipu_hardsigmoid(__VA_ARGS__))
 #define ipu_hardswish(...) IPU_AT(ipu_hardswish(__VA_ARGS__))
 #define ipu_floor(...) IPU_AT(ipu_floor(__VA_ARGS__))
 #define ipu_ceil(...) IPU_AT(ipu_ceil(__VA_ARGS__))
 #define ipu_round(...) IPU_AT(ipu_round(__VA_ARGS__))
 #define ipu_trunc(...) IPU_AT(ipu_trunc(__VA_ARGS__))
+#define ipu_round_to(...) IPU_AT(ipu_round_to(__VA_ARGS__))
+#define ipu_frac(...) IPU_AT(ipu_frac(__VA_ARGS__))
+#define ipu_angle(...) IPU_AT(ipu_angle(__VA_ARGS__))
+#define ipu_nan_to_num(...) IPU_AT(ipu_nan_to_num(__VA_ARGS__))
 #define ipu_isnan(...) IPU_AT(ipu_isnan(__VA_ARGS__))
 #define ipu_isinf(...) IPU_AT(ipu_isinf(__VA_ARGS__))
 #define ipu_isfinite(...) IPU_AT(ipu_isfinite(__VA_ARGS__))
@@ -218,6 +253,12 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_pow_mixed(...) IPU_AT(ipu_pow_mixed(__VA_ARGS__))
 #define ipu_maximum(...) IPU_AT(ipu_maximum(__VA_ARGS__))
 #define ipu_minimum(...) IPU_AT(ipu_minimum(__VA_ARGS__))
+#define ipu_fmax(...) IPU_AT(ipu_fmax(__VA_ARGS__))
+#define ipu_fmin(...) IPU_AT(ipu_fmin(__VA_ARGS__))
+#define ipu_heaviside(...) IPU_AT(ipu_heaviside(__VA_ARGS__))
+#define ipu_signbit(...) IPU_AT(ipu_signbit(__VA_ARGS__))
+#define ipu_copysign(...) IPU_AT(ipu_copysign(__VA_ARGS__))
+#define ipu_hypot(...) IPU_AT(ipu_hypot(__VA_ARGS__))
 #define ipu_squared_difference(...) IPU_AT(ipu_squared_difference(__VA_ARGS__))
 #define ipu_atan2(...) IPU_AT(ipu_atan2(__VA_ARGS__))
 #define ipu_prelu(...) IPU_AT(ipu_prelu(__VA_ARGS__))
@@ -238,6 +279,7 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 #define ipu_shift_left(...) IPU_AT(ipu_shift_left(__VA_ARGS__))
 #define ipu_shift_right(...) IPU_AT(ipu_shift_right(__VA_ARGS__))
 #define ipu_where(...) IPU_AT(ipu_where(__VA_ARGS__))
+#define ipu_clamp(...) IPU_AT(ipu_clamp(__VA_ARGS__))
 #define ipu_lerp(...) IPU_AT(ipu_lerp(__VA_ARGS__))
 #define ipu_cast(...) IPU_AT(ipu_cast(__VA_ARGS__))
 #define ipu_cast_stochastic(...) IPU_AT(ipu_cast_stochastic(__VA_ARGS__))

@@ -21,6 +21,19 @@ ipu_value ipu_ndtri(ipu_builder *b, ipu_value x);
 ipu_value ipu_erfcx(ipu_builder *b, ipu_value x);
 ipu_value ipu_log_ndtr(ipu_builder *b, ipu_value x);
 
+/* sin(pi x) / (pi x), 1 at 0. */
+ipu_value ipu_sinc(ipu_builder *b, ipu_value x);
+/* log(x / (1 - x)), of x between eps and 1 - eps; eps < 0: of x as it is. */
+ipu_value ipu_logit(ipu_builder *b, ipu_value x, double eps);
+
+/* x log(y) and x log(1 + y), which are 0 where x is 0 and y is a number; -x log(x), -infinity below 0. */
+ipu_value ipu_xlogy(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_xlog1py(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_entr(ipu_builder *b, ipu_value x);
+/* log(exp(x) + exp(y)), and the same of base 2, without overflow. */
+ipu_value ipu_logaddexp(ipu_builder *b, ipu_value x, ipu_value y);
+ipu_value ipu_logaddexp2(ipu_builder *b, ipu_value x, ipu_value y);
+
 /* log |gamma(x)|, and that of the multivariate gamma function of p >= 1 dimensions. */
 ipu_value ipu_lgamma(ipu_builder *b, ipu_value x);
 ipu_value ipu_mvlgamma(ipu_builder *b, ipu_value x, int p);
@@ -47,6 +60,13 @@ ipu_value ipu_lcm(ipu_builder *b, ipu_value x, ipu_value y);
 #define ipu_ndtri(...) IPU_AT(ipu_ndtri(__VA_ARGS__))
 #define ipu_erfcx(...) IPU_AT(ipu_erfcx(__VA_ARGS__))
 #define ipu_log_ndtr(...) IPU_AT(ipu_log_ndtr(__VA_ARGS__))
+#define ipu_sinc(...) IPU_AT(ipu_sinc(__VA_ARGS__))
+#define ipu_logit(...) IPU_AT(ipu_logit(__VA_ARGS__))
+#define ipu_xlogy(...) IPU_AT(ipu_xlogy(__VA_ARGS__))
+#define ipu_xlog1py(...) IPU_AT(ipu_xlog1py(__VA_ARGS__))
+#define ipu_entr(...) IPU_AT(ipu_entr(__VA_ARGS__))
+#define ipu_logaddexp(...) IPU_AT(ipu_logaddexp(__VA_ARGS__))
+#define ipu_logaddexp2(...) IPU_AT(ipu_logaddexp2(__VA_ARGS__))
 #define ipu_lgamma(...) IPU_AT(ipu_lgamma(__VA_ARGS__))
 #define ipu_mvlgamma(...) IPU_AT(ipu_mvlgamma(__VA_ARGS__))
 #define ipu_digamma(...) IPU_AT(ipu_digamma(__VA_ARGS__))

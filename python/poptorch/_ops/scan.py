@@ -9,7 +9,6 @@ import torch
 from openipu.network import Value
 
 from .cast import is_floating, wide
-from .elementwise import log_add_exp
 from .registry import op
 
 
@@ -38,7 +37,7 @@ def _doubling(g, state: Tuple[Value, ...], axis: int, join: Callable) -> Tuple[V
 def logcumsumexp(g, node, self, dim):
     if self.rank == 0:
         return self
-    return _doubling(g, (wide(g, self), ), _axis(self, dim), lambda a, b: (log_add_exp(g, a[0], b[0]), ))[0]
+    return _doubling(g, (wide(g, self), ), _axis(self, dim), lambda a, b: (g.op.logaddexp(a[0], b[0]), ))[0]
 
 
 def _running(g, x: Value, dim: int, stays: str) -> Tuple[Value, Value]:

@@ -215,6 +215,12 @@ static ipu_value atan2_of(ipu_builder *b, ipu_value x, ipu_value y)
     return ipu_where(b, ipu_equal(b, y, zero), side, ipu_add(b, ipu_atan(b, ipu_div(b, x, y)), away));
 }
 
+static ipu_value hypot_of(ipu_builder *b, ipu_value x, ipu_value y)
+{
+    ipu_value of_x = ipu_mul(b, x, x), of_y = ipu_mul(b, y, y);
+    return ipu_sqrt(b, ipu_add(b, of_x, of_y));
+}
+
 static ipu_value gelu_tanh_of(ipu_builder *b, ipu_value x)
 {
     ipu_value cube = ipu_mul(b, x, ipu_mul(b, x, x));
@@ -308,6 +314,7 @@ COMPOSE1(gelu_tanh, gelu_tanh_of(b, x))
 COMPOSE1(gelu_slope, gelu_slope_of(b, x))
 COMPOSE1(silu, ipu_mul(b, x, ipu_sigmoid(b, x)))
 COMPOSE1(mish, ipu_mul(b, x, ipu_tanh(b, softplus_of(b, x))))
+COMPOSE1(tanhshrink, ipu_sub(b, x, ipu_tanh(b, x)))
 COMPOSE1(threshold, ipu_where(b, ipu_greater(b, x, K(F("threshold"))), x, K(F("value"))))
 COMPOSE1(trunc, ipu_mul(b, ipu_sign(b, x), ipu_floor(b, ipu_abs(b, x))))
 COMPOSE1(isfinite, isfinite_of(b, x))
@@ -316,4 +323,5 @@ COMPOSE2(mod, mod_of(b, x, y))
 COMPOSE2(not_equal, ipu_logical_not(b, ipu_equal(b, x, y)))
 COMPOSE2(floor_div, floor_div_of(b, x, y))
 COMPOSE2(atan2, atan2_of(b, x, y))
+COMPOSE2(hypot, hypot_of(b, x, y))
 COMPOSE2(squared_difference, ipu_square(b, ipu_sub(b, x, y)))

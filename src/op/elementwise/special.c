@@ -92,6 +92,49 @@ static ipu_value log_ndtr(ipu_builder *b, ipu_value x)
     return ipu_where(b, is_left, by_scaled, ipu_log1p(b, ipu__times(b, ipu_erfc(b, right), -0.5)));
 }
 
+/* ---- logarithms, and products with them ---- */
+
+static ipu_value sinc(ipu_builder *b, ipu_value x)
+{
+    ipu_value is_zero = ipu_equal(b, x, number(b, x, 0)), one = number(b, x, 1);
+    ipu_value angle = ipu__times(b, ipu_where(b, is_zero, one, x), M_PI);
+    return ipu_where(b, is_zero, one, ipu_div(b, ipu_sin(b, angle), angle));
+}
+
+/* x times the logarithm of y, or of 1 + y; 0 where x is 0 and the logarithm is not a number to multiply by. */
+static ipu_value product_with_log(ipu_builder *b, ipu_value x, ipu_value y, bool plus_1)
+{
+    ipu_value no_log  = ipu_less_equal(b, y, number(b, y, plus_1 ? -1 : 0));
+    no_log            = ipu_logical_or(b, no_log, ipu_equal(b, y, number(b, y, INFINITY)));
+    ipu_value skipped = ipu_logical_and(b, ipu_equal(b, x, number(b, x, 0)), no_log);
+    ipu_value safe    = ipu_where(b, skipped, number(b, y, 1), y);
+    return ipu_mul(b, x, plus_1 ? ipu_log1p(b, safe) : ipu_log(b, safe));
+}
+
+static ipu_value xlogy(ipu_builder *b, ipu_value x, ipu_value y) { return product_with_log(b, x, y, false); }
+
+static ipu_value xlog1py(ipu_builder *b, ipu_value x, ipu_value y) { return product_with_log(b, x, y, true); }
+
+static ipu_value entr(ipu_builder *b, ipu_value x)
+{
+    ipu_value y = ipu_neg(b, product_with_log(b, x, x, false));
+    return ipu_where(b, ipu_less(b, x, number(b, x, 0)), number(b, x, -INFINITY), y);
+}
+
+/* Of equal infinities the infinity. */
+ipu_value ipu__log_add_exp(ipu_builder *b, ipu_value x, ipu_value y)
+{
+    ipu_value apart = ipu_where(b, ipu_equal(b, x, y), number(b, x, 0), ipu_sub(b, x, y));
+    ipu_value rest  = ipu_log1p(b, ipu_exp(b, ipu_neg(b, ipu_abs(b, apart))));
+    return ipu_add(b, ipu_maximum(b, x, y), rest);
+}
+
+static ipu_value log_add_exp2(ipu_builder *b, ipu_value x, ipu_value y)
+{
+    ipu_value of_x = ipu__times(b, x, log(2)), of_y = ipu__times(b, y, log(2));
+    return ipu__times(b, ipu__log_add_exp(b, of_x, of_y), 1 / log(2));
+}
+
 /* ---- the gamma function ---- */
 
 enum { SHIFT = 8 }; /* Stirling's series is exact enough above it */
@@ -270,12 +313,66 @@ FUNCTION(erfinv, erfinv, "-0.97,0.97", "-0.5,0.5", "inverse of erf")
 FUNCTION(ndtri, ndtri, "0.05,0.95", "0.3,0.7", "inverse of the normal distribution function")
 FUNCTION(erfcx, erfcx, "-2,3.9", "4.1,20", "exp(x^2) erfc(x)")
 FUNCTION(log_ndtr, log_ndtr, "-0.9,4", "-20,-1.1", "logarithm of the normal distribution function")
+FUNCTION(sinc, sinc, "0.1,3", "-3,-0.1", "sin(pi x) / (pi x)")
+FUNCTION(entr, entr, "0.1,3", "0.2,0.9", "-x log(x), -infinity below 0")
 FUNCTION(lgamma, lgamma_of, "0.6,12", "-2.9,-2.1", "log |gamma(x)|")
 FUNCTION(digamma, digamma, "0.6,12", "-2.8,-2.2", "derivative of lgamma")
 FUNCTION(i0, i0, "-3.7,3.7", "3.8,7", "modified Bessel function of the first kind and order 0")
 FUNCTION(i0e, i0e, "-3.7,3.7", "3.8,12", "exp(-|x|) i0(x)")
 FUNCTION(i1, i1, "0.1,3.7", "-7,-3.8", "modified Bessel function of the first kind and order 1")
 FUNCTION(i1e, i1e, "0.1,3.7", "-12,-3.8", "exp(-|x|) i1(x)")
+
+/* Two inputs of one type, which are broadcast. */
+static ipu_status pair_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    IPU_TRY(ipu__op_want_floating(call, X));
+    IPU_TRY(ipu__op_want_same_type(call, X, Y));
+    out->type = call->operand[X].type;
+    return ipu__op_broadcast(call, 2, &out->shape);
+}
+
+#define FUNCTION_OF_2(op, value, range, range2, text)                                                \
+    static void op##_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,       \
+                             ipu_value *out)                                                         \
+    {                                                                                                \
+        ipu_value x = ipu__wide(b, in[X]), y = ipu__wide(b, in[Y]);                                  \
+        out[0] = ipu__as_type(b, value(b, x, y), call->operand[X].type);                             \
+    }                                                                                                \
+    static const char *const op##_samples[] = {"float[23]{" range "}, float[23]{" range2 "}",        \
+                                               "float[3,1]{" range "}, float[4]{" range2 "}",        \
+                                               "float[2,0]{" range "}, float[1]{" range2 "}", NULL}; \
+    RECORD(op, two_in, NULL, 0, pair_infer, text);                                                   \
+    ipu_value ipu_##op(ipu_builder *b, ipu_value x, ipu_value y)                                     \
+    {                                                                                                \
+        return ipu__emit1(b, #op, NULL, 0, IPU__IN(x, y));                                           \
+    }
+
+FUNCTION_OF_2(xlogy, xlogy, "-2,2", "0.3,3", "x log(y), 0 where x is 0")
+FUNCTION_OF_2(xlog1py, xlog1py, "-2,2", "-0.6,3", "x log(1 + y), 0 where x is 0")
+FUNCTION_OF_2(logaddexp, ipu__log_add_exp, "-2,0", "0.1,2", "log(exp(x) + exp(y))")
+FUNCTION_OF_2(logaddexp2, log_add_exp2, "-2,0", "0.1,2", "logarithm of base 2 of 2^x + 2^y")
+
+static void logit_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    double    eps = ipu__op_float(call, "eps");
+    ipu_value x   = ipu__wide(b, in[X]);
+    if (eps >= 0) x = ipu_clip(b, x, eps, 1 - eps);
+    ipu_value odds = ipu_div(b, x, ipu__from(b, 1, x));
+    out[0]         = ipu__as_type(b, ipu_log(b, odds), call->operand[X].type);
+}
+
+static const ipu_op_attribute logit_attributes[] = {
+    {.name      = "eps",
+     .kind      = IPU_ATTRIBUTE_FLOAT,
+     .otherwise = -1,
+     .meaning   = "how far x is kept from 0 and 1; negative: it is not"}};
+static const char *const logit_samples[] = {"float[23]{0.1,0.9}", "float[3,5]{0.25,0.75}; eps=0.2", NULL};
+RECORD(logit, one_in, logit_attributes, 1, alike, "log(x / (1 - x))");
+
+ipu_value ipu_logit(ipu_builder *b, ipu_value x, double eps)
+{
+    return ipu__emit1(b, "logit", IPU__WITH(IPU_FLOAT_ATTRIBUTE("eps", eps)), IPU__IN(x));
+}
 
 /* ---- with an order ---- */
 

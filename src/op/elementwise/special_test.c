@@ -47,6 +47,64 @@ static void gamma_and_error_functions_are_those_of_libm(void **unused)
     check_range(ipu_log_ndtr, log_normal, -20, 4, 200);
 }
 
+/* ---- logarithms, and products with them ---- */
+
+typedef ipu_value (*function_of_2)(ipu_builder *b, ipu_value x, ipu_value y);
+
+static void check_pairs(function_of_2 fn, const double *x, const double *y, const double *expected, int64_t n)
+{
+    graph_bench t    = graph_start();
+    ipu_value   left = graph_floats(&t, IPU_SHAPE(n), x);
+    graph_expect(&t, fn(t.b, left, graph_floats(&t, IPU_SHAPE(n), y)), expected, n);
+}
+
+static void products_with_logarithms_are_0_at_0(void **unused)
+{
+    (void)unused;
+    const double x[] = {0, 0, 0, 2, -1, 0, 1}, y[] = {0, -1, INFINITY, 3, 0.5, NAN, 0};
+    check_pairs(ipu_xlogy, x, y, (double[]){0, 0, 0, 2 * log(3), -log(0.5), NAN, -INFINITY}, 7);
+    check_pairs(ipu_xlog1py, x, y, (double[]){0, 0, 0, 2 * log(4), -log(1.5), NAN, 0}, 7);
+    check(ipu_entr, (double[]){-1, 0, 1, 0.5, INFINITY}, (double[]){-INFINITY, 0, 0, 0.5 * log(2), -INFINITY},
+          5);
+}
+
+static void exponentials_are_added_without_overflow(void **unused)
+{
+    (void)unused;
+    const double x[] = {0, 1000, -INFINITY, INFINITY, -1, 3}, y[] = {0, 999, -INFINITY, INFINITY, -200, NAN};
+    check_pairs(ipu_logaddexp, x, y, (double[]){log(2), 1000 + log1p(exp(-1)), -INFINITY, INFINITY, -1, NAN},
+                6);
+    check_pairs(ipu_logaddexp2, x, y, (double[]){1, 1000 + log2(1.5), -INFINITY, INFINITY, -1, NAN}, 6);
+}
+
+static ipu_value sum_of_logaddexp(ipu_builder *b, ipu_value x)
+{
+    ipu_value y = ipu_logaddexp(b, x, ipu_scalar_like(b, x, 1)), out;
+    ipu_emit(b, "reduce_sum", NULL, 0, &y, 1, &out, 1);
+    return out;
+}
+
+static void the_gradient_of_logaddexp_is_a_share(void **unused)
+{
+    (void)unused;
+    graph_gradient(sum_of_logaddexp, IPU_SHAPE(3), (double[]){1, 3, -2},
+                   (double[]){0.5, 1 / (1 + exp(-2)), 1 / (1 + exp(3))});
+}
+
+static double    sinc_of(double x) { return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x); }
+static double    log_odds(double x) { return log(x) - log1p(-x); }
+static ipu_value logit(ipu_builder *b, ipu_value x) { return ipu_logit(b, x, -1); }
+static ipu_value logit_inside(ipu_builder *b, ipu_value x) { return ipu_logit(b, x, 0.25); }
+
+static void sinc_and_logit_are_those_of_libm(void **unused)
+{
+    (void)unused;
+    check_range(ipu_sinc, sinc_of, -6, 6, 241); /* 0 is among them */
+    check_range(logit, log_odds, 0.01, 0.99, 99);
+    check(logit, (double[]){0, 1, 0.5, 2}, (double[]){-INFINITY, INFINITY, 0, NAN}, 4);
+    check(logit_inside, (double[]){-1, 0.5, 7}, (double[]){-log(3), 0, log(3)}, 3);
+}
+
 /* ---- round trips ---- */
 
 static ipu_value there_and_back(ipu_builder *b, ipu_value x) { return ipu_erf(b, ipu_erfinv(b, x)); }
@@ -206,6 +264,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gamma_and_error_functions_are_those_of_libm),
+        cmocka_unit_test(products_with_logarithms_are_0_at_0),
+        cmocka_unit_test(exponentials_are_added_without_overflow),
+        cmocka_unit_test(the_gradient_of_logaddexp_is_a_share),
+        cmocka_unit_test(sinc_and_logit_are_those_of_libm),
         cmocka_unit_test(inverses_lead_back),
         cmocka_unit_test(derivatives_of_lgamma_follow_their_recurrence),
         cmocka_unit_test(bessel_functions_are_their_series),
