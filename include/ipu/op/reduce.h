@@ -41,6 +41,10 @@ ipu_value ipu_reduce_std(ipu_builder *b, ipu_value x, const int *axes, int n_axe
 ipu_value ipu_reduce_norm(ipu_builder *b, ipu_value x, double p, const int *axes, int n_axes, bool keep_dims);
 /* x with each slice along `axis` whose p-norm is over `max_norm` scaled down to it. */
 ipu_value ipu_renorm(ipu_builder *b, ipu_value x, double p, int axis, double max_norm);
+/* The sum of what is not NaN. */
+ipu_value ipu_reduce_nansum(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
+/* How many elements are not 0, of any type, as int32. */
+ipu_value ipu_reduce_count_nonzero(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 /* Of bool, to bool. */
 ipu_value ipu_reduce_any(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_all(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
@@ -70,6 +74,8 @@ ipu_value ipu_argmin_with(ipu_builder *b, ipu_value x, int axis, bool keep_dims,
 #define ipu_reduce_std(...) IPU_AT(ipu_reduce_std(__VA_ARGS__))
 #define ipu_reduce_norm(...) IPU_AT(ipu_reduce_norm(__VA_ARGS__))
 #define ipu_renorm(...) IPU_AT(ipu_renorm(__VA_ARGS__))
+#define ipu_reduce_nansum(...) IPU_AT(ipu_reduce_nansum(__VA_ARGS__))
+#define ipu_reduce_count_nonzero(...) IPU_AT(ipu_reduce_count_nonzero(__VA_ARGS__))
 #define ipu_reduce_any(...) IPU_AT(ipu_reduce_any(__VA_ARGS__))
 #define ipu_reduce_all(...) IPU_AT(ipu_reduce_all(__VA_ARGS__))
 #define ipu_argmax(...) IPU_AT(ipu_argmax(__VA_ARGS__))

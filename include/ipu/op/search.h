@@ -1,9 +1,10 @@
-/* Places in sorted sequences, counts, membership and medians.
+/* Places in sorted sequences, counts, membership, medians and modes.
  *
  *     ipu_value places = ipu_searchsorted(b, boundaries, x, false);      int32, of the shape of x
  *     ipu_value counts = ipu_bincount(b, labels, IPU_NO_VALUE, 10);      int32[10]
  *
- * Both inputs are of one type where there are two. No gradients, but of ipu_median.
+ * Both inputs are of one type where there are two. No gradients, but of elements that are
+ * chosen: ipu_median, ipu_kthvalue and ipu_mode.
  */
 #ifndef IPU_OP_SEARCH_H
 #define IPU_OP_SEARCH_H
@@ -28,6 +29,10 @@ ipu_value ipu_isin(ipu_builder *b, ipu_value x, ipu_value tests, bool invert);
 /* The middle of the elements of `axis` in order, the lower of two; the axis stays with 1 element. *indices (may be
  * NULL): where it was, int32. A NaN if there is one, unless they are skipped. */
 ipu_value ipu_median(ipu_builder *b, ipu_value x, int axis, bool skip_nan, ipu_value *indices);
+/* The k-th smallest, counted from 1, in the same way. */
+ipu_value ipu_kthvalue(ipu_builder *b, ipu_value x, int64_t k, int axis, ipu_value *indices);
+/* The element there is most of, the least of several, and the last place where it is. */
+ipu_value ipu_mode(ipu_builder *b, ipu_value x, int axis, ipu_value *indices);
 
 #ifdef __cplusplus
 }
@@ -39,5 +44,7 @@ ipu_value ipu_median(ipu_builder *b, ipu_value x, int axis, bool skip_nan, ipu_v
 #define ipu_histogram(...) IPU_AT(ipu_histogram(__VA_ARGS__))
 #define ipu_isin(...) IPU_AT(ipu_isin(__VA_ARGS__))
 #define ipu_median(...) IPU_AT(ipu_median(__VA_ARGS__))
+#define ipu_kthvalue(...) IPU_AT(ipu_kthvalue(__VA_ARGS__))
+#define ipu_mode(...) IPU_AT(ipu_mode(__VA_ARGS__))
 #endif
 #endif

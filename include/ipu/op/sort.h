@@ -1,4 +1,4 @@
-/* Sorting, the k largest, and running sums and products.
+/* Sorting, the k largest, and running sums, products and extremes.
  *
  *     ipu_value indices, best = ipu_topk(b, logits, 5, -1, true, &indices);
  *
@@ -26,6 +26,12 @@ ipu_value ipu_cumprod(ipu_builder *b, ipu_value x, int axis);
 /* exclusive: without i itself; reverse: from the end. */
 ipu_value ipu_cumsum_with(ipu_builder *b, ipu_value x, int axis, bool exclusive, bool reverse);
 ipu_value ipu_cumprod_with(ipu_builder *b, ipu_value x, int axis, bool exclusive, bool reverse);
+/* Element i is log(exp(x[0]) + ... + exp(x[i])), without overflow. */
+ipu_value ipu_logcumsumexp(ipu_builder *b, ipu_value x, int axis);
+/* Element i is the largest (the smallest) up to and with i, and after a NaN a NaN. *indices (may be NULL): where it
+ * is, the last of several that are equal, int32. */
+ipu_value ipu_cummax(ipu_builder *b, ipu_value x, int axis, ipu_value *indices);
+ipu_value ipu_cummin(ipu_builder *b, ipu_value x, int axis, ipu_value *indices);
 
 #ifdef __cplusplus
 }
@@ -39,5 +45,8 @@ ipu_value ipu_cumprod_with(ipu_builder *b, ipu_value x, int axis, bool exclusive
 #define ipu_cumprod(...) IPU_AT(ipu_cumprod(__VA_ARGS__))
 #define ipu_cumsum_with(...) IPU_AT(ipu_cumsum_with(__VA_ARGS__))
 #define ipu_cumprod_with(...) IPU_AT(ipu_cumprod_with(__VA_ARGS__))
+#define ipu_logcumsumexp(...) IPU_AT(ipu_logcumsumexp(__VA_ARGS__))
+#define ipu_cummax(...) IPU_AT(ipu_cummax(__VA_ARGS__))
+#define ipu_cummin(...) IPU_AT(ipu_cummin(__VA_ARGS__))
 #endif
 #endif

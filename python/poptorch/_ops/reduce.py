@@ -9,7 +9,7 @@ import torch
 from openipu.emitter import axes_of
 from openipu.network import Value
 
-from .cast import as_result, is_floating, wide
+from .cast import as_result, wide
 from .registry import op
 
 Dims = Union[None, int, Sequence[int]]
@@ -23,18 +23,6 @@ def reduced(g, name: str, x: Value, dim: Dims, keepdim: bool = False, **attribut
 
 
 # ---- sums ----
-
-
-@op("aten::nansum")
-def nansum(g, node, self, dim=None, keepdim=False, *, dtype=None):
-    if is_floating(self):
-        self = g.op.where(g.op.isnan(self), g.const(0, self.type), self)
-    return reduced(g, "reduce_sum", as_result(g, node, self), dim, keepdim)
-
-
-@op("aten::count_nonzero")
-def count_nonzero(g, node, self, dim=None):
-    return reduced(g, "reduce_sum", g.cast(g.cast(self, torch.bool), torch.int32), dim)
 
 
 @op("aten::logsumexp")

@@ -6,7 +6,7 @@ from typing import Optional
 import torch
 
 from .registry import op
-from .shape import at, cut, dropped
+from .shape import at
 
 
 def _reduced_meta(x, dim: int, keepdim: bool):
@@ -39,29 +39,19 @@ def sort_stable(g, node, x, *, stable: Optional[bool] = None, dim: int = -1, des
     return ordered(g, x, dim, descending)
 
 
+def _chosen(g, node, name: str, x, dim: int, **attributes):
+    """One element of `dim`, and where it was."""
+    if x.rank == 0:
+        x = g.reshape(x, (1, ))
+    found = g.emit(name, [x], n_out=2, axis=at(dim, x.rank), **attributes)
+    return tuple(g.reshape(v, tuple(out.shape)) for v, out in zip(found, node.outputs))
+
+
 @op("aten::kthvalue", meta=lambda x, k, dim=-1, keepdim=False: _reduced_meta(x, dim, keepdim))
 def kthvalue(g, node, x, k: int, dim: int = -1, keepdim: bool = False):
-    if x.rank == 0:
-        return x, g.const(0, torch.int64)
-    where = at(dim, x.rank)
-    found = g.op.topk(x, n_out=2, axis=where, k=k, largest=0)
-    last = tuple(cut(g, v, where, k - 1, k) for v in found)
-    return last if keepdim else tuple(dropped(g, v, where) for v in last)
+    return _chosen(g, node, "kthvalue", x, dim, k=k)
 
 
 @op("aten::mode", meta=lambda x, dim=-1, keepdim=False: _reduced_meta(x, dim, keepdim))
 def mode(g, node, x, dim: int = -1, keepdim: bool = False):
-    """The most common element (the least of them), and the last place where it is."""
-    if x.rank == 0:
-        return x, g.const(0, torch.int64)
-    where = at(dim, x.rank)
-    n = x.shape[where]
-    values, places = ordered(g, x, where, False)
-    shape = values.shape
-    each = g.reshape(values, shape[:where] + (n, 1) + shape[where + 1:])
-    other = g.reshape(values, shape[:where] + (1, n) + shape[where + 1:])
-    times = g.op.reduce_sum(g.cast(g.op.equal(each, other), "int32"), axes=[where + 1])
-    first = g.op.argmax(times, axis=where, keep_dims=1)
-    last = g.op.sub(g.op.add(g.cast(first, "int32"), g.op.gather_elements(times, first, axis=where)), 1)
-    found = (g.op.gather_elements(values, last, axis=where), g.op.gather_elements(places, last, axis=where))
-    return found if keepdim else tuple(dropped(g, v, where) for v in found)
+    return _chosen(g, node, "mode", x, dim)

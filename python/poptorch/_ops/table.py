@@ -120,6 +120,8 @@ _OVER = {"axes": axes("dim=None"), "keep_dims": "keepdim=False"}
 
 _REDUCTIONS = {
     "aten::sum": row("reduce_sum", cast=RESULT, ignore="dtype", **_OVER),
+    "aten::nansum": row("reduce_nansum", cast=RESULT, ignore="dtype", **_OVER),
+    "aten::count_nonzero": row("reduce_count_nonzero", axes=axes("dim=None")),
     "aten::mean": row("reduce_mean", cast=RESULT, ignore="dtype", **_OVER),
     "aten::prod": row("reduce_prod", cast=RESULT, ignore="dtype", **_OVER),
     "aten::all": row("reduce_all", cast="bool", **_OVER),
@@ -133,6 +135,9 @@ _SHAPED = {
     "aten::_log_softmax": row("log_softmax", cast=RESULT, axis=axis("dim"), ignore="half_to_float"),
     "aten::cumsum": row("cumsum", cast=RESULT, axis=axis("dim"), ignore="dtype"),
     "aten::cumprod": row("cumprod", cast=RESULT, axis=axis("dim"), ignore="dtype"),
+    "aten::logcumsumexp aten::_logcumsumexp": row("logcumsumexp", axis=axis("dim")),
+    "aten::cummax": row("cummax", n_out=2, axis=axis("dim")),
+    "aten::cummin": row("cummin", n_out=2, axis=axis("dim")),
     "aten::topk": row("topk", n_out=2, k="k", axis=axis("dim=-1"), largest="largest=True", ignore="sorted"),
     "aten::diagonal aten::diagonal_copy": row("diagonal", offset="offset=0", rows=axis("dim1=0"), columns=axis("dim2=1")),
     "aten::_linalg_det": row("det", "A"),

@@ -1,4 +1,4 @@
-/* Places in sorted sequences, counts, membership and medians: compositions. */
+/* Places in sorted sequences, counts, membership, medians and modes: compositions. */
 #include "ipu/op/search.h"
 
 #include <math.h>
@@ -180,6 +180,7 @@ static void isin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 
 /* ---- median ---- */
 
+/* Of what leaves one element of an axis, and says where it was. */
 static ipu_status median_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 {
     int axis;
@@ -187,7 +188,7 @@ static ipu_status median_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     IPU_TRY(ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis));
     IPU_TRY(want_countable(call, X, axis));
     if (call->operand[X].shape.dim[axis] == 0)
-        return ipu__fail(IPU_INVALID, "median: dimension %d of \"x\" %s has no elements", axis,
+        return ipu__fail(IPU_INVALID, "%s: dimension %d of \"x\" %s has no elements", call->def->name, axis,
                          ipu__shape_str(&call->operand[X].shape));
     out[0]                 = call->operand[X];
     out[0].shape.dim[axis] = 1;
@@ -225,6 +226,62 @@ static void median_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
     out[1] = ipu_where(b, is_none, place_of(b, indices, axis, n - 1), out[1]);
 }
 
+/* ---- kthvalue, mode ---- */
+
+static ipu_status kthvalue_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    int     axis = 0;
+    int64_t k    = ipu__op_int(call, "k");
+    IPU_TRY(median_infer(call, out));
+    ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis); /* seen by median_infer: cannot fail */
+    int64_t n = call->operand[X].shape.dim[axis];
+    if (k >= 1 && k <= n) return IPU_OK;
+    return ipu__fail(IPU_INVALID,
+                     "kthvalue: k = %lld: expected 1 to %lld, the elements of dimension %d of \"x\"",
+                     (long long)k, (long long)n, axis);
+}
+
+static void kthvalue_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    int     axis = 0;
+    int64_t k    = ipu__op_int(call, "k");
+    ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis);
+    ipu_value indices, values = ipu_topk(b, in[X], k, axis, false, &indices);
+    out[0] = place_of(b, values, axis, k - 1);
+    out[1] = place_of(b, indices, axis, k - 1);
+}
+
+static ipu_status mode_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK - 1));
+    return median_infer(call, out);
+}
+
+/* How often each element of `axis` occurs in it. */
+static ipu_value times_of(ipu_builder *b, ipu_value x, int axis)
+{
+    int       other = axis + 1;
+    ipu_value each = ipu_unsqueeze(b, x, axis + 1), against = ipu_unsqueeze(b, x, axis);
+    ipu_value is_same = ipu_equal(b, each, against);
+    return ipu_reduce_sum(b, ipu_cast(b, is_same, IPU_INT32), &other, 1, false);
+}
+
+/* In order equal elements are side by side: the last of them is as far behind the first as there are. */
+static void mode_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    int      axis = 0;
+    ipu_type type = call->operand[X].type;
+    ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis);
+    ipu_value x      = ipu__as_type(b, in[X], type == IPU_BOOL ? IPU_UINT8 : type);
+    ipu_value places = IPU_NO_VALUE, values = ipu_sort(b, x, axis, false, &places);
+    ipu_value times = times_of(b, values, axis);
+    ipu_value first = ipu_argmax(b, times, axis, true);
+    ipu_value last  = ipu_add(b, first, ipu_gather_elements(b, times, first, axis));
+    last            = ipu_sub(b, last, whole(b, 1));
+    out[0]          = ipu__as_type(b, ipu_gather_elements(b, values, last, axis), type);
+    out[1]          = ipu_gather_elements(b, places, last, axis);
+}
+
 /* ---- records ---- */
 
 static const ipu_kernel_operand searchsorted_operands[] = {IPU__INPUT("sequence"), IPU__INPUT("values"),
@@ -235,6 +292,8 @@ static const ipu_kernel_operand histogram_operands[]    = {IPU__INPUT("x"), IPU_
 static const ipu_kernel_operand isin_operands[] = {IPU__INPUT("x"), IPU__INPUT("tests"), IPU__OUTPUT("out")};
 static const ipu_kernel_operand median_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"),
                                                      IPU__OUTPUT("indices")};
+#define kthvalue_operands median_operands
+#define mode_operands median_operands
 
 static const ipu_op_attribute searchsorted_attributes[] = {
     {.name    = "right",
@@ -250,12 +309,19 @@ static const ipu_op_attribute histogram_attributes[] = {
      .meaning = "where the last ends; min: the range is that of x"}};
 static const ipu_op_attribute isin_attributes[] = {
     {.name = "invert", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: true where there is no such element"}};
-static const ipu_op_attribute median_attributes[] = {
-    {.name     = "axis",
-     .kind     = IPU_ATTRIBUTE_INT,
-     .required = true,
-     .meaning  = "the dimension that is left with 1 element"},
-    {.name = "skip_nan", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: of numbers alone"}};
+#define ONE_LEFT                                                     \
+    {                                                                \
+        .name = "axis", .kind = IPU_ATTRIBUTE_INT, .required = true, \
+        .meaning = "the dimension that is left with 1 element"       \
+    }
+static const ipu_op_attribute kthvalue_attributes[] = {ONE_LEFT,
+                                                       {.name     = "k",
+                                                        .kind     = IPU_ATTRIBUTE_INT,
+                                                        .required = true,
+                                                        .meaning  = "which in ascending order, from 1"}};
+static const ipu_op_attribute mode_attributes[]     = {ONE_LEFT};
+static const ipu_op_attribute median_attributes[]   = {
+      ONE_LEFT, {.name = "skip_nan", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: of numbers alone"}};
 
 static const char *const searchsorted_samples[] = {"float[7], float[2,3]", "int32[1], int32[]; right=1",
                                                    "float[2,5], float[2,3]; right=1", "float[0], float[3]",
@@ -268,6 +334,11 @@ static const char *const isin_samples[]         = {"int32[3,4], int32[5]", "floa
                                                    "int32[3], int32[0]", NULL};
 static const char *const median_samples[]       = {"float[3,5]; axis=1", "float[2,4,3]; axis=-2 skip_nan=1",
                                                    "int32[6]; axis=0 skip_nan=1", NULL};
+
+static const char *const kthvalue_samples[] = {"float[3,5]; axis=1 k=2", "float[2,4,3]; axis=-2 k=4",
+                                               "int32[6]; axis=0 k=1", NULL};
+static const char *const mode_samples[]     = {"float[3,5]; axis=1", "int32[2,9,3]{0,3}; axis=-2",
+                                               "bool[7]; axis=0", NULL};
 
 #define RECORD(op, text)                                                                       \
     const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                       \
@@ -282,11 +353,21 @@ static const char *const median_samples[]       = {"float[3,5]; axis=1", "float[
                                      .infer        = op##_infer,                               \
                                      .compose      = op##_compose,                             \
                                      .samples      = op##_samples}
-enum { N_IN_searchsorted = 2, N_IN_bincount = 2, N_IN_histogram = 1, N_IN_isin = 2, N_IN_median = 1 };
+enum {
+    N_IN_searchsorted = 2,
+    N_IN_bincount     = 2,
+    N_IN_histogram    = 1,
+    N_IN_isin         = 2,
+    N_IN_median       = 1,
+    N_IN_kthvalue     = 1,
+    N_IN_mode         = 1
+};
 RECORD(searchsorted, "places at which values go into a sorted sequence");
 RECORD(bincount, "how often each number occurs, or the sum of its weights");
 RECORD(histogram, "how many elements are in each of the bins of a range");
 RECORD(isin, "whether an element is among others");
+RECORD(kthvalue, "the k-th smallest element, and where it is");
+RECORD(mode, "the most frequent element, the least of several, and the last place where it is");
 RECORD(median, "the middle element in order, the lower of two, and where it is");
 
 /* ---- functions ---- */
@@ -315,12 +396,29 @@ ipu_value ipu_isin(ipu_builder *b, ipu_value x, ipu_value tests, bool invert)
     return ipu__emit1(b, "isin", IPU__WITH(IPU_INT_ATTRIBUTE("invert", invert)), IPU__IN(x, tests));
 }
 
-ipu_value ipu_median(ipu_builder *b, ipu_value x, int axis, bool skip_nan, ipu_value *indices)
+static ipu_value emit_chosen(ipu_builder *b, const char *op, const ipu_attribute *attributes,
+                             size_t n_attributes, ipu_value x, ipu_value *indices)
 {
     ipu_value out[2];
-    ipu_emit(b, "median",
-             (ipu_attribute[]){IPU_INT_ATTRIBUTE("axis", axis), IPU_INT_ATTRIBUTE("skip_nan", skip_nan)}, 2,
-             &x, 1, out, 2);
+    ipu_emit(b, op, attributes, n_attributes, &x, 1, out, 2);
     if (indices) *indices = out[1];
     return out[0];
+}
+
+ipu_value ipu_median(ipu_builder *b, ipu_value x, int axis, bool skip_nan, ipu_value *indices)
+{
+    return emit_chosen(b, "median",
+                       IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis), IPU_INT_ATTRIBUTE("skip_nan", skip_nan)), x,
+                       indices);
+}
+
+ipu_value ipu_kthvalue(ipu_builder *b, ipu_value x, int64_t k, int axis, ipu_value *indices)
+{
+    return emit_chosen(b, "kthvalue", IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis), IPU_INT_ATTRIBUTE("k", k)),
+                       x, indices);
+}
+
+ipu_value ipu_mode(ipu_builder *b, ipu_value x, int axis, ipu_value *indices)
+{
+    return emit_chosen(b, "mode", IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis)), x, indices);
 }

@@ -123,6 +123,51 @@ static void the_gradient_of_a_median_goes_to_its_element(void **unused)
     graph_gradient(median_of_4, IPU_SHAPE(4), (double[]){3, 1, 2, 4}, (double[]){0, 0, 1, 0});
 }
 
+/* ---- the k-th, the most frequent ---- */
+
+static ipu_value third(ipu_builder *b, ipu_value x)
+{
+    return ipu_reduce_sum(b, ipu_kthvalue(b, x, 3, 0, NULL), NULL, 0, false);
+}
+
+static void the_kth_is_counted_from_the_smallest(void **unused)
+{
+    (void)unused;
+    const double x[] = {3, 1, 2, 1, 9, NAN, 7, 8};
+    for (int which = 0; which < 2; which++) {
+        graph_bench t = graph_start();
+        ipu_value   v = graph_floats(&t, IPU_SHAPE(2, 4), x), at, y = ipu_kthvalue(t.b, v, 2, 1, &at);
+        if (which)
+            graph_expect(&t, as_float(&t, at), GRAPH_VALUES(3, 3));
+        else
+            graph_expect(&t, y, GRAPH_VALUES(1, 8));
+    }
+    graph_gradient(third, IPU_SHAPE(4), (double[]){3, 1, 2, 4}, (double[]){1, 0, 0, 0});
+    graph_bench t = graph_start();
+    graph_refused(&t, ipu_kthvalue(t.b, graph_floats(&t, IPU_SHAPE(2), x), 3, 0, NULL),
+                  "k = 3: expected 1 to 2");
+}
+
+static ipu_value mode_of_5(ipu_builder *b, ipu_value x)
+{
+    return ipu_reduce_sum(b, ipu_mode(b, x, 0, NULL), NULL, 0, false);
+}
+
+static void the_mode_is_the_least_of_the_most_frequent(void **unused)
+{
+    (void)unused;
+    const int32_t x[] = {5, 2, 5, 2, 9, 1, 1, 1, 3, 3};
+    for (int which = 0; which < 2; which++) {
+        graph_bench t = graph_start();
+        ipu_value   v = graph_labels(&t, IPU_SHAPE(2, 5), x), at, y = ipu_mode(t.b, v, -1, &at);
+        if (which)
+            graph_expect(&t, as_float(&t, at), GRAPH_VALUES(3, 2));
+        else
+            graph_expect(&t, as_float(&t, y), GRAPH_VALUES(2, 1));
+    }
+    graph_gradient(mode_of_5, IPU_SHAPE(5), (double[]){4, 2, 4, 7, 2}, (double[]){0, 0, 0, 0, 1});
+}
+
 /* ---- norms that are limited ---- */
 
 static void slices_over_the_limit_are_made_shorter(void **unused)
@@ -148,6 +193,8 @@ int main(void)
         cmocka_unit_test(elements_are_among_others_or_not),
         cmocka_unit_test(medians_are_the_lower_of_two),
         cmocka_unit_test(the_gradient_of_a_median_goes_to_its_element),
+        cmocka_unit_test(the_kth_is_counted_from_the_smallest),
+        cmocka_unit_test(the_mode_is_the_least_of_the_most_frequent),
         cmocka_unit_test(slices_over_the_limit_are_made_shorter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Norms of any order, and standard deviations: compositions of reductions, of half types in float.
+/* Norms of any order, standard deviations, sums without NaN and counts: compositions of reductions, of half types in
+ * float.
  *
  * Roots and powers have a gradient of 0 at 0, where their slope is infinite or there is none.
  */
@@ -106,6 +107,36 @@ static void std_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_v
     out[0]             = ipu__as_type(b, root, call->operand[X].type);
 }
 
+/* ---- of some elements ---- */
+
+static ipu_status nansum_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    return ipu__op_reduce_sum.infer(call, out);
+}
+
+static void nansum_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    ipu_value x = in[X];
+    if (ipu__op_is_floating(call->operand[X].type))
+        x = ipu_where(b, ipu_isnan(b, x), ipu_scalar_like(b, x, 0), x);
+    out[0] = reduced(b, call, "reduce_sum", x);
+}
+
+static ipu_status count_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    ipu_kernel_call of_bool = *call; /* the shape is that of any reduction */
+    of_bool.operand[X].type = IPU_BOOL;
+    IPU_TRY(ipu__op_reduce_any.infer(&of_bool, out));
+    out->type = IPU_INT32;
+    return IPU_OK;
+}
+
+static void count_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+{
+    ipu_value is_there = ipu__as_type(b, in[X], IPU_BOOL);
+    out[0]             = reduced(b, call, "reduce_sum", ipu_cast(b, is_there, IPU_INT32));
+}
+
 /* ---- records ---- */
 
 static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
@@ -129,6 +160,8 @@ static const ipu_op_attribute std_attributes[] = {
     {.name = "unbiased", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: divided by n - 1"},
     {.name = "correction", .kind = IPU_ATTRIBUTE_FLOAT, .meaning = "divided by n less this"}};
 
+static const ipu_op_attribute nansum_attributes[] = {AXES};
+#define count_attributes nansum_attributes
 static const ipu_op_attribute renorm_attributes[] = {
     {.name     = "axis",
      .kind     = IPU_ATTRIBUTE_INT,
@@ -156,6 +189,11 @@ static const char *const norm_samples[]   = {"float[3,4]",
 static const char *const std_samples[]    = {"float[3,4]", "float[3,4]; axes=[1] unbiased=1",
                                              "float[2,3,4]; axes=[0,2] keep_dims=1 correction=1.5", NULL};
 
+static const char *const nansum_samples[] = {"float[3,4]", "float[3,4]; axes=[1] keep_dims=1",
+                                             "int32[2,3]; axes=[0]", NULL};
+static const char *const count_samples[]  = {"float[3,4]", "int64[3,4]{-1,2}; axes=[1] keep_dims=1",
+                                             "bool[2,3]; axes=[0]", NULL};
+
 #define RECORD(op, which, text)                                                                       \
     const ipu_op_def ipu__op_##op = {                                                                 \
         .kernel       = {.name = #op, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
@@ -169,31 +207,44 @@ static const char *const std_samples[]    = {"float[3,4]", "float[3,4]; axes=[1]
         .samples      = which##_samples}
 RECORD(reduce_norm, norm, "root of order p of the sum of magnitudes to the p");
 RECORD(reduce_std, std, "standard deviation");
+RECORD(reduce_nansum, nansum, "sum of what is not NaN");
+RECORD(reduce_count_nonzero, count, "how many are not 0");
 RECORD(renorm, renorm, "slices scaled to a norm that is not over a limit");
 
 /* ---- functions ---- */
 
-/* More axes than there can be are refused as those of a sum would be. */
+/* More axes than there can be are refused as those of a sum would be. `more`: NULL: no further attribute. */
 static ipu_value emit(ipu_builder *b, const char *op, ipu_value x, const int *axes, int n_axes,
-                      bool keep_dims, ipu_attribute more)
+                      bool keep_dims, const ipu_attribute *more)
 {
-    int64_t list[IPU_MAX_RANK];
+    int64_t       list[IPU_MAX_RANK];
+    ipu_attribute attributes[3] = {IPU_INT_ATTRIBUTE("keep_dims", keep_dims)};
     if (n_axes < 0 || n_axes > IPU_MAX_RANK) return ipu_reduce_sum(b, x, axes, n_axes, keep_dims);
     for (int i = 0; i < n_axes; i++) list[i] = axes[i];
-    return ipu__emit1(
-        b, op, IPU__WITH(IPU_INT_ATTRIBUTE("keep_dims", keep_dims), IPU__INTS("axes", list, n_axes), more),
-        IPU__IN(x));
+    attributes[1] = IPU__INTS("axes", list, n_axes);
+    if (more) attributes[2] = *more;
+    return ipu__emit1(b, op, attributes, more ? 3 : 2, IPU__IN(x));
 }
 
 ipu_value ipu_reduce_norm(ipu_builder *b, ipu_value x, double p, const int *axes, int n_axes, bool keep_dims)
 {
-    return emit(b, "reduce_norm", x, axes, n_axes, keep_dims, IPU_FLOAT_ATTRIBUTE("p", p));
+    return emit(b, "reduce_norm", x, axes, n_axes, keep_dims, &IPU_FLOAT_ATTRIBUTE("p", p));
 }
 
 ipu_value ipu_reduce_std(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims,
                          bool unbiased)
 {
-    return emit(b, "reduce_std", x, axes, n_axes, keep_dims, IPU_INT_ATTRIBUTE("unbiased", unbiased));
+    return emit(b, "reduce_std", x, axes, n_axes, keep_dims, &IPU_INT_ATTRIBUTE("unbiased", unbiased));
+}
+
+ipu_value ipu_reduce_nansum(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims)
+{
+    return emit(b, "reduce_nansum", x, axes, n_axes, keep_dims, NULL);
+}
+
+ipu_value ipu_reduce_count_nonzero(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims)
+{
+    return emit(b, "reduce_count_nonzero", x, axes, n_axes, keep_dims, NULL);
 }
 
 ipu_value ipu_renorm(ipu_builder *b, ipu_value x, double p, int axis, double max_norm)
