@@ -200,14 +200,14 @@ static bool is_large(const sample *s)
     return false;
 }
 
-/* What ONNX has no words for: steps of training, bits, extents that depend on data. */
+/* What ONNX has no words for: steps of training, bits, extents that depend on data, inverses, sums at places. */
 static bool has_no_words(const ipu_op_def *op)
 {
-    static const char *const names[] = {"cast_stochastic", "inverse", "non_max_suppression",   "nonzero",
-                                        "compress",        "unique",  "grid_sample_grid_grad", "host_call",
-                                        "ctc_decode"};
-    const char              *name = op->kernel.name, *end = strrchr(name, '_');
-    bool                     is = strcmp(op->family, "optimizer") == 0 || (end && strcmp(end, "_grad") == 0);
+    static const char *const names[] = {
+        "cast_stochastic",       "inverse",   "non_max_suppression", "nonzero", "compress", "unique",
+        "grid_sample_grid_grad", "host_call", "ctc_decode",          "solve",   "col2im"};
+    const char *name = op->kernel.name, *end = strrchr(name, '_');
+    bool        is = strcmp(op->family, "optimizer") == 0 || (end && strcmp(end, "_grad") == 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) is |= strcmp(name, names[i]) == 0;
     return is;
 }

@@ -44,6 +44,9 @@ ipu_value ipu_reverse_sequence(ipu_builder *b, ipu_value x, ipu_value lengths, i
 ipu_value ipu_roll(ipu_builder *b, ipu_value x, const int64_t *shifts, const int *axes, int n);
 /* The diagonals row + offset == column of matrices in two dimensions, as the last one: torch.diagonal. */
 ipu_value ipu_diagonal(ipu_builder *b, ipu_value x, int64_t offset, int rows, int columns);
+/* The last dimension of x on that diagonal of matrices whose rows and columns are those dimensions of the result,
+ * elsewhere 0: torch.diag_embed. */
+ipu_value ipu_diag_embed(ipu_builder *b, ipu_value x, int64_t offset, int rows, int columns);
 
 typedef enum ipu_depth_order {
     IPU_DEPTH_DCR, /* channels of the deep side are [block, block, channel] */
@@ -62,6 +65,8 @@ ipu_value ipu_expand(ipu_builder *b, ipu_value x, ipu_shape shape);
 ipu_value ipu_tile(ipu_builder *b, ipu_value x, const int64_t *repeats, int n);
 /* Each element of `axis` repeated in place: torch.repeat_interleave. */
 ipu_value ipu_repeat(ipu_builder *b, ipu_value x, int64_t times, int axis);
+/* Element i counts[i] times (int32 or int64; one count: of all of them), `size` elements in all. A gather. */
+ipu_value ipu_repeat_by(ipu_builder *b, ipu_value x, ipu_value counts, int64_t size, int axis);
 
 /* ---- cutting ---- */
 
@@ -125,11 +130,13 @@ ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal);
 #define ipu_reverse_sequence(...) IPU_AT(ipu_reverse_sequence(__VA_ARGS__))
 #define ipu_roll(...) IPU_AT(ipu_roll(__VA_ARGS__))
 #define ipu_diagonal(...) IPU_AT(ipu_diagonal(__VA_ARGS__))
+#define ipu_diag_embed(...) IPU_AT(ipu_diag_embed(__VA_ARGS__))
 #define ipu_depth_to_space(...) IPU_AT(ipu_depth_to_space(__VA_ARGS__))
 #define ipu_space_to_depth(...) IPU_AT(ipu_space_to_depth(__VA_ARGS__))
 #define ipu_expand(...) IPU_AT(ipu_expand(__VA_ARGS__))
 #define ipu_tile(...) IPU_AT(ipu_tile(__VA_ARGS__))
 #define ipu_repeat(...) IPU_AT(ipu_repeat(__VA_ARGS__))
+#define ipu_repeat_by(...) IPU_AT(ipu_repeat_by(__VA_ARGS__))
 #define ipu_slice(...) IPU_AT(ipu_slice(__VA_ARGS__))
 #define ipu_slice_step(...) IPU_AT(ipu_slice_step(__VA_ARGS__))
 #define ipu_index(...) IPU_AT(ipu_index(__VA_ARGS__))

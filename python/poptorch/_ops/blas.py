@@ -1,7 +1,6 @@
 """Products of matrices and vectors, einsum, determinants and inverses."""
 from __future__ import annotations
 
-import math
 import string
 from typing import Sequence
 
@@ -66,14 +65,7 @@ def _bilinear_meta(input1, input2, weight, bias=None):
 def bilinear(g, node, input1, input2, weight, bias=None):
     """y[n, k] = x1[n, i] weight[k, i, j] x2[n, j] + bias[k]"""
     x1, weight = (g.cast(v, node.outputs[0].dtype) for v in (input1, weight))
-    n_out, n1, n2 = weight.shape
-    rows = math.prod(x1.shape[:-1])
-    x1 = g.reshape(x1, (rows, n1))
-    x2 = g.reshape(g.cast(input2, x1.type), (rows, n2, 1))
-    flat = g.reshape(g.emit("transpose", [weight], perm=[1, 0, 2]), (n1, n_out * n2))
-    y = g.emit("matmul", [g.reshape(g.emit("matmul", [x1, flat]), (rows, n_out, n2)), x2])
-    y = g.reshape(y, tuple(node.outputs[0].shape))
-    return y if bias is None else g.op.add(y, g.cast(bias, y.type))
+    return g.emit("bilinear", [x1, g.cast(input2, x1.type), weight, None if bias is None else g.cast(bias, x1.type)])
 
 
 # ---- products ----
@@ -166,28 +158,12 @@ def einsum(g, node, *args):
     return g.emit("einsum", values, equation=equation)
 
 
-# ---- vectors of three ----
-
-
-@op("aten::linalg_cross")
-def cross(g, node, input, other, *, dim=-1):
-    a, b = g.promote(input, other)
-    shape = tuple(node.outputs[0].shape)
-    a, b = g.broadcast(a, shape), g.broadcast(b, shape)
-
-    def turned(v, by):
-        return g.emit("roll", [v], shifts=[-by], axes=[dim % len(shape)])
-
-    return g.op.sub(g.op.mul(turned(a, 1), turned(b, 2)), g.op.mul(turned(a, 2), turned(b, 1)))
-
-
 # ---- determinants, inverses ----
 
 
 @op("aten::_linalg_slogdet")
 def slogdet(g, node, a):
-    d = g.op.det(a)
-    return g.op.sign(d), g.op.log(g.op.abs(d)), None, None
+    return (*g.emit("slogdet", [a], n_out=2), None, None)
 
 
 @op("aten::linalg_inv_ex")
@@ -202,10 +178,4 @@ def check_errors(g, node, info, api_name, *, is_matrix):
 
 @op("aten::_linalg_solve_ex")
 def solve(g, node, a, b, *, left=True, check_errors=False):
-    """The product with the inverse: on the right of b if it is a vector of each matrix, or not `left`."""
-    inverted = g.op.inverse(a)
-    if b.rank == a.rank - 1 and left:
-        y = g.reshape(g.emit("matmul", [inverted, g.reshape(b, (*b.shape, 1))]), tuple(node.outputs[0].shape))
-    else:
-        y = g.emit("matmul", [inverted, b] if left else [b, inverted])
-    return y, None, None, g.const(0, torch.int32, tuple(node.outputs[3].shape))
+    return g.emit("solve", [a, b], right=int(not left)), None, None, g.const(0, torch.int32, tuple(node.outputs[3].shape))

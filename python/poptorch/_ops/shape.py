@@ -178,17 +178,10 @@ def repeat_interleave(g, node, x, repeats=None, dim: Optional[int] = None, *, ou
     shape, where = _flat(x, dim)
     x = g.reshape(x, shape)
     if isinstance(repeats, int):
-        wide = g.broadcast(added(g, x, where + 1), shape[:where + 1] + (repeats, ) + shape[where + 1:])
-        return g.reshape(wide, shape[:where] + (shape[where] * repeats, ) + shape[where + 1:])
+        return g.op.repeat(x, axis=where, times=repeats)
     counts = constant_of(g, repeats)
-    if counts is not None:
-        rows = torch.repeat_interleave(torch.arange(shape[where]), counts.long().reshape(-1).expand(shape[where]))
-        return g.op.gather(x, g.const(rows, torch.int64), axis=where)
-    n = node.outputs[0].shape[where]
-    ends = g.op.cumsum(g.broadcast(g.cast(repeats, "int32"), (shape[where], )), axis=0)
-    marks = g.op.scatter_elements(g.broadcast(g.const(0, "int32"), (n + 1, )), ends,
-                                  g.broadcast(g.const(1, "int32"), ends.shape), axis=0, reduction="add")
-    return g.op.gather(x, g.op.cumsum(cut(g, marks, 0, 0, n), axis=0), axis=where)
+    counts = g.cast(repeats, "int32") if counts is None else g.const(counts.reshape(-1), torch.int32)
+    return g.emit("repeat", [x, counts], axis=where, size=node.outputs[0].shape[where])
 
 
 # ---- joining ----
@@ -279,25 +272,10 @@ def as_strided(g, node, x, size, stride, storage_offset: Optional[int] = None):
 # ---- diagonals ----
 
 
-@op("aten::diag_embed")
-def diag_embed(g, node, x, offset: int = 0, dim1: int = -2, dim2: int = -1):
-    n = x.shape[-1] + abs(offset)
-    on = torch.eye(n).roll(offset, 1).bool()
-    on = on.triu(offset) if offset >= 0 else on.tril(offset)
-    before = (0, offset) if offset >= 0 else (-offset, 0)
-    lines = g.op.pad(x, before=[0] * (x.rank - 1) + [before[0]], after=[0] * (x.rank - 1) + [before[1]])
-    zero = g.const(0, x.type)
-    matrices = g.op.where(g.const(on, torch.bool), added(g, lines, x.rank), zero)
-    rank = x.rank + 1
-    a, b = at(dim1, rank), at(dim2, rank)
-    rest = iter(range(rank - 2))
-    return transposed(g, matrices, [rank - 2 if d == a else rank - 1 if d == b else next(rest) for d in range(rank)])
-
-
 @op("aten::diag")
 def diag(g, node, x, diagonal: int = 0):
     if x.rank == 1:
-        return diag_embed(g, node, x, diagonal)
+        return g.op.diag_embed(x, offset=diagonal)
     return g.op.diagonal(x, offset=diagonal, rows=0, columns=1)
 
 
@@ -325,22 +303,20 @@ def _triangle(g, x, upper: int, diagonal: int):
 # ---- channels and pixels ----
 
 
+def _reordered(g, node, name: str, x, block: int):
+    """Channels dealt to blocks of pixels, or back. torch has any number of dimensions in front, the ops one."""
+    images = g.reshape(x, (prod(x.shape[:-3]), ) + x.shape[-3:])
+    return g.reshape(g.emit(name, [images], block=block, mode="CRD"), tuple(node.outputs[0].shape))
+
+
 @op("aten::pixel_shuffle")
 def pixel_shuffle(g, node, x, upscale_factor: int):
-    r, rest, (c, h, w) = upscale_factor, x.shape[:-3], x.shape[-3:]
-    n = len(rest)
-    blocks = g.reshape(x, rest + (c // (r * r), r, r, h, w))
-    blocks = transposed(g, blocks, [*range(n + 1), n + 3, n + 1, n + 4, n + 2])
-    return g.reshape(blocks, rest + (c // (r * r), h * r, w * r))
+    return _reordered(g, node, "depth_to_space", x, upscale_factor)
 
 
 @op("aten::pixel_unshuffle")
 def pixel_unshuffle(g, node, x, downscale_factor: int):
-    r, rest, (c, h, w) = downscale_factor, x.shape[:-3], x.shape[-3:]
-    n = len(rest)
-    blocks = g.reshape(x, rest + (c, h // r, r, w // r, r))
-    blocks = transposed(g, blocks, [*range(n + 1), n + 2, n + 4, n + 1, n + 3])
-    return g.reshape(blocks, rest + (c * r * r, h // r, w // r))
+    return _reordered(g, node, "space_to_depth", x, downscale_factor)
 
 
 @op("aten::channel_shuffle", meta=lambda x, groups: torch.empty_like(x))

@@ -140,7 +140,9 @@ _SHAPED = {
     "aten::cummin": row("cummin", n_out=2, axis=axis("dim")),
     "aten::topk": row("topk", n_out=2, k="k", axis=axis("dim=-1"), largest="largest=True", ignore="sorted"),
     "aten::diagonal aten::diagonal_copy": row("diagonal", offset="offset=0", rows=axis("dim1=0"), columns=axis("dim2=1")),
+    "aten::diag_embed": row("diag_embed", offset="offset=0", rows="dim1=-2", columns="dim2=-1"),
     "aten::_linalg_det": row("det", "A"),
+    "aten::linalg_cross": row("cross", "self other", cast=PROMOTE, axis="dim=-1"),
 }
 
 TABLE = Table({**_FLOATING, **_ELEMENTS, **_COMPARISONS, **_ACTIVATIONS, **_SPECIAL, **_REDUCTIONS, **_SHAPED})
