@@ -39,6 +39,18 @@ ipu_value ipu_conv_input_grad(ipu_builder *b, ipu_value d_y, ipu_value w, const 
 ipu_value ipu_conv_weight_grad(ipu_builder *b, ipu_value x, ipu_value d_y, const int64_t *kernel,
                                ipu_conv_options options);
 
+typedef struct ipu_window_options {
+    int64_t kernel[2];
+    int64_t stride[2];   /* 0: 1 */
+    int64_t padding[2];  /* zeros before and after */
+    int64_t dilation[2]; /* 0: 1 */
+} ipu_window_options;
+
+/* [..., c, h, w] to [..., c kh kw, windows]: each window a column (torch's unfold), and back to planes of size[0] by
+ * size[1], elements of several windows added up (torch's fold). Any type; the way back: numbers. */
+ipu_value ipu_im2col(ipu_builder *b, ipu_value x, ipu_window_options options);
+ipu_value ipu_col2im(ipu_builder *b, ipu_value x, const int64_t *size, ipu_window_options options);
+
 #ifdef __cplusplus
 }
 #endif
@@ -48,5 +60,7 @@ ipu_value ipu_conv_weight_grad(ipu_builder *b, ipu_value x, ipu_value d_y, const
 #define ipu_conv_transpose(...) IPU_AT(ipu_conv_transpose(__VA_ARGS__))
 #define ipu_conv_input_grad(...) IPU_AT(ipu_conv_input_grad(__VA_ARGS__))
 #define ipu_conv_weight_grad(...) IPU_AT(ipu_conv_weight_grad(__VA_ARGS__))
+#define ipu_im2col(...) IPU_AT(ipu_im2col(__VA_ARGS__))
+#define ipu_col2im(...) IPU_AT(ipu_col2im(__VA_ARGS__))
 #endif
 #endif

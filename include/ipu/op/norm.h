@@ -43,6 +43,8 @@ typedef struct ipu_local_response_options {
 ipu_value ipu_local_response_norm(ipu_builder *b, ipu_value x, ipu_local_response_options options);
 /* x / max(l2 norm along `axis`, epsilon). */
 ipu_value ipu_l2_normalize(ipu_builder *b, ipu_value x, int axis, double epsilon);
+/* v scaled so that its slices are as long as g says; a slice is what one element of g is broadcast to. */
+ipu_value ipu_weight_norm(ipu_builder *b, ipu_value v, ipu_value g);
 
 typedef struct ipu_batch_norm_options {
     bool   training; /* statistics of this batch; else `mean` and `var` */
@@ -73,6 +75,7 @@ IPU_LEFT(ipu_batch_norm, ipu_batch_norm_result)
 #define ipu_mean_variance_norm(...) IPU_AT(ipu_mean_variance_norm(__VA_ARGS__))
 #define ipu_local_response_norm(...) IPU_AT(ipu_local_response_norm(__VA_ARGS__))
 #define ipu_l2_normalize(...) IPU_AT(ipu_l2_normalize(__VA_ARGS__))
+#define ipu_weight_norm(...) IPU_AT(ipu_weight_norm(__VA_ARGS__))
 #define ipu_batch_norm(...) ipu_batch_norm_left((IPU_ENTER, ipu_batch_norm(__VA_ARGS__)))
 #endif
 #endif

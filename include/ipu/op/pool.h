@@ -44,8 +44,10 @@ ipu_value ipu_global_average_pool(ipu_builder *b, ipu_value x);
 /* The p-norm of each window, p > 0, of each plane: the p-th root of the sum of |x|^p; padding is 0. */
 ipu_value ipu_lp_pool(ipu_builder *b, ipu_value x, double p, ipu_pool_options options);
 ipu_value ipu_global_lp_pool(ipu_builder *b, ipu_value x, double p);
-/* size[i] windows along dimension i, as even as can be: torch's adaptive_avg_pool. */
+/* size[i] windows along dimension i, as even as can be: torch's adaptive_avg_pool and adaptive_max_pool. *indices (may
+ * be NULL) as of ipu_max_pool_with_indices. */
 ipu_value ipu_adaptive_average_pool(ipu_builder *b, ipu_value x, const int64_t *size);
+ipu_value ipu_adaptive_max_pool(ipu_builder *b, ipu_value x, const int64_t *size, ipu_value *indices);
 
 /* Elements of planes by their places, as ipu_max_pool_with_indices gives them (-1: 0), and back: added up at
  * their places in planes of size[i] along dimension i. */
@@ -73,6 +75,7 @@ ipu_value ipu_max_unpool_flat(ipu_builder *b, ipu_value x, ipu_value indices, co
 #define ipu_lp_pool(...) IPU_AT(ipu_lp_pool(__VA_ARGS__))
 #define ipu_global_lp_pool(...) IPU_AT(ipu_global_lp_pool(__VA_ARGS__))
 #define ipu_adaptive_average_pool(...) IPU_AT(ipu_adaptive_average_pool(__VA_ARGS__))
+#define ipu_adaptive_max_pool(...) IPU_AT(ipu_adaptive_max_pool(__VA_ARGS__))
 #define ipu_pool_gather(...) IPU_AT(ipu_pool_gather(__VA_ARGS__))
 #define ipu_pool_scatter(...) IPU_AT(ipu_pool_scatter(__VA_ARGS__))
 #define ipu_max_unpool(...) IPU_AT(ipu_max_unpool(__VA_ARGS__))

@@ -87,24 +87,13 @@ def _pair(value) -> Tuple[int, int]:
     return (values * 2)[:2]
 
 
-def _window_places(size: Tuple[int, int], kernel, dilation, stride) -> torch.Tensor:
-    """[kernel elements, windows]: where in a padded plane each element of each window is."""
-    (height, width), (kh, kw), (dh, dw), (sh, sw) = size, kernel, dilation, stride
-    rows = torch.arange(kh).reshape(-1, 1) * dh + torch.arange(0, height - dh * (kh - 1), sh)
-    columns = torch.arange(kw).reshape(-1, 1) * dw + torch.arange(0, width - dw * (kw - 1), sw)
-    places = rows.reshape(kh, 1, -1, 1) * width + columns.reshape(1, kw, 1, -1)
-    return places.reshape(kh * kw, -1)
+def _windows(kernel, dilation, padding, stride) -> dict:
+    return {"kernel": _pair(kernel), "dilations": _pair(dilation), "pads": _pair(padding), "strides": _pair(stride)}
 
 
 @op("aten::im2col")
 def im2col(g, node, x, kernel_size, dilation, padding, stride):
-    kernel, dilation, padding, stride = (_pair(v) for v in (kernel_size, dilation, padding, stride))
-    x = padded(g, x, (padding[1], padding[1], padding[0], padding[0]))
-    height, width = x.shape[-2:]
-    places = _window_places((height, width), kernel, dilation, stride)
-    columns = g.op.gather(g.reshape(x, x.shape[:-2] + (height * width, )), g.const(places, torch.int64),
-                          axis=x.rank - 2)
-    return g.reshape(columns, tuple(node.outputs[0].shape))
+    return g.op.im2col(x, **_windows(kernel_size, dilation, padding, stride))
 
 
 def _col2im_meta(x, output_size, kernel_size, dilation, padding, stride):
@@ -123,12 +112,4 @@ def _col2im_meta(x, output_size, kernel_size, dilation, padding, stride):
 
 @op("aten::col2im", meta=_col2im_meta)
 def col2im(g, node, x, output_size, kernel_size, dilation, padding, stride):
-    (height, width), kernel, dilation, padding, stride = (
-        _pair(v) for v in (output_size, kernel_size, dilation, padding, stride))
-    tall, wide = height + 2 * padding[0], width + 2 * padding[1]
-    places = _window_places((tall, wide), kernel, dilation, stride)
-    lead = x.shape[:-2] + (x.shape[-2] // (kernel[0] * kernel[1]), )
-    columns = g.reshape(x, lead + tuple(places.shape))
-    planes = g.op.gather_grad(columns, g.const(places, torch.int64), axis=len(lead), extent=tall * wide)
-    planes = g.reshape(planes, lead + (tall, wide))
-    return padded(g, planes, (-padding[1], -padding[1], -padding[0], -padding[0]))
+    return g.op.col2im(x, size=_pair(output_size), **_windows(kernel_size, dilation, padding, stride))

@@ -178,7 +178,5 @@ def _weight_norm_meta(v, g, dim=0):
 
 @function(torch._weight_norm, meta=_weight_norm_meta)
 def weight_norm(graph, node, v, g, dim=0):
-    """v, scaled so that its slices along `dim` are as long as g says (-1: v as a whole)."""
-    axes = [d for d in range(v.rank) if d != dim % v.rank] if dim != -1 else list(range(v.rank))
-    length = graph.emit("reduce_l2", [v], axes=axes, keep_dims=1)
-    return graph.op.mul(v, graph.op.div(g, length))
+    """v, scaled so that its slices are as long as g says, whose shape tells `dim` (-1: v as a whole)."""
+    return graph.emit("weight_norm", [v, graph.cast(g, v.type)])

@@ -1,8 +1,7 @@
 """Pooling over windows: maxima, averages, adaptive and fractional windows, unpooling."""
 from __future__ import annotations
 
-import itertools
-from typing import List, Optional, Sequence, Tuple
+from typing import Optional, Sequence
 
 import torch
 
@@ -108,42 +107,9 @@ def avg_pool3d(g, node, x, kernel, stride=(), padding=0, ceil_mode=False, count_
 # ---- adaptive windows ----
 
 
-def _bounds(size: int, n: int) -> List[Tuple[int, int]]:
-    """Where each of n windows over `size` elements begins and ends."""
-    return [(i * size // n, -(-(i + 1) * size // n)) for i in range(n)]
-
-
-def _mean_along(g, x, axis: int, n: int):
-    """n means along `axis`, as the product with a matrix of weights."""
-    size = x.shape[axis]
-    if size == n:
-        return x
-    weights = torch.zeros(n, size)
-    for row, (begin, end) in zip(weights, _bounds(size, n)):
-        row[begin:end] = 1 / (end - begin)
-    shape = x.shape
-    if axis == x.rank - 1:
-        return g.emit("matmul", [x, g.const(weights, x.type)], transpose_b=1)
-    rest = 1
-    for d in shape[axis + 1:]:
-        rest *= d
-    y = g.emit("matmul", [g.const(weights, x.type), g.reshape(x, (*shape[:axis], size, rest))])
-    return g.reshape(y, (*shape[:axis], n, *shape[axis + 1:]))
-
-
 def _adaptive_avg(g, node, x, n):
-    x = _batched(g, x, n)
-    size, out = x.shape[2:], tuple(node.outputs[0].shape[-n:])
-    if 0 in out or 0 in x.shape:
-        return g.const(0, x.type, tuple(node.outputs[0].shape))
-    if all(s % o == 0 for s, o in zip(size, out)):
-        if all(o == 1 for o in out):
-            return _like(g, node, g.emit("reduce_mean", [x], axes=list(range(2, 2 + n)), keep_dims=1))
-        kernel = [s // o for s, o in zip(size, out)]
-        return _like(g, node, g.emit("average_pool", [x], kernel=kernel, strides=kernel))
-    for i in range(n):
-        x = _mean_along(g, x, 2 + i, out[i])
-    return _like(g, node, x)
+    size = list(node.outputs[0].shape[-n:])
+    return _like(g, node, g.emit("adaptive_average_pool", [_batched(g, x, n)], size=size))
 
 
 @op("aten::_adaptive_avg_pool2d", "aten::adaptive_avg_pool2d")
@@ -156,35 +122,8 @@ def adaptive_avg_pool3d(g, node, x, output_size):
     return _adaptive_avg(g, node, x, 3)
 
 
-def _largest_of(g, x, places, out: Sequence[int]):
-    """The largest element of each window, and where in its plane it is.
-
-    `places` is int32 [batch, channels, windows, places of a window], of the rank of x by dimensions of 1.
-    """
-    picked = g.emit("pool_gather", [x, places])
-    first = g.emit("argmax", [picked], axis=-1, keep_dims=1)
-    indices = g.emit("gather_elements", [places, first], axis=-1)
-    indices = g.reshape(indices, (*x.shape[:2], *out))
-    return g.emit("pool_gather", [x, indices]), indices
-
-
 def _adaptive_max(g, node, x, n):
-    x = _batched(g, x, n)
-    size, out = x.shape[2:], tuple(node.outputs[0].shape[-n:])
-    if all(s % o == 0 for s, o in zip(size, out)):
-        kernel = [s // o for s, o in zip(size, out)]
-        y, indices = g.emit("max_pool", [x], n_out=2, kernel=kernel, strides=kernel)
-        return _like(g, node, y), _like(g, node, indices, 1)
-    windows = []
-    for bounds in itertools.product(*(_bounds(s, o) for s, o in zip(size, out))):
-        place = torch.zeros((), dtype=torch.int64)
-        for (begin, end), s in zip(bounds, size):
-            place = place[..., None] * s + torch.arange(begin, end)
-        windows.append(place.flatten())
-    most = max(len(w) for w in windows)  # shorter ones say their last place again
-    table = torch.stack([torch.cat([w, w[-1:].expand(most - len(w))]) for w in windows])
-    places = g.broadcast(g.const(table, torch.int32), (*x.shape[:2], *[1] * (n - 2), *table.shape))
-    y, indices = _largest_of(g, x, places, out)
+    y, indices = g.emit("adaptive_max_pool", [_batched(g, x, n)], n_out=2, size=list(node.outputs[0].shape[-n:]))
     return _like(g, node, y), _like(g, node, indices, 1)
 
 
@@ -199,6 +138,18 @@ def adaptive_max_pool3d(g, node, x, output_size):
 
 
 # ---- fractional windows ----
+
+
+def _largest_of(g, x, places, out: Sequence[int]):
+    """The largest element of each window, and where in its plane it is.
+
+    `places` is int32 [batch, channels, windows, places of a window], of the rank of x by dimensions of 1.
+    """
+    picked = g.emit("pool_gather", [x, places])
+    first = g.emit("argmax", [picked], axis=-1, keep_dims=1)
+    indices = g.emit("gather_elements", [places, first], axis=-1)
+    indices = g.reshape(indices, (*x.shape[:2], *out))
+    return g.emit("pool_gather", [x, indices]), indices
 
 
 def _starts(g, samples, size: int, kernel: int, n: int):

@@ -115,6 +115,10 @@ def test_weight_norm(dim):
     check(layer, x)
 
 
+def test_weight_norm_of_a_vector_takes_each_element_by_itself():
+    check(lambda v, g: torch._weight_norm(v, g, 0), torch.tensor([3.0, -4.0, 0.5]), torch.tensor([10.0, 2.0, -1.0]))
+
+
 def test_normalize():
     check(lambda x: F.normalize(x, dim=1), torch.randn(3, 5))
 

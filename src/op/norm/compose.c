@@ -91,6 +91,38 @@ static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_va
                              ipu_maximum(b, size, ipu_scalar_like(b, size, ipu__op_float(call, "epsilon"))));
 }
 
+/* ---- weight norm ---- */
+
+enum { V, G };
+
+static ipu_status weight_norm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+{
+    IPU_TRY(ipu__op_want_floating(call, V));
+    IPU_TRY(ipu__op_want_same_type(call, V, G));
+    *out = call->operand[V];
+    IPU_TRY(ipu__op_broadcast(call, 2, &out->shape));
+    if (ipu__shape_equal(&out->shape, &call->operand[V].shape)) return IPU_OK;
+    return ipu__fail(IPU_INVALID, "weight_norm: \"g\" %s is not broadcast to \"v\" %s",
+                     ipu__shape_str(&call->operand[G].shape), ipu__shape_str(&call->operand[V].shape));
+}
+
+/* Of half types in float: the square of a length may be over what half has. */
+static void weight_norm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+                                ipu_value *out)
+{
+    const ipu_shape *v = &call->operand[V].shape, *g = &call->operand[G].shape;
+    ipu_type         type = call->operand[V].type, own = wide(type);
+    int              axes[IPU_MAX_RANK], n             = 0;
+    for (int d = 0; d < v->rank; d++) {
+        int of_g = d - (v->rank - g->rank);
+        if (of_g < 0 || g->dim[of_g] == 1) axes[n++] = d;
+    }
+    ipu_value x      = as_type(b, in[V], own);
+    ipu_value length = n ? ipu_reduce_l2(b, x, axes, n, true) : ipu_abs(b, x);
+    ipu_value scale  = ipu_div(b, as_type(b, in[G], own), length);
+    out[0]           = as_type(b, ipu_mul(b, x, scale), type);
+}
+
 /* ---- the records ---- */
 
 static const ipu_kernel_operand instance_operands[]  = {IPU__INPUT("x"), IPU__OPTIONAL("weight"),
@@ -99,6 +131,9 @@ static const ipu_kernel_operand inference_operands[] = {IPU__INPUT("x"),       I
                                                         IPU__INPUT("var"),     IPU__OPTIONAL("weight"),
                                                         IPU__OPTIONAL("bias"), IPU__OUTPUT("y")};
 static const ipu_kernel_operand l2_operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("y")};
+
+static const ipu_kernel_operand weight_norm_operands[] = {IPU__INPUT("v"), IPU__INPUT("g"),
+                                                          IPU__OUTPUT("out")};
 
 static const ipu_op_attribute epsilon_attributes[] = {
     {.name = "epsilon", .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = 1e-5, .meaning = "added to the variance"},
@@ -119,6 +154,10 @@ static const char *const inference_samples[] = {"float[2,3,4], float[3], float[3
                                                 "float[4,3], float[3], float[3]{0.5,2}", NULL};
 static const char *const l2_samples[]        = {"float[3,4]{0.1,2}", "float[3,4]{0.1,2}; axis=0", NULL};
 
+static const char *const weight_norm_samples[] = {"float[3,4]{0.1,2}, float[3,1]",
+                                                  "float[2,3,4]{0.1,2}, float[]", "float[3]{0.1,2}, float[3]",
+                                                  "float[2,3,2]{0.1,2}, float[1,3,1]", NULL};
+
 /* clang-format off */
 #define RECORD(name_, which, attributes_, n_in_, summary_)                                            \
     const ipu_op_def ipu__op_##name_ = {                                                                     \
@@ -134,7 +173,23 @@ RECORD(batch_norm_inference, inference, epsilon_attributes, 5,
        "batch norm with a mean and variance that are given");
 RECORD(l2_normalize, l2, l2_attributes, 1, "x divided by its l2 norm along a dimension");
 
+const ipu_op_def ipu__op_weight_norm = {.kernel  = {.name       = "weight_norm",
+                                                    .operands   = weight_norm_operands,
+                                                    .n_operands = 3,
+                                                    .check      = ipu__op_check},
+                                        .n_in    = 2,
+                                        .family  = "norm",
+                                        .summary = "v scaled so that its slices are as long as g says",
+                                        .infer   = weight_norm_infer,
+                                        .compose = weight_norm_compose,
+                                        .samples = weight_norm_samples};
+
 /* ---- functions ---- */
+
+ipu_value ipu_weight_norm(ipu_builder *b, ipu_value v, ipu_value g)
+{
+    return ipu__emit1(b, "weight_norm", NULL, 0, IPU__IN(v, g));
+}
 
 ipu_value ipu_layer_norm(ipu_builder *b, ipu_value x, ipu_value weight, ipu_value bias, int n_dims,
                          double epsilon)

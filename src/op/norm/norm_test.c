@@ -256,6 +256,26 @@ static void gradients_in_lanes_are_those_of_plain_images(void **unused)
     }
 }
 
+static void slices_are_as_long_as_weight_norm_is_told(void **unused)
+{
+    (void)unused;
+    const double v[] = {3, 4, 0, -5}, g[] = {10, 2};
+    graph_bench  t = graph_start();
+    ipu_value    x = graph_floats(&t, IPU_SHAPE(2, 2), v);
+    graph_expect(&t, ipu_weight_norm(t.b, x, graph_floats(&t, IPU_SHAPE(2, 1), g)),
+                 GRAPH_VALUES(6, 8, 0, -2));
+    t = graph_start(); /* as a whole: its length is the root of 50 */
+    x = graph_floats(&t, IPU_SHAPE(2, 2), v);
+    graph_expect(&t, ipu_weight_norm(t.b, x, graph_floats(&t, IPU_SCALAR, g)),
+                 GRAPH_VALUES(30 / sqrt(50), 40 / sqrt(50), 0, -50 / sqrt(50)));
+    t = graph_start(); /* each element by itself */
+    x = graph_floats(&t, IPU_SHAPE(2), (double[]){3, -4});
+    graph_expect(&t, ipu_weight_norm(t.b, x, graph_floats(&t, IPU_SHAPE(2), g)), GRAPH_VALUES(10, -2));
+    t = graph_start();
+    x = graph_floats(&t, IPU_SHAPE(1, 2), v);
+    graph_refused(&t, ipu_weight_norm(t.b, x, graph_floats(&t, IPU_SHAPE(2, 1), g)), "is not broadcast to");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +287,7 @@ int main(void)
         cmocka_unit_test(compositions_are_what_they_say),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(gradients_in_lanes_are_those_of_plain_images),
+        cmocka_unit_test(slices_are_as_long_as_weight_norm_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,43 +113,6 @@ ipu_value ipu_global_average_pool(ipu_builder *b, ipu_value x)
     return ipu_reduce_mean(b, x, plane_axes, ipu_value_rank(x) - 2, true);
 }
 
-/* The mean of a box is the mean of means: dimension by dimension. */
-static ipu_value adapt(ipu_builder *b, ipu_value x, int axis, int64_t n)
-{
-    int64_t in = ipu_value_dim(x, axis);
-    if (in == n) return x;
-    if (in % n == 0 && ipu_value_rank(x) < IPU_MAX_RANK) {
-        ipu_shape cut = ipu_value_shape(x);
-        for (int d = cut.rank++; d > axis; d--) cut.dim[d] = cut.dim[d - 1];
-        cut.dim[axis]     = n;
-        cut.dim[axis + 1] = in / n;
-        return ipu_reduce_mean(b, ipu_reshape(b, x, cut), (int[]){axis + 1}, 1, false);
-    }
-    ipu_value out = {b, 0};
-    for (int64_t i = 0; i < n; i++) {
-        ipu_value part = ipu_slice(b, x, i * in / n, ((i + 1) * in + n - 1) / n, axis);
-        part           = ipu_reduce_mean(b, part, &axis, 1, true);
-        out            = i ? ipu_concat(b, (ipu_value[]){out, part}, 2, axis) : part;
-    }
-    return out;
-}
-
-ipu_value ipu_adaptive_average_pool(ipu_builder *b, ipu_value x, const int64_t *size)
-{
-    if (!check_planes(b, __func__, x)) return (ipu_value){b, 0};
-    int n = ipu_value_rank(x) - 2;
-    for (int i = 0; i < n; i++) {
-        if (size[i] < 1) {
-            ipu__builder_fail(b, IPU_INVALID,
-                              "ipu_adaptive_average_pool: %lld windows along dimension %d of %s",
-                              (long long)size[i], i + 2, ipu__value_str(x));
-            return (ipu_value){b, 0};
-        }
-        x = adapt(b, x, i + 2, size[i]);
-    }
-    return x;
-}
-
 ipu_value ipu_pool_gather(ipu_builder *b, ipu_value x, ipu_value indices)
 {
     return ipu__emit1(b, "pool_gather", NULL, 0, IPU__IN(x, indices));
