@@ -1,3 +1,4 @@
+/* How regions pass through ops: beginnings and steps that most records share. */
 #include "op/region.h"
 
 static void begin(ipu__regions *out, int axis)

@@ -1,5 +1,5 @@
 /* Regions: intervals of one dimension of which alone a value is used, or outside of which it is 0. How ops pass them on:
- * `region` and `zeros` of records, for the pass that computes regions only (model/pass/narrow.c).
+ * `region` and `zeros` of records, for the pass that computes regions only (model/pass/slice_propagation.c).
  */
 #ifndef IPU_OP_REGION_H
 #define IPU_OP_REGION_H

@@ -1,3 +1,4 @@
+/* What rules of simplification ask of the op they are given. */
 #include "op/simplify.h"
 
 bool ipu__simplify_is_like(const ipu__simplify *s, int i)
