@@ -1,4 +1,4 @@
-/* How regions pass through ops: beginnings and steps that most records share. */
+/* How regions pass through an op: by its record, from a beginning in which they do not. */
 #include "op/region.h"
 
 static void begin(ipu__regions *out, int axis)
