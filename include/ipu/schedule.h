@@ -10,6 +10,7 @@
 #ifndef IPU_SCHEDULE_H
 #define IPU_SCHEDULE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -21,7 +22,8 @@ typedef enum ipu_schedule_kind {
     IPU_SCHEDULE_STEP,        /* times gamma every `period` steps: StepLR */
     IPU_SCHEDULE_EXPONENTIAL, /* times gamma each step: ExponentialLR */
     IPU_SCHEDULE_LINEAR,      /* in a line to `last` at n_steps, where it stays: LinearLR */
-    IPU_SCHEDULE_COSINE /* along half a cosine to `last` at n_steps, where it stays: CosineAnnealingLR */
+    IPU_SCHEDULE_COSINE,    /* along half a cosine to `last` at n_steps, where it stays: CosineAnnealingLR */
+    IPU_SCHEDULE_MILESTONES /* times gamma at each of `milestones`: MultiStepLR */
 } ipu_schedule_kind;
 
 typedef struct ipu_schedule {
@@ -31,6 +33,10 @@ typedef struct ipu_schedule {
     double            gamma;
     int64_t           period, n_steps; /* n_steps: the warm-up included */
     int64_t           warmup;          /* steps over which the rate grows in a line from 0; 0: none */
+    /* Shares of n_steps, in any order: 0.5 is the first step of the second half. With n_steps 1 they are the
+     * numbers of steps. Borrowed. */
+    const double *milestones;
+    size_t        n_milestones;
 } ipu_schedule;
 
 /* The rate of step `step`, from 0. */

@@ -84,6 +84,7 @@ class ScheduleKind(enum.IntEnum):
     EXPONENTIAL = 2
     LINEAR = 3
     COSINE = 4
+    MILESTONES = 5
 
 
 class Begin(enum.IntEnum):
@@ -212,6 +213,7 @@ class RateSchedule:
     period: int = 0
     n_steps: int = 0
     warmup: int = 0
+    milestones: Sequence[float] = ()
 
 
 @dataclass

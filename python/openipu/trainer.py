@@ -25,7 +25,7 @@ from .dataset import Dataset
 from .error import Error
 from .executor import Module, executor_options_of, fill, training_of
 from .library import ProgressFn, Shape, check, declare, finalizer, lib
-from .settings import TrainerOptions
+from .settings import RateSchedule, TrainerOptions
 
 
 class _CLoaderOptions(Record):
@@ -151,7 +151,7 @@ class Trainer:
         own.executor = executor_options_of(options.executor, self._kept)
         own.training = training_of(options.training)
         own.loader = fill(_CLoaderOptions(), options.loader)
-        own.schedule = fill(_CSchedule(), options.schedule)
+        own.schedule = _schedule_of(options.schedule)
         for name in ("checkpoint_folder", "log_folder"):
             folder = getattr(options, name)
             setattr(own, name, None if folder is None else os.fsencode(folder))
@@ -304,6 +304,13 @@ class Trainer:
             handle.drop()
 
     __del__ = finalizer(close)
+
+
+def _schedule_of(schedule: RateSchedule) -> _CSchedule:
+    c = fill(_CSchedule(), schedule)
+    c.milestones = (c_double * len(schedule.milestones))(*schedule.milestones)  # the pointer keeps them alive
+    c.n_milestones = len(schedule.milestones)
+    return c
 
 
 def _copy(kind: Any, address: int) -> Any:

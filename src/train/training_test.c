@@ -35,6 +35,7 @@ static void the_lists_have_all_members(void **state)
 #define OPTIMIZER(member) #member,
 #define GROUPS(member) #member,
 #define N_GROUPS(member) #member,
+#define NUMBERS(member, n) #member, #n,
     static const char *const optimizer[] = {
 #include "train/optimizer.inc"
     };
@@ -54,6 +55,7 @@ static void the_lists_have_all_members(void **state)
 #undef OPTIMIZER
 #undef GROUPS
 #undef N_GROUPS
+#undef NUMBERS
     ASSERT_MEMBERS("ipu_nn_optimizer", optimizer);
     ASSERT_MEMBERS("ipu_nn_group", group);
     ASSERT_MEMBERS("ipu_nn_training", training);

@@ -142,7 +142,7 @@ static ipu_trainer_begin begin_of(const train_settings *a)
 static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
 {
     static const char *const places[] = {"data"};
-    train_settings          *a        = &s->settings;
+    const train_settings    *a        = &s->settings;
     tool_exit                code     = make_options(s);
     if (code != TOOL_OK) return code;
     ipu_trainer_options options = {
@@ -150,6 +150,7 @@ static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
         .data              = s->train,
         .test              = s->test,
         .input             = s->images,
+        .schedule          = train_settings_schedule(a),
         .executor          = s->options,
         .training          = s->how,
         .loader            = {.batch_size = a->batch_size, .shuffle = true, .seed = (uint64_t)a->seed},
@@ -168,7 +169,6 @@ static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
         .keep_diverged     = a->keep,
         .events            = events,
         .words             = words_of(a)};
-    train_settings_schedule(a, &options);
     return ipu_trainer_create(&options, &s->trainer) == IPU_OK ? TOOL_OK : failed();
 }
 

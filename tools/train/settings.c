@@ -221,19 +221,18 @@ tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int
 
 /* ---- learning rate ---- */
 
-static double step_rate(void *user, int64_t run, int64_t n_runs)
+ipu_schedule train_settings_schedule(const train_settings *s)
 {
-    const train_settings *s    = user;
-    double                rate = s->rate;
-    if (2 * run >= n_runs) rate *= 4 * run < 3 * n_runs ? 0.1 : 0.01;
-    return rate;
-}
-
-void train_settings_schedule(train_settings *s, ipu_trainer_options *out)
-{
-    out->schedule.kind = s->schedule == TRAIN_COSINE ? IPU_SCHEDULE_COSINE : IPU_SCHEDULE_CONSTANT;
-    out->rate          = s->schedule == TRAIN_STEP ? step_rate : NULL;
-    out->rate_user     = s;
+    static const double       milestones[] = {0.5, 0.75};
+    static const ipu_schedule all[]        = {
+               [TRAIN_CONSTANT] = {.kind = IPU_SCHEDULE_CONSTANT},
+               [TRAIN_COSINE]   = {.kind = IPU_SCHEDULE_COSINE},
+               [TRAIN_STEP]     = {.kind         = IPU_SCHEDULE_MILESTONES,
+                                   .gamma        = 0.1,
+                                   .milestones   = milestones,
+                                   .n_milestones = sizeof milestones / sizeof *milestones},
+    };
+    return all[s->schedule];
 }
 
 /* ---- JSON ---- */

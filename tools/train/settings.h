@@ -35,8 +35,8 @@ typedef struct train_settings {
 /* Of one of `n_processes` that train together. Reports what is wrong or does not go together. */
 tool_exit train_settings_read(train_settings *s, const tool_arguments *args, int64_t n_processes);
 
-/* The learning rates of a trainer, which borrows `s`. */
-void train_settings_schedule(train_settings *s, ipu_trainer_options *out);
+/* Of the learning rate, over all runs of the training. */
+ipu_schedule train_settings_schedule(const train_settings *s);
 
 /* What decides the result of a training, as JSON. `file`: a digest of the model's file. Owned: free. NULL: out of
  * memory. */

@@ -82,6 +82,7 @@ def test_every_enumeration_is_checked(cls):
 NO_SETTINGS = {
     "ipu_executor_options": {"n_stage_ipus"},
     "ipu_nn_training": {"n_groups"},
+    "ipu_schedule": {"n_milestones"},
     "ipu_trainer_options": {"module", "data", "test", "rate_user", "metric_user", "n_may_differ", "events", "words"},
 }
 

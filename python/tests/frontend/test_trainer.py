@@ -120,6 +120,12 @@ def test_a_whole_training():
     assert found.run().runs == 3 * RUNS  # finished
 
 
+def test_rates_fall_at_milestones():
+    story = Story()
+    trainer(story, n_epochs=1, schedule=RateSchedule(ScheduleKind.MILESTONES, gamma=0.5, milestones=[0.5, 0.75])).run()
+    assert RUNS == 11 and [s.rate for s in story.steps] == [0.05] * 6 + [0.025] * 3 + [0.0125] * 2
+
+
 def test_what_is_trained_is_in_the_module():
     found = trainer()
     found.run()

@@ -180,16 +180,29 @@ static bool add_training(json_t *to, const ipu_nn_training *how)
     return ok;
 }
 
+static json_t *make_numbers(const double *numbers, size_t n)
+{
+    json_t *to = json_array();
+    for (size_t i = 0; to && i < n; i++)
+        if (json_array_append_new(to, real(numbers[i])) != 0) {
+            json_decref(to);
+            to = NULL;
+        }
+    return to;
+}
+
 static bool add_schedule(json_t *to, const ipu_schedule *s, double rate)
 {
     bool ok = true;
 #define KIND(member) ok = ok && put(to, "", "schedule", VALUE(s->member));
 #define RATE(member) ok = ok && put(to, "", #member, VALUE(s->member != 0 ? s->member : rate));
 #define MEMBER(member) ok = ok && put(to, "schedule-", #member, VALUE(s->member));
+#define NUMBERS(member, n) ok = ok && put(to, "schedule-", #member, make_numbers(s->member, s->n));
 #include "train/schedule.inc"
 #undef KIND
 #undef RATE
 #undef MEMBER
+#undef NUMBERS
     return ok;
 }
 
@@ -286,7 +299,9 @@ ipu_status ipu__trainer_settings_make(ipu_trainer *t)
 /* How long a training goes on may change, unless a rate depends on it. */
 static bool epochs_may_differ(const ipu_trainer_options *o)
 {
-    bool follows = o->schedule.kind == IPU_SCHEDULE_LINEAR || o->schedule.kind == IPU_SCHEDULE_COSINE;
+    ipu_schedule_kind kind    = o->schedule.kind;
+    bool              follows = kind == IPU_SCHEDULE_LINEAR || kind == IPU_SCHEDULE_COSINE
+                || kind == IPU_SCHEDULE_MILESTONES;
     return !o->rate && (!follows || o->schedule.n_steps > 0);
 }
 

@@ -100,6 +100,38 @@ static void each_member_is_compared(void **state)
     json_decref(then);
 }
 
+static void milestones_are_compared(void **state)
+{
+    (void)state;
+    const double halves[] = {0.5, 0.75};
+    double       own[]    = {0.5, 0.75};
+    asked        a;
+    ask(&a);
+    a.o.schedule              = (ipu_schedule){.kind = IPU_SCHEDULE_MILESTONES, .gamma = 0.1};
+    json_t *then              = settings_of(&a.o);
+    a.o.schedule.milestones   = halves;
+    a.o.schedule.n_milestones = 2;
+    assert_false(goes_on(&a.o, then));
+    assert_says("\"schedule-milestones\" is [] in the checkpoint, and [0.5, 0.75] now");
+    json_decref(then);
+    then                    = settings_of(&a.o);
+    a.o.schedule.milestones = own;
+    assert_true(goes_on(&a.o, then));
+    own[1] = 0.8;
+    assert_false(goes_on(&a.o, then));
+    own[1] = 0.75;
+    a.o.n_epochs++; /* all steps are more, and so is each share of them */
+    assert_false(goes_on(&a.o, then));
+    assert_says("\"epochs\" is 3 in the checkpoint, and 4 now");
+    a.o.n_epochs--;
+    json_decref(then);
+    a.o.schedule.n_steps = 100;
+    then                 = settings_of(&a.o);
+    a.o.n_epochs++;
+    assert_true(goes_on(&a.o, then));
+    json_decref(then);
+}
+
 static void options_of_executors_that_decide_are_compared(void **state)
 {
     (void)state;
@@ -219,7 +251,7 @@ static void older_checkpoints_go_on(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {each(each_member_is_compared),
+    const struct CMUnitTest tests[] = {each(each_member_is_compared), each(milestones_are_compared),
                                        each(options_of_executors_that_decide_are_compared),
                                        each(numbers_that_json_does_not_have_are_kept),
                                        each(older_checkpoints_go_on)};

@@ -60,6 +60,14 @@ static void test_rates(void **state)
     const ipu_schedule same = {.kind = IPU_SCHEDULE_COSINE, .rate = 0.05, .n_steps = 3 * RUNS};
     for (int i = 0; i < 3 * RUNS; i++) assert_true(s.rates[i] == ipu_schedule_rate(&same, i));
     close_story(&s);
+    o.schedule = (ipu_schedule){.kind         = IPU_SCHEDULE_MILESTONES,
+                                .gamma        = 0.5,
+                                .milestones   = (const double[]){0.5, 0.75},
+                                .n_milestones = 2};
+    assert_ok(run(&s, o));
+    for (int i = 0; i < 3 * RUNS; i++)
+        assert_true(s.rates[i] == (2 * i < 3 * RUNS ? 0.05 : 4 * i < 9 * RUNS ? 0.025 : 0.0125));
+    close_story(&s);
     o.schedule = (ipu_schedule){.rate = 0.02};
     o.n_epochs = 1;
     assert_ok(run(&s, o));
