@@ -49,6 +49,10 @@ ipu_status ipu_module_named(const char *name, ipu_module **out);
 /* What the arrays of a run are called, in their order: "input0", "input1", ... unless told. Copied. */
 ipu_status ipu_module_name_inputs(ipu_module *module, const char *const *names, size_t n);
 
+/* In which shape the network takes a sample of shape `sample` as input `i`: of a module from an ONNX file that of the file,
+ * without its first dimension, if it has as many elements. Else, and of other modules, `sample` stays as it is. */
+void ipu_module_fit_sample(const ipu_module *module, size_t i, ipu_shape *sample);
+
 /* What random initial weights are drawn from, before the first executor compiles. 42 at first. */
 void ipu_module_set_seed(ipu_module *module, uint32_t seed);
 

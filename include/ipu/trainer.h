@@ -99,7 +99,8 @@ typedef struct ipu_trainer_words {
 typedef struct ipu_trainer_options {
     ipu_module  *module;
     ipu_dataset *data, *test; /* test NULL: not tested */
-    ipu_shape    input; /* of field 0 of a sample as the network takes it; rank 0: as the data have it */
+    /* Of field 0 of a sample as the network takes it; rank 0: as the data have it, or as ipu_module_fit_sample says. */
+    ipu_shape input;
 
     /* Of training; output_mode DEFAULT: ALL. Tests take chip, device, engine, cache and precision from it,
      * and device_alone is not looked at. */

@@ -157,6 +157,29 @@ ipu_status ipu_module_from_onnx(const char *path, const char *loss, ipu_module *
     return IPU_OK;
 }
 
+/* Whether a sample of that input has `n` elements, all of its dimensions being told. */
+static bool has_elements(const ipu_onnx_port *port, int64_t n)
+{
+    for (int d = 1; d < port->rank; d++) {
+        int64_t extent = port->shape.dim[d];
+        if (extent <= 0 || n % extent != 0) return false;
+        n /= extent;
+    }
+    return port->rank > 1 && n == 1;
+}
+
+void ipu_module_fit_sample(const ipu_module *module, size_t i, ipu_shape *sample)
+{
+    ipu_onnx_port port;
+    int64_t       n = 1;
+    if (!module->file || i >= ipu_onnx_n_inputs(module->file)) return;
+    ipu_onnx_input_at(module->file, i, &port);
+    for (int d = 0; d < sample->rank; d++) n *= sample->dim[d];
+    if (!has_elements(&port, n)) return;
+    sample->rank = port.rank - 1;
+    memcpy(sample->dim, port.shape.dim + 1, (size_t)sample->rank * sizeof *sample->dim);
+}
+
 /* ---- to a file ---- */
 
 static ipu_status save_file(ipu_module *module, const ipu_module_write_options *o, const char *path)

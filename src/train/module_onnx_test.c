@@ -150,6 +150,32 @@ static void a_file_is_trained_on_with_a_loss_and_saved(void **state)
     free_pictures(in);
 }
 
+static void assert_fit(const ipu_module *module, size_t i, ipu_shape sample, ipu_shape expected)
+{
+    ipu_module_fit_sample(module, i, &sample);
+    assert_int_equal(sample.rank, expected.rank);
+    assert_memory_equal(sample.dim, expected.dim, (size_t)expected.rank * sizeof *expected.dim);
+}
+
+static void samples_take_the_shape_of_the_file(void **state)
+{
+    (void)state;
+    ipu_module *module, *own;
+    OK(ipu_module_from_onnx(path, "nll", &module)); /* of the test before: images [4,1,28,28] */
+    OK(ipu_module_named("seed-cnn", &own));
+    assert_fit(module, 0, IPU_SHAPE(784), IPU_SHAPE(1, 28, 28));
+    assert_fit(module, 0, IPU_SHAPE(14, 56), IPU_SHAPE(1, 28, 28));
+    assert_fit(module, 0, IPU_SHAPE(1, 28, 28), IPU_SHAPE(1, 28, 28));
+    assert_fit(module, 0, IPU_SHAPE(783), IPU_SHAPE(783));
+    assert_fit(module, 0, IPU_SHAPE(2, 784), IPU_SHAPE(2, 784));
+    assert_fit(module, 0, IPU_SHAPE(0), IPU_SHAPE(0));
+    assert_fit(module, 0, IPU_SCALAR, IPU_SCALAR);
+    assert_fit(module, 1, IPU_SHAPE(784), IPU_SHAPE(784)); /* the labels, which the file knows nothing of */
+    assert_fit(own, 0, IPU_SHAPE(784), IPU_SHAPE(784));
+    ipu_module_destroy(module);
+    ipu_module_destroy(own);
+}
+
 static void mistakes_are_told(void **state)
 {
     (void)state;
@@ -231,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trained_network_is_written_and_says_the_same),
         cmocka_unit_test(a_file_is_trained_on_with_a_loss_and_saved),
+        cmocka_unit_test(samples_take_the_shape_of_the_file),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(a_network_without_weights_is_written),
         cmocka_unit_test(what_was_compiled_before_is_taken_from_the_cache),

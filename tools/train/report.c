@@ -128,13 +128,15 @@ static ipu_status open_measured(const train_session *s, ipu_module *module, cons
 static ipu_status run_measured(train_session *s, ipu_executor *x)
 {
     ipu_loader *loader = ipu_trainer_loader(s->trainer);
+    ipu_shape   images = ipu_dataset_field_at(s->train, 0)->shape;
     ipu_batch   batch;
     ipu_array   arrays[2];
     IPU_TRY(ipu_loader_seek(loader, (ipu_loader_position){0}));
     if (!ipu_loader_next(loader, &batch)) return ipu_loader_status(loader);
     for (size_t i = 0; i < 2; i++) arrays[i] = batch.arrays[i];
-    arrays[0].shape.rank = s->images.rank + 1;
-    memcpy(arrays[0].shape.dim + 1, s->images.dim, (size_t)s->images.rank * sizeof *s->images.dim);
+    ipu_module_fit_sample(s->module, 0, &images);
+    arrays[0].shape.rank = images.rank + 1;
+    memcpy(arrays[0].shape.dim + 1, images.dim, (size_t)images.rank * sizeof *images.dim);
     return ipu_executor_run(x, arrays, 2);
 }
 

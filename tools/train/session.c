@@ -3,10 +3,8 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "folder.h"
-#include "ipu/onnx.h"
 #include "output.h"
 #include "run/picture.h"
 
@@ -54,30 +52,8 @@ static tool_exit open_data(train_session *s)
     if (ipu_dataset_open(s->settings.data, IPU_TRAIN, &options, &s->train) != IPU_OK
         || ipu_dataset_open(s->settings.data, IPU_TEST, &options, &s->test) != IPU_OK)
         return failed();
-    s->images      = ipu_dataset_field_at(s->train, 0)->shape;
     tool_exit code = check_dataset(s, s->train);
     return code == TOOL_OK ? check_dataset(s, s->test) : code;
-}
-
-/* Pictures in the shape of the file's first input, if that has as many elements. */
-static tool_exit fit_images(train_session *s)
-{
-    ipu_onnx     *file;
-    ipu_onnx_port port;
-    int64_t       wanted = 1, has = 1;
-    if (!s->settings.from_file) return TOOL_OK;
-    if (ipu_onnx_open(s->settings.model, &file) != IPU_OK) return failed();
-    if (ipu_onnx_n_inputs(file) > 0) {
-        ipu_onnx_input_at(file, 0, &port);
-        for (int d = 1; d < port.rank; d++) wanted *= port.shape.dim[d] < 0 ? 0 : port.shape.dim[d];
-        for (int d = 0; d < s->images.rank; d++) has *= s->images.dim[d];
-        if (port.rank > 1 && wanted == has) {
-            s->images = (ipu_shape){.rank = port.rank - 1};
-            memcpy(s->images.dim, port.shape.dim + 1, (size_t)(port.rank - 1) * sizeof *s->images.dim);
-        }
-    }
-    ipu_onnx_close(file);
-    return TOOL_OK;
 }
 
 ipu_status train_session_module(const train_session *s, ipu_module **out)
@@ -149,7 +125,6 @@ static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
         .module            = s->module,
         .data              = s->train,
         .test              = s->test,
-        .input             = s->images,
         .schedule          = train_settings_schedule(a),
         .executor          = s->options,
         .training          = s->how,
@@ -192,7 +167,6 @@ tool_exit train_session_open(train_session *s, const tool_arguments *args, ipu_t
     progress_open(&s->progress, s->silence ? s->silence : s->settings.json ? stderr : stdout);
     if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
     code = open_data(s);
-    if (code == TOOL_OK) code = fit_images(s);
     if (code == TOOL_OK && (s->settings.checkpoint_dir || s->settings.log || s->group.size > 1))
         code = make_text(s);
     if (code == TOOL_OK) code = open_trainer(s, events);

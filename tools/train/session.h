@@ -18,8 +18,7 @@ typedef struct train_session {
     ipu_nn_training      how;
     ipu_module          *module;
     ipu_trainer         *trainer;
-    ipu_shape            images; /* of one sample, as the model takes it */
-    char                *text;   /* what decides the result; NULL: nobody asks */
+    char                *text; /* what decides the result; NULL: nobody asks */
 } train_session;
 
 /* `events`: of the trainer. To be closed also when it fails. */

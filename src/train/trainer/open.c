@@ -17,6 +17,10 @@ static void complete(ipu_trainer *t)
     ipu_trainer_words   *w = &o->words;
     if (o->n_epochs == 0) o->n_epochs = 1;
     if (o->loader.batch_size == 0) o->loader.batch_size = 1;
+    if (o->input.rank == 0) {
+        o->input = ipu_dataset_field_at(o->data, 0)->shape;
+        ipu_module_fit_sample(o->module, 0, &o->input);
+    }
     if (o->executor.output_mode == IPU_OUTPUT_DEFAULT) o->executor.output_mode = IPU_OUTPUT_ALL;
     if (!ipu__trainer_is_first(t)) o->events = (ipu_trainer_events){0};
     or_else(&w->resume, "IPU_TRAINER_RESUME");

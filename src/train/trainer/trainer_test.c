@@ -133,6 +133,57 @@ static void test_input(void **state)
     close_story(&s);
 }
 
+/* A network that a row of the data does not fit as it is: what is multiplied is told to have two dimensions. */
+static void forward_picture(ipu_model *m, const ipu_value *in, size_t n, void *user)
+{
+    (void)n, (void)user;
+    ipu_builder *b = ipu_model_builder(m);
+    ipu_value    x = ipu_reduce_sum(b, in[0], (const int[]){2}, 1, false);
+    ipu_model_output(m, ipu_nn_linear(m, x, CLASSES, "a"), "scores");
+}
+
+static void write_picture_network(const char *path)
+{
+    ipu_module     *module;
+    ipu_executor   *x;
+    const ipu_array one = {.type = IPU_FLOAT, .shape = IPU_SHAPE(1, 2, 3)};
+    assert_ok(ipu_module_create(forward_picture, NULL, &module));
+    assert_ok(ipu_inference_model(module, NULL, &x));
+    assert_ok(ipu_executor_compile(x, &one, 1));
+    assert_ok(ipu_module_write_onnx(module, NULL, path));
+    ipu_executor_destroy(x);
+    ipu_module_destroy(module);
+}
+
+/* Nobody says in which shape: the file does. */
+static void test_input_of_a_file(void **state)
+{
+    (void)state;
+    story               s = {0};
+    char                path[sizeof box + 16];
+    ipu_trainer_options o = usual();
+    snprintf(path, sizeof path, "%s/net.onnx", box);
+    write_picture_network(path);
+    assert_ok(ipu_module_from_onnx(path, "cross_entropy", &s.module));
+    o.module = s.module;
+    assert_ok(run(&s, o));
+    assert_true(results(&s).epochs[2].test_accuracy >= 0);
+    bits found = take_bits(&s);
+    close_story(&s);
+    assert_ok(ipu_module_from_onnx(path, "cross_entropy", &s.module));
+    o.module = s.module;
+    o.input  = IPU_SHAPE(2, 3);
+    assert_ok(run(&s, o));
+    assert_same_bits(found, take_bits(&s));
+    close_story(&s);
+    assert_ok(ipu_module_from_onnx(path, "cross_entropy", &s.module));
+    o.module = s.module;
+    o.input  = IPU_SHAPE(FEATURES); /* as they are: what is asked for is done */
+    assert_int_not_equal(run(&s, o), IPU_OK);
+    close_story(&s);
+    assert_int_equal(remove(path), 0);
+}
+
 /* ---- stops ---- */
 
 static void test_interrupted(void **state)
@@ -552,21 +603,14 @@ static void test_processes_differ(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {each(test_whole),
-                                       each(test_rates),
-                                       each(test_patience),
-                                       each(test_no_test),
-                                       each(test_input),
-                                       each(test_interrupted),
-                                       each(test_compilation_interrupted),
-                                       each(test_resumed),
-                                       each(test_cadence),
-                                       each(test_refused),
-                                       each(test_settings),
-                                       each(test_diverges),
-                                       each(test_misuse),
-                                       each(test_memory),
-                                       each(test_processes),
+    const struct CMUnitTest tests[] = {each(test_whole),           each(test_rates),
+                                       each(test_patience),        each(test_no_test),
+                                       each(test_input),           each(test_input_of_a_file),
+                                       each(test_interrupted),     each(test_compilation_interrupted),
+                                       each(test_resumed),         each(test_cadence),
+                                       each(test_refused),         each(test_settings),
+                                       each(test_diverges),        each(test_misuse),
+                                       each(test_memory),          each(test_processes),
                                        each(test_processes_differ)};
     return cmocka_run_group_tests(tests, begin_all, end_all);
 }
