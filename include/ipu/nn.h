@@ -133,6 +133,9 @@ typedef struct ipu_nn_group {
     bool             frozen; /* these keep their values */
 } ipu_nn_group;
 
+/* What is usual for loss_scale_period: torch.cuda.amp.GradScaler's growth_interval. */
+enum { IPU_NN_LOSS_SCALE_PERIOD = 2000 };
+
 typedef struct ipu_nn_training {
     ipu_nn_optimizer    optimizer; /* of the parameters that no group has: group 0 */
     const ipu_nn_group *groups;    /* group i + 1 */

@@ -15,6 +15,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from .abi import expect
 
 
+#: ``IPU_NN_LOSS_SCALE_PERIOD``: what is usual for ``Training.loss_scale_period``.
+LOSS_SCALE_PERIOD = 2000
+
+
 class OutputMode(enum.IntEnum):
     """``ipu_output_mode``"""
     DEFAULT = 0
@@ -100,6 +104,7 @@ expect("IPU_ATTACH_", Attach)
 expect("IPU_PIPELINE_", Schedule)
 expect("IPU_PRECISION_", Precision)
 expect("IPU_NN_", OptimizerKind)
+expect("IPU_NN_", {"LOSS_SCALE_PERIOD": LOSS_SCALE_PERIOD})
 expect("IPU_DECAY_", Decay)
 expect("IPU_", Part)
 expect("IPU_SCHEDULE_", ScheduleKind)

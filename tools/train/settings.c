@@ -24,10 +24,6 @@ static const char *const precisions[] = {
 };
 enum { N_PRECISIONS = sizeof precisions / sizeof *precisions };
 
-/* Steps without an overflow after which an automatic loss scale is doubled: torch.cuda.amp.GradScaler's
- * growth_interval. */
-enum { SCALE_PERIOD = 2000 };
-
 /* Mean and standard deviation of MNIST's pixels, as examples of PyTorch have them. */
 static const double usual_mean = 0.1307, usual_std = 0.3081;
 
@@ -126,7 +122,7 @@ static tool_exit read_precision(train_settings *s, const tool_arguments *args)
     s->loss_scale = 1;
     if (scale && !strcmp(scale, "auto")) {
         s->loss_scale        = 0;
-        s->loss_scale_period = SCALE_PERIOD;
+        s->loss_scale_period = IPU_NN_LOSS_SCALE_PERIOD;
         return TOOL_OK;
     }
     return read_number(args, TRAIN_LOSS_SCALE, "loss-scale", 1e-6, 1e9, &s->loss_scale) ? TOOL_OK

@@ -9,15 +9,13 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Tu
 import torch
 
 from openipu import optimizers
-from openipu.settings import OptimizerKind, Training
+from openipu.settings import LOSS_SCALE_PERIOD, OptimizerKind, Training
 
 from .. import optim
 from .._logging import logger
 
 Attribute = Tuple[float, bool]  # value, and whether it is constant
 
-#: Steps without an overflow after which automatic loss scaling tries a larger factor.
-LOSS_SCALE_PERIOD = 2000
 
 @dataclass
 class _Kind:
