@@ -1,8 +1,7 @@
 /* Codelets: what a vertex computes, written in C.
  *
- * A codelet is a list of fields and a body. The list is written once; the struct the
- * body sees and the record the library reads are both expanded from it, so that names,
- * types and offsets cannot disagree:
+ * A codelet is a list of fields and a body. The list is written once; the struct seen by the body and the
+ * record the library reads are both expanded from it, so that names, types and offsets cannot disagree:
  *
  *     #define ADDER(F) F(IN, float, x) F(IN, float, y) F(OUT, float, sum)
  *     IPU_VERTEX(Adder, ADDER)
@@ -11,21 +10,21 @@
  *         return true;
  *     }
  *
- * defines `struct Adder`, its body, and the record `const ipu_codelet Adder`, which
- * ipu_graph_add_codelet(g, &Adder) makes known to a graph. F(form, type, name):
+ * defines `struct Adder`, its body, and the record `const ipu_codelet Adder`, which ipu_graph_add_codelet(g,
+ * &Adder) makes known to a graph. F(form, type, name):
  *
  *     IN  OUT  INOUT                        one element:          *v->x
  *     IN_VECTOR  OUT_VECTOR  INOUT_VECTOR   a run and its length:  v->x.data[i], v->x.size
  *     IN_POINTER ...                        a run, length unknown: v->x[i]
  *     IN_VECTORS ...                        a list of runs:        v->x.data[i].data[j], v->x.size
- *     STATE                                 a plain value set when the graph is built: v->n
- *     STATE_VECTOR                          an array of such:      v->table.data[i]
+ *     STATE                                 a plain value, set when the graph is built: v->n
+ *     STATE_VECTOR                          an array of them:      v->table.data[i]
  *
- * IPU_MULTI_VERTEX(Name, FIELDS) has a body that runs once per worker of the tile, with
- * `worker` (0 ..) and `n_workers` to split its work by.
+ * IPU_MULTI_VERTEX(Name, FIELDS) has a body that runs once per worker of the tile, with `worker` (from 0) and
+ * `n_workers` to divide the work by.
  *
- * A body that returns false stops the program with an error that names the vertex. Vertices
- * of a compute set run in any order and at the same time: a body touches only its fields.
+ * A body that returns false stops the program with an error that names the vertex. Vertices of a compute set
+ * run concurrently and in any order: a body must touch nothing but its fields.
  */
 #ifndef IPU_CODELET_H
 #define IPU_CODELET_H
@@ -92,14 +91,14 @@ typedef bool (*ipu_compute_fn)(void *vertex, unsigned worker, unsigned n_workers
 
 typedef struct ipu_codelet {
     const char    *name;
-    ipu_compute_fn compute;                   /* NULL: a signature without a body (a parsed text form) */
-    const ipu_codelet_field *(*fields)(void); /* n_fields of them */
+    ipu_compute_fn compute;                   /* NULL if only the signature is known (parsed from text) */
+    const ipu_codelet_field *(*fields)(void); /* array of n_fields */
     uint32_t n_fields;
     uint32_t bytes; /* of the struct the body sees */
     bool     multi; /* runs once per worker */
 } ipu_codelet;
 
-/* How a run looks inside a vertex, whatever its type. */
+/* A run as vertex code sees it, whatever its type. */
 typedef struct ipu_span {
     void  *data;
     size_t size;
@@ -107,10 +106,10 @@ typedef struct ipu_span {
 
 /* ---- modules: codelets compiled from source while the program runs ---- */
 
-/* Raised with every change of what a compiled module looks like. */
+/* Incremented whenever the layout of a compiled module changes. */
 #define IPU_CODELET_ABI 1
 
-/* Library functions that bodies may call, lent to a module when it is loaded: a module does not depend
+/* Library functions that bodies may call, passed to a module when it is loaded, so that modules do not depend
  * on how the program was linked. */
 typedef struct ipu_codelet_host {
     ipu_half (*half_from_float)(float value);
@@ -131,20 +130,20 @@ typedef struct ipu_codelet_module {
     unsigned char              hash[16];
 } ipu_codelet_module;
 
-/* Compile the C file at `path` with the system's compiler (IPU_CC, or cc, gcc, clang of PATH) and load
- * it; a file that ipu_codelet_compile wrote is loaded as it is. Its codelets are those it defines with
- * IPU_VERTEX and IPU_MULTI_VERTEX. `flags` are words between blanks, put behind our own (-O3 among
- * them); no shell sees them; NULL: none. What was compiled before is taken from a cache on disk, in
- * IPU_CACHE_DIR, $XDG_CACHE_HOME/openipu or ~/.cache/openipu. Borrowed: a module stays until the process
- * ends. Statuses: INVALID (it does not compile: the message is the compiler's), UNSUPPORTED (no compiler;
- * made for another CPU or version of the library), IO, OUT_OF_MEMORY. */
+/* Compile the C file at `path` with the system's compiler (IPU_CC, or cc, gcc or clang from PATH) and load
+ * it; a file written by ipu_codelet_compile is loaded as is. Its codelets are those it defines with
+ * IPU_VERTEX and IPU_MULTI_VERTEX. `flags` (NULL if none) are separated by blanks and appended to our own,
+ * such as -O3, without going through a shell. Compiled code is cached on disk, in IPU_CACHE_DIR,
+ * $XDG_CACHE_HOME/openipu or ~/.cache/openipu. Borrowed: a module stays loaded until the process ends.
+ * Statuses: INVALID (it does not compile; the message is the compiler's), UNSUPPORTED (no compiler; made for
+ * another CPU or version of the library), IO, OUT_OF_MEMORY. */
 ipu_status ipu_codelet_load_file(const char *path, const char *flags, const ipu_codelet_module **out);
-/* The same for source in memory; `name` is what the compiler's messages call it, NULL: "codelet". */
+/* The same for source in memory. `name` is used in compiler messages; NULL means "codelet". */
 ipu_status ipu_codelet_load_source(const char *name, const char *source, const char *flags,
                                    const ipu_codelet_module **out);
 /* Write the compiled file to `to`, for ipu_codelet_load_file on machines without a compiler. */
 ipu_status ipu_codelet_compile(const char *path, const char *flags, const char *to);
-/* Forget all that was compiled; what processes have loaded stays loaded. */
+/* Clear the cache on disk; modules that processes have loaded stay loaded. */
 ipu_status ipu_codelet_clear_cache(void);
 
 /* clang-format off */
@@ -171,8 +170,8 @@ ipu_status ipu_codelet_clear_cache(void);
 
 #define IPU_CODELET_ONE(form, T, n) +1
 
-/* Offsets need a name for the struct that is the same in every codelet: hence the
- * function, in whose scope `ipu_this_vertex` is that name. */
+/* offsetof needs one struct name that is the same in every codelet; the function provides the scope in which
+ * that is `ipu_this_vertex`. */
 #define IPU_CODELET_RECORD_(Name, FIELDS, is_multi)                                   \
     struct Name {                                                                     \
         FIELDS(IPU_CODELET_MEMBER)                                                    \
@@ -192,7 +191,7 @@ ipu_status ipu_codelet_clear_cache(void);
                               .multi    = is_multi};                                     \
     IPU_CODELET_LISTED_(Name)
 
-/* A module lists its codelets in a section, whose ends the linker names. */
+/* A module lists its codelets in a linker section, whose bounds the linker names. */
 #ifdef IPU_CODELET_MODULE
 #define IPU_CODELET_LISTED_(Name) \
     static const ipu_codelet *Name##_listed __attribute__((section("ipu_codelets"), used)) = &Name;

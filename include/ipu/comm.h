@@ -1,7 +1,7 @@
-/* Processes that work together: who this one is, and what they add up and share.
+/* Groups of cooperating processes: ranks, sums and broadcasts.
  *
- * Under a launcher (mpirun, poprun) the processes it started are one group, over MPI; a process started by itself is a
- * group of one, and MPI need not be installed.
+ * The processes started by a launcher (mpirun, poprun) form one group, over MPI. A process started on its own is a
+ * group of one and does not need MPI.
  *
  *     ipu_comm *comm;
  *     IPU_TRY(ipu_comm_open(&comm));
@@ -9,9 +9,9 @@
  *     IPU_TRY(ipu_comm_all_reduce(comm, IPU_FLOAT, sums, n));
  *     ipu_comm_close(comm);
  *
- * All processes of the group make the same calls in the same order. Sums are added in one order whatever the
- * process, so that all have the same bits. A process that is gone ends the others, and one that leaves, or makes other
- * calls, fails those who wait for it (IO): see docs/distributed.md.
+ * All processes of the group must make the same calls in the same order. Sums are added in the same order everywhere,
+ * so results are bit-identical. A process that dies takes the others with it; one that leaves, or makes different
+ * calls, fails those that wait for it (IO): see docs/distributed.md.
  */
 #ifndef IPU_COMM_H
 #define IPU_COMM_H
@@ -29,20 +29,20 @@ extern "C" {
 
 typedef struct ipu_comm ipu_comm;
 
-/* The group this process was started in; once per process. Owned: ipu_comm_close. Statuses: NOT_FOUND (started by a
- * launcher of MPI, but the part of OpenIPU that speaks it is not there: the message says what to install), INVALID
- * (not a power of two of processes). */
+/* The group this process was started in; can be opened once per process. Owned: ipu_comm_close. Statuses: NOT_FOUND
+ * (started by a launcher of MPI, but OpenIPU's MPI plugin is not installed; the message says what to install),
+ * INVALID (the number of processes is not a power of two). */
 ipu_status ipu_comm_open(ipu_comm **out);
 void       ipu_comm_close(ipu_comm *comm);
 
-int64_t ipu_comm_rank(const ipu_comm *comm); /* NULL: 0 */
-int64_t ipu_comm_size(const ipu_comm *comm); /* NULL: 1 */
+int64_t ipu_comm_rank(const ipu_comm *comm); /* 0 if NULL */
+int64_t ipu_comm_size(const ipu_comm *comm); /* 1 if NULL */
 
-/* Add up `n` elements, float or double, over all; in place. */
+/* Sum `n` elements, float or double, over all processes; in place. */
 ipu_status ipu_comm_all_reduce(ipu_comm *comm, ipu_type type, void *data, size_t n);
-/* `bytes` of rank `root` to all. */
+/* Send `bytes` from rank `root` to all. */
 ipu_status ipu_comm_broadcast(ipu_comm *comm, int64_t root, void *data, size_t bytes);
-/* `bytes` of each, one after another by rank, to rank `root`; `all` is not looked at elsewhere. */
+/* Collect `bytes` from each process at rank `root`, in rank order; `all` is ignored elsewhere. */
 ipu_status ipu_comm_gather(ipu_comm *comm, int64_t root, const void *data, size_t bytes, void *all);
 ipu_status ipu_comm_barrier(ipu_comm *comm);
 
@@ -50,17 +50,19 @@ typedef struct ipu_comm_item {
     const char *name, *value;
 } ipu_comm_item;
 
-/* Whether all were started alike: `n` names with their values, and the version of OpenIPU, are those of rank 0.
- * Statuses: INVALID in all of them, with the same message, which says what rank differs in what. */
+/* Check that all processes were started alike: the same `n` names and values, and the same version of OpenIPU,
+ * as rank 0. Statuses: INVALID in all of them, with the same message, which says which rank differs and in
+ * what. */
 ipu_status ipu_comm_agree(ipu_comm *comm, const ipu_comm_item *items, size_t n);
 
-/* End all processes of the group, this one too: what a tool does that cannot go on. */
+/* End all processes of the group, this one included; for tools that cannot continue. */
 void ipu_comm_abort(ipu_comm *comm, int exit_status);
 
-/* What the all-reduce steps of an engine's programs go over; borrowed until the engine is gone. NULL: alone. All
- * processes call it. Statuses: INVALID in all of them (their programs add up other things). */
+/* Sets the group that the all-reduce steps of an engine's programs use; NULL for this process alone. Borrowed
+ * for the lifetime of the engine. All processes must call it. Statuses: INVALID in all of them (their programs
+ * reduce different things). */
 ipu_status ipu_engine_join(ipu_engine *e, ipu_comm *comm);
-/* Seconds that steps of the engine waited for others, and bytes sent, since it was created. */
+/* Seconds the engine's steps have waited for other processes, and bytes sent, since it was created. */
 void ipu_engine_comm_counters(const ipu_engine *e, double *waited, int64_t *bytes);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* Graphs: variables on tiles, and the vertices that work on them.
+/* Graphs: variables mapped to tiles, and the vertices that work on them.
  *
- * A graph owns everything built in it (variables, tensors, compute sets, vertices,
- * programs, streams) until ipu_graph_destroy. It is used by one thread at a time.
+ * A graph owns everything built in it (variables, tensors, compute sets, vertices, programs, streams) until
+ * ipu_graph_destroy. It is used by one thread at a time.
  *
  *     ipu_graph *g;
  *     IPU_TRY(ipu_graph_create(&target, 1, &g));
@@ -9,8 +9,8 @@
  *     ipu_graph_map_linearly(g, x);
  *     if (ipu_graph_status(g) != IPU_OK) puts(ipu_graph_message(g));
  *
- * Builders do not return a status: the first error is kept in the graph, with the file
- * and line of the call, and later calls do nothing; compiling reports it.
+ * Builder functions do not return a status: the graph keeps the first error, with the file and line of the
+ * call, and ignores later calls; compiling reports it.
  */
 #ifndef IPU_GRAPH_H
 #define IPU_GRAPH_H
@@ -23,46 +23,46 @@
 extern "C" {
 #endif
 
-/* A graph for `target`, the same program on `replication` groups of IPUs (1: not
- * replicated). The user writes the graph of one replica, which has n_ipus / replication
- * IPUs. Owned: ipu_graph_destroy. Statuses: INVALID (replication does not divide n_ipus). */
+/* A graph for `target`: the same program on `replication` groups of IPUs (1 for no replication). The user
+ * builds the graph of one replica, which has n_ipus / replication IPUs. Owned: ipu_graph_destroy. Statuses:
+ * INVALID (replication does not divide n_ipus). */
 ipu_status ipu_graph_create(const ipu_target *target, int64_t replication, ipu_graph **out);
 void       ipu_graph_destroy(ipu_graph *g);
 
-/* The first error of the builders, and its sentence ("" while there is none). */
+/* The first builder error and its message ("" if none). */
 ipu_status  ipu_graph_status(const ipu_graph *g);
 const char *ipu_graph_message(const ipu_graph *g);
 
 const ipu_target *ipu_graph_target(const ipu_graph *g);
 int64_t           ipu_graph_replication(const ipu_graph *g);
-/* Tiles this graph may use: those of one replica, or of a virtual graph. */
+/* Number of tiles this graph may use: those of one replica, or of a virtual graph. */
 int64_t ipu_graph_n_tiles(const ipu_graph *g);
 
 /* ---- virtual graphs ---- */
 
-/* The same graph seen through a window: tile t of the result is tile tiles[t] of `g`.
- * Variables and vertices mapped through it land there; tensors and programs of both may
- * be mixed. Borrowed: dies with `g`. NULL if `g` has failed. */
+/* The same graph seen through a window: tile t of the result is tile tiles[t] of `g`. Variables and vertices
+ * mapped through it land there; tensors and programs of both may be mixed. Borrowed: destroyed with `g`. NULL
+ * if `g` has failed. */
 ipu_graph *ipu_graph_add_virtual(ipu_graph *g, const int64_t *tiles, int64_t n);
 /* The window begin <= tile < end. */
 ipu_graph *ipu_graph_add_virtual_range(ipu_graph *g, int64_t begin, int64_t end);
 
 /* ---- variables and constants ---- */
 
-/* A variable, undefined until written, not yet on any tile. `name` is for people: it need
- * not be unique; NULL: none. */
+/* A variable, undefined until written, not yet mapped to any tile. `name` is for people: it need not be
+ * unique and may be NULL. */
 ipu_tensor ipu_graph_add_variable(ipu_graph *g, ipu_type type, ipu_shape shape, const char *name);
-/* A constant of the values at `data` (copied; `type`'s own format). */
+/* A constant with the values at `data` (copied; in the representation of `type`). */
 ipu_tensor ipu_graph_add_constant(ipu_graph *g, ipu_type type, ipu_shape shape, const void *data,
                                   const char *name);
 /* A constant whose elements are all `value`, converted to `type`. */
 ipu_tensor ipu_graph_add_constant_value(ipu_graph *g, ipu_type type, ipu_shape shape, double value,
                                         const char *name);
-/* A constant uint32 scalar: the number of the replica that reads it. */
+/* A constant uint32 scalar: the index of the replica that reads it. */
 ipu_tensor ipu_graph_add_replication_index(ipu_graph *g, const char *name);
-/* The values the elements of `t` have when an engine is created. No constants. */
+/* The values that elements of `t` have when an engine is created. `t` must not contain constants. */
 void ipu_graph_set_initial_value(ipu_graph *g, ipu_tensor t, const void *data);
-/* A new variable of the shape, type and tile mapping of `t`. Aliases become separate elements. */
+/* A new variable with the shape, type and tile mapping of `t`. Aliased elements become separate. */
 ipu_tensor ipu_graph_clone(ipu_graph *g, ipu_tensor t, const char *name);
 /* The same with another element type. */
 ipu_tensor ipu_graph_clone_as(ipu_graph *g, ipu_type type, ipu_tensor t, const char *name);
@@ -78,23 +78,23 @@ typedef struct ipu_tile_interval {
 } ipu_tile_interval;
 void ipu_graph_set_tile_intervals(ipu_graph *g, ipu_tensor t, const ipu_tile_interval *map, size_t n);
 
-/* Spread over all tiles of `g` in order: as even as possible in units of `grain` elements, and
- * at least `min_elements` on a tile that has any. The short form has grain 1 and minimum 1. */
+/* Spread over all tiles of `g` in order, as evenly as possible, in units of `grain` elements and with at
+ * least `min_elements` on every tile used. The short form has grain 1 and minimum 1. */
 void ipu_graph_map_linearly(ipu_graph *g, ipu_tensor t);
 void ipu_graph_map_linearly_by(ipu_graph *g, ipu_tensor t, int64_t min_elements, int64_t grain);
 
-/* Where the elements of `t` are, in tensor order, in the tile numbers of `g`; unmapped ones have
- * tile -1. Owned: ipu_free. Statuses: INVALID (null, or on a tile a virtual `g` does not show). */
+/* Where the elements of `t` are, in tensor order, using the tile numbers of `g`; unmapped elements have tile
+ * -1. Owned: ipu_free. Statuses: INVALID (null, or on a tile not visible through a virtual `g`). */
 ipu_status ipu_graph_tile_mapping(ipu_graph *g, ipu_tensor t, ipu_tile_interval **out, size_t *n);
 
 /* ---- codelets ---- */
 
-/* Make `codelet` known. Borrowed: the record must outlive the graph and what is compiled
- * from it. The same record twice is fine; another of the same name is an error. */
+/* Register `codelet`. Borrowed: the record must outlive the graph and anything compiled from it. Registering
+ * the same record twice is fine; another of the same name is an error. */
 void ipu_graph_add_codelet(ipu_graph *g, const ipu_codelet *codelet);
 bool ipu_graph_has_codelet(const ipu_graph *g, const char *name);
-/* Compile C source, or take it from the cache, and make all codelets in it known: see
- * ipu_codelet_load_file and ipu_codelet_load_source, whose statuses become the graph's. */
+/* Compile C source, or take it from the cache, and register all codelets in it: see ipu_codelet_load_file and
+ * ipu_codelet_load_source, whose errors become the graph's. */
 void ipu_graph_add_codelet_file(ipu_graph *g, const char *path, const char *flags);
 void ipu_graph_add_codelet_source(ipu_graph *g, const char *name, const char *source, const char *flags);
 
@@ -110,34 +110,34 @@ typedef struct ipu_vertex {
     uint32_t   id;
 } ipu_vertex;
 
-/* Vertices that run together: one superstep. */
+/* A set of vertices that run together: one superstep. */
 ipu_compute_set ipu_graph_add_compute_set(ipu_graph *g, const char *name);
-/* A vertex of the codelet of that name, its fields unconnected, on no tile. */
+/* Add a vertex of the named codelet, with no fields connected and no tile. */
 ipu_vertex ipu_graph_add_vertex(ipu_graph *g, ipu_compute_set cs, const char *codelet);
 void       ipu_graph_set_vertex_tile(ipu_graph *g, ipu_vertex v, int64_t tile);
 
-/* Connect a field: a tensor of one element for a scalar, of any shape (flattened) for a vector or
- * pointer; for a list of runs, a tensor of rank 2 gives a run per row. Types must be equal. */
+/* Connect a field: a scalar needs a tensor of one element, a vector or pointer one of any shape (flattened),
+ * a list of runs one of rank 2, with a run per row. Types must match. */
 void ipu_vertex_connect(ipu_vertex v, const char *field, ipu_tensor t);
-/* A field that is a list of runs: run i is tensors[i], flattened. */
+/* For a field that is a list of runs: run i is tensors[i], flattened. */
 void ipu_vertex_connect_list(ipu_vertex v, const char *field, const ipu_tensor *tensors, size_t n);
-/* Plain state: a number converted to the field's type; it must be representable. */
+/* Set plain state to a number, which must be representable in the field's type. */
 void ipu_vertex_set(ipu_vertex v, const char *field, double value);
-/* Plain state from memory: `n` values of the field's type (1 for STATE), copied. */
+/* Set plain state from memory: `n` values of the field's type (1 for STATE), copied. */
 void ipu_vertex_set_data(ipu_vertex v, const char *field, const void *data, size_t n);
 
-/* ---- what a vertex costs on the chip (ipu/cost.h); without either, a documented default ---- */
+/* ---- what a vertex costs on the chip (ipu/cost.h); there is a documented default ---- */
 
-/* Cycles of the worker that runs `v`, 1 to 2^32 - 1 (for a multi-vertex: of the busiest worker). */
+/* Worker cycles of `v`, 1 to 2^32 - 1 (for a multi-vertex: of the busiest worker). */
 void ipu_vertex_set_cycles(ipu_vertex v, int64_t cycles);
-/* The same for all vertices of a codelet, as a function of what they are connected to: `fn` returns
- * worker cycles, 0 or more. It is called when costs are estimated. Borrowed: `user`. NULL: none. A
- * number set for a vertex goes before it. */
+/* The same for all vertices of a codelet, as a function of what they are connected to: `fn` returns worker
+ * cycles, 0 or more, and is called when costs are estimated. `user` is borrowed. NULL for none. A number set
+ * for a single vertex takes precedence. */
 typedef struct ipu_vertex_info ipu_vertex_info;
 typedef int64_t (*ipu_cycle_fn)(const ipu_vertex_info *v, const ipu_target *target, void *user);
 void ipu_graph_set_cycle_estimator(ipu_graph *g, const char *codelet, ipu_cycle_fn fn, void *user);
 
-/* A vertex on its tile with all its fields at once:
+/* Add a vertex with its tile and all its fields in one call:
  *
  *     ipu_graph_add_vertex_with(g, cs, "Scale", 3, IPU_FIELDS(IPU_TO("x", row), IPU_VALUE("by", 2)));
  */
@@ -168,8 +168,8 @@ ipu_vertex ipu_graph_add_vertex_with(ipu_graph *g, ipu_compute_set cs, const cha
 
 int64_t ipu_graph_n_vertices(const ipu_graph *g);
 int64_t ipu_graph_n_compute_sets(const ipu_graph *g);
-int64_t ipu_graph_n_variables(const ipu_graph *g); /* constants included */
-/* The whole of variable i, 0 the first that was added; a null tensor past the last. */
+int64_t ipu_graph_n_variables(const ipu_graph *g); /* including constants */
+/* The whole of variable i, numbered in order of creation; a null tensor past the last. */
 ipu_tensor ipu_graph_variable_at(ipu_graph *g, int64_t i);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* OpenIPU: everything. See the headers below, in this order, for the manual. */
+/* OpenIPU: everything. The headers below, in this order, are the manual. */
 #ifndef IPU_IPU_H
 #define IPU_IPU_H
 

@@ -1,4 +1,4 @@
-/* Information about IPUs, as gcipuinfo gives it: every attribute of every device as text.
+/* Information about IPUs in the form of gcipuinfo: every attribute of every device as text.
  *
  *     ipu_info *info;
  *     IPU_TRY(ipu_info_create(IPU_INFO_ACTIVE_PARTITION, &info));
@@ -6,9 +6,8 @@
  *         printf("%d: %s\n", i, ipu_info_get(info, i, IPU_INFO_CLOCK));
  *     ipu_info_destroy(info);
  *
- * Values are text with their unit: "1330MHz", "99.96%", "true". A sensor that does not exist, as no sensor
- * of a virtual IPU does, reads "N/A". Keys are those of gc-info; docs/devices.md says where each value
- * comes from.
+ * Values are strings with units: "1330MHz", "99.96%", "true". A missing sensor reads "N/A", and virtual IPUs
+ * have no sensors. Keys are those of gc-info; docs/devices.md says where each value comes from.
  */
 #ifndef IPU_IPUINFO_H
 #define IPU_IPUINFO_H
@@ -26,43 +25,42 @@ typedef enum ipu_info_discovery {
     IPU_INFO_ALL_PARTITIONS,
 } ipu_info_discovery;
 
-/* Keys that programs ask for by name. */
+/* Keys with names for use in programs. */
 #define IPU_INFO_CLOCK "clock"
 #define IPU_INFO_IPU_POWER "ipu power"
 #define IPU_INFO_UTILISATION "ipu utilisation"
 #define IPU_INFO_ERROR_STATE "ipu error state"
 #define IPU_INFO_USER_PID "user process id"
 
-/* What there is at this moment. Owned: ipu_info_destroy. Statuses: those of ipu_device_list_create. */
+/* A snapshot. Owned: ipu_info_destroy. Statuses: those of ipu_device_list_create. */
 ipu_status ipu_info_create(ipu_info_discovery discovery, ipu_info **out);
 void       ipu_info_destroy(ipu_info *info);
 
-/* Look again. Text got before is gone. On failure all stays as it was. */
+/* Refresh. Invalidates strings returned before. On failure nothing changes. */
 ipu_status ipu_info_update(ipu_info *info);
 
-/* Single IPUs, of all partitions discovered. Device i is the i-th of them. */
+/* Number of single IPUs in all partitions discovered. Device i is the i-th of them. */
 int ipu_info_n_devices(const ipu_info *info);
 
-/* The value; "N/A" for what does not exist, an unknown key and an unknown device too. Borrowed until the
- * next update. */
+/* The value; "N/A" for a missing value, an unknown key or an unknown device. Borrowed until the next update. */
 const char *ipu_info_get(const ipu_info *info, int device, const char *key);
 
-/* The i-th attribute of a device: id, target, then the others by their keys' alphabet. False past the last.
- * An idle device has no "user ..." and no "process start time". Borrowed until the next update. */
+/* The i-th attribute of a device: id, target, then the others ordered by key. Returns false past the last. An
+ * idle device has no "user ..." and no "process start time". Borrowed until the next update. */
 bool ipu_info_at(const ipu_info *info, int device, int i, const char **key, const char **value);
 
-/* The same for any device of the active partition by its id, groups too: theirs are those that all of their
- * IPUs share. */
+/* The same for any device of the active partition by id, including groups, whose attributes are those that
+ * all of their IPUs share. */
 bool ipu_info_device_at(const ipu_info *info, int id, int i, const char **key, const char **value);
 
-/* Can a program use it? If not, *why says what is wrong and what to do; if so, who does or "idle". Borrowed
- * until the next update. An unknown device is not healthy. */
+/* Whether a program can use it. If not, *why says what is wrong and what to do; if so, who uses it or "idle".
+ * Borrowed until the next update. An unknown device is not healthy. */
 bool ipu_info_is_healthy(const ipu_info *info, int device, const char **why);
 
-/* The last error a device of the user's gave to any program: busy, or one it reported. Attribute i of it:
- * "event record path", "timestamp", "severity", "command line", "pid", "attached ipus", "attached ipu
- * hosts", "partition", "description". False past the last; at once if there was none. Borrowed until the
- * next update. */
+/* Attribute i of the last error that any program got from one of the user's devices, busy ones included:
+ * "event record path", "timestamp", "severity", "command line", "pid", "attached ipus", "attached ipu hosts",
+ * "partition", "description". Returns false past the last, so at once if there was no error. Borrowed until
+ * the next update. */
 bool ipu_info_event_at(const ipu_info *info, int i, const char **key, const char **value);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
 /* Source locations: how an error names the user's file and line.
  *
- * Every builder function (`ipu_graph_add_variable`, `ipu_tensor_slice`, ...) is a
- * function and, in C, a macro of the same name that first notes where it was called:
+ * Every builder function (`ipu_graph_add_variable`, `ipu_tensor_slice`, ...) is a function and, in C, a macro
+ * of the same name that first records where it was called:
  *
  *     #define ipu_program_add(...) (IPU_ENTER, ipu_program_add(__VA_ARGS__), ipu_leave())
  *
- * Bindings call `ipu_here` themselves before a builder call. Code that builds on
- * behalf of its caller compiles with IPU_NO_LOCATIONS, so that errors name the caller.
+ * Bindings call `ipu_here` themselves before a builder call. Code that builds on behalf of its caller
+ * compiles with IPU_NO_LOCATIONS, so that errors name the caller.
  */
 #ifndef IPU_LOCATION_H
 #define IPU_LOCATION_H
@@ -15,12 +15,12 @@
 extern "C" {
 #endif
 
-/* Set this thread's location for the builder calls that follow. `file` is not
- * copied before such a call and must live until then. NULL: unknown. */
+/* Set this thread's location for the builder calls that follow. `file` is not copied until such a call, and
+ * must remain valid until then. NULL if unknown. */
 void ipu_here(const char *file, int line);
 
-/* What the macros do. Builder calls nest, f(g, h(x)), and the arguments are evaluated after the place of
- * f was noted: `ipu_leave` brings back the place that was in force before `ipu_enter`. */
+/* Used by the macros. Builder calls nest, as in f(g, h(x)), and arguments are evaluated after the location of
+ * f was recorded: `ipu_leave` restores the location in force before `ipu_enter`. */
 void ipu_enter(const char *file, int line);
 void ipu_leave(void);
 

@@ -32,14 +32,14 @@ typedef enum ipu_log_level {
 #undef X
 } ipu_log_level;
 
-/* Called with one message without a newline at its end (PRINT may hold inner ones). May be
- * called from several threads, one at a time. Must not call the library. */
+/* Called with one message, without a trailing newline (PRINT may contain inner ones). May be called from
+ * several threads, but never concurrently. Must not call the library. */
 typedef void (*ipu_log_fn)(void *user, ipu_log_level level, const char *module, const char *text);
 
-/* Deliver messages up to `level` to `fn`. `fn` NULL: the library's own writer, to
- * stderr or IPU_LOG_DEST. Overrides the environment; applies to the whole process. */
+/* Deliver messages up to `level` to `fn`. If `fn` is NULL, the library writes them to stderr or IPU_LOG_DEST.
+ * Overrides the environment; applies to the whole process. */
 void ipu_log_set(ipu_log_level level, ipu_log_fn fn, void *user);
-/* The same where the environment names no level; if it names a destination, messages go there. For programs that
+/* The same, unless the environment sets a level; if it sets a destination, messages go there. For programs that
  * show warnings unless their user asks for more or less. */
 void ipu_log_set_default(ipu_log_level level, ipu_log_fn fn, void *user);
 

@@ -1,7 +1,7 @@
 /* Layers: ops with parameters of their own, and training.
  *
- * A layer makes its parameters in the model, called "NAME.weight", "NAME.bias" and so on as in PyTorch, with
- * PyTorch's initial distributions, and emits its op. A network then reads like a module's forward:
+ * A layer creates its parameters in the model, named "NAME.weight", "NAME.bias" and so on as in PyTorch and
+ * with PyTorch's initial distributions, and emits its op. Networks read like a PyTorch module's forward:
  *
  *     x = ipu_max_pool2d(b, ipu_relu(b, ipu_nn_conv(m, x, 5, 3, "conv1")), 2);
  *     x = ipu_nn_group_norm(m, ipu_relu(b, ipu_nn_conv(m, x, 12, 5, "conv2")), 3, "norm");
@@ -21,7 +21,8 @@
 extern "C" {
 #endif
 
-/* Whether layers that differ (dropout, batch norm) behave as in training, from now on. True at first. */
+/* Whether layers with two modes (dropout, batch norm) use their training behaviour from now on. Default:
+ * true. */
 void ipu_nn_set_training(ipu_model *m, bool training);
 bool ipu_nn_is_training(const ipu_model *m);
 
@@ -30,19 +31,19 @@ ipu_value ipu_nn_linear(ipu_model *m, ipu_value x, int64_t n_out, const char *na
 
 typedef struct ipu_nn_options {
     bool    no_bias;
-    int64_t stride, padding, dilation, groups; /* alike in all dimensions; 0: 1, none, 1, 1 */
+    int64_t stride, padding, dilation, groups; /* the same in all dimensions; 0 means 1, none, 1, 1 */
     bool    transposed;                        /* a transposed convolution */
-    int64_t output_padding;                    /* of one */
+    int64_t output_padding;                    /* on one side */
 } ipu_nn_options;
 
 ipu_value ipu_nn_linear_with(ipu_model *m, ipu_value x, int64_t n_out, ipu_nn_options options,
                              const char *name);
-/* x [n, channels, ...] of rank 3 to 5; the kernel has `size` in every dimension. */
+/* x [n, channels, ...] of rank 3 to 5; `size` is that of the kernel in every dimension. */
 ipu_value ipu_nn_conv(ipu_model *m, ipu_value x, int64_t n_out, int64_t size, const char *name);
 ipu_value ipu_nn_conv_with(ipu_model *m, ipu_value x, int64_t n_out, int64_t size, ipu_nn_options options,
                            const char *name);
 
-/* Running mean and variance are states; in training they are updated with momentum 0.1. */
+/* Running mean and variance are states, updated in training with momentum 0.1. */
 ipu_value ipu_nn_batch_norm(ipu_model *m, ipu_value x, const char *name);
 /* Over the last `n_dims` dimensions. */
 ipu_value ipu_nn_layer_norm(ipu_model *m, ipu_value x, int n_dims, const char *name);
@@ -51,17 +52,17 @@ ipu_value ipu_nn_group_norm(ipu_model *m, ipu_value x, int64_t groups, const cha
 ipu_value ipu_nn_instance_norm(ipu_model *m, ipu_value x);
 ipu_value ipu_nn_rms_norm(ipu_model *m, ipu_value x, const char *name);
 
-/* Rows of a table [n_rows, n_columns] by their numbers. */
+/* Looks up rows of a table [n_rows, n_columns] by index. */
 ipu_value ipu_nn_embedding(ipu_model *m, ipu_value indices, int64_t n_rows, int64_t n_columns,
                            const char *name);
 
-/* Draws from ipu_model_seed, other numbers at each run. Not training: x itself. */
+/* Draws from ipu_model_seed, with new numbers at each run. Outside training: x itself. */
 ipu_value ipu_nn_dropout(ipu_model *m, ipu_value x, double p);
 
-/* x [time, batch, features], or [batch, time, features] with batch_first; begins with zeros. The result is
- * the output at all times; *last the final hidden state(s) (NULL: not wanted). */
+/* x [time, batch, features], or [batch, time, features] with batch_first; the initial state is zero. Returns
+ * the outputs of all time steps; *last receives the final hidden state(s) and may be NULL. */
 typedef struct ipu_nn_recurrent_options {
-    int  n_layers; /* 0: 1 */
+    int  n_layers; /* 0 means 1 */
     bool bidirectional, batch_first, no_bias;
 } ipu_nn_recurrent_options;
 ipu_value ipu_nn_rnn(ipu_model *m, ipu_value x, int64_t n_hidden, ipu_nn_recurrent_options options,
@@ -71,15 +72,15 @@ ipu_value ipu_nn_gru(ipu_model *m, ipu_value x, int64_t n_hidden, ipu_nn_recurre
 ipu_value ipu_nn_lstm(ipu_model *m, ipu_value x, int64_t n_hidden, ipu_nn_recurrent_options options,
                       ipu_value *last, const char *name);
 
-/* Self-attention over x [batch, time, features]; `mask` as ipu_attention's, or null. */
+/* Self-attention over x [batch, time, features]; `mask` as in ipu_attention, or null. */
 ipu_value ipu_nn_attention(ipu_model *m, ipu_value x, int64_t n_heads, ipu_value mask, const char *name);
 
 typedef struct ipu_nn_encoder_options {
     int64_t n_heads, n_inner;
     double  dropout;
-    bool    norm_first, gelu; /* else after, relu: as PyTorch's nn.TransformerEncoderLayer */
+    bool    norm_first, gelu; /* default: norm after, relu, as in PyTorch's nn.TransformerEncoderLayer */
 } ipu_nn_encoder_options;
-/* One encoder layer of a transformer. */
+/* One transformer encoder layer. */
 ipu_value ipu_nn_encoder_layer(ipu_model *m, ipu_value x, ipu_value mask, ipu_nn_encoder_options options,
                                const char *name);
 
@@ -96,69 +97,71 @@ typedef enum ipu_nn_optimizer_kind {
     IPU_NN_ADADELTA
 } ipu_nn_optimizer_kind;
 
-/* A kind as front ends offer it: by number from 0 on, without gaps. */
+/* Describes a kind for front ends to offer. Kinds are numbered from 0, without gaps. */
 typedef struct ipu_nn_optimizer_info {
     const char *name, *summary;
-    /* Of each parameter, "PARAMETER.STATE", those that only some options need included. NULL: no more. */
+    /* Per parameter, called "PARAMETER.STATE", including those that only some options need. NULL-terminated
+     * if fewer. */
     const char *states[3];
-    double      rate;     /* to begin with, where the user says none; ipu_nn_optimizer has no such default */
-    double      momentum; /* likewise; below 0: there is none to choose */
+    double      rate;     /* suggested initial rate; ipu_nn_optimizer has no default for it */
+    double      momentum; /* likewise; negative if the kind has no momentum */
 } ipu_nn_optimizer_info;
 
-const ipu_nn_optimizer_info *ipu_nn_optimizer_kind_info(ipu_nn_optimizer_kind kind); /* NULL: no such kind */
-const char                  *ipu_nn_optimizer_kind_name(ipu_nn_optimizer_kind kind); /* NULL: no such kind */
-/* Statuses: NOT_FOUND, with all names. */
+const ipu_nn_optimizer_info *ipu_nn_optimizer_kind_info(ipu_nn_optimizer_kind kind); /* or NULL */
+const char                  *ipu_nn_optimizer_kind_name(ipu_nn_optimizer_kind kind); /* or NULL */
+/* Statuses: NOT_FOUND (the message lists all names). */
 ipu_status ipu_nn_optimizer_kind_find(const char *name, ipu_nn_optimizer_kind *out);
 
-/* What is 0 has the default of ipu/op/optimizer.h; a negative momentum, beta, epsilon or alpha is exactly 0. */
+/* 0 selects the defaults of ipu/op/optimizer.h; a negative momentum, beta, epsilon or alpha means exactly 0. */
 typedef struct ipu_nn_optimizer {
     ipu_nn_optimizer_kind kind;
-    double                rate; /* the state "learning_rate", which the host may write */
+    double                rate; /* also the state "learning_rate", which the host may write */
     double                weight_decay, momentum, dampening;        /* SGD, RMSprop */
     bool                  nesterov, centered, amsgrad;              /* SGD; RMSprop; Adam */
-    double                beta1, beta2, epsilon, alpha, rate_decay; /* alpha: RMSprop's, Adadelta's rho */
-    double                max_weight_norm;                          /* LAMB; others do not look at norms */
+    double                beta1, beta2, epsilon, alpha, rate_decay; /* alpha: RMSprop's; Adadelta's rho */
+    double                max_weight_norm;                          /* LAMB only */
     bool                  no_bias_correction;                       /* Adam, AdamW, LAMB */
-    bool                  tensorflow; /* RMSprop: TensorFlow's, whose mean of squares begins as ones */
-    bool                  maximize;   /* losses are made larger: gradients count with the other sign */
-    ipu_decay             decay;      /* how weight_decay acts; any kind takes any */
+    bool                  tensorflow; /* RMSprop: TensorFlow's variant, whose mean of squares starts at one */
+    bool                  maximize;   /* maximise losses: gradients change sign */
+    ipu_decay             decay;      /* how weight_decay acts; works with all kinds */
 } ipu_nn_optimizer;
 
-/* A group of parameters with an optimizer of its own, or none. */
+/* A group of parameters with its own optimizer, or none. */
 typedef struct ipu_nn_group {
-    /* Patterns of names as for fnmatch, with blanks between them: "conv*.weight fc1.*". Each parameter is of the first
-     * group of which one matches; a pattern that matches none is an error. */
+    /* Name patterns as for fnmatch, separated by blanks: "conv*.weight fc1.*". A parameter belongs to the first group
+     * with a matching pattern; a pattern that matches nothing is an error. */
     const char      *parameters;
     ipu_nn_optimizer optimizer;
-    bool             frozen; /* these keep their values */
+    bool             frozen; /* not trained */
 } ipu_nn_group;
 
 /* What is usual for loss_scale_period: torch.cuda.amp.GradScaler's growth_interval. */
 enum { IPU_NN_LOSS_SCALE_PERIOD = 2000 };
 
 typedef struct ipu_nn_training {
-    ipu_nn_optimizer    optimizer; /* of the parameters that no group has: group 0 */
+    ipu_nn_optimizer    optimizer; /* group 0: parameters that no other group claims */
     const ipu_nn_group *groups;    /* group i + 1 */
     size_t              n_groups;
-    /* All gradients together are scaled so that their norm is at most this; each element is cut off to +- this. 0: not.
-     */
+    /* Scale all gradients so that their joint norm is at most this; clip each element to +- this. 0 for neither. */
     double max_gradient_norm, max_gradient;
-    /* Losses are multiplied by this before they are differentiated, gradients divided by it. 0: 1. There is one for all
-     * groups: gradients of all parameters come from the same scaled losses. */
+    /* Losses are multiplied by this before differentiation, and gradients divided by it; 0 means 1. The same for all
+     * groups, since all gradients come from the same scaled losses. */
     double loss_scale;
-    /* The scale is the state "loss_scale", which begins as loss_scale (0: 65536). A step whose gradients are not all
-     * finite changes no parameter and no state of an optimizer, and halves the scale, down to 2^-24; after this many
-     * steps without one (the state "loss_scale_good_steps" counts them) it is doubled, up to 2^24. 0: the scale
-     * stays. */
+    /* Automatic loss scaling: the scale is the state "loss_scale", which starts at loss_scale (0 means 65536). A
+     * step with a non-finite gradient leaves parameters and optimizer states unchanged and halves the scale, down to
+     * 2^-24; after this many steps without one (counted in the state "loss_scale_good_steps") the scale is doubled,
+     * up to 2^24. 0 for a fixed scale. */
     int64_t loss_scale_period;
 } ipu_nn_training;
 
-/* `loss` (a scalar) is one of those that are trained for; their sum is differentiated. Also an output of that name. */
+/* Adds `loss`, a scalar, to the losses to train for, and makes it an output of that name; the sum of the
+ * losses is differentiated. */
 void ipu_nn_loss(ipu_model *m, ipu_value loss, const char *name);
 
-/* Every run makes one step: gradients of the losses by all parameters they depend on, states of the optimizers
- * ("NAME.momentum", ...), updates. The rate of group i is the state "learning_rate" for group 0, "learning_rate.i" for
- * others, which the host may write. Of a parameter that the network updates itself, the step begins with that value. */
+/* Every run takes one step: gradients of the losses with respect to all parameters they depend on, optimizer states
+ * ("NAME.momentum", ...), updates. The rate of group i is the state "learning_rate" for group 0 and "learning_rate.i"
+ * for others, which the host may write. If the network itself updates a parameter, the step starts from the updated
+ * value. */
 void ipu_nn_train_with(ipu_model *m, const ipu_nn_training *how);
 /* The same with one loss and one optimizer for all parameters. */
 void ipu_nn_train(ipu_model *m, ipu_value loss, ipu_nn_optimizer optimizer);

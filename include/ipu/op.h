@@ -2,9 +2,9 @@
  *
  *     ipu_value y = ipu_softmax(b, ipu_matmul(b, x, w), -1);
  *
- * An op takes inputs of one type unless it says otherwise: nothing is converted behind the user's back
- * (ipu_cast does). Floating types are half, bfloat16, float and double; half and bfloat16 are computed in
- * float and rounded to nearest even at the end of every op.
+ * All inputs of an op have one type unless stated otherwise: nothing is converted implicitly (use ipu_cast).
+ * Floating types are half, bfloat16, float and double; half and bfloat16 are computed in float and rounded to
+ * nearest even at the end of every op.
  */
 #ifndef IPU_OP_H
 #define IPU_OP_H

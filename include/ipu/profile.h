@@ -1,4 +1,4 @@
-/* Profiles: costs for people and for programs, beside the host time an engine measured.
+/* Profiles: costs in readable and machine-readable form, together with the host time an engine measured.
  *
  *     char *text;
  *     IPU_TRY(ipu_cost_print(cost, IPU_PROFILE_STEPS, &text));
@@ -18,39 +18,39 @@ extern "C" {
 #endif
 
 enum {
-    IPU_PROFILE_STEPS = 1, /* text: with the list of steps (JSON always has it) */
-    IPU_PROFILE_TILES = 2, /* JSON: with the memory of every tile */
+    IPU_PROFILE_STEPS = 1, /* text: include the list of steps (JSON always does) */
+    IPU_PROFILE_TILES = 2, /* JSON: include the memory of every tile */
 };
 
-/* A summary to read. Owned: ipu_free. Statuses: OUT_OF_MEMORY. */
+/* A readable summary. Owned: ipu_free. Statuses: OUT_OF_MEMORY. */
 ipu_status ipu_cost_print(const ipu_cost *cost, unsigned flags, char **out);
 /* The same and more, as a JSON object. Owned: ipu_free. */
 ipu_status ipu_cost_json(const ipu_cost *cost, unsigned flags, char **out);
 
-/* What an engine measured of one step: host time, and how often it ran. The place of a step is
- * the id of the sequence it was added to and its index there (ipu_cost_step.program, .step). */
+/* What an engine measured for one step: host time, and how often it ran. A step's place is the id of the
+ * sequence it was added to and its index there (ipu_cost_step.program, .step). */
 typedef struct ipu_step_time {
     uint32_t    program, step;
     int64_t     runs;
-    double      seconds; /* of all these runs together */
-    const char *kind;    /* "kernel", as in ipu_cost_step; NULL: not known */
+    double      seconds; /* total over these runs */
+    const char *kind;    /* "kernel", as in ipu_cost_step; NULL if unknown */
     const char *name;    /* of a compute set or kernel, borrowed from the engine; "" for others */
-    int64_t     kernel;  /* its number in the engine: ipu_engine_kernel_at; -1: it is none */
+    int64_t     kernel;  /* its number in ipu_engine_kernel_at; -1 if it is not a kernel */
 } ipu_step_time;
 
-/* What an engine made with the option "profile" (docs/cost.md) measured since then: the steps that ran, by
- * place. Copies that run together count as the first of them. Owned: ipu_free.
- * Statuses: INVALID (the engine measures nothing), OUT_OF_MEMORY. */
+/* What an engine created with the option "profile" (docs/cost.md) has measured since: the steps that ran, by
+ * place. Copies that run together count as the first of them. Owned: ipu_free. Statuses: INVALID (the engine
+ * does not measure), OUT_OF_MEMORY. */
 ipu_status ipu_engine_step_times(const ipu_engine *e, ipu_step_time **out, size_t *n);
 
-/* Put measured times beside the estimates; earlier ones are replaced. A step that the list of a cost
- * has in several places gets its time in the first. Places it does not have are ignored.
+/* Add measured times to the estimates, replacing earlier ones. A step listed several times in a cost gets its time
+ * in the first entry. Unknown places are ignored.
  *
- * A host need not run the program that is priced: what only pays on its CPU is fused for it. Where a compute set or
- * kernel that ran stands at the place of another step, no step gets a time, and both forms list what ran apart.
- * Statuses: OUT_OF_MEMORY. */
+ * The host may run a program that differs from the priced one, with fusions that only pay off on its CPU. If a
+ * compute set or kernel ran at the place of another step, no step gets a time, and both forms list what ran
+ * separately. Statuses: OUT_OF_MEMORY. */
 ipu_status ipu_cost_set_times(ipu_cost *cost, const ipu_step_time *times, size_t n);
-/* Step i of those listed apart, in the order of their places. False past the last. */
+/* Step i of those listed separately, by place. Returns false past the last. */
 bool ipu_cost_host_step_at(const ipu_cost *cost, int64_t i, ipu_step_time *out);
 
 #ifdef __cplusplus

@@ -4,8 +4,8 @@
  *     IPU_TRY(ipu_executor_set_rate(model, 0, ipu_schedule_rate(&how, step++)));
  *     IPU_TRY(ipu_executor_run(model, batch.arrays, batch.n_arrays));
  *
- * A schedule is a function of the step's number and nothing else, so that a training that is resumed goes on with
- * the rates it would have had. The formulas are those of torch.optim.lr_scheduler, by step rather than by epoch.
+ * A schedule is a function of the step number and nothing else, so a resumed training run continues with the same
+ * rates. The formulas are those of torch.optim.lr_scheduler, by step rather than by epoch.
  */
 #ifndef IPU_SCHEDULE_H
 #define IPU_SCHEDULE_H
@@ -28,7 +28,7 @@ typedef enum ipu_schedule_kind {
 
 typedef struct ipu_schedule {
     ipu_schedule_kind kind;
-    double            rate; /* at the beginning, or after the warm-up */
+    double            rate; /* initial rate, after any warm-up */
     double            last;
     double            gamma;
     int64_t           period, n_steps; /* n_steps: the warm-up included */
@@ -39,7 +39,7 @@ typedef struct ipu_schedule {
     size_t        n_milestones;
 } ipu_schedule;
 
-/* The rate of step `step`, from 0. */
+/* The rate at step `step`, from 0. */
 double ipu_schedule_rate(const ipu_schedule *s, int64_t step);
 
 #ifdef __cplusplus

@@ -1,8 +1,7 @@
 /* Statuses: what every call that can fail returns.
  *
- * A status is a plain number, so nothing leaks and nothing must be freed. The
- * sentence that goes with it (what was expected, what was found, where, what to
- * do) is kept per thread:
+ * A status is a plain number: there is nothing to free. The message that goes with it (what was expected,
+ * what was found, where, what to do) is kept per thread:
  *
  *     if (ipu_engine_run(engine, 0) != IPU_OK)
  *         fprintf(stderr, "%s\n", ipu_message());
@@ -39,9 +38,8 @@ typedef enum ipu_status {
 /* Text of a code, "unknown status" for any other number. Never NULL. */
 const char *ipu_status_text(ipu_status status);
 
-/* The sentence of this thread's last failed call, "" if none failed yet. May hold
- * several lines (compile errors: one per problem). Borrowed: valid until the next
- * failing call of this thread. */
+/* The message of this thread's last failed call, "" if none has failed yet. May have several lines (compile
+ * errors: one per problem). Borrowed until the next failing call of this thread. */
 const char *ipu_message(void);
 
 /* Return early from a function that itself returns ipu_status. */

@@ -1,8 +1,8 @@
 /* Streams, remote buffers and host handles: how data get in and out.
  *
- * A stream is a FIFO between the host and a program; each copy step moves one transfer of it.
- * A remote buffer is memory beside the chip, in rows. A host handle lets the host read or write
- * a tensor between runs, with no step of the program.
+ * A stream is a FIFO between the host and a program; each copy step moves one transfer. A remote buffer is
+ * memory beside the chip, organised in rows. A host handle lets the host read or write a tensor between runs,
+ * without a program step.
  *
  *     ipu_stream in = ipu_graph_add_host_to_device(g, "in", IPU_FLOAT, 100, IPU_STREAM_REPLICATE);
  *     ipu_program_add_read(p, in, x);
@@ -30,7 +30,7 @@ typedef struct ipu_remote_buffer {
 } ipu_remote_buffer;
 
 typedef enum ipu_stream_mode {
-    IPU_STREAM_REPLICATE, /* each replica has a connection of its own */
+    IPU_STREAM_REPLICATE, /* each replica has its own connection */
     IPU_STREAM_BROADCAST  /* one connection; all replicas get the same transfer */
 } ipu_stream_mode;
 
@@ -39,11 +39,11 @@ ipu_stream ipu_graph_add_host_to_device(ipu_graph *g, const char *handle, ipu_ty
                                         ipu_stream_mode mode);
 ipu_stream ipu_graph_add_device_to_host(ipu_graph *g, const char *handle, ipu_type type, int64_t n_elements);
 
-/* `n_rows` rows of `n_elements` each, zero at first; every replica has its own. */
+/* `n_rows` rows of `n_elements` each, initially zero; every replica has its own. */
 ipu_remote_buffer ipu_graph_add_remote_buffer(ipu_graph *g, const char *handle, ipu_type type,
                                               int64_t n_elements, int64_t n_rows);
 
-/* Let the host write, or read, `t` under this name. */
+/* Let the host write, or read, `t` by this name. */
 void ipu_graph_add_host_write(ipu_graph *g, const char *handle, ipu_tensor t);
 void ipu_graph_add_host_read(ipu_graph *g, const char *handle, ipu_tensor t);
 

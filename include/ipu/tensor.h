@@ -1,17 +1,16 @@
 /* Tensors: views of variables.
  *
- * A tensor is not storage. It is an ordered selection of elements of one or more variables
- * and constants, with a shape; it may repeat elements (aliases) and two tensors may overlap.
- * Everything here happens while the graph is built and costs nothing when it runs.
+ * A tensor is not storage, but an ordered selection of elements of one or more variables and constants, with
+ * a shape. It may repeat elements (aliases), and tensors may overlap. Everything here happens while the graph
+ * is built and costs nothing when it runs.
  *
  *     ipu_tensor row = ipu_tensor_index(m, 3);                  row 3 of a matrix
  *     ipu_tensor col = ipu_tensor_slice(m, 1, 2, 1);            column 1, still a matrix
  *     ipu_tensor t   = ipu_tensor_transpose(ipu_tensor_concat2(a, b, 0));
  *
- * A tensor is a small value that belongs to its graph and dies with it. Functions that
- * make a tensor are builders: on a wrong argument they note the error in the graph
- * (ipu_graph_status) and return a null tensor (id 0), which every later call accepts
- * and passes on, so that a chain of calls needs one check at its end.
+ * A tensor is a small value that is valid as long as its graph. Functions that make a tensor are builders: on
+ * an invalid argument they record the error in the graph (ipu_graph_status) and return a null tensor (id 0),
+ * which every later call accepts and passes on, so that a chain of calls needs only one check at the end.
  */
 #ifndef IPU_TENSOR_H
 #define IPU_TENSOR_H
@@ -34,11 +33,11 @@ typedef struct ipu_graph ipu_graph;
 
 typedef struct ipu_tensor {
     ipu_graph *graph;
-    uint32_t   id; /* 0: null */
+    uint32_t   id; /* 0 means null */
 } ipu_tensor;
 
 typedef struct ipu_shape {
-    int     rank; /* 0: a scalar */
+    int     rank; /* 0 for a scalar */
     int64_t dim[IPU_MAX_RANK];
 } ipu_shape;
 
@@ -53,7 +52,7 @@ typedef struct ipu_interval {
 
 /* ---- selecting ---- */
 
-/* Element `i` of dimension 0, which is dropped. */
+/* Element `i` of dimension 0, dropping that dimension. */
 ipu_tensor ipu_tensor_index(ipu_tensor t, int64_t i);
 /* The single element at `at[0..rank)`, as a scalar. */
 ipu_tensor ipu_tensor_at(ipu_tensor t, const int64_t *at, int n);
@@ -61,7 +60,7 @@ ipu_tensor ipu_tensor_at(ipu_tensor t, const int64_t *at, int n);
 ipu_tensor ipu_tensor_slice(ipu_tensor t, int64_t begin, int64_t end, int dim);
 /* All dimensions at once; `begin` and `end` have the tensor's rank. */
 ipu_tensor ipu_tensor_slice_all(ipu_tensor t, const int64_t *begin, const int64_t *end);
-/* One tensor per interval of `dim`, written to out[0..n). */
+/* One tensor per interval of `dim`, in out[0..n). */
 void ipu_tensor_slices(ipu_tensor t, const ipu_interval *intervals, size_t n, int dim, ipu_tensor *out);
 /* Every `stride`-th element of `dim`, from the first. */
 ipu_tensor ipu_tensor_subsample(ipu_tensor t, int64_t stride, int dim);
@@ -69,45 +68,45 @@ ipu_tensor ipu_tensor_reverse(ipu_tensor t, int dim);
 
 /* ---- shape ---- */
 
-/* Same elements in the same order. One dimension may be -1: worked out from the rest. */
+/* Same elements in the same order. One dimension may be -1, to be inferred. */
 ipu_tensor ipu_tensor_reshape(ipu_tensor t, ipu_shape shape);
 ipu_tensor ipu_tensor_flatten(ipu_tensor t);
-/* Dimensions begin <= d < end made one. */
+/* Merges dimensions begin <= d < end into one. */
 ipu_tensor ipu_tensor_flatten_dims(ipu_tensor t, int begin, int end);
-/* Dimensions begin <= d < end replaced by those of `shape`. */
+/* Replaces dimensions begin <= d < end by those of `shape`. */
 ipu_tensor ipu_tensor_reshape_partial(ipu_tensor t, int begin, int end, ipu_shape shape);
-/* A dimension of 1 inserted before each of the dimensions listed (in ascending order;
- * `rank` itself: at the end). */
+/* Inserts a dimension of 1 before each of the dimensions listed (in ascending order; `rank` itself means at
+ * the end). */
 ipu_tensor ipu_tensor_expand(ipu_tensor t, const int *dims, int n);
-/* The dimensions listed, which must be 1, removed. */
+/* Removes the dimensions listed, which must be 1. */
 ipu_tensor ipu_tensor_squeeze(ipu_tensor t, const int *dims, int n);
 
 /* ---- order ---- */
 
 /* Dimension i of the result is dimension perm[i] of `t`. */
 ipu_tensor ipu_tensor_permute(ipu_tensor t, const int *perm, int n);
-/* Dimensions from[i] go to place to[i], the others keep their order (dimShufflePartial). */
+/* Dimension from[i] moves to position to[i], the others keep their order (dimShufflePartial). */
 ipu_tensor ipu_tensor_permute_partial(ipu_tensor t, const int *from, const int *to, int n);
-/* Dimension `from` moved to place `to` (dimRoll). */
+/* Moves dimension `from` to position `to` (dimRoll). */
 ipu_tensor ipu_tensor_roll(ipu_tensor t, int from, int to);
 /* All dimensions reversed. */
 ipu_tensor ipu_tensor_transpose(ipu_tensor t);
 
 /* ---- repeating and joining ---- */
 
-/* `t` repeated `n` times along `dim`; 0 gives an empty tensor. */
+/* Repeats `t` `n` times along `dim`; 0 gives an empty tensor. */
 ipu_tensor ipu_tensor_broadcast(ipu_tensor t, int64_t n, int dim);
-/* Each element of `dim` repeated `scale` times in place. */
+/* Repeats each element of `dim` `scale` times in place. */
 ipu_tensor ipu_tensor_upsample(ipu_tensor t, int64_t scale, int dim);
-/* `n` >= 1 tensors of one type, equal in all dimensions but `dim`. */
+/* `n` >= 1 tensors of one type, equal in all dimensions except `dim`. */
 ipu_tensor ipu_tensor_concat(const ipu_tensor *tensors, size_t n, int dim);
 ipu_tensor ipu_tensor_concat2(ipu_tensor a, ipu_tensor b, int dim);
-/* `b`, of one rank less, added at the end of dimension `dim` of `a`. */
+/* Appends `b`, whose rank is one less, to dimension `dim` of `a`. */
 ipu_tensor ipu_tensor_append(ipu_tensor a, ipu_tensor b, int dim);
-/* The same bits as another type of the same size. */
+/* The same bits, as another type of the same size. */
 ipu_tensor ipu_tensor_reinterpret(ipu_tensor t, ipu_type type);
 
-/* ---- asking ---- (a null tensor is a float scalar of no elements) */
+/* ---- queries ---- (a null tensor counts as a float scalar of no elements) */
 
 bool      ipu_tensor_valid(ipu_tensor t);
 ipu_shape ipu_tensor_shape(ipu_tensor t);
@@ -115,49 +114,48 @@ int       ipu_tensor_rank(ipu_tensor t);
 int64_t   ipu_tensor_dim(ipu_tensor t, int dim);
 int64_t   ipu_tensor_n_elements(ipu_tensor t);
 ipu_type  ipu_tensor_type(ipu_tensor t);
-/* Same elements in the same order with the same shape and type. */
+/* Same elements in the same order, with the same shape and type. */
 bool ipu_tensor_equal(ipu_tensor a, ipu_tensor b);
-/* One run of ascending neighbours in one variable, or no element at all. */
+/* Whether it is one run of ascending neighbours in one variable, or empty. */
 bool ipu_tensor_is_contiguous(ipu_tensor t);
 bool ipu_tensor_contains_aliases(ipu_tensor t);
 bool ipu_tensor_contains_constant(ipu_tensor t);
-/* May be the target of a parallel write: no aliases, no constants. */
+/* Whether it may be the target of a parallel write: no aliases, no constants. */
 bool ipu_tensor_is_parallel_writeable(ipu_tensor t);
 bool ipu_tensor_intersects(ipu_tensor a, ipu_tensor b);
 
-/* A run of neighbouring elements of one variable. `variable` is the whole of it, flat. */
+/* A run of neighbouring elements of one variable. `variable` is all of that variable, flattened. */
 typedef struct ipu_region {
     ipu_tensor variable;
     int64_t    begin, end;
 } ipu_region;
 
-/* The view as runs of ascending neighbours, in tensor order. Owned: free with ipu_free.
- * Statuses: INVALID (null tensor), OUT_OF_MEMORY. */
+/* The view as runs of ascending neighbours, in tensor order. Owned: ipu_free. Statuses: INVALID (null
+ * tensor), OUT_OF_MEMORY. */
 ipu_status ipu_tensor_var_regions(ipu_tensor t, ipu_region **out, size_t *n);
 
 /* The same runs as intervals of the flattened tensor, in tensor order. Owned: ipu_free. */
 ipu_status ipu_tensor_contiguous_regions(ipu_tensor t, ipu_interval **out, size_t *n);
 
-/* Intervals of the flat tensor `t`, grouped into runs that are neighbours in memory:
- * the intervals come back in variable order in *out, and (*run_end)[r] is the end of run r
- * in that array. With `drop_aliases` each element is there once.
- * Owned: both, free with ipu_free. */
+/* Intervals of the flattened tensor `t`, grouped into runs of neighbours in memory: *out has the intervals in
+ * variable order, and (*run_end)[r] is the end of run r in it. With `drop_aliases` each element occurs once.
+ * Owned: both, ipu_free. */
 ipu_status ipu_tensor_sorted_regions(ipu_tensor t, const ipu_interval *intervals, size_t n, bool drop_aliases,
                                      ipu_interval **out, size_t *n_out, size_t **run_end, size_t *n_runs);
 
-/* One permutation applied to the flat tensor *t and to others of its length, chosen so that
- * *t has as few runs as possible. Builder. */
+/* Applies one permutation to the flat tensor *t and to others of the same length, chosen to give *t as few
+ * runs as possible. A builder function. */
 void ipu_tensor_reorder_to_simplify(ipu_tensor *t, ipu_tensor **others, size_t n);
 
-/* Values of a tensor made of constants only, in tensor order. `bytes` is the size of `out`.
+/* The values of a tensor that consists of constants only, in tensor order. `bytes` is the size of `out`.
  * Statuses: INVALID (not all constant, or the size differs). */
 ipu_status ipu_tensor_constant_value(ipu_tensor t, void *out, size_t bytes);
 
-/* "[4,8]" and "float[4,8] {x[0:32]}", cut to `size`; the length it would have. */
+/* "[4,8]" and "float[4,8] {x[0:32]}", truncated to `size`; returns the full length. */
 size_t ipu_shape_text(const ipu_shape *shape, char *out, size_t size);
 size_t ipu_tensor_text(ipu_tensor t, char *out, size_t size);
 
-/* Releases what a function said to free with ipu_free. NULL: nothing. */
+/* Frees what is documented as owned: ipu_free. NULL is allowed. */
 void ipu_free(void *p);
 
 #ifdef __cplusplus

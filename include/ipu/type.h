@@ -1,4 +1,4 @@
-/* Element types, and the two that C lacks.
+/* Element types, including the two that C lacks.
  *
  *     ipu_half h = ipu_half_from_float(0.1f);
  *     float    f = ipu_half_to_float(h);
@@ -44,19 +44,19 @@ typedef enum ipu_type {
 
 size_t ipu_type_size(ipu_type type);
 
-/* "float"; "?" for a number that is no type. */
+/* "float"; "?" if out of range. */
 const char *ipu_type_name(ipu_type type);
 
-/* The type of that name; IPU_N_TYPES if there is none. */
+/* The type with that name; IPU_N_TYPES if there is none. */
 ipu_type ipu_type_find(const char *name);
 
-/* To the nearest, ties to even; NaN stays NaN, too large becomes infinity. */
+/* To nearest, ties to even; NaN stays NaN, overflow becomes infinity. */
 ipu_half     ipu_half_from_float(float value);
 float        ipu_half_to_float(ipu_half value);
 ipu_bfloat16 ipu_bfloat16_from_float(float value);
 float        ipu_bfloat16_to_float(ipu_bfloat16 value);
 
-/* Arrays of the same: Poplar's copyFloatToDeviceHalf and back. */
+/* The same for arrays: Poplar's copyFloatToDeviceHalf and its inverse. */
 void ipu_half_from_floats(const float *from, ipu_half *to, size_t n);
 void ipu_half_to_floats(const ipu_half *from, float *to, size_t n);
 

@@ -1,4 +1,4 @@
-/* The version: of this header, and of the library that is loaded. */
+/* The versions of this header and of the loaded library. */
 #ifndef IPU_VERSION_H
 #define IPU_VERSION_H
 
@@ -10,7 +10,7 @@ extern "C" {
 #define IPU_VERSION_MINOR 1
 #define IPU_VERSION_PATCH 0
 
-/* "0.1.0", of the library. Borrowed: static. */
+/* Of the library, "0.1.0". Static. */
 const char *ipu_version(void);
 
 #ifdef __cplusplus

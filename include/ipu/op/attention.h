@@ -15,13 +15,14 @@ extern "C" {
 #endif
 
 typedef struct ipu_attention_options {
-    double    scale;   /* 0: 1 / sqrt(depth) */
-    bool      causal;  /* query i sees keys 0 to i */
-    double    dropout; /* of probabilities; over 0 they are kept, and it is several ops instead of one */
-    ipu_value seed;    /* what dropout draws from (ipu/op/random.h) */
+    double scale;  /* 0 means 1 / sqrt(depth) */
+    bool   causal; /* query i sees keys 0 to i */
+    /* Of probabilities. If not 0, these are kept, and it is several ops instead of one. */
+    double    dropout;
+    ipu_value seed; /* what dropout draws from (ipu/op/random.h) */
 } ipu_attention_options;
 
-/* `mask`: added to the scores, broadcast to [..., queries, keys]; -infinity hides a key. Null: none. */
+/* `mask` is added to the scores, broadcast to [..., queries, keys]; -infinity hides a key. May be null. */
 ipu_value ipu_attention(ipu_builder *b, ipu_value q, ipu_value k, ipu_value v, ipu_value mask,
                         ipu_attention_options options);
 
@@ -39,8 +40,8 @@ typedef struct ipu_multi_head_options {
     ipu_value seed;
 } ipu_multi_head_options;
 
-/* torch.nn.MultiheadAttention. `mask` as above, for [batch, heads, queries, keys]. Where q, k and
- * v are one value, their projections are one product. */
+/* torch.nn.MultiheadAttention. `mask` as above, for [batch, heads, queries, keys]. If q, k and v are the same
+ * value, they are projected in one product. */
 ipu_value ipu_multi_head_attention(ipu_builder *b, ipu_value q, ipu_value k, ipu_value v,
                                    ipu_attention_weights weights, ipu_value mask,
                                    ipu_multi_head_options options);

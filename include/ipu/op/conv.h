@@ -3,8 +3,8 @@
  *     ipu_value y = ipu_conv(b, x, w, bias, (ipu_conv_options){.stride = {2, 2}, .padding = {1, 1}});
  *
  * x is [n, channels, ...], w is [out channels, channels / groups, ...], bias is [out channels] or null; the
- * rank of x (3, 4 or 5) says how many dimensions are convolved. What is left 0 in the options means its
- * default, so that {0} is a plain convolution.
+ * rank of x (3, 4 or 5) determines how many dimensions are convolved. 0 in the options means the default, so
+ * {0} is a plain convolution.
  */
 #ifndef IPU_OP_CONV_H
 #define IPU_OP_CONV_H
@@ -16,23 +16,23 @@ extern "C" {
 #endif
 
 typedef struct ipu_conv_options {
-    int64_t stride[3];         /* 0: 1 */
-    int64_t padding[3];        /* zeros before, and after as well unless padding_end says otherwise */
+    int64_t stride[3];         /* 0 means 1 */
+    int64_t padding[3];        /* zeros before, and also after unless has_padding_end */
     int64_t padding_end[3];    /* zeros after; used if has_padding_end */
     bool    has_padding_end;   /* asymmetric padding */
-    int64_t dilation[3];       /* 0: 1 */
-    int64_t groups;            /* 0: 1; as many as channels: depthwise */
+    int64_t dilation[3];       /* 0 means 1 */
+    int64_t groups;            /* 0 means 1; depthwise if equal to the channels */
     int64_t output_padding[3]; /* of ipu_conv_transpose only: added to one side of the output */
 } ipu_conv_options;
 
 ipu_value ipu_conv(ipu_builder *b, ipu_value x, ipu_value w, ipu_value bias, ipu_conv_options options);
 
 /* The gradient of ipu_conv with respect to its input, as a layer: w is [channels, out channels / groups,
- * ...], and padding is taken away from the output. */
+ * ...], and padding is removed from the output. */
 ipu_value ipu_conv_transpose(ipu_builder *b, ipu_value x, ipu_value w, ipu_value bias,
                              ipu_conv_options options);
 
-/* What the gradient of ipu_conv is made of: of an input whose convolved dimensions are size[0..n), and of a
+/* The parts of the gradient of ipu_conv: for an input whose convolved dimensions are size[0..n), and for a
  * weight whose kernel is kernel[0..n). */
 ipu_value ipu_conv_input_grad(ipu_builder *b, ipu_value d_y, ipu_value w, const int64_t *size,
                               ipu_conv_options options);

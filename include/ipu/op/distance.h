@@ -3,8 +3,8 @@
  *     ipu_value d = ipu_cdist(b, queries, keys, 2);                 [n,d], [m,d] -> [n,m]
  *     ipu_value c = ipu_cosine_similarity(b, x, y, -1, 1e-8);
  *
- * Of floating types; p is that of ipu_reduce_norm. Half and bfloat16 are computed in float but for differences.
- * Where a distance is 0 its gradient is taken as 0.
+ * Types are floating; p is as in ipu_reduce_norm. Half and bfloat16 are computed in float except for
+ * differences. The gradient of a distance of 0 is taken to be 0.
  */
 #ifndef IPU_OP_DISTANCE_H
 #define IPU_OP_DISTANCE_H
@@ -18,16 +18,17 @@ extern "C" {
 /* The p-norm of x - y + eps over the last dimension; x and y are broadcast. PyTorch: 2, 1e-6. */
 ipu_value ipu_pairwise_distance(ipu_builder *b, ipu_value x, ipu_value y, double p, double eps,
                                 bool keep_dims);
-/* The cosine of the angle between vectors along `axis`; lengths are taken as at least `eps` (PyTorch: 1e-8). x
- * and y are broadcast; a scalar is a vector of one. */
+/* The cosine of the angle between vectors along `axis`; lengths count as at least `eps` (PyTorch: 1e-8). x and
+ * y are broadcast; a scalar is a vector of one. */
 ipu_value ipu_cosine_similarity(ipu_builder *b, ipu_value x, ipu_value y, int axis, double eps);
-/* Of each row of x [..., n, d] and each row of y [..., m, d]: [..., n, m]. */
+/* Distances between each row of x [..., n, d] and each row of y [..., m, d]: [..., n, m]. */
 ipu_value ipu_cdist(ipu_builder *b, ipu_value x, ipu_value y, double p);
-/* Of all pairs of rows of x [n, d], the first before the second: [n (n - 1) / 2]. There are at most 4096 rows. */
+/* Distances between all pairs of rows of x [n, d], the first before the second: [n (n - 1) / 2]. At most 4096
+ * rows. */
 ipu_value ipu_pdist(ipu_builder *b, ipu_value x, double p);
 
 /* Covariances of the rows of x [n, observations]: [n, n]. `frequencies`: how often each observation counts, `weights`:
- * how much (null: 1). The sum is divided by the number of observations less `correction`. */
+ * how much (null means 1). The sum is divided by the number of observations minus `correction`. */
 ipu_value ipu_covariance(ipu_builder *b, ipu_value x, ipu_value frequencies, ipu_value weights,
                          double correction);
 

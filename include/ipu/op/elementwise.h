@@ -1,10 +1,10 @@
-/* Elementwise ops: one output element from the elements at the same place of the inputs.
+/* Elementwise ops: each output element depends on the input elements at the same position.
  *
  *     ipu_value y = ipu_relu(b, ipu_add(b, x, bias));       [64,128] + [128]
  *
- * Inputs of ops with several are broadcast by numpy's rule (dimensions counted from the last are equal, or 1)
- * and have one type. "Floating" below is half, bfloat16, float or double; "numbers" are those and
- * integers, which wrap. Values and gradients at edges are those of PyTorch's functions of the same names.
+ * Multiple inputs are broadcast by numpy's rule (dimensions, counted from the last, are equal or 1) and have
+ * one type. Below, "floating" means half, bfloat16, float or double; "numbers" adds integers, which wrap.
+ * Values and gradients in edge cases match PyTorch's functions of the same names.
  */
 #ifndef IPU_OP_ELEMENTWISE_H
 #define IPU_OP_ELEMENTWISE_H
@@ -62,15 +62,15 @@ ipu_value ipu_leaky_relu(ipu_builder *b, ipu_value x, double alpha);
 ipu_value ipu_elu(ipu_builder *b, ipu_value x, double alpha);
 ipu_value ipu_celu(ipu_builder *b, ipu_value x, double alpha);
 ipu_value ipu_selu(ipu_builder *b, ipu_value x);
-/* gamma times elu, and alpha x + beta between 0 and 1: selu and hardsigmoid with numbers of one's own. */
+/* gamma times elu, and alpha x + beta clipped to 0 to 1: selu and hardsigmoid with custom constants. */
 ipu_value ipu_selu_with(ipu_builder *b, ipu_value x, double alpha, double gamma);
 ipu_value ipu_hardsigmoid_with(ipu_builder *b, ipu_value x, double alpha, double beta);
 /* scale x where positive, else scale alpha (exp(input_scale x) - 1): elu, selu and celu in one. */
 ipu_value ipu_scaled_elu(ipu_builder *b, ipu_value x, double alpha, double scale, double input_scale);
-/* By erf, and the approximation by tanh. */
+/* Exact (erf), and the approximation by tanh. */
 ipu_value ipu_gelu(ipu_builder *b, ipu_value x);
 ipu_value ipu_gelu_tanh(ipu_builder *b, ipu_value x);
-/* The derivative of the one by erf. */
+/* The derivative of ipu_gelu. */
 ipu_value ipu_gelu_slope(ipu_builder *b, ipu_value x);
 ipu_value ipu_silu(ipu_builder *b, ipu_value x);
 ipu_value ipu_mish(ipu_builder *b, ipu_value x);
@@ -85,19 +85,19 @@ ipu_value ipu_hardsigmoid(ipu_builder *b, ipu_value x);
 ipu_value ipu_hardswish(ipu_builder *b, ipu_value x);
 ipu_value ipu_floor(ipu_builder *b, ipu_value x);
 ipu_value ipu_ceil(ipu_builder *b, ipu_value x);
-/* Halves to even. */
+/* Ties to even. */
 ipu_value ipu_round(ipu_builder *b, ipu_value x);
 ipu_value ipu_trunc(ipu_builder *b, ipu_value x);
-/* To so many digits behind the point, or with negative `decimals` in front of it. */
+/* To `decimals` digits after the decimal point, or before it if negative. */
 ipu_value ipu_round_to(ipu_builder *b, ipu_value x, int decimals);
 /* x - trunc(x). */
 ipu_value ipu_frac(ipu_builder *b, ipu_value x);
-/* Of a real number as a complex one: pi where it is below 0, else 0; NaN of NaN. */
+/* The argument of a real number as a complex one: pi below 0, otherwise 0; NaN for NaN. */
 ipu_value ipu_angle(ipu_builder *b, ipu_value x);
 /* `nan` in place of NaN, `above` of infinity, `below` of minus infinity; a NaN for `above` or `below` is the largest
  * or the least finite number of the type. */
 ipu_value ipu_nan_to_num(ipu_builder *b, ipu_value x, double nan, double above, double below);
-/* Give bool. */
+/* Result is bool. */
 ipu_value ipu_isnan(ipu_builder *b, ipu_value x);
 ipu_value ipu_isinf(ipu_builder *b, ipu_value x);
 ipu_value ipu_isfinite(ipu_builder *b, ipu_value x);
@@ -106,17 +106,17 @@ ipu_value ipu_isfinite(ipu_builder *b, ipu_value x);
 ipu_value ipu_add(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_sub(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_mul(ipu_builder *b, ipu_value x, ipu_value y);
-/* Integers: towards 0; x / 0 is 0, and the remainders by 0 are x. */
+/* Integers: rounds towards 0; x / 0 is 0, and x is the remainder by 0. */
 ipu_value ipu_div(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_floor_div(ipu_builder *b, ipu_value x, ipu_value y);
-/* The remainder that goes with floor_div (PyTorch's remainder), and with division towards 0. */
+/* The remainders that match floor_div (PyTorch's remainder), and division towards 0. */
 ipu_value ipu_mod(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_fmod(ipu_builder *b, ipu_value x, ipu_value y);
-/* Integers: 0 for negative powers of all but 1 and -1. */
+/* Integers: negative powers are 0 except those of 1 and -1. */
 ipu_value ipu_pow(ipu_builder *b, ipu_value x, ipu_value y);
-/* The power may be of another type; the result has that of x, as by ipu_cast. */
+/* The exponent may be of another type; the result has the type of x, as if by ipu_cast. */
 ipu_value ipu_pow_mixed(ipu_builder *b, ipu_value x, ipu_value y);
-/* NaN if either is; where they are equal each has half of the gradient. */
+/* NaN if either is; if they are equal, each gets half of the gradient. */
 ipu_value ipu_maximum(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_minimum(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_squared_difference(ipu_builder *b, ipu_value x, ipu_value y);
@@ -125,17 +125,17 @@ ipu_value ipu_fmax(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_fmin(ipu_builder *b, ipu_value x, ipu_value y);
 /* 0 where x < 0, 1 where x > 0, y where x is 0. */
 ipu_value ipu_heaviside(ipu_builder *b, ipu_value x, ipu_value y);
-/* Whether it is below 0, or -0. */
+/* Whether the sign bit is set: below 0, or -0. */
 ipu_value ipu_signbit(ipu_builder *b, ipu_value x);
 /* Floating. |x| with the sign of y, and sqrt(x^2 + y^2). */
 ipu_value ipu_copysign(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_hypot(ipu_builder *b, ipu_value x, ipu_value y);
-/* Floating. atan2: the angle of the point (y, x), as C's atan2(x, y). */
+/* Floating. The angle of the point (y, x), as C's atan2(x, y). */
 ipu_value ipu_atan2(ipu_builder *b, ipu_value x, ipu_value y);
 /* A slope for each channel of NCHW has shape [C,1,1]. */
 ipu_value ipu_prelu(ipu_builder *b, ipu_value x, ipu_value slope);
 
-/* ---- comparing: any type, give bool ---- */
+/* ---- comparisons: any type, result is bool ---- */
 ipu_value ipu_equal(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_not_equal(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_less(ipu_builder *b, ipu_value x, ipu_value y);
@@ -152,7 +152,7 @@ ipu_value ipu_bitwise_and(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_bitwise_or(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_bitwise_xor(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_bitwise_not(ipu_builder *b, ipu_value x);
-/* Integers. A shift by less than 0, or by the number of bits or more, leaves nothing but the sign. */
+/* Integers. Shifts by a negative amount, or by at least the number of bits, leave nothing but the sign. */
 ipu_value ipu_shift_left(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_shift_right(ipu_builder *b, ipu_value x, ipu_value y);
 
@@ -164,12 +164,12 @@ ipu_value ipu_where(ipu_builder *b, ipu_value condition, ipu_value x, ipu_value 
 ipu_value ipu_clamp(ipu_builder *b, ipu_value x, ipu_value low, ipu_value high);
 /* x + weight (y - x). */
 ipu_value ipu_lerp(ipu_builder *b, ipu_value x, ipu_value y, ipu_value weight);
-/* Any type to any. Floating to integers: towards 0, too large ones become the largest, NaN becomes 0. Between
- * integers: modulo 2^bits. To bool: whether it is not 0. To floating: the nearest, ties to even. */
+/* Any type to any other. Floating to integers: rounds towards 0, saturates, NaN becomes 0. Between integers:
+ * modulo 2^bits. To bool: whether it is not 0. To floating: to nearest, ties to even. */
 ipu_value ipu_cast(ipu_builder *b, ipu_value x, ipu_type type);
-/* float to half, up or down at random so that the mean is right: the neighbour above is taken with the
- * probability of the part that is cut off. `seed`: uint32[2] {seed, step}, as ipu_model_seed gives; each call draws
- * numbers of its own. The gradient passes as through ipu_cast. */
+/* float to half, rounded up or down at random so that the mean is right: up with the probability of the fraction
+ * that is cut off. `seed`: uint32[2] {seed, step}, as from ipu_model_seed; each call draws different numbers. The
+ * gradient passes as through ipu_cast. */
 ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* Gather: elements and rows picked and put by index.
+/* Gather and scatter: reading and writing elements and rows by index.
  *
  *     ipu_value words = ipu_embedding(b, table, tokens, IPU_NO_PADDING);
  *
- * Indices are int32, int64 or uint32; negative ones count from the end. An index that is out of range stops
- * the run with IPU_ABORTED and a message that names it. Values may be of any type.
+ * Indices are int32, int64 or uint32; negative ones count from the end. An index out of range stops the run
+ * with IPU_ABORTED and a message that names it. Values may be of any type.
  */
 #ifndef IPU_OP_GATHER_H
 #define IPU_OP_GATHER_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Dimension `axis` of x replaced by those of `indices`: numpy.take, torch.index_select. */
+/* Replaces dimension `axis` of x by those of `indices`: numpy.take, torch.index_select. */
 ipu_value ipu_gather(ipu_builder *b, ipu_value x, ipu_value indices, int axis);
 
 #define IPU_NO_PADDING INT64_MIN
@@ -25,32 +25,33 @@ ipu_value ipu_embedding(ipu_builder *b, ipu_value table, ipu_value indices, int6
  * and no dimension but `axis` larger than x's. */
 ipu_value ipu_gather_elements(ipu_builder *b, ipu_value x, ipu_value indices, int axis);
 
-/* indices [..., k] name places of the first k dimensions of x: [..., rest of x]. */
+/* indices [..., k] hold positions in the first k dimensions of x: [..., rest of x]. */
 ipu_value ipu_gather_nd(ipu_builder *b, ipu_value x, ipu_value indices);
 
 typedef enum ipu_scatter {
-    IPU_SCATTER_SET, /* the last of equal indices stays; gradients are right only where none are equal */
+    IPU_SCATTER_SET, /* the last of equal indices wins; gradients are right only if there are none */
     IPU_SCATTER_ADD, /* in the order of the indices; integers wrap */
-    IPU_SCATTER_MUL, /* likewise; gradients are right only where no factor is 0 */
-    IPU_SCATTER_MAX, /* equal ones share the gradient */
+    IPU_SCATTER_MUL, /* likewise; gradients are right only if no factor is 0 */
+    IPU_SCATTER_MAX, /* equal values share the gradient */
     IPU_SCATTER_MIN
 } ipu_scatter;
 
-/* x with `updates` put where ipu_gather_elements would take them, ipu_gather_nd. Neither changes x. */
+/* x with `updates` put where ipu_gather_elements, or ipu_gather_nd, would read them. x itself does not
+ * change. */
 ipu_value ipu_scatter_elements(ipu_builder *b, ipu_value x, ipu_value indices, ipu_value updates, int axis,
                                ipu_scatter how);
 ipu_value ipu_scatter_nd(ipu_builder *b, ipu_value x, ipu_value indices, ipu_value updates, ipu_scatter how);
 
-/* 1 at the index, else 0, along a new last dimension. An index out of range gives zeros. */
+/* 1 at the index, 0 elsewhere, along a new last dimension. An index out of range gives zeros. */
 ipu_value ipu_one_hot(ipu_builder *b, ipu_value indices, int64_t depth, ipu_type type);
-/* Along a new dimension `axis`, with other values than 1 and 0. */
+/* Along a new dimension `axis`, with custom values instead of 1 and 0. */
 ipu_value ipu_one_hot_with(ipu_builder *b, ipu_value indices, int64_t depth, ipu_type type, int axis,
                            double on, double off);
 
-/* `size` elements of `axis` from `start` on, a scalar index known only when the program runs. It is moved so
- * that all of them are there: no error. */
+/* `size` elements of `axis` starting at `start`, a scalar index known only at run time. It is clamped so that
+ * all of them exist, without an error. */
 ipu_value ipu_dynamic_slice(ipu_builder *b, ipu_value x, ipu_value start, int64_t size, int axis);
-/* x with `y` put there. */
+/* x with `y` written there. */
 ipu_value ipu_dynamic_update_slice(ipu_builder *b, ipu_value x, ipu_value y, ipu_value start, int axis);
 
 #ifdef __cplusplus

@@ -15,14 +15,14 @@ extern "C" {
 #endif
 
 /* 1 to 16 values: torch.einsum, numpy.einsum. Letters name dimensions, "..." those before or between, which
- * are broadcast; a letter twice in one term takes a diagonal; what the result does not have is summed. Without
- * "->" the result has the ellipsis and the letters that occur once, in the order of the alphabet. A
- * dimension of 1 is stretched. Two operands become a batched product of matrices. */
+ * are broadcast; a letter twice in one term takes a diagonal; letters missing from the result are summed over.
+ * Without "->" the result has the ellipsis and the letters that occur once, in alphabetical order. Dimensions
+ * of 1 are stretched. Two operands become a batched matrix product. */
 ipu_value ipu_einsum(ipu_builder *b, const char *equation, const ipu_value *values, size_t n);
 
-/* 0 for singular matrices, which have a gradient too; 1 for those of no rows. Computed in double. */
+/* 0 for singular matrices, which still have a gradient; 1 for empty ones. Computed in double. */
 ipu_value ipu_det(ipu_builder *b, ipu_value x);
-/* NaN where there is none. Computed in double. */
+/* NaN if singular. Computed in double. */
 ipu_value ipu_inverse(ipu_builder *b, ipu_value x);
 /* The sign of the determinant, and *log_size (may be NULL): the logarithm of its magnitude. */
 ipu_value ipu_slogdet(ipu_builder *b, ipu_value x, ipu_value *log_size);

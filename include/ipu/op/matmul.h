@@ -1,10 +1,10 @@
-/* Products of matrices.
+/* Matrix products.
  *
  *     ipu_value y = ipu_linear(b, x, weight, bias);      x [..., in], weight [out, in], bias [out]
  *     ipu_value s = ipu_matmul_with(b, q, k, false, true);    q [..., n, d], k [..., m, d]
  *
  * Types are float, half, bfloat16, double, int32 and int64. half and bfloat16 are multiplied and summed in
- * float and rounded at the end; integers wrap. The order of a sum is the implementation's.
+ * float and rounded at the end; integers wrap. The order of summation is up to the implementation.
  */
 #ifndef IPU_OP_MATMUL_H
 #define IPU_OP_MATMUL_H
@@ -18,7 +18,7 @@ extern "C" {
 /* numpy's rules: the last two dimensions are matrices, those before are broadcast against each other; a
  * vector is one row on the left, one column on the right, and its dimension is dropped from the result. */
 ipu_value ipu_matmul(ipu_builder *b, ipu_value a, ipu_value x);
-/* The same with the last two dimensions of either swapped; vectors cannot be. */
+/* The same with the last two dimensions of either swapped, which cannot be done with vectors. */
 ipu_value ipu_matmul_with(ipu_builder *b, ipu_value a, ipu_value x, bool transpose_a, bool transpose_b);
 
 typedef struct ipu_gemm_options {

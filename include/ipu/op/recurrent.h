@@ -1,14 +1,14 @@
-/* Recurrent layers: stacks of one or two directions, as torch.nn.RNN, GRU and LSTM.
+/* Recurrent layers: stacks of one or two directions, like torch.nn.RNN, GRU and LSTM.
  *
  *     ipu_value weights[4] = {w_ih, w_hh, b_ih, b_hh}, last;
  *     ipu_value y = ipu_lstm(b, x, weights, 4, h0, c0, (ipu_recurrent_options){0}, &last, NULL);
  *
  * x is [time, batch, features], or [batch, time, features] with batch_first; y has the hidden states of the
- * last layer in the place of features, those of both directions side by side. Weights are in PyTorch's order
- * and layout: for each layer, and in it for each direction, w_ih [G*H, features], w_hh [G*H, H], b_ih and
- * b_hh [G*H], biases null where there are none. G is 1, for GRU 3 (reset, update, new; the reset acts after
- * the product, as in PyTorch), for LSTM 4 (input, forget, cell, output). h0 and c0 are [layers * directions,
- * batch, H]; null: zeros. h_n and c_n, of the same shape, are what the state is at the end; NULL: not wanted.
+ * last layer in place of features, with both directions side by side. Weights are in PyTorch's order and
+ * layout: for each layer, and within it each direction, w_ih [G*H, features], w_hh [G*H, H], b_ih and b_hh
+ * [G*H], biases null where there are none. G is 1, for GRU 3 (reset, update, new; the reset acts after the
+ * product, as in PyTorch), for LSTM 4 (input, forget, cell, output). h0 and c0 are [layers * directions,
+ * batch, H]; null for zeros. h_n and c_n receive the final state, with the same shape; either may be NULL.
  */
 #ifndef IPU_OP_RECURRENT_H
 #define IPU_OP_RECURRENT_H
@@ -20,11 +20,11 @@ extern "C" {
 #endif
 
 typedef struct ipu_recurrent_options {
-    int       n_layers; /* 0: 1 */
+    int       n_layers; /* 0 means 1 */
     bool      bidirectional, batch_first;
     bool      relu;         /* ipu_rnn: instead of tanh */
-    bool      no_gradients; /* gates are not kept: quicker, but a gradient would compute the layer again */
-    double    dropout;      /* of what all layers but the last give */
+    bool      no_gradients; /* do not keep gates: faster, but a gradient would recompute the layer */
+    double    dropout;      /* applied to outputs of all layers but the last */
     ipu_value seed;         /* what dropout draws from (ipu/op/random.h) */
 } ipu_recurrent_options;
 

@@ -3,11 +3,11 @@
  *     ipu_value mean = ipu_reduce_mean(b, x, (int[]){2, 3}, 2, true);   [N,C,H,W] -> [N,C,1,1]
  *     ipu_value all  = ipu_reduce_sum(b, x, NULL, 0, false);            a scalar
  *
- * `axes` names the dimensions that are reduced, negative from the end, in any order; none: all of them.
- * They are dropped, or stay with 1 element with `keep_dims`. The result has the type of `x`. Sums of half and
- * bfloat16 are kept in float and rounded once; integer sums and products wrap. A sum has the same bits
- * whatever the number of threads. Of no elements the sum is 0, the product 1, the mean NaN; a maximum of none
- * is an error.
+ * `axes` lists the dimensions to reduce, in any order, negative ones counted from the end; none means all.
+ * They are dropped, or kept with 1 element if `keep_dims`. The result has the type of `x`. Sums of half and
+ * bfloat16 are accumulated in float and rounded once; integer sums and products wrap. Sums do not depend on
+ * the number of threads. Over no elements the sum is 0, the product 1 and the mean NaN; a maximum is an
+ * error.
  */
 #ifndef IPU_OP_REDUCE_H
 #define IPU_OP_REDUCE_H
@@ -21,25 +21,25 @@ extern "C" {
 ipu_value ipu_reduce_sum(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_mean(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_prod(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
-/* NaN if any element is. The gradient goes to all elements that are equal to it, in equal shares. */
+/* NaN if any element is. The gradient is shared equally among all elements that attain the maximum. */
 ipu_value ipu_reduce_max(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_min(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_sum_square(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
-/* Sum of magnitudes, and root of the sum of squares. */
+/* Sum of absolute values, and root of the sum of squares. */
 ipu_value ipu_reduce_l1(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_l2(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 /* log(sum(exp(x))), without overflow. */
 ipu_value ipu_reduce_logsumexp(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
-/* `unbiased`: divided by n - 1 rather than n. */
+/* `unbiased`: divide by n - 1 rather than n. */
 ipu_value ipu_reduce_variance(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims,
                               bool unbiased);
-/* Its root, of half types in float. */
+/* Square root of the variance; half types are computed in float. */
 ipu_value ipu_reduce_std(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims,
                          bool unbiased);
-/* The root of order p of the sum of |x|^p, of half types in float; p = 0: how many are not 0; infinite: the largest
- * magnitude, or with -INFINITY the smallest. */
+/* The p-th root of the sum of |x|^p, in float for half types. p = 0 counts nonzero elements; INFINITY gives the
+ * largest magnitude, -INFINITY the smallest. */
 ipu_value ipu_reduce_norm(ipu_builder *b, ipu_value x, double p, const int *axes, int n_axes, bool keep_dims);
-/* x with each slice along `axis` whose p-norm is over `max_norm` scaled down to it. */
+/* x with every slice along `axis` whose p-norm exceeds `max_norm` scaled down to it. */
 ipu_value ipu_renorm(ipu_builder *b, ipu_value x, double p, int axis, double max_norm);
 /* The sum of what is not NaN. */
 ipu_value ipu_reduce_nansum(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
@@ -49,8 +49,8 @@ ipu_value ipu_reduce_count_nonzero(ipu_builder *b, ipu_value x, const int *axes,
 ipu_value ipu_reduce_any(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 ipu_value ipu_reduce_all(ipu_builder *b, ipu_value x, const int *axes, int n_axes, bool keep_dims);
 
-/* Index (int32) of the largest or smallest element along `axis`: the first of those that are equal, or the
- * last with `select_last`; of a NaN if there is one. */
+/* Index (int32) of the largest or smallest element along `axis`: the first of equal ones, or the last with
+ * `select_last`; that of a NaN if there is one. */
 ipu_value ipu_argmax(ipu_builder *b, ipu_value x, int axis, bool keep_dims);
 ipu_value ipu_argmin(ipu_builder *b, ipu_value x, int axis, bool keep_dims);
 ipu_value ipu_argmax_with(ipu_builder *b, ipu_value x, int axis, bool keep_dims, bool select_last);

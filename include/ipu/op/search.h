@@ -15,19 +15,19 @@
 extern "C" {
 #endif
 
-/* How many elements of the last dimension of `sequence`, which is in ascending order, go before each value; `right`:
- * with those that are equal. `sequence` has one dimension, or those of `values` but for the last. */
+/* How many elements of the last dimension of `sequence`, which is ascending, come before each value, including equal
+ * ones if `right`. `sequence` has one dimension, or those of `values` except for the last. */
 ipu_value ipu_searchsorted(ipu_builder *b, ipu_value sequence, ipu_value values, bool right);
-/* For 0 <= i < size how many elements of x (integers) are i, as int32; or the sum of their weights. Others are not
- * counted. */
+/* For 0 <= i < size, the number of elements of x (integers) equal to i, as int32, or the sum of their weights.
+ * Others are ignored. */
 ipu_value ipu_bincount(ipu_builder *b, ipu_value x, ipu_value weights, int64_t size);
-/* How many elements are in each of `bins` of one width from min to max, both included; min == max: from the least to
- * the largest element. In the type of x, which is floating. */
+/* Counts elements in `bins` of equal width from min to max, both inclusive; if min == max, from the smallest to the
+ * largest element. In the type of x, which is floating. */
 ipu_value ipu_histogram(ipu_builder *b, ipu_value x, int64_t bins, double min, double max);
-/* bool: whether an element of x is among `tests`; `invert`: whether it is not. */
+/* bool: whether an element of x is among `tests`, or is not with `invert`. */
 ipu_value ipu_isin(ipu_builder *b, ipu_value x, ipu_value tests, bool invert);
-/* The middle of the elements of `axis` in order, the lower of two; the axis stays with 1 element. *indices (may be
- * NULL): where it was, int32. A NaN if there is one, unless they are skipped. */
+/* The median along `axis`, the lower of two, keeping the axis with 1 element. *indices (may be NULL): its
+ * position, int32. NaN if there is one, unless NaNs are skipped. */
 ipu_value ipu_median(ipu_builder *b, ipu_value x, int axis, bool skip_nan, ipu_value *indices);
 /* The k-th smallest, counted from 1, in the same way. */
 ipu_value ipu_kthvalue(ipu_builder *b, ipu_value x, int64_t k, int axis, ipu_value *indices);

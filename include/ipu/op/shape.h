@@ -1,11 +1,11 @@
-/* Shape: ops that rearrange elements, join and cut.
+/* Shape: ops that rearrange elements, join and split.
  *
  *     ipu_value heads = ipu_reshape(b, x, IPU_SHAPE(batch, -1, 12, 64));
  *     heads           = ipu_transpose(b, heads, (int[]){0, 2, 1, 3}, 4);
  *     ipu_value first = ipu_slice(b, heads, 0, 1, 1);
  *
- * All but ipu_pad are views: nothing moves until an op that computes needs its operand in one piece. They
- * take every type. A negative axis counts from the end, as do negative begins and ends of slices.
+ * All but ipu_pad are views: nothing moves until an op that computes needs a contiguous operand. They work on
+ * every type. A negative axis counts from the end, as do negative slice bounds.
  */
 #ifndef IPU_OP_SHAPE_H
 #define IPU_OP_SHAPE_H
@@ -18,31 +18,31 @@ extern "C" {
 
 /* ---- shape ---- */
 
-/* Same elements in the same order. One dimension may be -1: worked out from the rest. */
+/* Same elements in the same order. One dimension may be -1, to be inferred. */
 ipu_value ipu_reshape(ipu_builder *b, ipu_value x, ipu_shape shape);
-/* Dimensions from `axis` on made one. */
+/* Merges the dimensions from `axis` on into one. */
 ipu_value ipu_flatten(ipu_builder *b, ipu_value x, int axis);
-/* A dimension of 1 at `axis` of the result. */
+/* Inserts a dimension of 1 at `axis` of the result. */
 ipu_value ipu_unsqueeze(ipu_builder *b, ipu_value x, int axis);
-/* Dimension `axis`, which must be 1, removed. */
+/* Removes dimension `axis`, which must be 1. */
 ipu_value ipu_squeeze(ipu_builder *b, ipu_value x, int axis);
 /* The same value under another name. */
 ipu_value ipu_identity(ipu_builder *b, ipu_value x);
 
 /* ---- order ---- */
 
-/* Dimension i of the result is dimension perm[i] of `x`. `perm` NULL: all reversed. */
+/* Dimension i of the result is dimension perm[i] of `x`. `perm` NULL reverses all. */
 ipu_value ipu_transpose(ipu_builder *b, ipu_value x, const int *perm, int n);
-/* Two dimensions changed places: torch.transpose. */
+/* Swaps two dimensions: torch.transpose. */
 ipu_value ipu_swap_axes(ipu_builder *b, ipu_value x, int axis, int other);
 ipu_value ipu_reverse(ipu_builder *b, ipu_value x, int axis);
-/* Step t of each sequence changes places with step lengths[i] - 1 - t; steps from lengths[i] on stay. A
- * gather, not a view. `lengths` (int32 or int64): one for each element of `batch_axis`. */
+/* Reverses the first lengths[i] steps of each sequence; later ones stay. A gather, not a view. `lengths`
+ * (int32 or int64): one per element of `batch_axis`. */
 ipu_value ipu_reverse_sequence(ipu_builder *b, ipu_value x, ipu_value lengths, int batch_axis, int time_axis);
-/* Elements moved by shifts[i] places along axes[i], those past the end to the front: torch.roll. `axes` NULL:
- * all elements as one row, n = 1. */
+/* Shifts elements by shifts[i] along axes[i], wrapping around: torch.roll. `axes` NULL with n = 1 rolls the
+ * flattened elements. */
 ipu_value ipu_roll(ipu_builder *b, ipu_value x, const int64_t *shifts, const int *axes, int n);
-/* The diagonals row + offset == column of matrices in two dimensions, as the last one: torch.diagonal. */
+/* The diagonals row + offset == column of matrices in two dimensions, as the last dimension: torch.diagonal. */
 ipu_value ipu_diagonal(ipu_builder *b, ipu_value x, int64_t offset, int rows, int columns);
 /* The last dimension of x on that diagonal of matrices whose rows and columns are those dimensions of the result,
  * elsewhere 0: torch.diag_embed. */
@@ -59,58 +59,58 @@ ipu_value ipu_space_to_depth(ipu_builder *b, ipu_value x, int64_t block, ipu_dep
 
 /* ---- repeating ---- */
 
-/* Broadcast by numpy's rule. A dimension of -1 is taken from `x`. */
+/* Broadcasts by numpy's rule. A dimension of -1 is taken from `x`. */
 ipu_value ipu_expand(ipu_builder *b, ipu_value x, ipu_shape shape);
-/* The whole of `x` repeated, repeats[i] times along dimension i: torch.tile. `n` may pass its rank. */
+/* Repeats the whole of `x`, repeats[i] times along dimension i: torch.tile. `n` may exceed its rank. */
 ipu_value ipu_tile(ipu_builder *b, ipu_value x, const int64_t *repeats, int n);
-/* Each element of `axis` repeated in place: torch.repeat_interleave. */
+/* Repeats each element along `axis`: torch.repeat_interleave. */
 ipu_value ipu_repeat(ipu_builder *b, ipu_value x, int64_t times, int axis);
 /* Element i counts[i] times (int32 or int64; one count: of all of them), `size` elements in all. A gather. */
 ipu_value ipu_repeat_by(ipu_builder *b, ipu_value x, ipu_value counts, int64_t size, int axis);
 
 /* ---- cutting ---- */
 
-/* Elements begin <= i < end of `axis`, cut to what there is. */
+/* Elements begin <= i < end of `axis`, clipped to its extent. */
 ipu_value ipu_slice(ipu_builder *b, ipu_value x, int64_t begin, int64_t end, int axis);
-/* Every step-th of them. step < 0: from begin down to end, which is not taken (INT64_MIN: past the first). */
+/* Every step-th of them. With step < 0: from begin down to end, exclusive (INT64_MIN: through the first). */
 ipu_value ipu_slice_step(ipu_builder *b, ipu_value x, int64_t begin, int64_t end, int64_t step, int axis);
-/* Element `i` of `axis`, which is dropped. */
+/* Element `i` of `axis`, dropping that dimension. */
 ipu_value ipu_index(ipu_builder *b, ipu_value x, int64_t i, int axis);
-/* `n` parts of sizes[0..n), which add up to the dimension. `sizes` NULL: equal ones. */
+/* `n` parts of sizes[0..n), which add up to the dimension. `sizes` NULL makes them equal. */
 void ipu_split(ipu_builder *b, ipu_value x, const int64_t *sizes, size_t n, int axis, ipu_value *out);
-/* out[i] is element i of `axis`, which is dropped; n must be its extent. */
+/* out[i] is element i of `axis`, dropping that dimension; n must be its extent. */
 void ipu_unstack(ipu_builder *b, ipu_value x, size_t n, int axis, ipu_value *out);
 
 /* ---- joining ---- */
 
-/* n >= 1 values of one type, equal in all dimensions but `axis`. */
+/* n >= 1 values of one type, equal in all dimensions except `axis`. */
 ipu_value ipu_concat(ipu_builder *b, const ipu_value *values, size_t n, int axis);
 /* n >= 1 values of one shape along a new dimension `axis`. */
 ipu_value ipu_stack(ipu_builder *b, const ipu_value *values, size_t n, int axis);
 
 typedef enum ipu_pad_mode {
     IPU_PAD_CONSTANT,
-    IPU_PAD_REFLECT, /* mirrored, the edge not repeated: 3 2 | 1 2 3 | 2 1 */
+    IPU_PAD_REFLECT, /* mirrored without repeating the edge: 3 2 | 1 2 3 | 2 1 */
     IPU_PAD_EDGE,    /* 1 1 | 1 2 3 | 3 3: torch's "replicate" */
     IPU_PAD_WRAP     /* 2 3 | 1 2 3 | 1 2: torch's "circular" */
 } ipu_pad_mode;
 
-/* before[i] elements in front of dimension i and after[i] behind it, for all dimensions; negative: cut off.
- * `value` is for IPU_PAD_CONSTANT. */
+/* before[i] elements in front of dimension i and after[i] behind it, for all dimensions; negative numbers cut
+ * off. `value` is for IPU_PAD_CONSTANT. */
 ipu_value ipu_pad(ipu_builder *b, ipu_value x, const int64_t *before, const int64_t *after, ipu_pad_mode mode,
                   double value);
 
-/* ---- made ---- (constants) */
+/* ---- constants ---- */
 
-/* begin, begin + step, ... `n` of them. */
+/* `n` numbers: begin, begin + step, ... */
 ipu_value ipu_arange(ipu_builder *b, ipu_type type, int64_t n, double begin, double step);
-/* `n` >= 1 numbers from begin to end, both included. */
+/* `n` >= 1 evenly spaced numbers from begin to end, inclusive. */
 ipu_value ipu_linspace(ipu_builder *b, ipu_type type, int64_t n, double begin, double end);
 /* n x n, ones where row + diagonal == column. */
 ipu_value ipu_eye(ipu_builder *b, ipu_type type, int64_t n, int64_t diagonal);
-/* Of the shape of `x`, which is a matrix. */
+/* With the shape of `x`, which is a matrix. */
 ipu_value ipu_eye_like(ipu_builder *b, ipu_value x, ipu_type type, int64_t diagonal);
-/* What of the last two dimensions lies on and below (above) row + diagonal == column; elsewhere 0. */
+/* Keeps what lies on or below (above) row + diagonal == column in the last two dimensions; 0 elsewhere. */
 ipu_value ipu_tril(ipu_builder *b, ipu_value x, int64_t diagonal);
 ipu_value ipu_triu(ipu_builder *b, ipu_value x, int64_t diagonal);
 

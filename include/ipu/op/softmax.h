@@ -2,8 +2,8 @@
  *
  *     ipu_value p = ipu_softmax(b, logits, -1);
  *
- * `axis`: the dimension over which results sum to 1, negative from the end. The maximum is taken out first:
- * no logit is too large. A row of nothing but -infinity gives NaN.
+ * `axis`: the dimension over which results sum to 1; negative counts from the end. The maximum is subtracted
+ * first, so no logit is too large. A row of only -infinity gives NaN.
  */
 #ifndef IPU_OP_SOFTMAX_H
 #define IPU_OP_SOFTMAX_H
@@ -18,7 +18,7 @@ ipu_value ipu_softmax(ipu_builder *b, ipu_value x, int axis);
 ipu_value ipu_log_softmax(ipu_builder *b, ipu_value x, int axis);
 /* The softmax of -x. */
 ipu_value ipu_softmin(ipu_builder *b, ipu_value x, int axis);
-/* 1 at the first of the largest along `axis`, else 0. */
+/* 1 at the first maximum along `axis`, else 0. */
 ipu_value ipu_hardmax(ipu_builder *b, ipu_value x, int axis);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
  *
  *     ipu_value indices, best = ipu_topk(b, logits, 5, -1, true, &indices);
  *
- * Orders are stable: of equal elements the one with the lower index comes first. NaN is larger than any
+ * Sorting is stable: of equal elements, the one with the lower index comes first. NaN is larger than any
  * number, as in PyTorch. Indices are int32; gradients pass through them.
  */
 #ifndef IPU_OP_SORT_H
@@ -14,16 +14,16 @@
 extern "C" {
 #endif
 
-/* Elements of `axis` in ascending or descending order. *indices (may be NULL): where each was. */
+/* Elements of `axis` in ascending or descending order. *indices (may be NULL): their original positions. */
 ipu_value ipu_sort(ipu_builder *b, ipu_value x, int axis, bool descending, ipu_value *indices);
 ipu_value ipu_argsort(ipu_builder *b, ipu_value x, int axis, bool descending);
-/* The k largest (or smallest) elements of `axis`, the largest (smallest) first. */
+/* The k largest (or smallest) elements of `axis`, in descending (ascending) order. */
 ipu_value ipu_topk(ipu_builder *b, ipu_value x, int64_t k, int axis, bool largest, ipu_value *indices);
 
-/* Element i is the sum (the product) of x up to and with i. Floating types; integers wrap. */
+/* Element i is the sum (or product) of x up to and including i. Floating types and integers, which wrap. */
 ipu_value ipu_cumsum(ipu_builder *b, ipu_value x, int axis);
 ipu_value ipu_cumprod(ipu_builder *b, ipu_value x, int axis);
-/* exclusive: without i itself; reverse: from the end. */
+/* exclusive: excluding i itself; reverse: from the end. */
 ipu_value ipu_cumsum_with(ipu_builder *b, ipu_value x, int axis, bool exclusive, bool reverse);
 ipu_value ipu_cumprod_with(ipu_builder *b, ipu_value x, int axis, bool exclusive, bool reverse);
 /* Element i is log(exp(x[0]) + ... + exp(x[i])), without overflow. */

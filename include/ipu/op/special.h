@@ -1,9 +1,9 @@
-/* Special functions, element by element: of floating types, half and bfloat16 computed in float.
+/* Special functions, elementwise, for floating types; half and bfloat16 are computed in float.
  *
  *     ipu_value y = ipu_lgamma(b, x);
  *
- * Each is a composition of elementwise ops, as exact as float has it in double too. Gradients are those of
- * the functions; at poles and ends values are PyTorch's.
+ * Each is composed of elementwise ops, with float's accuracy even in double. Gradients are those of the
+ * functions; values at poles and ends match PyTorch's.
  */
 #ifndef IPU_OP_SPECIAL_H
 #define IPU_OP_SPECIAL_H
@@ -37,17 +37,17 @@ ipu_value ipu_logaddexp2(ipu_builder *b, ipu_value x, ipu_value y);
 /* log |gamma(x)|, and that of the multivariate gamma function of p >= 1 dimensions. */
 ipu_value ipu_lgamma(ipu_builder *b, ipu_value x);
 ipu_value ipu_mvlgamma(ipu_builder *b, ipu_value x, int p);
-/* The derivative of ipu_lgamma, and the derivative of that of `order`: 0 or 1. */
+/* The derivative of ipu_lgamma, and the derivative of that, of order 0 or 1. */
 ipu_value ipu_digamma(ipu_builder *b, ipu_value x);
 ipu_value ipu_polygamma(ipu_builder *b, ipu_value x, int order);
 
-/* Modified Bessel functions of the first kind, of order 0 and 1; e: times exp(-|x|). */
+/* Modified Bessel functions of the first kind, of order 0 and 1; the e variants are multiplied by exp(-|x|). */
 ipu_value ipu_i0(ipu_builder *b, ipu_value x);
 ipu_value ipu_i0e(ipu_builder *b, ipu_value x);
 ipu_value ipu_i1(ipu_builder *b, ipu_value x);
 ipu_value ipu_i1e(ipu_builder *b, ipu_value x);
 
-/* Greatest common divisor and least common multiple of integers, broadcast; not negative. */
+/* Greatest common divisor and least common multiple of integers, broadcast; never negative. */
 ipu_value ipu_gcd(ipu_builder *b, ipu_value x, ipu_value y);
 ipu_value ipu_lcm(ipu_builder *b, ipu_value x, ipu_value y);
 
