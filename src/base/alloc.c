@@ -37,7 +37,7 @@ void *ipu__realloc(void *ptr, size_t old_bytes, size_t new_bytes)
 
 void *ipu__alloc(size_t bytes) { return ipu__realloc(NULL, 0, bytes); }
 
-/* The C library's zeros are pages that nobody has touched, where there are many: they cost nothing until used. */
+/* For large sizes, the C library's zeroed memory is untouched pages, which cost nothing until used. */
 void *ipu__alloc_zeroed(size_t bytes)
 {
     if (hook == libc_alloc) return calloc(bytes ? bytes : 1, 1);
@@ -72,7 +72,7 @@ enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 static size_t mapped_bytes(size_t bytes) { return (bytes / PAGE + 1) * PAGE; }
 
-/* Begins at a huge page, so that all of it can be in huge pages. */
+/* Starts at a huge page boundary, so that all of it can use huge pages. */
 static void *map_aligned(size_t bytes)
 {
     char *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -85,7 +85,7 @@ static void *map_aligned(size_t bytes)
 
 void *ipu__alloc_pages(size_t bytes)
 {
-    /* mmap does not pass the hook: ask it for a token byte so that tests can refuse this too. */
+    /* mmap bypasses the hook: allocate a token byte so that tests can refuse this too. */
     void *token = ipu__alloc(1);
     if (!token) return NULL;
     ipu__free(token);

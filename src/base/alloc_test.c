@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 
 typedef struct log_book {
-    int    allocated, freed, refuse_after; /* refuse_after < 0: never */
+    int    allocated, freed, refuse_after; /* refuse_after < 0: never refuse */
     size_t last_bytes;
 } log_book;
 

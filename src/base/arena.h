@@ -1,4 +1,4 @@
-/* Arenas: memory that dies together. Nothing is freed singly. */
+/* Arenas: memory freed all at once, never piece by piece. */
 #ifndef IPU_BASE_ARENA_H
 #define IPU_BASE_ARENA_H
 
@@ -11,7 +11,7 @@ typedef struct ipu__arena { /* all zero: empty */
     size_t            used;
 } ipu__arena;
 
-/* Aligned to 16 bytes, not zeroed. NULL: out of memory. */
+/* Aligned to 16 bytes, not zeroed. NULL on allocation failure. */
 void *ipu__arena_alloc(ipu__arena *arena, size_t bytes);
 void *ipu__arena_copy(ipu__arena *arena, const void *data, size_t bytes);
 char *ipu__arena_strdup(ipu__arena *arena, const char *text);

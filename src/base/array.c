@@ -1,4 +1,4 @@
-/* Growth by half, so that realloc can reuse what was freed. */
+/* Grows by half, so that realloc can reuse freed space. */
 #include "base/array.h"
 
 #include <stdint.h>

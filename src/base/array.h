@@ -18,7 +18,7 @@
         size_t n, capacity; \
     }
 
-/* Room for `extra` more elements; false: out of memory, nothing changed. */
+/* Make room for `extra` more elements. Returns false on allocation failure, leaving the array unchanged. */
 bool ipu__array_grow(void **at, size_t *capacity, size_t n, size_t extra, size_t element_bytes);
 
 #define ipu__reserve(a, extra)                 \

@@ -1,4 +1,4 @@
-/* FNV-1a in 128 bits: a byte at a time, or eight in each of four lanes where there are many. */
+/* FNV-1a in 128 bits: byte by byte, or for large inputs eight bytes at a time in each of four lanes. */
 #include "base/hash.h"
 
 #include <stdint.h>
@@ -37,7 +37,7 @@ ipu__hash128 ipu__hash_more(const ipu__hash128 *before, const void *data, size_t
     return to_bytes(add_bytes(h, data, bytes));
 }
 
-/* The lanes do not wait for one another's products. */
+/* Four lanes, so that products need not wait for one another. */
 ipu__hash128 ipu__hash_bulk(const void *data, size_t bytes)
 {
     enum { LANES = 4, WORD = sizeof(uint64_t), BLOCK = LANES * WORD };

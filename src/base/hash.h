@@ -1,4 +1,4 @@
-/* A 128-bit hash of bytes (FNV-1a): tells damage and the wrong file, not forgery. */
+/* A 128-bit hash of bytes (FNV-1a): detects damage and mix-ups, not forgery. */
 #ifndef IPU_BASE_HASH_H
 #define IPU_BASE_HASH_H
 
@@ -8,12 +8,12 @@ typedef struct ipu__hash128 {
     unsigned char bytes[16]; /* most significant first */
 } ipu__hash128;
 
-enum { IPU__HASH_TEXT = 33 }; /* 32 digits and the 0 */
+enum { IPU__HASH_TEXT = 33 }; /* 32 digits and the terminating 0 */
 
 ipu__hash128 ipu__hash_bytes(const void *data, size_t bytes);
-/* The hash of what `before` is the hash of, by ipu__hash_bytes, and these bytes after it. */
+/* Continues a hash made by ipu__hash_bytes: the result is that of both byte strings concatenated. */
 ipu__hash128 ipu__hash_more(const ipu__hash128 *before, const void *data, size_t bytes);
-/* Another hash, many times as fast for megabytes. */
+/* A different hash, many times as fast for megabytes. */
 ipu__hash128 ipu__hash_bulk(const void *data, size_t bytes);
 void         ipu__hash_print(const ipu__hash128 *hash, char out[IPU__HASH_TEXT]);
 

@@ -38,7 +38,7 @@ static void the_hash_of_much_depends_on_every_bit_and_on_the_length(void **state
     char         data[100] = {0}, text[IPU__HASH_TEXT];
     ipu__hash128 before    = ipu__hash_bulk(data, sizeof data);
     ipu__hash_print(&before, text);
-    assert_string_equal(text, "7b07a96725201d87ce18f70a5620d1a1"); /* it is in files */
+    assert_string_equal(text, "7b07a96725201d87ce18f70a5620d1a1"); /* stored in files */
     for (size_t i = 0; i < 8 * sizeof data; i++) {
         data[i / 8] ^= (char)(1 << i % 8);
         ipu__hash128 after = ipu__hash_bulk(data, sizeof data);

@@ -1,5 +1,5 @@
-/* The log: levels per module, read from the environment unless the program sets them; one sink, one
- * message at a time. Leaves the library silent unless someone asked. */
+/* The log: levels per module, read from the environment unless the program sets them; one sink, one message
+ * at a time. Silent by default. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -41,16 +41,16 @@ static const struct {
 #undef X
 };
 
-/* `levels` are written under `lock` and read without it. `highest` is the greatest of them, -1 before they
- * are known: the one load that a message nobody wants costs. */
+/* `levels` are written under `lock` and read without it. `highest` is their maximum, -1 before they are
+ * known, so that an unwanted message costs a single load. */
 static atomic_int      levels[N_MODULES];
 static atomic_int      highest = -1;
 static pthread_mutex_t lock    = PTHREAD_MUTEX_INITIALIZER;
-static ipu_log_fn      sink; /* NULL: our own writer */
+static ipu_log_fn      sink; /* NULL for our own writer */
 static void           *sink_user;
-static int             destination = -1; /* descriptor of our own writer, -1: not opened yet */
+static int             destination = -1; /* descriptor of our own writer; -1 until opened */
 
-/* This thread holds `lock` and is delivering: what a sink logs itself is dropped. */
+/* This thread holds `lock` and is delivering: messages logged by the sink itself are dropped. */
 static _Thread_local bool delivering;
 
 static void acquire(void)
@@ -80,7 +80,7 @@ static void write_parts(int fd, struct iovec *part, int n)
     while (n) {
         ssize_t done = writev(fd, part, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done < 0) break; /* a log that cannot be written has nowhere to say so */
+        if (done < 0) break; /* a failing log has nowhere to report it */
         for (; n && (size_t)done >= part->iov_len; part++, n--) done -= (ssize_t)part->iov_len;
         if (n) {
             part->iov_base = (char *)part->iov_base + done;
@@ -90,8 +90,8 @@ static void write_parts(int fd, struct iovec *part, int n)
     ipu__size_guard_end(&guard);
 }
 
-/* "12:34:56.789 [ipu:engine] W text"; PRINT is bare. In one write, so that processes sharing a file do not
- * mix lines. */
+/* "12:34:56.789 [ipu:engine] W text"; PRINT is bare. A single write, so that processes sharing a file do
+ * not mix lines. */
 static void write_line(int fd, ipu_log_level level, const char *module, const char *text)
 {
     static const char *const names[] = {
@@ -109,7 +109,7 @@ static void write_line(int fd, ipu_log_level level, const char *module, const ch
                  local.tm_sec, (int)(now.tv_nsec / 1000000), module, names[level][0]);
     }
     struct iovec part[] = {{head, strlen(head)}, {(char *)(uintptr_t)text, strlen(text)}, {"\n", 1}};
-    if (fd == STDOUT_FILENO) fflush(stdout); /* what the program printed before comes before */
+    if (fd == STDOUT_FILENO) fflush(stdout); /* keep the order with what the program printed */
     write_parts(fd, part, 3);
 }
 
@@ -150,7 +150,7 @@ static void write_own(ipu_log_level level, const char *module, const char *text)
 
 /* ---- levels ---- */
 
-/* -1: no level. */
+/* -1 if it is not a level. */
 static int level_of(const char *text)
 {
     static const struct {
@@ -166,7 +166,7 @@ static int level_of(const char *text)
     return -1;
 }
 
-/* A value that is no level asks for something: WARN, and to be told. */
+/* An invalid value is still a request: log from WARN on, and report it. */
 static int level_or_warn(const char *variable, const char *value)
 {
     int level = level_of(value);
@@ -193,7 +193,7 @@ static int general_level(void)
     return level;
 }
 
-/* What the levels are, read from the environment if nothing was set before. */
+/* The levels, read from the environment unless set before. */
 static int known_highest(void)
 {
     int top = atomic_load_explicit(&highest, memory_order_acquire);
@@ -282,7 +282,7 @@ void ipu__log(ipu_log_level level, const char *module, const char *format, ...)
     va_copy(again, args);
     int n = vsnprintf(small, sizeof small, format, args);
     if (n >= (int)sizeof small) {
-        char *large = ipu__alloc((size_t)n + 1); /* refused: the beginning is better than nothing */
+        char *large = ipu__alloc((size_t)n + 1); /* allocation refused: better truncated than nothing */
         if (large) {
             vsnprintf(large, (size_t)n + 1, format, again);
             text = large;

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-/* The thread sanitizer asks for this: a child's exit leaves its parent's threads unjoined. */
+/* Required by the thread sanitizer: a child's exit leaves its parent's threads unjoined. */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "report_thread_leaks=0"; }
 
@@ -31,8 +31,8 @@ static void read_back(FILE *file, char *text, size_t bytes)
     fclose(file);
 }
 
-/* Runs `body` in a child with this environment ("A=1 B=2") and no other log variable; what it writes
- * is then in out_text and err_text. */
+/* Runs `body` in a child with this environment ("A=1 B=2") and no other log variable; stores its output in
+ * out_text and err_text. */
 static void in_child(const char *environment, void (*body)(void))
 {
     FILE *out = tmpfile(), *err = tmpfile();
@@ -70,7 +70,7 @@ static void say_everything(void)
     ipu__log(IPU_LOG_OFF, "engine", "never");
 }
 
-/* The letters of the engine's lines, P for the bare line, g for graph's. */
+/* The letters of the engine's lines, P for the bare line, g for lines of graph. */
 static const char *heard(const char *text)
 {
     static char letters[64];
@@ -353,7 +353,7 @@ static void wants_says_what_would_be_delivered(void **state)
     assert_true(ipu__log_wants(IPU_LOG_WARN, "no such module"));
     assert_false(ipu__log_wants(IPU_LOG_INFO, "engine"));
     assert_false(ipu__log_wants(IPU_LOG_OFF, "engine"));
-    ipu_log_set((ipu_log_level)99, listen, &e); /* beyond the last: all */
+    ipu_log_set((ipu_log_level)99, listen, &e); /* beyond the last: everything */
     assert_true(ipu__log_wants(IPU_LOG_TRACE, "engine"));
     ipu_log_set((ipu_log_level)-1, listen, &e);
     assert_false(ipu__log_wants(IPU_LOG_PRINT, "engine"));
@@ -403,7 +403,7 @@ static void threads_are_heard_one_at_a_time(void **state)
     assert_int_equal(e.overlaps, 0);
 }
 
-/* A lock held by a talking thread at the moment of the fork would hang the child's own message. */
+/* If the lock were held by a logging thread during the fork, the child's own message would hang. */
 static void a_child_forked_amid_messages_can_log(void **state)
 {
     (void)state;
@@ -430,7 +430,7 @@ static void a_child_forked_amid_messages_can_log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* These must come first: they rely on this process not having read its environment. */
+        /* These must come first: they rely on the environment not having been read yet. */
         cmocka_unit_test(nothing_is_said_unasked),
         cmocka_unit_test(a_level_lets_through_all_up_to_it),
         cmocka_unit_test(poplar_spellings_count_and_the_most_verbose_wins),

@@ -56,7 +56,7 @@ bool ipu__map_remove(ipu__map *map, const char *key)
     if (map->n == 0) return false;
     ipu__map_slot *slot = slot_of(map, key, ipu__hash_text(key));
     if (!slot->key) return false;
-    /* What was pushed on past the hole moves into it, so that searches still end at free slots only. */
+    /* Later entries of the run move into the hole, so that searches still end only at free slots. */
     size_t mask = map->capacity - 1, hole = (size_t)(slot - map->slots);
     for (size_t i = (hole + 1) & mask; map->slots[i].key; i = (i + 1) & mask) {
         size_t home = map->slots[i].hash & mask;

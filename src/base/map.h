@@ -16,11 +16,11 @@ typedef struct ipu__map { /* all zero: empty */
     size_t         n, capacity;
 } ipu__map;
 
-/* False: no such key. */
+/* Returns false if there is no such key. */
 bool ipu__map_find(const ipu__map *map, const char *key, uint32_t *value);
-/* Adds or replaces. False: out of memory. */
+/* Adds or replaces. Returns false on allocation failure. */
 bool ipu__map_set(ipu__map *map, const char *key, uint32_t value);
-/* False: no such key. */
+/* Returns false if there is no such key. */
 bool ipu__map_remove(ipu__map *map, const char *key);
 void ipu__map_fini(ipu__map *map);
 

@@ -74,7 +74,7 @@ static void setting_again_replaces(void **state)
     ipu__map_fini(&map);
 }
 
-/* Few keys over and over, so that they stand in long runs that removals leave holes in. */
+/* Few keys over and over, to get long runs in which removals leave holes. */
 static void removed_keys_are_gone_and_all_others_stay(void **state)
 {
     (void)state;

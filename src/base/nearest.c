@@ -1,4 +1,4 @@
-/* Edit distance, in which two neighbours swapped count as one. */
+/* Edit distance, counting a swap of two neighbours as one edit. */
 #include "base/nearest.h"
 
 #include <limits.h>

@@ -15,7 +15,7 @@ typedef struct ipu__nearest {
 
 ipu__nearest ipu__nearest_to(const char *wanted);
 void         ipu__nearest_try(ipu__nearest *nearest, const char *name);
-/* " (did you mean \"x\"?)", or "" if none is near. Lives in `nearest`. */
+/* " (did you mean \"x\"?)", or "" if none is close. Stored in `nearest`. */
 const char *ipu__nearest_hint(ipu__nearest *nearest);
 
 #endif

@@ -1,4 +1,4 @@
-/* Philox 4x32-10. The multipliers and the steps of the key are those of the paper. */
+/* Philox 4x32-10. Multipliers and key increments are those of the paper. */
 #include "base/philox.h"
 
 enum { ROUNDS = 10 };

@@ -1,5 +1,5 @@
-/* Philox 4x32-10: random bits as a function of a key and a counter, so that element i of a tensor has its
- * bits whichever thread, tile or order makes it. */
+/* Philox 4x32-10: random bits as a function of a key and a counter, so that each element of a tensor gets
+ * the same bits whatever the thread, tile or order. */
 #ifndef IPU_BASE_PHILOX_H
 #define IPU_BASE_PHILOX_H
 

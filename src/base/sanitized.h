@@ -1,4 +1,5 @@
-/* Whether this is compiled with a sanitizer: tests then do less of what only takes long, and leave out what cannot be. */
+/* Whether this is compiled with a sanitizer: tests then shorten what is merely slow, and skip what cannot
+ * work. */
 #ifndef IPU_BASE_SANITIZED_H
 #define IPU_BASE_SANITIZED_H
 

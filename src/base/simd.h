@@ -1,10 +1,11 @@
-/* Code compiled once for each level of instructions the CPU may have: every x_simd.c is.
+/* Code compiled once per instruction set level: every x_simd.c.
  *
  *     x_simd.c   const table IPU__SIMD(ipu__x) = {...};            ipu__x_base, ipu__x_avx2, ipu__x_avx512
  *     x.h        IPU__SIMD_DECLARE(extern const table, ipu__x)
- *     x.c        IPU__SIMD_PICK(ipu__x).add(...)                   the best that this CPU runs
+ *     x.c        IPU__SIMD_PICK(ipu__x).add(...)                   the best for this CPU
  *
- * Nothing may be contracted or reordered (-ffp-contract=off, no -ffast-math): all levels give the same bits.
+ * Nothing may be contracted or reordered (-ffp-contract=off, no -ffast-math), so that all levels give
+ * identical bits.
  */
 #ifndef IPU_BASE_SIMD_H
 #define IPU_BASE_SIMD_H
@@ -29,14 +30,14 @@
 #define IPU__SIMD_PICK(name) (name##_base)
 #endif
 
-/* What x86-64-v3 and -v4 need of what cpu.h knows; processors that have these have the rest of the level. */
+/* The features known to cpu.h that x86-64-v3 and -v4 require; processors that have these have the rest of
+ * the level. */
 enum {
     IPU__SIMD_AVX2   = IPU__CPU_AVX2 | IPU__CPU_FMA | IPU__CPU_F16C,
     IPU__SIMD_AVX512 = IPU__SIMD_AVX2 | IPU__CPU_AVX512F | IPU__CPU_AVX512BW | IPU__CPU_AVX512VL
 };
 
-/* Before a loop whose turns do not depend on each other, though arrays may be the same memory, element on
- * element. */
+/* Before a loop whose iterations are independent, even if arrays are the same memory, element for element. */
 #if defined(__clang__)
 #define IPU__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 16384 }; /* 20 problems of a compile fit */
+enum { MESSAGE_BYTES = 16384 }; /* enough for 20 compile errors */
 
 static _Thread_local char          message[MESSAGE_BYTES];
 static _Thread_local ipu__location here;
@@ -49,7 +49,7 @@ ipu_status ipu__fail_memory(void)
 
 void ipu_here(const char *file, int line) { here = (ipu__location){file, line}; }
 
-enum { DEEPEST = 64 }; /* calls within calls: deeper ones keep the place of the deepest */
+enum { DEEPEST = 64 }; /* nested calls: beyond this depth the deepest location is kept */
 
 static _Thread_local ipu__location around[DEEPEST];
 static _Thread_local unsigned      depth;

@@ -1,4 +1,4 @@
-/* Making errors: the status, the sentence, the location. Public half: ipu/status.h. */
+/* Making errors: status, message, location. Public half: ipu/status.h. */
 #ifndef IPU_BASE_STATUS_H
 #define IPU_BASE_STATUS_H
 
@@ -13,18 +13,18 @@ ipu_status ipu__fail(ipu_status status, const char *format, ...) __attribute__((
 ipu_status ipu__vfail(ipu_status status, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* IPU_OUT_OF_MEMORY with its sentence. Formats nothing, so that it cannot fail itself. */
+/* IPU_OUT_OF_MEMORY with its message. Does no formatting, so it cannot fail itself. */
 ipu_status ipu__fail_memory(void);
 
 typedef struct ipu__location {
-    const char *file; /* NULL: unknown */
+    const char *file; /* NULL if unknown */
     int         line;
 } ipu__location;
 
 /* What ipu_here last set on this thread. */
 ipu__location ipu__here(void);
 
-/* Our own bugs: stops debug builds, absent from release builds. */
+/* For our own bugs: stops debug builds, compiled out of release builds. */
 #ifdef NDEBUG
 #define IPU_ASSERT(condition) ((void)sizeof(condition))
 #else

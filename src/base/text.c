@@ -1,4 +1,4 @@
-/* A growing string whose failure is kept until it is taken. */
+/* A growing string that remembers failure until it is taken. */
 #include "base/text.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Text under construction: lengths around the small buffer, quoting, failure kept to the end. */
+/* Text under construction: lengths around the small buffer, quoting, failure remembered to the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Element types and the conversions of half and bfloat16: integer arithmetic on the bits, so that neither
- * rounding modes nor flush-to-zero change a result. The vector paths give the same bits. */
+ * rounding modes nor flush-to-zero affect results. The vector paths give identical bits. */
 #include "ipu/type.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* x / 2^shift to the nearest, ties to even; shift in 1..31 and no carry out of 32 bits. */
+/* x / 2^shift to nearest, ties to even; shift in 1..31 and no carry out of 32 bits. */
 static uint32_t shift_rounded(uint32_t x, unsigned shift)
 {
     uint32_t below_half = (1u << (shift - 1)) - 1;
@@ -54,7 +54,7 @@ static uint32_t shift_rounded(uint32_t x, unsigned shift)
 
 enum {
     FLOAT_INF     = 0x7f800000,
-    HALF_TOO_BIG  = 0x47800000, /* 2^16; what lies between 65504 and it rounds by itself */
+    HALF_TOO_BIG  = 0x47800000, /* 2^16; values between 65504 and this round correctly by themselves */
     HALF_NORMAL   = 0x38800000, /* 2^-14, the smallest normal half */
     HALF_TOO_TINY = 0x33000000, /* 2^-25, which is halfway to the smallest half and goes to 0 */
     HALF_REBIAS   = (127 - 15) << 23,
@@ -85,7 +85,7 @@ float ipu_half_to_float(ipu_half value)
         u = FLOAT_INF;
     } else if (h >= 0x400) {
         u = (h << 13) + HALF_REBIAS;
-    } else if (h) { /* h * 2^-24: move the leading bit to where it is implied */
+    } else if (h) { /* h * 2^-24: move the leading bit to its implied position */
         unsigned shift = (unsigned)__builtin_clz(h) - 8;
         u              = (h << shift) - 0x800000 + ((127 - 1 - shift) << 23);
     } else {
@@ -104,7 +104,7 @@ ipu_bfloat16 ipu_bfloat16_from_float(float value)
 float ipu_bfloat16_to_float(ipu_bfloat16 value) { return float_of((uint32_t)value.bits << 16); }
 
 #ifdef HAVE_F16C
-/* Eight at a time, four, and one: rows are short and ends of them many. */
+/* Eight at a time, then four, then one: rows are short, so tails matter. */
 __attribute__((target("avx,f16c"))) static void from_floats_f16c(const float *from, ipu_half *to, size_t n)
 {
     size_t i = 0;

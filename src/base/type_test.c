@@ -1,4 +1,4 @@
-/* Types, and half and bfloat16 against a reference in double arithmetic; arrays bit for bit the same. */
+/* Types, and half and bfloat16 against a reference in double arithmetic; arrays must match bit for bit. */
 #include <fenv.h>
 #include <math.h>
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static double half_value(uint16_t bits)
     return bits & 0x8000 ? -a : a;
 }
 
-/* A number that is no NaN as a half: count units in the last place, rounded by rint. */
+/* A non-NaN number as a half: counted in units in the last place, rounded by rint. */
 static uint16_t half_reference(float value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -76,7 +76,7 @@ static uint16_t half_reference(float value)
     int    last  = (e - 1 > -14 ? e - 1 : -14) - 10;
     double units = rint(ldexp(a, -last));
     if (units < 1024) return (uint16_t)(sign | (int)units);
-    return (uint16_t)(sign | ((last + 24) * 1024 + (int)units)); /* a carry runs into the exponent */
+    return (uint16_t)(sign | ((last + 24) * 1024 + (int)units)); /* carries into the exponent */
 }
 
 static void check_half_from(uint32_t bits)
@@ -111,7 +111,7 @@ static void every_half_survives_the_way_to_float_and_back(void **state)
     }
 }
 
-/* At a half, midway to the next, and one float to each side of both. */
+/* At each half, halfway to the next, and one float to either side of both. */
 static void floats_at_and_around_every_tie_round_to_even(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void every_bfloat16_survives_the_way_to_float_and_back(void **state)
     }
 }
 
-/* Of the two neighbours the nearer wins, the even one if neither is nearer. */
+/* The nearer neighbour wins, or the even one on a tie. */
 static void check_bfloat16_from(uint32_t bits)
 {
     uint16_t low = (uint16_t)(bits >> 16);

@@ -1,4 +1,5 @@
-/* The build id, from the notes of the loaded object that this code is in: elf(5), dl_iterate_phdr(3). */
+/* The build id, from the ELF notes of the loaded object that contains this code: elf(5),
+ * dl_iterate_phdr(3). */
 #include "base/host/build.h"
 
 #include <link.h>
@@ -21,7 +22,7 @@ static bool holds(const struct dl_phdr_info *object, uintptr_t address)
     return false;
 }
 
-/* Notes follow one another: lengths and type, the name, what it is about; all padded to 4 bytes. */
+/* Each note has lengths and type, name, and descriptor, all padded to 4 bytes. */
 static void look(const char *at, size_t left, build_id *out)
 {
     static const char owner[4] = "GNU";

@@ -1,4 +1,4 @@
-/* The build id: the one that is in the file of the object that holds the library. */
+/* The build id: matches the one in the file of the object that contains the library. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

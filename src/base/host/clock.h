@@ -1,4 +1,4 @@
-/* The clock that only goes forward, for times that are differences; all processes of a machine share it.
+/* The monotonic clock, for measuring intervals; shared by all processes of a machine.
  *
  *     int64_t begin = ipu__clock_ns();
  *     work();

@@ -1,4 +1,4 @@
-/* CPU features, asked once: what the processor has and the operating system saves, and IPU_CPU allows. */
+/* CPU features, detected once: what the processor has, the operating system saves and IPU_CPU allows. */
 #include "base/host/cpu.h"
 
 #include <stdatomic.h>
@@ -16,8 +16,8 @@ static unsigned leaf1_ecx(void)
     return __get_cpuid(1, &a, &b, &c, &d) ? c : 0;
 }
 
-/* __builtin_cpu_supports checks the saved state too; F16C, which clang 14 does not know by name,
- * needs no state but AVX's. */
+/* __builtin_cpu_supports also checks the saved state; F16C, whose name clang 14 does not know, needs only
+ * AVX's. */
 static unsigned detect(void)
 {
     __builtin_cpu_init();
@@ -58,7 +58,7 @@ unsigned ipu__cpu_limit(const char *level)
 unsigned ipu__cpu_features(void)
 {
     enum { KNOWN = 1 << 30 };
-    /* CPUID leaves a virtual machine each time: thousands of cycles. */
+    /* CPUID traps out of a virtual machine every time, which costs thousands of cycles. */
     static atomic_uint cache;
 
     unsigned f = atomic_load_explicit(&cache, memory_order_relaxed);

@@ -1,4 +1,4 @@
-/* What the CPU at hand can do, for choosing implementations. */
+/* Features of the CPU, for choosing implementations. */
 #ifndef IPU_BASE_HOST_CPU_H
 #define IPU_BASE_HOST_CPU_H
 
@@ -16,7 +16,7 @@ enum {
 
 unsigned ipu__cpu_features(void);
 
-/* The features that a value of IPU_CPU leaves: "generic", "avx2"; all of them for anything else. */
+/* The features allowed by a value of IPU_CPU: "generic", "avx2"; anything else allows all. */
 unsigned ipu__cpu_limit(const char *level);
 
 #endif

@@ -33,7 +33,7 @@ static void no_feature_but_those_of_the_list(void **state)
     assert_int_equal(ipu__cpu_features() & ~all, 0);
 }
 
-/* Is the word in the first "flags" line of /proc/cpuinfo? -1: no such line. */
+/* Whether the word is in the first "flags" line of /proc/cpuinfo. -1 if there is no such line. */
 static int kernel_says(const char *word)
 {
     char  line[8192];
@@ -64,8 +64,7 @@ static void x86_features_agree_with_the_kernel(void **state)
         {IPU__CPU_AVX512VL, "avx512vl"},
         {IPU__CPU_AVX512_BF16, "avx512_bf16"},
     };
-    if (kernel_says("fpu") != 1 || getenv("IPU_CPU"))
-        skip(); /* not x86, or no /proc, or not all that there is */
+    if (kernel_says("fpu") != 1 || getenv("IPU_CPU")) skip(); /* not x86, no /proc, or incomplete */
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         int found = (ipu__cpu_features() & pairs[i].feature) != 0;
         if (found != kernel_says(pairs[i].word)) fail_msg("%s: found %d", pairs[i].word, found);
@@ -82,7 +81,7 @@ static void levels_leave_less(void **state)
     assert_int_equal(ipu__cpu_limit("no such level"), ~0u);
 }
 
-/* With IPU_CPU as this process has it: scripts/test.sh runs tests under each. */
+/* Under this process's IPU_CPU; scripts/test.sh runs tests with each value. */
 static void features_are_within_the_level(void **state)
 {
     (void)state;

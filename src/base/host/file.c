@@ -1,4 +1,5 @@
-/* Reading and replacing whole files. Whatever fails, no temporary file stays and no old one is harmed. */
+/* Reading and replacing whole files. On any failure temporary files are removed and existing files left
+ * intact. */
 #include "base/host/file.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ static ipu_status read_all(int fd, const char *path, size_t limit, bytes_array *
     return IPU_OK;
 }
 
-/* The size is a hint only: files grow, and those of /proc say 0. */
+/* The size is only a hint: files grow, and those in /proc report 0. */
 static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array *data, bool *is_ours)
 {
     struct stat st;
@@ -112,7 +113,7 @@ ipu_status ipu__file_read_owned(const char *path, size_t limit, char **out, size
 
 /* ---- the limit to the size of files ---- */
 
-/* SIGXFSZ goes to the thread that writes, so that blocking it there is enough. */
+/* SIGXFSZ is sent to the writing thread, so blocking it in that thread is enough. */
 static sigset_t size_signal(void)
 {
     sigset_t set;
@@ -143,17 +144,17 @@ void ipu__size_guard_end(const ipu__size_guard *guard)
 
 /* ---- where it goes ---- */
 
-/* A path on its way: what is left of it, from a folder that has been reached. */
+/* A path walk in progress: what is left of the path, relative to the folder reached. */
 typedef struct walk {
     int  folder;
     char rest[PATH_MAX];
     int  n_links;
-    char refused[PATH_MAX]; /* a link that is not followed, and whose it is */
+    char refused[PATH_MAX]; /* a link that must not be followed, and its owner */
 } walk;
 
 enum { MOST_LINKS = 40 };
 
-/* Steps into the folder that `fd` is; -1: errno. */
+/* Enters the folder `fd`. Returns -1 with errno. */
 static bool step(walk *w, int fd)
 {
     if (fd < 0) return false;
@@ -162,8 +163,8 @@ static bool step(walk *w, int fd)
     return true;
 }
 
-/* As the kernel has it (fs.protected_symlinks), and also where it is told not to, or where it is only asked for the text of a
- * link. */
+/* The kernel's rule (fs.protected_symlinks), applied even if it is turned off, or the kernel is only asked for a
+ * link's text. */
 static bool may_follow(walk *w, const char *name, uid_t owner)
 {
     struct stat st;
@@ -175,7 +176,7 @@ static bool may_follow(walk *w, const char *name, uid_t owner)
     return false;
 }
 
-/* What the link says takes its place in the path. */
+/* Substitutes the link's text in the path. */
 static bool follow(walk *w, const char *name, uid_t owner, const char *after)
 {
     char    text[PATH_MAX], whole[PATH_MAX];
@@ -189,7 +190,7 @@ static bool follow(walk *w, const char *name, uid_t owner, const char *after)
     return *whole != '/' || step(w, open_retrying("/", O_PATH | O_DIRECTORY, 0));
 }
 
-/* One name of the path. *done: it is the last and no link; `name` is it. */
+/* Resolves one component of the path. Sets *done if it is the last and not a link; `name` receives it. */
 static bool walk_one(walk *w, char name[NAME_MAX + 1], bool *done)
 {
     struct stat st;
@@ -208,7 +209,7 @@ static bool walk_one(walk *w, char name[NAME_MAX + 1], bool *done)
     return step(w, openat(w->folder, name, flags));
 }
 
-/* The folder that `path` is in, all links followed, and the name there; -1: errno. */
+/* The folder of `path` after following all links, and the final name; -1 with errno on failure. */
 static int find_folder(const char *path, char name[NAME_MAX + 1], walk *w)
 {
     bool done = false;
@@ -257,7 +258,7 @@ static void name_whole(ipu__new_file *f, const char *path)
         snprintf(f->path, sizeof f->path, "%s", path);
 }
 
-/* Where the new file goes, and the mode of the one it replaces; 0: there is none. */
+/* The location of the new file, and the mode of the one it replaces, or 0. */
 static ipu_status find_target(const char *path, ipu__new_file *f, mode_t *mode)
 {
     struct stat st;
@@ -274,15 +275,15 @@ static ipu_status find_target(const char *path, ipu__new_file *f, mode_t *mode)
     if (fstatat(f->folder, f->name, &st, AT_SYMLINK_NOFOLLOW) != 0) return IPU_OK;
     if (faccessat(f->folder, f->name, W_OK, 0) == 0)
         *mode = st.st_mode;
-    else if (errno != ENOENT) /* else others have removed it meanwhile: as if it had not been there */
+    else if (errno != ENOENT) /* otherwise others have just removed it: as if it had never existed */
         return fail_errno("cannot write", path);
     return IPU_OK;
 }
 
 static const char temporary_name[] = ".ipu-%ld-%u.tmp";
 
-/* A lock, so that who clears up (ipu__folder_clear_rests) knows that its writer lives. False: someone has just done so.
- * Where there are no locks, names and ages decide. */
+/* Takes a lock that tells whoever cleans up (ipu__folder_clear_rests) that the writer is alive. Returns false if a
+ * cleanup has just won. Where locks are unsupported, names and ages decide. */
 static bool claim(int fd)
 {
     struct stat st;
@@ -290,7 +291,7 @@ static bool claim(int fd)
     return fstat(fd, &st) != 0 || st.st_nlink > 0;
 }
 
-/* A descriptor, or -1 with errno. Not mkstemp, whose files ignore the umask. */
+/* Returns a descriptor, or -1 with errno. Not mkstemp, whose files ignore the umask. */
 static int open_temporary(ipu__new_file *f)
 {
     static atomic_uint counter;
@@ -307,7 +308,7 @@ static int open_temporary(ipu__new_file *f)
     }
 }
 
-/* Some file systems cannot, and a folder that may not be read cannot be asked to: that is as good as it gets there. */
+/* Some file systems cannot do this, and unreadable folders cannot be synced: best effort. */
 static bool sync_folder(int folder)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -368,8 +369,8 @@ void ipu__file_abandon(ipu__new_file *f)
     errno             = error;
 }
 
-/* On disk, and without errors that show only when it is closed: network file systems find out then that the disk is full.
- * `f->fd` is another descriptor afterwards, which keeps the lock. */
+/* Syncs, and closes a descriptor to see errors that only show then: network file systems may report a full disk on
+ * close. `f->fd` becomes another descriptor, which keeps the lock. */
 static bool finish(ipu__new_file *f)
 {
     if (!f->hasty && fsync(f->fd) != 0) return false;

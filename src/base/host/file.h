@@ -1,4 +1,4 @@
-/* Whole files. */
+/* Reading and writing whole files. */
 #ifndef IPU_BASE_HOST_FILE_H
 #define IPU_BASE_HOST_FILE_H
 
@@ -10,16 +10,16 @@
 
 #include "base/status.h"
 
-/* The contents, with a 0 after the last byte that *bytes does not count. Refuses what is larger
- * than `limit` and what is no regular file or pipe. Owned: ipu__free. Statuses: IO (errno is ENOENT if there is
- * no file), OUT_OF_MEMORY. */
+/* The contents, followed by a 0 byte that *bytes does not count. Refuses anything larger than `limit`, and
+ * anything but regular files and pipes. Owned: ipu__free. Statuses: IO (errno is ENOENT if there is no file),
+ * OUT_OF_MEMORY. */
 ipu_status ipu__file_read(const char *path, size_t limit, char **out, size_t *bytes);
 
-/* The same. `*is_ours`: a regular file of the effective user's, which no other may write to. */
+/* The same. Sets `*is_ours` if it is a regular file that belongs to the effective user and is not writable
+ * by others. */
 ipu_status ipu__file_read_owned(const char *path, size_t limit, char **out, size_t *bytes, bool *is_ours);
 
-/* Replaces `path` at one stroke: a temporary file beside it, fsync, rename. On any failure
- * the old contents stay. */
+/* Replaces `path` atomically: a temporary file beside it, fsync, rename. On failure the old contents stay. */
 ipu_status ipu__file_write(const char *path, const void *data, size_t bytes);
 
 typedef struct ipu__file_piece {
@@ -27,39 +27,40 @@ typedef struct ipu__file_piece {
     size_t      bytes;
 } ipu__file_piece;
 
-/* The same, of pieces one after the other. */
+/* The same, from several consecutive pieces. */
 ipu_status ipu__file_write_pieces(const char *path, const ipu__file_piece *pieces, size_t n);
 
-/* The same for those who write to the file themselves: `fd`, open for reading too, is the temporary one, of
- * which others see nothing until the commit. Temporary files are called ".ipu-<process>-<number>.tmp", and locked
- * (flock) while they are written. */
+/* The same, for callers that write to the file themselves: `fd`, which is also readable, is a temporary file
+ * whose contents others do not see until the commit. Temporary files are called ".ipu-<process>-<number>.tmp"
+ * and are locked (flock) while being written. */
 typedef struct ipu__new_file {
     int  fd;
-    int  folder;         /* that it is in */
-    char path[PATH_MAX]; /* links followed: the link stays, the file it names is replaced */
+    int  folder;         /* the folder it is in */
+    char path[PATH_MAX]; /* after following links: the link stays, the file it points to is replaced */
     char name[NAME_MAX + 1], temporary[64];
-    bool hasty; /* set by who begins it: it may be lost, or lose its contents, when the machine crashes */
+    bool hasty; /* set before beginning: a crash of the machine may lose the file or its contents */
 } ipu__new_file;
 
-/* A link that another user has put in a folder which all may write to is not followed: IO says so. */
+/* Does not follow another user's link in a folder that everybody may write to: such a link is an IO error. */
 ipu_status ipu__file_begin(const char *path, ipu__new_file *f);
-/* At its end, however often write is interrupted. False: errno. */
+/* Appends, resuming interrupted writes. Returns false with errno. */
 bool ipu__file_append(ipu__new_file *f, const void *data, size_t bytes);
-/* Ends it in either case. */
+/* Ends the write, whether it succeeds or not. */
 ipu_status ipu__file_commit(ipu__new_file *f);
 void       ipu__file_abandon(ipu__new_file *f);
-/* Ends it, too, but never replaces a file: false, with errno EEXIST, if there is one. */
+/* Also ends the write, but never replaces an existing file: returns false with errno EEXIST. */
 bool ipu__file_commit_new(ipu__new_file *f);
 
-/* For those who open `path` themselves. False: there is a link on the way that is not to be followed. */
+/* For callers that open `path` themselves. Returns false if the path contains a link that must not be
+ * followed. */
 bool ipu__file_links_are_trusted(const char *path);
 
-/* The system's words for errno, and what to do about those that need it. Borrowed: `text`. */
+/* The system's text for errno, with advice for errors that need it. Borrowed: `text`. */
 enum { IPU__FILE_REASON = 256 };
 const char *ipu__file_reason(int error, char text[IPU__FILE_REASON]);
 
-/* Around writes of this thread that may go beyond the limit to the size of files (ulimit -f): they fail with EFBIG, and
- * SIGXFSZ, which would end the process, is taken back. errno stays. The functions above do it themselves. */
+/* Wrap writes of this thread that might exceed the file size limit (ulimit -f): they then fail with EFBIG, and the
+ * SIGXFSZ that would kill the process is discarded. Preserves errno. The functions above do this themselves. */
 typedef struct ipu__size_guard {
     sigset_t old;
     bool     was_pending;
@@ -67,10 +68,10 @@ typedef struct ipu__size_guard {
 ipu__size_guard ipu__size_guard_begin(void);
 void            ipu__size_guard_end(const ipu__size_guard *guard);
 
-/* Whether `name`, without folders, is that of a temporary file, and whose. */
+/* Whether `name`, without folders, is that of a temporary file, and if so, who writes it. */
 bool ipu__file_is_temporary(const char *name, pid_t *writer);
 
-/* So that a new name, too, survives a crash. Statuses: IO; a file system that cannot do it is no error. */
+/* Makes new names survive a crash. Statuses: IO; it is not an error if the file system cannot do it. */
 ipu_status ipu__file_sync_folder(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Whole files: limits, what is refused, interruptions, and that a failed write harms nothing. */
+/* Whole files: limits, refusals, interruptions, and failed writes that do no harm. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 
 static char folder[] = "/tmp/ipu-file-test-XXXXXX";
 
-/* Instead of the C library's: fails for folders with `folder_error`, if that is set. */
+/* Replaces the C library's: fails for folders with `folder_error`, if set. */
 static int folder_error;
 
 int fsync(int fd)
@@ -51,7 +51,7 @@ static int make_folder(void **state)
     return mkdtemp(folder) ? 0 : -1;
 }
 
-/* How many entries; removes them if asked. */
+/* Counts entries; removes them if asked. */
 static int entries(bool removing)
 {
     DIR *dir = opendir(folder);
@@ -115,7 +115,7 @@ static void what_is_written_is_read(void **state)
         assert_contents("f", data, sizes[s]);
         free(data);
     }
-    assert_int_equal(entries(false), 1); /* no temporary file stays */
+    assert_int_equal(entries(false), 1); /* no temporary file is left */
 }
 
 static void pieces_are_written_one_after_the_other(void **state)
@@ -234,7 +234,7 @@ static void link_as(uid_t owner, const char *name, const char *target)
     assert_int_equal(lchown(path, owner, owner), 0);
 }
 
-/* As in /tmp: `mode` of the folder, whose owner is root. */
+/* As in /tmp: `mode` of the folder, which belongs to root. */
 static void assert_written(mode_t mode, const char *name, ipu_status expected)
 {
     char old[] = "old", new[] = "newer";
@@ -261,7 +261,7 @@ static void a_link_that_another_has_planted_is_not_followed(void **state)
     snprintf(target, sizeof target, "%s/kept/file", folder);
     link_as(STRANGER, "file", target);
     link_as(STRANGER, "relative", "kept/file");
-    link_as(STRANGER, "through", "../../../../../../..//tmp/./x/../" /* wherever */);
+    link_as(STRANGER, "through", "../../../../../../..//tmp/./x/../" /* anywhere */);
     link_as(STRANGER, "over", "kept");
     link_as(0, "chain", "relative");
     link_as(STRANGER, "new", "kept/new");
@@ -279,7 +279,7 @@ static void a_link_that_another_has_planted_is_not_followed(void **state)
     assert_written(0755, "over/file", IPU_OK);
     assert_int_equal(chmod(folder, 01777), 0);
     assert_int_equal(chown(folder, STRANGER, STRANGER),
-                     0); /* the folder is theirs: it is their links that are meant */
+                     0); /* the folder is theirs, so their links are intended */
     assert_written(01777, "file", IPU_OK);
     assert_int_equal(chown(folder, 0, 0), 0);
     assert_int_equal(chmod(folder, 0700), 0);
@@ -349,19 +349,19 @@ static void a_folder_that_cannot_be_synced_is_told(void **state)
     assert_non_null(strstr(ipu_message(), strerror(EIO)));
     assert_contents("f", "x", 1);
     assert_int_equal(ipu__file_sync_folder(in_folder("f")), IPU_IO);
-    folder_error = EINVAL; /* a file system that has no such thing */
+    folder_error = EINVAL; /* a file system without that feature */
     assert_int_equal(ipu__file_write(in_folder("f"), "y", 1), IPU_OK);
     folder_error = 0;
     assert_int_equal(entries(false), 1);
 }
 
-/* In a child whose files may not pass 1000 bytes: a full disk, as far as write can tell. */
+/* In a child whose files may not exceed 1000 bytes: to write, this looks like a full disk. */
 static void a_full_disk_leaves_the_old_file_and_no_other(void **state)
 {
     (void)state;
     static char large[5000];
     assert_int_equal(ipu__file_write(in_folder("f"), "old", 3), IPU_OK);
-    for (int ignored = 0; ignored < 2; ignored++) { /* SIGXFSZ ends nobody */
+    for (int ignored = 0; ignored < 2; ignored++) { /* SIGXFSZ must not kill it */
         pid_t child = fork();
         if (child == 0) {
             struct rlimit limit = {1000, 1000};
@@ -428,7 +428,7 @@ static void *slow_writer(void *fifo)
 {
     sigset_t all;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, NULL); /* the reader is to be interrupted */
+    pthread_sigmask(SIG_SETMASK, &all, NULL); /* so that the reader is interrupted */
     usleep(20000);
     int fd = open(fifo, O_WRONLY);
     for (int i = 0; i < 5; i++) {

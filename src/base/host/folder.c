@@ -1,4 +1,5 @@
-/* Folders of files that come and go. Others may work in the same folder at the same time: what is gone is no error. */
+/* Folders of files that come and go. Others may be working in the same folder: a file that has vanished is
+ * not an error. */
 #include "base/host/folder.h"
 
 #include <dirent.h>
@@ -24,7 +25,7 @@ static ipu_status fail_make(const char *path)
     return ipu__fail(IPU_IO, "cannot make the folder %s: %s", path, strerror(errno));
 }
 
-/* A new name is brought to disk as that of a file is. */
+/* The new name is synced to disk like a file's. */
 static ipu_status make_one(const char *path, mode_t mode)
 {
     if (mkdir(path, mode) == 0) return ipu__file_sync_folder(path);
@@ -69,7 +70,7 @@ const char *ipu__folder_distrust(const char *path)
 
 /* ---- clearing ---- */
 
-/* Numbers of processes are used again: then age decides. */
+/* Process ids are reused: after a while, age decides. */
 static bool is_rest(int folder, const char *name, pid_t writer)
 {
     const time_t hour = 3600;
@@ -78,8 +79,9 @@ static bool is_rest(int folder, const char *name, pid_t writer)
     return (kill(writer, 0) != 0 && errno == ESRCH) || st.st_mtime < time(NULL) - hour;
 }
 
-/* Unless someone is writing it: a lock says so whatever container or host the process is in. It is held until the file is
- * gone, as who has just made it takes the lock next and begins again with another name if it cannot. */
+/* Unless it is being written: the lock tells, whatever container or host the writer is in. We hold it until the file
+ * is gone, because a writer that has just created the file takes the lock next, and starts over with another name if
+ * it cannot. */
 static void remove_rest(int folder, const char *name)
 {
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -116,7 +118,7 @@ static int by_use(const void *a, const void *b)
     return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Memory running out leaves some entries out: they are trimmed another time. */
+/* Allocation failure leaves some entries out: they are trimmed another time. */
 static uint64_t list_entries(DIR *d, bool (*is_entry)(const char *name), kept_list *list)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* Folders: made, trusted, cleared and trimmed, and what is to stay does. */
+/* Folders: creating, trusting, cleaning and trimming them, and that everything else stays. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static int make_folder(void **state)
     return mkdtemp(folder) ? 0 : -1;
 }
 
-/* How many entries; removes them if asked. */
+/* Counts entries; removes them if asked. */
 static int entries(bool removing)
 {
     DIR *dir = opendir(folder);
@@ -84,7 +84,7 @@ static void a_folder_is_made_with_those_above_it(void **state)
     for (int i = 0; i < 3; i++) assert_int_equal(rmdir(in_folder(parts[i])), 0);
 }
 
-/* The number of a process that is no more. */
+/* The id of a process that has ended. */
 static pid_t dead_process(void)
 {
     pid_t pid = fork();
@@ -122,7 +122,7 @@ static void rests_of_killed_writers_are_cleared_and_nothing_else(void **state)
     ipu__folder_clear_rests("/no/such/folder");
 }
 
-/* Its process may be in another container, or on another host. */
+/* Its process may be in another container or on another host. */
 static void a_rest_that_is_being_written_stays(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void a_rest_that_is_being_written_stays(void **state)
     ipu__folder_clear_rests(folder);
     assert_int_not_equal(access(path, F_OK), 0);
 
-    ipu__new_file f; /* and who writes takes such a lock */
+    ipu__new_file f; /* writers take such a lock */
     assert_int_equal(ipu__file_begin(in_folder("whole"), &f), IPU_OK);
     fd = open(in_folder(f.temporary), O_RDONLY | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), -1);
@@ -186,7 +186,7 @@ static void what_was_used_last_is_kept(void **state)
     static const struct {
         uint64_t bytes;
         size_t   files;
-        int      from; /* the oldest that stays, but for 3 */
+        int      from; /* the oldest that stays, apart from 3 */
     } rounds[] = {{1000, 10, 0}, {10000, 5, 6}, {250, 100, 9}, {100, 100, 10}, {99, 100, 11}};
     for (int r = 0; r < 5; r++) {
         ipu__folder_trim(folder, is_entry, rounds[r].bytes, rounds[r].files);

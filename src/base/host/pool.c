@@ -1,11 +1,11 @@
-/* Thread pools on two futex words: the generation of the job, and the parts still running. All data passes
- * through them, so that sanitizers can follow.
+/* Thread pools on two futex words: the generation of the job, and the number of parts still running. All
+ * synchronisation goes through these, so that sanitizers can follow it.
  *
- * A part belongs to the thread of its number, unless that has not begun with it when the caller is done with its
- * own: then the caller takes it. On a machine that others use, too, a thread may not get a CPU for milliseconds, in
- * which a caller that waits for it would run a hundred kernels. Who changes `taken` of a worker from the generation
- * before to that of the job runs the part; since a job ends only when all its parts have been run, `taken` is then
- * always the generation before the next one. */
+ * Each part belongs to the thread of the same number, but if that has not started it by the time the caller has
+ * finished its own, the caller takes it. On a shared machine a thread may not get a CPU for milliseconds, in
+ * which a waiting caller could run a hundred kernels. Whoever advances a worker's `taken` from the previous
+ * generation to that of the job runs the part; since a job ends only when all its parts have run, `taken` is
+ * always the previous generation when the next job begins. */
 #include "base/host/pool.h"
 
 #include <errno.h>
@@ -28,14 +28,14 @@
 
 enum {
     MAX_THREADS = 4096,
-    SPIN_NS     = 50000,   /* about what waking a sleeper costs: 40 to 75 us measured on a virtual machine */
-    LEAVE_NS    = 1000000, /* least time between two moves of a thread to another CPU */
-    STACK_BYTES = 8 << 20, /* what the main thread has: vertices see no difference */
+    SPIN_NS     = 50000,   /* about the cost of waking a sleeper: 40 to 75 us measured on a virtual machine */
+    LEAVE_NS    = 1000000, /* minimum time between two moves of a thread to another CPU */
+    STACK_BYTES = 8 << 20, /* like the main thread: vertices see no difference */
     LINE        = 64,
 };
 
 typedef struct worker {
-    alignas(LINE) atomic_uint taken; /* generation of the last job whose part somebody took */
+    alignas(LINE) atomic_uint taken; /* generation of the last job whose part was taken */
     ipu__pool *pool;
     pthread_t  thread;
     int        part;
@@ -49,14 +49,14 @@ struct ipu__pool {
     ipu__job_fn job;
     void       *work;
 
-    alignas(LINE) atomic_uint remaining; /* parts not done, of those the threads run */
+    alignas(LINE) atomic_uint remaining; /* parts of the threads that are not done */
     atomic_uint caller_sleeps;
 
     alignas(LINE) atomic_uint sleepers;
 
     alignas(LINE) int n_threads;
-    bool   is_alone; /* the caller runs all parts, unless each is to have its own thread */
-    int    spin_ns;  /* 0: more threads than CPUs, where spinning keeps others from working */
+    bool   is_alone; /* the caller runs all parts, unless each needs its own thread */
+    int    spin_ns;  /* 0 if there are more threads than CPUs: spinning would only keep others from working */
     pid_t  owner;
     worker workers[]; /* of parts 1.. */
 };
@@ -84,9 +84,9 @@ static void pause_cpu(void)
 #endif
 }
 
-/* Spins until the word is (`equal`) or is not `value`; false if that took too long. After a microsecond or
- * two it yields between looks: on a busy machine the thread waited for is often on this very CPU (a run
- * then took 10 us instead of twice SPIN_NS). */
+/* Spins until the word equals `value`, or differs from it, depending on `equal`; returns false on timeout.
+ * After a microsecond or two it yields between checks: on a busy machine the awaited thread is often on
+ * this very CPU (a run then took 10 us instead of twice SPIN_NS). */
 static bool spin(atomic_uint *word, unsigned value, bool equal, int spin_ns)
 {
     if (spin_ns == 0) return (atomic_load_explicit(word, memory_order_acquire) == value) == equal;
@@ -106,8 +106,8 @@ static bool spin(atomic_uint *word, unsigned value, bool equal, int spin_ns)
 
 /* ---- threads ---- */
 
-/* No wake-up is lost: whoever sleeps counts itself first and the kernel compares the word after that;
- * whoever changes the word looks at the count after that (all sequentially consistent). */
+/* No wake-up is lost: a sleeper first counts itself, and the kernel compares the word after that; whoever
+ * changes the word checks the count after that (all sequentially consistent). */
 static void wait_for_job(ipu__pool *pool, unsigned seen)
 {
     if (spin(&pool->generation, seen, false, pool->spin_ns)) return;
@@ -122,9 +122,9 @@ static void finish_part(ipu__pool *pool)
         futex_wake(&pool->remaining, 1);
 }
 
-/* Linux 6.18 was seen to wake a thread on the CPU of the one that wakes it, with others idle, and to leave
- * it there: the parts then run one after the other. So move, by forbidding this CPU for a moment; not
- * too often, for that costs some 10 us and on a full machine there is nowhere to go. */
+/* Linux 6.18 has been seen to wake a thread on the CPU of its waker while others were idle, and to leave it
+ * there, so that parts ran one after another. So move away by excluding this CPU for a moment; but not
+ * often, since that takes some 10 us, and on a full machine there is nowhere to go. */
 static void leave_cpu(int cpu, long long *last_left)
 {
     cpu_set_t before, others;
@@ -136,7 +136,7 @@ static void leave_cpu(int cpu, long long *last_left)
     if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof before, &before);
 }
 
-/* Whether the part of `w` of that job is this thread's now. */
+/* Whether this thread gets to run the part of `w` for that job. */
 static bool take(worker *w, unsigned generation)
 {
     unsigned before = generation - 1;
@@ -154,12 +154,12 @@ static void *worker_main(void *arg)
     for (unsigned seen = 0;;) {
         wait_for_job(pool, seen);
         seen = atomic_load(&pool->generation);
-        /* After that: the last generation is no job, and comes after `stop`. */
+        /* After reading the generation: the last one, which follows `stop`, is not a job. */
         if (atomic_load(&pool->stop)) return NULL;
-        /* Before the part is taken: on one CPU with the caller this thread would always come too late. */
+        /* Before taking the part: on the caller's own CPU this thread would always be too late. */
         int caller_cpu = atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed);
         if (pool->spin_ns && caller_cpu == sched_getcpu()) leave_cpu(caller_cpu, &last_left);
-        if (!take(self, seen)) continue; /* the caller has: it may be jobs ahead */
+        if (!take(self, seen)) continue; /* the caller took it, and may be jobs ahead */
         pool->job(pool->work, self->part, pool->n_threads);
         finish_part(pool);
     }
@@ -179,7 +179,7 @@ static void wait_for_parts(ipu__pool *pool)
     atomic_store(&pool->caller_sleeps, 0);
 }
 
-/* What no thread has begun with. */
+/* Runs the parts that no thread has started. */
 static void run_the_rest(ipu__pool *pool)
 {
     unsigned generation = atomic_load_explicit(&pool->generation, memory_order_relaxed);
@@ -217,7 +217,7 @@ void ipu__pool_run_each(ipu__pool *pool, ipu__job_fn job, void *work) { run(pool
 
 /* ---- life ---- */
 
-/* Ends and joins the first `n` workers. */
+/* Stops and joins the first `n` workers. */
 static void stop_workers(ipu__pool *pool, int n)
 {
     atomic_store(&pool->stop, true);
@@ -225,7 +225,7 @@ static void stop_workers(ipu__pool *pool, int n)
     for (int i = 0; i < n; i++) pthread_join(pool->workers[i].thread, NULL);
 }
 
-/* How many were started; the reason why not all in *error. */
+/* Returns how many were started; if not all, *error says why. */
 static int start_workers(ipu__pool *pool, int *error)
 {
     pthread_attr_t attr;
@@ -280,7 +280,7 @@ int ipu__pool_n_threads(const ipu__pool *pool) { return pool->n_threads; }
 
 /* ---- how many ---- */
 
-/* False: not there or unreadable. Reads as much as fits. Not file.c, which allocates. */
+/* Returns false if missing or unreadable. Reads as much as fits. Does not use file.c, which allocates. */
 static bool read_small(const char *path, char *out, size_t bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -305,7 +305,7 @@ static bool read_number(const char *folder, const char *name, long long *out)
     return read_small(path, text, sizeof text) && sscanf(text, "%lld", out) == 1;
 }
 
-/* The CPUs one cgroup may use, rounded up; INT_MAX: no quota. */
+/* The number of CPUs one cgroup may use, rounded up; INT_MAX if there is no quota. */
 static int folder_cpus(const char *folder)
 {
     char      path[PATH_MAX], text[64];
@@ -321,8 +321,8 @@ static int folder_cpus(const char *folder)
     return (int)(quota / period) + (quota % period != 0);
 }
 
-/* The least of a group's and its ancestors' quotas. In a container the path may be the host's and not be
- * there; the root always is. */
+/* The smallest quota of a group and its ancestors. In a container the path may be the host's and not exist
+ * here; the root always does. */
 static int group_cpus(const char *root, const char *mount, const char *group)
 {
     char folder[PATH_MAX];
@@ -338,7 +338,7 @@ static int group_cpus(const char *root, const char *mount, const char *group)
     }
 }
 
-/* Does the comma list hold the controller "cpu"? */
+/* Whether the comma-separated list contains the controller "cpu". */
 static bool lists_cpu(const char *list)
 {
     for (;;) {

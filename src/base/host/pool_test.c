@@ -34,7 +34,7 @@ static ipu__pool *make(int n_threads)
 
 /* ---- running ---- */
 
-/* Plain ints: a missing barrier is a data race the thread sanitizer sees and a sum that is wrong. */
+/* Plain ints: a missing barrier gives a data race, which the thread sanitizer sees, and a wrong sum. */
 typedef struct tally {
     int calls[MOST], n_parts[MOST];
     int input, output[MOST];
@@ -83,7 +83,7 @@ static void more_threads_than_cpus_work_too(void **state)
     check_runs(MOST, 2000);
 }
 
-/* Parts append their numbers without an atomic: only one thread may be at it. */
+/* Parts append their numbers without an atomic: correct only if one thread runs them all. */
 typedef struct roll {
     pthread_t caller;
     int       parts[MOST], n, others;
@@ -121,7 +121,7 @@ static void threads_that_went_to_sleep_wake_up(void **state)
     ipu__pool *pool = make(2);
     for (int i = 0; i < 20; i++) {
         ipu__pool_run(pool, count, &t);
-        usleep(2000); /* far beyond the spinning */
+        usleep(2000); /* far longer than the spinning */
     }
     assert_int_equal(t.calls[0], 20);
     assert_int_equal(t.calls[1], 20);
@@ -131,7 +131,7 @@ static void threads_that_went_to_sleep_wake_up(void **state)
 static void slow_part(void *work, int part, int n_parts)
 {
     (void)n_parts;
-    if (part == 1) usleep(3000); /* the caller waits long enough to sleep */
+    if (part == 1) usleep(3000); /* so that the caller sleeps */
     ((int *)work)[part]++;
 }
 
@@ -184,14 +184,14 @@ static void part_0_is_the_caller_and_the_others_take_no_signals(void **state)
     assert_string_equal(p[2].name, "ipu-2");
     static const int signals[] = {SIGINT, SIGTERM, SIGALRM, SIGUSR1, SIGPROF, SIGCHLD};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        assert_int_equal(sigismember(&p[0].blocked, signals[i]), 0); /* the caller's mask is as it was */
+        assert_int_equal(sigismember(&p[0].blocked, signals[i]), 0); /* the caller's mask is unchanged */
         assert_int_equal(sigismember(&p[1].blocked, signals[i]), 1);
         assert_int_equal(sigismember(&p[2].blocked, signals[i]), 1);
     }
     assert_true(p[1].stack_bytes >= 8 << 20);
 }
 
-/* Threads move away from the caller's CPU; each run here may find them there. */
+/* Threads move away from the caller's CPU; any run here may find them doing so. */
 static void threads_keep_the_affinity_they_were_made_with(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void count_call(void *work, int part, int n_parts)
     atomic_fetch_add((atomic_int *)work, 1);
 }
 
-/* A thread that wakes up for the last job while the pool is destroyed has nothing to do any more. */
+/* A thread that wakes up for the last job while the pool is being destroyed must do nothing. */
 static void no_part_runs_again_while_the_pool_ends(void **state)
 {
     (void)state;
@@ -295,8 +295,8 @@ static void a_child_can_destroy_its_copy_and_use_a_new_pool(void **state)
     if (child == 0) {
         int runs = 100;
         alarm(600);
-        ipu__pool_destroy(pool); /* would hang if it joined threads that are not there */
-        /* The thread sanitizer knows no threads in the child of a process that had some. */
+        ipu__pool_destroy(pool); /* would hang if it joined the missing threads */
+        /* The thread sanitizer does not support threads in the child of a threaded process. */
         _exit(IPU__THREAD_SANITIZED || use_a_pool(&runs) == NULL ? 0 : 1);
     }
     int status;
@@ -354,14 +354,14 @@ static void refused_memory_is_reported_at_every_allocation(void **state)
         assert_int_equal(status, pool ? IPU_OK : IPU_OUT_OF_MEMORY);
     }
     assert_true(allowed > 1);
-    calls_left = 0; /* a run and the end need none */
+    calls_left = 0; /* running and ending need none */
     tally t    = {0};
     ipu__pool_run(pool, count, &t);
     ipu__pool_destroy(pool);
     assert_int_equal(t.calls[2], 1);
 }
 
-/* The number after `label` in /proc/self/status, -1: none. */
+/* The number after `label` in /proc/self/status, or -1. */
 static long own_status(const char *label)
 {
     char   line[128];
@@ -422,7 +422,7 @@ static void the_default_obeys_the_affinity(void **state)
 
 static char root[] = "/tmp/ipu-pool-test-XXXXXX";
 
-/* Writes root/name, or makes the folder if text is NULL. */
+/* Writes root/name, or creates the folder if text is NULL. */
 static void put(const char *name, const char *text)
 {
     char path[256];

@@ -1,5 +1,5 @@
-/* Opening and reading of regular files only. O_NONBLOCK keeps open() from waiting for the writer of a pipe; for a regular
- * file it changes nothing. */
+/* Opening and reading of regular files only. O_NONBLOCK keeps open() from waiting for the writer of a pipe; it has no
+ * effect on regular files. */
 #include "base/host/regular.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ static ipu_status fail_kind(const char *path, mode_t mode)
     return ipu__fail(IPU_IO, "cannot read %s: expected a regular file, found %s", path, kind_of(mode));
 }
 
-/* What is no regular file is not even opened, which some devices would take notice of; the second look is for what was put there
- * meanwhile. */
+/* Does not even open anything else, since opening some devices has side effects; the second check catches a file
+ * swapped in the meantime. */
 ipu_status ipu__regular_open(const char *path, int *fd)
 {
     struct stat st;
@@ -54,7 +54,7 @@ ipu_status ipu__regular_open(const char *path, int *fd)
 
 typedef IPU_ARRAY(char) bytes_array;
 
-/* The size is a hint only: files grow, and those of /proc say 0. */
+/* The size is only a hint: files grow, and those in /proc report 0. */
 static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array *data)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* Regular files only: contents and limits, and that nothing else is waited for. */
+/* Regular files only: contents and limits, and that nothing else blocks. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
