@@ -1,6 +1,6 @@
-/* Codelets loaded at run time: from a source through compiler or cache to a module in this process, checked,
- * and known to a graph. A module is loaded once for its bytes and stays: records must outlive all that
- * was compiled from them.
+/* Codelets loaded at run time: from source, through compiler or cache, to a checked module in this process
+ * that a graph knows. A module is loaded once for given bytes and never unloaded, since records must
+ * outlive everything compiled from them.
  */
 #include "graph/codelet.h"
 
@@ -25,7 +25,7 @@ enum {
 
 /* ---- modules of this process ---- */
 
-/* Linked through the modules' own memory; appended to under the lock and never changed. */
+/* A linked list through the modules' own memory; append-only, under the lock. */
 static ipu_codelet_module *modules;
 static pthread_mutex_t     lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -59,7 +59,7 @@ static const ipu_codelet_module *find_loaded(const ipu__hash128 *hash)
 
 static bool is_name(const char *name) { return name && *name && strlen(name) <= MOST_NAME; }
 
-/* Bytes of a field in the struct, and what its offset is a multiple of. */
+/* Size of a field in the struct, and its alignment. */
 static size_t field_bytes(const ipu_codelet_field *f, size_t *alignment)
 {
     bool            state = ipu__field_direction(f->form) == IPU_DIRECTION_STATE;
@@ -85,7 +85,7 @@ static const char *wrong_field(const ipu_codelet *c, const ipu_codelet_field *fi
     return NULL;
 }
 
-/* NULL: nothing. */
+/* NULL if nothing is wrong. */
 static const char *wrong_codelet(const ipu_codelet *c)
 {
     if (!is_name(c->name)) return "it has no name, or one too long";
@@ -160,14 +160,14 @@ static ipu_status open_module(const char *name, void *handle, const ipu__hash128
     IPU_TRY(check_module(name, m));
     m->n_codelets = (uint32_t)(m->end - m->codelets);
     m->host       = &host;
-    /* Compilers differ in how they order the list. */
+    /* Compilers differ in the order of the list. */
     qsort((void *)(uintptr_t)m->codelets, m->n_codelets, sizeof *m->codelets, by_name);
     memcpy(m->hash, hash->bytes, sizeof m->hash);
     *out = m;
     return IPU_OK;
 }
 
-/* The file may vanish at any time, when another process trims the cache: then it is written once more. */
+/* The file may vanish at any time, when another process trims the cache; it is then written again. */
 static void *open_file(const char *folder, const ipu__codelet_object *object)
 {
     char path[PATH_MAX];
@@ -226,7 +226,8 @@ static ipu_status compile(ipu__codelet_job *job, const char *folder, const ipu__
     return IPU_OK;
 }
 
-/* From the cache or the compiler. With `loaded`, a module this process has already will do, and sets it. */
+/* From the cache or the compiler. With `loaded`, a module that this process has already loaded will do, and
+ * is stored there. */
 static ipu_status obtain(ipu__codelet_job *job, const char *folder, ipu__codelet_object *out,
                          const ipu_codelet_module **loaded)
 {
@@ -267,8 +268,8 @@ static bool is_module(const ipu__codelet_source *s)
     return s->bytes >= 4 && memcmp(s->text, "\177ELF", 4) == 0;
 }
 
-/* Behind the module in a compiled file, where loaders do not look: a file that was cut off or altered
- * would not fail to load, but crash. */
+/* Appended to a compiled file, where loaders do not look: a truncated or altered module would not fail to
+ * load, but crash. */
 typedef struct seal {
     char         magic[8];
     ipu__hash128 hash;
@@ -299,8 +300,8 @@ static bool open_sealed(const ipu__codelet_source *source, char *data, ipu__code
         && memcmp(end.hash.bytes, out->hash.bytes, sizeof end.hash.bytes) == 0;
 }
 
-/* A compiled file goes through our folder, too: its name there stands for its bytes, whatever becomes
- * of the file. */
+/* Compiled files are loaded through our folder as well: there the name stands for the contents, whatever
+ * happens to the original file. */
 static ipu_status load_compiled(const ipu__codelet_source *source, char *data, const ipu_codelet_module **out)
 {
     char                folder[IPU__FOLDER_BYTES];
@@ -332,7 +333,7 @@ static ipu_status read_source(const char *function, const char *path, ipu__codel
     return IPU_OK;
 }
 
-/* `*text`: the source, owned; NULL: it was compiled, or is no text. */
+/* `*text`: the source, owned; NULL if the file is compiled, or not text. */
 static ipu_status load_file(const char *path, const char *flags, char **text, const ipu_codelet_module **out)
 {
     ipu__codelet_source source = {.flags = flags};
@@ -392,7 +393,7 @@ ipu_status ipu_codelet_clear_cache(void)
 
 /* ---- builders ---- */
 
-/* NULL: out of memory. */
+/* NULL on allocation failure. */
 static const ipu__codelet_origin *keep_origin(ipu_graph *g, const char *name, const char *text,
                                               const char *flags)
 {
@@ -421,7 +422,7 @@ static void add_module(ipu_graph *g, const char *function, const char *name, con
     }
 }
 
-/* `text` NULL: there is no source. */
+/* `text` is NULL if there is no source. */
 static void add(ipu_graph *g, const char *function, const char *name, const char *text, const char *flags,
                 ipu_status status, const ipu_codelet_module *m)
 {

@@ -1,5 +1,5 @@
-/* What the tests of codelets from source share: a folder for each test, sources of one vertex, graphs
- * that run it, a compiler that counts its runs.
+/* Shared by the tests of codelets from source: a folder per test, single-vertex sources, graphs that run
+ * them, a compiler wrapper that counts its runs.
  */
 #ifndef IPU_GRAPH_CODELET_BENCH_H
 #define IPU_GRAPH_CODELET_BENCH_H
@@ -56,7 +56,7 @@ static inline int set_up(void **state)
     snprintf(box, sizeof box, "/tmp/ipu-codelet-test-XXXXXX");
     if (!mkdtemp(box)) return -1;
     setenv("IPU_CACHE_DIR", in_box("cache"), 1);
-    setenv("TMPDIR", box, 1); /* children that end without cleaning up leave nothing outside */
+    setenv("TMPDIR", box, 1); /* so that children that end without cleaning up leave nothing outside */
     unsetenv("IPU_CC");
     return 0;
 }
@@ -75,7 +75,7 @@ static inline int tear_down(void **state)
     HEAD FIELDS "IPU_VERTEX(" name ", FIELDS) { float x = *v->x; " \
                 "*v->y = " expression "; return true; }\n"
 
-/* y = codelet(x) on a tile of a graph that has the codelet. Destroys it. */
+/* y = codelet(x) on a tile of a graph that has the codelet. Destroys the graph. */
 static inline float compute(ipu_graph *g, const char *codelet, float value)
 {
     float           result = 0;
@@ -115,7 +115,7 @@ static inline ipu_graph *new_graph(void)
     return g;
 }
 
-/* The message of a graph that must have failed so. Destroys it. */
+/* The message of a graph that is expected to have failed. Destroys the graph. */
 #define assert_fails(g, wanted_status, ...)                                             \
     do {                                                                                \
         static const char *const parts[] = {__VA_ARGS__};                               \
@@ -126,7 +126,7 @@ static inline ipu_graph *new_graph(void)
         ipu_graph_destroy(g);                                                           \
     } while (0)
 
-/* Makes IPU_CC a compiler that writes a line to "count" each time. */
+/* Points IPU_CC to a compiler that also appends a line to "count". */
 static inline void count_runs(void)
 {
     char text[256];
@@ -144,7 +144,7 @@ static inline int runs(void)
     return n;
 }
 
-/* The first entry of the cache with that ending, in full; "" if none. */
+/* The first cache entry with that ending, as a full path; "" if none. */
 static inline const char *entry(const char *ending)
 {
     static char path[512];
@@ -159,8 +159,8 @@ static inline const char *entry(const char *ending)
     return path;
 }
 
-/* The value a fresh process gets, or its exit status as a negative number: modules that this process has
- * loaded are not read from the cache again. */
+/* The value computed in a fresh process, or its exit status as a negative number: modules already loaded in
+ * this process are not read from the cache again. */
 static inline int in_child(int (*fn)(void))
 {
     int   status;

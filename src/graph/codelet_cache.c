@@ -1,10 +1,9 @@
-/* Compiled codelets on disk: <hash>.so, a module named by the hash of its bytes, and <key>.dep, which says
- * that a source, with its flags and compiler, gives that module as long as the files it includes are what
- * they were.
+/* Compiled codelets on disk: <hash>.so, a module named by the hash of its bytes, and <key>.dep, which
+ * records that a source, with its flags and compiler, gives that module as long as the files it includes
+ * are unchanged.
  *
- * Every file comes to its name whole (ipu__file_write) and is checked before use, so that writers killed
- * midway, several at once and damage cost a compilation and nothing else. Files are deleted when used least
- * recently.
+ * Every file is written atomically (ipu__file_write) and checked before use, so that killed or concurrent
+ * writers and damage cost no more than a compilation. The least recently used files are deleted.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +32,7 @@ static const char work_prefix[] = "work-";
 
 /* ---- our folder ---- */
 
-/* "$IPU_CACHE_DIR", or where caches go; false: nowhere. */
+/* "$IPU_CACHE_DIR", or the usual place for caches. Returns false if there is none. */
 static bool wanted_root(char out[IPU__FOLDER_BYTES])
 {
     const char   *own = getenv("IPU_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -51,7 +50,7 @@ static bool wanted_root(char out[IPU__FOLDER_BYTES])
     return n > 0 && n < IPU__FOLDER_BYTES - 16;
 }
 
-/* NULL: it can be used; else why not. */
+/* NULL if it can be used, else why not. */
 static const char *unusable(const char *path)
 {
     struct statvfs fs;
@@ -74,7 +73,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 static void remove_tree(const char *path) { nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
 
-/* The folder of a process that has no other: made once, removed when it ends. */
+/* The folder of a process that has no other: created once, removed at exit. */
 static char            private_folder[IPU__FOLDER_BYTES];
 static pid_t           private_owner;
 static pthread_mutex_t private_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -102,7 +101,7 @@ static ipu_status use_private(char out[IPU__FOLDER_BYTES])
     return status;
 }
 
-/* Absolute: names in it go to the compiler and into messages, from which they are taken out. */
+/* Absolute, because paths in it are passed to the compiler and removed again from its messages. */
 static bool make_absolute(char path[IPU__FOLDER_BYTES])
 {
     char real[PATH_MAX];
@@ -111,7 +110,7 @@ static bool make_absolute(char path[IPU__FOLDER_BYTES])
     return true;
 }
 
-/* Whoever may rename things in the folder above could put another in the place of ours. */
+/* Whoever may rename things in the parent folder could replace ours. */
 static const char *untrusted(const char *root)
 {
     struct stat st;
@@ -219,7 +218,8 @@ static ipu_status hash_file(const char *path, char out[IPU__HASH_TEXT])
     return IPU_OK;
 }
 
-/* False: it may have changed while the compiler read it, or cannot be told; nothing is to be noted then. */
+/* Returns false if it may have changed while the compiler read it, or cannot be inspected; the result must
+ * not be cached then. */
 static bool describe(ipu__text *text, const char *path, int64_t began)
 {
     struct stat st;
@@ -271,7 +271,7 @@ static bool parse_hash(const char *text, ipu__hash128 *out)
     return true;
 }
 
-/* Whether the file is what "<bytes> <times> <hash> <path>" says. Times that agree spare the reading. */
+/* Whether the file still matches "<bytes> <times> <hash> <path>". Equal times save reading it. */
 static ipu_status check_file(const char *line, bool *same)
 {
     struct stat st;
@@ -292,7 +292,7 @@ static ipu_status check_file(const char *line, bool *same)
     return status == IPU_OUT_OF_MEMORY ? status : IPU_OK;
 }
 
-/* Its last line vouches for those before; cuts it off. */
+/* Checks and cuts off the last line, which vouches for the preceding ones. */
 static bool is_whole(char *text, size_t bytes)
 {
     enum { LAST = sizeof "end \n" - 1 + IPU__HASH_TEXT - 1 };
@@ -343,7 +343,7 @@ static bool is_entry(const char *name)
     return parse_hash(name, &hash) && (strcmp(name + n, ".so") == 0 || strcmp(name + n, ".dep") == 0);
 }
 
-/* Folders of compilations that were killed. */
+/* Folders left by killed compilations. */
 static void clear_work(const char *folder)
 {
     const time_t hour = 3600;

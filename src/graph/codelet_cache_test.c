@@ -1,4 +1,4 @@
-/* The cache of compiled codelets: that it is used, is right, and survives others and damage. */
+/* The cache of compiled codelets: it is used, correct, and copes with other processes and damage. */
 #include "graph/codelet_bench.h"
 
 static void a_hit_does_not_run_the_compiler(void **state)
@@ -118,7 +118,7 @@ static void sixteen_processes_at_once_succeed(void **state)
     unsetenv("IPU_CC");
     assert_int_equal(in_child(load_shared), 21);
     assert_int_equal(runs(), 0);
-    /* Nothing is left of the compilations. */
+    /* No traces of compilations are left. */
     DIR *d = opendir(in_box("cache/codelets"));
     for (struct dirent *e = readdir(d); e; e = readdir(d))
         if (strncmp(e->d_name, "work-", 5) == 0 || strncmp(e->d_name, ".ipu", 4) == 0)
@@ -198,7 +198,7 @@ static void a_folder_that_cannot_be_trusted_or_written_is_not_used(void **state)
         setenv("IPU_CACHE_DIR", roots[i][0] == '/' ? roots[i] : in_box(roots[i]), 1);
         assert_int_equal(in_child(load_shared), 21);
         assert_int_equal(in_child(load_shared), 21);
-        if (i < 5) assert_int_equal(runs(), 2 * i + 2); /* the superuser may write to a locked folder */
+        if (i < 5) assert_int_equal(runs(), 2 * i + 2); /* the superuser may write to a read-only folder */
     }
     assert_int_not_equal(rmdir(in_box("open")), 0);
     assert_int_equal(rmdir(in_box("open/codelets")), 0); /* empty */
@@ -217,7 +217,7 @@ static void a_private_folder_serves_a_process_and_goes_with_it(void **state)
     setenv("IPU_CACHE_DIR", "/proc/ipu", 1);
     int   status;
     pid_t pid = fork();
-    if (pid == 0) exit(load_twice_in_private()); /* exit, not _exit: it cleans up */
+    if (pid == 0) exit(load_twice_in_private()); /* exit, not _exit, so that it cleans up */
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(WEXITSTATUS(status), 1);
     DIR *d = opendir(box);

@@ -1,8 +1,8 @@
-/* Running the system's C compiler on a codelet source: which one, with which flags, what it said.
+/* Runs the system's C compiler on a codelet source: choosing it, checking flags, reporting its messages.
  *
- * No shell is involved: the command is a list of words, in which the user's flags are checked first. All
- * files are made in a private folder, which also has the headers a codelet includes, from this library's own
- * memory: no header need be installed, and those of another version are not found before them.
+ * No shell is involved: the command is a list of words, and the user's flags are checked first. All files
+ * are created in a private folder, which also receives the headers a codelet includes, embedded in this
+ * library: none need be installed, and those of another version cannot take precedence.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 /* ---- our headers ---- */
 
-/* The assembler puts the file, found like an included one, between two symbols. */
+/* The assembler includes the file, searched for like a header, between two symbols. */
 #define EMBEDDED_LIST(X) X(codelet) X(status) X(type)
 #define X(name)                                                                   \
     __asm__(".pushsection .rodata\n"                                              \
@@ -49,8 +49,8 @@ enum { N_HEADERS = sizeof headers / sizeof *headers };
 
 /* ---- CPU features ---- */
 
-/* Numbered in this order in modules, f16c last, which not every compiler can ask for by name: a change of
- * the list is a change of IPU_CODELET_ABI. */
+/* Modules use these numbers. f16c is last because not every compiler can test for it by name. Changing the
+ * list means changing IPU_CODELET_ABI. */
 // clang-format off
 #define CPU_LIST(X)                                                                                        \
     X("sse3") X("ssse3") X("sse4.1") X("sse4.2") X("popcnt") X("avx") X("avx2") X("fma") X("bmi") X("bmi2") \
@@ -122,7 +122,7 @@ static bool can_run(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The file that a shell would run for `name`. */
+/* The file that a shell would run as `name`. */
 static bool find_program(const char *name, char out[PATH_MAX])
 {
     if (!*name) return false;
@@ -137,7 +137,7 @@ static bool find_program(const char *name, char out[PATH_MAX])
     return false;
 }
 
-/* IPU_CC names a program, or one with words of its own ("ccache gcc"). */
+/* IPU_CC names a program, possibly followed by arguments ("ccache gcc"). */
 static ipu_status named_compiler(ipu__codelet_job *job, const char *named)
 {
     char path[PATH_MAX];
@@ -168,15 +168,15 @@ static ipu_status find_compiler(ipu__codelet_job *job)
 
 /* ---- flags ---- */
 
-/* Flags that take the word after them. */
+/* Flags that take the next word as an argument. */
 static const char *const with_word[] = {"-I",        "-D",       "-U",      "-include", "-imacros",
                                         "-isystem",  "-iquote",  "-L",      "-l",       "-idirafter",
                                         "-isysroot", "-Xlinker", "-Xclang", "--param",  "-mllvm"};
 
-/* Flags that would write elsewhere, or make something other than a module. */
+/* Flags that would write elsewhere, or produce something other than a module. */
 static const struct {
     const char *text;
-    bool        whole; /* false: all that begins so */
+    bool        whole; /* false: a prefix */
 } refused[] = {{"-o", false}, {"--output", false},    {"-M", false},
                {"-x", false}, {"-save-temps", false}, {"--save-temps", false},
                {"-c", true},  {"-S", true},           {"-E", true},
@@ -199,7 +199,7 @@ static bool takes_word(const char *flag)
     return false;
 }
 
-/* Each of words begin.. is an option, or belongs to the one before it. */
+/* Every word from `begin` on must be an option, or the argument of the one before. */
 static ipu_status check_flags(const ipu__words *words, size_t begin)
 {
     for (size_t i = begin; i < words->n; i++) {
@@ -226,7 +226,7 @@ static ipu_status add_flags(ipu__codelet_job *job)
         "-pipe",   "-Wl,-z,defs"};
     char     text[64];
     uint64_t cpu = ipu__codelet_cpu();
-    IPU_TRY(add_flag(job, "-I")); /* that of our headers, before all others: filled in by the run */
+    IPU_TRY(add_flag(job, "-I")); /* our headers' folder, before all others; filled in by the run */
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) IPU_TRY(add_flag(job, fixed[i]));
     for (int i = 0; i < N_CPU_NAMES; i++) {
         if (!(cpu >> i & 1)) continue;
@@ -265,8 +265,8 @@ static void add_file(ipu__text *key, const char *path)
                       st.st_mtim.tv_nsec);
 }
 
-/* The compiler is known by its file, since asking it for its version takes longer than a hit may. Of a link
- * both ends count: cc -> gcc -> gcc-12. */
+/* The compiler is identified by its file, since asking for its version takes longer than a cache hit may.
+ * For a link, both ends count: cc -> gcc -> gcc-12. */
 static void add_compiler(ipu__text *key, const ipu__codelet_job *job)
 {
     char path[PATH_MAX], real[PATH_MAX];
@@ -293,7 +293,7 @@ ipu_status ipu__codelet_job_key(const ipu__codelet_job *job, ipu__hash128 *out)
         const char *value = getenv(variables[i]);
         if (value) ipu__text_add(&key, "%s=%s\n", variables[i], value);
     }
-    /* Relative paths mean something else in another folder. */
+    /* Relative paths depend on the working folder. */
     if ((s->path || s->flags) && getcwd(here, sizeof here)) ipu__text_add(&key, "in %s\n", here);
     ipu__text_add(&key, "%s %s\n", s->path ? "file" : "text", s->name);
     ipu__text_add_bytes(&key, s->text, s->bytes);
@@ -305,7 +305,7 @@ ipu_status ipu__codelet_job_key(const ipu__codelet_job *job, ipu__hash128 *out)
 
 /* ---- the run ---- */
 
-/* `name` in the folder of the run. */
+/* `name` in the run's folder. */
 typedef struct place {
     char path[PATH_MAX];
 } place;
@@ -317,7 +317,7 @@ static place in_folder(const char *folder, const char *name)
     return p;
 }
 
-/* In a folder of ours alone, so without the care of ipu__file_write. */
+/* The folder is private, so the care of ipu__file_write is not needed. */
 static ipu_status write_plain(const char *path, const char *text, size_t bytes)
 {
     FILE *f = fopen(path, "wxe");
@@ -331,7 +331,7 @@ static ipu_status write_plain(const char *path, const char *text, size_t bytes)
     return IPU_OK;
 }
 
-/* "kernels v2" -> "kernels_v2.c": what messages will call a source from memory. */
+/* "kernels v2" -> "kernels_v2.c": the name that messages use for a source from memory. */
 static void file_name(const char *name, char out[80])
 {
     size_t n = 0;
@@ -363,8 +363,8 @@ static ipu_status write_inputs(const ipu__codelet_job *job, const char *folder, 
     return write_plain(source->path, s->text, s->bytes);
 }
 
-/* A time later than those of all files written so far, and no later than those of files written from now on.
- * Files have finer times than this clock ticks, which moreover lags by up to a tick: hence two of them. */
+/* A time later than that of all files written so far, and no later than that of files written from now on.
+ * File times are finer than this clock's ticks, which moreover lag by up to one: hence two ticks. */
 static struct timespec next_tick(void)
 {
     struct timespec now, before, nap = {0, 500000};
@@ -379,7 +379,7 @@ static struct timespec next_tick(void)
     return now;
 }
 
-/* The child has no signal blocked or ignored, whatever we have, and all its output goes to `log`. */
+/* The child has no signals blocked or ignored, whatever we have, and all its output goes to `log`. */
 static int spawn(char *const *argv, const char *log, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
@@ -407,8 +407,8 @@ static int spawn(char *const *argv, const char *log, pid_t *pid)
     return error;
 }
 
-/* Its wait status. A program that ignores SIGCHLD, or waits for all children itself, takes it from us: then
- * the file that was made or not made tells. */
+/* Its wait status. A program that ignores SIGCHLD, or waits for all children, takes that from us: then the
+ * existence of the output file decides. */
 static int wait_for(pid_t pid, const char *output)
 {
     int   status;
@@ -419,7 +419,7 @@ static int wait_for(pid_t pid, const char *output)
     return access(output, R_OK) == 0 ? 0 : 1 << 8;
 }
 
-/* The file with every "FOLDER/" taken out of it, at most `most` bytes of it in whole lines. */
+/* The file with every "FOLDER/" removed, at most `most` bytes in whole lines. */
 static ipu_status read_said(const char *path, const char *folder, size_t most, ipu__text *out)
 {
     char  *text;
@@ -446,7 +446,7 @@ static ipu_status read_said(const char *path, const char *folder, size_t most, i
     return out->failed ? ipu__fail_memory() : IPU_OK;
 }
 
-/* What the run came to, in words if it failed. */
+/* The outcome of the run, with an error message if it failed. */
 static ipu_status judge(const ipu__codelet_job *job, const char *folder, int status, bool made)
 {
     enum { MOST_SAID = 8192 };
@@ -474,7 +474,7 @@ static ipu_status judge(const ipu__codelet_job *job, const char *folder, int sta
 
 /* ---- the files it read ---- */
 
-/* The next name in a rule as compilers write it for make; false: no more. */
+/* The next name in a make rule as written by compilers. Returns false if there are no more. */
 static bool next_name(const char **at, char *out)
 {
     const char *p = *at;

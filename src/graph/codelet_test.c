@@ -1,6 +1,4 @@
-/* Codelets from source: that they run, that mistakes are told, that signals and refused memory do no
- * harm.
- */
+/* Codelets from source: they run, mistakes are reported, signals and failed allocations do no harm. */
 #include "graph/codelet_bench.h"
 
 /* ---- what works ---- */
@@ -86,7 +84,7 @@ static void a_compile_error_has_both_lines_and_the_compilers_words(void **state)
     snprintf(here, sizeof here, "codelet_test.c:%d: ", __LINE__ + 1);
     ipu_graph_add_codelet_source(g, "wrong.c", HEAD "\nint f(void) { return mystery; }\n", NULL);
     assert_non_null(strstr(ipu_graph_message(g), here));
-    assert_null(strstr(ipu_graph_message(g), box)); /* no path of ours */
+    assert_null(strstr(ipu_graph_message(g), box)); /* none of our paths */
     assert_fails(g, IPU_INVALID,
                  "ipu_graph_add_codelet_source: wrong.c does not compile: ", " ended with status 1:\n",
                  "wrong.c:3:", "mystery");
@@ -204,7 +202,7 @@ static void hostile_flags_do_nothing(void **state)
         {"-", "flag \"-\""},
         {"other.c", "flag \"other.c\": expected options"},
         {"-I", "flag \"-I\": expected a word after it"},
-        {"-DX=$(touch${IFS}pwned);`touch${IFS}pwned`", NULL}, /* reaches the compiler, as text */
+        {"-DX=$(touch${IFS}pwned);`touch${IFS}pwned`", NULL}, /* passed to the compiler as text */
     };
     char here[4096];
     assert_non_null(getcwd(here, sizeof here));
@@ -322,7 +320,7 @@ static void *limited(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
     return result;
 }
 
-/* Fails allocation 1, 2, ... of adding the source until none fails; how many failed. */
+/* Adds the source with allocation 1, 2, ... failing until none does; returns how many failed. */
 static int count_failures(const char *source, bool forget)
 {
     for (int n = 0; n < 2000; n++) {
@@ -351,7 +349,7 @@ static void refused_memory_is_an_error_and_no_leak(void **state)
     const char               *source = ONE("Memory", "x");
     const ipu_codelet_module *m;
     char                      text[512];
-    /* A compiler that is quick: it hands out what was compiled before. */
+    /* A fast compiler: it hands out what was compiled before. */
     assert_int_equal(ipu_codelet_load_source("memory.c", source, NULL, &m), IPU_OK);
     put("memory.c", source);
     assert_int_equal(ipu_codelet_compile(in_box("memory.c"), NULL, in_box("memory.so")), IPU_OK);

@@ -6,7 +6,7 @@
 
 /* ---- life ---- */
 
-/* Index 0 of every array named by id is taken, so that id 0 is null. */
+/* Index 0 of every array indexed by id is reserved, so that id 0 is null. */
 static bool reserve_null_ids(ipu_graph *g)
 {
     return ipu__push(&g->variables, (ipu__variable){0}) && ipu__push(&g->codelets, (ipu__codelet){0})
@@ -118,7 +118,7 @@ bool ipu__graph_has(ipu_graph *g, const char *function, ipu_tensor t)
     return ipu__graph_ok(g);
 }
 
-/* The file's name, kept once. */
+/* The file name, interned. */
 static const char *intern_file(ipu_graph *g, const char *file)
 {
     uint32_t known;
@@ -361,7 +361,7 @@ ipu_tensor ipu_graph_add_constant(ipu_graph *g, ipu_type type, ipu_shape shape, 
     void      *own;
     ipu_tensor t     = add_constant(g, __func__, type, &shape, &own, name);
     size_t     bytes = (size_t)ipu_tensor_n_elements(t) * ipu_type_size(type);
-    if (!own || bytes == 0) return t; /* of an empty one, `data` may be NULL */
+    if (!own || bytes == 0) return t; /* `data` may be NULL for an empty one */
     if (!data) {
         ipu__graph_fail(g, IPU_INVALID, "%s: no data for a constant of shape %s", __func__,
                         ipu__shape_str(&shape));

@@ -1,7 +1,7 @@
-/* What a graph holds. The public functions on it are in ipu/graph.h, tensor.h, stream.h, program.h.
+/* The contents of a graph. The public functions on it are in ipu/graph.h, tensor.h, stream.h, program.h.
  *
- * Everything is in typed arrays and named by index; index 0 of each is unused, so that id 0
- * is null. Names and other small things live in the arena. All of it is freed together.
+ * Everything is in typed arrays and referred to by index; index 0 of each is unused, so that id 0 is null.
+ * Names and other small objects live in the arena. All of it is freed together.
  */
 #ifndef IPU_GRAPH_GRAPH_H
 #define IPU_GRAPH_GRAPH_H
@@ -28,14 +28,14 @@ typedef struct ipu__placement {
 
 typedef struct ipu__mapping {
     IPU_ARRAY(ipu__placement) places;
-    bool   sorted;  /* ascending, disjoint: otherwise in the order given, later ones win */
-    size_t tidy_at; /* sort when it has grown to this */
+    bool   sorted;  /* ascending and disjoint; otherwise in the order given, where later ones win */
+    size_t tidy_at; /* size at which to sort */
 } ipu__mapping;
 
 typedef enum ipu__variable_kind {
     IPU__VARIABLE,
     IPU__CONSTANT,
-    IPU__REPLICATION_INDEX /* a constant that differs by replica */
+    IPU__REPLICATION_INDEX /* a constant that differs between replicas */
 } ipu__variable_kind;
 
 typedef struct ipu__variable {
@@ -47,7 +47,7 @@ typedef struct ipu__variable {
     const void        *data; /* CONSTANT: its values */
     ipu__mapping       mapping;
     uint32_t           view;      /* the whole of it */
-    uint32_t           flat_view; /* the same, of rank 1 */
+    uint32_t           flat_view; /* the same with rank 1 */
     uint32_t           location;
 } ipu__variable;
 
@@ -64,21 +64,21 @@ typedef struct ipu__codelet_origin {
 
 typedef struct ipu__codelet {
     const char              *name;
-    ipu_compute_fn           compute; /* NULL: known by signature only */
+    ipu_compute_fn           compute; /* NULL if only the signature is known */
     const ipu_codelet_field *fields;
     uint32_t                 n_fields, bytes;
     bool                     multi;
     uint32_t                 location;
-    ipu_cycle_fn             estimator; /* NULL: none */
+    ipu_cycle_fn             estimator; /* NULL if none */
     void                    *estimator_user;
 
-    const ipu__codelet_origin *origin; /* NULL: compiled in, or loaded by the user */
+    const ipu__codelet_origin *origin; /* NULL if compiled in, or loaded by the user */
 } ipu__codelet;
 
 typedef struct ipu__compute_set {
     const char *name;
     uint32_t    location;
-    uint32_t    first, last, n_vertices; /* vertices are chained by `next`, in the order added */
+    uint32_t    first, last, n_vertices; /* vertices are linked by `next` in the order added */
 } ipu__compute_set;
 
 typedef struct ipu__vertex {
@@ -86,12 +86,12 @@ typedef struct ipu__vertex {
     uint32_t tile; /* of the root graph */
     uint32_t location;
     uint32_t links;  /* index in graph->links of n_fields entries */
-    uint32_t state;  /* index in graph->states, 0: none set */
-    uint32_t cycles; /* worker cycles on the chip, 0: not said */
+    uint32_t state;  /* index in graph->states; 0 if none is set */
+    uint32_t cycles; /* worker cycles on the chip; 0 if unspecified */
 } ipu__vertex;
 
-/* A link is 0 (not connected), a view, or, for VECTORS fields and always for them, IPU__LIST | index in
- * graph->lists of [n, view...]. State fields: 1 if set. */
+/* A link is 0 (not connected), a view or, always for VECTORS fields, IPU__LIST | index in graph->lists of
+ * [n, view...]. For state fields it is 1 if set. */
 #define IPU__LIST 0x80000000u
 
 typedef struct ipu__stream {
@@ -117,9 +117,9 @@ typedef struct ipu__host_handle {
     uint32_t    location;
 } ipu__host_handle;
 
-/* A program as it was when it had `n_steps` steps. Sequences only grow, so this is a snapshot. */
+/* A program with its first `n_steps` steps. Sequences only grow, so this is a snapshot. */
 typedef struct ipu__body {
-    uint32_t program, n_steps; /* program 0: nothing */
+    uint32_t program, n_steps; /* program 0 is empty */
 } ipu__body;
 
 /* X(name, text): members of ipu__step used by each kind */
@@ -163,7 +163,7 @@ typedef struct ipu__case {
 typedef struct ipu__step {
     ipu__step_kind   kind;
     uint32_t         location;
-    uint32_t         from, to, rows; /* views, 0: none */
+    uint32_t         from, to, rows; /* views; 0 if none */
     uint32_t         object;
     ipu__body        body, other;
     int64_t          n;
@@ -175,9 +175,9 @@ typedef struct ipu__step {
 typedef struct ipu__program {
     IPU_ARRAY(ipu__step) steps;
     uint32_t       location;
-    int            depth;    /* of bodies within bodies, calls included: at most IPU__MAX_DEPTH */
-    int64_t        expanded; /* steps with all bodies written out: at most IPU__MAX_STEPS */
-    ipu__step_kind barred;   /* a kind of step it holds that no parallel body may; SEQUENCE: none */
+    int            depth;    /* nesting depth of bodies, including calls: at most IPU__MAX_DEPTH */
+    int64_t        expanded; /* steps with all bodies expanded: at most IPU__MAX_STEPS */
+    ipu__step_kind barred;   /* a step in it that parallel bodies must not contain; SEQUENCE if none */
 } ipu__program;
 
 enum { IPU__MAX_DEPTH = 200, IPU__MAX_STEPS = 1 << 24 };
@@ -193,16 +193,16 @@ typedef struct ipu__function {
 typedef struct ipu__kernel_step {
     ipu_kernel_call call; /* attributes in the arena */
     uint32_t        views[IPU__MAX_OPERANDS];
-    int64_t         first_tile, n_tiles; /* of the root: those it may use */
+    int64_t         first_tile, n_tiles; /* of the root: the tiles it may use */
 } ipu__kernel_step;
 
 struct ipu_graph {
     ipu_graph *root; /* itself, unless virtual */
     /* A virtual graph has only these: */
     int64_t        n_tiles;
-    const int64_t *tiles; /* of the root; NULL: the same numbers */
+    const int64_t *tiles; /* of the root; NULL if numbers are the same */
     ipu_graph     *next_virtual;
-    /* The root has everything: */
+    /* Only the root has these: */
     ipu_target        target;
     int64_t           replication;
     ipu_status        status;
@@ -219,33 +219,33 @@ struct ipu_graph {
     IPU_ARRAY(uint32_t) links;
     IPU_ARRAY(uint32_t) lists;
     IPU_ARRAY(void *)
-    states; /* images of the vertex struct; pointers in it to arena copies of state vectors */
+    states; /* images of vertex structs; pointers in them refer to arena copies of state vectors */
     IPU_ARRAY(ipu__stream) streams;
     IPU_ARRAY(ipu__remote_buffer) remote_buffers;
     IPU_ARRAY(ipu__host_handle) host_handles; /* from 0 */
-    ipu_tensor none;  /* stands for operands of kernels that are absent; null until needed */
-    uint32_t   start; /* program that runs when an engine is created; 0: none */
+    ipu_tensor none;                          /* stands for absent kernel operands; null until needed */
+    uint32_t   start;                         /* program to run when an engine is created; 0 if none */
     IPU_ARRAY(ipu__program) programs;
     IPU_ARRAY(ipu__function) functions;
-    uint32_t n_parallels; /* parallel steps */
+    uint32_t n_parallels; /* number of parallel steps */
     IPU_ARRAY(ipu__kernel_step) kernel_steps;
-    IPU_ARRAY(ipu__location) locations; /* 0: unknown */
+    IPU_ARRAY(ipu__location) locations; /* index 0: unknown */
     uint32_t location_cache[64];        /* recent locations by hash */
     ipu__map codelet_names, stream_names, remote_names, write_names, read_names, files;
 };
 
-/* Note an error at the current location and return its status. Only the first is kept. */
+/* Record an error at the current location and return its status. Only the first is kept. */
 ipu_status ipu__graph_fail(ipu_graph *g, ipu_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 ipu_status ipu__graph_fail_memory(ipu_graph *g);
 
-/* Index of the current location in g->locations (0 if memory ran out: never fatal). */
+/* Index of the current location in g->locations (0 on allocation failure, which is never fatal). */
 uint32_t ipu__graph_here(ipu_graph *g);
-/* "file.c:12", or "place unknown", in a buffer of the caller's. */
+/* "file.c:12", or "place unknown", in the caller's buffer. */
 enum { IPU__WHERE_BYTES = 512 };
 const char *ipu__graph_where(const ipu_graph *g, uint32_t location, char buffer[IPU__WHERE_BYTES]);
 
-/* A copy in the arena; "" for NULL. NULL: out of memory, noted in the graph. */
+/* A copy in the arena, "" for NULL. Returns NULL on allocation failure, recorded in the graph. */
 const char *ipu__graph_strdup(ipu_graph *g, const char *text);
 
 static inline ipu__variable *ipu__graph_variable(const ipu_graph *g, uint32_t id)
@@ -253,21 +253,21 @@ static inline ipu__variable *ipu__graph_variable(const ipu_graph *g, uint32_t id
     return &g->root->variables.at[id];
 }
 
-/* "[4,8]" etc. in a rotating buffer of this thread (4 of them), for messages. */
+/* "[4,8]" etc. in one of this thread's 4 rotating buffers, for messages. */
 const char *ipu__shape_str(const ipu_shape *shape);
-/* A variable's name in quotes, or "variable #7" for one without. Same buffers. */
+/* A variable's name in quotes, or "variable #7" if it has none. Uses the same buffers. */
 const char *ipu__variable_str(const ipu_graph *g, uint32_t id);
 
-/* Product of the dimensions; false on overflow of 2^47 elements or a negative dimension. */
+/* Product of the dimensions. Returns false for more than 2^47 elements or a negative dimension. */
 bool ipu__shape_count(const ipu_shape *shape, int64_t *out);
 
-/* True if builders may go on: `g` is a graph that has not failed. */
+/* Whether builders may continue: `g` is a graph that has not failed. */
 bool ipu__graph_ok(const ipu_graph *g);
-/* The same, and `t` is a tensor of this graph; otherwise an error is noted that names the function. */
+/* The same, and `t` is a tensor of this graph; otherwise records an error that names the function. */
 bool ipu__graph_has(ipu_graph *g, const char *function, ipu_tensor t);
-/* The root's number of tile `tile` of `g`; IPU__NO_TILE and an error if there is none. */
+/* The root's number for tile `tile` of `g`; IPU__NO_TILE, with an error, if there is none. */
 uint32_t ipu__graph_tile(ipu_graph *g, const char *function, int64_t tile);
-/* A new variable or constant; `data` is kept as it is. */
+/* A new variable or constant; `data` is kept, not copied. */
 ipu_tensor ipu__graph_add_variable(ipu_graph *g, const char *function, ipu__variable_kind kind, ipu_type type,
                                    const ipu_shape *shape, const void *data, const char *name);
 
@@ -283,19 +283,21 @@ ipu_field_shape     ipu__field_shape(ipu_field_form form);
 const char         *ipu__field_form_text(ipu_field_form form); /* "in vector" */
 
 /* ---- value.c ---- */
-/* `value` as an element of `type`. False: not representable (integers: a fraction or out of range). */
+/* `value` as an element of `type`. Returns false if not representable (integers: a fraction, or out of
+ * range). */
 bool ipu__value_from_double(ipu_type type, double value, void *out);
 
 /* ---- tensor_query.c ---- */
-/* Whether two views have an element in common, and the first such range. Memory: noted in the graph. */
+/* Whether two views have an element in common, and the first such range. Allocation failure is recorded in
+ * the graph. */
 bool ipu__views_intersect(ipu_graph *g, uint32_t a, uint32_t b, ipu__interval *where);
-/* "x[4]", "x[4:8]" or "x[4: 2*10, 3*1]": one element, a run, a nest of count*stride. */
+/* "x[4]", "x[4:8]" or "x[4: 2*10, 3*1]": one element, a run, or a nest of count*stride. */
 void ipu__piece_text(ipu__text *text, const char *name, const ipu__piece *piece);
 
 /* ---- mapping.c ---- */
-bool ipu__mapping_add(ipu__mapping *mapping, int64_t begin, int64_t end, uint32_t tile); /* false: memory */
+bool ipu__mapping_add(ipu__mapping *mapping, int64_t begin, int64_t end, uint32_t tile); /* can fail */
 bool ipu__mapping_sort(ipu__mapping *mapping);
-/* The placement that holds element `i`, or the first one after it; NULL past the last. Sorted. */
+/* The placement that contains element `i`, or the next one after it; NULL past the last. Must be sorted. */
 const ipu__placement *ipu__mapping_find(const ipu__mapping *mapping, int64_t i);
 
 #endif

@@ -1,4 +1,4 @@
-/* Graphs: places of errors, the first error, variables by number, constants of every type. */
+/* Graphs: error locations, the first error, variables by number, constants of every type. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

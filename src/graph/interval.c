@@ -1,11 +1,11 @@
-/* Views as sets of elements. A nest, seen as a set, may have its loops sorted by stride, which makes one
- * interval of most transposes and reversals. */
+/* Views as sets of elements. A set has no order, so the loops of a nest may be sorted by stride, which
+ * turns most transposes and reversals into one interval. */
 #include "graph/interval.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The same elements in ascending order as far as a nest can say it; repeats by stride 0 dropped. */
+/* The same elements, as ascending as a nest can express, with repeats (stride 0) dropped. */
 static void make_set(ipu__piece *p)
 {
     int n = 0;
@@ -66,7 +66,7 @@ static int compare(const void *a, const void *b)
     return (x->tag > y->tag) - (x->tag < y->tag);
 }
 
-/* Graphs are mostly built in order: look before sorting. */
+/* Graphs are mostly built in order: check before sorting. */
 static void sort_range(ipu__interval *at, size_t n)
 {
     size_t i = 1;
@@ -74,8 +74,8 @@ static void sort_range(ipu__interval *at, size_t n)
     if (i < n) qsort(at, n, sizeof *at, compare);
 }
 
-/* Deals the intervals out by variable, in order, so that what remains to sort is short and mostly sorted.
- * Worth it for few variables; false: nothing was done. */
+/* Distributes the intervals by variable, keeping order, so that what remains to be sorted is short and
+ * mostly sorted. Pays off for few variables; returns false if it did nothing. */
 static bool sort_by_variable(ipu__interval_list *set)
 {
     uint32_t low = UINT32_MAX, high = 0;
@@ -124,7 +124,7 @@ void ipu__intervals_merge(ipu__interval_list *set)
 
 void ipu__intervals_fini(ipu__interval_list *set) { ipu__array_fini(&set->list); }
 
-/* Enough to see that a nest repeats nothing: each stride steps over all that lies within it. */
+/* Sufficient for a nest without repeats: each stride exceeds the span of everything inside it. */
 static bool surely_distinct(const ipu__piece *p)
 {
     ipu__piece set = *p;
@@ -152,7 +152,7 @@ bool ipu__view_has_aliases(const ipu__view_pool *pool, uint32_t id, bool *ok)
     ipu__interval_list set = {0};
     *ok                    = ipu__intervals_add(&set, pool, id, 0);
     ipu__intervals_merge(&set);
-    int64_t n = 0; /* of different elements */
+    int64_t n = 0; /* of distinct elements */
     for (size_t i = 0; i < set.list.n; i++) n += set.list.at[i].end - set.list.at[i].begin;
     ipu__intervals_fini(&set);
     return *ok && n < view.n_elements;

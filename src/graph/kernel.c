@@ -1,6 +1,6 @@
-/* Kernels by name, the attributes of a call, and what fits it.
+/* Kernels by name, the attributes of a call, and the implementations that fit it.
  *
- * requires: ipu__kernels (src/kernels.c). Leaves everything as it was but this thread's message.
+ * requires: ipu__kernels (src/kernels.c). Changes nothing but this thread's message.
  */
 #include "graph/kernel.h"
 
@@ -9,7 +9,7 @@
 
 #include "base/map.h"
 
-/* Kernels by the hash of their names: every op that is emitted is looked up. */
+/* A hash table of kernel names: every emitted op is looked up. */
 enum { SLOTS = 1024 };
 static const ipu_kernel_def *slots[SLOTS];
 static pthread_once_t        once = PTHREAD_ONCE_INIT;
@@ -22,7 +22,7 @@ static void fill_slots(void)
         while (slots[at % SLOTS]) at++;
         slots[at % SLOTS] = *def;
     }
-    IPU_ASSERT(n < SLOTS / 2); /* or searches become long */
+    IPU_ASSERT(n < SLOTS / 2); /* keeps searches short */
 }
 
 const ipu_kernel_def *ipu__kernel_find(const char *name)
@@ -64,7 +64,7 @@ bool ipu__kernel_has_output(const ipu_kernel_call *call)
         if (has) return true;
         any = true;
     }
-    return !any; /* one without outputs is run for something else */
+    return !any; /* a kernel without outputs is run for its side effects */
 }
 
 static double n_elements(const ipu_shape *shape)

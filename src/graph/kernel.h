@@ -1,12 +1,13 @@
-/* The kernel contract: what a library operation over whole tensors is.
+/* The kernel contract: the definition of a library operation on whole tensors.
  *
- * graph declares the record, op fills it in, engine calls it; none knows more of the other. A
- * kernel step is a record, attributes and operands (inputs and outputs in the record's order). A
- * kernel is a compute set in closed form: it says what it touches (`operands`), what it means
- * (`ref`), and what it would cost on tiles (`plan`).
+ * graph declares the record, op fills it in, and engine calls it; that is all they know of one another. A
+ * kernel step is a record, attributes and operands (inputs and outputs in the record's order). A kernel is
+ * a compute set in closed form: it defines what it accesses (`operands`), what it means (`ref`), and what
+ * it would cost on tiles (`plan`).
  *
- * How an engine does it fast is a matter of that engine: it declares what an implementation is there
- * (engine/cpu/impl.h), and a record lists those of each engine. Here they have a name and say what they fit.
+ * How to run it fast is up to each engine, which declares what an implementation is (engine/cpu/impl.h); a
+ * record lists the implementations for each engine. At this level they have only a name and a test for what
+ * they fit.
  */
 #ifndef IPU_GRAPH_KERNEL_H
 #define IPU_GRAPH_KERNEL_H
@@ -23,20 +24,20 @@ enum { IPU__MAX_OPERANDS = 24 };
 
 typedef enum ipu_access {
     IPU_ACCESS_READ,
-    IPU_ACCESS_WRITE, /* every element, old values not read */
+    IPU_ACCESS_WRITE, /* writes every element without reading old values */
     IPU_ACCESS_UPDATE
 } ipu_access;
 
 /* For `shares`: with any operand of the same shape and type. */
 enum { IPU_SHARES_NONE = -1, IPU_SHARES_ANY = -2 };
 
-/* An output that shares the memory of an input lies as that does. Parts run at once and in any order: none may write an
- * element that another part still has to read. tests/support/op_check.c runs every implementation so. */
+/* An output that shares the memory of an input has the same layout. Parts run concurrently in any order, so none may
+ * write an element that another part still has to read. tests/support/op_check.c runs every implementation like this. */
 typedef struct ipu_kernel_operand {
     const char *name;
     ipu_access  access;
-    int         shares;   /* index of the operand it may share memory with, element by element; or SHARES_* */
-    bool        optional; /* may be absent: an operand of shape [0] */
+    int         shares; /* index of the operand whose memory it may share, element by element; or SHARES_* */
+    bool        optional; /* may be absent, as an operand of shape [0] */
 } ipu_kernel_operand;
 
 typedef struct ipu_kernel_value {
@@ -44,54 +45,54 @@ typedef struct ipu_kernel_value {
     ipu_shape shape;
 } ipu_kernel_value;
 
-/* One use of a kernel. How operands lie is the engine's choice: plain everywhere but in what it hands to an
- * implementation. */
+/* One use of a kernel. The memory layout of operands is the engine's choice: plain, except in what it
+ * passes to an implementation. */
 typedef struct ipu_kernel_call {
     const struct ipu_kernel_def *def;
     const ipu_attribute         *attributes;
     size_t                       n_attributes;
     int                          n_operands;
     ipu_kernel_value             operand[IPU__MAX_OPERANDS];
-    uint8_t layout[IPU__MAX_OPERANDS]; /* numbers of the engine's own; 0: plain, row-major */
+    uint8_t layout[IPU__MAX_OPERANDS]; /* engine-specific numbers; 0 is plain, row-major */
 } ipu_kernel_call;
 
-/* Whether an optional operand is there. */
+/* Whether an optional operand is present. */
 static inline bool ipu__kernel_has(const ipu_kernel_call *call, int i)
 {
     const ipu_shape *shape = &call->operand[i].shape;
     return !(shape->rank == 1 && shape->dim[0] == 0);
 }
 
-/* Whether input `in` and output `out` may be the same memory, element on element. */
+/* Whether input `in` and output `out` may be the same memory, element for element. */
 bool ipu__kernel_may_share(const ipu_kernel_call *call, int in, int out);
 
-/* Whether it writes any element. If not there is nothing to do, however large its other dimensions are. */
+/* Whether it writes any element. If not, there is nothing to do, however large its other dimensions. */
 bool ipu__kernel_has_output(const ipu_kernel_call *call);
 
-/* What the call would be on the chip: a split over tiles, as one superstep. */
+/* What the call would be on the chip: split over tiles, in one superstep. */
 typedef struct ipu_kernel_plan {
-    int64_t     n_tiles;        /* tiles that have work */
-    int64_t     cycles;         /* of the busiest tile, all its workers together */
-    int64_t     bytes_received; /* exchange, busiest tile */
+    int64_t     n_tiles;        /* tiles with work */
+    int64_t     cycles;         /* of the busiest tile, over all its workers */
+    int64_t     bytes_received; /* in the exchange, on the busiest tile */
     int64_t     bytes_sent;
-    int64_t     tile_bytes; /* temporary memory, fullest tile */
-    const char *basis;      /* where the formula comes from */
+    int64_t     tile_bytes; /* temporary memory on the fullest tile */
+    const char *basis;      /* source of the formula */
 } ipu_kernel_plan;
 
-/* What every implementation begins with. */
+/* The common beginning of every implementation. */
 typedef struct ipu_kernel_impl {
     const char *name; /* "onednn" */
-    /* Whether it can do this call, all plain, in so many parts on that machine: what the engine says of itself, in a
-     * struct of its own. A pure function. */
+    /* Whether it can run this call, with all operands plain, in that many parts on that machine, which the engine
+     * describes in its own struct. A pure function. */
     bool (*fits)(const ipu_kernel_call *call, const void *machine, int n_parts);
 } ipu_kernel_impl;
 
-/* The implementations of a kernel on one engine, the best first: an array of the engine's own struct, which begins with an
- * ipu_kernel_impl. */
+/* The implementations of a kernel on one engine, best first: an array of the engine's own struct, which begins with
+ * an ipu_kernel_impl. */
 typedef struct ipu_kernel_impls {
-    const char            *engine; /* its name; NULL: the end of a list of these */
+    const char            *engine; /* its name; NULL ends a list of these */
     const ipu_kernel_impl *first;
-    size_t                 bytes; /* from one to the next */
+    size_t                 bytes; /* array stride */
     int                    n;
 } ipu_kernel_impls;
 
@@ -99,53 +100,54 @@ typedef struct ipu_kernel_def {
     const char               *name; /* stable: used in text, profiles and tests */
     const ipu_kernel_operand *operands;
     int                       n_operands;
-    /* Attributes, types and shapes make sense together: IPU_OK, or ipu__fail with what was
-     * expected and what was found (the caller adds where). */
+    /* Whether attributes, types and shapes are consistent: IPU_OK, or ipu__fail with what was expected and
+     * what was found (the caller adds where). */
     ipu_status (*check)(const ipu_kernel_call *call);
-    /* Whether inputs hold values that `ref` can work on (indices in range), or ipu__fail with what was found;
-     * implementations see for themselves. NULL: any will do. */
+    /* Whether inputs hold values that `ref` can handle (indices in range), or ipu__fail with what was
+     * found; implementations check for themselves. NULL if any values will do. */
     ipu_status (*examine)(const ipu_kernel_call *call, void *const *operand);
-    /* The meaning: plain C, one thread, plain operands. */
+    /* The meaning, in plain C on one thread with plain operands. */
     void (*ref)(const ipu_kernel_call *call, void *const *operand);
-    /* Operands, by bits, whose dimension 0 is one and the same number of rows that do not depend on each other; others
-     * are the same for all rows. 0, as NULL: there are none such. */
+    /* Bit mask of operands whose dimension 0 is the same number of independent rows; the others are shared by all
+     * rows. 0, or NULL, if there are none. */
     uint32_t (*rows)(const ipu_kernel_call *call);
-    /* Work in floating-point or elementary operations, for deciding how to split. */
+    /* Work in floating-point or elementary operations, to decide how to split it. */
     double (*work)(const ipu_kernel_call *call);
-    /* The same of `ref`, where it is a slower algorithm. NULL: as `work`. */
+    /* The same for `ref`, if that is a slower algorithm. NULL means `work`. */
     double (*ref_work)(const ipu_kernel_call *call);
     ipu_status (*plan)(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
-    /* One for each engine that has any, and the end. NULL: there are none. An engine uses the first of its own that
-     * fits; `ref` on one thread if none does. */
+    /* One entry per engine that has any, then the end. May be NULL. An engine uses the first of its own that
+     * fits, or else `ref` on one thread. */
     const ipu_kernel_impls *implementations;
 } ipu_kernel_def;
 
-/* All kernels there are, NULL at the end. Defined above all layers (src/kernels.c), or by a program with kernels of its own. */
+/* All kernels, NULL-terminated. Defined above all layers (src/kernels.c), or by a program with its own
+ * kernels. */
 extern const ipu_kernel_def *const ipu__kernels[];
 
-const ipu_kernel_def *ipu__kernel_find(const char *name); /* NULL: none */
+const ipu_kernel_def *ipu__kernel_find(const char *name); /* NULL if there is none */
 
 static inline const ipu_kernel_impl *ipu__kernel_impl_at(const ipu_kernel_impls *impls, int i)
 {
     return (const ipu_kernel_impl *)((const char *)impls->first + (size_t)i * impls->bytes);
 }
 
-/* Those of the engine of that name; n is 0 if there are none. */
+/* The implementations for the named engine; n is 0 if there are none. */
 ipu_kernel_impls ipu__kernel_impls_of(const ipu_kernel_def *def, const char *engine);
-/* The first of them that fits; NULL: none. */
+/* The first that fits; NULL if none does. */
 const ipu_kernel_impl *ipu__kernel_find_impl(const ipu_kernel_call *call, const char *engine,
                                              const void *machine, int n_parts);
 
-/* `rows` of its record. */
+/* The record's `rows`. */
 static inline uint32_t ipu__kernel_rows(const ipu_kernel_call *call)
 {
     return call->def->rows ? call->def->rows(call) : 0;
 }
 
-/* Elementary operations that `ref` takes: for deciding whether to compute a value now. */
+/* Elementary operations in `ref`, to decide whether to compute a value at compile time. */
 double ipu__kernel_ref_work(const ipu_kernel_call *call);
 
-/* The attribute of that name; NULL: the call has none. */
+/* The attribute with that name; NULL if the call has none. */
 const ipu_attribute *ipu__attribute_find(const ipu_kernel_call *call, const char *name);
 /* "an int", "a list of ints"; for messages. */
 const char *ipu__attribute_kind_text(ipu_attribute_kind kind);

@@ -1,4 +1,4 @@
-/* Kernels by name and attributes of a call: every way to find them, and what is said when they are wrong. */
+/* Kernels by name and attributes of a call: every way to find them, and the messages when they are wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Tile mapping: which elements of a variable are on which tile. */
+/* Tile mapping: which tile each element of a variable is on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ bool ipu__mapping_add(ipu__mapping *m, int64_t begin, int64_t end, uint32_t tile
     if (m->sorted && m->places.n > 0) {
         ipu__placement *last = &m->places.at[m->places.n - 1];
         if (begin <= m->places.at[0].begin && end >= last->end) {
-            m->places.n = 0; /* overrides all there is */
+            m->places.n = 0; /* overrides everything before */
         } else if (begin == last->end && tile == last->tile) {
             last->end = end;
             return true;
@@ -26,7 +26,7 @@ bool ipu__mapping_add(ipu__mapping *m, int64_t begin, int64_t end, uint32_t tile
 
 typedef struct event {
     ipu__placement place;
-    size_t         order; /* the later of two wins */
+    size_t         order; /* of two, the later wins */
 } event;
 
 static int by_begin(const void *a, const void *b)
@@ -35,7 +35,7 @@ static int by_begin(const void *a, const void *b)
     return (x->place.begin > y->place.begin) - (x->place.begin < y->place.begin);
 }
 
-/* Heaps of pointers to events, the latest on top. */
+/* A heap of pointers to events, latest on top. */
 static void sift_down(event **heap, size_t n)
 {
     for (size_t i = 0, child; (child = 2 * i + 1) < n; i = child) {
@@ -60,7 +60,7 @@ static void heap_pop(event **heap, size_t *n)
     sift_down(heap, *n);
 }
 
-/* Sweep over the elements: at each point the latest of the placements that hold it counts. */
+/* Sweep over the elements: at each point, the latest placement that covers it counts. */
 static bool sweep(event *events, size_t n, event **heap, ipu__mapping *out)
 {
     size_t  active = 0, next = 0;
@@ -123,7 +123,7 @@ static bool place(ipu_graph *g, uint32_t var, int64_t begin, int64_t end, uint32
 {
     ipu__mapping *m = &g->variables.at[var].mapping;
     if (!ipu__mapping_add(m, begin, end, tile)) return false;
-    /* A program that maps again and again must not pile up history: tidy up when it has doubled. */
+    /* Repeated mapping must not pile up history: tidy up when it has doubled. */
     if (m->sorted || m->places.n < m->tidy_at) return true;
     if (!ipu__mapping_sort(m)) return false;
     m->tidy_at = 2 * m->places.n + 64;
@@ -150,7 +150,7 @@ void ipu_graph_set_tile_mapping(ipu_graph *g, ipu_tensor t, int64_t tile)
     if (root_tile != IPU__NO_TILE && !place_view(g->root, t.id, root_tile)) ipu__graph_fail_memory(g);
 }
 
-/* Elements begin <= i < end of the flat view, with the builder as scratch. */
+/* Elements begin <= i < end of the flat view, using the builder as scratch space. */
 static bool place_range(ipu_graph *g, uint32_t view, int64_t begin, int64_t end, uint32_t tile)
 {
     ipu__run whole;
@@ -161,7 +161,7 @@ static bool place_range(ipu_graph *g, uint32_t view, int64_t begin, int64_t end,
     ipu__view_select(&g->builder, &g->views, &g->piece_index, view, &nest);
     uint32_t part = ipu__view_commit(&g->builder, &g->views, IPU_FLOAT, &IPU_SHAPE(end - begin));
     bool     ok   = part && place_view(g, part, tile);
-    if (part) g->views.words.n = words; /* the part was for this only */
+    if (part) g->views.words.n = words; /* the part is not needed any more */
     return ok;
 }
 
@@ -184,7 +184,8 @@ void ipu_graph_set_tile_intervals(ipu_graph *g, ipu_tensor t, const ipu_tile_int
     }
 }
 
-/* How many tiles get elements: each of them at least `least`, the last one too, which has what is left over. */
+/* How many tiles get elements if each gets at least `least`, including the last one, which gets the
+ * remainder. */
 static int64_t tiles_used(int64_t n, int64_t n_tiles, int64_t least, int64_t grain)
 {
     int64_t grains = (n + grain - 1) / grain, each = (least + grain - 1) / grain,
@@ -212,7 +213,7 @@ void ipu_graph_map_linearly_by(ipu_graph *g, ipu_tensor t, int64_t min_elements,
             begin = 0;
     for (int64_t i = 0; i < used; i++) {
         int64_t share = grains / used
-                      + (i >= used - grains % used); /* the extra ones go to the last, which is short */
+                      + (i >= used - grains % used); /* extra ones go to the last tile, which has fewer */
         int64_t end = begin + share * grain < n ? begin + share * grain : n;
         if (!place_range(g->root, t.id, begin, end, (uint32_t)(g->tiles ? g->tiles[i] : i))) {
             ipu__graph_fail_memory(g);
@@ -241,7 +242,7 @@ static bool add_tile(tile_list *out, int64_t tile, int64_t count)
     return ipu__push(&out->list, (ipu_tile_interval){tile, begin, begin + count});
 }
 
-/* Neighbours begin <= i < end of one variable. */
+/* Consecutive elements begin <= i < end of one variable. */
 static bool add_neighbours(tile_list *out, const ipu__mapping *m, int64_t begin, int64_t end)
 {
     const ipu__placement *p = ipu__mapping_find(m, begin), *past = m->places.at + m->places.n;
@@ -274,7 +275,7 @@ static bool collect_tiles(ipu_graph *g, uint32_t view, tile_list *out)
     return true;
 }
 
-/* Root tile numbers to those of a virtual graph. */
+/* Translates root tile numbers to those of a virtual graph. */
 static ipu_status translate(const ipu_graph *g, ipu_tile_interval *map, size_t n)
 {
     if (!g->tiles) return IPU_OK;

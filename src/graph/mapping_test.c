@@ -1,7 +1,7 @@
 /* Tile mappings against a plain array with one tile per element.
  *
- * Random views are mapped, mapped again and asked for, through the root graph and through windows
- * on it; then what linear mapping promises, and every wrong argument.
+ * Random views are mapped, remapped and queried, through the root graph and through windows on it; then the
+ * guarantees of linear mapping, and every invalid argument.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,8 +99,8 @@ static void world_init(world *w, uint64_t seed)
 
 static const window *any_window(world *w) { return &w->windows[random_in(&w->random, 0, N_WINDOWS - 1)]; }
 
-/* A random view of one variable, or of two joined: what it selects is asked of the view itself, which
- * tensor_test.c has proven. */
+/* A random view of one variable, or of two joined. What it selects is taken from the view itself, which
+ * tensor_test.c covers. */
 static void any_selection(world *w, selection *s)
 {
     ipu_tensor parts[2];
@@ -153,7 +153,7 @@ static void map_by_intervals(world *w)
     ipu_graph_set_tile_intervals(v->graph, s.tensor, map, n);
 }
 
-/* Tile of the root as the window numbers it: -1 stays, -2: not shown. */
+/* A root tile as numbered by the window: -1 stays, -2 means not visible. */
 static int64_t shown_as(const window *v, int64_t tile)
 {
     if (tile < 0) return tile;
@@ -162,7 +162,7 @@ static int64_t shown_as(const window *v, int64_t tile)
     return -2;
 }
 
-/* The mapping must be whole, in order, and not split a run of one tile. */
+/* The mapping must be complete, in order, and must not split a run on one tile. */
 static void check_query(world *w, const window *v, const selection *s)
 {
     ipu_tile_interval *map;
@@ -262,7 +262,8 @@ typedef struct spread {
 
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Whole grains but for the very last, every tile at least the minimum, grains differ by one at most. */
+/* Whole grains except for the very last, at least the minimum on every tile, and grain counts that differ
+ * by at most one. */
 static void check_spread(const spread *s, const ipu_tile_interval *map)
 {
     int64_t at = 0, least = INT64_MAX, most = 0;
@@ -282,7 +283,7 @@ static void check_spread(const spread *s, const ipu_tile_interval *map)
     assert_true(s->n_used == 0 || most - least <= 1);
 }
 
-/* With one tile more, the emptiest would fall below the minimum, or there is none more to use. */
+/* With one more tile, the emptiest would fall below the minimum, or there are no more tiles. */
 static void check_as_many_tiles_as_possible(const spread *s)
 {
     int64_t grains = div_up(s->elements, s->grain), more = (int64_t)s->n_used + 1;

@@ -1,4 +1,4 @@
-/* Parallel steps: what the builder refuses, what a check finds between bodies, and the text. */
+/* Parallel steps: what the builder refuses, conflicts between bodies that a check finds, and the text form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static bench start(void)
     return b;
 }
 
-/* Adds the parallel step and checks; "" if all is well. */
+/* Adds the parallel step and checks; "" if there is no problem. */
 static const char *problem(const bench *b, size_t n)
 {
     ipu_program_add_parallel(b->main, b->bodies, n);
@@ -85,7 +85,7 @@ static void a_body_that_is_null_is_empty(void **state)
     ipu_graph_destroy(b.g);
 }
 
-/* Directly, in a loop, and in a function that was made before. */
+/* Directly, in a loop, and in a function created before. */
 static void steps_for_all_replicas_are_refused_however_deep(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void parts_of_one_variable_are_apart(void **state)
     ipu_graph_destroy(b.g);
 }
 
-/* A body may do what it likes with its own: also between long reads of others that end before. */
+/* A body may use its own variables freely, even between long reads by others that end before. */
 static void a_body_reads_what_it_writes(void **state)
 {
     (void)state;

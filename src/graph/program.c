@@ -15,7 +15,7 @@ static bool begin(const char *function, ipu_program p)
     return false;
 }
 
-/* What the bodies of a step add to the depth and size of its program. */
+/* What the bodies of a step contribute to the depth and size of its program. */
 typedef struct extent {
     int            depth;
     int64_t        expanded;
@@ -30,7 +30,7 @@ static void add_extent(const ipu_graph *g, ipu__body body, extent *sum)
     if (program->barred) sum->barred = program->barred;
 }
 
-/* Steps that concern all replicas or all IPUs: they have no place in one of several bodies at a time. */
+/* Steps that involve all replicas or all IPUs cannot be in one of several concurrent bodies. */
 static ipu__step_kind barred(ipu__step_kind kind)
 {
     return kind == IPU__STEP_PARALLEL || kind == IPU__STEP_CROSS_REPLICA_COPY || kind == IPU__STEP_ALL_REDUCE
@@ -39,7 +39,7 @@ static ipu__step_kind barred(ipu__step_kind kind)
              : IPU__STEP_SEQUENCE;
 }
 
-/* Bodies are snapshots of the present, so that their present extent is theirs. */
+/* Bodies are snapshots of the present, so their present extent is final. */
 static extent step_extent(const ipu_graph *g, const ipu__step *step)
 {
     extent sum = {0, 1, barred(step->kind)};
@@ -73,7 +73,7 @@ static void add_step(ipu_program p, ipu__step step)
     if (more.barred) program->barred = more.barred;
 }
 
-/* `object` of a kind ("stream") that belongs to the graph. */
+/* `object`, of a kind such as "stream", must belong to the graph. */
 static bool check_object(const char *function, ipu_program p, const char *kind, const ipu_graph *owner,
                          uint32_t id)
 {
@@ -82,7 +82,7 @@ static bool check_object(const char *function, ipu_program p, const char *kind, 
     return false;
 }
 
-/* A snapshot of `body`; a null program is an empty one where that is allowed. */
+/* A snapshot of `body`; where allowed, a null program counts as an empty one. */
 static bool snapshot(const char *function, ipu_program p, ipu_program body, bool may_be_null, ipu__body *out)
 {
     *out = (ipu__body){0};
@@ -106,7 +106,7 @@ static bool check_predicate(const char *function, ipu_program p, ipu_tensor t)
     return false;
 }
 
-/* `t` may be written as a whole: no constants, no element twice. */
+/* Whether all of `t` may be written: no constants, no element twice. */
 static bool check_writeable(const char *function, ipu_program p, ipu_tensor t)
 {
     if (!ipu__graph_has(p.graph, function, t)) return false;
@@ -309,7 +309,7 @@ static int by_value(const void *a, const void *b)
     return (x->value > y->value) - (x->value < y->value);
 }
 
-/* Snapshots of the bodies, in the order given, and no value twice. */
+/* Snapshots of the bodies, in the order given; values must be unique. */
 static bool copy_cases(ipu_program p, const ipu_switch_case *cases, size_t n, ipu__case *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -422,7 +422,7 @@ void ipu_program_add_sync(ipu_program p, ipu_sync_type type)
         add_step(p, (ipu__step){.kind = IPU__STEP_SYNC, .n = type});
 }
 
-/* What a print is called if the user gives no name. */
+/* The title of a print if the user gives none. */
 static const char *default_title(ipu_graph *g, ipu_tensor t)
 {
     ipu__runs runs = ipu__view_runs(&g->root->views, t.id);
@@ -548,7 +548,7 @@ static const ipu_kernel_def *find_kernel(ipu_program p, const char *name)
     return NULL;
 }
 
-/* Outputs must be writeable, and overlap inputs only element by element where the record says so. */
+/* Outputs must be writeable, and may overlap inputs only element by element, where the record allows it. */
 static bool check_outputs(ipu_program p, const ipu__kernel_step *step)
 {
     const ipu_kernel_def *def = step->call.def;
@@ -579,7 +579,7 @@ static ipu_tensor none_of(ipu_graph *g)
     return g->none;
 }
 
-/* All operands in the record's order; optional ones that are null or, all of them, left out are absent. */
+/* All operands in the record's order; optional ones are absent if null, or if all are left out. */
 static bool take_operands(ipu_graph *g, const ipu_kernel_def *def, const ipu_tensor *operands, size_t n,
                           ipu_tensor *out)
 {
@@ -634,7 +634,8 @@ void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_att
     add_step(p, (ipu__step){.kind = IPU__STEP_KERNEL, .object = (uint32_t)g->kernel_steps.n - 1});
 }
 
-/* Tiles one after another; a virtual graph that is no such window leaves a kernel all of the root's. */
+/* Whether the tiles are consecutive; in a virtual graph without such a window, a kernel gets all of the
+ * root's. */
 static bool is_window(const ipu_graph *g)
 {
     bool is = true;

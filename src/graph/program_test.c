@@ -1,4 +1,4 @@
-/* Programs: snapshots of bodies, and that all a step names is copied. */
+/* Programs: snapshots of bodies; everything a step names is copied. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* Streams, remote buffers and host handles. */
 #include "graph/graph.h"
 
-/* Room under `handle` in `names` for index `id`: unique, not empty. NULL: an error was noted. */
+/* Reserves `handle` in `names` for index `id`; it must be unique and not empty. NULL if an error was
+ * recorded. */
 static const char *take_handle(ipu_graph *g, const char *function, ipu__map *names, const char *handle,
                                uint32_t id)
 {

@@ -1,4 +1,4 @@
-/* Streams, remote buffers and host handles as the graph holds them, and what it refuses. */
+/* Streams, remote buffers and host handles: what the graph stores, and what it refuses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

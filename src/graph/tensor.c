@@ -1,5 +1,5 @@
-/* The view algebra as the user sees it. Each operation on one tensor is an affine nest over its flat
- * order (graph/view.h); joining puts pieces one after another. */
+/* The view algebra behind tensors. Each operation on one tensor is an affine nest over its flat order
+ * (graph/view.h); joining concatenates pieces. */
 #include "ipu/tensor.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static ipu_tensor select_as(ipu_tensor t, const ipu__piece *nest, ipu_type type,
     return commit(t.graph, type, shape);
 }
 
-/* All elements, another shape or type. */
+/* All elements, with another shape or type. */
 static ipu_tensor recast(ipu_tensor t, ipu_type type, const ipu_shape *shape)
 {
     ipu_graph *g = t.graph->root;
@@ -49,7 +49,7 @@ static ipu_tensor recast(ipu_tensor t, ipu_type type, const ipu_shape *shape)
     return commit(t.graph, type, shape);
 }
 
-/* A nest without loops yet, not cleared: only the loops there are count. */
+/* A nest without loops, not cleared: only the loops that are set count. */
 static void start_nest(ipu__piece *nest, int64_t start)
 {
     nest->var     = 0;
@@ -221,7 +221,7 @@ ipu_tensor ipu_tensor_reverse(ipu_tensor t, int dim)
 
 /* ---- shape ---- */
 
-/* Work out a dimension of -1 so that the shape has `n` elements. */
+/* Infer a dimension of -1 so that the shape has `n` elements. */
 static bool complete_shape(ipu_shape *shape, int64_t n)
 {
     int     open  = -1;
@@ -419,7 +419,7 @@ ipu_tensor ipu_tensor_transpose(ipu_tensor t)
 
 /* ---- repeating and joining ---- */
 
-/* `blocks` per outer round, each repeated `n` times. */
+/* `blocks` per outer iteration, each repeated `n` times. */
 static ipu_tensor repeat(const char *function, ipu_tensor t, int64_t n, int dim, bool each_element)
 {
     ipu__view view;
@@ -486,11 +486,11 @@ static bool check_concat(const ipu_tensor *tensors, size_t n, int dim, ipu_shape
 
 typedef struct part {
     ipu_tensor       t;
-    int64_t          block; /* elements in a round */
+    int64_t          block; /* elements per iteration */
     ipu__piece_index index;
 } part;
 
-/* Those tensors that have elements. */
+/* The tensors that have elements. */
 static size_t find_parts(ipu_graph *g, const ipu_tensor *tensors, size_t n, int dim, part *parts)
 {
     size_t n_parts = 0;
@@ -502,7 +502,7 @@ static size_t find_parts(ipu_graph *g, const ipu_tensor *tensors, size_t n, int 
     return n_parts;
 }
 
-/* Round by round of the dimensions before `dim`, a block of each tensor in turn. */
+/* For each index of the dimensions before `dim`, a block of each tensor in turn. */
 static bool interleave(ipu_graph *g, const ipu_tensor *tensors, size_t n, int dim, int64_t outer)
 {
     part *parts = ipu__alloc(n * sizeof *parts);
@@ -534,7 +534,7 @@ ipu_tensor ipu_tensor_concat(const ipu_tensor *tensors, size_t n, int dim)
     ipu_type  type;
     if (!check_concat(tensors, n, dim, &shape, &type)) return null_of(tensors[0]);
     ipu_graph *g = tensors[0].graph->root;
-    /* An empty one has no pieces, and may have rounds without number. */
+    /* An empty tensor has no pieces, and possibly a huge number of iterations. */
     int64_t outer = is_empty(&shape) ? 0 : product(&shape, 0, dim);
     if (outer == 1) {
         for (size_t i = 0; i < n; i++) ipu__view_add_view(&g->builder, &g->views, tensors[i].id);

@@ -1,4 +1,4 @@
-/* Tensors of more elements than could be gone through one by one: what is made of them takes no time, or is refused. */
+/* Tensors with too many elements to enumerate: views of them take no time, or are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void rows_without_number_are_not_joined_side_by_side(void **state)
 int main(void)
 {
     setrlimit(RLIMIT_CPU,
-              &(struct rlimit){60, 60}); /* not by the clock, which goes on while others compute */
+              &(struct rlimit){60, 60}); /* CPU time, not wall-clock time, which other processes affect */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_of_many_rows_are_selected_piece_by_piece),
         cmocka_unit_test(rows_without_number_are_not_joined_side_by_side),

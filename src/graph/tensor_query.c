@@ -1,4 +1,4 @@
-/* Questions about tensors: shape, regions, aliases, constants, text. */
+/* Queries about tensors: shape, regions, aliases, constants, text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +29,12 @@ ipu_type ipu_tensor_type(ipu_tensor t) { return is_null(t) ? IPU_FLOAT : view_of
 
 /* ---- runs of neighbours ---- */
 
-/* Runs of ascending neighbours, longest first possible: a strided run falls apart into elements, and
- * what continues the run before it is joined to it. */
+/* Runs of ascending neighbours, as long as possible: a strided run is split into elements, and a run that
+ * continues the previous one is joined to it. */
 typedef struct neighbours {
     ipu__runs runs;
     ipu__run  run;     /* what is left of the current one */
-    ipu__run  pending; /* count 0: none */
+    ipu__run  pending; /* count 0 if none */
     bool      more;
 } neighbours;
 
@@ -45,7 +45,7 @@ static neighbours neighbours_of(ipu_tensor t)
     return n;
 }
 
-/* The next ascending bit: a whole run of stride 1, or one element of another. */
+/* The next ascending part: a whole run of stride 1, or one element of another. */
 static bool next_bit(neighbours *n, ipu__run *out)
 {
     if (!n->more) return false;
@@ -145,7 +145,7 @@ bool ipu_tensor_is_parallel_writeable(ipu_tensor t)
     return !is_null(t) && !ipu_tensor_contains_constant(t) && !ipu_tensor_contains_aliases(t);
 }
 
-/* The smallest interval that holds a piece. */
+/* The smallest interval that contains a piece. */
 static ipu__interval bounds_of(const ipu__piece *p)
 {
     ipu__interval box = {p->var, 0, p->start, p->start + 1};
@@ -156,7 +156,7 @@ static ipu__interval bounds_of(const ipu__piece *p)
     return box;
 }
 
-/* Enough to see that two views of few pieces have nothing in common, without listing elements. */
+/* A sufficient test for two views of few pieces to be disjoint, without listing elements. */
 static bool surely_apart(const ipu__view_pool *pool, uint32_t a, uint32_t b)
 {
     enum { FEW = 8 };
@@ -245,7 +245,7 @@ static int compare_placed(const void *a, const void *b)
     return (x->flat > y->flat) - (x->flat < y->flat);
 }
 
-/* The part of the tensor's neighbour runs within these intervals, by place. */
+/* The part of the tensor's neighbour runs within these intervals, sorted by position. */
 static bool collect_placed(ipu_tensor t, const ipu_interval *intervals, size_t n, placed_list *out)
 {
     neighbours it = neighbours_of(t);

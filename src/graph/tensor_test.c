@@ -1,15 +1,17 @@
-/* The view algebra against a naive model, and every wrong argument.
+/* The view algebra against a naive model, and every invalid argument.
  *
- * A model tensor is a shape, a type and a list of element numbers. Thousands of random compositions
- * of the functions of ipu/tensor.h are done on both and compared after each.
+ * A model tensor is a shape, a type and a list of element numbers. Thousands of random compositions of the
+ * functions of ipu/tensor.h are applied to both, with a comparison after each.
  */
 #include "../../tests/support/tensor_model.h"
 
-/* ---- random operations: each makes `out` from `e` on both sides; false: not possible here ---- */
+/* ---- random operations: each makes `out` from `e` on both sides, or returns false if not possible here
+ * ---- */
 
 typedef bool (*operation)(world *w, const entry *e, entry *out);
 
-typedef struct box { /* for each dimension of the source: from = begin + step * at[which], at[-1] is 0 */
+typedef struct
+    box { /* for each dimension of the source: from = begin + step * at[which], where at[-1] is 0 */
     int     rank, which[IPU_MAX_RANK];
     int64_t begin[IPU_MAX_RANK], step[IPU_MAX_RANK], modulo[IPU_MAX_RANK], divide[IPU_MAX_RANK];
 } box;
@@ -383,7 +385,8 @@ static bool do_upsample(world *w, const entry *e, entry *out)
     return true;
 }
 
-/* Some neighbouring elements of any tensor of the pool, in this shape and type; false: none has enough. */
+/* Some neighbouring elements of any tensor of the pool, in this shape and type. Returns false if none has
+ * enough. */
 static bool part_of_pool(world *w, ipu_type type, const ipu_shape *s, entry *out)
 {
     int64_t n = shape_count(s);
@@ -400,7 +403,7 @@ static bool part_of_pool(world *w, ipu_type type, const ipu_shape *s, entry *out
     return false;
 }
 
-/* What ipu_tensor_concat of two means; the result replaces `a`. False: too large. */
+/* What ipu_tensor_concat of two does; the result replaces `a`. Returns false if too large. */
 static bool model_join(model *a, const model *b, int dim)
 {
     model out = {.type = a->type, .shape = a->shape, .n = a->n + b->n};
@@ -582,7 +585,8 @@ static void check_refused(ipu_graph *g, ipu_tensor t, const char *says, int line
     if (!strstr(message, says)) fail_msg("line %d: \"%s\" does not say \"%s\"", line, message, says);
 }
 
-/* `call`, on fresh tensors x float[4,8], h half[4] and a scalar s, is refused in a sentence with `says`. */
+/* `call`, on fresh tensors x float[4,8], h half[4] and a scalar s, is refused with a message that contains
+ * `says`. */
 #define REFUSED(says, call)                                                             \
     do {                                                                                \
         ipu_graph *g = new_graph();                                                     \

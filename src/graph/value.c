@@ -4,13 +4,13 @@
 
 #include "graph/graph.h"
 
-/* Exact limits as doubles: 2^63 and 2^64 are one past the largest. */
+/* Exact limits as doubles: 2^63 and 2^64 are one past the largest value. */
 static bool is_integer_in(double value, double low, double past)
 {
     return value >= low && value < past && value == floor(value);
 }
 
-/* Rounded to odd, so that rounding the result once more is as good as rounding once. */
+/* Rounds to odd, so that rounding the result again equals rounding once. */
 static float to_odd_float(double value)
 {
     float f = (float)value;

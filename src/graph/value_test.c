@@ -1,4 +1,4 @@
-/* Numbers as elements: limits of the integers, and one rounding for the short floats. */
+/* Numbers as elements: integer limits, and single rounding for the short floats. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

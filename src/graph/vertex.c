@@ -31,7 +31,7 @@ static bool same_signature(const ipu__codelet *a, const ipu_codelet *b, const ip
     return true;
 }
 
-/* The fields, with names of our own. */
+/* The fields, with our own copies of the names. */
 static const ipu_codelet_field *copy_fields(ipu_graph *g, const ipu_codelet *codelet)
 {
     ipu_codelet_field *own = ipu__arena_alloc(&g->arena, (codelet->n_fields + 1) * sizeof *own);
@@ -176,7 +176,7 @@ int64_t ipu_graph_n_compute_sets(const ipu_graph *g) { return (int64_t)g->root->
 /* ---- fields ---- */
 
 typedef struct slot {
-    ipu_graph               *g; /* NULL: an error was noted */
+    ipu_graph               *g; /* NULL if an error was recorded */
     const ipu__codelet      *codelet;
     const ipu_codelet_field *field;
     uint32_t                *link;
@@ -227,7 +227,7 @@ static bool check_type(const char *function, const slot *s, ipu_tensor t)
     return false;
 }
 
-/* graph->lists gets [n, view...]; the link names it. */
+/* Adds [n, view...] to graph->lists; the link refers to it. */
 static void link_list(slot *s, const uint32_t *views, size_t n)
 {
     if (n >= IPU__LIST || s->g->lists.n > IPU__LIST - 1 - n || !ipu__reserve(&s->g->lists, n + 1)) {
@@ -295,7 +295,7 @@ void ipu_vertex_connect_list(ipu_vertex v, const char *field, const ipu_tensor *
     ipu__free(views);
 }
 
-/* The image of the vertex's struct, in which its state is kept. */
+/* The image of the vertex's struct that holds its state. */
 static char *state_image(slot *s, ipu_vertex v)
 {
     ipu_graph   *g      = s->g;

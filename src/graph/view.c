@@ -8,7 +8,7 @@
 
 /* ---- nests ---- */
 
-/* Only the loops there are: pieces are large and mostly empty. */
+/* Copies only the loops in use: pieces are large and mostly empty. */
 static void copy_piece(ipu__piece *to, const ipu__piece *from)
 {
     to->var     = from->var;
@@ -83,7 +83,7 @@ static void put_number(uint32_t *words, size_t *at, bool wide, int64_t value)
 
 void ipu__view_load(const ipu__view_pool *pool, uint32_t id, ipu__view *out)
 {
-    /* Not cleared, written in place: this runs several times per vertex and field. */
+    /* Written in place without clearing: this runs several times per vertex and field. */
     const uint32_t *words = pool->words.at;
     uint32_t        head = words[id], at = id + 1;
     int64_t         n_elements = 1;
@@ -169,7 +169,7 @@ bool ipu__runs_next(ipu__runs *runs, ipu__run *out)
 
 bool ipu__view_contiguous(const ipu__view_pool *pool, uint32_t id, ipu__run *out)
 {
-    /* Straight from the words: asked several times per vertex and field. */
+    /* Read directly from the words: called several times per vertex and field. */
     const uint32_t *words = pool->words.at;
     uint32_t        head = words[id], at = id + 1;
     out->var    = 0;
@@ -195,11 +195,11 @@ static bool same_loops(const ipu__loop *a, const ipu__loop *b, int n)
     return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
-/* Make `last` the two of them, one after the other, if that is one nest. */
+/* Extend `last` by `next` if both together are a single nest. */
 static bool join(ipu__piece *last, const ipu__piece *next)
 {
     if (last->var != next->var) return false;
-    if (last->n_loops <= 1 && next->n_loops <= 1) { /* two runs, or elements, in line */
+    if (last->n_loops <= 1 && next->n_loops <= 1) { /* two runs, or elements, with a common stride */
         int64_t a = last->n_loops ? last->loop[0].count : 1, b = next->n_loops ? next->loop[0].count : 1;
         int64_t stride = a > 1 ? last->loop[0].stride
                        : b > 1 ? next->loop[0].stride
@@ -213,7 +213,7 @@ static bool join(ipu__piece *last, const ipu__piece *next)
     }
     if (last->n_loops == next->n_loops + 1 && same_loops(last->loop + 1, next->loop, next->n_loops)
         && next->start == last->start + last->loop[0].count * last->loop[0].stride) {
-        last->loop[0].count++; /* one more round of the outer loop */
+        last->loop[0].count++; /* one more iteration of the outer loop */
         return true;
     }
     if (last->n_loops != next->n_loops || last->n_loops == IPU__MAX_LOOPS
@@ -235,7 +235,7 @@ static void unpack_last(const ipu__view_builder *b, ipu__piece *out)
     memcpy(out->loop, w + PIECE_WORDS, (size_t)out->n_loops * sizeof *out->loop);
 }
 
-/* One more piece, or the last one longer, of a view that has some. */
+/* Counts one more piece, or a longer last one, in a view that already has some. */
 static void count_piece(ipu__view_builder *b)
 {
     b->n_added++;
@@ -281,7 +281,7 @@ void ipu__view_add_range(ipu__view_builder *b, const ipu__piece *piece, int64_t 
         return;
     }
     int64_t    stride = piece->loop[0].stride, inner = ipu__piece_count(piece) / piece->loop[0].count;
-    int64_t    first = begin / inner, last = end / inner; /* rounds; the last is not complete */
+    int64_t    first = begin / inner, last = end / inner; /* iterations; the last is incomplete */
     ipu__piece round;
     round.var     = piece->var;
     round.n_loops = piece->n_loops - 1;
@@ -350,7 +350,7 @@ uint32_t ipu__view_commit(ipu__view_builder *b, ipu__view_pool *pool, ipu_type t
     bool   ok = !b->failed && pool->words.n + need < IPU__VIEW_LIMIT && ipu__reserve(&pool->words, need + 1);
     uint32_t id = 0;
     if (ok) {
-        if (pool->words.n == 0) pool->words.at[pool->words.n++] = 0; /* so that no view is 0 */
+        if (pool->words.n == 0) pool->words.at[pool->words.n++] = 0; /* so that no view has id 0 */
         id = (uint32_t)pool->words.n;
         put_view(pool->words.at, &pool->words.n, b, type, shape, wide);
     }
@@ -376,7 +376,7 @@ typedef struct selection {
     const ipu__view_pool   *pool;
     const ipu__piece_index *index;
     ipu__view               view;
-    ipu__piece              only; /* the piece of a view that has one */
+    ipu__piece              only; /* the only piece, if there is just one */
 } selection;
 
 void ipu__piece_index_fini(ipu__piece_index *index)
@@ -411,7 +411,7 @@ static bool build_index(ipu__piece_index *index, const ipu__view_pool *pool, uin
     return true;
 }
 
-/* The piece that holds flat element `f`, and the flat number of its first element. */
+/* The piece that contains flat element `f`, and the flat index of its first element. */
 static int64_t piece_at(const selection *s, int64_t f, ipu__piece *out)
 {
     if (s->view.n_pieces == 1) {
@@ -448,7 +448,7 @@ typedef struct digits {
     int64_t unit[IPU__MAX_LOOPS], low[IPU__MAX_LOOPS], high[IPU__MAX_LOOPS];
 } digits;
 
-/* The digit that a step of `stride` moves without touching the ones below; -1: none. */
+/* The digit that a step of `stride` changes without touching lower ones; -1 if none. */
 static int digit_of(const digits *d, const ipu__piece *piece, int64_t stride)
 {
     int64_t size = stride < 0 ? -stride : stride;
@@ -465,7 +465,7 @@ static bool add_loop(ipu__piece *out, int64_t count, int64_t stride)
     return true;
 }
 
-/* One loop over flat elements as loops over the variable: split where it carries into the next digit. */
+/* Turns a loop over flat elements into loops over the variable, split where it carries into the next digit. */
 static bool compose_loop(const ipu__piece *piece, digits *d, ipu__loop loop, ipu__piece *out)
 {
     if (loop.stride == 0) return add_loop(out, loop.count, 0);
@@ -484,7 +484,8 @@ static bool compose_loop(const ipu__piece *piece, digits *d, ipu__loop loop, ipu
     return add_loop(out, loop.count, step * piece->loop[k].stride);
 }
 
-/* The nest over the flat order of `piece`, as one nest over its variable. False: it is not one. */
+/* The nest over the flat order of `piece`, as a nest over its variable. Returns false if that needs more
+ * than one. */
 static bool compose(const ipu__piece *piece, const ipu__piece *nest, ipu__piece *out)
 {
     digits  d;
@@ -504,12 +505,12 @@ static bool compose(const ipu__piece *piece, const ipu__piece *nest, ipu__piece 
     }
     for (int k = 0; k < nest->n_loops; k++)
         if (!compose_loop(piece, &d, nest->loop[k], out)) return false;
-    for (int k = 0; k < d.n; k++) /* no digit may carry or borrow, whatever the loops add up to */
+    for (int k = 0; k < d.n; k++) /* no digit may carry or borrow, whatever the combination of loops */
         if (d.low[k] < 0 || d.high[k] >= piece->loop[k].count) return false;
     return true;
 }
 
-/* The flat elements of the least and the largest number that a nest selects. */
+/* The lowest and highest flat index that a nest selects. */
 static void reach_of(const ipu__piece *nest, int64_t *low, int64_t *high)
 {
     *low = *high = nest->start;
@@ -519,7 +520,7 @@ static void reach_of(const ipu__piece *nest, int64_t *low, int64_t *high)
     }
 }
 
-/* Adds the nest if all it selects is in one piece, and is one nest there. */
+/* Adds the nest if everything it selects is in one piece, and forms one nest there. */
 static bool add_as_one(const selection *s, const ipu__piece *nest, int64_t low, int64_t high)
 {
     ipu__piece piece, composed, within;
@@ -532,7 +533,8 @@ static bool add_as_one(const selection *s, const ipu__piece *nest, int64_t low, 
     return true;
 }
 
-/* How many rounds of a nest's outermost loop select from the piece that the first does; 1 if that is more than one. */
+/* How many iterations of a nest's outermost loop select from the same piece as the first; 1 if that one
+ * needs several. */
 static int64_t rounds_in_piece(const selection *s, const ipu__piece *nest, const ipu__piece *round)
 {
     ipu__piece piece;
@@ -553,8 +555,7 @@ static void select_nest(const selection *s, const ipu__piece *nest)
     int64_t low, high;
     reach_of(nest, &low, &high);
     if (add_as_one(s, nest, low, high) || nest->n_loops == 0) return;
-    ipu__piece rest,
-        some; /* not one nest: by rounds of the outermost loop, as many at once as one piece holds */
+    ipu__piece rest, some; /* iterations of the outermost loop, as many at once as one piece holds */
     rest.var     = nest->var;
     rest.n_loops = nest->n_loops - 1;
     memcpy(rest.loop, nest->loop + 1, (size_t)rest.n_loops * sizeof *rest.loop);

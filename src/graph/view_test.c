@@ -1,4 +1,4 @@
-/* Views below the tensor functions: nests, builders, packing, against plain lists of elements. */
+/* Views below the tensor functions: nests, builders and packing, against plain lists of elements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +117,7 @@ static void read_back(const ipu__view_pool *pool, uint32_t id, list *by_runs, li
         add_elements(by_pieces, &piece, 0, piece.start);
 }
 
-/* Pieces and ranges of pieces go in; whatever the builder joins, the elements come out in order. */
+/* Pieces and ranges of pieces go in; however the builder joins them, the elements come out in order. */
 static void a_packed_view_reads_back_as_it_was_built(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Everything that can be wrong with a graph and its programs, found before anything is compiled: what the
- * programs use must be mapped, placed, connected and free of races. Up to 20 problems are told at once. */
+/* Finds everything that can be wrong with a graph and its programs before compilation: what programs use
+ * must be mapped, placed, connected and free of races. Reports up to 20 problems at once. */
 #include <string.h>
 
 #include "graph/check/check.h"
@@ -40,7 +40,7 @@ typedef struct checker {
     ipu_graph        *g;
     ipu__problems     problems;
     unsigned char    *mapped;     /* by variable */
-    uint32_t         *steps_done; /* by program: this many steps have been looked at */
+    uint32_t         *steps_done; /* by program: number of steps checked */
     unsigned char    *set_done;   /* by compute set */
     unsigned char    *function_done;
     ipu__race_scratch races;
@@ -88,7 +88,7 @@ static void check_interval(checker *c, ipu__interval x, user by)
     c->mapped[x.var] = REPORTED;
 }
 
-/* True if the whole view is on tiles, without looking at elements. */
+/* Whether the whole view is known to be mapped, without looking at elements. */
 static bool surely_mapped(checker *c, uint32_t view)
 {
     ipu__run run;
@@ -116,7 +116,7 @@ static void check_mapped(checker *c, uint32_t view, user by)
 
 /* ---- vertices ---- */
 
-/* What a field writes must not name an element twice: which of the two values stays would be chance. */
+/* An output field must not contain an element twice: which value remains would be arbitrary. */
 static void check_repeats(checker *c, const ipu__compute_set *cs, const ipu__vertex *v,
                           const ipu_codelet_field *f, uint32_t view)
 {

@@ -1,11 +1,12 @@
-/* Parallel steps: what one body writes no other touches, and functions, compute sets, kernel calls and streams are
- * used by one body only. Bodies are walked once to see which variables several of them use, one of them writing;
- * if there are any, once more for their elements, in one sweep over the sorted intervals. */
+/* Parallel steps: no body may access what another writes, and functions, compute sets, kernel calls and streams
+ * may be used by one body only. A first walk over the bodies finds the variables that several of them use, at
+ * least one of them writing; if there are any, a second walk compares their elements, in one sweep over the
+ * sorted intervals. */
 #include <string.h>
 
 #include "graph/check/check.h"
 
-/* Which bodies use a thing. */
+/* Which bodies use an object. */
 typedef struct claim {
     bool     is_claimed, is_shared, is_written;
     uint32_t body, location; /* of the first */
@@ -24,7 +25,7 @@ typedef struct checker {
     const ipu__step *parallel;
     uint32_t         body, location; /* being walked */
     const char      *what;
-    bool             second; /* of the two walks */
+    bool             second; /* of two walks */
     bool             is_suspicious;
     claim           *variables, *sets, *kernels, *functions, *streams, *remotes;
     IPU_ARRAY(use) uses;
@@ -42,7 +43,8 @@ static void claim_variable(checker *c, uint32_t var, bool writes)
     c->is_suspicious |= x->is_shared && x->is_written;
 }
 
-/* For things that one body may use. False: not for the first time, in this body or the other one told about. */
+/* For objects that only one body may use. Returns whether this is the first use; reports use by a second
+ * body. */
 static bool claim_object(checker *c, claim *x, const char *kind, const char *name)
 {
     char where[IPU__WHERE_BYTES];
@@ -60,7 +62,7 @@ static bool claim_object(checker *c, claim *x, const char *kind, const char *nam
     return false;
 }
 
-/* Rows are only known when the program runs. */
+/* Rows are known only at run time. */
 static void claim_remote(checker *c, uint32_t remote, bool writes)
 {
     char   where[IPU__WHERE_BYTES];
@@ -147,7 +149,7 @@ static void walk_function(checker *c, uint32_t function)
 {
     const ipu__function *f = &c->g->functions.at[function];
     claim               *x = &c->functions[function];
-    if (c->second) { /* is_written: walked for the second time */
+    if (c->second) { /* is_written: this is the second walk */
         if (x->is_written) return;
         x->is_written = true;
     } else if (!claim_object(c, x, "function", f->name)) {
@@ -203,7 +205,7 @@ static void walk_bodies(checker *c)
 
 /* ---- elements ---- */
 
-/* The two intervals that reach furthest, of different bodies. */
+/* The two intervals that extend furthest, from different bodies. */
 typedef struct reach {
     const ipu__interval *first, *second;
 } reach;
@@ -221,7 +223,7 @@ static void extend(const checker *c, reach *r, const ipu__interval *x)
     }
 }
 
-/* An interval of another body that reaches beyond where `x` begins. */
+/* An interval of another body that extends beyond the start of `x`. */
 static const ipu__interval *other_body(const checker *c, const reach *r, const ipu__interval *x)
 {
     const ipu__interval *y = r->first;
@@ -232,7 +234,7 @@ static const ipu__interval *other_body(const checker *c, const reach *r, const i
 static void report(const checker *c, const ipu__interval *x, const ipu__interval *y)
 {
     char where[IPU__WHERE_BYTES];
-    if (!use_of(c, x)->writes) { /* tell the writer first */
+    if (!use_of(c, x)->writes) { /* report the writer first */
         const ipu__interval *swap = x;
         x                         = y;
         y                         = swap;
@@ -259,7 +261,7 @@ static void sweep(checker *c)
         bool                 w = use_of(c, x)->writes;
         const ipu__interval *y = other_body(c, &writes, x);
         if (!y && w) y = other_body(c, &reads, x);
-        if (y && var != reported) { /* one for each variable is enough */
+        if (y && var != reported) { /* one report per variable is enough */
             report(c, x, y);
             reported = var;
         }

@@ -1,7 +1,7 @@
-/* Sums over replicas take time: what is being added up is nobody's until it was waited for.
+/* Sums over replicas are asynchronous: a tensor being summed must not be accessed until the wait.
  *
- * Programs are walked in the order they run, with the set of what was begun. Loops whose body leaves something begun are
- * walked twice, branches from the same beginning. The first thing that is wrong is reported.
+ * Programs are walked in execution order, tracking the sums in flight. Loops whose body leaves sums in flight are
+ * walked twice; branches start from the same state. Only the first problem is reported.
  */
 #include <string.h>
 
@@ -12,10 +12,10 @@ typedef struct walker {
     ipu__problems     *problems;
     ipu__interval_list begun; /* tag: location of the step */
     ipu__interval_list touched;
-    unsigned char     *has_begun; /* by variable: some of it may be in `begun` */
-    unsigned char     *adds_up;   /* by function: has such a step, or calls one that has */
+    unsigned char     *has_begun; /* by variable: whether part of it may be in `begun` */
+    unsigned char     *adds_up; /* by function: whether it contains such a step, directly or through calls */
     const ipu__step   *step;
-    bool               is_over; /* something was reported */
+    bool               is_over; /* a problem was reported */
 } walker;
 
 static void walk(walker *w, ipu__body body);
@@ -141,7 +141,7 @@ static void walk_loop(walker *w, const ipu__step *step)
     }
 }
 
-/* After it, what is begun at the end of any branch. */
+/* Afterwards, a sum is in flight if it is at the end of any branch. */
 static void walk_branches(walker *w, const ipu__step *step)
 {
     ipu__interval_list before = {0}, after = {0};
@@ -178,7 +178,7 @@ static void walk_step(walker *w, const ipu__step *step)
         touch_all(w, step);
         walk_branches(w, step);
         return;
-    case IPU__STEP_PARALLEL: /* its bodies begin no sums */
+    case IPU__STEP_PARALLEL: /* its bodies cannot start sums */
         for (int64_t i = 0; i < step->n; i++) walk(w, step->cases[i].body);
         return;
     case IPU__STEP_CALL:
@@ -238,7 +238,7 @@ void ipu__reduce_check(ipu__problems *problems, const ipu_program *programs, siz
     w.has_begun = ipu__alloc_zeroed(g->variables.n);
     w.adds_up   = ipu__alloc_zeroed(g->functions.n + 1);
     if (w.has_begun && w.adds_up) {
-        for (size_t i = 0; i < g->functions.n; i++) /* those a function calls were there before it */
+        for (size_t i = 0; i < g->functions.n; i++) /* functions it calls come before it */
             w.adds_up[i] = adds_up(&w, g->functions.at[i].body);
         for (size_t i = 0; i < n && !w.is_over; i++) check_program(&w, programs[i].id);
     } else {

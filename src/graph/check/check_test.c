@@ -1,4 +1,4 @@
-/* What a check looks at: all that the programs given can reach, once, and nothing else. */
+/* What a check covers: everything reachable from the given programs, once, and nothing else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static void what_no_program_reaches_is_not_looked_at(void **state)
     ipu_graph_destroy(b.g);
 }
 
-/* One way to nest a body in a program for each kind of step that has one. */
+/* For each kind of step that has a body, one way to nest it in a program. */
 static void nest(const bench *b, int way, ipu_program p, ipu_program body)
 {
     ipu_program none = {b->g, 0}, empty = ipu_program_sequence(b->g);

@@ -1,5 +1,5 @@
-/* Races in a compute set: an element that one field writes and any other field writes, or a field of another
- * vertex reads. A vertex may read what it writes itself. One sweep over the sorted intervals. */
+/* Races in a compute set: an element written through one field and also written through another, or read by
+ * another vertex. A vertex may read what it writes itself. One sweep over the sorted intervals. */
 #include <string.h>
 
 #include "graph/check/check.h"
@@ -12,7 +12,7 @@ bool ipu__race_add(ipu__race_scratch *r, const ipu_graph *g, uint32_t vertex, ui
         && ipu__intervals_add(&r->elements, &g->views, view, (uint32_t)r->uses.n - 1);
 }
 
-/* The two intervals that reach furthest, of different vertices. */
+/* The two intervals that extend furthest, from different vertices. */
 typedef struct reach {
     const ipu__interval *first, *second;
 } reach;
@@ -38,7 +38,7 @@ static void extend(const sweep *s, reach *r, const ipu__interval *x)
     }
 }
 
-/* An interval of another vertex that reaches beyond where `x` begins. */
+/* An interval of another vertex that extends beyond the start of `x`. */
 static const ipu__interval *other_vertex(const sweep *s, const reach *r, const ipu__interval *x)
 {
     const ipu__interval *y = r->first;
@@ -60,7 +60,7 @@ static void describe(const sweep *s, const ipu__interval *x, char text[256])
 static void report(const sweep *s, const ipu__interval *x, const ipu__interval *y, bool both_write)
 {
     char a[256], b[256], where[IPU__WHERE_BYTES];
-    if (!use_of(s, x)->writes) { /* tell the writer first */
+    if (!use_of(s, x)->writes) { /* report the writer first */
         const ipu__interval *swap = x;
         x                         = y;
         y                         = swap;
@@ -78,7 +78,7 @@ static void report(const sweep *s, const ipu__interval *x, const ipu__interval *
         both_write ? "writes too" : "reads", ipu__graph_where(s->g, vy->location, where));
 }
 
-/* True if a race, or a write to a constant, was reported. */
+/* Returns true if a race, or a write to a constant, was reported. */
 static bool check_one(sweep *s, const ipu__interval *x)
 {
     if (!use_of(s, x)->writes) {
@@ -113,7 +113,7 @@ void ipu__race_check(ipu__race_scratch *r, ipu__problems *problems, const ipu__c
         const ipu__interval *x = &r->elements.list.at[i];
         if (x->var != var) s.writes = s.reads = (reach){0};
         var = x->var;
-        if (var != reported && check_one(&s, x)) reported = var; /* one for each variable is enough */
+        if (var != reported && check_one(&s, x)) reported = var; /* one report per variable is enough */
     }
     r->uses.n = r->elements.list.n = 0;
 }

@@ -1,6 +1,6 @@
-/* Values to text and back. Every float is printed with the fewest digits for which reading it by
- * ipu__literal_parse gives the same bits; a NaN that is not the usual one is printed by its bits.
- * Relies on the C locale being in force: print.c and parse.c see to that. */
+/* Values to text and back. Every float is printed with the fewest digits from which ipu__literal_parse
+ * restores the same bits; an unusual NaN is printed by its bits. Relies on the C locale, which print.c and
+ * parse.c set. */
 #include "graph/text/literal.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static const integer_range integer_ranges[IPU_N_TYPES] = {
 
 typedef struct float_format {
     uint64_t usual_nan, infinity, sign; /* bits */
-    int      digits, max_digits;        /* decimal digits that always survive; that always suffice */
+    int      digits, max_digits;        /* decimal digits that always survive; digits that always suffice */
 } float_format;
 
 static const float_format float_formats[IPU_N_TYPES] = {

@@ -1,6 +1,6 @@
-/* Text to graphs: the driver, errors, names and numbers. The grammar is parse.y; what it builds is in
- * parse_view.c, parse_graph.c and parse_program.c. A text may come from anyone: whatever it says, the
- * result is a graph or an error, in time and memory in proportion to its length. */
+/* Text to graphs: the driver, errors, names and numbers. The grammar is in parse.y; what it builds is in
+ * parse_view.c, parse_graph.c and parse_program.c. Texts are not trusted: whatever they contain, the result
+ * is a graph or an error, in time and memory proportional to their length. */
 #include "graph/text/parse.h"
 
 #include <limits.h>
@@ -44,7 +44,7 @@ bool ipu__parse_built(ipu__parser *p, ipu__position at)
     const char *message = ipu_graph_message(p->g);
     size_t      n       = strlen(p->name);
     if (status == IPU_OUT_OF_MEMORY) return ipu__parse_memory(p);
-    if (strncmp(message, p->name, n) == 0 && message[n] == ':') /* it says where by itself */
+    if (strncmp(message, p->name, n) == 0 && message[n] == ':') /* it contains the location already */
         p->status = ipu__fail(status, "%s", message);
     else
         p->status = ipu__fail(status, "%s:%d:%d: %s", p->name, at.line, at.column, message);
@@ -91,7 +91,7 @@ static int hex_digit(char c)
     return found ? (int)(found - digits) : -1;
 }
 
-/* The character an escape stands for, and how many characters it takes; 0: no such escape. */
+/* The character that an escape stands for, and its length in the text; 0 if there is no such escape. */
 static size_t unescape(const char *at, const char *end, char *out)
 {
     static const char letters[][2] = {{'n', '\n'}, {'t', '\t'}, {'"', '"'}, {'\\', '\\'}};
@@ -166,7 +166,7 @@ const char *ipu__parse_name_of(ipu__parser *p, ipu__slice label, const char *nam
 
 /* ---- numbers ---- */
 
-/* True if nothing in particular was expected: the text is right. */
+/* Returns true if nothing in particular was expected, so the text is right. */
 static bool as_expected(ipu__parser *p, ipu__position at, const char *expected, ipu__slice found)
 {
     int n = (int)(found.n < IPU__SHOWN ? found.n : IPU__SHOWN);
@@ -267,14 +267,14 @@ void ipu__parser_fini(ipu__parser *p)
     ipu__array_fini(&p->programs);
 }
 
-/* flex wants two 0 bytes after the text. */
+/* flex requires two 0 bytes after the text. */
 static ipu_status parse_copy(ipu__parser *p, const char *text, size_t bytes, ipu__grammar_fn grammar)
 {
     char *buffer = ipu__alloc(bytes + 2);
     if (!buffer) return ipu__fail_memory();
     if (bytes) memcpy(buffer, text, bytes);
     buffer[bytes] = buffer[bytes + 1] = 0;
-    /* Numbers have a point, whatever language the program around us speaks. */
+    /* Decimal points in numbers must not depend on the program's locale. */
     ipu_status status = IPU_OUT_OF_MEMORY;
     locale_t   c      = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (c) {

@@ -1,5 +1,5 @@
 /* Declarations from text: the graph itself, variables, codelets, compute sets and their vertices.
- * Everything is added by the public builders, so that their checks hold for texts too. */
+ * Everything is added through public builder functions, so their checks apply to texts too. */
 #include "graph/text/parse.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ bool ipu__parse_place(ipu__parser *p, int64_t tile, int64_t begin, int64_t end)
     return ipu__push(&p->places, (ipu_tile_interval){tile, begin, end}) || ipu__parse_memory(p);
 }
 
-/* Map the new variable and make its label known. */
+/* Map the new variable and register its label. */
 static bool place_variable(ipu__parser *p, ipu__position at, ipu__slice label, ipu_tensor t)
 {
     if (!ipu__parse_built(p, at)) return false;
@@ -76,7 +76,7 @@ bool ipu__parse_check_values(ipu__parser *p, ipu__position at, int64_t n)
         || ipu__parse_fail(p, at, "expected %lld values, found %zu", (long long)n, found);
 }
 
-/* Something to point to, however many values there are. */
+/* A valid pointer, even if there are no values. */
 static const void *values(const ipu__parser *p) { return p->values.n ? p->values.at : ""; }
 
 bool ipu__parse_constant(ipu__parser *p, ipu__position at, ipu__declared d, ipu_type type, ipu__at where)
@@ -133,7 +133,7 @@ static const ipu_codelet *find_record(const ipu__parser *p, const char *name)
     return NULL;
 }
 
-/* The struct C would make of these fields; returns its size. */
+/* Lays out the struct as C would; returns its size. */
 static uint32_t lay_out(ipu_codelet_field *fields, size_t n)
 {
     size_t at = 0, widest = 1;
@@ -151,7 +151,7 @@ static uint32_t lay_out(ipu_codelet_field *fields, size_t n)
     return (uint32_t)((at + widest - 1) / widest * widest);
 }
 
-/* A codelet of which there is no record: known by its signature, and not to be run. */
+/* A codelet without a record: only its signature is known, and it cannot be run. */
 static bool add_signature(ipu__parser *p, const char *name, bool multi)
 {
     ipu_graph *g     = p->g;

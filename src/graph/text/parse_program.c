@@ -1,4 +1,4 @@
-/* Programs from text: blocks, and what steps refer to by name. */
+/* Programs from text: blocks, and looking up what steps refer to by name. */
 #include "graph/text/parse.h"
 
 bool ipu__parse_open(ipu__parser *p, ipu__position at, ipu__at where)

@@ -1,5 +1,4 @@
-/* Texts that are wrong, and machines that run out of memory: a message that says where and why, and
- * nothing left behind. */
+/* Invalid texts, and failing allocations: a message that says where and why, and no leaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -294,7 +293,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_b
     return grown;
 }
 
-/* Deep enough for the parser's own stack to grow. */
+/* Deep enough to make the parser's own stack grow. */
 #define FOUR(text) text text text text
 #define DEEP FOUR(FOUR(FOUR("repeat 1 {"))) FOUR(FOUR(FOUR("}")))
 
@@ -341,7 +340,7 @@ static void any_allocation_may_fail_while_parsing_and_printing(void **state)
         heap.fail_at             = n;
         ipu_status status        = parse_and_print(&text, side);
         bool       failed        = heap.n_calls >= n;
-        if (status == IPU_OK) { /* a location that is not kept is no reason to fail */
+        if (status == IPU_OK) { /* not being able to keep a location is no reason to fail */
             assert_string_equal(text, expected);
         } else {
             assert_int_equal(status, IPU_OUT_OF_MEMORY);

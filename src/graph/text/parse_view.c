@@ -1,11 +1,11 @@
-/* Views from text. Every piece is checked against its variable before it is built: what comes after relies
- * on pieces lying within their variables, and on sizes that cannot overflow. */
+/* Views from text. Every piece is checked against its variable before it is built: later code relies on
+ * pieces that lie within their variables, and on sizes that cannot overflow. */
 #include "graph/text/parse.h"
 
 #define MOST_ELEMENTS ((int64_t)1 << 47)
 
-/* A step that writes has its views compared run by run, unless they are regular. A few words of text can
- * select billions of scattered elements, so there is a limit to what one view and all programs may ask. */
+/* Views written by a step are compared run by run unless they are regular. A few words of text can select
+ * billions of scattered elements, so there is a limit for one view and for all programs. */
 enum { MOST_RUNS = 1 << 22 };
 #define MOST_RUNS_OF_PROGRAMS ((int64_t)1 << 26)
 
@@ -19,7 +19,7 @@ bool ipu__parse_loop(ipu__parser *p, ipu__position at, int64_t count, int64_t st
     return true;
 }
 
-/* The lowest and highest element of p->piece, and how many there are; false: too large to say. */
+/* The lowest and highest element of p->piece, and their number. Returns false if too large. */
 static bool piece_extent(const ipu__piece *piece, int64_t *low, int64_t *high, int64_t *n)
 {
     *low = *high = piece->start;
@@ -34,8 +34,8 @@ static bool piece_extent(const ipu__piece *piece, int64_t *low, int64_t *high, i
     return true;
 }
 
-/* The runs of neighbours that the elements of the piece make as a set: loops in the order of their strides,
- * those joined that step on where the one within them ends. */
+/* The number of runs of neighbours in the set of the piece's elements: loops are sorted by stride, and
+ * joined if each continues where the one inside it ends. */
 static int64_t count_runs(const ipu__piece *piece)
 {
     ipu__loop loop[IPU__MAX_LOOPS];
@@ -71,7 +71,7 @@ bool ipu__parse_piece(ipu__parser *p, ipu__position at, ipu__slice label, int64_
                                "the piece covers elements %lld to %lld of %s: it has elements 0 to %lld",
                                (long long)low, (long long)high, ipu__variable_str(p->g, p->piece.var),
                                (long long)v->n_elements - 1);
-    for (int k = 0; k < p->piece.n_loops; k++) /* its stride means nothing, and may be out of all bounds */
+    for (int k = 0; k < p->piece.n_loops; k++) /* its stride is meaningless, and may be out of bounds */
         if (p->piece.loop[k].count == 1) p->piece.loop[k].stride = 0;
     p->mixed      = p->pieces.n_pieces > 0 && (p->mixed || v->type != p->piece_type);
     p->piece_type = v->type;
@@ -82,7 +82,7 @@ bool ipu__parse_piece(ipu__parser *p, ipu__position at, ipu__slice label, int64_
     return !p->pieces.failed || ipu__parse_memory(p);
 }
 
-/* Whether every piece's elements have as many bytes as `type`. */
+/* Whether every piece's elements have the size of `type`. */
 static bool same_bytes(const ipu__parser *p, ipu_type type)
 {
     const int64_t *words = p->pieces.words.at;

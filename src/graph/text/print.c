@@ -74,7 +74,7 @@ void ipu__print_label(ipu__printer *p, const ipu__labels *labels, const char *na
     if (!is_word || labels->shared[id]) ipu__text_add(&p->out, "~%" PRIu32, id);
 }
 
-/* Where a thing is declared: the label, and the name if the label does not tell it. */
+/* A declaration: the label, and the name unless the label says it. */
 static void print_declared(ipu__printer *p, const ipu__labels *labels, const char *name, uint32_t id)
 {
     print_string(p, " ");
@@ -114,8 +114,8 @@ static void clear(ipu__view_builder *b)
     b->n_pieces = 0;
 }
 
-/* The pieces of the view in p->builder, as parsing them would leave them: the parser joins neighbours,
- * and two pieces may be joined that could not be when the view was made. */
+/* The pieces of the view in p->builder, as the parser would leave them: it joins neighbours, including some
+ * that could not be joined when the view was made. */
 static void settle_pieces(ipu__printer *p, uint32_t view)
 {
     clear(&p->builder);
@@ -274,7 +274,7 @@ static void print_codelets(ipu__printer *p)
     }
 }
 
-/* A line of a handle: the word, the handle, and the type if it has one. */
+/* A line for a handle: the word, the handle, and the type if it has one. */
 static void begin_handle(ipu__printer *p, const char *word, const char *handle, ipu_type type)
 {
     ipu__print_line(p);
@@ -399,7 +399,7 @@ static void print_functions(ipu__printer *p)
 
 /* ---- the whole ---- */
 
-/* One for each call of ipu_graph_add_start, which adds a sequence. */
+/* One for each call of ipu_graph_add_start, which adds a sequence each time. */
 static void print_starts(ipu__printer *p)
 {
     const ipu_graph *g = p->g;
@@ -436,7 +436,7 @@ static void print_graph(ipu__printer *p)
     print_string(p, "\n}\n");
 }
 
-/* Numbers have a point, whatever language the program around us speaks. */
+/* Decimal points in numbers must not depend on the program's locale. */
 ipu_status ipu__print_finish(ipu__printer *p, void (*print)(ipu__printer *p), const char *side_file,
                              char **out)
 {

@@ -1,12 +1,12 @@
-/* Programs to text. A body used in several places is written out in each; the graph bounds how deep bodies
- * nest and how many steps they come to (IPU__MAX_DEPTH, IPU__MAX_STEPS), the printer bounds the text. */
+/* Programs to text. A body used in several places is written out in each; the graph limits nesting and the
+ * total number of steps (IPU__MAX_DEPTH, IPU__MAX_STEPS), the printer the size of the text. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "graph/text/literal.h"
 #include "graph/text/print.h"
 
-/* One function per kind of step: what follows its word. */
+/* One function per kind of step: what follows its keyword. */
 
 static void add(ipu__printer *p, const char *text) { ipu__text_add_bytes(&p->out, text, strlen(text)); }
 
@@ -22,7 +22,7 @@ static void add_quoted(ipu__printer *p, const char *before, const char *text)
     ipu__text_add_quoted(&p->out, text);
 }
 
-/* A step without a block ends in its location and a semicolon. */
+/* A step without a block ends with its location and a semicolon. */
 static void end(ipu__printer *p, const ipu__step *step)
 {
     ipu__print_at(p, step->location);

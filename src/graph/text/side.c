@@ -1,5 +1,5 @@
-/* Writing and reading side files. A file is checked as a whole when it is read, so that what is
- * found in it later is what was written. */
+/* Writing and reading side files. A file is verified completely when it is read, so that what is found in
+ * it later is what was written. */
 #include "graph/text/side.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static uint64_t get_number(const char *at)
 ipu__hash128 ipu__side_add(ipu__side_writer *side, const void *data, size_t bytes)
 {
     ipu__hash128 hash = ipu__hash_bytes(data, bytes);
-    if (side->n == 0) { /* the header, its count filled in when the file is written */
+    if (side->n == 0) { /* the header; its count is filled in when the file is written */
         ipu__text_add_bytes(&side->entries, magic, sizeof magic);
         add_number(&side->entries, 0);
     }

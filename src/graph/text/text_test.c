@@ -1,4 +1,4 @@
-/* The text form: what is printed parses to the same graph, to the bit and to the byte. */
+/* The text form: printed text parses to the same graph, bit for bit and byte for byte. */
 #include "ipu/text.h"
 
 #include <setjmp.h>
@@ -72,7 +72,7 @@ static ipu_parsed parse(const char *text)
     return parsed;
 }
 
-/* Parse and print again: the same bytes. */
+/* Parses and prints again; the bytes must be the same. */
 static void assert_stable(const char *text, unsigned flags)
 {
     ipu_parsed parsed = parse(text);
@@ -295,7 +295,7 @@ static void every_kind_of_step_round_trips(void **state)
     ipu_program_add_parallel(main, (ipu_program[]){one, nothing}, 2);
     ipu_program_add_call(main, f);
     ipu_program_add_call(main, f2);
-    ipu_program_add(main, main); /* as it is now */
+    ipu_program_add(main, main); /* in its present state */
     if (ipu_graph_status(g) != IPU_OK) fail_msg("%s", ipu_graph_message(g));
     bool seen[IPU__N_STEP_KINDS] = {false};
     for (size_t i = 1; i < g->programs.n; i++)
@@ -610,7 +610,7 @@ static void the_language_of_the_user_does_not_matter(void **state)
     static const char *const with_comma[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
     bool                     found        = false;
     for (size_t i = 0; i < 4 && !found; i++) found = setlocale(LC_ALL, with_comma[i]) != NULL;
-    if (!found) skip(); /* no such locale is installed */
+    if (!found) skip(); /* no such locale installed */
     assert_prints("graph target gc200 tiles 8 { const c float = {0.5}; }",
                   HEAD "  const c float = {0.5};\n}\n");
     assert_string_equal(localeconv()->decimal_point, ",");
