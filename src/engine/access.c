@@ -1,12 +1,12 @@
 /* Which variables each step reads, writes, and writes completely.
  *
- * requires: a checked graph: elements written by a step are written once, so that a count of them
- * tells whether that is all of a variable. Leaves the accesses of every compute set used, the functions
- * called, the vertices that need gathering and the constants in use.
+ * requires: a checked graph, in which a step writes no element twice, so that counting them tells whether a
+ * variable is written completely. Produces the accesses of every compute set used, the functions called,
+ * the vertices that need gathering and the constants in use.
  */
 #include "engine/compile.h"
 
-/* Slot of a variable in the open list; NULL: out of memory. Constants have none: `unlisted`. */
+/* Slot of a variable in the open list; NULL on allocation failure. Constants have none: `unlisted`. */
 static ipu__access *touch(ipu__compiler *c, uint32_t var, ipu__access *unlisted)
 {
     if (c->var_stamp[var] != c->stamp) {
@@ -155,7 +155,7 @@ static ipu_status find_function(ipu__compiler *c, uint32_t function)
     return ipu__or_memory(ipu__push(&c->functions, *body));
 }
 
-/* Bodies are functions that only their step calls. */
+/* Bodies become functions that only their step calls. */
 static ipu_status find_parallel(ipu__compiler *c, const ipu__step *step)
 {
     if (c->parallel_of[step->object] != IPU__NONE) return IPU_OK;

@@ -1,7 +1,7 @@
 /* What the bodies of parallel steps reach, in the code of an executable.
  *
- * requires: code that validate_code.c has looked at: a row of functions, then programs; calls and bodies go to functions
- * further up. Leaves the executable as it was.
+ * requires: code checked by validate_code.c: functions, then programs, where calls and bodies refer to earlier
+ * functions. Does not change the executable.
  */
 #include "engine/file/validate.h"
 
@@ -10,7 +10,7 @@ typedef struct range {
     uint32_t begin, end;
 } range;
 
-/* By function; NULL: out of memory. */
+/* By function; NULL on allocation failure. */
 static range *find_functions(const ipu_executable *exe)
 {
     range   *functions = ipu__alloc_zeroed(exe->n_functions * sizeof *functions);
@@ -48,18 +48,18 @@ ipu_status ipu__exe_kernels_in_bodies(const ipu_executable *exe, bool *in_body)
 
 /* ---- that bodies share nothing which a run changes, but for values ---- */
 
-/* The last body that used a thing. */
+/* The last body that used an object. */
 typedef struct claim {
     size_t   step; /* parallel instruction + 1 */
     uint64_t body;
 } claim;
 
-enum { MOST_VISITS = 1 << 28 }; /* instructions looked at, of all bodies: a second or so */
+enum { MOST_VISITS = 1 << 28 }; /* limit on instructions visited, over all bodies: a second or so */
 
 typedef struct checker {
     const ipu_executable *exe;
     range                *functions;
-    bool                 *is_barred; /* by function: no body may come to it */
+    bool                 *is_barred; /* by function: bodies must not reach it */
     claim                *claims;    /* functions, kernels, compute sets, counters, streams */
     size_t                first_kernel, first_set, first_counter, first_stream;
     size_t                step;
@@ -80,7 +80,7 @@ static void find_barred(checker *c)
             c->is_barred[f] |= is_barred(c, &c->exe->code.at[pc]);
 }
 
-/* What only one body may use; c->exe->n_functions and more: nothing of the kind. */
+/* What only one body may use; a value of at least c->exe->n_functions otherwise. */
 static size_t claimed_by(const checker *c, const ipu__instruction *i)
 {
     switch (i->op) {
@@ -95,7 +95,7 @@ static size_t claimed_by(const checker *c, const ipu__instruction *i)
     }
 }
 
-/* False: another body of this step has it. `*is_new`: this one did not have it before. */
+/* Returns false if another body of this step has it. `*is_new`: this one did not have it before. */
 static bool take(checker *c, size_t thing, bool *is_new)
 {
     claim *x = &c->claims[thing];
@@ -104,8 +104,8 @@ static bool take(checker *c, size_t thing, bool *is_new)
     return x->body == c->body;
 }
 
-/* Calls nest as deep as there are functions: no recursion, but a list of those to come, which are marked by their
- * claims. Callees come before callers, so that one pass down from the body finds all. */
+/* Calls nest as deep as there are functions, so instead of recursion there is a list of pending ones, marked by
+ * their claims. Callees come before callers, so one pass down from the body finds all. */
 static ipu_status check_body(checker *c, uint32_t body)
 {
     bool is_new;

@@ -1,7 +1,7 @@
-/* Buffers: variables that nothing but kernels touches, and those whole.
+/* Buffers: variables that only kernels access, and only as a whole.
  *
- * How such a variable lies in memory is between its kernels: an engine may choose a layout for it (cpu/layout.c).
- * Everything else that can be named, a vertex, copy, stream, host handle or view of a part, finds variables plain.
+ * The memory layout of such a variable concerns only its kernels, so an engine may choose it (cpu/layout.c).
+ * Everything else, be it a vertex, copy, stream, host handle or partial view, expects variables to be plain.
  * requires: access. `is_plain` is complete when all kernels are lowered.
  */
 #include "engine/compile.h"
@@ -15,7 +15,7 @@ static void mark(ipu__compiler *c, uint32_t view)
     while (ipu__pieces_next(&pieces, &piece)) c->is_plain[piece.var] = IPU__PLAIN_OTHER;
 }
 
-/* The variable that a view is all of, in order; 0: none such. */
+/* The variable that a view covers completely and in order; 0 if there is none. */
 static uint32_t whole_of(const ipu__compiler *c, uint32_t view)
 {
     ipu__run run;
@@ -25,7 +25,7 @@ static uint32_t whole_of(const ipu__compiler *c, uint32_t view)
     return whole ? run.var : 0;
 }
 
-/* By what a stream brings, or the host writes between runs: `by`. */
+/* `by`: a stream, or the host between runs. */
 static void mark_whole(ipu__compiler *c, uint32_t view, uint8_t by)
 {
     uint32_t variable = whole_of(c, view);
@@ -50,7 +50,7 @@ static void mark_handle(ipu__compiler *c, const ipu__host_handle *handle)
         mark(c, handle->view);
 }
 
-/* Bodies are programs too: all steps there are, whether programs reach them or not. */
+/* Bodies are programs too: go through all steps, whether programs reach them or not. */
 void ipu__buffers_find(ipu__compiler *c)
 {
     const ipu_graph *g = c->g;
@@ -80,18 +80,18 @@ void ipu__buffers_read(ipu__compiler *c, uint32_t view, uint32_t transfer)
 {
     uint32_t variable = whole_of(c, view);
     if (!variable) return;
-    if (c->read_by[variable] != IPU__NONE) mark(c, view); /* the step is in several places of the program */
+    if (c->read_by[variable] != IPU__NONE) mark(c, view); /* the step occurs several times in the program */
     c->read_by[variable] = transfer;
 }
 
-/* What one READ brings in every run that needs it, and only kernels read. */
+/* Whether one READ brings it in every run that needs it, and only kernels read it. */
 static bool is_lent(const ipu__compiler *c, uint32_t variable)
 {
     return c->is_plain[variable] == IPU__PLAIN_READ && !c->is_kept[variable]
         && c->read_by[variable] != IPU__NONE;
 }
 
-/* Variables that kernels named become numbers of buffers, or are lent. */
+/* Variables used by kernels get buffer numbers, or are lent. */
 ipu_status ipu__buffers_number(ipu__compiler *c)
 {
     ipu_executable *exe    = c->exe;

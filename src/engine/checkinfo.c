@@ -1,4 +1,4 @@
-/* Collecting what checking mode needs while the graph is still there. */
+/* Collects what checking mode needs while the graph still exists. */
 #include "engine/checkinfo.h"
 
 static bool add_variables(ipu__compiler *c, ipu__check_info *info)
@@ -55,7 +55,7 @@ static bool add_lengths(const ipu_graph *g, ipu__check_info *info, const ipu__ve
     return true;
 }
 
-/* `ids`: room for the vertices of a set, by their number in it. */
+/* `ids`: room for the vertices of a set, by their number within it. */
 static bool add_set(const ipu__compiler *c, ipu__check_info *info, uint32_t set, uint32_t *ids)
 {
     const ipu_graph    *g     = c->g;

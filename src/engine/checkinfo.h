@@ -1,4 +1,5 @@
-/* What checking mode knows beyond the executable: names, fields and lengths, kept only if compiled for it. */
+/* What checking mode needs beyond the executable: names, fields and lengths, present only if compiled for
+ * it. */
 #ifndef IPU_ENGINE_CHECKINFO_H
 #define IPU_ENGINE_CHECKINFO_H
 
@@ -15,7 +16,7 @@ typedef struct ipu__check_field {
     uint32_t            name, offset;
     ipu_field_direction direction;
     ipu_field_shape     shape;
-    int64_t             unit; /* bytes of an element */
+    int64_t             unit; /* element size in bytes */
 } ipu__check_field;
 
 typedef struct ipu__check_codelet {
@@ -26,12 +27,12 @@ typedef struct ipu__check_info {
     IPU_ARRAY(ipu__check_variable) variables;
     IPU_ARRAY(ipu__check_field) fields;
     IPU_ARRAY(ipu__check_codelet) codelets; /* by codelet of the executable */
-    IPU_ARRAY(int64_t) lengths;             /* of pointer fields, which the records do not tell */
+    IPU_ARRAY(int64_t) lengths;             /* of pointer fields, which records do not contain */
     size_t *first_length;                   /* by vertex of the executable, in `lengths` */
 } ipu__check_info;
 
 /* Sets exe->check. requires: lower. */
 ipu_status ipu__check_info_build(ipu__compiler *c);
-void       ipu__check_info_destroy(ipu__check_info *info); /* NULL: nothing */
+void       ipu__check_info_destroy(ipu__check_info *info); /* NULL is allowed */
 
 #endif

@@ -1,4 +1,4 @@
-/* Compiling a graph to an executable, and the life of executables. */
+/* Compiling a graph to an executable, and the lifetime of executables. */
 #include "engine/executable.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ ipu_status ipu__compiler_advance(ipu__compiler *c, int64_t work)
     c->work_done += work;
     if (!c->progress || c->work_done * 100 < (c->percent + 1) * c->work_total) return IPU_OK;
     int percent = (int)(c->work_done * 100 / c->work_total);
-    c->percent  = percent < 100 ? percent : 99; /* 100 when it is there */
+    c->percent  = percent < 100 ? percent : 99; /* 100 only when complete */
     return report(c);
 }
 
@@ -56,7 +56,7 @@ uint32_t ipu__compiler_text(ipu__compiler *c, const char *text)
     return (uint32_t)at;
 }
 
-/* Unknown if memory runs out, which `finish` tells. */
+/* Unknown on allocation failure, which `finish` reports. */
 uint32_t ipu__compiler_location(ipu__compiler *c, uint32_t graph_location)
 {
     ipu_executable *exe = c->exe;
@@ -176,7 +176,7 @@ bool ipu__exe_add_names(ipu_executable *exe)
     return ok;
 }
 
-/* Gives back what growing arrays have too much of. */
+/* Returns the unused capacity of a growing array. */
 static bool trim(void **at, size_t *capacity, size_t n, size_t element_bytes)
 {
     if (n == 0 || *capacity == n) return true;
@@ -202,7 +202,7 @@ static ipu_status finish(ipu__compiler *c)
     return ipu__or_memory(!c->out_of_memory && trimmed && ipu__exe_add_names(exe));
 }
 
-/* Programs of a graph, the one that runs at the start among them. */
+/* Programs of a graph, including the start program. */
 typedef struct program_list {
     ipu_graph         *g;
     const ipu_program *at;
@@ -231,7 +231,7 @@ static ipu_status run_passes(ipu__compiler *c)
     return report(c);
 }
 
-/* What the programs would cost: for the counters of devices. */
+/* Estimates the cost of the programs, for device counters. */
 static ipu_status estimate(ipu_executable *exe, const program_list *chip)
 {
     ipu_cost        *cost;
@@ -299,7 +299,7 @@ static ipu_status compile(const program_list *host, const program_list *chip, co
     return IPU_OK;
 }
 
-/* To be freed: out->at, if it is not `programs`. */
+/* To be freed: out->at, unless it is `programs`. */
 static ipu_status list_programs(ipu_graph *g, const ipu_program *programs, size_t n, program_list *out)
 {
     *out = (program_list){g, programs, n};

@@ -1,8 +1,8 @@
-/* What an executable holds: a graph and programs as flat arrays, ready to be run.
+/* The contents of an executable: a graph and programs as flat arrays, ready to run.
  *
- * Nothing in it points into the graph, and things name one another by index: what remains as
- * pointers (bodies of codelets, kernel records and their attributes) is found by name on load. It is
- * written once, by the compiler (compile.h), and only read after that.
+ * Nothing in it points into the graph, and references are indices: the remaining pointers (codelet bodies,
+ * kernel records and their attributes) are looked up by name on load. It is written once, by the compiler
+ * (compile.h), and read-only from then on.
  */
 #ifndef IPU_ENGINE_EXECUTABLE_H
 #define IPU_ENGINE_EXECUTABLE_H
@@ -39,15 +39,15 @@ typedef struct ipu__exe_codelet {
     uint32_t       bytes;
     bool           multi;
     uint32_t       first_signature, n_signatures;
-    uint32_t       source; /* IPU__NONE: compiled in, found by name on load */
+    uint32_t       source; /* IPU__NONE if compiled in, to be found by name on load */
 } ipu__exe_codelet;
 
-/* A field of a codelet as declared, by which the codelet is known again on load. */
+/* A field of a codelet as declared, to identify the codelet on load. */
 typedef struct ipu__exe_signature {
     uint32_t name, form, type, offset;
 } ipu__exe_signature;
 
-/* What codelets were compiled from at run time. */
+/* The source of codelets compiled at run time. */
 typedef struct ipu__exe_source {
     uint32_t name, text, flags;
 } ipu__exe_source;
@@ -55,17 +55,17 @@ typedef struct ipu__exe_source {
 /* Where a record holds a place that an engine turns into a pointer. */
 typedef uint32_t ipu__exe_field;
 
-/* An ipu_span that an engine makes a pointer of. Of the same size and layout. */
+/* Becomes an ipu_span when an engine fills in the pointer; same size and layout. */
 typedef struct ipu__exe_span {
     ipu__place place;
     size_t     size;
 } ipu__exe_span;
 
-/* Vertices of one codelet in a compute set. Their records lie one after another. */
+/* Vertices of one codelet in a compute set. Their records are consecutive. */
 typedef struct ipu__exe_group {
     uint32_t codelet;
     uint32_t first, n;    /* in `vertices` */
-    uint32_t first_moves; /* in `vertex_moves`, one for each vertex; IPU__NONE: nothing is gathered */
+    uint32_t first_moves; /* in `vertex_moves`, one per vertex; IPU__NONE if nothing is gathered */
     size_t   records;     /* byte offset in `records` */
 } ipu__exe_group;
 
@@ -73,7 +73,7 @@ typedef struct ipu__exe_set {
     uint32_t name;
     uint32_t first_group, n_groups;
     int64_t  n_vertices;
-    int64_t  bytes; /* connected to fields: a guess of the work */
+    int64_t  bytes; /* connected to fields: estimates the work */
 } ipu__exe_set;
 
 typedef struct ipu__exe_vertex {
@@ -81,19 +81,19 @@ typedef struct ipu__exe_vertex {
     uint32_t number; /* in its compute set, in the order added */
 } ipu__exe_vertex;
 
-/* Moves [gather, scatter) go before the body of a vertex, [scatter, end) after it. */
+/* Moves [gather, scatter) run before the body of a vertex, [scatter, end) after it. */
 typedef struct ipu__exe_vertex_moves {
     uint32_t gather, scatter, end;
 } ipu__exe_vertex_moves;
 
-/* A list of moves that may run at the same time. */
+/* A list of moves that may run concurrently. */
 typedef struct ipu__exe_batch {
     uint32_t first, n;
     int64_t  bytes;
 } ipu__exe_batch;
 
-/* A view and the host: moves between it and a packed buffer. Direct: the variable is such a buffer itself,
- * and the host may be shown its memory. */
+/* Transfers between a view and the host: moves to or from a packed buffer. If direct, the variable itself
+ * is such a buffer, and the host may see its memory. */
 typedef struct ipu__exe_tensor {
     ipu_type   type;
     ipu_shape  shape;
@@ -106,7 +106,7 @@ typedef struct ipu__exe_tensor {
 typedef struct ipu__exe_kernel {
     ipu_kernel_call call;
     ipu__place      place[IPU__MAX_OPERANDS];
-    uint32_t        buffer[IPU__MAX_OPERANDS]; /* that it is all of; IPU__NONE: it lies plain in any case */
+    uint32_t        buffer[IPU__MAX_OPERANDS]; /* covered completely; IPU__NONE: always plain */
     uint32_t        gather, scatter;           /* batches, often empty */
 } ipu__exe_kernel;
 
@@ -124,11 +124,11 @@ typedef struct ipu__exe_remote {
 /* READ and WRITE of a stream or of rows of a remote buffer. */
 typedef struct ipu__exe_transfer {
     uint32_t object;       /* stream or remote buffer */
-    uint32_t tensor, rows; /* in `tensors`; rows IPU__NONE: 0, 1, 2 ... */
+    uint32_t tensor, rows; /* in `tensors`; rows IPU__NONE means 0, 1, 2 ... */
 } ipu__exe_transfer;
 
-/* An input of a kernel that is what a READ brings, all of it, and nothing else is done with that: where the host lends the
- * data, the kernel may read them there. */
+/* A kernel input that is all of what a READ brings, which has no other use: if the host lends the data, the kernel
+ * may read them in place. */
 typedef struct ipu__exe_lending {
     uint32_t transfer, kernel, operand;
 } ipu__exe_lending;
@@ -149,13 +149,13 @@ typedef struct ipu__exe_switch {
     uint32_t   first_case, n_cases, otherwise;
 } ipu__exe_switch;
 
-/* Replica r's `gather` runs in r, then `copy` from r to replica to[r]. */
+/* `gather` runs in each replica r, then `copy` from r to replica to[r]. */
 typedef struct ipu__exe_cross {
-    uint32_t gather, copy; /* batches; gather IPU__NONE: none */
+    uint32_t gather, copy; /* batches; gather is IPU__NONE if not needed */
     uint32_t to;           /* in `replicas` */
 } ipu__exe_cross;
 
-/* Elements [at, at + n) of what is added up. */
+/* Elements [at, at + n) of a sum. */
 typedef struct ipu__exe_piece {
     ipu__place place;
     int64_t    at, n;
@@ -166,10 +166,10 @@ typedef struct ipu__exe_reduce {
     ipu_type type;
     uint32_t first, n; /* in `pieces` */
     int64_t  n_elements;
-    uint32_t tensor; /* for checking; IPU__NONE without */
+    uint32_t tensor; /* for checking mode; else IPU__NONE */
 } ipu__exe_reduce;
 
-/* A title or message, and a tensor to go with it (IPU__NONE: none). */
+/* A title or message, and the tensor that goes with it (IPU__NONE if none). */
 typedef struct ipu__exe_print {
     uint32_t text, tensor;
 } ipu__exe_print;
@@ -184,16 +184,16 @@ typedef struct ipu__exe_print {
     X(REMOTE_READ)  /* a: transfer */                                                        \
     X(REMOTE_WRITE) /* a: transfer */                                                        \
     X(REPEAT)       /* a: counter = n */                                                     \
-    X(AGAIN)        /* a: counter - 1; if not 0 go to b */                                   \
-    X(JUMP)         /* to b */                                                               \
-    X(JUMP_IF)      /* the predicate of type a at place n is true: to b */                   \
-    X(JUMP_UNLESS)  /* it is false: to b */                                                  \
+    X(AGAIN)        /* counter a - 1; go to b if not 0 */                                    \
+    X(JUMP)         /* go to b */                                                            \
+    X(JUMP_IF)      /* go to b if the predicate of type a at place n is true */              \
+    X(JUMP_UNLESS)  /* go to b if it is false */                                             \
     X(SWITCH)       /* a: switch */                                                          \
-    X(CALL)         /* b, and come back here */                                              \
+    X(CALL)         /* go to b, and return here */                                           \
     X(PARALLEL)     /* bodies [a, a + n), which are functions [b, b + n) */                  \
     X(RETURN)                                                                                \
     X(PRINT)         /* a: print */                                                          \
-    X(ABORT_IF)      /* the predicate of type a at place n is true: text b */                \
+    X(ABORT_IF)      /* abort with text b if the predicate of type a at place n is true */   \
     X(ERROR)         /* a: print */                                                          \
     X(CROSS_REPLICA) /* a: cross */                                                          \
     X(ALL_REDUCE)    /* a: reduce */                                                         \
@@ -214,7 +214,7 @@ typedef struct ipu__instruction {
     uint64_t    n;
 } ipu__instruction;
 
-/* A step of the graph's programs: the sequence it was added to, and its index there. */
+/* A step of the graph's programs: the sequence it was added to, and its index in it. */
 typedef struct ipu__exe_step {
     uint32_t program, step;
 } ipu__exe_step;
@@ -223,22 +223,22 @@ typedef struct ipu__exe_step {
 typedef struct ipu__exe_program {
     uint32_t begin;
     uint32_t first_stream, n_streams;
-    int64_t  cycles; /* of a run, by the model of the chip; -1: compiled without the option "estimate" */
+    int64_t  cycles; /* of a run, by the chip model; -1 if compiled without the option "estimate" */
 } ipu__exe_program;
 
 struct ipu_executable {
     atomic_int references;
     int64_t    replication;
     unsigned   n_workers;
-    int64_t    n_ipus;     /* of all replicas */
+    int64_t    n_ipus;     /* over all replicas */
     uint32_t   chip;       /* name */
-    int64_t    tile_bytes; /* of all tiles, by the model of the chip; -1: not estimated */
+    int64_t    tile_bytes; /* over all tiles, by the chip model; -1 if not estimated */
 
     int64_t  variable_bytes; /* per replica */
-    int64_t  unshared_bytes; /* per replica, were no memory shared */
+    int64_t  unshared_bytes; /* per replica, if no memory were shared */
     int64_t  gather_bytes;   /* per replica */
     int64_t  staging_bytes;
-    uint32_t n_buffers; /* variables that only kernels touch: an engine may choose their layout */
+    uint32_t n_buffers; /* variables that only kernels access, so that an engine may choose their layout */
     char    *constants; /* pages */
     size_t   constant_bytes;
 
@@ -253,7 +253,7 @@ struct ipu_executable {
     IPU_ARRAY(ipu__exe_group) groups;
     IPU_ARRAY(ipu__exe_vertex) vertices;
     IPU_ARRAY(ipu__exe_vertex_moves) vertex_moves;
-    IPU_ARRAY(char) records; /* images of vertex structs with places for pointers */
+    IPU_ARRAY(char) records; /* images of vertex structs, with places for pointers */
     IPU_ARRAY(ipu__exe_span) spans;
     ipu__moves moves;
     IPU_ARRAY(ipu__exe_batch) batches;
@@ -274,18 +274,18 @@ struct ipu_executable {
     IPU_ARRAY(ipu__place) replication_indices;
     IPU_ARRAY(uint32_t) initial; /* batches from constants to variables, in this order */
     IPU_ARRAY(ipu__instruction) code;
-    IPU_ARRAY(ipu__exe_step) steps; /* by instruction; none unless compiled with the option "profile" */
-    IPU_ARRAY(uint32_t) bodies;     /* of parallel steps: their first instructions */
+    IPU_ARRAY(ipu__exe_step) steps; /* by instruction; empty unless compiled with the option "profile" */
+    IPU_ARRAY(uint32_t) bodies;     /* first instructions of bodies of parallel steps */
     IPU_ARRAY(ipu__exe_program) programs;
     IPU_ARRAY(uint32_t) used_streams;
     IPU_ARRAY(int32_t)
-    note;           /* of who had it compiled, and has not shared it yet: whoever reads it checks it */
-    uint32_t start; /* program that runs when an engine is created, the last one; IPU__NONE: none */
-    uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than there are functions */
+    note;           /* from whoever had it compiled, until shared; readers check it */
+    uint32_t start; /* the program, always the last, that runs when an engine is created; IPU__NONE if none */
+    uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than the number of functions */
 
-    struct ipu__check_info *check; /* checkinfo.h; NULL: not compiled for checking */
+    struct ipu__check_info *check; /* checkinfo.h; NULL if not compiled for checking */
 
-    ipu__map stream_names, remote_names, write_names, read_names; /* keys in `strings`, which stays put */
+    ipu__map stream_names, remote_names, write_names, read_names; /* keys in `strings` */
 };
 
 static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name)
@@ -293,20 +293,20 @@ static inline const char *ipu__exe_text(const ipu_executable *exe, uint32_t name
     return exe->strings.at + name;
 }
 
-/* ipu_executable_compile of programs that the chip would not run as they are: with the option "estimate" those of the
- * graph `chip` are priced, one for each. NULL: they are. */
+/* ipu_executable_compile for programs that the chip would run differently: with the option "estimate", the programs
+ * of the graph `chip` are priced instead, one for each. NULL if they are the same. */
 ipu_status ipu__executable_compile(ipu_graph *g, const ipu_program *programs, size_t n,
                                    const ipu_options *options, ipu_graph *chip,
                                    const ipu_program *chip_programs, ipu_executable **out);
 
-/* ipu_executable_load of a file that is the effective user's and that nobody else may write to (else INVALID), without
- * compiled-in codelets. NOT_FOUND: there is no file. */
+/* ipu_executable_load for a file that must belong to the effective user and not be writable by others (else
+ * INVALID), without compiled-in codelets. NOT_FOUND if there is no file. */
 ipu_status ipu__executable_load_own(const char *path, const ipu_options *options, ipu_executable **out);
 
-/* ---- bodies.c: `in_body` by kernel: true where a body of a parallel step comes to it ---- */
+/* ---- bodies.c: `in_body` by kernel: whether a body of a parallel step reaches it ---- */
 ipu_status ipu__exe_kernels_in_bodies(const ipu_executable *exe, bool *in_body);
 
-/* The maps of names, from the arrays. */
+/* Builds the name maps from the arrays. */
 bool ipu__exe_add_names(ipu_executable *exe);
 
 /* "file.c:12", or "" if unknown. */

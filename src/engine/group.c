@@ -1,7 +1,8 @@
-/* Grouping copies that do not depend on one another into one batch.
+/* Groups independent copies into batches.
  *
- * Kept per variable: the hull of the elements that the group reads and writes. liveness.c and lower.c both
- * walk the programs with it and reach the same groups: copies of one group count as one moment.
+ * For each variable it keeps the hull of the elements that the group reads and writes. liveness.c and
+ * lower.c both walk the programs with it and arrive at the same groups: copies of one group count as one
+ * moment.
  */
 #include "engine/compile.h"
 

@@ -1,4 +1,4 @@
-/* Groups of copies: which may run at the same time. */
+/* Groups of copies: which may run concurrently. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void the_first_copy_opens_a_group(void **state)
     assert_false(join(f, f->x, f->y));
     ipu__group_close(&f->group);
     assert_false(join(f, f->x, f->z));
-    assert_true(join(f, f->x, f->y)); /* what a closed group touched is forgotten */
+    assert_true(join(f, f->x, f->y)); /* accesses of a closed group are forgotten */
 }
 
 static void copies_of_one_source_join(void **state)
@@ -87,10 +87,10 @@ static void writing_twice_waits(void **state)
     assert_true(join(f, part(f->x, 0, 10), part(f->y, 30, 40)));
     assert_true(join(f, part(f->x, 0, 10), part(f->y, 10, 20)));
     assert_false(join(f, part(f->x, 0, 10), part(f->y, 39, 49)));
-    assert_true(join(f, part(f->x, 0, 10), part(f->y, 20, 30))); /* the group before is forgotten */
+    assert_true(join(f, part(f->x, 0, 10), part(f->y, 20, 30))); /* the previous group is forgotten */
 }
 
-/* Reversed and strided views reach as far as their elements do. */
+/* Hulls of reversed and strided views extend as far as their elements. */
 static void hulls_cover_every_direction(void **state)
 {
     fixture *f = *state;

@@ -1,4 +1,4 @@
-/* Kernel steps: where operands lie, and what is copied because a kernel could not take it there.
+/* Kernel steps: where operands are, and which must be copied because a kernel cannot use them in place.
  *
  * requires: liveness (places). An operand is used in place if it is one aligned run; otherwise, or if an
  * input shares memory with an output in a way the kernel does not allow, it goes through gather memory.
@@ -30,7 +30,8 @@ static void find_operand(const ipu__compiler *c, const ipu__kernel_step *step, i
     out->direct = out->place % IPU__MEMORY_ALIGN == 0;
 }
 
-/* An input in the same memory as an output: only element on element, and only if either says so. */
+/* An input in the memory of an output: allowed only element for element, and only if either operand says
+ * so. */
 static bool clashes(const ipu_kernel_call *call, const operand *operands, int in, int out)
 {
     const operand *a = &operands[in], *b = &operands[out];
@@ -73,7 +74,7 @@ static ipu_status scatter(ipu__compiler *c, const operand *operands, int n, uint
     return ipu__lower_batch(c, first, batch);
 }
 
-/* NULL stays NULL. */
+/* Preserves NULL. */
 static bool copy_text(ipu_executable *exe, const char **text)
 {
     if (!*text) return true;

@@ -42,7 +42,7 @@ static ipu_engine *new_engine(ipu_graph *g, ipu_program p, const char *threads)
     assert_int_equal(ipu_options_create(&options), IPU_OK);
     assert_int_equal(ipu_options_set(options, "threads", threads), IPU_OK);
     if (ipu_executable_compile(g, &p, 1, options, &exe) != IPU_OK) fail_msg("%s", ipu_message());
-    ipu_graph_destroy(g); /* attributes and all must be the executable's own */
+    ipu_graph_destroy(g); /* everything, including attributes, must be the executable's own */
     if (ipu_engine_create(exe, options, &e) != IPU_OK) fail_msg("%s", ipu_message());
     ipu_executable_release(exe);
     ipu_options_destroy(options);
@@ -54,7 +54,7 @@ static void add_kernel(ipu_program p, const char *kernel, ipu_tensor a, ipu_tens
     ipu_program_add_kernel(p, kernel, NULL, 0, (ipu_tensor[]){a, b, out}, 3);
 }
 
-/* Small whole numbers, so that every order of summation gives the same. */
+/* Small integers, so that every order of summation gives the same result. */
 static void fill(float *x, size_t n, unsigned seed)
 {
     for (size_t i = 0; i < n; i++) x[i] = (float)((i * 7 + seed * 13) % 11) - 5;
@@ -102,7 +102,8 @@ static void operands_that_are_no_plain_runs_are_packed(void **state)
     }
 }
 
-/* x[0:n] += y in place; x[1:n] = x[0:n-1] + y: each element from its old neighbour, itself overwritten. */
+/* x[0:n] += y in place; x[1:n] = x[0:n-1] + y: each element from its old neighbour, which is itself
+ * overwritten. */
 static void outputs_over_inputs_see_the_old_values(void **state)
 {
     (void)state;
@@ -110,7 +111,7 @@ static void outputs_over_inputs_see_the_old_values(void **state)
     static int32_t           x[SIZE + 16], y[SIZE], found[SIZE + 16];
     for (size_t t = 0; t < 2; t++)
         for (int64_t shift = 0; shift <= 16;
-             shift += shift ? 15 : 1) { /* 16: aligned, and still overlapping */
+             shift += shift ? 15 : 1) { /* 16: aligned, but still overlapping */
             ipu_graph  *g = new_graph();
             ipu_program p = ipu_program_sequence(g);
             ipu_tensor  a = new_variable(g, IPU_INT32, IPU_SHAPE(SIZE + 16), "x"),
@@ -196,7 +197,7 @@ static void scratch_that_cannot_be_had_is_no_engine(void **state)
     ipu_engine     *e;
     assert_int_equal(ipu_executable_compile(g, &p, 1, NULL, &exe), IPU_OK);
     ipu_kernel_def greedy       = *exe->kernels.at[0].call.def;
-    greedy.work                 = little_work; /* that of its op knows the op by its record */
+    greedy.work                 = little_work; /* its op looks it up by its record */
     greedy.implementations      = IPU__ON_CPU(impl);
     exe->kernels.at[0].call.def = &greedy;
     assert_int_equal(ipu_engine_create(exe, NULL, &e), IPU_OUT_OF_MEMORY);

@@ -1,16 +1,17 @@
-/* When variables are live, and with that where they lie.
+/* When variables are live, and hence where they are placed.
  *
  * A unit is a program or a function. Each is walked once, front to back; moments count its steps. A variable
- * is needed from its first access to its last, and all through a loop in which a value from an earlier turn
- * (or from before the loop) may be read: where it is accessed without having been written completely before
- * in that turn. A variable accessed like that with respect to the whole program keeps its value between runs.
+ * is needed from its first access to its last, and throughout a loop in which a value from an earlier
+ * iteration (or from before the loop) may be read, i.e. in which it is accessed without first being written
+ * completely in the same iteration. If that holds for a whole program, the variable keeps its value between
+ * runs.
  *
- * Where a kernel may write an output over an input that nothing needs any more, the two have one memory.
+ * If a kernel may write an output over an input that is no longer needed, the two share memory.
  *
- * A variable belongs to the only unit that accesses it; a function's variables form its frame, which its
- * caller sees as one more variable. So do those of a body of a parallel step, whose frames are all needed at the
- * moment of the step. What several units access is placed as its accesses through calls say.
- * requires: access. Leaves `places`, `is_kept` and the sizes of variable memory.
+ * A variable accessed by only one unit belongs to it; a function's variables form its frame, which its caller
+ * treats as one more variable. The same goes for bodies of a parallel step, whose frames are all needed at the
+ * moment of the step. What several units access is placed according to its accesses through calls. requires:
+ * access. Produces `places`, `is_kept` and the sizes of variable memory.
  */
 #include "engine/compile.h"
 #include "engine/memory.h"
@@ -25,7 +26,7 @@ typedef struct entry {
     int64_t  first, last;
 } entry;
 
-/* At `moment` a kernel could write variable `to` over variable `from`, all of it. */
+/* At `moment` a kernel could write all of variable `to` over variable `from`. */
 typedef struct reuse {
     uint32_t from, to;
     int64_t  moment;
@@ -41,18 +42,18 @@ typedef struct unit {
 /* State of a variable or frame within the unit being walked. */
 typedef struct state {
     bool     seen, is_exposed;
-    uint32_t extended; /* number of the loop that its interval will cover */
+    uint32_t extended; /* number of the loop that its interval must cover */
     int64_t  first, last, killed;
 } state;
 
-/* Moments of kernels that may run depth first: what they touch is needed from the first to the last. */
+/* Moments of kernels that may run depth first: what they access is needed from the first to the last. */
 typedef struct span {
     int64_t first, last;
 } span;
 
 typedef struct loop {
     uint32_t number;
-    size_t   pending; /* list in `pending`, from 1; 0: empty */
+    size_t   pending; /* list in `pending`, from 1; 0 if empty */
     int64_t  start;
 } loop;
 
@@ -71,12 +72,12 @@ typedef struct liveness {
     uint32_t       n_ids; /* variables, then a frame for each function */
     state         *states;
     uint32_t      *mark, n_marks;
-    uint32_t      *direct; /* unit + 1 that accesses it itself; SEVERAL */
+    uint32_t      *direct; /* the only unit + 1 that accesses it directly, or SEVERAL */
     int64_t       *bytes;
     uint32_t       unit_number;
     int64_t        moment;
     uint32_t       n_loops;
-    int            branches; /* open ones, in which kills can be undone */
+    int            branches; /* number of open ones, in which kills can be undone */
     IPU_ARRAY(uint32_t) seen;
     IPU_ARRAY(loop) loops;
     IPU_ARRAY(pending) pending;
@@ -87,8 +88,8 @@ typedef struct liveness {
     IPU_ARRAY(reuse) reuses;
     IPU_ARRAY(span) spans;
     IPU_ARRAY(ipu__tenant) tenants;
-    uint32_t *tenant_of;         /* by id, in the unit being placed: index + 1; 0: none */
-    IPU_ARRAY(uint32_t) leaders; /* by tenant: the one whose memory it has */
+    uint32_t *tenant_of;         /* by id, in the unit being placed: index + 1; 0 if none */
+    IPU_ARRAY(uint32_t) leaders; /* by tenant: the one whose memory it uses */
 } liveness;
 
 /* ---- noting accesses ---- */
@@ -110,13 +111,13 @@ static bool touch(liveness *l, uint32_t id)
     return true;
 }
 
-/* An access for which the value before matters. */
+/* An access for which the previous value matters. */
 static bool expose(liveness *l, uint32_t id)
 {
     if (!touch(l, id)) return false;
     state *s = &l->states[id];
     if (s->killed == NEVER) s->is_exposed = true;
-    for (size_t i = 0; i < l->loops.n; i++) { /* the outermost loop it comes into covers all inner ones */
+    for (size_t i = 0; i < l->loops.n; i++) { /* the outermost loop it enters covers all inner ones */
         loop *around = &l->loops.at[i];
         if (s->killed > around->start) continue;
         if (s->extended == around->number) return true;
@@ -143,7 +144,7 @@ static void note_direct(liveness *l, uint32_t id)
     *direct          = *direct == 0 || *direct == l->unit_number + 1 ? l->unit_number + 1 : SEVERAL;
 }
 
-/* The variable that a view is the whole of, in order; 0: none. */
+/* The variable that a view covers completely and in order; 0 if none. */
 static uint32_t whole_variable(const liveness *l, uint32_t view)
 {
     const ipu_graph *g = l->c->g;
@@ -200,7 +201,7 @@ static ipu_status note_step(liveness *l, const ipu__step *step)
 
 static ipu_status walk(liveness *l, const ipu__body *body);
 
-/* Copies inside a body and around it are never one group. */
+/* Copies inside a body and around it are never in one group. */
 static ipu_status walk_body(liveness *l, const ipu__body *body)
 {
     ipu__group_close(&l->c->group);
@@ -212,7 +213,7 @@ static ipu_status walk_body(liveness *l, const ipu__body *body)
 static bool open_loop(liveness *l)
 {
     loop opened = {++l->n_loops, 0, ++l->moment};
-    l->moment++; /* all that happens inside comes after the start, an undefined write too */
+    l->moment++; /* everything inside comes after the start, even an undefined write */
     return ipu__push(&l->loops, opened);
 }
 
@@ -227,7 +228,7 @@ static void close_loop(liveness *l)
     if (l->loops.n == 0) l->pending.n = 0;
 }
 
-/* Undoes the kills since `begin`; those ids are marked. */
+/* Undoes the kills since `begin`, marking their ids. */
 static void undo_kills(liveness *l, size_t begin)
 {
     l->n_marks++;
@@ -238,7 +239,7 @@ static void undo_kills(liveness *l, size_t begin)
     }
 }
 
-/* After it, what all branches so far have killed is in_all[first..). */
+/* Afterwards, in_all[first..) is what all branches so far have killed. */
 static ipu_status walk_branch(liveness *l, const ipu__body *body, size_t first, bool is_first)
 {
     size_t begin = l->kills.n;
@@ -400,7 +401,7 @@ static ipu_status walk_all(liveness *l)
     return IPU_OK;
 }
 
-/* ---- homes: the unit + 1 that a variable is placed in; 0: no memory; SEVERAL: of its own, kept ---- */
+/* ---- homes: the unit + 1 that a variable is placed in; 0: no memory; SEVERAL: its own, kept ---- */
 
 static void keep_view(const liveness *l, uint32_t *home, uint32_t view)
 {
@@ -413,7 +414,7 @@ static void keep_view(const liveness *l, uint32_t *home, uint32_t view)
     }
 }
 
-/* What is added up over replicas is written until it was waited for, by whichever program that does. */
+/* A sum over replicas is written until it is waited for, by whichever program does so. */
 static void keep_reduced(const liveness *l, uint32_t *home)
 {
     const ipu_graph *g = l->c->g;
@@ -454,7 +455,7 @@ static void find_homes(const liveness *l, uint32_t *home)
 
 /* ---- placing ---- */
 
-/* Places have 56 bits; what is far beyond any memory must not overflow before an engine asks for it. */
+/* Places have 56 bits; a size far beyond any memory must not overflow before an engine asks for it. */
 static ipu_status check_total(const liveness *l, const uint32_t *home)
 {
     const int64_t most  = (int64_t)1 << 54;
@@ -485,8 +486,8 @@ static uint32_t leader_of(const liveness *l, uint32_t tenant)
     return tenant;
 }
 
-/* A kernel's output moves into the memory of an input that ends there. In the order of the steps, so that
- * chains have one memory. */
+/* Moves a kernel's output into the memory of an input that ends there. In step order, so that chains share
+ * one memory. */
 static void reuse_memory(liveness *l, const unit *u)
 {
     for (size_t i = u->first_reuse; i < u->first_reuse + u->n_reuses; i++) {
@@ -497,7 +498,8 @@ static void reuse_memory(liveness *l, const unit *u)
         if (l->leaders.at[b] != b || a == b || from->last != r->moment || to->first != r->moment
             || from->bytes != to->bytes)
             continue;
-        /* Beyond this moment even if nothing reads it: another output of the kernel must not come here too. */
+        /* Keep it beyond this moment even if nothing reads it: no other output of the kernel may be put
+         * here. */
         from->last       = to->last > r->moment ? to->last : r->moment + 1;
         l->leaders.at[b] = a;
     }
@@ -514,7 +516,7 @@ static void cover_spans(liveness *l, const unit *u)
         }
 }
 
-/* Leaders to the front, planned; the others take their offsets. */
+/* Moves leaders to the front and plans them; the others take their offsets. */
 static bool plan_tenants(liveness *l, int64_t *offsets, int64_t *bytes)
 {
     IPU_ARRAY(ipu__tenant) planned = {0};
@@ -530,7 +532,7 @@ static bool plan_tenants(liveness *l, int64_t *offsets, int64_t *bytes)
     return ok;
 }
 
-/* Units come callees first, so that the frame of a callee has its size. */
+/* Units are ordered callees first, so that a callee's frame has its size. */
 static ipu_status plan_units(liveness *l, const uint32_t *home, int64_t *offsets, int64_t *scratch)
 {
     *scratch = 0;
@@ -550,14 +552,14 @@ static ipu_status plan_units(liveness *l, const uint32_t *home, int64_t *offsets
 
 static int64_t base_of(const liveness *l, uint32_t home)
 {
-    return home == 0 || home > l->units.n ? 0 : l->units.at[home - 1].base; /* SEVERAL is beyond all units */
+    return home == 0 || home > l->units.n ? 0 : l->units.at[home - 1].base; /* SEVERAL is beyond */
 }
 
 static void place_all(liveness *l, const uint32_t *home, int64_t *offsets, int64_t scratch)
 {
     size_t          n_variables = l->c->g->variables.n, n_functions = l->c->functions.n;
     ipu_executable *exe = l->c->exe;
-    int64_t         end = scratch; /* programs share the beginning; what is kept follows */
+    int64_t         end = scratch; /* programs share the beginning; kept variables follow */
     for (uint32_t id = 1; id < l->n_ids; id++) {
         if (home[id] && id < n_variables)
             exe->unshared_bytes += ipu__memory_room(l->c->engine->spacing, l->bytes[id]);

@@ -1,4 +1,5 @@
-/* Liveness: random programs compute the same whether or not variables share memory; what shares. */
+/* Liveness: random programs compute the same whether or not variables share memory, and variables that
+ * should share do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -296,7 +297,7 @@ static void kernels_write_over_inputs_that_end_there(void **state)
     }
 }
 
-/* Two outputs, of which nothing reads the first: it ends where it begins, as does the input. */
+/* Two outputs, the first of which is never read: it ends where it begins, as does the input. */
 static void outputs_of_one_kernel_do_not_take_the_same_input(void **state)
 {
     (void)state;
@@ -329,7 +330,7 @@ static void what_a_later_turn_reads_is_not_shared(void **state)
         ipu_graph_add_host_write(g, "input", input);
         add_mix(g, p, input, input, x);
         if (!carried) add_mix(g, body, input, input, x);
-        add_mix(g, body, x, x, y); /* x ends here unless the next turn reads it */
+        add_mix(g, body, x, x, y); /* x ends here unless the next iteration reads it */
         add_mix(g, body, y, y, z);
         ipu_program_add_repeat(p, 3, body);
         assert_int_equal(planned(g, &p, 1), (carried ? 4 : 3) * BYTES);
@@ -411,8 +412,8 @@ static void an_undefined_write_ends_a_value(void **state)
     }
 }
 
-/* Copies of one batch run at the same time: y must not lie where x was, though x is read there for the last
- * time. */
+/* Copies of one batch run concurrently: y must not be placed where x was, though x is read there for the
+ * last time. */
 static void copies_of_a_batch_do_not_share(void **state)
 {
     (void)state;

@@ -1,8 +1,7 @@
-/* Programs to instructions: the tree written out flat, with jumps.
+/* Programs to instructions: flattens the tree, with jumps.
  *
- * Functions come first, callees before callers, each once; bodies are written out at each use. Copies
- * that do not depend on one another become one batch (group.c).
- * requires: liveness (places, and the same groups of copies).
+ * Functions come first, callees before callers, each once; bodies are expanded at each use. Independent
+ * copies become one batch (group.c). requires: liveness (places, and the same groups of copies).
  */
 #include "engine/compile.h"
 
@@ -14,20 +13,20 @@ typedef struct lowering {
     ipu__compiler  *c;
     ipu_executable *exe;
     range          *functions; /* by index in c->functions: instructions */
-    bool            has_moves; /* of copies, not yet in a batch */
+    bool            has_moves; /* copies not yet in a batch */
     size_t          first_move;
     uint32_t        location;
-    uint32_t        n_in_run;         /* kernels from the next step on that may run depth first */
-    ipu__exe_step   step, first_copy; /* being lowered; the first of the copies not yet in a batch */
+    uint32_t        n_in_run;         /* kernels, from the next step on, that may run depth first */
+    ipu__exe_step   step, first_copy; /* the current one; that of the first copy not yet in a batch */
 } lowering;
 
 static uint32_t here(const lowering *l) { return (uint32_t)l->exe->code.n; }
 
-/* For the instruction that comes next. */
+/* For the next instruction. */
 static ipu_status note_step(lowering *l, const ipu__step *step)
 {
     ipu_executable *exe = l->exe;
-    exe->steps.n        = exe->code.n; /* instructions may have been taken back */
+    exe->steps.n        = exe->code.n; /* instructions may have been removed again */
     return ipu__or_memory(ipu__push(&exe->steps, step ? l->step : l->first_copy));
 }
 
@@ -58,7 +57,7 @@ static ipu_status lower_copy(lowering *l, const ipu__step *step)
     ipu__compiler *c = l->c;
     if (!ipu__group_join(&c->group, &c->g->views, step->from, step->to)) {
         IPU_TRY(flush(l));
-        c->group.open = true; /* the group that was just opened for this copy */
+        c->group.open = true; /* the group just opened for this copy */
         l->has_moves  = true;
         l->first_move = l->exe->moves.at.n;
         l->location   = ipu__compiler_location(c, step->location);
@@ -125,7 +124,7 @@ static ipu_status lower_if(lowering *l, const ipu__step *step)
     return IPU_OK;
 }
 
-/* The jumps at the ends of the cases are chained through their targets until that is known. */
+/* The jumps at the ends of cases are chained through their targets until the target is known. */
 static ipu_status lower_switch(lowering *l, const ipu__step *step)
 {
     ipu_executable *exe     = l->exe;
@@ -237,7 +236,7 @@ static ipu_status lower_wait(lowering *l, const ipu__step *step)
     return emit(l, step, (ipu__instruction){.op = IPU__CODE_ALL_REDUCE_WAIT});
 }
 
-/* Means something to checking mode only, which must see it between the copies around it. */
+/* Only meaningful in checking mode, where it must keep its order with copies. */
 static ipu_status lower_undef(lowering *l, const ipu__step *step)
 {
     uint32_t tensor;
@@ -257,7 +256,7 @@ static ipu_status lower_nothing(lowering *l, const ipu__step *step)
     return IPU_OK;
 }
 
-/* Kinds with `joins` may stand between copies of one batch; liveness.c has the same rule. */
+/* Steps with `joins` may stand between copies of one batch; liveness.c has the same rule. */
 static const struct {
     ipu_status (*lower)(lowering *l, const ipu__step *step);
     bool joins;
@@ -323,7 +322,7 @@ static ipu_status lower_unit(lowering *l, const ipu__body *body, ipu__opcode las
     return IPU_OK;
 }
 
-/* Appends the streams of instructions and of the functions they call, each once. */
+/* Appends the streams used by instructions and the functions they call, each once. */
 static bool find_streams(const lowering *l, range in, uint8_t *stream_seen, uint8_t *function_seen)
 {
     ipu_executable *exe = l->exe;

@@ -1,11 +1,11 @@
-/* Interval allocation: tenants move in by first moment, into the best fitting hole, and leave after their
+/* Interval allocation: tenants move in by first moment, into the best-fitting hole, and leave after their
  * last.
  *
- * Leavers are taken in the order of (last, offset), so that neighbours that end together grow
- * into one hole at once and the list of holes stays short. Where that leaves much unused when most is needed,
- * tenants move in once more, those first that are large, or large for long: small ones then do not stand in
- * the way of large ones that come later. It is not done where little is to be gained, as what follows in time
- * then lies where caches have just been. Plans that an engine would rather have spread are not shared at all.
+ * Tenants leave in the order of (last, offset), so that neighbours that end together form one hole at once
+ * and the list of holes stays short. If that wastes much memory at the peak, planning starts over with the
+ * tenants that are largest, or large for longest: small ones then cannot block larger ones that come later.
+ * Otherwise the first plan is kept, because consecutive tenants then use memory that is still cached. Plans
+ * that an engine prefers spread out are not shared at all.
  */
 #include "engine/memory.h"
 
@@ -20,8 +20,8 @@ typedef struct hole {
 } hole;
 
 enum {
-    MOST_ANEW  = 2048,    /* tenants: it takes the square of their number */
-    LEAST_GAIN = 1 << 20, /* bytes, and a part of all: */
+    MOST_ANEW  = 2048,    /* tenants: takes quadratic time */
+    LEAST_GAIN = 1 << 20, /* in bytes, and as a fraction of the total: */
     GAIN_PART  = 64,
 };
 
@@ -30,7 +30,7 @@ typedef struct planner {
     IPU_ARRAY(hole) holes;                  /* ascending, never adjacent */
     IPU_ARRAY(const ipu__tenant *) leaving; /* a heap by (last, offset) */
     int64_t end;
-    int64_t used, most_used; /* by those who are there */
+    int64_t used, most_used; /* by current tenants */
 } planner;
 
 static int by_first(const void *a, const void *b)
@@ -121,7 +121,7 @@ static int64_t take_room(planner *p, int64_t bytes)
     }
     int64_t at = p->end;
     if (p->holes.n > 0 && holes[p->holes.n - 1].end == p->end)
-        at = holes[--p->holes.n].begin; /* grow the last one */
+        at = holes[--p->holes.n].begin; /* extend the last one */
     p->end = at + bytes;
     return at;
 }
@@ -182,7 +182,7 @@ static int by_tenant(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lowest gap among those of all[0..n), in the order of offsets, whose time the tenant shares. */
+/* The lowest gap among all[0..n), sorted by offset, counting only those that overlap the tenant in time. */
 static int64_t find_gap(const planner *p, const placed *all, size_t n, const ipu__tenant *t)
 {
     int64_t at = 0, bytes = ipu__memory_room(p->spacing, t->bytes);
@@ -196,7 +196,7 @@ static int64_t find_gap(const planner *p, const placed *all, size_t n, const ipu
     return at;
 }
 
-/* Leaves `all` in the order of offsets; returns the end. */
+/* Leaves `all` sorted by offset; returns the end. */
 static int64_t place_by(const planner *p, int (*order)(const void *, const void *), placed *all, size_t n)
 {
     int64_t end = 0;
@@ -212,13 +212,13 @@ static int64_t place_by(const planner *p, int (*order)(const void *, const void 
     return end;
 }
 
-/* Whether so much is to be gained that it is worth another attempt. */
+/* Whether the possible gain justifies another attempt. */
 static bool is_worth_it(int64_t bytes, int64_t needed)
 {
     return bytes - needed >= LEAST_GAIN && bytes - needed >= bytes / GAIN_PART;
 }
 
-/* In each of two orders, until that is as good as it need be. */
+/* Tries two orders, stopping once the result is good enough. */
 static bool plan_anew(const planner *p, ipu__tenant *tenants, size_t n, int64_t *bytes)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_weight};

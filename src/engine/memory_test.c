@@ -1,4 +1,4 @@
-/* The memory planner: what lives at the same time never overlaps, what does not shares. */
+/* The memory planner: things needed at the same time never overlap, others share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void a_chain_needs_two_at_a_time(void **state)
     assert_int_equal(bytes, 2 * 4096);
 }
 
-/* A chain of five, each of `each` bytes: what it takes. */
+/* A chain of five, each of `each` bytes: the memory it takes. */
 static int64_t chain_of_five(int64_t each)
 {
     ipu__tenant t[5];
@@ -94,7 +94,7 @@ static void the_best_fitting_hole_is_taken(void **state)
     assert_int_equal(bytes, 512 + 256 + 128 + 64);
 }
 
-/* By first moments 1 would move in above 0 and have no room for 2 below it. */
+/* In order of first moments, 1 would move in above 0 and leave no room for 2 below it. */
 static void small_ones_are_not_in_the_way_of_large_ones(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void small_ones_are_not_in_the_way_of_large_ones(void **state)
                                 + ipu__memory_room(&ipu__cpu_spacing, 6 * MIB));
 }
 
-/* 100,000 at once, all replaced by 100,000 others: a list of holes that does not close makes this minutes. */
+/* 100,000 at once, all replaced by 100,000 others: takes minutes if holes are not merged. */
 static void many_tenants_take_no_time(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* Lowering views to moves, and running moves.
  *
- * Loops are sorted so that the target is written in ascending order, and merged where both
- * sides allow it: what is contiguous on both sides ends as one memcpy, whatever view said it.
+ * Loops are sorted so that the target is written in ascending order, and merged where both sides allow it:
+ * whatever is contiguous on both sides ends up as one memcpy, however it was expressed.
  */
 #include "engine/moves.h"
 
@@ -58,8 +58,8 @@ static bool is_transpose(int64_t unit, const ipu__stride *loops, int n)
     return n == 2 && unit <= 8 && llabs(loops[0].from) < llabs(loops[1].from);
 }
 
-/* Cuts a transpose into blocks of some rows, so that no cache line of the source is read for few of them; of more where a
- * row is short. */
+/* Cuts a transpose into blocks of a few rows (more if rows are short), so that every cache line of the source is read
+ * for several rows. */
 static bool push_blocks(ipu__moves *m, ipu__place to, ipu__place from, int64_t unit, const ipu__stride *loops)
 {
     int64_t most = loops[1].count < IPU__MOVE_BYTES / (BLOCK_ROWS * unit)
@@ -100,7 +100,7 @@ static bool push_parts(ipu__moves *m, size_t first, ipu__place to, ipu__place fr
     return true;
 }
 
-/* Drops loops of one turn, turns those around that write downwards, and sorts. */
+/* Drops loops of one iteration, reverses those that write downwards, and sorts. */
 static int sort_loops(ipu__stride *out, const ipu__stride *loops, int n_loops, ipu__place *to,
                       ipu__place *from)
 {
@@ -191,7 +191,7 @@ static int64_t last_count(const ipu__piece *piece)
     return piece->n_loops ? piece->loop[piece->n_loops - 1].count : 1;
 }
 
-/* The next elements of both, as nests with the same loops; how many. */
+/* The next elements of both, as nests with the same loops; returns how many. */
 static int64_t peek_both(ipu__cursor *from, ipu__cursor *to, ipu__piece *a, ipu__piece *b)
 {
     int64_t most = INT64_MAX;

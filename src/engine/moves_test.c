@@ -1,4 +1,4 @@
-/* Moves: against element lists of random views; merged, cut and never larger than they may be. */
+/* Moves, against element lists of random views: merged, cut and never too large. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "engine/moves.h"
 #include "graph/graph.h"
 
-/* Two variables of 2000 bytes each and some distance, in one memory. */
+/* Two variables of 2000 bytes each, some distance apart, in one memory. */
 enum { N = 500, FIRST = 64, SECOND = 64 + 4 * N + 192, BYTES = SECOND + 4 * N + 64 };
 
 typedef struct fixture {
@@ -55,7 +55,7 @@ static int64_t list_offsets(const fixture *f, ipu_tensor t, int64_t *out)
 static void run_all(const ipu__moves *m, char *memory, char *host)
 {
     char *bases[IPU__N_SPACES] = {[IPU__SPACE_VARIABLE] = memory, [IPU__SPACE_HOST] = host};
-    for (size_t i = m->at.n; i-- > 0;) ipu__move_run(m, i, bases, bases); /* any order is right */
+    for (size_t i = m->at.n; i-- > 0;) ipu__move_run(m, i, bases, bases); /* any order is correct */
 }
 
 static void fill(char *memory, size_t bytes)
@@ -188,7 +188,7 @@ static void neighbouring_copies_become_one_move(void **state)
     assert_int_equal(m.at.n, 1);
     assert_int_equal(m.at.at[0].bytes, 4 * N);
     assert_true(ipu__moves_add_copy(&m, 1, &f.layout, f.x.id, f.y.id));
-    assert_int_equal(m.at.n, 2); /* not joined across the beginning of a list */
+    assert_int_equal(m.at.n, 2); /* not joined across the start of a list */
     ipu__moves_fini(&m);
     ipu_graph_destroy(f.g);
 }

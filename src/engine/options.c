@@ -1,4 +1,4 @@
-/* Options: text in, checked at once; the environment has the last word when they are used. */
+/* Options: text that is checked when set; the environment takes precedence when they are used. */
 #include "engine/options.h"
 
 #include <jansson.h>
@@ -42,7 +42,7 @@ enum {
     MOST        = 4096, /* of a COUNT */
 };
 
-/* Of a key that is accepted and does nothing. */
+/* For a key that is accepted but has no effect. */
 typedef struct ignored {
     char *key, *value;
 } ignored;
@@ -212,7 +212,7 @@ static ipu_status set_json_value(ipu_options *options, const char *key, const js
     return ipu_options_set(options, key, text);
 }
 
-/* `source` is what messages call the text. */
+/* `source` is the name of the text in messages. */
 static ipu_status apply_json(ipu_options *options, const char *source, const char *json)
 {
     json_error_t error;
@@ -274,7 +274,7 @@ const char *ipu_options_key_at(int i, const char **value, const char **help)
     return known[i].key;
 }
 
-/* Short for an option: IPU_CHECK=1 is {"check": "true"}. */
+/* A shorthand for an option: IPU_CHECK=1 is {"check": "true"}. */
 static ipu_status apply_variable(ipu_options *options, const char *variable, const char *key)
 {
     const char *value = getenv(variable);

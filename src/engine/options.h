@@ -1,4 +1,4 @@
-/* Options as the engine uses them. Public half: ipu/options.h. */
+/* Options as used by the engine. Public half: ipu/options.h. */
 #ifndef IPU_ENGINE_OPTIONS_H
 #define IPU_ENGINE_OPTIONS_H
 
@@ -16,20 +16,20 @@ typedef struct ipu__settings {
     char             engine[16]; /* name */
     int              threads;    /* >= 1 */
     bool             share;
-    bool             layouts; /* of buffers between kernels may be chosen */
+    bool             layouts; /* layouts of buffers between kernels may be chosen */
     bool             profile;
-    bool             check;        /* then nothing is shared */
-    bool             check_floats; /* what kernels read and write */
-    bool             trust;        /* source code in executables */
+    bool             check;        /* implies that no memory is shared */
+    bool             check_floats; /* check what kernels read and write */
+    bool             trust;        /* trust source code in executables */
     bool             estimate;
     ipu__attach_when attach;
     int              wait_seconds;
 } ipu__settings;
 
-/* A copy; of NULL: the defaults. Owned: ipu_options_destroy. */
+/* A copy; NULL gives the defaults. Owned: ipu_options_destroy. */
 ipu_status ipu__options_copy(const ipu_options *from, ipu_options **out);
 
-/* What holds: the options (NULL: the defaults) overridden by the environment. */
+/* The effective settings: the options (NULL for the defaults), overridden by the environment. */
 ipu_status ipu__options_settle(const ipu_options *options, ipu__settings *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Options: what is accepted, what is refused and how, and that the environment has the last word. */
+/* Options: what is accepted and refused, and that the environment takes precedence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,7 +82,7 @@ static void an_unknown_key_names_the_nearest(void **state)
     assert_int_equal(ipu_options_set(*state, "treads", "2"), IPU_NOT_FOUND);
     assert_says("\"treads\"");
     assert_says("\"threads\"");
-    assert_int_equal(ipu_options_set(*state, "debug.", "2"), IPU_NOT_FOUND); /* a family is no key */
+    assert_int_equal(ipu_options_set(*state, "debug.", "2"), IPU_NOT_FOUND); /* a prefix is not a key */
     assert_int_equal(ipu_options_set(*state, "debugger", "2"), IPU_NOT_FOUND);
     assert_null(ipu_options_get(*state, "treads"));
 }
@@ -182,7 +182,7 @@ static void the_environment_overrides_and_ours_comes_last(void **state)
     assert_int_equal(ipu__options_settle(*state, &settings), IPU_OK);
     assert_int_equal(settings.threads, 3);
     assert_false(settings.share);
-    assert_string_equal(ipu_options_get(*state, "threads"), "1"); /* what the program set stays */
+    assert_string_equal(ipu_options_get(*state, "threads"), "1"); /* what the program set is unchanged */
     setenv("IPU_ENGINE_OPTIONS", "", 1);
     setenv("IPU_CHECK", "1", 1);
     assert_int_equal(ipu__options_settle(NULL, &settings), IPU_OK);

@@ -1,7 +1,7 @@
-/* Places: where data is, before there is an engine to hold it.
+/* Places: where data are, before an engine exists to hold them.
  *
- * A place is a space and a byte offset in it. An engine has a base address for each space and
- * replica; place + base is a pointer.
+ * A place is a space and a byte offset in it. An engine has a base address for each space and replica;
+ * place + base is a pointer.
  */
 #ifndef IPU_ENGINE_PLACE_H
 #define IPU_ENGINE_PLACE_H
@@ -12,9 +12,9 @@
 #define IPU__SPACE_LIST(X)                                                 \
     X(VARIABLE) /* variables, one copy per replica */                      \
     X(CONSTANT) /* the executable's constants, shared, never written */    \
-    X(GATHER)   /* packed copies of what is not contiguous, per replica */ \
+    X(GATHER)   /* packed copies of non-contiguous data, per replica */    \
     X(SPANS)    /* arrays of ipu_span for fields that are lists of runs */ \
-    X(HOST)     /* a packed buffer named when the moves are run */
+    X(HOST)     /* a packed buffer supplied when the moves are run */
 
 typedef enum ipu__space {
 #define X(name) IPU__SPACE_##name,

@@ -1,7 +1,8 @@
-/* Runs of kernels that may go depth first: some rows of the batch through all of them, then the next rows.
+/* Runs of kernels that may run depth first: some rows of the batch through all of them, then the next rows.
  *
- * Between two kernels rows then stay in the cache of the thread that computed them, and threads need not wait for each
- * other. What a run touches must not share memory (liveness.c), so runs are kept to what the engine gains by.
+ * Rows then stay in the cache of the thread that computed them from one kernel to the next, and threads need not
+ * wait for one another. Variables of a run cannot share memory (liveness.c), so runs are limited to where the engine
+ * gains.
  */
 #include <string.h>
 
@@ -22,7 +23,7 @@ typedef struct run {
     int                      n;
 } run;
 
-/* The variable that the view is in, in one run; 0: in several, or not so. */
+/* The variable that contains the view in one run; 0 if there are several, or it is not contiguous. */
 static uint32_t variable_of(const run *r, uint32_t view, bool *is_whole)
 {
     ipu__run at;
@@ -31,8 +32,8 @@ static uint32_t variable_of(const run *r, uint32_t view, bool *is_whole)
     return at.var;
 }
 
-/* Whether a further use goes with those before: rows with rows, what is the same for all with what nothing in the run
- * writes. */
+/* Whether a further use is compatible with earlier ones: rows with rows, and operands shared by all rows with
+ * variables that nothing in the run writes. */
 static bool add(run *r, uint32_t var, bool is_written, bool is_same)
 {
     for (int i = 0; i < r->n; i++) {

@@ -1,7 +1,7 @@
 /* Data in and out: streams, remote buffers, host handles, prints, initial values, copies between replicas.
  *
- * requires: liveness (places). Every tensor that meets a packed buffer gets a batch of moves; what may
- * have to wait in a buffer of the engine's own counts towards `staging_bytes`.
+ * requires: liveness (places). Every tensor that is moved to or from a packed buffer gets a batch of moves;
+ * what may need a buffer of the engine's own counts towards `staging_bytes`.
  */
 #include "engine/compile.h"
 #include "engine/memory.h"
@@ -32,7 +32,8 @@ ipu_status ipu__lower_tensor(ipu__compiler *c, uint32_t view, bool unpack, uint3
     size_t          first  = exe->moves.at.n;
     ipu__exe_tensor tensor = {.type = v.type, .shape = v.shape};
     ipu__run        run;
-    for (int d = v.shape.rank; d < IPU_MAX_RANK; d++) tensor.shape.dim[d] = 0; /* they go to files */
+    for (int d = v.shape.rank; d < IPU_MAX_RANK; d++)
+        tensor.shape.dim[d] = 0; /* shapes are stored in files */
     tensor.bytes  = v.n_elements * (int64_t)ipu_type_size(v.type);
     tensor.place  = ipu__lower_first(c, view);
     tensor.direct = ipu__view_contiguous(&c->g->views, view, &run)
@@ -123,7 +124,7 @@ ipu_status ipu__lower_transfer(ipu__compiler *c, const ipu__step *step, uint32_t
     int64_t staging   = 0;
     if (!exe->tensors.at[transfer.tensor].direct || is_shared)
         staging = ipu__memory_align(exe->tensors.at[transfer.tensor].bytes);
-    if (step->rows) staging += exe->tensors.at[transfer.rows].bytes; /* rows come after the data */
+    if (step->rows) staging += exe->tensors.at[transfer.rows].bytes; /* rows follow the data */
     need_staging(exe, staging);
     *out = (uint32_t)exe->transfers.n;
     if (is_read) ipu__buffers_read(c, step->to, *out);
@@ -171,7 +172,7 @@ ipu_status ipu__lower_cross(ipu__compiler *c, const ipu__step *step, uint32_t *o
     ipu__exe_cross  cross = {.gather = IPU__NONE, .to = (uint32_t)exe->replicas.n};
     size_t          first = exe->moves.at.n;
     bool            ok;
-    if (share_variables(c, step->from, step->to)) { /* a replica's source may be written before it was read */
+    if (share_variables(c, step->from, step->to)) { /* it may be overwritten before it is read */
         ipu__view  v      = ipu__view_get(&c->g->views, step->from);
         int64_t    bytes  = v.n_elements * (int64_t)ipu_type_size(v.type);
         ipu__place packed = ipu__place_make(IPU__SPACE_GATHER, 0);
@@ -192,7 +193,7 @@ ipu_status ipu__lower_cross(ipu__compiler *c, const ipu__step *step, uint32_t *o
     return ipu__or_memory(ipu__push(&exe->crosses, cross));
 }
 
-/* Elements in the order of memory: which one is added when does not matter. */
+/* Elements in memory order: the order in which they are summed does not matter. */
 ipu_status ipu__lower_reduce(ipu__compiler *c, const ipu__step *step, uint32_t *out)
 {
     ipu_executable    *exe    = c->exe;

@@ -1,8 +1,8 @@
-/* Compute sets: vertices grouped by codelet, with an image of the struct that each body will see.
+/* Compute sets: vertices grouped by codelet, with an image of the struct for each body.
  *
- * requires: access (is_gathered), liveness (places). Pointers in the images are places. A field
- * that is not contiguous points to gather memory, and the vertex has moves to fill and empty it. Compute
- * sets share gather memory, the vertices of one set do not.
+ * requires: access (is_gathered), liveness (places). Pointers in the images are places. A field that is not
+ * contiguous points to gather memory, and the vertex has moves to fill and empty it. Compute sets share
+ * gather memory; the vertices of one set do not.
  */
 #include <assert.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { RECORD_ALIGN = 16 };
 
 typedef struct filler {
     ipu__compiler *c;
-    size_t         first_move; /* of the vertex at hand */
+    size_t         first_move; /* of the current vertex */
     int64_t        gathered;   /* end of the gather memory used by the set */
     int64_t        bytes;      /* connected to fields */
 } filler;
@@ -125,7 +125,7 @@ static bool fill_list(filler *f, uint32_t link, int64_t unit, ipu__exe_span *out
     return true;
 }
 
-/* State vectors in the graph's image become constants. */
+/* Turns state vectors in the graph's image into constants. */
 static bool fill_state(filler *f, const char *slot, int64_t unit, ipu__exe_span *out)
 {
     ipu_span set;
@@ -217,7 +217,7 @@ static ipu_status count_groups(ipu__compiler *c, const ipu__compute_set *cs)
     return IPU_OK;
 }
 
-/* Room for the records of groups from `first` on; their counts go back to 0, to be counted up again. */
+/* Makes room for the records of groups from `first` on; resets their counts, to be counted again. */
 static bool reserve_groups(ipu_executable *exe, size_t first)
 {
     for (size_t i = first; i < exe->groups.n; i++) {

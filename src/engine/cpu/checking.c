@@ -1,4 +1,4 @@
-/* Shadows: made with the engine, looked at and moved before each step. */
+/* Shadows: created with the engine, checked and moved before each step. */
 #include "engine/cpu/checking.h"
 #include "engine/cpu/move.h"
 
@@ -18,7 +18,7 @@ static bool alloc_remotes(ipu__cpu *e)
         size_t bytes  = (size_t)(exe->remotes.at[i].row_bytes * exe->remotes.at[i].n_rows * e->replication);
         c->remotes[i] = ipu__alloc(bytes);
         if (!c->remotes[i]) return false;
-        memset(c->remotes[i], 1, bytes); /* a remote buffer begins as zeros */
+        memset(c->remotes[i], 1, bytes); /* remote buffers start as zeros */
     }
     return c->remotes != NULL;
 }
@@ -94,7 +94,7 @@ void ipu__checking_move(ipu__cpu *e, uint32_t first, uint32_t end, int64_t repli
         ipu__move_run(&e->exe->moves, m, e->check->bases[to_replica], e->check->bases[replica]);
 }
 
-/* All of a tensor that was written, or (0) has no value any more. */
+/* Marks all of a tensor as defined, or (0) as undefined. */
 static void set_tensor(ipu__cpu *e, uint32_t tensor, int64_t first, int64_t end, char defined)
 {
     const ipu__exe_tensor *t = &e->exe->tensors.at[tensor];
@@ -160,7 +160,7 @@ static ipu_status read_value(ipu__cpu *e, const ipu__instruction *i, const char 
     return ipu__checking_conclude(e, IPU_ABORTED);
 }
 
-/* Kernels are trusted to write all they say: outputs are defined from here on. */
+/* Kernels are trusted to write everything they declare: outputs are defined from here on. */
 static ipu_status kernel(ipu__cpu *e, const ipu__instruction *i)
 {
     const ipu__exe_kernel *k      = &e->exe->kernels.at[i->a];
@@ -206,7 +206,7 @@ static int64_t row_number(const ipu__exe_tensor *rows, const char *packed, int64
     return rows->type == IPU_INT32 ? (int64_t)(int32_t)number : (int64_t)number;
 }
 
-/* Shadows of rows to or from the packed buffer. A row out of range stops the step itself. */
+/* Moves shadows of rows to or from the packed buffer. A row out of range makes the step itself fail. */
 static bool move_rows(ipu__cpu *e, const ipu__exe_transfer *transfer, int64_t replica, const char *numbers,
                       bool is_read)
 {

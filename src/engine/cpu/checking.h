@@ -1,9 +1,9 @@
-/* Checking mode: an engine that knows of every element whether it has a value, and lets vertices touch
- * copies only.
+/* Checking mode: an engine that tracks for every element whether it is defined, and gives vertices only
+ * copies.
  *
- * Beside the memory of variables, gathered fields and remote buffers lies a shadow of the same size: a byte
- * is 1 where the byte it stands for has a value. The moves of the executable move shadows as they move
- * data, so that what is known follows every copy.
+ * The memory of variables, gathered fields and remote buffers has shadows of the same size, in which a byte
+ * is 1 if the corresponding byte is defined. The executable's moves are applied to shadows as well as data,
+ * so this information follows every copy.
  */
 #ifndef IPU_ENGINE_CPU_CHECKING_H
 #define IPU_ENGINE_CPU_CHECKING_H
@@ -12,7 +12,7 @@
 #include "engine/checkinfo.h"
 #include "engine/cpu/cpu.h"
 
-/* A run that a field of the vertex at hand is connected to, and where its copy is. */
+/* A run connected to a field of the current vertex, and the location of its copy. */
 typedef struct ipu__guard {
     const ipu__check_field *field;
     ipu__place              place;
@@ -29,28 +29,28 @@ typedef struct ipu__checking {
     size_t                 host_bytes;
     char                 **remotes;
 
-    /* the vertex at hand */
+    /* for the current vertex */
     IPU_ARRAY(ipu__guard) guards;
     IPU_ARRAY(ipu_span) spans;
-    IPU_ARRAY(char) record, given;  /* the struct that the body sees, and what it was before */
-    char  *arena, *before, *writer; /* copies with red zones; as they were; which worker wrote, + 1 */
-    size_t arena_bytes;             /* of each of the three, which are one piece of memory */
-    char  *fence;                   /* nobody may touch it: where rows lead that a list does not have */
+    IPU_ARRAY(char) record, given;  /* the struct passed to the body, and its previous contents */
+    char  *arena, *before, *writer; /* copies with red zones; previous contents; writing worker + 1 */
+    size_t arena_bytes;             /* size of each of the three, which share one allocation */
+    char  *fence;                   /* inaccessible memory: where nonexistent rows of a list point */
     size_t fence_bytes, n_lists;
-    bool   was_left; /* a body was, because of a fault */
+    bool   was_left; /* a body was aborted because of a fault */
 
     ipu__text findings;
     int       n_findings;
 } ipu__checking;
 
-/* Moves [first, end) that gathered what is looked at; none if it was not gathered. */
+/* Moves [first, end) that gathered what is being checked; empty if it was not gathered. */
 typedef struct ipu__gathered {
     uint32_t first, end;
 } ipu__gathered;
 
-/* What `count` elements are, as far as they are neighbours. */
+/* The source of `count` elements, as far as they are neighbours. */
 typedef struct ipu__origin {
-    const ipu__check_variable *variable; /* NULL: a constant */
+    const ipu__check_variable *variable; /* NULL for a constant */
     int64_t                    begin, end;
 } ipu__origin;
 
@@ -59,14 +59,15 @@ enum { IPU__CHECK_TEXT = 1024 };
 /* ---- checking.c ---- */
 ipu_status ipu__checking_create(ipu__cpu *e);
 void       ipu__checking_destroy(ipu__cpu *e);
-/* Shadows follow each step and each access of the host: what is read must be defined. */
+/* Shadows follow each step and each host access: whatever is read must be defined. */
 extern const ipu__engine_checks ipu__cpu_checks;
-/* Moves of shadows. */
+/* Applies moves to shadows. */
 void ipu__checking_move(ipu__cpu *e, uint32_t first, uint32_t end, int64_t replica, int64_t to_replica);
 
 /* ---- checking_vertex.c ---- */
 
-/* A compute set, vertex by vertex. What bodies that return false leave is in `failed` of the first runner. */
+/* Runs a compute set vertex by vertex. Bodies that return false are recorded in `failed` of the first
+ * runner. */
 ipu_status ipu__checking_execute(ipu__cpu *e, const ipu__instruction *i);
 
 /* ---- checking_report.c ---- */
@@ -77,10 +78,10 @@ const char *ipu__checking_origin_text(const ipu__cpu *e, const ipu__origin *orig
                                       char text[IPU__CHECK_TEXT]);
 void        ipu__checking_find(ipu__cpu *e, const char *who, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* A finding if one of `count` elements has no value; true: all have. */
+/* Reports a finding if one of `count` elements is undefined; returns true if all are defined. */
 bool ipu__checking_defined(ipu__cpu *e, const char *who, int64_t replica, ipu__gathered by, ipu__place place,
                            int64_t unit, int64_t count);
-/* `status` with the findings, IPU_OK if there are none; none are left. */
+/* Returns `status` with the findings, or IPU_OK if there are none, and clears them. */
 ipu_status ipu__checking_conclude(ipu__cpu *e, ipu_status status);
 
 #endif

@@ -1,4 +1,4 @@
-/* What checking mode says: from bytes of memory back to elements of variables and lines of source. */
+/* The messages of checking mode: from bytes in memory back to elements of variables and source lines. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { MOST_FINDINGS = 20 };
 
-/* Where the byte that a move brings to `to` comes from. False: not from this move. */
+/* Finds the source of the byte that a move writes at `to`. Returns false if this move does not write it. */
 static bool trace_move(const ipu__moves *moves, const ipu__move *move, ipu__place to, ipu__place *from)
 {
     const ipu__stride *loops                 = moves->loops.at + move->first_loop;
@@ -92,7 +92,7 @@ void ipu__checking_find(ipu__cpu *e, const char *who, const char *format, ...)
     ipu__text_add(&c->findings, "%s%s: %s", c->n_findings > 1 ? "\n" : "", who, text);
 }
 
-/* Of `count` elements, how many from `first` on have no value; *more: others after those. */
+/* Of `count` elements, how many from `first` on are undefined; *more: whether there are others later. */
 static int64_t count_undefined(const char *shadow, int64_t unit, int64_t first, int64_t count, int64_t *more)
 {
     int64_t n = 0;

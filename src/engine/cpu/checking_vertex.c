@@ -1,9 +1,9 @@
-/* Vertices on guarded copies of what they are connected to.
+/* Runs vertices on guarded copies of what they are connected to.
  *
- * The arena holds a copy of every run, with red zones around it; zones and outputs are filled with a
- * pattern that tells afterwards what the body has written. The pattern avoids the bytes 0 and 1. An output
- * element that still shows the pattern was not written, or with just that value: then the body is
- * called again on the inverted pattern, which decides.
+ * The arena holds a copy of every run, surrounded by red zones; zones and outputs are filled with a pattern
+ * that reveals afterwards what the body has written. The pattern avoids the bytes 0 and 1. An output
+ * element that still has the pattern was either not written or happened to get that value: calling the body
+ * again with the inverted pattern decides which.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "engine/cpu/move.h"
 #include "engine/memory.h"
 
-enum { ZONE = 256 }; /* bytes on either side: a stray write beyond it is seen by a neighbour, or not at all */
+enum { ZONE = 256 }; /* bytes on either side: a stray write beyond hits a neighbour or goes unnoticed */
 
-/* Rows before and after a list of rows that lead to memory nobody may touch: where a body faults there, the address
- * tells the list and the row. A row is far from the next, so that any of its elements leads there. */
+/* Rows before and after a list of rows point to inaccessible memory: if a body faults there, the address
+ * identifies the list and the row. Rows are far enough apart that all of a row's elements identify it. */
 enum { BEYOND = 8, BEYOND_BYTES = 1 << 16, FENCE_BYTES = 2 * BEYOND * BEYOND_BYTES };
 
 typedef struct vertex {
@@ -56,7 +56,7 @@ static char pattern(size_t at, int attempt)
 
 /* ---- reports ---- */
 
-/* `field` NULL: the vertex alone. */
+/* `field` is NULL for the vertex alone. */
 static const char *who(const vertex *v, const ipu__check_field *field, char text[IPU__CHECK_TEXT])
 {
     const ipu_executable  *exe    = v->e->exe;
@@ -132,7 +132,7 @@ static bool collect(const vertex *v, size_t *bytes)
     const char    *record = v->e->exe->records.at + v->group->records + v->index * (size_t)v->codelet->bytes;
     size_t         length = c->info->first_length[number_of(v)];
     bool           ok     = true;
-    *bytes                = ZONE; /* empty fields point there */
+    *bytes                = ZONE; /* empty fields point into the zone */
     c->guards.n = c->spans.n = c->n_lists = 0;
     for (uint32_t i = 0; ok && i < v->n_fields; i++) {
         const ipu__check_field *f = &v->fields[i];
@@ -163,7 +163,7 @@ static bool reserve(ipu__checking *c, size_t bytes, size_t record_bytes)
     if (!ipu__reserve(&c->record, record_bytes) || !ipu__reserve(&c->given, record_bytes)) return false;
     if (!reserve_fence(c, c->n_lists * FENCE_BYTES)) return false;
     if (bytes <= c->arena_bytes) return true;
-    char *memory = ipu__alloc_pages(6 * bytes); /* twice what is needed now, three times */
+    char *memory = ipu__alloc_pages(6 * bytes); /* room for twice the present need, times three arrays */
     if (!memory) return false;
     ipu__free_pages(c->arena, 3 * c->arena_bytes);
     c->arena_bytes = 2 * bytes;
@@ -187,14 +187,14 @@ static void fill_arena(const vertex *v, size_t bytes, int attempt)
     }
 }
 
-/* Rows of list `list` that are not there: `i` counts those before it, then those after it. Each claims an element,
- * so that a loop over its elements touches one. */
+/* Nonexistent rows of list `list`: `i` counts those before it, then those after it. Each claims one element, so
+ * that a loop over its elements touches one. */
 static ipu_span row_beyond(const ipu__checking *c, size_t list, size_t i)
 {
     return (ipu_span){c->fence + list * FENCE_BYTES + i * BEYOND_BYTES + BEYOND_BYTES / 2, 1};
 }
 
-/* A list of `n` rows and what lies around it; returns its first row. */
+/* A list of `n` rows and its surroundings; returns its first row. */
 static ipu_span *fill_list(const ipu__checking *c, size_t list, const ipu__guard *rows, size_t n,
                            ipu_span *span)
 {
@@ -214,7 +214,7 @@ static size_t rows_of(const vertex *v, const ipu__check_field *f)
     return n;
 }
 
-/* The struct that the body sees, with pointers to the copies. */
+/* The struct passed to the body, with pointers to the copies. */
 static void fill_record(const vertex *v)
 {
     ipu__checking    *c     = v->e->check;
@@ -242,7 +242,7 @@ static void fill_record(const vertex *v)
     memcpy(c->given.at, c->record.at, bytes);
 }
 
-/* What changed since `before` was written by this worker; two writers of one element are a finding. */
+/* Attributes changes since `before` to this worker; two workers that write one element are a finding. */
 static void note_worker(const vertex *v, const ipu__guard *g, unsigned worker)
 {
     ipu__checking *c    = v->e->check;
@@ -282,7 +282,8 @@ static bool call(const vertex *v, size_t bytes, int attempt, ipu__fault *fault)
 
 /* ---- looking at what it did ---- */
 
-/* The list whose fence holds `address`, with its number of rows and the row that was meant; NULL: none. */
+/* The list whose fence contains `address`, with its number of rows and the row that was meant; NULL if
+ * none. */
 static const ipu__check_field *find_list(const vertex *v, const void *address, size_t *n, long long *row)
 {
     const ipu__checking *c    = v->e->check;
@@ -336,7 +337,7 @@ static void check_zones(const vertex *v, const ipu__guard *g)
     if (high > end) report_outside(v, g, (int64_t)((high - end + unit - 1) / unit), true);
 }
 
-/* An in field, or a state vector, must be as it was. */
+/* An in field or a state vector must be unchanged. */
 static void check_unchanged(const vertex *v, const ipu__guard *g)
 {
     const char *now = v->e->check->arena + g->at, *was = memory_of(v, g);
@@ -354,7 +355,7 @@ static void check_unchanged(const vertex *v, const ipu__guard *g)
                        is_state ? "state is set when the graph is built" : "make it inout or out");
 }
 
-/* The struct itself is not the body's to change: it would still be changed in the next run. */
+/* A body must not change the struct itself: the change would persist into the next run. */
 static void check_record(const vertex *v)
 {
     const ipu__checking *c = v->e->check;
@@ -369,7 +370,7 @@ static void check_record(const vertex *v)
     }
 }
 
-/* True if some output element may not have been written. */
+/* Whether some output element may not have been written. */
 static bool is_partial(const ipu__checking *c)
 {
     for (size_t i = 0; i < c->guards.n; i++) {
@@ -381,7 +382,7 @@ static bool is_partial(const ipu__checking *c)
     return false;
 }
 
-/* What was written becomes the vertex's result; the first call's values are in `first`. */
+/* Makes what was written the vertex's result; `first` has the values from the first call. */
 static void commit(const vertex *v, const char *first, bool partial)
 {
     const ipu__checking *c = v->e->check;
@@ -415,7 +416,7 @@ static bool inputs_defined(const vertex *v)
     return ok;
 }
 
-/* The body was left in its middle, and with it perhaps a lock: nothing else runs. */
+/* The body was aborted midway, possibly while holding a lock, so nothing else may run. */
 static bool note_fault(const vertex *v, const ipu__fault *fault)
 {
     report_fault(v, fault);

@@ -1,4 +1,4 @@
-/* The CPU engine: its memory, and its record. */
+/* The CPU engine: its memory, and its engine record. */
 #include "engine/cpu/cpu.h"
 
 #include <string.h>
@@ -11,12 +11,12 @@
 
 enum { PAGE = 4096 };
 
-/* Neighbours of equal size, if they are large, begin neither at the same offset in a page nor in the same sets of a cache: a
- * loop over three arrays of 256 MiB takes half the time or less (`make bench`, "arrays out of step / in step").
+/* Large neighbours of equal size must not start at the same offset in a page or in the same cache sets: spaced apart,
+ * a loop over three arrays of 256 MiB takes half the time or less (`make bench`, "arrays out of step / in step").
  *
- * Small plans are spread: memory that another core was the last to write costs more to write to than memory of one's own, as
- * long as all of it stays in the caches (seed-cnn, training of 16: 128 to 126 us; of 64, cores far: 726 to 707); with less
- * than `least_spread` there was nothing to gain (inference of 16). */
+ * Small plans are spread: as long as everything stays in the caches, writing to memory last written by another core
+ * costs more than writing to one's own (seed-cnn, training batch of 16: 128 to 126 us; of 64, distant cores: 726 to
+ * 707). Below `least_spread` there was no gain (inference of 16). */
 const ipu__memory_spacing ipu__cpu_spacing = {.large        = 256 << 10,
                                               .page         = PAGE,
                                               .padding      = PAGE + 21 * IPU__MEMORY_ALIGN,
@@ -29,7 +29,7 @@ static char *alloc_replicas(const ipu__cpu *e, size_t stride)
     return __builtin_mul_overflow(stride, (size_t)e->replication, &bytes) ? NULL : ipu__alloc_pages(bytes);
 }
 
-/* Records of a replica follow those of the one before, aligned as in the executable. */
+/* Records of replicas are consecutive, aligned as in the executable. */
 static size_t rounded(size_t bytes)
 {
     return (size_t)ipu__memory_room(&ipu__cpu_spacing, (int64_t)bytes + 1);
@@ -140,7 +140,7 @@ static ipu_status move(ipu__runner *l, uint32_t batch, const int64_t *to_replica
 static ipu_status write_packed(ipu__runner *l, const ipu__exe_tensor *t, int64_t first, int64_t end,
                                const void *packed)
 {
-    void *host = (void *)(uintptr_t)packed; /* moves of such a tensor only read there */
+    void *host = (void *)(uintptr_t)packed; /* moves of such a tensor only read from it */
     ipu__cpu_move_packed(ipu__cpu_runner_of(l), t->batch, first, end, host);
     return IPU_OK;
 }
@@ -178,7 +178,7 @@ static const char *layout(const ipu_engine *e, size_t i, int operand)
     return ipu__layout_name((ipu_layout)ipu__cpu_of(e)->kernels[i].call->layout[operand]);
 }
 
-/* Row by row what a second-level cache has a place for; sixteen, as many lie side by side (impl.h). */
+/* As many rows as a second-level cache has room for; sixteen, the width of a lane layout (impl.h). */
 static const ipu__engine_depth depth = {
     .rows = IPU__LAYOUT_WIDTH, .row_bytes = 128 << 10, .same_bytes = 512 << 10};
 
@@ -206,7 +206,8 @@ const ipu__engine_def ipu__cpu_engine = {
     .fuses     = ipu__cpu_fuses,
     .spacing   = &ipu__cpu_spacing,
     .depth     = &depth,
-    /* More than what caches hold, so that computing again costs little; what they hold, so that weights are still there. */
+    /* First: more than fits in caches, so that recomputing costs little; second: what fits, so that weights
+     * are still cached. */
     .remat_bytes  = 24 << 20,
     .update_bytes = 8 << 20,
 };

@@ -1,7 +1,7 @@
 /* Compute sets: calling the bodies of vertices, here or on all threads.
  *
- * Every vertex of a superstep runs, also when one has failed: which failure is reported does not
- * depend on the order in which threads come to them.
+ * Every vertex of a superstep runs even if one has failed, so that the failure reported does not depend on
+ * the order in which threads run them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 enum {
     WORTH_NANOSECONDS      = 8000,   /* see parallel.c */
-    COLD_WORTH_NANOSECONDS = 100000, /* of the first run, which also waits for memory */
-    VERTEX_NANOSECONDS     = 3,      /* first guess, until a run was timed */
+    COLD_WORTH_NANOSECONDS = 100000, /* for the first run, which also waits for memory */
+    VERTEX_NANOSECONDS     = 3,      /* first guess, until a run has been timed */
     BYTES_PER_NANOSECOND   = 8,
 };
 
@@ -104,8 +104,8 @@ static void run_set(ipu__cpu_runner *l, const ipu__set *set)
         for (int64_t r = 0; r < replication; r++) run_vertices(l, set, r, 0, set->n_vertices);
 }
 
-/* Now and then the time decides how the next runs go: on one thread if that takes too little to be worth
- * sharing, or less than sharing took. What is computed is the same either way. */
+/* Every so often, timing decides how the next runs go: on one thread if the work is too short to be worth
+ * sharing, or if sharing took longer. The results are the same either way. */
 static void run_timed(ipu__cpu_runner *l, ipu__set *set)
 {
     int64_t begin = ipu__clock_ns();

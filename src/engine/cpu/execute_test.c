@@ -1,4 +1,5 @@
-/* Compute sets and copies over threads: same results on any number of them, and the first failure is told. */
+/* Compute sets and copies over threads: the same results on any number of them, and the first failure is
+ * reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,7 @@ static ipu_engine *new_engine(ipu_graph *g, ipu_program p, const char *threads)
     return e;
 }
 
-/* y = 7 x + i; z = y transposed; columns of z changed, which are gathered and scattered; back to x. */
+/* y = 7 x + i; z = y transposed; columns of z changed, which need gathering and scattering; back to x. */
 static void add_work(ipu_graph *g, ipu_program p, ipu_tensor x, ipu_tensor y, ipu_tensor z)
 {
     ipu_compute_set weigh = ipu_graph_add_compute_set(g, "weigh"),
@@ -135,7 +136,7 @@ static void any_number_of_threads_computes_the_same(void **state)
     }
 }
 
-/* Vertices 19,999, 12,345 and 777 of replica 1 fail, and 13,000 of replica 0: 777 is told, every time. */
+/* Vertices 19,999, 12,345 and 777 of replica 1 fail, and 13,000 of replica 0: 777 is reported, every time. */
 static void the_failure_told_is_the_lowest(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Signal handlers that leave a vertex body, installed only while checking mode runs vertices. */
+/* Signal handlers that abort a vertex body, installed only while checking mode runs vertices. */
 #include "engine/cpu/fault.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static pthread_mutex_t  users_lock = PTHREAD_MUTEX_INITIALIZER;
 static int              n_users;
 static struct sigaction former[N_SIGNALS];
 
-/* A handler of the program's own, or the default action: returning then runs into the fault again. */
+/* The program's own handler, or the default action, which is reached by returning and faulting again. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     int i = 0;
@@ -32,7 +32,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
         former[i].sa_handler(number);
     } else {
         sigaction(number, &former[i], NULL);
-        if (info->si_code <= 0) raise(number); /* sent by a process: nothing is run into again */
+        if (info->si_code <= 0) raise(number); /* sent by a process, so it will not recur */
     }
 }
 
@@ -45,7 +45,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
     }
     current = NULL;
     *c->out = (ipu__fault){number, info->si_addr};
-    /* What was blocked before the fault and nothing else: TSan's handler, which calls this one, blocks all signals. */
+    /* Restores only what was blocked before the fault: TSan's handler, which calls this one, blocks all
+     * signals. */
     pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)context)->uc_sigmask, NULL);
     siglongjmp(c->at, 1);
 }
@@ -73,7 +74,7 @@ bool ipu__fault_call(ipu_compute_fn compute, void *vertex, unsigned worker, unsi
 {
     catcher c = {.out = out};
     *out      = (ipu__fault){0};
-    /* SA_NODEFER: no mask to restore, which would be a system call for every vertex. */
+    /* SA_NODEFER: there is no mask to restore, which would cost a system call per vertex. */
     if (sigsetjmp(c.at, 0)) return false;
     current = &c;
     bool ok = compute(vertex, worker, n_workers);

@@ -1,7 +1,7 @@
-/* Faults of vertex bodies: a body that touches memory it must not, or divides by zero, is left instead of ending
- * the process.
+/* Faults in vertex bodies: a body that accesses invalid memory, or divides by zero, is aborted instead of
+ * killing the process.
  *
- * requires: the body holds nothing that leaving it would lose; what it has allocated or locked stays so.
+ * requires: aborting the body loses nothing; whatever it has allocated or locked stays so.
  */
 #ifndef IPU_ENGINE_CPU_FAULT_H
 #define IPU_ENGINE_CPU_FAULT_H
@@ -11,16 +11,16 @@
 #include "ipu/codelet.h"
 
 typedef struct ipu__fault {
-    int         signal; /* 0: there was none */
+    int         signal; /* 0 if there was none */
     const void *address;
 } ipu__fault;
 
-/* Between these two, of any number of threads, faults of ipu__fault_call are caught; all others go to the handlers
- * that were there before. */
+/* Between these two calls, nested over any number of threads, faults inside ipu__fault_call are caught; all
+ * others go to the handlers installed before. */
 void ipu__fault_begin(void);
 void ipu__fault_end(void);
 
-/* What `compute` returned; false with `out` filled in if it was left. */
+/* Returns the result of `compute`; false, with `out` filled in, if it was aborted. */
 bool ipu__fault_call(ipu_compute_fn compute, void *vertex, unsigned worker, unsigned n_workers,
                      ipu__fault *out);
 

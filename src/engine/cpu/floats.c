@@ -1,4 +1,4 @@
-/* Floating-point exceptions of kernels, after the fact: what they read and write is looked through. */
+/* Floating-point exceptions of kernels, after the fact: their inputs and outputs are scanned. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct found {
     int64_t n, infinities, nans;
 } found;
 
-/* Exponents of all ones; infinities have nothing below them. */
+/* Exponents of all ones; infinities have a zero fraction. */
 #define COUNT(name, T, exponent, fraction)                   \
     static void count_##name(const void *data, found *f)     \
     {                                                        \
@@ -36,7 +36,7 @@ static found count(const ipu_kernel_value *v, const void *data)
     return f;
 }
 
-/* As pads and fills have them: who asks for an infinity may have it. */
+/* As in pads and fills: infinities that were asked for are fine. */
 static bool has_infinite_attribute(const ipu_kernel_call *call)
 {
     for (size_t i = 0; i < call->n_attributes; i++)

@@ -23,7 +23,7 @@ static void build(ipu_model *m, const ipu_value *in, size_t n, void *user)
     ipu_model_output(m, net(ipu_model_builder(m), in[0], n > 1 ? in[1] : in[0]), "z");
 }
 
-/* One run of z = net(x, y), elements of x and y all alike. */
+/* One run of z = net(x, y), with all elements of x and of y equal. */
 static ipu_status run(network net, bool check, ipu_type type, double x, double y, int64_t replicas)
 {
     ipu_executor_options options = {.check_floats = check, .replicas = replicas, .no_fold = true};
@@ -52,7 +52,7 @@ static ipu_value larger(ipu_builder *b, ipu_value x, ipu_value y) { return ipu_g
 static ipu_value root(ipu_builder *b, ipu_value x, ipu_value y) { return ipu_sqrt(b, ipu_add(b, x, y)); }
 static ipu_value power(ipu_builder *b, ipu_value x, ipu_value y) { return ipu_exp(b, ipu_add(b, x, y)); }
 static ipu_value sum(ipu_builder *b, ipu_value x, ipu_value y) { return ipu_add(b, x, y); }
-/* What overflows on the way is seen although it comes to 0. */
+/* An overflow on the way is detected although the result is 0. */
 static ipu_value hidden(ipu_builder *b, ipu_value x, ipu_value y) { return ipu_div(b, y, ipu_mul(b, x, x)); }
 static ipu_value bounded(ipu_builder *b, ipu_value x, ipu_value y)
 {

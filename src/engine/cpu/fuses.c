@@ -1,14 +1,14 @@
-/* What a CPU gains by doing at once, and from which sizes on. All figures were measured. */
+/* Which fusions pay off on a CPU, and from which sizes on. All figures were measured. */
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
 
-/* Below, parts of the convolution are of one image, and conv_max_pool has images only. */
+/* Below this, parts of the convolution are of one image, but conv_max_pool works on whole images. */
 enum { LEAST_IMAGES = 16 };
 
-/* Rows of the batch. What weights and momenta take to come and go is saved, which is the same for all; sums for the
- * input's gradient, of which each thread has some, are more with each row (with 100 x 972 weights and two threads: 16 rows
- * 70 to 50 us, 64 rows 197 to 183). */
+/* Rows of the batch. Fusing saves loading and storing weights and momenta, which does not depend on rows; the sums
+ * for the input's gradient, of which each thread has its own, grow with rows (with 100 x 972 weights and two threads:
+ * 16 rows 70 to 50 us, 64 rows 197 to 183). */
 enum { MOST_ROWS = 64 };
 
 bool ipu__cpu_fuses(const ipu_kernel_call *call)

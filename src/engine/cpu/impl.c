@@ -1,4 +1,4 @@
-/* Implementations of the CPU engine: layouts, what the machine is, and those that a kernel has. */
+/* Implementations for the CPU engine: layouts, the machine's features, and those that a kernel has. */
 #include "engine/cpu/impl.h"
 
 #include <pthread.h>

@@ -1,20 +1,21 @@
-/* Kernels: choosing an implementation, and running its parts, or whole replicas, on the threads of a runner. */
+/* Kernels: choosing an implementation, and running its parts, or whole replicas, on the threads of a
+ * runner. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
 #include "engine/memory.h"
 
-/* 4 us at some 5 operations per ns. Below that a second thread costs more than it gives; above, lines that the
- * other thread has in its cache cost more than meeting it. */
+/* 4 us at some 5 operations per ns. Below that a second thread costs more than it gains; above, the cost of
+ * fetching lines from the other thread's cache exceeds that of synchronising. */
 #define WORTH_OPERATIONS 2e4
-/* Products of matrices do ten times as many in a ns: by this, sizes of operands count as well. fc2 of seed-cnn, three
+/* Matrix products run ten times as many per ns, so the sizes of operands count as well. fc2 of seed-cnn, three
  * products of 32000 operations, took 3.6 us on two threads and takes 2.4 on one. */
 #define WORTH_NANOSECONDS 2500
 #define OPERATIONS_PER_NANOSECOND 40
 #define BYTES_PER_NANOSECOND 32
 
-/* OpenMP, if something that uses it (oneDNN) is loaded. */
+/* Present if something that uses OpenMP (oneDNN) is loaded. */
 extern void omp_set_num_threads(int n) __attribute__((weak));
 extern int  omp_get_max_threads(void) __attribute__((weak));
 
@@ -40,7 +41,7 @@ static void limit_openmp(void *data, int part, int n_parts)
 
 /* ---- at creation ---- */
 
-/* Threads that run whole replicas are busy in three quarters of the time or more. */
+/* Whether threads that run whole replicas would be busy at least three quarters of the time. */
 static bool shares_replicas(int64_t replication, int threads)
 {
     int64_t rounds = (replication + threads - 1) / threads;
@@ -59,11 +60,11 @@ static bool is_worth_sharing(const ipu_kernel_call *call, double work)
         && work / OPERATIONS_PER_NANOSECOND + bytes / BYTES_PER_NANOSECOND >= WORTH_NANOSECONDS;
 }
 
-/* A function of the call, the CPU, the number of threads and of replicas alone, so that results do not vary. */
+/* Depends only on the call, the CPU, and the number of threads and replicas, so that results do not vary. */
 static void choose(const ipu__cpu *e, const ipu_kernel_call *call, int threads, ipu__kernel *kernel)
 {
     kernel->n_parts = kernel->n_states = 1;
-    if (e->check) return; /* by the reference */
+    if (e->check) return; /* uses the reference */
     double work = call->def->work(call);
     if (shares_replicas(e->replication, threads) && work * (double)e->replication >= WORTH_OPERATIONS) {
         kernel->n_states = e->replication < threads ? (int)e->replication : threads;
@@ -89,7 +90,7 @@ static ipu_status prepare_states(const ipu_kernel_call *call, ipu__kernel *kerne
     return status;
 }
 
-/* Kernels that bodies run have the threads of a runner. */
+/* Kernels run by bodies have the threads of a runner. */
 static ipu_status begin(const ipu__cpu *e, size_t i)
 {
     const ipu__exe_kernel *from   = &e->exe->kernels.at[i];
@@ -114,7 +115,7 @@ static ipu_status prepare(const ipu__cpu *e, size_t i, size_t *scratch_bytes)
     const ipu__cpu_impl *impl   = kernel->impl;
     if (!impl) return IPU_OK;
     size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(kernel->call, kernel->n_parts) : 0;
-    if (bytes >= (size_t)1 << 48) return ipu__fail_memory(); /* SIZE_MAX: it could not be found out */
+    if (bytes >= (size_t)1 << 48) return ipu__fail_memory(); /* SIZE_MAX: finding out failed */
     kernel->scratch_bytes = (size_t)ipu__memory_room(&ipu__cpu_spacing, (int64_t)bytes);
     size_t scratch        = kernel->scratch_bytes * (size_t)(kernel->n_parts * kernel->n_states);
     if (scratch > scratch_bytes[0]) scratch_bytes[0] = scratch;
@@ -124,7 +125,7 @@ static ipu_status prepare(const ipu__cpu *e, size_t i, size_t *scratch_bytes)
 
 ipu_status ipu__cpu_prepare_kernels(ipu__cpu *e)
 {
-    size_t n = e->exe->kernels.n, scratch_bytes[2] = {0}; /* of all, and of those in bodies */
+    size_t n = e->exe->kernels.n, scratch_bytes[2] = {0}; /* over all kernels, and over those in bodies */
     if (n == 0) return IPU_OK;
     e->kernels = ipu__alloc_zeroed(n * sizeof *e->kernels);
     e->in_body = ipu__alloc_zeroed(n * sizeof *e->in_body);
@@ -165,7 +166,7 @@ typedef struct call {
     void *const           *operands; /* of one replica, or of the first */
 } call;
 
-/* A part that fails keeps its sentence: messages belong to threads. */
+/* Each part keeps the message of its error, because messages are per thread. */
 static void note(ipu__part *part, ipu_status status, int64_t replica)
 {
     part->status  = status;
@@ -174,7 +175,8 @@ static void note(ipu__part *part, ipu_status status, int64_t replica)
         snprintf(part->message, sizeof part->message, "%.*s", IPU__PART_MESSAGE_BYTES - 1, ipu_message());
 }
 
-/* Slices begin where they do for all kernels with so many parts, so that their lines stay with one core. */
+/* Slices start at the same place for all kernels with the same number of parts, so that their lines stay
+ * with one core. */
 static char *scratch_of(const ipu__cpu_runner *l, int part, int n_parts)
 {
     return l->scratch + (size_t)part * (l->scratch_bytes / (size_t)n_parts / 64 * 64);
@@ -199,7 +201,7 @@ static ipu_status run_reference(const call *c, void *const *operands)
     return IPU_OK;
 }
 
-/* Every n_states'th replica, until one fails. */
+/* Every n_states-th replica, until one fails. */
 static void run_replicas(void *data, int part, int n_parts)
 {
     const call        *c           = data;
@@ -219,7 +221,7 @@ static void run_replicas(void *data, int part, int n_parts)
     note(&c->runner->parts[part], status, r);
 }
 
-/* What the first of the first replica said that did not go well. */
+/* Error of the lowest-numbered failed replica, and of the first such part. */
 static ipu_status conclude(const call *c, int n)
 {
     const ipu__part *parts = c->runner->parts, *failed = NULL;

@@ -1,5 +1,5 @@
-/* Kernels over threads: whole replicas at a time or in parts, the same bits each time, the first failure told; and that
- * bodies of a parallel step overlap. */
+/* Kernels over threads: whole replicas at a time or in parts, identical bits each time, the first failure reported;
+ * and bodies of a parallel step overlap. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static ipu_engine *new_engine(ipu_graph *g, ipu_program p, const char *threads)
     return e;
 }
 
-/* y = tanh(x y) of each replica, for the tenth time. */
+/* y = tanh(x y) of each replica, ten times over. */
 static void run_network(int64_t replication, const char *threads, int n_states,
                         float out[MOST_REPLICAS][M * M])
 {
@@ -78,7 +78,7 @@ static void run_network(int64_t replication, const char *threads, int n_states,
     ipu_graph_destroy(g);
 }
 
-/* One part for each replica: the bits are those of one thread, for any number of threads that all have replicas. */
+/* One part per replica: identical bits to one thread, for any number of threads that all have replicas. */
 static void replicas_at_a_time_have_the_bits_of_one_thread(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void replicas_at_a_time_have_the_bits_of_one_thread(void **state)
     }
 }
 
-/* Where threads would have nothing to do, each replica is split instead. */
+/* If threads would be left without work, each replica is split instead. */
 static void few_replicas_are_split_over_the_threads(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Two bodies of matrix products of the same size, in all some milliseconds. */
+/* Two bodies of matrix products of the same size, taking some milliseconds in all. */
 static ipu_engine *new_products(ipu_graph *g, const char *threads)
 {
     ipu_program bodies[2], p = ipu_program_sequence(g);
@@ -171,7 +171,7 @@ static double time_of(ipu_engine *e)
     return seconds() - begin;
 }
 
-/* Each waits for the other: bodies one after another would wait in vain. */
+/* Each waits for the other, so running bodies one after another would never end. */
 static ipu_status meet(void *user, void *data, size_t bytes)
 {
     atomic_int *here = user;
@@ -202,14 +202,14 @@ static void bodies_run_at_the_same_time(void **state)
     ipu_graph_destroy(g);
 }
 
-/* Whether others have the CPUs, so that no time says anything. */
+/* Whether other processes use the CPUs, which makes times meaningless. */
 static bool is_busy(void)
 {
     double load;
     return getloadavg(&load, 1) == 1 && load > 0.75 * ipu__pool_default_threads();
 }
 
-/* On a machine that others use, too: the best of both, tried until it is clear. */
+/* Holds on busy machines too: compares the best times, retrying until the result is clear. */
 static void bodies_overlap_on_two_threads(void **state)
 {
     (void)state;

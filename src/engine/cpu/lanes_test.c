@@ -62,7 +62,7 @@ static bench start(int64_t replication)
     return b;
 }
 
-/* All functions at once, then each y becomes the next x; so TURNS times. */
+/* All functions at once, then each y becomes the next x; this is repeated TURNS times. */
 static void add_rounds(bench *b)
 {
     ipu_program bodies[BODIES], round = ipu_program_sequence(b->g);
@@ -172,7 +172,7 @@ static void checking_runs_bodies_one_after_another(void **state)
     check_rounds(2, "4", true);
 }
 
-/* A body's steps in the first of two parallel steps, and a function that is also called outside of them. */
+/* A body's steps in the first of two parallel steps, and a function that is also called outside them. */
 static void functions_are_called_from_several_steps(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void functions_are_called_from_several_steps(void **state)
             first[k]  = ipu_program_sequence(b.g);
             second[k] = ipu_program_sequence(b.g);
             ipu_program_add_call(first[k], b.f[k]);
-            ipu_program_add_call(second[k], b.f[1 - k]); /* by the other body now */
+            ipu_program_add_call(second[k], b.f[1 - k]); /* now by the other body */
             ipu_program_add_call(second[k], b.f[2 + k]);
         }
         ipu_program_add_call(b.main, b.f[3]);
@@ -215,7 +215,7 @@ IPU_VERTEX(Mix, MIX)
     return true;
 }
 
-/* y = columns of (x + x), then each + 1, by a kernel and a vertex that both need their memory packed. */
+/* y = columns of (x + x), then each + 1, with a kernel and a vertex that both need packed memory. */
 static ipu_program new_gathering_body(bench *b, int i)
 {
     ipu_program     p       = ipu_program_sequence(b->g);
@@ -281,7 +281,7 @@ static ipu_status refuse(void *user, void *data, size_t bytes)
     return IPU_NOT_FOUND;
 }
 
-/* Into a variable that is not one run, so that the transfer goes through a buffer. */
+/* Into a non-contiguous variable, so that the transfer goes through a buffer. */
 static void each_body_reads_its_own_stream(void **state)
 {
     (void)state;
@@ -363,7 +363,7 @@ static ipu_status interrupt(void *user, void *data, size_t bytes)
     return IPU_OK;
 }
 
-/* Bodies that never end: one of them is interrupted from outside, and what comes after them never runs. */
+/* Bodies that never end: one is interrupted from outside, and what follows them never runs. */
 static void interruption_stops_all_bodies(void **state)
 {
     (void)state;
@@ -385,7 +385,7 @@ static void interruption_stops_all_bodies(void **state)
         assert_int_equal(ipu_engine_connect_callback(e, "s", interrupt, &e), IPU_OK);
         for (int k = 0; k < 3; k++) assert_int_equal(ipu_engine_run(e, 0), IPU_INTERRUPTED);
         assert_int_equal(ipu_engine_connect_callback(e, "s", refuse, NULL), IPU_OK);
-        assert_int_equal(ipu_engine_run(e, 0), IPU_NOT_FOUND); /* the others are stopped, too */
+        assert_int_equal(ipu_engine_run(e, 0), IPU_NOT_FOUND); /* the others are stopped as well */
         assert_non_null(strstr(ipu_message(), "stream \"s\": its callback returned"));
         ipu_engine_destroy(e);
         ipu_graph_destroy(b.g);
@@ -446,7 +446,7 @@ static int64_t planned_bytes(bool beside)
     return planned;
 }
 
-/* One after another, functions have the same memory for their variables. */
+/* Run one after another, functions share memory for their variables. */
 static void bodies_beside_one_another_share_no_memory(void **state)
 {
     (void)state;
@@ -462,7 +462,7 @@ static ipu__instruction *find_parallel(ipu_executable *exe)
     return NULL;
 }
 
-/* What a hostile file could say. */
+/* What a hostile file could contain. */
 static void contradictions_are_found(void **state)
 {
     (void)state;

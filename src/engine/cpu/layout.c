@@ -1,18 +1,18 @@
-/* Layouts: how buffers between kernels lie in memory.
+/* Layouts: choosing the memory layout of buffers between kernels.
  *
- * Every implementation says of each operand in which layouts it takes it, and in which of them it need not turn it
- * (impl.h). Operands that are tied, and those that share memory within one call, have one layout: their
- * buffers form a group. A group gets the layout that all its uses take and for which the fewest bytes are turned; the
- * plain one if nothing is gained. A function of calls and implementations alone, so that results do not vary.
+ * Every implementation says for each operand which layouts it accepts, and which of those without conversion
+ * (impl.h). Operands that are tied, or share memory within one call, have the same layout: their buffers form a
+ * group. A group gets the layout that all its uses accept and that needs the fewest bytes converted, or plain if
+ * that gains nothing. This depends only on calls and implementations, so results do not vary.
  */
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
 
 typedef struct buffer {
-    uint32_t         group;                  /* another of its group; itself: it stands for it */
-    unsigned         takes;                  /* bits: what all uses take */
-    double           turned[IPU__N_LAYOUTS]; /* bytes */
+    uint32_t         group;                  /* another of its group; itself if it represents the group */
+    unsigned         takes;                  /* layouts (bits) that all uses accept */
+    double           turned[IPU__N_LAYOUTS]; /* bytes converted */
     const ipu_shape *shape;                  /* of its first use */
 } buffer;
 
@@ -32,7 +32,8 @@ static void join(buffer *buffers, uint32_t a, uint32_t b)
     for (int l = 0; l < IPU__N_LAYOUTS; l++) buffers[a].turned[l] += buffers[b].turned[l];
 }
 
-/* A buffer may be used under several shapes: a layout needs the dimensions that it cuts up to be the same in all. */
+/* A buffer may be used with several shapes: a layout requires the dimensions that it divides to be the same
+ * in all. */
 static unsigned shape_layouts(const ipu_shape *first, const ipu_shape *shape)
 {
     static const int n_cut[IPU__N_LAYOUTS] = {[IPU_LAYOUT_LANES] = 1, [IPU_LAYOUT_BLOCKED] = 2};
@@ -52,7 +53,7 @@ static ipu_kernel_layouts layouts_of(const ipu__kernel *kernel, int operand)
     if (!kernel->impl || !kernel->impl->layouts) return found;
     found = kernel->impl->layouts(kernel->call, kernel->n_parts, operand);
     found.takes |= plain;
-    for (int l = 0; l < IPU__N_LAYOUTS; l++) /* the shape is that of a chunk, perhaps */
+    for (int l = 0; l < IPU__N_LAYOUTS; l++) /* possibly the shape of a chunk */
         if (!ipu__layout_fits((ipu_layout)l, &kernel->call->operand[operand].shape))
             found.takes &= ~IPU_LAYOUT_BIT(l);
     return found;
@@ -82,7 +83,7 @@ static void only_plain(buffer *buffers, uint32_t b)
     buffers[group_of(buffers, b)].takes &= IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
 }
 
-/* Two operands that must have one layout. One that is no buffer is plain. */
+/* Two operands that must have the same layout. One that is not a buffer is plain. */
 static void tie(buffer *buffers, uint32_t a, uint32_t b)
 {
     if (a != IPU__NONE && b != IPU__NONE)
@@ -119,7 +120,7 @@ static uint8_t cheapest(const buffer *b)
     return (uint8_t)best;
 }
 
-/* The call with its layouts, for kernels that have one that is not plain. */
+/* Sets the layouts of calls, for kernels with any that is not plain. */
 static ipu_status set_layouts(const ipu__cpu *e, buffer *buffers, size_t i)
 {
     const ipu__exe_kernel *from = &e->exe->kernels.at[i];

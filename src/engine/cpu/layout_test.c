@@ -1,5 +1,5 @@
-/* Layouts and depth first: what an engine chooses, that results are those of plain kernels one after another, and what
- * must not be chosen. */
+/* Layouts and depth first: what an engine chooses and must not choose, and that results match those of plain kernels
+ * run one after another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static machine machine_make(void)
     return m;
 }
 
-/* Between kernels alone. */
+/* Used between kernels only. */
 static ipu_tensor inner(const machine *m, ipu_shape shape)
 {
     ipu_tensor t = ipu_graph_add_variable(m->g, IPU_FLOAT, shape, NULL);
@@ -40,7 +40,7 @@ static ipu_tensor inner(const machine *m, ipu_shape shape)
     return t;
 }
 
-/* The host's too. */
+/* Used by the host too. */
 static ipu_tensor outer(const machine *m, ipu_type type, ipu_shape shape, const char *name)
 {
     ipu_tensor t = ipu_graph_add_variable(m->g, type, shape, name);
@@ -85,7 +85,7 @@ static void fill(ipu_engine *e, const char *name, int64_t n)
     free(data);
 }
 
-/* What the two engines have in `name` is near. */
+/* Compares, with tolerance, what the two engines have in `name`. */
 static void compare(ipu_engine *a, ipu_engine *b, const char *name, int64_t n)
 {
     float *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
@@ -128,7 +128,8 @@ static int count_layouts(const ipu_engine *e)
 
 /* ---- layouts ---- */
 
-/* x -> conv of few channels -> relu -> max pool -> conv -> y. `seen`: the host reads what is between, too. */
+/* x -> conv of few channels -> relu -> max pool -> conv -> y. `seen`: the host also reads the intermediate
+ * values. */
 static machine small_network(int64_t rows, bool seen)
 {
     machine       m     = machine_make();
@@ -227,7 +228,7 @@ static void product(const machine *m, ipu_tensor a, ipu_tensor b, ipu_tensor out
     kernel(m, "matmul", NULL, 0, (ipu_tensor[]){a, b, none, none, none, none, out}, 7);
 }
 
-/* tanh(x w) w and so on, whose values would share memory two by two; then added to the first. */
+/* tanh(x w) w and so on, whose values would share memory in pairs; finally added to the first. */
 static machine deep_network(int depth, ipu_tensor *out)
 {
     machine    m     = machine_make();
@@ -271,7 +272,7 @@ static void rows_go_through_kernels_depth_first(void **unused)
     ipu_graph_destroy(m.g);
 }
 
-/* The second product reads all rows of the first: it cannot go with it. */
+/* The second product reads all rows of the first, so they cannot run together. */
 static void what_reads_all_rows_waits_for_them(void **unused)
 {
     (void)unused;

@@ -1,9 +1,9 @@
-/* Lending: kernels read what a stream brings where the host has it. */
+/* Lending: kernels read a stream's data where the host has them. */
 #include "engine/cpu/cpu.h"
 
-enum { LENT_ALIGN = 16 }; /* of memory that kernels read: see impl.h */
+enum { LENT_ALIGN = 16 }; /* for memory that kernels read: see impl.h */
 
-/* Kernels that take what this READ brings look for it there. False: there are none such. */
+/* Points kernels that use what this READ brings to it. Returns false if there are none. */
 static bool point_kernels(const ipu__cpu *e, uint32_t transfer, void *data)
 {
     bool any = false;
@@ -16,13 +16,13 @@ static bool point_kernels(const ipu__cpu *e, uint32_t transfer, void *data)
     return any;
 }
 
-/* Bodies of parallel steps, replicas and checking have copies. */
+/* Not for bodies of parallel steps, replicas or checking mode: these get copies. */
 bool ipu__cpu_lend(ipu_engine *engine, uint32_t transfer, const void *data)
 {
     const ipu__cpu        *e = engine->own;
     const ipu__exe_tensor *t = &e->exe->tensors.at[e->exe->transfers.at[transfer].tensor];
     if (e->replication > 1 || e->n_runners > 0 || e->check) return false;
     if (!data) return point_kernels(e, transfer, ipu__cpu_pointer(e, 0, t->place));
-    void *lent = (void *)(uintptr_t)data; /* kernels only read there */
+    void *lent = (void *)(uintptr_t)data; /* kernels only read from it */
     return (uintptr_t)data % LENT_ALIGN == 0 && point_kernels(e, transfer, lent);
 }

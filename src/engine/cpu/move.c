@@ -1,11 +1,11 @@
-/* Moves on a host: loops over bytes, and transposes by squares that fit cache lines. */
+/* Moves on a host: loops over bytes, and transposes in squares that fit cache lines. */
 #include "engine/cpu/move.h"
 
 #include <string.h>
 
 int64_t ipu__moves_nanoseconds(const ipu__moves *moves, size_t first, size_t n)
 {
-    int64_t sum = 0; /* a move 5 ns, a unit 1 ns, 8 bytes 1 ns: of the order of what a 3 GHz core does */
+    int64_t sum = 0; /* 5 ns per move, 1 ns per unit, 1 ns per 8 bytes: roughly a 3 GHz core */
     for (size_t i = first; i < first + n; i++) {
         const ipu__move *move = &moves->at.at[i];
         sum += 5 + move->bytes / move->unit + move->bytes / 8;
@@ -13,9 +13,9 @@ int64_t ipu__moves_nanoseconds(const ipu__moves *moves, size_t first, size_t n)
     return sum;
 }
 
-/* Elements of `bits`, one row and several. Host buffers need not be aligned: memcpy of a fixed size is a
- * plain load or store. A transpose goes by squares as wide as a cache line through a buffer, so that every
- * line of source and target is touched once, however badly their distances suit the cache. */
+/* Elements of `bits` bytes, in one row or several. Host buffers need not be aligned: memcpy of a fixed size
+ * is a plain load or store. A transpose goes in squares as wide as a cache line through a buffer, so that
+ * every line of source and target is touched once, however badly their strides suit the cache. */
 enum { LINE = 64 };
 
 #define STRIDED(bits)                                                                                     \

@@ -1,18 +1,19 @@
-/* Pace: whether the threads of an engine share the parts of kernels, or the caller runs all of them one after another.
+/* Pace: whether the threads of an engine share the parts of kernels, or the caller runs all of them one after
+ * another.
  *
- * For programs of some hundred microseconds a second thread can cost more than it gives: where cache lines take 200 ns
- * from core to core, or other programs want the CPUs. The guest of a virtual machine cannot know. So short programs try
- * the other way now and then, and stay with what took less. Parts are the same either way, and with them the bits.
+ * For programs of some hundred microseconds a second thread can cost more than it gains, if cache lines take 200 ns
+ * from core to core or other programs want the CPUs. A virtual machine's guest cannot know this, so short programs
+ * try the other way now and then, and stay with what was faster. The parts, and so the bits, are the same either way.
  */
 #include "base/host/clock.h"
 #include "engine/cpu/cpu.h"
 
 enum {
-    FIRST_TRIAL  = 32,      /* runs before the first trial: memory is warm then */
+    FIRST_TRIAL  = 32,      /* runs before the first trial, when memory is warm */
     PERIOD       = 1024,    /* runs between trials */
-    TRIAL        = 6,       /* runs of a trial; the first of them move data from cache to cache */
-    LONGEST_NS   = 8000000, /* longer runs that threads share gain from them in any case */
-    WORTH_CHANGE = 16,      /* a change must save one part in so many */
+    TRIAL        = 6,       /* runs in a trial; the first ones move data between caches */
+    LONGEST_NS   = 8000000, /* longer runs always gain from sharing */
+    WORTH_CHANGE = 16,      /* a change must save at least one part in this many */
 };
 
 int64_t ipu__pace_begin(const ipu__cpu *e, const ipu__pace *p)
@@ -41,7 +42,7 @@ static void end_trial(ipu__pace *p)
 {
     int64_t other = p->best[!p->alone], own = p->best[p->alone];
     if (own > other - other / WORTH_CHANGE) p->alone = !p->alone;
-    p->best[p->alone] = INT64_MAX; /* what is compared with next time is of that time */
+    p->best[p->alone] = INT64_MAX; /* so that the next comparison uses recent times */
     p->runs           = -PERIOD;
 }
 
@@ -50,7 +51,7 @@ void ipu__pace_init(ipu__pace *p) { *p = (ipu__pace){.best = {INT64_MAX, INT64_M
 void ipu__pace_note(ipu__pace *p, int64_t took)
 {
     int64_t *best    = &p->best[p->alone];
-    bool     is_warm = p->trial <= TRIAL / 2; /* 0: it is no trial */
+    bool     is_warm = p->trial <= TRIAL / 2; /* 0 if it is not a trial */
     if (is_warm && p->runs >= -TRIAL && took < *best) *best = took;
     p->runs++;
     if (p->trial > 0 && --p->trial == 0)

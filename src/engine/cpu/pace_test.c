@@ -1,4 +1,5 @@
-/* Pace, with times that are made up: it finds the faster way, keeps it, follows a change, and leaves long runs alone. */
+/* Pace, with simulated times: it finds the faster way, keeps it, follows a change, and leaves long runs
+ * alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,9 +9,9 @@
 
 #include "engine/cpu/cpu.h"
 
-enum { US = 1000, LONG_ENOUGH = 2000 }; /* runs: several trials */
+enum { US = 1000, LONG_ENOUGH = 2000 }; /* number of runs: several trials */
 
-/* Runs that take `shared` or `alone`, whichever way they are run. Returns how many were run alone. */
+/* Simulates runs that take `shared` or `alone`. Returns how many were run alone. */
 static int run(ipu__pace *p, int n, int64_t shared, int64_t alone)
 {
     int n_alone = 0;
@@ -69,7 +70,7 @@ static void long_runs_are_shared_without_a_trial(void **state)
     assert_int_equal(run(&p, LONG_ENOUGH, 9000 * US, 6000 * US), 0);
 }
 
-/* A machine that was busy while it chose must not keep a program on one thread for ever. */
+/* A machine that was busy during the choice must not leave a program on one thread for ever. */
 static void long_runs_alone_try_to_share_again(void **state)
 {
     (void)state;

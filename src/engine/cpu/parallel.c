@@ -1,7 +1,7 @@
 /* Sharing items among the engine's threads.
  *
- * Each thread begins with a range of its own, the same in every superstep, so that its data stay in its
- * caches; who is done early takes chunks of the others' ranges.
+ * Each thread starts with its own range, the same in every superstep, so that its data stay in its caches;
+ * threads that finish early take chunks from the others' ranges.
  */
 #include <string.h>
 
@@ -9,10 +9,10 @@
 #include "engine/cpu/move.h"
 
 enum {
-    CHUNKS            = 8, /* of a thread's range: what is left to take when others are done */
+    CHUNKS            = 8, /* per thread range: granularity of what others can take */
     LINE_BYTES        = 64,
     WORTH_COPY_BYTES  = 32 << 10, /* two to four microseconds on one thread */
-    WORTH_NANOSECONDS = 8000,     /* of work on one thread: less is done before another would have begun */
+    WORTH_NANOSECONDS = 8000, /* of work on one thread: anything less is done before another has started */
 };
 
 static void run_shares(void *data, int part, int n_parts)
@@ -56,8 +56,8 @@ static void run_moves(const ipu__work *work, int64_t begin, int64_t end)
     }
 }
 
-/* One run of bytes, in as many parts as there are threads: each then has its part in its own caches, where kernels that
- * divide the same batch find it. */
+/* One run of bytes, divided into as many parts as threads: each then has its part in its own caches, where kernels
+ * that divide the same batch find it. */
 typedef struct run_copy {
     char       *to;
     const char *from;

@@ -1,11 +1,11 @@
-/* Sums over replicas: as a tree, 0 + 1, 2 + 3, then pairs of those, whatever the threads. */
+/* Sums over replicas: as a tree, 0 + 1, 2 + 3, then pairs of those, regardless of threads. */
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
 
 enum {
-    CHUNK        = 2048, /* elements, that fit a first-level cache with what they are added to */
-    WORTH_CHUNKS = 4,    /* less is not shared among threads */
+    CHUNK        = 2048, /* elements that fit a first-level cache together with their addends */
+    WORTH_CHUNKS = 4,    /* anything less is not shared among threads */
 };
 
 static char *element(const ipu__cpu *e, int64_t replica, const ipu__exe_piece *p, size_t size, int64_t i)
@@ -18,12 +18,12 @@ typedef struct run {
     ipu_type              type;
     size_t                size;
     const ipu__exe_piece *piece;
-    int64_t               begin; /* in the piece */
+    int64_t               begin; /* within the piece */
     size_t                n;
-    char                 *sum; /* where it is, or is to be */
+    char                 *sum; /* where it is, or goes */
 } run;
 
-/* Replicas [first, first + count) to `out`, which may be the memory of the first. */
+/* Sums replicas [first, first + count) into `out`, which may be the memory of the first. */
 static void add_replicas(const run *r, int64_t first, int64_t count, char *out)
 {
     _Alignas(64) char right[CHUNK * sizeof(double)];
@@ -55,13 +55,13 @@ static const ipu__exe_piece *find_piece(const ipu_executable *exe, const ipu__ex
     return &pieces[low];
 }
 
-/* What is done with a run of elements. */
+/* Processes a run of elements. */
 typedef void (*run_fn)(const run *r);
 
 typedef struct pass {
     uint32_t reduce;
     run_fn   fn;
-    char    *data; /* of the sum, packed; NULL: it is in the memory of replica 0 */
+    char    *data; /* of the sum, packed; NULL if in the memory of replica 0 */
 } pass;
 
 /* Item i is chunk i of the elements. */

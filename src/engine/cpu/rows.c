@@ -1,7 +1,7 @@
 /* Kernels depth first: each thread takes chunks of rows of the batch through a run of kernels, one chunk at a time.
  *
- * The compiler has found the runs (engine/rows.c) and given what they touch memory of its own. Threads meet at the end
- * of a run only. Kernels of a run are prepared for a chunk, with a state for each thread; alone they run so, too.
+ * The compiler has found the runs (engine/rows.c) and given their variables separate memory. Threads synchronise
+ * only at the end of a run. Kernels of a run are prepared for chunks, with a state per thread, even when run alone.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 enum {
     MOST_CHUNK  = IPU__LAYOUT_WIDTH,
     LEAST_CHUNK = 4,
-    /* What one kernel reads and writes of a chunk: most of a cache of the second level. */
+    /* For what a kernel reads and writes of a chunk: most of a second-level cache. */
     CACHE_BYTES = 768 << 10,
 };
 /* 20 us at some 5 operations per ns: shorter runs have little to gain. */
@@ -21,7 +21,7 @@ typedef struct run {
     ipu__cpu_runner        *runner;
     const ipu__instruction *code;
     uint32_t                n;
-    size_t scratch_bytes; /* of a thread: the most that a kernel needs, as threads are not at the same one */
+    size_t scratch_bytes; /* per thread: the most that any kernel needs, as threads are at different ones */
 } run;
 
 static int64_t row_bytes(const ipu_kernel_value *value)
@@ -51,7 +51,7 @@ static int64_t n_rows_of(const ipu_kernel_call *call, uint32_t rows)
     return 0;
 }
 
-/* Whether the kernel can run row by row at all; *bytes: of the rows that it touches. */
+/* Whether the kernel can run row by row at all; *bytes: size of its rows. */
 static bool is_fit(const ipu__cpu *e, const run *r, uint32_t k, int64_t n_rows, int64_t *bytes)
 {
     const ipu__exe_kernel *from = from_at(e, r, k);
@@ -73,7 +73,7 @@ static bool is_fit(const ipu__cpu *e, const run *r, uint32_t k, int64_t n_rows, 
     return true;
 }
 
-/* Rows of a chunk; 0: the run is not worth it, or its chunks do not come out even. */
+/* Rows per chunk; 0 if it is not worth it, or the batch is not a multiple. */
 static int64_t choose_chunk(const ipu__cpu *e, const run *r)
 {
     int64_t n_rows = n_rows_of(&from_at(e, r, 0)->call, ipu__kernel_rows(&from_at(e, r, 0)->call));
@@ -113,7 +113,7 @@ static ipu_status set_chunk(const ipu__cpu *e, ipu__kernel *kernel, const ipu_ke
                             int64_t chunk)
 {
     uint32_t rows = ipu__kernel_rows(call);
-    if (kernel->n_chunks > 0) return IPU_OK; /* of a run that another program has in common with this one */
+    if (kernel->n_chunks > 0) return IPU_OK; /* part of a run that another program shares */
     kernel->own_call    = ipu__alloc(sizeof *kernel->own_call);
     kernel->chunk_bytes = ipu__alloc_zeroed((size_t)call->n_operands * sizeof *kernel->chunk_bytes);
     if (!kernel->own_call || !kernel->chunk_bytes) return ipu__fail_memory();

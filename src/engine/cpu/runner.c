@@ -1,7 +1,7 @@
-/* Runners: threads for programs, and for bodies of parallel steps that run at the same time.
+/* Runners: threads for programs, and for the concurrent bodies of parallel steps.
  *
- * There are as many runners for bodies as threads, or as bodies in the largest step if those are fewer; threads that
- * are left over are dealt out to the runners.
+ * There are as many runners for bodies as threads, or as bodies in the largest step if that is less; spare threads
+ * are distributed among the runners.
  */
 #include "engine/cpu/cpu.h"
 

@@ -1,7 +1,7 @@
-/* Executables from bytes and files: read, checked as a whole, and joined to codelets and kernels.
+/* Executables from bytes and files: reading, checking as a whole, and linking to codelets and kernels.
  *
- * Nothing read is used before it was checked: the form here, the contents by validate.c. Source is compiled
- * last, when all else is well.
+ * Nothing is used before it is checked: the format here, the contents by validate.c. Source is compiled
+ * last, after everything else has passed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static ipu_status damaged(const char *why)
     return ipu__fail(IPU_INVALID, "no usable executable: %s: save it again", why);
 }
 
-/* NULL: there is not so much. */
+/* NULL if there are fewer bytes left. */
 static const char *take(reader *r, size_t bytes)
 {
     if (bytes > r->left) return NULL;
@@ -83,7 +83,7 @@ static ipu_status open_image(const void *data, size_t bytes, reader *out)
     return IPU_OK;
 }
 
-/* The next entry of the table must be this one; its part of the contents. */
+/* The next table entry, which must be this section, and its contents. */
 static ipu_status open_section(reader *table, reader *contents, const char *name, size_t element_bytes,
                                size_t *n, reader *out)
 {
@@ -282,7 +282,7 @@ static ipu_status check_signature(const ipu_executable *exe, const ipu__exe_code
     return IPU_OK;
 }
 
-/* What codelets are taken from. */
+/* Where codelets are taken from. */
 typedef struct origin {
     const ipu_codelet *const *codelets;
     size_t                    n;

@@ -38,7 +38,7 @@ static ipu__any_array array_of(const ipu_executable *exe, const ipu__exe_section
 
 /* ---- kernels ---- */
 
-/* NULL is kept. */
+/* Preserves NULL. */
 static void add_string(ipu__text *out, const char *text)
 {
     uint32_t n = text ? (uint32_t)strlen(text) + 1 : 0;

@@ -1,5 +1,5 @@
-/* Executables as files: what comes back runs as before, and what is not as it was saved is refused.
- * Random programs that go through a file are in tests/engine/random_programs_test.c. */
+/* Executables as files: a restored one runs as before, and anything altered is refused. Random programs are
+ * put through files in tests/engine/random_programs_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,7 +163,7 @@ static void cut_off_anywhere_is_refused(void **state)
     size_t bytes;
     char  *data = serialise(false, &bytes);
     for (size_t n = 0; n < bytes; n++) {
-        char *cut = malloc(n + !n); /* so that sanitizers see reads behind the end */
+        char *cut = malloc(n + !n); /* so that sanitizers detect reads beyond the end */
         assert_non_null(cut);
         memcpy(cut, data, n);
         check_refused(cut, n, n < sizeof(ipu__file_header) ? "shorter than a header" : "cut off");
@@ -185,7 +185,7 @@ static void every_flipped_byte_is_refused(void **state)
     ipu_free(data);
 }
 
-/* With the hash made right: an error or something that passes as a whole; sanitizers watch. */
+/* With a corrected hash: either an error or something valid as a whole; sanitizers watch. */
 static void forged_bytes_do_no_harm(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void codelets_must_be_there_and_the_same(void **state)
     other.multi = true;
     assert_int_equal(ipu_executable_deserialise(data, bytes, fewer, 1, NULL, &exe), IPU_INVALID);
     other         = Scale;
-    other.compute = other_body; /* another body is another matter */
+    other.compute = other_body; /* a different body is fine */
     assert_int_equal(ipu_executable_deserialise(data, bytes, fewer, 1, NULL, &exe), IPU_OK);
     ipu_executable_release(exe);
     ipu_free(data);
@@ -277,7 +277,7 @@ static void source_travels_if_trusted(void **state)
     assert_int_equal(chmod(in_box("own"), 0644), 0);
     assert_int_equal(ipu_executable_load(in_box("own"), NULL, 0, NULL, &loaded), IPU_OK);
     check_result(loaded, 60);
-    check_refused(data, bytes, "brings source code (\"scale.c\")"); /* memory: whose is it? */
+    check_refused(data, bytes, "brings source code (\"scale.c\")"); /* from memory: of unknown ownership */
     assert_int_equal(ipu_executable_deserialise(data, bytes, NULL, 0, trust, &loaded), IPU_OK);
     check_result(loaded, 60);
     assert_int_equal(chmod(in_box("own"), 0664), 0);
@@ -327,7 +327,7 @@ static void a_file_may_be_replaced_while_it_is_read(void **state)
     ipu_executable_release(exe);
 }
 
-/* Each of these is what a hostile file could say; the compiler's own passes before and after. */
+/* Each of these could be in a hostile file; the compiler's own output passes before and after. */
 static void contradictions_are_found(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* Checking an executable: data. Instructions are checked by validate_code.c.
  *
- * Everything is looked at a bounded number of times: what the compiler lays out in order must be in that
- * order, so that a file cannot have the same thing checked over and over.
+ * Everything is visited a bounded number of times: what the compiler lays out in order must be in that
+ * order, so that a file cannot cause the same thing to be checked over and over.
  */
 #include "engine/file/validate.h"
 
@@ -10,7 +10,7 @@
 #include "engine/memory.h"
 #include "graph/graph.h"
 
-#define MOST_BYTES ((int64_t)1 << 55) /* of all replicas together; what a place can say */
+#define MOST_BYTES ((int64_t)1 << 55) /* for all replicas together; the range of a place */
 #define REQUIRE IPU__REQUIRE
 
 enum { MOST_WORKERS = 1 << 16, MOST_REPLICAS = 1 << 16, MOST_IPUS = 1 << 16, RECORD_ALIGN = 16 };
@@ -55,7 +55,7 @@ bool ipu__valid_batch(const ipu__validator *v, uint32_t batch)
 
 /* ---- sizes ---- */
 
-/* `n` things of `bytes` for each replica. */
+/* `n` items of `bytes` per replica. */
 static bool fits(const ipu_executable *exe, uint64_t n, uint64_t bytes)
 {
     uint64_t all;
@@ -103,7 +103,7 @@ static ipu_status check_texts(const ipu_executable *exe)
 
 /* ---- moves ---- */
 
-/* Bytes [low, high) around the place that loops reach on one side. */
+/* Bytes [low, high) around the place that loops can reach on one side. */
 static bool reach(const ipu__stride *loops, uint32_t n, bool is_to, int64_t *low, int64_t *high)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -153,7 +153,7 @@ static ipu_status check_move(const ipu_executable *exe, size_t i, ipu__batch_use
     return IPU_OK;
 }
 
-/* Moves between batches are those of vertices: none of them meets the host. */
+/* Moves between batches are those of vertices: none of them may involve the host. */
 static ipu_status check_moves(ipu__validator *v)
 {
     const ipu_executable *exe  = v->exe;
@@ -208,8 +208,7 @@ static ipu_status check_codelet(const ipu_executable *exe, size_t i)
     return IPU_OK;
 }
 
-/* `size` elements of the field at a place. What is written is no constant, but for the place that holds
- * nothing. */
+/* `size` elements of the field at a place. Outputs must not be constants, except for the empty place. */
 static bool valid_run(const ipu_executable *exe, const ipu__exe_signature *s, ipu__place place, uint64_t size)
 {
     ipu_field_direction direction = ipu__field_direction((ipu_field_form)s->form);
@@ -266,7 +265,7 @@ static ipu_status check_vertex_moves(ipu__validator *v, size_t i)
     return IPU_OK;
 }
 
-/* The vertices of a group whose arrays are in range. */
+/* The vertices of a group whose arrays are known to be in range. */
 static ipu_status check_vertices(ipu__validator *v, const ipu__exe_group *group, int64_t n_in_set)
 {
     const ipu_executable   *exe    = v->exe;
@@ -284,7 +283,7 @@ static ipu_status check_vertices(ipu__validator *v, const ipu__exe_group *group,
     return IPU_OK;
 }
 
-/* Where the next group must begin. */
+/* Where the next group must start. */
 typedef struct layout {
     size_t vertices, moves, records;
 } layout;

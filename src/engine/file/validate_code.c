@@ -1,8 +1,8 @@
 /* Checking an executable: kernels, instructions and programs.
  *
- * Code is a row of units. Functions end in RETURN, programs in END, and neither is anywhere else; jumps stay
- * within their unit and calls go to functions further up: so no run leaves the code, and calls nest no deeper
- * than there are functions.
+ * Code is a sequence of units. Functions end in RETURN and programs in END, which occur nowhere else; jumps
+ * stay within their unit and calls go to earlier functions. So no run can leave the code, and calls nest no
+ * deeper than the number of functions.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 /* ---- kernels ---- */
 
-/* As kernels.c decides: an input in the memory of an output only where the kernel allows it. */
+/* Same rule as in kernels.c: an input may share the memory of an output only where the kernel allows it. */
 static bool clashes(const ipu__exe_kernel *k, const int64_t *bytes, int in, int out)
 {
     if (bytes[in] == 0 || bytes[out] == 0) return false;
@@ -54,7 +54,7 @@ static ipu_status check_kernel(const ipu__validator *v, size_t i)
 
 /* ---- transfers ---- */
 
-/* Buffers of the engine's that a transfer goes through, as transfers.c counts them. */
+/* Engine buffers used by a transfer, counted as in transfers.c. */
 static bool fits_staging(const ipu_executable *exe, const ipu__exe_transfer *t, bool shared)
 {
     const ipu__exe_tensor *tensor = &exe->tensors.at[t->tensor];
@@ -133,7 +133,7 @@ static bool valid_control(const ipu_executable *exe, uint32_t type, ipu__place p
     return type < IPU_N_TYPES && ipu__valid_place(exe, place, (int64_t)ipu_type_size((ipu_type)type), false);
 }
 
-/* Switches and their cases come in the order of the code. */
+/* Switches and their cases must be in code order. */
 static bool valid_switch(ipu__validator *v, const ipu__instruction *i, const unit *u)
 {
     const ipu_executable *exe = v->exe;
@@ -146,7 +146,7 @@ static bool valid_switch(ipu__validator *v, const ipu__instruction *i, const uni
     return is_in(u, s->otherwise) && valid_control(exe, s->type, s->control);
 }
 
-/* Bodies come in the order of the code, and are functions further up. */
+/* Bodies must be in code order, and be earlier functions. */
 static bool valid_parallel(ipu__validator *v, const ipu__instruction *i)
 {
     const ipu_executable *exe = v->exe;
@@ -157,7 +157,7 @@ static bool valid_parallel(ipu__validator *v, const ipu__instruction *i)
     return memcmp(exe->bodies.at + i->a, v->functions + i->b, (size_t)i->n * sizeof *v->functions) == 0;
 }
 
-/* Kernels that may run depth first follow each other. */
+/* Kernels that may run depth first must be consecutive. */
 static bool valid_run(const ipu_executable *exe, const ipu__instruction *i, const unit *u)
 {
     uint32_t pc = (uint32_t)(i - exe->code.at);

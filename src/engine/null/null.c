@@ -1,14 +1,15 @@
-/* The null engine: runs programs and computes nothing.
+/* The null engine: runs programs without computing anything.
  *
- * Control flow, streams, callbacks, remote buffers and host access are done by src/engine/run as on any engine; variables
- * have no memory and read as zeros. What is left is the cost of running itself, and of what a program's own callbacks
- * do. It is also the shortest engine there can be, to begin a new one with: docs/engines.md goes through it.
+ * Control flow, streams, callbacks, remote buffers and host access are done by src/engine/run as on any engine;
+ * variables have no memory and read as zeros. What remains is the overhead of running, and of a program's own
+ * callbacks. It is also the smallest possible engine, a starting point for new ones: docs/engines.md goes through it.
  */
 #include <string.h>
 
 #include "engine/engine.h"
 
-/* e->own would be the memory of all replicas, filled with the executable's constants, and what kernels need. */
+/* In a real engine e->own would be the memory of all replicas, with the executable's constants, and what
+ * kernels need. */
 static ipu_status create(ipu_engine *e)
 {
     e->own = NULL;
@@ -23,7 +24,7 @@ static ipu_status execute(ipu__runner *l, const ipu__instruction *i)
     return IPU_OK;
 }
 
-/* One kernel at a time: *n stays 1. Which kernels they are is found out in `create`, not here. */
+/* One kernel at a time: *n stays 1. Look kernels up in `create`, not here. */
 static ipu_status kernel(ipu__runner *l, const ipu__instruction *i, uint32_t *n)
 {
     (void)l, (void)i;
@@ -37,7 +38,7 @@ static ipu_status move(ipu__runner *l, uint32_t batch, const int64_t *to_replica
     return IPU_OK;
 }
 
-/* Other processes are sent what is in `packed`, so that is defined. */
+/* `packed` is sent to other processes, so it must be defined. */
 static ipu_status reduce(ipu__runner *l, uint32_t reduce_, unsigned what, void *packed)
 {
     const ipu__exe_reduce *r = &l->e->exe->reduces.at[reduce_];

@@ -1,4 +1,4 @@
-/* Engines on devices: what they hold and when, what is counted of their runs, errors that devices report. */
+/* Engines on devices: what they hold and when, counters of their runs, errors reported by devices. */
 #include "device/sandbox_test.h"
 
 #include "engine/engine.h"
@@ -126,7 +126,7 @@ static void options_say_when_it_attaches(void **state)
     ipu_executable_release(exe);
 }
 
-/* Training, then inference, on a partition of one IPU: "Failed to acquire 1 IPU(s)" elsewhere. */
+/* Training, then inference, on a partition of one IPU: elsewhere "Failed to acquire 1 IPU(s)". */
 static void engines_of_one_process_share_a_hard_device(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Engines: which there are, creation and destruction. */
+/* Engines: the list of them, creation and destruction. */
 #include <pthread.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 /* ---- names ---- */
 
-/* Index of `handle` in `names`; NOT_FOUND names the nearest. */
+/* Index of `handle` in `names`; NOT_FOUND suggests the nearest. */
 static ipu_status find(const ipu__map *names, const char *kind, const char *handle, uint32_t *out)
 {
     if (!handle) return ipu__fail(IPU_INVALID, "the name of a %s is NULL", kind);

@@ -1,4 +1,4 @@
-/* Tensors as text: PrintTensor and the value of an error.
+/* Tensors as text: for PrintTensor, and for the value in an error.
  *
  *     x: 1.5000000        x: [1 2 3]        x: [
  *                                            [1 2]
@@ -39,7 +39,7 @@ static void add_element(ipu__text *text, ipu_type type, const char *at)
 #undef ELEMENT
 }
 
-/* Dimension `dim` and all inside it; `*at` moves on. */
+/* Dimension `dim` and everything inside it; advances `*at`. */
 static void add_dimension(ipu__text *text, const ipu__exe_tensor *tensor, int dim, const char **at)
 {
     if (dim == tensor->shape.rank) {

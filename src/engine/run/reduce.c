@@ -1,8 +1,8 @@
 /* Sums over replicas, here and in other processes.
  *
- * Those of this process are added up at once by the engine. With other processes the sum goes on in the background
- * (comm/comm.h), as the tree over their ranks; what comes back is written to all replicas by the wait. The additions are
- * those of one process that has all the replicas, rank by rank.
+ * The engine adds up this process's replicas immediately. The sum with other processes continues in the background
+ * (comm/comm.h), as a tree over ranks; the wait writes the result to all replicas. The additions are the same as in a
+ * single process with all the replicas, in rank order.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,14 +74,14 @@ void ipu__engine_leave(ipu_engine *e)
     e->comm       = NULL;
 }
 
-/* What is one piece that the host can see is added up where it lies. */
+/* If it is one piece visible to the host, it is summed in place. */
 static size_t packed_bytes(const ipu_engine *e, const ipu__exe_reduce *r)
 {
     if (r->n == 1 && e->def->map) return 0;
     return (size_t)ipu__memory_align(r->n_elements * (int64_t)ipu_type_size(r->type));
 }
 
-/* All have the same sums in the same order: else one would wait for what never comes. */
+/* All must have the same sums in the same order, or one would wait for something that never comes. */
 static ipu_status agree(const ipu_executable *exe, ipu_comm *comm)
 {
     ipu__text all = {0};

@@ -1,4 +1,4 @@
-/* Sums over replicas: of one process, and of several, with threads in their place. */
+/* Sums over replicas: in one process, and in several, simulated by threads. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static float tree(int64_t first, int64_t n, int64_t i)
     return n == 1 ? value(first, i) : tree(first, n / 2, i) + tree(first + n / 2, n / 2, i);
 }
 
-/* Of what is added up: all of x but a strip, and y, in one step; z in another, while y is written beside. */
+/* What is summed: all of x but a strip, and y, in one step; z in another, while y is being written. */
 typedef struct setup {
     ipu_graph      *g;
     ipu_executable *exe;
@@ -68,7 +68,8 @@ static void destroy(setup *s)
     ipu_graph_destroy(s->g);
 }
 
-/* Writes, runs and reads; replica r of this engine is number `first` + r of `total`. False: something is wrong. */
+/* Writes, runs and reads; replica r of this engine is number `first` + r of `total`. Returns false if
+ * something is wrong. */
 static bool run_engine(ipu_engine *e, int64_t first, int64_t replicas, int64_t total)
 {
     static _Thread_local float x[N], w[N];

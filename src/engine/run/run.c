@@ -1,4 +1,4 @@
-/* Running programs: the loop over instructions. */
+/* Running programs: the instruction loop. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static ipu_status peek(const ipu_engine *e, int64_t replica, ipu_type type, ipu_
     return IPU_OK;
 }
 
-/* The value that all replicas agree on. */
+/* A value that must be the same in all replicas. */
 static ipu_status read_control(const ipu_engine *e, const ipu__instruction *i, ipu_type type,
                                ipu__place place, bool as_truth, int64_t *out)
 {
@@ -81,7 +81,7 @@ static ipu_status abort_if(const ipu_engine *e, const ipu__instruction *i)
 static ipu_status jump(const ipu_engine *e, const ipu__instruction *i, uint32_t *pc)
 {
     int64_t value;
-    if (!e->def->peek) { /* jumps lead out of loops */
+    if (!e->def->peek) { /* such jumps lead out of loops */
         *pc = i->b;
         return IPU_OK;
     }
@@ -146,7 +146,7 @@ static ipu_status interrupted(void)
     return ipu__fail(IPU_INTERRUPTED, "the run was stopped by ipu_engine_interrupt");
 }
 
-/* Whether the run is to end: by the user, or because a body before this one has failed. */
+/* Whether the run must end: because of an interrupt, or because an earlier body has failed. */
 static bool is_stopped(const ipu__runner *l)
 {
     return atomic_load_explicit(&l->e->interrupted, memory_order_relaxed)
@@ -225,7 +225,7 @@ static ipu_status check_streams(const ipu_engine *e, const ipu__exe_program *pro
     return IPU_OK;
 }
 
-/* Memory that is being added up is not let go of; the message stays that of the failure. */
+/* Memory being summed must not be released; the message stays that of the failure. */
 static void finish_sums(ipu_engine *e)
 {
     if (!e->sums) return;

@@ -1,8 +1,8 @@
-/* Runners: what runs instructions, and bodies of parallel steps over several of them at the same time.
+/* Runners: they execute instructions, several of them concurrently for bodies of parallel steps.
  *
- * An engine says how many runners for bodies it has. Body i runs on runner i modulo the runners, whatever others do, so that a
- * run's results and its failure do not depend on who is fast. requires: a valid executable, in which bodies share
- * nothing that a run changes (validate_parallel.c).
+ * The engine determines the number of runners for bodies. Body i always runs on runner i modulo that number, so that
+ * a run's results and errors do not depend on timing. requires: a valid executable, in which bodies share nothing
+ * that a run changes (validate_parallel.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- life ---- */
 
-/* Where the host cannot see variables, every transfer goes through the buffer, and not only those of views. */
+/* If the host cannot see variables, all transfers go through the buffer, not just those of views. */
 static int64_t staging_bytes(const ipu_engine *e)
 {
     const ipu_executable *exe  = e->exe;
@@ -75,7 +75,7 @@ static void note_failure(ipu_engine *e, uint64_t body)
         ;
 }
 
-/* A runner that fails keeps its sentence: messages belong to threads. */
+/* Each runner keeps the message of its error, because messages are per thread. */
 static void run_runner(void *data, int k, int n)
 {
     const job   *j = data;
@@ -117,7 +117,7 @@ static ipu_status run_at_once(ipu__runner *l, const ipu__instruction *i)
     return failed ? ipu__fail(failed->status, "%s", failed->message) : IPU_OK;
 }
 
-/* The time of the step holds that of its bodies. */
+/* The time of the step includes that of its bodies. */
 ipu_status ipu__runner_run_bodies(ipu__runner *l, const ipu__instruction *i, uint32_t depth)
 {
     ipu_engine *e      = l->e;
@@ -125,7 +125,7 @@ ipu_status ipu__runner_run_bodies(ipu__runner *l, const ipu__instruction *i, uin
     uint32_t    pc     = (uint32_t)(i - e->exe->code.at);
     int64_t     began  = l->last_ns;
     if (e->n_runners > 0 && i->n > 1) return run_at_once(l, i);
-    l->last_pc = IPU__NONE; /* the step goes on while its bodies run */
+    l->last_pc = IPU__NONE; /* the step's time continues while its bodies run */
     for (uint64_t k = 0; k < i->n && status == IPU_OK; k++)
         status = ipu__runner_run(l, e->exe->bodies.at[i->a + k], depth);
     if (!e->times) return status;

@@ -1,7 +1,7 @@
 /* Host time of the steps of programs, measured instruction by instruction.
  *
- * Only the thread that runs a program or a body looks at the clock: the time of a step is what the run waited for it,
- * with all its replicas, on however many threads. That of a parallel step holds those of its bodies.
+ * Only the thread that runs a program or a body looks at the clock: the time of a step is how long the run waited
+ * for it, with all replicas, on however many threads. That of a parallel step includes its bodies.
  */
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ ipu_status ipu__times_init(ipu_engine *e)
     return ipu__or_memory(e->times != NULL);
 }
 
-/* The instruction that ends at `t`, which is returned. */
+/* Closes the instruction that ends at `t`, which is returned. */
 static int64_t close_last(const ipu__runner *l, int64_t t)
 {
     if (l->last_pc != IPU__NONE) l->e->times[l->last_pc].nanoseconds += t - l->last_ns;
@@ -49,7 +49,7 @@ void ipu__times_end(ipu__runner *l)
 
 /* ---- as steps ---- */
 
-/* What a step does again, or when it is done: its time counts, and is no run of its own. */
+/* Instructions that repeat or complete a step: their time counts, but not as a run of its own. */
 static bool is_run(ipu__opcode op) { return op != IPU__CODE_AGAIN && op != IPU__CODE_JUMP; }
 
 static const char *kind_of(ipu__opcode op)
@@ -91,7 +91,7 @@ static int by_place(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Entries of one place become one. */
+/* Merges entries for the same place. */
 static size_t join(ipu_step_time *times, size_t n)
 {
     size_t last = 0;
@@ -126,7 +126,7 @@ ipu_status ipu_engine_step_times(const ipu_engine *e, ipu_step_time **out, size_
     for (size_t pc = 0; pc < exe->code.n; pc++) {
         const ipu__exe_step *s = &exe->steps.at[pc];
         const ipu__time     *t = &e->times[pc];
-        if (t->runs == 0 || s->program == 0) continue; /* the ends of programs and functions are no steps */
+        if (t->runs == 0 || s->program == 0) continue; /* ends of programs and functions are not steps */
         const ipu__instruction *i = &exe->code.at[pc];
         times[n_times++]          = (ipu_step_time){.program = s->program,
                                                     .step    = s->step,

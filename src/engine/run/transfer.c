@@ -1,4 +1,4 @@
-/* Streams and remote buffers while a program runs. */
+/* Streams and remote buffers during a run. */
 #include <string.h>
 
 #include "engine/memory.h"
@@ -23,7 +23,7 @@ static char *next_part(ipu__connection *c, size_t bytes)
     return part;
 }
 
-/* The list of streams that a run checks comes from a file, perhaps: it may lack one. */
+/* The list of streams that a run checks may come from a file, and be incomplete. */
 static ipu_status check_connected(const ipu_engine *e, const ipu__exe_transfer *t, const ipu__connection *c)
 {
     if (ipu__is_connected(c) || e->exe->tensors.at[t->tensor].bytes == 0) return IPU_OK;
@@ -36,7 +36,7 @@ static bool lend(ipu_engine *e, const ipu__exe_transfer *t, const void *data)
     return e->def->lend && e->def->lend(e, (uint32_t)(t - e->exe->transfers.at), data);
 }
 
-/* Where the host may be shown the tensor itself; NULL: it takes a copy. */
+/* The tensor's own memory if the host may see it; NULL if a copy is needed. */
 static char *map(const ipu_engine *e, const ipu__exe_tensor *t, int64_t replica)
 {
     return t->direct ? ipu__engine_map(e, replica, t->place) : NULL;
@@ -111,7 +111,7 @@ typedef struct rows {
     const ipu__exe_remote *remote;
     const ipu__exe_tensor *tensor;
     char                  *buffer;
-    const char            *numbers; /* NULL: 0, 1, 2 ... */
+    const char            *numbers; /* NULL means 0, 1, 2 ... */
     bool                   is_signed;
     int64_t                n;
 } rows;
