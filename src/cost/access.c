@@ -1,4 +1,4 @@
-/* Where the elements of a view are, and what a step does to variables. */
+/* Where the elements of a view are placed, and how a step accesses variables. */
 #include "cost/cost.h"
 
 ipu__interval ipu__cost_split(ipu__pricer *p, ipu__interval *x, uint32_t *tile)
@@ -6,9 +6,9 @@ ipu__interval ipu__cost_split(ipu__pricer *p, ipu__interval *x, uint32_t *tile)
     const ipu__mapping   *m     = &p->g->variables.at[x->var].mapping;
     const ipu__placement *place = p->hint[x->var] < m->places.n ? &m->places.at[p->hint[x->var]] : NULL;
     if (place && place->end <= x->begin && place + 1 < m->places.at + m->places.n)
-        place++; /* neighbours come next */
+        place++; /* neighbours usually follow */
     if (!place || place->begin > x->begin || place->end <= x->begin) place = ipu__mapping_find(m, x->begin);
-    IPU_ASSERT(place && place->begin <= x->begin); /* the graph was checked */
+    IPU_ASSERT(place && place->begin <= x->begin); /* guaranteed by the check of the graph */
     p->hint[x->var]    = (uint32_t)(place - m->places.at);
     ipu__interval part = *x;
     if (part.end > place->end) part.end = place->end;

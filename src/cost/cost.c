@@ -1,4 +1,4 @@
-/* Costs: working one out, and asking it. */
+/* Costs: computing and querying them. */
 #include "cost/cost.h"
 
 #include <stdio.h>
@@ -94,7 +94,7 @@ static void sum_cycles(ipu_cost *cost)
     double possible = (double)s->cycles.compute * (double)s->n_tiles;
     s->seconds      = s->clock_hz > 0 ? (double)s->cycles.total / s->clock_hz : 0;
     s->balance      = possible > 0 ? used / possible : 0;
-    if (s->balance > 1) s->balance = 1; /* a body beside the longest may compute for longer */
+    if (s->balance > 1) s->balance = 1; /* a body other than the longest may compute for longer */
 }
 
 static void sum_memory(ipu_cost *cost)

@@ -1,8 +1,8 @@
 /* Exchanges: what each tile receives and sends, and how long that takes.
  *
  * A tile receives every element once, however many of its vertices use it; a sender sends every element
- * once, however many tiles take it. A message is all that one tile receives of one variable from
- * one other tile. Flows are dealt out by tile, so that what is left to sort is short.
+ * once, however many tiles receive it. A message is everything that one tile receives of one variable from
+ * one other tile. Flows are distributed by tile, so that little is left to sort.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- adding ---- */
 
-enum { LOOK_BACK = 8 }; /* flows: what is copied again and again comes in few pieces */
+enum { LOOK_BACK = 8 }; /* flows: repeated copies come in few pieces */
 
 bool ipu__exchange_add(ipu__exchange *x, uint32_t to, uint32_t from, uint32_t var, int64_t begin, int64_t end)
 {
@@ -106,7 +106,7 @@ static int sent(const void *a, const void *b)
     return 0;
 }
 
-/* Graphs are mostly built in order: look before sorting. */
+/* Graphs are mostly built in order: check before sorting. */
 static void sort(void *at, size_t n, size_t size, compare_fn compare)
 {
     char  *first = at;
@@ -144,7 +144,7 @@ static int64_t flow_bytes(const ipu__pricer *p, const ipu__flow *f)
     return (f->end - f->begin) * (int64_t)ipu_type_size(p->g->variables.at[f->var].type);
 }
 
-/* Joins sorted flows to the same tile; an element comes from one tile only. */
+/* Joins sorted flows to the same tile; each element has only one source tile. */
 static void merge_received(ipu__exchange *x)
 {
     size_t n = 0;
@@ -160,7 +160,7 @@ static void merge_received(ipu__exchange *x)
     x->flows.n = n;
 }
 
-/* Bytes each tile sends of each variable, from flows sorted by sender. */
+/* Bytes that each tile sends of each variable, from flows sorted by sender. */
 static bool merge_sent(ipu__pricer *p, ipu__exchange *x)
 {
     for (size_t i = 0; i < x->flows.n;) {
@@ -202,7 +202,7 @@ static void join_messages(ipu__exchange *x)
     x->messages.n = n;
 }
 
-/* Without flows, each byte of a message is sent for it alone. */
+/* Without flows, every byte of a message is sent just for it. */
 static bool list_sends(ipu__pricer *p, ipu__exchange *x)
 {
     if (x->flows.n) return sort_flows(p, x, false) && merge_sent(p, x);
@@ -263,8 +263,8 @@ static void price_sent(ipu__pricer *p, const ipu__exchange *x, ipu__traffic *out
     }
 }
 
-/* What crosses from IPU to IPU, in flows whose tiles are replaced by IPUs; every element once for each
- * IPU that takes it. */
+/* Traffic between IPUs, from flows in which tiles are replaced by IPUs; every element counts once per
+ * receiving IPU. */
 static bool price_links(ipu__pricer *p, ipu__exchange *x, ipu__traffic *out)
 {
     int64_t     n_ipus = p->model->target.n_ipus, per_ipu = p->model->target.tiles_per_ipu;

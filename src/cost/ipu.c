@@ -1,7 +1,7 @@
-/* What each IPU has to do with it: the cycles in which it computes, and its memory.
+/* The part of each IPU: the cycles in which it computes, and its memory.
  *
- * Steps note the cycles of each IPU's busiest tile as they are priced; added up when all counts are known.
- * requires: walk, memory.
+ * Steps record the cycles of each IPU's busiest tile as they are priced; these are added up once all counts
+ * are known. requires: walk, memory.
  */
 #include "cost/cost.h"
 

@@ -1,4 +1,4 @@
-/* A rail is kept as differences from rung to rung, so that a long way costs no more than a short one. */
+/* A rail is stored as differences from rung to rung, so that long routes cost no more than short ones. */
 #include "cost/ladder.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ void ipu__ladder_fini(ipu__ladder *l)
     l->ipus = NULL;
 }
 
-/* `from` and `to` are on one side. */
+/* `from` and `to` are on the same side. */
 static void add_on_rail(ipu__ladder *l, int64_t from, int64_t to, int64_t bytes)
 {
     if (from < to) { /* the links up of from ... to - 2 */

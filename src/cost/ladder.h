@@ -1,9 +1,9 @@
 /* The links between IPUs: a ladder.
  *
- * IPUs 2k and 2k + 1 are a rung, joined by links of their own; rungs are joined on both sides. What goes to
- * another rung on the other side goes across first, by other links than the traffic of the rung itself, and then up or
- * down from IPU to IPU: poplibs' model of several IPUs. Bytes are added by where they come from and go to; the ladder
- * takes as long as its busiest links.
+ * IPUs 2k and 2k + 1 form a rung, connected by links of their own; rungs are connected on both sides. Traffic to
+ * another rung on the other side first crosses, over links other than those for traffic within the rung, and then
+ * goes up or down from IPU to IPU: poplibs' model of several IPUs. Bytes are added by source and destination; the
+ * ladder takes as long as its busiest links.
  *
  *     ipu__ladder l;
  *     if (!ipu__ladder_init(&l, n_ipus)) return ipu__fail_memory();
@@ -17,8 +17,7 @@
 #include "cost/model.h"
 
 typedef struct ipu__ladder_load {
-    int64_t pair, across, up,
-        down; /* up and down: how much more than at the rung before (up), after (down) */
+    int64_t pair, across, up, down; /* up and down: difference from the rung before (up) or after (down) */
     int64_t in, out;
 } ipu__ladder_load;
 
@@ -27,17 +26,18 @@ typedef struct ipu__ladder {
     ipu__ladder_load *ipus;
 } ipu__ladder;
 
-/* False: no memory. An odd number of IPUs (no system has one) has its last rung whole. */
+/* Returns false on allocation failure. With an odd number of IPUs (no system has one), the last rung is
+ * complete nevertheless. */
 bool ipu__ladder_init(ipu__ladder *l, int64_t n_ipus);
 void ipu__ladder_fini(ipu__ladder *l);
 
-/* IPUs are below n_ipus. From an IPU to itself: nothing. */
+/* IPUs are below n_ipus. Adds nothing from an IPU to itself. */
 void ipu__ladder_add(ipu__ladder *l, int64_t from, int64_t to, int64_t bytes);
 
-/* Links that there are for what goes from one IPU to another, at the narrowest part of the way. */
+/* Number of links for traffic from one IPU to another, at the narrowest point of the route. */
 double ipu__ladder_links(const ipu__cost_model *model, int64_t from, int64_t to);
 
-/* Of a chip whose links are not known by where they lead, the links of an IPU are taken as one. */
+/* If it is unknown where a chip's links lead, the links of an IPU are treated as one. */
 int64_t ipu__ladder_cycles(const ipu__ladder *l, const ipu__cost_model *model);
 
 #endif

@@ -1,4 +1,4 @@
-/* The ladder: links that are shared and that are not, and any traffic against a walk from IPU to IPU. */
+/* The ladder: shared and separate links, and random traffic against a walk from IPU to IPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void without_routes_links_are_one(void **unused)
     ipu__ladder_add(&l, 0, 1, 13600);
     assert_int_equal(ipu__ladder_cycles(&l, &m), 500);
     ipu__ladder_add(&l, 2, 3, 13600);
-    ipu__ladder_add(&l, 1, 3, 13600); /* three come to IPU 3 */
+    ipu__ladder_add(&l, 1, 3, 13600); /* three arrive at IPU 3 */
     assert_int_equal(ipu__ladder_cycles(&l, &m), 750);
     assert_true(ipu__ladder_links(&m, 0, 1) == 4 && ipu__ladder_links(&m, 0, 2) == 4);
     ipu__ladder_fini(&l);

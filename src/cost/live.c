@@ -1,11 +1,11 @@
 /* When variables are live, at the granularity of variables and rows.
  *
- * Each unit is walked once, callees first. A variable is live from its first access to its last, and all
- * through a loop in which a value from before the turn may be read. One that a program may read before
- * writing it completely keeps its value between runs: it is always live, as are constants and what the host
- * can reach.
- * A variable that only one unit accesses, never before writing it, belongs to that unit; others are seen by
- * its callers as accesses of the call. requires: walk. Leaves entries and is_always_live.
+ * Each unit is walked once, callees first. A variable is live from its first access to its last, and
+ * throughout a loop in which a value from before the iteration may be read. One that a program may read
+ * before writing it completely keeps its value between runs: it is always live, as are constants and
+ * anything the host can access. A variable that only one unit accesses, and always writes first, belongs to
+ * that unit; callers see others as accesses of the call. requires: walk. Produces entries and
+ * is_always_live.
  */
 #include <string.h>
 
@@ -16,8 +16,8 @@ enum { NEVER = -1 };
 
 typedef struct state {
     bool     seen, is_exposed;
-    uint32_t extended;            /* number of the loop it will cover */
-    int64_t  first, last, killed; /* killed: the row, on the path taken */
+    uint32_t extended;            /* number of the loop it must cover */
+    int64_t  first, last, killed; /* killed: row at which, on the current path */
 } state;
 
 typedef struct loop {
@@ -37,13 +37,13 @@ typedef struct kill {
 } kill;
 
 typedef struct branches {
-    size_t kills, in_all; /* where its parts of the two stacks begin */
+    size_t kills, in_all; /* where its parts of the two stacks start */
     bool   is_first;
 } branches;
 
 typedef struct liveness {
     ipu__pricer *p;
-    uint32_t    *direct; /* by variable: unit + 1 that accesses it itself, or SEVERAL */
+    uint32_t    *direct; /* by variable: the unit + 1 that accesses it directly, or SEVERAL */
     uint32_t    *mark, n_marks;
     state       *states;
     int64_t      row;
@@ -70,7 +70,7 @@ static bool touch(liveness *l, uint32_t var)
     return true;
 }
 
-/* The value before matters: the outermost loop it may have come through is covered. */
+/* The previous value matters: cover the outermost loop that it may have passed through. */
 static bool expose(liveness *l, uint32_t var)
 {
     state *s = &l->states[var];
@@ -101,14 +101,14 @@ static bool apply_access(liveness *l, const ipu__cost_access *a)
         l->p->is_always_live[a->var] = true;
         return true;
     }
-    /* What is dropped before it is used begins there, also if it is then written bit by bit. */
+    /* If dropped before use, it begins there, even if it is then written piecemeal. */
     bool is_dropped = !a->is_exposed && !a->is_killed;
     if ((!is_dropped || !l->states[a->var].seen) && !touch(l, a->var)) return false;
     if (a->is_exposed && !expose(l, a->var)) return false;
     return (!a->is_killed && !is_dropped) || note_kill(l, a->var);
 }
 
-/* What a call does to what is not the callee's own. */
+/* How a call affects what is not the callee's own. */
 static bool access_callee(liveness *l, const ipu__unit *callee)
 {
     for (size_t i = 0; i < callee->entries.n; i++) {
@@ -141,7 +141,7 @@ static bool end_loop(liveness *l)
     return true;
 }
 
-/* Undoes the kills of a branch; keeps in `in_all` those that all branches so far have. */
+/* Undoes the kills of a branch; keeps in `in_all` those shared by all branches so far. */
 static bool end_branch(liveness *l)
 {
     if (l->branches.n == 0) return false; /* the walk opens before it closes */

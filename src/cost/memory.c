@@ -1,7 +1,8 @@
-/* Memory of every tile: what is always there, and the most that comes on top of it at any row.
+/* Memory of every tile: what is always there, and the maximum added to it at any row.
  *
- * For each unit, callees first, changes are listed as events (tile, row, bytes), dealt out by tile and swept.
- * A call adds the most its callee needs. requires: walk, live. Leaves the tiles, and tile_bytes of rows.
+ * For each unit, callees first, changes are listed as events (tile, row, bytes), distributed by tile and
+ * swept. A call adds the maximum its callee needs. requires: walk, live. Produces the tiles, and tile_bytes
+ * of rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,9 @@ typedef struct stretch {
 
 typedef struct memory {
     ipu__pricer *p;
-    int64_t     *fixed;                  /* by tile: all that does not change */
-    int64_t      fullest, fullest_bytes; /* tile, of these */
-    uint32_t    *next;                   /* by row: the first row from it on that has no peak yet */
+    int64_t     *fixed;                  /* by tile: everything constant */
+    int64_t      fullest, fullest_bytes; /* tile, and its constant bytes */
+    uint32_t    *next;                   /* by row: the first row from it on without a peak yet */
     IPU_ARRAY(event) events, dealt;
     IPU_ARRAY(stretch) stretches;
 } memory;
@@ -199,7 +200,7 @@ static uint32_t next_open(memory *m, uint32_t row)
     return end;
 }
 
-/* Long stretches, largest first: each row is looked at once. */
+/* Long stretches, largest first, so that each row is visited once. */
 static void paint(memory *m, ipu__unit *u)
 {
     if (m->stretches.n == 0) return;
@@ -255,7 +256,7 @@ const ipu__peak_frame *ipu__cost_frame(const ipu__unit *u, uint32_t tile)
     return low < u->frames.n && u->frames.at[low].tile == tile ? &u->frames.at[low] : NULL;
 }
 
-/* The row at which a frame is fullest: within the callee if it is a call. */
+/* The row at which a frame is fullest; inside the callee for a call. */
 static int64_t peak_step(const ipu__pricer *p, const ipu__unit *u, const ipu__peak_frame *f)
 {
     for (;;) {
@@ -324,7 +325,7 @@ ipu_status ipu__cost_memory(ipu__pricer *p)
 
 /* ---- asking ---- */
 
-/* The last level of the tile that begins at or before the row; NULL: nothing has changed yet. */
+/* The tile's last level that starts at or before the row; NULL if nothing has changed yet. */
 static const ipu__level *level_at(const ipu_cost *cost, const ipu__level_range *range, uint32_t tile,
                                   uint32_t row)
 {

@@ -1,4 +1,4 @@
-/* Constants of the chip by member, defaults by row, and sums that do not overflow. */
+/* Chip constants by member, defaults by row, and sums that do not overflow. */
 #include "cost/model.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ enum {
     N_DEFAULTS       = sizeof defaults / sizeof *defaults
 };
 
-/* Looks without setting this thread's message. */
+/* Looks it up without setting this thread's message. */
 static bool find(const ipu_target *target, const char *name, ipu_constant *out)
 {
     for (int i = 0; ipu_target_constant_at(target, i, out); i++)

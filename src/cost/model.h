@@ -1,4 +1,4 @@
-/* The numbers of the cost model: constants of the chip, and defaults of our own. */
+/* The numbers of the cost model: constants of the chip, and our own defaults. */
 #ifndef IPU_COST_MODEL_H
 #define IPU_COST_MODEL_H
 
@@ -35,7 +35,7 @@ typedef struct ipu__cost_model {
     ipu_target target; /* of one replica */
     int64_t    all_ipus, n_tiles, n_workers, bytes_per_tile;
     double     clock;
-    /* 0 where the chip has no such constant. */
+    /* 0 if the chip has no such constant. */
 #define X(member, name, what) double member;
     IPU__COST_CONSTANT_LIST(X)
 #undef X
@@ -43,19 +43,19 @@ typedef struct ipu__cost_model {
 
 void ipu__cost_model_init(ipu__cost_model *model, const ipu_target *target, int64_t replication);
 
-/* The i-th constant in use, the chip's first; false past the last. */
+/* The i-th constant in use, the chip's first. Returns false past the last. */
 bool ipu__cost_constant_at(const ipu_target *target, int64_t i, ipu_constant *out);
-/* The i-th thing this chip has no number for: the constant and what it is for. */
+/* The i-th number missing for this chip: the constant, and what it is needed for. */
 bool ipu__cost_unknown_at(const ipu_target *target, int64_t i, const char **constant, const char **what);
 
-/* ceil(amount / rate); 0 for an unknown rate. */
+/* ceil(amount / rate); 0 if the rate is unknown. */
 int64_t ipu__cost_ceil(double amount, double rate);
-/* Cycles that `bytes` take at bytes per second. */
+/* Cycles for `bytes` at a rate in bytes per second. */
 int64_t ipu__cost_at_rate(const ipu__cost_model *model, int64_t bytes, double rate);
-/* Cycles of a sync over the links: poplibs' formula. */
+/* Cycles of a sync over links: poplibs' formula. */
 int64_t ipu__cost_hops(const ipu__cost_model *model, int64_t n_ipus);
 
-/* Not beyond INT64_MAX. Arguments are not negative. */
+/* Saturates at INT64_MAX. Arguments must not be negative. */
 int64_t ipu__cost_add(int64_t a, int64_t b);
 int64_t ipu__cost_times(int64_t a, int64_t b);
 

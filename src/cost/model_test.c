@@ -1,4 +1,4 @@
-/* The numbers of the model: where they come from, what a chip lacks, and sums that stay in range. */
+/* The model's numbers: their sources, what a chip lacks, and sums that stay in range. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Tiles that are too small for what is on them: which, by how much, and who lives there. */
+/* Tiles that are too small for what is on them: which, by how much, and what takes the space. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -11,9 +11,9 @@ static int worst_first(const void *a, const void *b)
     return (x->tile > y->tile) - (x->tile < y->tile);
 }
 
-/* Keeps the three largest; names are made afterwards. */
+/* Keeps the three largest; names are made later. */
 typedef struct tenant {
-    uint32_t    var;  /* 0: a category */
+    uint32_t    var;  /* 0 for a category */
     const char *text; /* of the category */
     int64_t     bytes;
 } tenant;
@@ -42,7 +42,7 @@ static void consider_variable(const ipu__pricer *p, tenants *t, uint32_t var, in
     consider(t, (tenant){var, NULL, bytes * (int64_t)ipu_type_size(v->type)});
 }
 
-/* Variables that a unit, and what it calls, has on the tile when that is fullest. */
+/* Variables of a unit, and of its callees, that are on the tile when it is fullest. */
 static void consider_unit(const ipu__pricer *p, tenants *t, const ipu__unit *u, uint32_t tile)
 {
     const ipu__peak_frame *f = u ? ipu__cost_frame(u, tile) : NULL;

@@ -1,8 +1,8 @@
 /* Compute sets: the exchange before, the vertices of each tile on its workers, the exchange after.
  *
- * Workers issue in turn, so a tile takes n_workers cycles for each cycle of its busiest worker. Vertices are
- * given to workers longest first, each to the least loaded, the first of these if there are several; among
- * equals the order of the graph counts. A multi-vertex has all workers to itself.
+ * Workers issue in turn, so a tile takes n_workers cycles for each cycle of its busiest worker. Vertices
+ * are assigned longest first, in graph order among equals, each to the first of the least loaded workers. A
+ * multi-vertex has all workers to itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +73,7 @@ static int longest_first(const void *a, const void *b)
 {
     const ipu__job *x = a, *y = b;
     if (x->is_multi != y->is_multi) return x->is_multi ? 1 : -1;
-    return (x->cycles < y->cycles)
-         - (x->cycles > y->cycles); /* equals are alike: their order makes no difference */
+    return (x->cycles < y->cycles) - (x->cycles > y->cycles); /* order among equals makes no difference */
 }
 
 static bool are_equal(const ipu__job *jobs, size_t n)
@@ -84,7 +83,7 @@ static bool are_equal(const ipu__job *jobs, size_t n)
     return true;
 }
 
-/* Worker cycles of the busiest worker for the jobs of one tile. */
+/* Worker cycles of the busiest worker, for the jobs of one tile. */
 static int64_t busiest_worker(const ipu__pricer *p, ipu__job *jobs, size_t n)
 {
     int64_t load[MAX_WORKERS] = {0}, most = 0, multi = 0;

@@ -1,4 +1,4 @@
-/* Steps that are no compute sets: copies, streams, remote buffers, kernels, syncs, predicates. */
+/* Steps other than compute sets: copies, streams, remote buffers, kernels, syncs, predicates. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -80,7 +80,8 @@ static bool add_on_tiles(ipu__pricer *p, uint32_t view)
     return true;
 }
 
-/* The most on any tile, and the larger of `by_ipu` (may be NULL) and what is on each IPU; takes p->on_tile back to 0. */
+/* The maximum on any tile, and in `by_ipu` (may be NULL) the larger of it and what is on each IPU; resets
+ * p->on_tile to 0. */
 static void take_on_tiles(ipu__pricer *p, bool has_code, int64_t *most, int64_t *tiles, int64_t *by_ipu)
 {
     int64_t ipu = 0, per_ipu = p->model->target.tiles_per_ipu;
@@ -106,7 +107,7 @@ typedef struct copier {
     int64_t      n_runs;
 } copier;
 
-/* Of one copy: some seconds; flows of each IPU: half a gigabyte with their order. */
+/* Limits per copy: some seconds; and for the flows of each IPU: half a gigabyte, including their order. */
 enum { MOST_RUNS = 1 << 25, MOST_FLOWS = 1 << 24 };
 
 static bool is_too_much(const copier *c)
@@ -114,7 +115,7 @@ static bool is_too_much(const copier *c)
     return c->n_runs >= MOST_RUNS || c->p->in.flows.n / MOST_FLOWS >= (size_t)c->p->model->all_ipus;
 }
 
-/* `n` elements from x on to y on: neighbours in both. */
+/* `n` elements starting at x to those starting at y, contiguous in both. */
 static bool copy_run(copier *c, ipu__interval x, ipu__interval y)
 {
     ipu__pricer *p    = c->p;
@@ -138,7 +139,7 @@ static bool copy_run(copier *c, ipu__interval x, ipu__interval y)
     return true;
 }
 
-/* The elements of a run that are on the tile of its first. */
+/* Number of elements of a run that are on the tile of its first. */
 static int64_t count_on_tile(ipu__pricer *p, const ipu__run *run, uint32_t *tile)
 {
     ipu__interval first = {run->var, 0, run->start, run->start + 1};
@@ -156,7 +157,7 @@ static void advance(ipu__run *run, int64_t n)
     run->count -= n;
 }
 
-/* `n` elements from x on to y on, which need not be neighbours: tile by tile. Both are advanced. */
+/* `n` elements starting at x to those starting at y, possibly strided: tile by tile. Advances both. */
 static bool copy_strided(copier *c, ipu__run *x, ipu__run *y, int64_t n)
 {
     int64_t size = (int64_t)ipu_type_size(c->p->g->variables.at[x->var].type);
@@ -209,7 +210,7 @@ static int64_t copy_cycles(const ipu__pricer *p, int64_t bytes)
     return (int64_t)p->model->copy_start + ipu__cost_ceil((double)bytes, p->model->copy_rate);
 }
 
-/* What each IPU copies within its tiles: p->on_tile. */
+/* What each IPU copies within its tiles, from p->on_tile. */
 static bool note_copying(ipu__pricer *p, ipu__cost_row *row)
 {
     int64_t per_ipu = p->model->target.tiles_per_ipu;
@@ -290,8 +291,8 @@ static ipu_status price_remote(ipu__pricer *p, const ipu__step *s, ipu__cost_row
 typedef struct between {
     int64_t  in, out, tiles; /* bytes of the busiest tile */
     int64_t  bytes;          /* of one replica */
-    int64_t *by_ipu;  /* of a replica: an element is taken to go to the IPU at the same place in the other */
-    int64_t *partner; /* by replica: to whom it sends */
+    int64_t *by_ipu;         /* elements are assumed to go to the same IPU position in the other replica */
+    int64_t *partner;        /* by replica: where it sends to */
 } between;
 
 static void between_fini(between *b)
@@ -300,7 +301,7 @@ static void between_fini(between *b)
     ipu__free(b->partner);
 }
 
-/* The caller ends it, whatever comes. */
+/* The caller must end it, even after a failure. */
 static ipu_status between_init(ipu__pricer *p, const ipu__step *s, between *b)
 {
     ipu__view view = ipu__view_get(&p->g->views, s->to);
@@ -348,14 +349,14 @@ static ipu_status price_cross_replica(ipu__pricer *p, const ipu__step *s, ipu__c
     return status;
 }
 
-/* A way to sum over replicas. */
+/* An algorithm for summing over replicas. */
 typedef struct reduction {
     const char *name;
     int64_t rounds, additions, parts; /* in each round one of `parts` parts of the data goes to a partner */
-    int64_t exchange;                 /* of all rounds */
+    int64_t exchange;                 /* over all rounds */
 } reduction;
 
-/* All of it in each round, to a partner twice as far as before: few rounds, long ways. */
+/* Everything in each round, to partners at doubling distances: few rounds, long distances. */
 static ipu_status price_doubling(const ipu__pricer *p, between *b, reduction *out)
 {
     *out = (reduction){"by doubling", 0, 0, 1, 0};
@@ -370,7 +371,7 @@ static ipu_status price_doubling(const ipu__pricer *p, between *b, reduction *ou
     return IPU_OK;
 }
 
-/* Sums of parts go round, and then the parts that are done: many rounds, to the neighbour. */
+/* First sums of parts travel around the ring, then the finished parts: many rounds, to the neighbour. */
 static ipu_status price_ring(const ipu__pricer *p, between *b, reduction *out)
 {
     int64_t n = p->g->replication, cycles;
@@ -381,7 +382,7 @@ static ipu_status price_ring(const ipu__pricer *p, between *b, reduction *out)
     return IPU_OK;
 }
 
-/* An addition's elements go through as in a copy. The step adds one sync of the chip itself. */
+/* An addition passes its elements like a copy. The step adds one sync on the chip itself. */
 static ipu_cost_cycles reduction_cycles(const ipu__pricer *p, const between *b, const reduction *r)
 {
     int64_t         part = part_of(b->in, r->parts), sync = (int64_t)p->model->sync;
@@ -408,7 +409,7 @@ static ipu_status note_reduction(ipu__pricer *p, const between *b, const reducti
     return c->note ? IPU_OK : ipu__fail_memory();
 }
 
-/* The cheaper way; doubling is for powers of two. Other processes are not of this graph. */
+/* The cheaper algorithm; doubling needs a power of two. Other processes are not part of this graph. */
 static ipu_status price_all_reduce(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
 {
     between   b;
@@ -435,7 +436,7 @@ static size_t kernel_number(const ipu_kernel_def *def)
     return i;
 }
 
-/* The IPUs that a kernel has: whole ones, or a part of one. */
+/* The IPUs that a kernel uses: whole ones, or part of one. */
 static ipu_target window_target(const ipu__pricer *p, const ipu__kernel_step *step)
 {
     ipu_target target = p->model->target;
@@ -493,7 +494,7 @@ static ipu_status price_sync(ipu__pricer *p, const ipu__step *s, ipu__cost_row *
     return IPU_OK;
 }
 
-/* All tiles have to know which way to go. */
+/* All tiles must know which way to go. */
 static ipu_status price_predicate(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
 {
     (void)s;
@@ -552,7 +553,7 @@ static bool note_accesses(ipu__pricer *p, const ipu__step *s)
         && ipu__access_view(p, s->to, false, true);
 }
 
-/* A variable of which a part is dropped keeps the rest. */
+/* If part of a variable is dropped, the rest is kept. */
 static void drop_values(ipu__pricer *p, ipu__cost_row *row)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* One vertex: what an estimator sees of it, its cycles, the bytes of its state. */
+/* A vertex: what an estimator sees of it, its cycles, the bytes of its state. */
 #include <string.h>
 
 #include "cost/cost.h"
@@ -12,7 +12,7 @@ struct ipu_vertex_info {
 /* ---- fields ---- */
 
 typedef struct field {
-    const ipu_codelet_field *f; /* NULL: no such field */
+    const ipu_codelet_field *f; /* NULL if there is no such field */
     uint32_t                 link;
 } field;
 
@@ -29,7 +29,7 @@ static bool is_state(const ipu_codelet_field *f)
     return ipu__field_direction(f->form) == IPU_DIRECTION_STATE;
 }
 
-/* State as the body will see it: one value, or a run. */
+/* State as seen by the body: one value, or a run. */
 static ipu_span state_of(const ipu_graph *g, const ipu__vertex *v, const ipu_codelet_field *f)
 {
     char    *image = v->state ? g->states.at[v->state] : NULL;
@@ -42,7 +42,7 @@ static ipu_span state_of(const ipu_graph *g, const ipu__vertex *v, const ipu_cod
     return span;
 }
 
-/* Runs of a link that is connected. */
+/* Number of runs of a connected link. */
 static int64_t n_runs(const ipu_graph *g, uint32_t link)
 {
     return link & IPU__LIST ? g->lists.at[link & ~IPU__LIST] : 1;

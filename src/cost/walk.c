@@ -1,8 +1,8 @@
-/* Programs into units of rows: each step once, with how often it runs.
+/* Turns programs into units of rows: each step once, with the number of its executions.
  *
- * A unit is a program, a function, or a body that is used in several places; other bodies are written out
- * where they are used. Rows count executions relative to one of their unit until all units are known. Leaves
- * the units with rows, shape and cycles, and the rows of the cost.
+ * A unit is a program, a function, or a body used in several places; other bodies are expanded where they
+ * are used. Until all units are known, rows count executions per execution of their unit. Produces the
+ * units with rows, shape and cycles, and the rows of the cost.
  */
 #include "cost/cost.h"
 
@@ -18,7 +18,7 @@ static void count_steps(ipu__pricer *p, ipu__body body, bool *ok)
         count_body(p, s->other, ok);
         for (int64_t c = 0; s->cases && c < s->n; c++) count_body(p, s->cases[c].body, ok);
         if (s->kind != IPU__STEP_CALL || p->function_unit[s->object] != IPU__NO_UNIT) continue;
-        p->function_unit[s->object] = IPU__NO_UNIT - 1; /* seen, not built */
+        p->function_unit[s->object] = IPU__NO_UNIT - 1; /* seen but not built */
         count_steps(p, p->g->functions.at[s->object].body, ok);
     }
 }
@@ -62,7 +62,7 @@ static ipu_status mark(walker *w, ipu__shape_kind kind)
     return ipu__push(&w->u.shape, m) ? IPU_OK : ipu__fail_memory();
 }
 
-/* Where a step is: body.program and index. */
+/* The location of a step: body.program and index. */
 typedef struct place {
     uint32_t program, step;
 } place;
@@ -100,7 +100,7 @@ static void multiply(walker *w, size_t from, int64_t n)
         w->u.rows.at[i].s.count = ipu__cost_times(w->u.rows.at[i].s.count, n);
 }
 
-/* A body: written out, or called if it is used in several places. */
+/* A body: expanded, or called if it is used in several places. */
 static ipu_status walk_body(walker *w, const ipu__step *s, place at, ipu__body body, int depth,
                             ipu_cost_cycles *sum)
 {
@@ -176,7 +176,7 @@ static ipu_status walk_while(walker *w, const ipu__step *s, place at, int depth,
     return IPU_OK;
 }
 
-/* The branches seen so far: the rows and cycles of the dearest. */
+/* The rows and cycles of the most expensive branch so far. */
 typedef struct dearest {
     size_t          begin, end;
     ipu_cost_cycles cycles;
@@ -229,7 +229,7 @@ static ipu_status walk_branches(walker *w, const ipu__step *s, place at, int dep
 
 enum { TOLD_BODIES = 16 };
 
-/* Bodies are on IPUs of their own: the longest is what the step takes. */
+/* Bodies run on IPUs of their own: the step takes as long as the longest. */
 static ipu_status walk_parallel(walker *w, const ipu__step *s, place at, int depth, ipu_cost_cycles *sum)
 {
     ipu_cost_cycles longest = {0};
@@ -291,7 +291,7 @@ static ipu_status build_unit(ipu__pricer *p, ipu__body body, const char *name, b
     return IPU_OK;
 }
 
-/* How often every row runs, callers first. */
+/* Counts how often every row runs, callers first. */
 static void count_rows(ipu__pricer *p)
 {
     for (size_t i = p->units.n; i-- > 0;) {
@@ -307,7 +307,7 @@ static void count_rows(ipu__pricer *p)
     }
 }
 
-/* Programs, then the rest. */
+/* Programs first, then the rest. */
 static ipu_status list_rows(ipu__pricer *p)
 {
     for (int pass = 0; pass < 2; pass++)
