@@ -1,5 +1,5 @@
-/* Where configuration comes from: IPUOF_CONFIG_PATH, the user's folder, the system's, or none: the first
- * that has any. */
+/* The source of configuration: IPUOF_CONFIG_PATH, the user's folder, or the system's, whichever is the
+ * first to have any; or none. */
 #include "device/config.h"
 
 #include <dirent.h>
@@ -26,7 +26,8 @@ typedef IPU_ARRAY(ipu_partition) partitions;
 
 typedef ipu_status (*read_fn)(const char *path, size_t limit, char **out, size_t *bytes);
 
-/* A file that the user names may be a pipe, as of a shell's <(...); one that lies in a folder may not keep us waiting. */
+/* A file named by the user may be a pipe, e.g. from a shell's <(...); files found in a folder must not
+ * block. */
 static ipu_status add_file(ipu__arena *arena, const char *path, read_fn read_whole, partitions *to)
 {
     char               *text;
@@ -54,7 +55,7 @@ static int is_config(const struct dirent *entry)
     return entry->d_name[0] != '.' && dot && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".config") == 0);
 }
 
-/* A folder that is not there has no files. */
+/* A missing folder counts as empty. */
 static ipu_status add_folder(ipu__arena *arena, const char *folder, partitions *to)
 {
     struct dirent **entries = NULL;

@@ -1,4 +1,4 @@
-/* Configuration: which partitions there are, from where. */
+/* Configuration: which partitions there are, and where they are defined. */
 #ifndef IPU_DEVICE_CONFIG_H
 #define IPU_DEVICE_CONFIG_H
 
@@ -11,11 +11,10 @@ typedef struct ipu__config {
     size_t         n, active;
 } ipu__config;
 
-/* In `arena`; nobody is looked for on the IPUs. Statuses: those of ipu_device_list_create. */
+/* In `arena`; without looking for processes on the IPUs. Statuses: those of ipu_device_list_create. */
 ipu_status ipu__config_load(ipu__arena *arena, ipu__config *out);
 
-/* Only those of the user's folder, whatever the environment says; there may be none. `active` means
- * nothing. */
+/* Only the user's folder, whatever the environment says; may be empty. `active` is not set. */
 ipu_status ipu__config_load_user(ipu__arena *arena, ipu__config *out);
 
 /* ~/.ipuof.conf.d. */

@@ -1,4 +1,5 @@
-/* Configuration: which place counts, which partition is active; making and removing partitions. */
+/* Configuration: which source takes precedence, which partition is active; creating and removing
+ * partitions. */
 #include "device/config.h"
 
 #include "device/sandbox_test.h"
@@ -22,7 +23,7 @@ static void assert_active(const char *name)
     ipu_device_list_destroy(list);
 }
 
-/* What the system's folder holds is not ours to change: a host that has it skips the default. */
+/* We cannot change the system's folder: a host that has one skips the default. */
 static void the_first_place_that_has_any_counts(void **state)
 {
     (void)state;

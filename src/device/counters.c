@@ -1,4 +1,4 @@
-/* Utilisation out of two clocks: how long programs ran, and how long ago that began. */
+/* Utilisation from two clocks: how long programs ran, and how long ago that began. */
 #include "device/counters.h"
 
 #include "base/host/clock.h"
@@ -35,7 +35,7 @@ void ipu__counters_begin(ipu__counters *c, int64_t now_ns)
     if (atomic_fetch_add_explicit(&c->running, 1, memory_order_relaxed) == 0) set(&c->run_began_ns, now_ns);
 }
 
-/* The part of a window in millionths. */
+/* The fraction of a window, in millionths. */
 static int64_t share(int64_t part, int64_t whole)
 {
     if (whole <= 0 || part <= 0) return 0;
@@ -54,7 +54,7 @@ void ipu__counters_end(ipu__counters *c, int64_t now_ns)
     set(&c->window_began_ns, now_ns);
 }
 
-/* Differences of what a file says may be anything. */
+/* Differences of numbers from a file, which may be anything. */
 static int64_t less(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
 
 void ipu__counts_tell(const ipu__counts *c, bool measures, int64_t attached_ns, ipu_device_counters *out)
@@ -70,7 +70,7 @@ void ipu__counts_tell(const ipu__counts *c, bool measures, int64_t attached_ns, 
     if (!measures) return;
     if (c->running > 0) busy = less(busy, less(c->run_began_ns, now));
     int64_t life = less(now, attached_ns), window = less(now, c->window_began_ns);
-    /* A window that has just begun tells little: the one before does. */
+    /* A window that has just begun says little, so use the previous one. */
     bool    young            = window < WINDOW_NS && c->last_share != NO_SHARE;
     int64_t part             = young ? c->last_share : share(less(busy, c->window_busy_ns), window);
     out->utilisation         = (double)part / MILLION;

@@ -1,4 +1,5 @@
-/* Counters of an attachment: memory of its process, which threads add to. Others see copies of it in the state. */
+/* Counters of an attachment: in the memory of its process, where threads update them. Others see copies in
+ * the state. */
 #ifndef IPU_DEVICE_COUNTERS_H
 #define IPU_DEVICE_COUNTERS_H
 
@@ -18,16 +19,16 @@ static inline void ipu__count(atomic_llong *counter, int64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* Everything at 0, what is not known at -1. */
+/* Sets everything to 0, and what is unknown to -1. */
 void ipu__counters_clear(ipu__counters *c);
 
-/* Around a run; several may be in progress at once. */
+/* Called before and after a run; several may be in progress at once. */
 void ipu__counters_begin(ipu__counters *c, int64_t now_ns);
 void ipu__counters_end(ipu__counters *c, int64_t now_ns);
 
 void ipu__counters_copy(const ipu__counters *c, ipu__counts *out);
 
-/* What is told of them. */
+/* Converts them for callers. */
 void ipu__counts_tell(const ipu__counts *c, bool measures, int64_t attached_ns, ipu_device_counters *out);
 
 #endif

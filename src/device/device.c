@@ -1,4 +1,4 @@
-/* Handles of devices: opening, attaching, letting go. Who has what is in the state, who wants what here. */
+/* Device handles: opening, attaching, releasing. The state records who has what, this file who wants what. */
 #include "device/device.h"
 
 #include <ctype.h>
@@ -31,7 +31,7 @@ static ipu_status check_fork(const ipu_device *d)
 
 /* ---- opening ---- */
 
-/* What the environment allows: all of the partition, or one device of it. */
+/* The IPUs allowed by the environment: the whole partition, or one device of it. */
 static ipu_status read_allowed(ipu_device *d)
 {
     const char            *text = getenv("IPU_DEVICE_ID");
@@ -154,18 +154,18 @@ ipu_status ipu_device_open_any(int64_t n_ipus, ipu_device **out)
     return open_checked(-1, n_ipus, "", out);
 }
 
-/* ---- one attempt to attach: under the state's lock ---- */
+/* ---- one attempt to attach, under the state's lock ---- */
 
 typedef struct attempt {
     ipu_device        *d, *adopted;
-    bool               adopts; /* what the process has attached already will do */
+    bool               adopts; /* a device that the process has already attached will do */
     ipu__gcda          gcda;
-    ipu__state        *state; /* its own until it succeeds: others may try with the same handle */
+    ipu__state        *state; /* private until success: other threads may be trying with the same handle */
     bool               in_line;
     ipu__place_in_line place;
     int64_t            deadline_ns;
     double             wait_seconds;
-    char               why[WHY_BYTES]; /* it has IPUs of its own; "": it has not */
+    char               why[WHY_BYTES]; /* why it has IPUs of its own; "" if it has not */
 } attempt;
 
 void ipu__device_record(const ipu_device *d)
@@ -219,7 +219,7 @@ static void become_attached(attempt *a, int slot, int n_slots, int id)
     atomic_store(&d->attached, true);
 }
 
-/* A file that was removed keeps nobody away: locks on it are none. */
+/* A file that has been removed protects nothing: its locks are invisible to others. */
 static bool take_slots(attempt *a, int first, int n)
 {
     if (!ipu__state_take(a->state, first, n)) return false;
@@ -236,7 +236,7 @@ static bool take(attempt *a, const ipu_device_info *info)
     return true;
 }
 
-/* The device that is wanted, or the first that is free of the smallest size that will do. */
+/* The requested device, or the first free one of the smallest sufficient size. */
 static bool take_shown(attempt *a)
 {
     const ipu_device    *d    = a->d;
@@ -253,7 +253,7 @@ static bool take_shown(attempt *a)
     return false;
 }
 
-/* IPUs of its own; if there are no slots left, such that nobody else sees. */
+/* IPUs of its own; if there are no slots left, ones that nobody else sees. */
 static void take_own(attempt *a, const char *why)
 {
     snprintf(a->why, sizeof a->why, "%s", why);
@@ -321,7 +321,7 @@ static void leave_line(attempt *a)
     a->in_line = false;
 }
 
-/* The state as it is now: NULL, with IPU_OK, if an elastic partition does without. */
+/* The current state; NULL, with IPU_OK, if an elastic partition does without one. */
 static ipu_status open_state(attempt *a)
 {
     const ipu_partition *p = &a->d->partition;
@@ -332,7 +332,7 @@ static ipu_status open_state(attempt *a)
     return status == IPU_OUT_OF_MEMORY || !may_take_own(a->d) ? status : IPU_OK;
 }
 
-/* One look at the state. *done: attached, or adopted. */
+/* One look at the state. *done is set if attached or adopted. */
 static ipu_status try_once(attempt *a, bool *is_first, bool *done)
 {
     const ipu_device    *d = a->d;
@@ -350,7 +350,7 @@ static ipu_status try_once(attempt *a, bool *is_first, bool *done)
     return IPU_OK;
 }
 
-/* Not under the state's lock: the log calls what a program gave it, and has a lock of its own. */
+/* Not under the state's lock: the log calls user code, and has its own lock. */
 static void tell(const attempt *a)
 {
     const ipu_device *d = a->d;
@@ -371,7 +371,7 @@ static void sleep_unlocked(int64_t ns)
 
 static ipu_status acquire(attempt *a)
 {
-    while (!atomic_load(&a->d->attached)) { /* another thread may have done it meanwhile */
+    while (!atomic_load(&a->d->attached)) { /* another thread may have done it in the meantime */
         bool is_first = false, done = false;
         IPU_TRY(try_once(a, &is_first, &done));
         if (done) return IPU_OK;
@@ -399,7 +399,7 @@ static ipu_status attach(attempt *a)
     return status == IPU_BUSY ? ipu__event_failed(a->d, status) : status;
 }
 
-/* Waits that are longer than a life are taken as that. */
+/* Waits longer than a lifetime are capped. */
 static attempt attempt_of(ipu_device *d, double wait_seconds)
 {
     const double longest = 1e9;
@@ -431,7 +431,7 @@ static bool is_same_wish(const ipu_device *a, const ipu_device *b)
         && a->allowed.id == b->allowed.id && strcmp(a->chip, b->chip) == 0;
 }
 
-/* Under the state's lock; NULL: there is none. */
+/* Under the state's lock; NULL if there is none. */
 static ipu_device *find_shared(const ipu_device *wanted)
 {
     for (ipu_device *have = shared_here; have; have = have->next_shared)
@@ -441,7 +441,7 @@ static ipu_device *find_shared(const ipu_device *wanted)
     return NULL;
 }
 
-/* A handle that the process has for the same takes the place of `*d`, which is new. */
+/* Replaces `*d`, which is new, by the process's existing handle for the same device, if any. */
 static void share(ipu_device **d)
 {
     ipu_device *own = *d;
@@ -499,7 +499,7 @@ static void let_go(ipu_device *d)
     d->id    = -1;
 }
 
-/* Under the state's lock. False: a program runs on it. */
+/* Under the state's lock. Returns false if a program is running on it. */
 static bool detach(ipu_device *d)
 {
     bool was     = atomic_exchange(&d->attached, false);

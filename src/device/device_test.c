@@ -1,4 +1,5 @@
-/* Attaching: one holder per IPU, who is told, and let go of when it ends, in whatever way. */
+/* Attaching: each IPU has one holder, which others can see, and is released when that ends, however it
+ * ends. */
 #include "device/device.h"
 
 #include <fcntl.h>
@@ -39,7 +40,7 @@ static ipu_device_list *listed(void)
 
 typedef struct holder {
     pid_t pid;
-    int   hold; /* closed: end */
+    int   hold; /* close it to end the process */
 } holder;
 
 static holder start_holder(int id)
@@ -115,7 +116,7 @@ static void looking_does_not_let_go(void **state)
     ipu_device *d = opened(0);
     assert_status(ipu_device_attach(d, 0), IPU_OK);
     for (int i = 0; i < 3; i++) ipu_device_list_destroy(listed());
-    /* the same folder by another name */
+    /* the same folder under another name */
     snprintf(run, sizeof run, "/tmp/..%s/run", sandbox);
     setenv("IPU_RUNTIME_DIR", run, 1);
     for (int i = 0; i < 3; i++) ipu_device_list_destroy(listed());
@@ -131,7 +132,7 @@ static void looking_does_not_let_go(void **state)
     end_holder(start_holder(0));
 }
 
-/* Locks IPU 0 by a child that shares its descriptors and ends, and stays until `hold` is closed. */
+/* Locks IPU 0 through a child that shares its descriptors and ends, and stays until `hold` is closed. */
 static void hold_without_process(const char *path, int ready, int hold)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -143,7 +144,7 @@ static void hold_without_process(const char *path, int ready, int hold)
     _exit(write(ready, "r", 1) == 1 && read(hold, &byte, 1) == 0 ? 0 : 1);
 }
 
-/* What the file says of users and sizes is whatever its owner wrote. */
+/* Users and sizes in the file are whatever its owner wrote. */
 static void forge(const char *path, int32_t n_ipus)
 {
     ipu__slot slot;
@@ -249,7 +250,7 @@ static void killed_processes_leave_nothing(void **state)
     }
 }
 
-/* A data-loader worker that outlives its parent, or just lives on. */
+/* A data-loader worker that outlives its parent, or simply keeps running. */
 static void a_forked_child_does_not_keep_the_device(void **state)
 {
     (void)state;
@@ -268,7 +269,7 @@ static void a_forked_child_does_not_keep_the_device(void **state)
                       && ipu_device_detach(d) == IPU_FORKED;
             ipu_device *own;
             right = right && ipu_device_open(6, &own) == IPU_OK && ipu_device_attach(own, 0) == IPU_BUSY;
-            ipu_device_close(d); /* must not let go of the parent's */
+            ipu_device_close(d); /* must not release the parent's */
             right = right && ipu_device_attach(own, 0) == IPU_BUSY;
             if (write(told[1], right ? "y" : "n", 1) != 1) _exit(1);
             _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
@@ -340,7 +341,7 @@ static void threads_may_attach_one_handle_at_once(void **state)
     void       *result[3];
     assert_int_equal(pthread_create(&brief, NULL, attach_briefly, d), 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&patient[i], NULL, attach_long, d), 0);
-    pthread_join(brief, &result[0]); /* gives up; the others go on waiting */
+    pthread_join(brief, &result[0]); /* gives up; the others keep waiting */
     usleep(10000);
     end_holder(h);
     for (int i = 0; i < 2; i++) pthread_join(patient[i], &result[1 + i]);
@@ -363,7 +364,7 @@ static void nobody_overtakes_the_line(void **state)
         close(h.hold);
         _exit(ipu_device_open(6, &d) == IPU_OK && ipu_device_attach(d, 120) == IPU_OK ? 0 : 1);
     }
-    ipu_device *d = opened(3); /* free, but not ours to take any more once the other waits */
+    ipu_device *d = opened(3); /* free, but not available to us any more once the other one waits */
     ipu_status  status;
     double      began = ipu__clock_seconds();
     do {
@@ -400,7 +401,7 @@ static void an_elastic_partition_gives_more_than_it_shows(void **state)
     assert_int_equal(p->processes[1].n_ipus, 1);
     assert_int_equal(p->processes[2].n_ipus, 1000);
     ipu_device_list_destroy(list);
-    ipu_device *one = opened(0); /* that very one is wanted */
+    ipu_device *one = opened(0); /* exactly that one is requested */
     assert_status(ipu_device_attach(one, 0), IPU_BUSY);
     ipu_device_close(one);
     ipu_device_close(all);
@@ -451,7 +452,7 @@ static void a_variable_allows_one_device_only(void **state)
     other = opened_any(1);
     assert_status(ipu_device_attach(other, 0), IPU_OK);
     assert_int_equal(ipu_device_id(other), 3);
-    ipu_device *third = opened_any(1); /* there are no further ones of its own */
+    ipu_device *third = opened_any(1); /* it does not get additional ones of its own */
     assert_status(ipu_device_attach(third, 0), IPU_BUSY);
     assert_message("none within IPU_DEVICE_ID=5 is free");
     assert_message("held are IPU 2 by pid");
@@ -470,7 +471,7 @@ static void a_variable_allows_one_device_only(void **state)
     assert_status(ipu_device_open(1, &d), IPU_NOT_FOUND);
     assert_status(ipu__device_use("bow", 1, 0, false, &d), IPU_NOT_FOUND);
     assert_message("the program is for bow");
-    setenv("IPU_DEVICE_ID", "", 1); /* as if it were not there */
+    setenv("IPU_DEVICE_ID", "", 1); /* as if unset */
     ipu_device_close(opened(6));
 }
 
@@ -501,7 +502,7 @@ static void the_folder_of_the_state_is_told(void **state)
     assert_status(ipu_device_folder(folder, sizeof folder), IPU_OK);
     snprintf(expected, sizeof expected, "%s/run", sandbox);
     assert_string_equal(folder, expected);
-    assert_int_equal(access(folder, W_OK), 0); /* it is made */
+    assert_int_equal(access(folder, W_OK), 0); /* created on demand */
     assert_status(ipu_device_folder(folder, strlen(expected)), IPU_INVALID);
     assert_status(ipu_device_folder(folder, strlen(expected) + 1), IPU_OK);
     assert_int_equal(chmod(expected, 0777), 0);
@@ -520,7 +521,7 @@ static void a_folder_of_anothers_is_not_used(void **state)
     ipu_device_list *list;
     assert_status(ipu_device_list_create(0, &list), IPU_IO);
     assert_message("no other may write to");
-    ipu_device *d = opened_any(1); /* elastic: goes on, with IPUs that no one else sees */
+    ipu_device *d = opened_any(1); /* elastic: continues, with IPUs that nobody else sees */
     assert_status(ipu_device_attach(d, 0), IPU_OK);
     assert_int_equal(ipu_device_id(d), -1);
     ipu_device_close(d);
@@ -543,7 +544,7 @@ static void a_state_that_was_removed_is_made_anew(void **state)
     d = opened(0);
     assert_status(ipu_device_attach(d, 0), IPU_OK);
     assert_int_equal(access(path, F_OK), 0);
-    assert_int_equal(unlink(path), 0); /* while it is held: for others it is free from now on */
+    assert_int_equal(unlink(path), 0); /* while it is held: from now on others see it as free */
     ipu_device *other = opened(0);
     assert_status(ipu_device_attach(other, 0), IPU_OK);
     ipu_device_close(other);
@@ -551,7 +552,7 @@ static void a_state_that_was_removed_is_made_anew(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-/* A daemon that has closed them: the state must not become its output. */
+/* A daemon that has closed them: the state must not end up as its output. */
 static void a_state_is_no_standard_descriptor(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Event records: a JSON object of text, replaced as a whole, so that readers see one event or another. It
- * need not survive a crash of the host, so nothing waits for the disk. */
+/* Event records: a JSON object, replaced as a whole, so that readers see either the old or the new event.
+ * They need not survive a crash of the host, so nothing waits for the disk. */
 #include "device/event.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 enum { MOST_BYTES = 1 << 16, LINE_BYTES = 256, MESSAGE_BYTES = 1024 };
 
-/* In the order they are shown. The path is not in the file. */
+/* In display order. The path is not in the file. */
 static const char *const keys[] = {"timestamp",     "severity",           "command line", "pid",
                                    "attached ipus", "attached ipu hosts", "partition",    "description"};
 enum { N_KEYS = sizeof keys / sizeof *keys };
@@ -97,7 +97,7 @@ ipu_status ipu__event_failed(const ipu_device *device, ipu_status status)
 
 /* ---- reading ---- */
 
-/* The file is the user's: what is in it may be anything. */
+/* The file belongs to the user and may contain anything. */
 static char *copy_clean(ipu__arena *arena, const char *value)
 {
     char *copy = ipu__arena_strdup(arena, value);

@@ -1,4 +1,4 @@
-/* GCDA_OPTIONS, a JSON object of text, and the single variables that some of its keys have. */
+/* GCDA_OPTIONS, a JSON object, and the separate variables that exist for some of its keys. */
 #include "device/gcda.h"
 
 #include <jansson.h>
@@ -9,10 +9,10 @@
 #include "base/status.h"
 
 static const char *const names[] = {
-    /* These do something here ... */
+    /* These have an effect ... */
     "monitorUtilisation", "simulateSOCError.errorList", "simulateSOCError.triggerCount",
     "simulateSOCError.rearmOnReset",
-    /* ... and these are about hardware that there is none of. */
+    /* ... and these concern hardware that does not exist here. */
     "configFile", "discoverUSBDevices", "enableMonitoring", "forceHSPPosted"};
 enum { N_NAMES = sizeof names / sizeof *names, UTILISATION = 0, ERRORS, TRIGGER, REARM, VALUE_BYTES = 128 };
 

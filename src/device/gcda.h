@@ -1,4 +1,4 @@
-/* GCDA_OPTIONS: what the vendor's device access takes from the environment, as far as it has a meaning
+/* GCDA_OPTIONS: settings of the vendor's device access in the environment, as far as they are meaningful
  * here. */
 #ifndef IPU_DEVICE_GCDA_H
 #define IPU_DEVICE_GCDA_H
@@ -6,10 +6,10 @@
 #include "device/state.h"
 
 typedef struct ipu__gcda {
-    bool    measures;                 /* utilisation */
-    char    errors[IPU__ERROR_BYTES]; /* to simulate, "" for none: "IPUSOFTERR,..." */
-    int64_t trigger;                  /* the run of a device, from 1, that they happen in */
-    bool    rearms;                   /* when the device is reset */
+    bool    measures;                 /* measure utilisation */
+    char    errors[IPU__ERROR_BYTES]; /* to simulate; "" for none: "IPUSOFTERR,..." */
+    int64_t trigger;                  /* the device run, from 1, in which they occur */
+    bool    rearms;                   /* repeat after the device is reset */
 } ipu__gcda;
 
 /* Statuses: INVALID (the message names the variable, the key and the fix), OUT_OF_MEMORY. */

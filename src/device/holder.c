@@ -1,5 +1,5 @@
-/* Who is attached: the lock says which process, its record who that is. A record is believed if it is of
- * that process. */
+/* Who is attached: the lock identifies the process, the record describes it. A record is believed only if
+ * it is from that process. */
 #include "device/holder.h"
 
 #include <pwd.h>
@@ -14,7 +14,7 @@
 
 enum { MOST_LISTED = 4 };
 
-/* The file is the user's: what is in it may be anything. */
+/* The file belongs to the user and may contain anything. */
 static bool is_possible(const ipu__holder *h, int i)
 {
     if (i >= IPU__MOST_IPUS) return h->id == -1 && h->first == -1 && h->n_ipus >= 1;
@@ -27,17 +27,17 @@ void ipu__clean_name(char *name)
     for (unsigned char *c = (unsigned char *)name; *c; c++) {
         if (*c < 0x20 || *c == 0x7F) *c = '?';
         if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0)
-            c[0] = c[1] = '?'; /* controls of ISO 6429, in UTF-8 */
+            c[0] = c[1] = '?'; /* control characters of ISO 6429, in UTF-8 */
     }
 }
 
-/* Copies the record; false: it is not that of `pid` (0: of any), or it is being written. */
+/* Copies the record. Returns false if it is not that of `pid` (0 for any), or is being written. */
 static bool read_record(const ipu__state *state, int i, int64_t pid, ipu__holder *out)
 {
     ipu__slot slot;
     ipu__state_read(state, i, &slot);
     *out = (ipu__holder){.pid         = pid,
-                         .uid         = (int64_t)geteuid(), /* the state is theirs alone */
+                         .uid         = (int64_t)geteuid(), /* the state is private to the user */
                          .since_ns    = slot.since_ns,
                          .attached_ns = slot.attached_ns,
                          .id          = slot.id,
@@ -51,8 +51,8 @@ static bool read_record(const ipu__state *state, int i, int64_t pid, ipu__holder
     return is_possible(out, i);
 }
 
-/* When the process began, as it has been attached since then at most; now, if that cannot be told. Field 22 of its stat,
- * after a name that may have anything in it: ticks since the machine was started. */
+/* When the process began, which is the earliest it can have attached; now, if that cannot be determined. This is
+ * field 22 of its stat file, after a name that may contain anything: ticks since boot. */
 static int64_t began_ns(int64_t pid)
 {
     char               path[40], *text = NULL;

@@ -1,4 +1,4 @@
-/* Who is attached, as the state says. */
+/* Who is attached, according to the state. */
 #ifndef IPU_DEVICE_HOLDER_H
 #define IPU_DEVICE_HOLDER_H
 
@@ -10,14 +10,15 @@ typedef struct ipu__holder {
     int         id, first, n_ipus;
     bool        measures;
     char        command[IPU__COMMAND_BYTES];
-    ipu__counts counts; /* if it is its first slot */
+    ipu__counts counts; /* in its first slot only */
 } ipu__holder;
 
-/* Who has slot i; false: nobody. Under the state's lock. A holder that has yet to write who it is, is known
- * by its number only. */
+/* Who holds slot i. Returns false if nobody does. Under the state's lock. For a holder that has not written
+ * its identity yet, only the pid is known. */
 bool ipu__holder_read(const ipu__state *state, int i, ipu__holder *out);
 
-/* Controls, which a file's name may have in it, become '?': a name does nothing to a terminal, and is one line. */
+/* Replaces control characters, which file names may contain, by '?': a name stays on one line and cannot
+ * affect a terminal. */
 void ipu__clean_name(char *name);
 
 /* "ann", or "1000". */

@@ -1,5 +1,5 @@
-/* Attributes of devices as text: one table of keys, expanded for every IPU when a picture is taken.
- * Public half: ipu/ipuinfo.h. */
+/* Device attributes as text: one table of keys, evaluated for every IPU when a snapshot is taken. Public
+ * half: ipu/ipuinfo.h. */
 #include "ipu/ipuinfo.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ typedef struct attributes {
 typedef struct picture {
     ipu_device_list *list;
     ipu__arena       arena;
-    attributes      *singles; /* of all partitions */
+    attributes      *singles; /* over all partitions */
     int              n_singles;
     attributes      *devices; /* of the active partition, by id */
     int              n_devices;
@@ -42,7 +42,7 @@ struct ipu_info {
     picture  now;
 };
 
-/* ---- values: each writes to `out`; false: the IPU has no such attribute now ---- */
+/* ---- values: each writes to `out`, or returns false if the IPU has no such attribute at present ---- */
 
 typedef struct subject {
     const ipu_partition *p;
@@ -120,7 +120,7 @@ static bool put_known(char out[VALUE_BYTES], int64_t number)
 
 static const struct {
     const char *key;
-    value_fn    value; /* NULL: there is nothing that could give one */
+    value_fn    value; /* NULL if nothing could supply one */
 } rows[] = {
 #define ATTRIBUTE(name, key, expression) {key, value_##name},
 #define NONE(key) {key, NULL},

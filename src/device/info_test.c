@@ -1,4 +1,4 @@
-/* Attributes: the keys the tools show, in their order, and values that say what is so. */
+/* Attributes: the tools' keys, in their order, with correct values. */
 #include "ipu/ipuinfo.h"
 
 #include "base/alloc.h"
@@ -192,7 +192,7 @@ static void what_went_wrong_last_is_on_record(void **state)
     assert_status(ipu_device_attach(d, 0), IPU_OK);
     assert_status(ipu_device_open(1, &busy), IPU_OK);
     assert_status(ipu_device_attach(busy, 0), IPU_BUSY);
-    assert_message("device 1 is busy"); /* writing it down leaves the message */
+    assert_message("device 1 is busy"); /* recording it does not change the message */
     assert_status(ipu_info_update(info), IPU_OK);
     assert_string_equal(of_event(info, "partition"), "default");
     assert_string_equal(of_event(info, "pid"), pid);
@@ -292,7 +292,7 @@ static void memory_may_end_anywhere(void **state)
         assert_int_equal(heap.live, 0);
     }
     heap.refuse = 0;
-    assert_status(use_everything(), IPU_OK); /* nothing stayed attached */
+    assert_status(use_everything(), IPU_OK); /* nothing is left attached */
     ipu__alloc_set(NULL, NULL);
 }
 

@@ -1,4 +1,4 @@
-/* Reading and writing IPUoF configuration files. Keys but `attributes` and its `GCD Id` are our own. */
+/* Reading and writing IPUoF configuration files. All keys except `attributes` and its `GCD Id` are our own. */
 #include "device/ipuof.h"
 
 #include <jansson.h>
@@ -63,7 +63,7 @@ static ipu_status read_number(reader *r, const char *key, const json_t *value, j
     return wrong(r, key, what);
 }
 
-/* ---- objects: a table of keys each ---- */
+/* ---- objects: a table of keys for each ---- */
 
 typedef struct known_key {
     const char *name;
@@ -148,8 +148,7 @@ static ipu_status read_machines(reader *r, const char *key, const json_t *value,
 
 /* ---- the partition ---- */
 
-/* "attributes": {"GCD Id": "0"} is all of a vendor's file that is known; what else is in there is left to
- * it. */
+/* "attributes": {"GCD Id": "0"} is all that is known of a vendor's file; other contents are left alone. */
 static ipu_status read_attributes(reader *r, const char *key, const json_t *value, void *out)
 {
     ipu__partition_spec *spec = out;

@@ -4,8 +4,8 @@
 
 #include "device/partition.h"
 
-/* `file` is for messages, and its stem is the partition's name if the text does not give one. All text of
- * *out is in `arena`. Statuses: INVALID (the message names file, key and fix), OUT_OF_MEMORY. */
+/* `file` is for messages; its stem is the partition's name unless the text gives one. All strings in *out
+ * are in `arena`. Statuses: INVALID (the message names file, key and fix), OUT_OF_MEMORY. */
 ipu_status ipu__ipuof_parse(ipu__arena *arena, const char *file, const char *text, size_t bytes,
                             ipu__partition_spec *out);
 

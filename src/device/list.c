@@ -1,4 +1,4 @@
-/* Lists of devices: the partitions that are configured, and who is attached to their IPUs. */
+/* Lists of devices: the configured partitions, and who is attached to their IPUs. */
 #include "device/list.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static bool add_process(ipu__arena *arena, const ipu__holder *h, processes *to)
     return a.command && a.executable && ipu__push(to, a);
 }
 
-/* Slots of one attachment follow one another: a new one begins where the record says so. */
+/* Slots of one attachment are consecutive; the record shows where a new one begins. */
 static bool add_shown(ipu__arena *arena, const ipu__state *state, ipu_partition *p, processes *to,
                       size_t *of_single)
 {
@@ -99,7 +99,7 @@ static ipu_status read_state(ipu__arena *arena, const ipu__state *state, ipu_par
     return ok ? IPU_OK : ipu__fail_memory();
 }
 
-/* Not under the state's lock: names of users may come over a network. */
+/* Not under the state's lock: user names may come over a network. */
 static ipu_status name_users(ipu__arena *arena, ipu_partition *p)
 {
     char user[64];

@@ -1,5 +1,4 @@
-/* Making and removing partitions of this host: a file in the user's folder, and the state that goes with
- * it. */
+/* Creating and removing this host's partitions: a file in the user's folder, and the associated state. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +24,7 @@ static ipu_status fail_exists(const char *name, const char *path)
         path, name);
 }
 
-/* All of it or nothing, and never over another's. */
+/* All or nothing, and never over another file. */
 static ipu_status write_new(const char *name, const char *folder, const char *text)
 {
     char          path[PATH_MAX + 80], reason[IPU__FILE_REASON];
@@ -81,7 +80,7 @@ ipu_status ipu_partition_create(const char *name, const ipu_partition_options *o
 
 /* ---- removing ---- */
 
-/* With all of its IPUs in hand, so that nobody attaches meanwhile. */
+/* While holding all of its IPUs, so that nobody attaches in the meantime. */
 static ipu_status remove_state(const ipu_partition *p)
 {
     ipu__state *state;

@@ -1,5 +1,5 @@
-/* Partitions in the arena of their list: machines of the kind the chip is sold in, numbered as captures of
- * the tools show. */
+/* Partitions, in the arena of their list: machines of the kind in which the chip is sold, numbered as in
+ * captured output of the tools. */
 #include "device/partition.h"
 
 #include <stdarg.h>
@@ -10,10 +10,10 @@
 #include "ipu/target.h"
 #include "ipu/version.h"
 
-/* What the tools call a chip and the machine it is in. Chips for tests sit in machines of four. */
+/* What the tools call a chip and its machine. Test chips are in machines of four. */
 static const struct {
     const char *chip, *arch, *type, *target;
-    int         n_ipus; /* of a machine */
+    int         n_ipus; /* per machine */
 } kinds[] = {
     {"gc2", "ipu1", "C2", "PCIe", 2},
     {"gc200", "ipu2", "M2000", "Fabric", 4},
@@ -22,7 +22,7 @@ static const struct {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds, TEST_MACHINE_IPUS = 4, BOARD_IPUS = 2 };
 
-/* N_KINDS: a chip for tests. */
+/* N_KINDS for a test chip. */
 static int kind_of(const char *chip)
 {
     int i = 0;
@@ -71,7 +71,7 @@ ipu_status ipu__partition_machines(const char *target, int64_t n_ipus, size_t *o
 typedef struct build {
     ipu__arena    *arena;
     ipu_partition *p;
-    bool           ok; /* memory has lasted so far */
+    bool           ok; /* no allocation has failed so far */
 } build;
 
 static void *take(build *b, size_t n, size_t bytes)
@@ -89,7 +89,7 @@ static const char *copy(build *b, const char *text, const char *otherwise)
     return own;
 }
 
-/* "0000.0002.0000001": captures have 0002 for the board of the higher numbers, 0001 for the other. Ours
+/* "0000.0002.0000001": in captures, the board with the higher numbers has 0002 and the other 0001. Ours
  * begin with 0000. */
 static const char *serial(build *b, size_t machine, int board, int n_boards)
 {

@@ -1,4 +1,4 @@
-/* Partitions: numbers of devices, IPUs, boards and machines as captures of the tools show them. */
+/* Partitions: numbers of devices, IPUs, boards and machines, as in captured output of the tools. */
 #include "device/partition.h"
 
 #include <setjmp.h>

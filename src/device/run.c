@@ -1,4 +1,4 @@
-/* Runs on devices: counted, and failing where GCDA_OPTIONS simulates errors; resets. */
+/* Runs on devices: counting them, failing where GCDA_OPTIONS simulates errors, and resets. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "device/holder.h"
 #include "device/runtime.h"
 
-static bool fired; /* the simulated errors have happened; under the state's lock */
+static bool fired; /* the simulated errors have occurred; under the state's lock */
 
 /* ---- errors ---- */
 
@@ -37,7 +37,7 @@ static void raise_errors(ipu_device *d)
     fired = true;
 }
 
-/* Only where errors are simulated, or have been. */
+/* Only relevant if errors are being, or have been, simulated. */
 static ipu_status check_errors(ipu_device *d)
 {
     ipu_status status = IPU_OK;
@@ -58,7 +58,7 @@ static void publish_once(ipu_device *d)
     const int64_t second = 1000000000;
     ipu__counts   counts;
     int64_t       now = ipu__clock_ns();
-    if (now - d->recorded_ns > second) { /* mending has wiped it out, or it was cut off */
+    if (now - d->recorded_ns > second) { /* a repair has wiped it out, or the file was truncated */
         int last = d->slot + d->n_slots - 1;
         if (ipu__state_read_pid(d->state, d->slot) != getpid()
             || ipu__state_read_pid(d->state, last) != getpid())
@@ -69,7 +69,7 @@ static void publish_once(ipu_device *d)
     ipu__state_write_counts(d->state, d->slot, &counts);
 }
 
-/* By one thread at a time, so that older counts do not replace newer ones. The others do not wait: who is at it writes
+/* One thread at a time, so that older counts never replace newer ones. Others do not wait: the one publishing writes
  * once more. */
 static void publish(ipu_device *d)
 {
@@ -107,7 +107,7 @@ ipu_status ipu__device_begin_run(ipu_device *device, double wait_seconds)
 void ipu__device_end_run(ipu_device *device, const ipu__run_counts *counts)
 {
     ipu__counters *c = &device->counters;
-    if (device->generation != ipu__state_generation()) return; /* a child forked during the run has none */
+    if (device->generation != ipu__state_generation()) return; /* a child forked during the run holds none */
     if (device->gcda.measures) ipu__counters_end(c, ipu__clock_ns());
     ipu__count(&c->runs, 1);
     ipu__count(&c->supersteps, counts->supersteps);

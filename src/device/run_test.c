@@ -42,7 +42,7 @@ static void runs_are_counted_for_everyone_to_see(void **state)
     assert_status(ipu_device_detach(d), IPU_OK);
     ipu_device_get_counters(d, &c);
     assert_int_equal(c.runs, 0);
-    assert_status(ipu_device_attach(d, 0), IPU_OK); /* counts anew */
+    assert_status(ipu_device_attach(d, 0), IPU_OK); /* starts counting again */
     ipu_device_get_counters(d, &c);
     assert_int_equal(c.runs, 0);
     assert_int_equal(c.cycles, -1);
@@ -58,8 +58,9 @@ static void utilisation_is_the_share_of_time_that_programs_run(void **state)
     ipu_device_get_counters(d, &c);
     assert_true(c.utilisation == 0 && c.utilisation_session == 0);
     assert_status(ipu__device_begin_run(d, 0), IPU_OK);
-    assert_status(ipu__device_begin_run(d, 0), IPU_OK); /* two engines at once are no busier than one */
-    for (int i = 0; i < 1000 && c.utilisation_session <= 0.5; i++) { /* rests take longer on a busy machine */
+    assert_status(ipu__device_begin_run(d, 0), IPU_OK); /* two concurrent engines count as one */
+    for (int i = 0; i < 1000 && c.utilisation_session <= 0.5;
+         i++) { /* pauses take longer on a busy machine */
         rest(20);
         ipu_device_get_counters(d, &c);
     }
@@ -73,7 +74,7 @@ static void utilisation_is_the_share_of_time_that_programs_run(void **state)
     }
     assert_true(c.utilisation_session > 0 && c.utilisation_session < before);
     for (int i = 0; i < 100 && (c.utilisation == 0 || c.utilisation == 1);
-         i++) { /* only of the time just gone */
+         i++) { /* only for the most recent time */
         assert_status(ipu__device_begin_run(d, 0), IPU_OK);
         rest(5);
         ipu__device_end_run(d, &(ipu__run_counts){.cycles = -1, .tile_bytes = -1});
@@ -162,7 +163,7 @@ static void simulated_errors_stay_until_reset(void **state)
     assert_string_equal(ipu_info_get(info, 1, IPU_INFO_ERROR_STATE), "no errors");
     assert_string_equal(ipu_info_get(info, 2, IPU_INFO_ERROR_STATE), "IPUSOFTERR");
     assert_string_equal(ipu_info_get(info, 3, IPU_INFO_ERROR_STATE), "IPUSOFTERR");
-    assert_status(ipu_device_reset(5), IPU_OK); /* by its own process: it may go on */
+    assert_status(ipu_device_reset(5), IPU_OK); /* by its own process: it may continue */
     assert_status(ipu_info_update(info), IPU_OK);
     assert_string_equal(ipu_info_get(info, 2, IPU_INFO_ERROR_STATE), "no errors");
     ipu_info_destroy(info);

@@ -1,5 +1,5 @@
-/* The folder of the state. A folder of another user's is never used: they could hold or forge what is in
- * it. */
+/* The folder for state. Never uses a folder that belongs to another user, who could block or forge its
+ * contents. */
 #include "device/runtime.h"
 
 #include <errno.h>
@@ -20,23 +20,23 @@ static bool is_own_folder(const struct stat *st)
     return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* False: longer than a path may be. */
+/* Returns false if longer than a path may be. */
 static bool join(char out[PATH_MAX], const char *folder, const char *name)
 {
     int n = snprintf(out, PATH_MAX, "%s%s", folder, name);
     return n > 0 && n < PATH_MAX;
 }
 
-/* The folder that `base` offers, if that is the user's own; the rules of XDG ask that it is an absolute
- * path. */
+/* The folder offered by `base`, if it belongs to the user; XDG requires an absolute path. */
 static bool offered(const char *base, char out[PATH_MAX])
 {
     struct stat st;
     return base && *base == '/' && stat(base, &st) == 0 && is_own_folder(&st) && join(out, base, "/openipu");
 }
 
-/* Where states may be if IPU_RUNTIME_DIR does not say: false, there is no candidate i for this user. Anyone can be the
- * first to make that in /tmp, nobody those in the user's home. Homes are shared by hosts, and IPUs are not. */
+/* Where state may be unless IPU_RUNTIME_DIR says. Returns false if there is no candidate i for this user. In /tmp
+ * anyone could create the folder first, in the user's home nobody else can. Homes are shared between hosts, whereas
+ * IPUs are not. */
 static bool candidate(int i, char out[PATH_MAX])
 {
     char          text[PATH_MAX], host[65] = "";
@@ -63,8 +63,8 @@ static bool is_usable(const char *path)
 
 /* ---- what is to be logged ---- */
 
-/* By who may: what is noted is noted under the state's lock, and the log has one of its own. Without a lock, which a fork
- * could leave taken: a note that comes while another waits to be told is lost. */
+/* Notes are made under the state's lock, and the log has its own. There is no lock here, which a fork could leave
+ * taken: a note made while another one is pending is lost. */
 enum { EMPTY, WRITING, WAITING };
 static char        note[2 * PATH_MAX];
 static atomic_int  stage;
@@ -91,7 +91,7 @@ void ipu__runtime_tell(void)
     ipu__log_text(IPU_LOG_WARN, "device", text);
 }
 
-/* Once in a process. */
+/* Once per process. */
 static void note_passed_over(const char *path, const char *instead)
 {
     if (!atomic_exchange(&is_passed_over, true))
@@ -101,9 +101,9 @@ static void note_passed_over(const char *path, const char *instead)
 
 /* ---- choosing ---- */
 
-/* The first that is there and the user's: so all processes arrive at the same, even if what was in the way of an
- * earlier one is gone. If none is there, the first that can be made. "": none; `*blocked`: what is there is in the way of
- * all, so that none could be made either. */
+/* The first that exists and belongs to the user, so that all processes arrive at the same one, even if an obstacle
+ * that an earlier one met is gone. If there is none, the first that can be created. "" if all fail; `*blocked`:
+ * because existing files are in the way. */
 static void choose(bool create, char out[PATH_MAX], bool *blocked)
 {
     char        first[PATH_MAX] = "", path[PATH_MAX];
@@ -137,7 +137,7 @@ static ipu_status fail_folder(const char *path, const struct stat *st)
         (unsigned long)st->st_uid, (unsigned)st->st_mode & 0777u);
 }
 
-/* That of IPU_RUNTIME_DIR, or what is in the way of all others. */
+/* The folder in IPU_RUNTIME_DIR, or whatever blocks all the others. */
 static ipu_status use(const char *path, bool create, bool *exists)
 {
     struct stat st;
@@ -183,7 +183,7 @@ ipu_status ipu_device_folder(char *out, size_t bytes)
 
 /* ---- clearing ---- */
 
-/* Versions before this one called them so: .event.PID, NAME.gcdN.ipus1.PID. */
+/* The names used by earlier versions: .event.PID, NAME.gcdN.ipus1.PID. */
 static bool is_old_temporary(const char *name, pid_t *writer)
 {
     static const char *const before[] = {".event.", ".ipus1."};

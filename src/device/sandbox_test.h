@@ -1,4 +1,4 @@
-/* A folder of its own for each test: state, home, configuration in it, and nothing of the environment's. */
+/* A separate folder for each test: state, home and configuration in it, and nothing from the environment. */
 #ifndef IPU_DEVICE_SANDBOX_TEST_H
 #define IPU_DEVICE_SANDBOX_TEST_H
 
@@ -51,7 +51,7 @@ static inline int enter_sandbox(void **state)
     return setenv("HOME", sandbox, 1) || setenv("IPU_RUNTIME_DIR", run, 1);
 }
 
-/* Write a file in the sandbox; its path, borrowed until the next call. */
+/* Writes a file in the sandbox; returns its path, borrowed until the next call. */
 static inline const char *put_file(const char *name, const char *text)
 {
     static char path[256];

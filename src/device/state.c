@@ -1,4 +1,5 @@
-/* The state of partitions: opening each file once, mending it, records, locks, the line of those who wait, forks. */
+/* The state of partitions: opening each file once, repairing it, records, locks, the queue of waiting
+ * processes, forks. */
 #include "device/state.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@ enum { FORMAT = 1, MOST_TRIES = 4 };
 
 static const ipu__state_header expected = {"OpenIPU", FORMAT, sizeof(ipu__slot), IPU__N_SLOTS};
 
-/* Bytes that are locked lie far behind the end of the file for those who wait, and before them one for who mends it. */
+/* Lock bytes for the queue lie far beyond the end of the file; the one before them is for whoever repairs
+ * it. */
 #define LINE_BEGIN ((off_t)1 << 32)
 #define MENDING (LINE_BEGIN - 1)
 #define MOST_TICKETS ((int64_t)1 << 40)
@@ -30,12 +32,12 @@ static pthread_mutex_t     lock = PTHREAD_MUTEX_INITIALIZER;
 static ipu__state         *states;  /* all that are open */
 static ipu__place_in_line *waiting; /* of this process */
 static atomic_uint         generation;
-static bool                is_clear; /* this process has cleared up */
+static bool                is_clear; /* this process has cleaned up */
 
 /* ---- forks ---- */
 
-/* The child has neither the locks nor any use for the counters. Its descriptors may be closed: it is
- * the parent's closing that would drop the parent's locks. */
+/* The child has neither the locks nor any use for the counters. It may close its descriptors: only the
+ * parent's closing would drop the parent's locks. */
 static void leave_to_parent(void)
 {
     for (ipu__state *s = states; s; s = s->next) {
@@ -65,7 +67,7 @@ unsigned ipu__state_generation(void) { return atomic_load_explicit(&generation, 
 
 /* ---- files ---- */
 
-/* Looking changes nothing; who takes IPUs clears up first, once in its life. */
+/* Looking changes nothing; whoever takes IPUs first cleans up, once per process. */
 static void clear(const char *folder)
 {
     if (!is_clear) ipu__runtime_clear(folder);
@@ -88,7 +90,8 @@ static ipu_status fail_file(const char *what, const char *path)
     return ipu__fail(IPU_IO, "%s the state of devices, %s: %s", what, path, strerror(errno));
 }
 
-/* All of its blocks, so that a full disk is told now. Without them it serves as well: locks need none. */
+/* Allocate all blocks, so that a full disk is noticed now. It works even without them: locks need no
+ * blocks. */
 static void allocate(int fd)
 {
     ipu__size_guard guard = ipu__size_guard_begin();
@@ -96,7 +99,7 @@ static void allocate(int fd)
     ipu__size_guard_end(&guard);
 }
 
-/* Made beside it and linked into place whole, so that no one ever sees half of it. */
+/* Created beside it and linked into place complete, so that nobody ever sees half of it. */
 static ipu_status make(const char *path)
 {
     ipu__new_file file;
@@ -125,7 +128,7 @@ static ipu_status check_file(const char *path, const struct stat *st)
         path, (unsigned long)geteuid());
 }
 
-/* Out of the way of a new one, not removed: someone may need it. */
+/* Moved out of the way rather than removed: someone may need it. */
 static void set_aside(const char *path)
 {
     char aside[PATH_MAX + 40];
@@ -159,8 +162,8 @@ static void write_at(const ipu__state *s, const void *data, size_t bytes, off_t 
     if (s->is_limited) ipu__size_guard_end(&guard);
 }
 
-/* Where it is: those who hold IPUs have locks on this file, and would be out of sight with another in its place. They write
- * their records again. By one process at a time, or it would wipe out what the first has written since. */
+/* In place: holders of IPUs have locks on this very file, and would be invisible if another took its place. They
+ * rewrite their records. By one process at a time, or it would wipe out what the first has written since. */
 static void mend(ipu__state *s, const char *path)
 {
     static const char zeros[4096];
@@ -190,8 +193,8 @@ static void release(ipu__state *s)
     ipu__free(s);
 }
 
-/* Never as standard input, output or error, in a program that has closed these: what it prints would end up in the
- * state. There are no locks yet that closing the lower descriptor could drop. */
+/* Never as standard input, output or error of a program that has closed these: its output would end up in the
+ * state. No locks exist yet that closing the lower descriptor could drop. */
 static int open_above_standard(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -209,8 +212,8 @@ static bool is_limited(void)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* `handle` names the file without opening it: what was checked is what is opened, and a file that is open
- * already gets no second descriptor, whose closing would drop our locks. */
+/* `handle` refers to the file without opening it, so that what was checked is what gets opened, and a file
+ * that is already open gets no second descriptor, whose closing would drop our locks. */
 static ipu_status open_handle(int handle, const char *path, ipu__state **out)
 {
     struct stat st;
@@ -239,7 +242,7 @@ static ipu_status open_handle(int handle, const char *path, ipu__state **out)
     return IPU_OK;
 }
 
-/* Can what is there be the state? */
+/* Whether what is there can be the state. */
 static bool is_usable(int handle)
 {
     struct stat st;
@@ -249,7 +252,8 @@ static bool is_usable(int handle)
         || (is_own_file(&st) && faccessat(AT_FDCWD, again, R_OK | W_OK, AT_EACCESS) == 0);
 }
 
-/* What cannot be the state is none to who only looks; who takes IPUs puts it out of the way. */
+/* Anything that cannot be the state is ignored when just looking, and moved out of the way by whoever takes
+ * IPUs. */
 ipu_status ipu__state_open(const char *partition, int gcd, bool create, ipu__state **out)
 {
     char path[PATH_MAX];
@@ -313,7 +317,7 @@ static off_t place_of(int slot, size_t member)
     return (off_t)(offsetof(ipu__state_file, slots) + (size_t)slot * sizeof(ipu__slot) + member);
 }
 
-/* What lies behind the end of the file reads as zeros. */
+/* Beyond the end of the file, reads zeros. */
 static void read_at(const ipu__state *s, void *data, size_t bytes, off_t at)
 {
     ssize_t n = s->is_sound ? pread(s->fd, data, bytes, at) : 0;
@@ -342,7 +346,7 @@ void ipu__state_read_error(const ipu__state *state, int i, char out[IPU__ERROR_B
     if (!ends) *out = 0;
 }
 
-/* Without a number while it is being written: who reads meanwhile does not believe it. */
+/* The pid is cleared while writing, so that a concurrent reader does not believe the record. */
 void ipu__state_write(const ipu__state *state, int i, const ipu__slot *slot)
 {
     const size_t  pid = offsetof(ipu__slot, pid), rest = offsetof(ipu__slot, uid);
@@ -364,11 +368,11 @@ void ipu__state_write_counts(const ipu__state *state, int i, const ipu__counts *
 
 /* ---- locks ---- */
 
-/* A lock outlives its process where another shares its descriptors, and the number may be a stranger's by now: who asks
- * could end that one instead. */
+/* A lock outlives its process if another shares its descriptors, and the pid may have been reused: users might kill
+ * the wrong process. */
 static bool may_be_holder(pid_t pid) { return pid > 0 && kill(pid, 0) == 0; }
 
-/* A process other than this one with a lock in the range, and its number if that is known, else 0; false: none. */
+/* Finds another process with a lock in the range, and its pid, or 0 if unknown. Returns false if none. */
 static bool get_lock(int fd, off_t first, off_t n, int64_t *pid)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
@@ -414,7 +418,7 @@ bool ipu__state_any_other(const ipu__state *state, int first, int n)
 
 /* ---- the line ---- */
 
-/* The next ticket is what the file says, if it can be, or else a later one: a lock says that it is taken. */
+/* The next ticket is the one in the file, if plausible, or else a later one: a lock shows that it is taken. */
 void ipu__state_line_enter(ipu__state *state, ipu__place_in_line *place)
 {
     const off_t at = offsetof(ipu__state_file, next_ticket);

@@ -1,5 +1,5 @@
-/* States that are damaged, at any time and in any way a user can: nobody ends of it, nobody is kept from running, and IPUs that
- * are held stay held. */
+/* Damaged states, at any time and in any way a user can cause: no process dies, none is kept from running, and held
+ * IPUs stay held. */
 #include "device/state.h"
 
 #include <fcntl.h>
@@ -95,7 +95,7 @@ static void one_that_is_cut_short_ends_nobody(void **state)
         assert_int_equal(in_another(look), SEEN);
         cut(cuts[i]);
         assert_int_not_equal(in_another(look), WRONG);
-        assert_int_equal(in_another(try_to_attach), BUSY); /* locks are not in it; and it is mended by this */
+        assert_int_equal(in_another(try_to_attach), BUSY); /* the locks are not in it; and this repairs it */
         assert_int_not_equal(in_another(look), WRONG);
         d->recorded_ns = 0; /* as if a second had passed */
         assert_int_equal(n_runs(d), 3);
@@ -103,7 +103,7 @@ static void one_that_is_cut_short_ends_nobody(void **state)
         assert_int_equal(n_runs(d), 4);
         atomic_store(&d->counters.runs, 2);
         run(d);
-        assert_int_equal(in_another(look), SEEN); /* all is as before */
+        assert_int_equal(in_another(look), SEEN); /* everything is as before */
         ipu_device_close(d);
         assert_int_equal(in_another(try_to_attach), FREE);
     }
@@ -132,7 +132,7 @@ static void one_that_is_cut_all_the_time_is_used(void **state)
     ipu_device_close(d);
 }
 
-/* By another process: closing it here would drop our locks. */
+/* In another process, because closing it here would drop our locks. */
 static int filling;
 
 static int fill(void)
@@ -167,7 +167,7 @@ static void one_that_is_overwritten_is_mended_where_it_is(void **state)
     }
 }
 
-/* Errors that IPUs are said to have keep programs from running: noise is none. */
+/* IPU errors keep programs from running, so noise must not look like one. */
 static void noise_is_no_error_of_an_ipu(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void what_is_no_state_is_set_aside(void **state)
     struct stat st;
     char        aside[200];
     snprintf(aside, sizeof aside, "%s.aside-%ld", path, (long)getpid());
-    ipu_device_close(attached(1)); /* makes the folder */
+    ipu_device_close(attached(1)); /* creates the folder */
     for (size_t i = 0; i < sizeof puts / sizeof *puts; i++) {
         assert_int_equal(unlink(path), 0);
         puts[i]();
@@ -232,7 +232,7 @@ static void what_is_no_state_is_set_aside(void **state)
     }
 }
 
-/* Who waits comes in turn whatever the file says of turns. */
+/* Waiters take turns whatever the file says. */
 static void a_line_needs_no_file(void **state)
 {
     (void)state;
@@ -264,7 +264,7 @@ static void a_line_needs_no_file(void **state)
     }
 }
 
-/* ulimit -f: less than the state has. */
+/* ulimit -f: less than the state's size. */
 static int attach_and_run_limited(void)
 {
     ipu_device *d;
@@ -277,7 +277,7 @@ static int attach_and_run_limited(void)
 static void a_limit_to_files_ends_nobody(void **state)
 {
     (void)state;
-    assert_int_equal(in_another(attach_and_run_limited), SEEN); /* makes it */
+    assert_int_equal(in_another(attach_and_run_limited), SEEN); /* creates it */
     ipu_device_close(attached(1));
     assert_int_equal(in_another(attach_and_run_limited), SEEN);
 }
@@ -309,11 +309,11 @@ static void what_killed_processes_began_is_removed(void **state)
     pid_t                    dead = fork(), mine = getpid();
     if (dead == 0) _exit(nothing());
     assert_int_equal(waitpid(dead, &status, 0), dead);
-    assert_int_equal(in_another(only_attach), FREE); /* makes the folder */
+    assert_int_equal(in_another(only_attach), FREE); /* creates the folder */
     for (int i = 0; i < 3; i++) strcpy(of_dead[i], put_rest(rests[i], dead));
     for (int i = 0; i < 3; i++) strcpy(of_living[i], put_rest(rests[i], mine));
     for (int i = 0; i < 2; i++) strcpy(of_nobody[i], put_rest(others[i], dead));
-    /* Of a process that is not seen from here, such as one of another container: the lock says that it lives. */
+    /* From a process that is invisible here, e.g. in another container: the lock shows that it is alive. */
     strcpy(in_use, put_rest("run/.ipu-%ld-7.tmp", dead));
     int fd = open(in_use, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
