@@ -1,4 +1,4 @@
-/* Host arrays: their sizes, checked, and their memory. */
+/* Host arrays: checked sizes, and their memory. */
 #include "data/array.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Pictures and labels that are arrays of numpy's: .npy files, which are mapped where that is possible, and .npz. */
+/* Pictures and labels in numpy arrays: .npy files, mapped where possible, and .npz. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* ---- any two arrays ---- */
 
-/* What a sample is. Of four dimensions, Keras puts channels last, PyTorch second. */
+/* Determines the shape of a sample. With four dimensions, Keras puts channels last, PyTorch second. */
 static ipu_status describe(const ipu_array *x, const char *where, ipu__images *out)
 {
     const ipu_shape *s = &x->shape;
@@ -49,7 +49,7 @@ static ipu_status check_labels(const ipu_array *y, const char *where, int64_t n,
                      images, (long long)n, where, (long long)s->dim[0]);
 }
 
-/* Leaves `block`, which holds x, to the caller if it fails. */
+/* On failure, `block`, which holds x, stays with the caller. */
 static ipu_status join(const ipu_array *x, const char *x_name, ipu__bytes *block, const ipu_array *y,
                        const char *y_name, const char *kind, ipu__images *out)
 {

@@ -1,4 +1,4 @@
-/* Host arrays: sizes, zeros, elements of every type, shapes that cannot be, memory that is refused. */
+/* Host arrays: sizes, zeros, elements of every type, impossible shapes, failing allocations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static void elements_of_every_type_are_numbers(void **state)
 {
     (void)state;
     CHECK_VALUE(IPU_BOOL, uint8_t, 1, 1);
-    CHECK_VALUE(IPU_BOOL, uint8_t, 1, 7); /* a byte from a file may be more than 1 */
+    CHECK_VALUE(IPU_BOOL, uint8_t, 1, 7); /* a byte in a file may be more than 1 */
     CHECK_VALUE(IPU_INT8, int8_t, -5, -5);
     CHECK_VALUE(IPU_UINT8, uint8_t, 251, 251);
     CHECK_VALUE(IPU_INT16, int16_t, -300, -300);

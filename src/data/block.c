@@ -1,4 +1,4 @@
-/* Files mapped into memory: pages are read when they are touched and may be dropped again. */
+/* Files mapped into memory: pages are read when touched, and can be dropped again. */
 #include "data/block.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Blocks of bytes to be read: a file mapped into memory, memory that is owned, or someone else's. */
+/* Blocks of readable bytes: a mapped file, owned memory, or someone else's. */
 #ifndef IPU_DATA_BLOCK_H
 #define IPU_DATA_BLOCK_H
 
@@ -10,11 +10,11 @@
 typedef struct ipu__bytes { /* all zero: empty */
     const uint8_t *data;
     size_t         bytes;
-    void          *owned;  /* of base/alloc.h; NULL: not owned */
-    void          *mapped; /* NULL: no mapping */
+    void          *owned;  /* from base/alloc.h; NULL if not owned */
+    void          *mapped; /* NULL if not mapped */
 } ipu__bytes;
 
-/* A regular file, mapped. It must not become shorter while it is. Statuses: IO. */
+/* Maps a regular file, which must not shrink while mapped. Statuses: IO. */
 ipu_status ipu__bytes_map(const char *path, ipu__bytes *out);
 void       ipu__bytes_free(ipu__bytes *b);
 

@@ -9,7 +9,7 @@ static bool same_shape(const ipu_shape *a, const ipu_shape *b)
     return a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim) == 0;
 }
 
-/* How far beyond its tolerance; 0: within. Infinite where a number stands against none. */
+/* How far beyond its tolerance; 0 if within. Infinite for a mismatched NaN or infinity. */
 static double excess(double expected, double found, double tolerance)
 {
     if (expected == found || (isnan(expected) && isnan(found))) return 0;
@@ -31,7 +31,7 @@ bool ipu_array_is_close(const ipu_array *expected, const ipu_array *found, doubl
     for (int64_t i = 0; i < n; i++) {
         double x = ipu_array_value(expected, i), y = ipu_array_value(found, i);
         double tolerance = isfinite(x) ? atol + rtol * fabs(x) : 0, over = excess(x, y, tolerance);
-        if (is_long && over == 0 && tolerance < 1) /* they may differ beyond what a double holds */
+        if (is_long && over == 0 && tolerance < 1) /* they may differ by less than a double can show */
             over = ((const uint64_t *)expected->data)[i] != ((const uint64_t *)found->data)[i];
         if (over == 0) continue;
         if (d.n++ == 0) d = (ipu_array_difference){1, i, x, y, tolerance, i};

@@ -1,4 +1,4 @@
-/* Arrays compared: tolerances, numbers that are none, types and shapes, integers beyond the doubles. */
+/* Comparing arrays: tolerances, NaNs and infinities, types and shapes, integers beyond double precision. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

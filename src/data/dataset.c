@@ -1,5 +1,5 @@
-/* Datasets: the interface, and samples that are rows of arrays. Where samples come from is behind three
- * functions; what is checked here (numbers, fields) none of them checks again. */
+/* Datasets: the interface, and samples that are rows of arrays. The source of samples is behind three
+ * functions, which need not repeat the checks made here (numbers, fields). */
 #include "data/dataset.h"
 
 #include <limits.h>
@@ -16,13 +16,13 @@ struct ipu_dataset {
     ipu__dataset_about    about;
     ipu_dataset_functions functions;
     void                 *user;
-    bool                  is_begun; /* iterable: something was read */
-    char                  names[];  /* of the fields, one after the other */
+    bool                  is_begun; /* iterable: something has been read */
+    char                  names[];  /* of the fields, consecutively */
 };
 
 /* ---- making one ---- */
 
-/* *name_bytes: of all names, each with its 0. */
+/* *name_bytes: size of all names, including their 0s. */
 static ipu_status check_fields(const ipu_field *fields, size_t n, size_t *name_bytes)
 {
     *name_bytes = 0;
@@ -146,7 +146,7 @@ typedef struct rows {
     size_t n;
     struct {
         const char *data;
-        size_t      bytes; /* of one row */
+        size_t      bytes; /* per row */
     } at[IPU_MAX_FIELDS];
 } rows;
 
@@ -173,7 +173,7 @@ static ipu_status describe_rows(const ipu_named_array *a, ipu_field *out)
     return IPU_OK;
 }
 
-/* One more than the largest of integers; 0: they are none, or they are no labels. */
+/* One more than the largest of integers; 0 if they are not integers, or not labels. */
 static int64_t count_classes(const ipu_named_array *arrays, size_t n)
 {
     for (size_t f = 0; f < n; f++) {

@@ -1,15 +1,15 @@
-/* Datasets from within the library: one is a list of fields and the functions that give samples. */
+/* Datasets inside the library: a list of fields and functions that supply samples. */
 #ifndef IPU_DATA_DATASET_H
 #define IPU_DATA_DATASET_H
 
 #include "base/status.h"
 #include "ipu/dataset.h"
 
-/* What only the library's own kinds know. */
+/* Additional properties of the library's own kinds. */
 typedef struct ipu__dataset_about {
-    const char *kind; /* of static text */
+    const char *kind; /* static */
     int64_t     n_classes;
-    /* Sample i will be asked for soon: its memory may be fetched meanwhile. NULL: nothing to do. */
+    /* Sample i will be requested soon, so its memory may be prefetched. May be NULL. */
     void (*expect)(void *user, int64_t i);
 } ipu__dataset_about;
 

@@ -1,4 +1,5 @@
-/* Datasets of PNG files in class folders and of numpy's files: what is found, how it is divided, what is refused. */
+/* Datasets of PNG files in class folders and of numpy files: what is found, how it is split, what is
+ * refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +88,7 @@ static void class_folders_are_numbered_by_name(void **state)
     put_picture("train/cat/z.png", 1, 30);
     put_picture("train/emu/z.png", 1, 40);
     put_picture("train/.hidden/z.png", 1, 50);
-    put_picture("test/emu/z.png", 1, 60); /* of class 2, although it is the only one here */
+    put_picture("test/emu/z.png", 1, 60); /* in class 2, although it is the only one here */
     assert_int_equal(ipu__file_write(in_root("train/dog/notes.txt"), "x", 1), IPU_OK);
     assert_int_equal(ipu_dataset_open(root, IPU_TRAIN, &raw, &d), IPU_OK);
     assert_int_equal(ipu_dataset_n_samples(d), 4);
@@ -159,7 +160,7 @@ static void pictures_that_do_not_fit_are_named(void **state)
     refused_at(root, IPU_TRAIN, IPU_INVALID, "03.png: expected a PNG");
 }
 
-/* Which samples are in a part, by the value of their first pixel. */
+/* Finds the samples of a part by the value of their first pixel. */
 static int collect(ipu_dataset_part part, double share, bool seen[120])
 {
     ipu_dataset        *d;
@@ -193,14 +194,14 @@ static void an_undivided_folder_is_divided_once_and_for_all(void **state)
     assert_memory_equal(seen, again, sizeof seen);
     int of_first = 0;
     for (int i = 0; i < 60; i++) of_first += seen[i];
-    assert_in_range(of_first, 3, 17);                   /* not the first or last ones */
+    assert_in_range(of_first, 3, 17);                   /* not just the first or last ones */
     assert_int_equal(collect(IPU_TRAIN, 0, seen), 100); /* the others: `seen` was false for each */
     bool half[120] = {false};
     assert_int_equal(collect(IPU_TEST, 0.5, half), 60);
     assert_int_equal(collect(IPU_TRAIN, 0.5, half), 60);
 }
 
-/* ---- numpy's files ---- */
+/* ---- numpy files ---- */
 
 static uint8_t bytes_of_two[24] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
                                    12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
@@ -237,7 +238,7 @@ static void npy_files_are_samples_by_row(void **state)
     expect_shape(3, 2, 2, 12, 3);
     put_npy("x_train.npy", IPU_UINT8, IPU_SHAPE(2, 3, 2, 2), bytes_of_two); /* PyTorch: channels first */
     expect_shape(3, 2, 2, 12, 1);
-    put_npy("y_train.npy", IPU_INT64, IPU_SHAPE(2, 1), two_labels); /* as Keras has CIFAR's */
+    put_npy("y_train.npy", IPU_INT64, IPU_SHAPE(2, 1), two_labels); /* like Keras's CIFAR */
     expect_shape(3, 2, 2, 12, 1);
     refused_at(root, IPU_TEST, IPU_NOT_FOUND, "no dataset at");
 }
@@ -351,7 +352,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_b
     return p;
 }
 
-/* Refuses one allocation after the other until it opens. */
+/* Fails one allocation after another until it opens. */
 static void open_without_memory(const char *path)
 {
     ipu_status status = IPU_OUT_OF_MEMORY;

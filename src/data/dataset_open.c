@@ -1,4 +1,4 @@
-/* What is at a path: the kinds of datasets in files are tried one after the other. */
+/* Recognising what is at a path: tries the kinds of file datasets one after another. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "data/image_set.h"
 
-/* Whether there is a file, with the first of the endings that is there; `out` is its path. */
+/* Whether a file with one of the endings exists; `out` is the path of the first found. */
 static bool find_file(const char *folder, const char *stem, const char *const *endings, char out[PATH_MAX])
 {
     for (; *endings; endings++) {
@@ -27,7 +27,7 @@ static const char *const label_endings[] = {"-labels-idx1-ubyte", "-labels.idx1-
 
 static const char *const idx_stems[] = {[IPU_TRAIN] = "train", [IPU_TEST] = "t10k"};
 
-/* *found: there are such files, so that no other kind is looked for. */
+/* *found: such files exist, so no other kinds are tried. */
 static ipu_status try_idx(const char *path, ipu_dataset_part part, bool *found, ipu__images *out)
 {
     char images[PATH_MAX], labels[PATH_MAX];
@@ -46,7 +46,7 @@ static ipu_status try_idx(const char *path, ipu_dataset_part part, bool *found, 
     return IPU_OK;
 }
 
-/* ---- arrays of numpy's ---- */
+/* ---- numpy arrays ---- */
 
 static const char *const npy_names[][2] = {
     [IPU_TRAIN] = {"x_train", "y_train"}, [IPU_TEST] = {"x_test", "y_test"}};

@@ -1,5 +1,6 @@
-/* Digits as by hand: a shape of strokes.c, varied in every way that hands vary, drawn with a round pen.
- * Only what has the same bits everywhere: sums, products, square roots and rounding of floats. */
+/* Synthetic handwriting: a shape from strokes.c, varied in every way that hands vary, drawn with a round
+ * pen. Uses only operations with the same bits everywhere: sums, products, square roots and rounding of
+ * floats. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -12,10 +13,10 @@
 #include "data/strokes.h"
 #include "ipu/dataset.h"
 
-/* MNIST: figures are scaled into 20 x 20 and placed in 28 x 28. */
+/* As in MNIST: figures are scaled to 20 x 20 and placed in 28 x 28. */
 enum { SIZE = 28, BOX = 20, MIDDLE = 14 };
 
-/* ---- random numbers: a function of seed, sample and how many were drawn ---- */
+/* ---- random numbers: a function of seed, sample and the number drawn before ---- */
 
 typedef struct dice {
     uint32_t key[2], counter[4], bits[4];
@@ -35,17 +36,18 @@ static float uniform(dice *d)
 
 static float between(dice *d, float least, float most) { return least + (most - least) * uniform(d); }
 
-/* Of mean 0 and variance 1, like a normal one, but never beyond 3: the sum of three uniform ones. */
+/* Mean 0 and variance 1, similar to a normal distribution but never beyond 3: the sum of three uniform
+ * numbers. */
 static float spread(dice *d) { return 2 * (uniform(d) + uniform(d) + uniform(d)) - 3; }
 
-/* A factor around 1 that is as often x as 1/x, nearly. */
+/* A factor around 1, about as likely to be x as 1/x. */
 static float factor(dice *d, float sigma)
 {
     float x = sigma * spread(d);
     return 1 + x * (1 + x * (0.5f + x * (1.0f / 6)));
 }
 
-/* One wave per unit, from -1 to 1: a sine made of parabolas. */
+/* One wave per unit, from -1 to 1: a sine approximated by parabolas. */
 static float wave(float t)
 {
     t -= (float)(int)t;
@@ -64,8 +66,8 @@ enum { MAX_SPOTS = 24, PIECES = 6, MAX_LINE = (MAX_SPOTS + 2) * PIECES };
 
 typedef struct course {
     spot  at[MAX_LINE];
-    float radius[MAX_LINE]; /* of the pen there */
-    bool  down[MAX_LINE];   /* whether the pen was on the paper on the way to it */
+    float radius[MAX_LINE]; /* of the pen at that point */
+    bool  down[MAX_LINE];   /* whether the pen was down on the way there */
     int   n;
 } course;
 
@@ -76,7 +78,7 @@ static void add_spot(course *c, spot p, bool down)
     c->down[c->n++] = down;
 }
 
-/* A smooth line through the spots (Catmull and Rom). */
+/* A smooth line through the spots (Catmull-Rom). */
 static void add_curve(course *c, const spot *p, int n)
 {
     for (int i = 0; i + 1 < n; i++) {
@@ -95,7 +97,8 @@ static void add_curve(course *c, const spot *p, int n)
     }
 }
 
-/* The shape's spots, somewhere between its two forms, each a little off, about as the one before was. */
+/* The shape's spots, somewhere between its two forms, each slightly off, by about as much as the one
+ * before. */
 static void follow_shape(dice *d, const ipu__shape *shape, course *c)
 {
     const ipu__pen *from = shape->from, *to = shape->to ? shape->to : from;
@@ -120,7 +123,7 @@ static void follow_shape(dice *d, const ipu__shape *shape, course *c)
     }
 }
 
-/* As if the paper gave way: two long waves in each direction. */
+/* As if the paper were warped: two long waves in each direction. */
 static void bend(dice *d, course *c)
 {
     float strength = between(d, 0.5f, 4.5f);
@@ -135,7 +138,8 @@ static void bend(dice *d, course *c)
     }
 }
 
-/* Which half is the larger one, in each direction; and how much wider the figure is above than below. */
+/* Which half is the larger one in each direction, and how much wider the figure is at the top than at the
+ * bottom. */
 static void weigh(dice *d, course *c)
 {
     float gx = 0.15f * spread(d), gy = 0.22f * spread(d), taper = 0.15f * spread(d);
@@ -148,7 +152,7 @@ static void weigh(dice *d, course *c)
     }
 }
 
-/* Width, slant and turn of the whole figure. */
+/* Width, slant and rotation of the whole figure. */
 static void tilt(dice *d, course *c)
 {
     float wide = factor(d, 0.20f), slant = 0.12f + 0.26f * spread(d), turn = 0.10f * spread(d);
@@ -160,7 +164,7 @@ static void tilt(dice *d, course *c)
     }
 }
 
-/* The pen is pressed now more, now less, and the hand trembles. */
+/* The pen's pressure varies, and the hand trembles. */
 static void press(dice *d, course *c, float width)
 {
     float pressure = between(d, 0, 0.25f), rhythm = between(d, 0.01f, 0.06f), phase = uniform(d), tremble = 0;
@@ -170,7 +174,7 @@ static void press(dice *d, course *c, float width)
     }
 }
 
-/* Ends of what is drawn if the course is made `scale` times as large. */
+/* Extent of the drawing if the course is scaled by `scale`. */
 static void find_ends(const course *c, float scale, spot *least, spot *most)
 {
     *least = (spot){FLT_MAX, FLT_MAX};
@@ -182,7 +186,7 @@ static void find_ends(const course *c, float scale, spot *least, spot *most)
     }
 }
 
-/* Into the box by its longer side, the pen's width included: a scale is guessed and made better twice. */
+/* Fits the longer side into the box, including the pen's width: guesses a scale and improves it twice. */
 static void fit(course *c, float size, float width)
 {
     spot  least, most;
@@ -203,7 +207,7 @@ static void fit(course *c, float size, float width)
 
 static int clamp(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
 
-/* What part of each pixel is under the pen on its way from spot i - 1 to i. */
+/* How much of each pixel is covered by the pen on its way from spot i - 1 to i. */
 static void draw_stroke(const course *c, int i, float softness, int size, float *canvas)
 {
     spot  a = c->at[i - 1], b = c->at[i];
@@ -261,10 +265,10 @@ int ipu__digits_render(uint32_t seed, int64_t i, int size, float *canvas)
     return digit;
 }
 
-/* ---- as MNIST has them ---- */
+/* ---- MNIST's form ---- */
 
-/* How far the centre of mass is, in whole pixels, from the middle of pixel 14, where MNIST's is (on average at
- * 14.00, 13.99 counted in pixels from 0, over the first 5000 of its training set). */
+/* Distance of the centre of mass, in whole pixels, from the middle of pixel 14, where MNIST has it (on
+ * average at 14.00, 13.99 counted in pixels from 0, over the first 5000 of its training set). */
 static void find_centre(const float *canvas, int *right, int *down)
 {
     float mass = 0, sx = 0, sy = 0;

@@ -1,4 +1,4 @@
-/* Digits: shapes that belong together, the same bits for the same seed, MNIST's frame, and the files. */
+/* Digits: consistent shapes, identical bits for the same seed, MNIST's frame, and the files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void a_sample_depends_on_seed_and_number_only(void **state)
     assert_memory_not_equal(a, b, PIXELS);
 }
 
-/* MNIST's: the figure in a box of 20 x 20, its centre of mass within half a pixel of pixel 14. */
+/* As in MNIST: the figure in a box of 20 x 20, with its centre of mass within half a pixel of pixel 14. */
 static void figures_sit_as_in_mnist(void **state)
 {
     (void)state;
@@ -82,7 +82,7 @@ static void figures_sit_as_in_mnist(void **state)
         assert_in_range(side, 18, 20);
         assert_in_range((int)(mass / 255), 20, 350);
         double dx = sx / mass - 14, dy = sy / mass - 14;
-        n_off += dx < -0.51 || dx > 0.51 || dy < -0.51 || dy > 0.51; /* some are cut by the frame */
+        n_off += dx < -0.51 || dx > 0.51 || dy < -0.51 || dy > 0.51; /* some are clipped by the frame */
     }
     assert_in_range(n_off, 0, N / 100);
     for (int d = 0; d < 10; d++) assert_in_range(count[d], N / 10 - 60, N / 10 + 60);
@@ -150,7 +150,7 @@ static bool count_calls(void *user, int64_t done, int64_t total)
     int64_t *last = user;
     assert_true(done > *last && done <= total);
     *last = done;
-    return total != 1500; /* the number that is stopped */
+    return total != 1500; /* the call that stops it */
 }
 
 static void files_hold_what_is_drawn(void **state)

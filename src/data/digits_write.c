@@ -1,4 +1,4 @@
-/* Digits drawn into MNIST's four files, by as many threads as there are. */
+/* Draws digits into MNIST's four files, using all available threads. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ typedef struct work {
     ipu_dataset_progress_fn progress;
     void                   *user;
     uint32_t                seed;
-    int64_t                 done, total; /* of all sets */
+    int64_t                 done, total; /* over all sets */
     int64_t                 first;       /* number of the set's first sample */
     int64_t                 from, to;    /* the block, within the set */
     uint8_t                *pixels, *labels;
@@ -68,7 +68,7 @@ static ipu_status write_set(const char *folder, const char *stem, int64_t n, con
     return write_file(folder, name, &n, 1, labels, (size_t)n);
 }
 
-/* Both sets are drawn before a file is written, so that one who stops it finds all as it was. */
+/* Both sets are drawn before any file is written, so that stopping leaves everything unchanged. */
 static ipu_status draw_and_write(work *w, const char *folder, int64_t n_train, int64_t n_test)
 {
     uint8_t *pixels = w->pixels, *labels = w->labels;

@@ -1,5 +1,5 @@
-/* IDX files. What a header promises is held against the size of the file before memory is taken for it, and
- * compressed data are inflated straight into the one block they end up in. */
+/* IDX files. Sizes claimed by a header are checked against the file before memory is allocated, and
+ * compressed data are inflated directly into their final block. */
 #include "data/idx.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-/* The format: yann.lecun.com/exdb/mnist. Two zeros, the type, the rank, then each dimension in 4 bytes, the most
+/* The format: yann.lecun.com/exdb/mnist. Two zeros, the type, the rank, then each dimension in 4 bytes, most
  * significant first, then the elements. */
 enum { UBYTE = 8, MAX_RANK = 4, MAX_HEADER = 4 + 4 * MAX_RANK };
 
@@ -37,7 +37,7 @@ static ipu_status check_magic(const uint8_t *head, const char *name)
     return IPU_OK;
 }
 
-/* Of a header that is all there; the bytes of the elements in *bytes. */
+/* Requires a complete header; stores the size of the elements in *bytes. */
 static ipu_status scan_header(const uint8_t *head, const char *name, ipu_shape *shape, size_t *bytes)
 {
     IPU_TRY(check_magic(head, name));
@@ -85,7 +85,7 @@ static ipu_status read_plain(const uint8_t *data, size_t bytes, const char *name
 
 typedef struct inflater {
     z_stream    z;
-    size_t      left; /* of the input, not given to zlib yet */
+    size_t      left; /* of the input, not yet given to zlib */
     const char *name;
     bool        ended;
 } inflater;
@@ -114,7 +114,7 @@ static ipu_status fail_inflate(const inflater *f, int code)
 
 static unsigned at_most(size_t n) { return n < (1u << 30) ? (unsigned)n : 1u << 30; }
 
-/* A file may be several streams one after the other, as gzip's manual has it. */
+/* A file may be several consecutive streams, according to gzip's manual. */
 static int next_stream(inflater *f)
 {
     if (f->z.avail_in || f->left) return inflateReset(&f->z);
@@ -122,7 +122,7 @@ static int next_stream(inflater *f)
     return Z_OK;
 }
 
-/* Up to `bytes`, fewer at the end of the data. */
+/* Up to `bytes`; fewer at the end of the data. */
 static ipu_status inflate_some(inflater *f, uint8_t *to, size_t bytes, size_t *got)
 {
     *got = 0;
@@ -142,7 +142,7 @@ static ipu_status inflate_some(inflater *f, uint8_t *to, size_t bytes, size_t *g
     return IPU_OK;
 }
 
-/* Deflate makes at most 1032 bytes of one (zlib, "Technical Details"): more is a lie. */
+/* Deflate expands by at most a factor of 1032 (zlib, "Technical Details"): claims beyond that are false. */
 static ipu_status inflate_elements(inflater *f, size_t compressed, size_t n, ipu__idx *out)
 {
     size_t  got;
@@ -154,7 +154,7 @@ static ipu_status inflate_elements(inflater *f, size_t compressed, size_t n, ipu
     out->elements = to;
     IPU_TRY(inflate_some(f, to, n, &got));
     if (got < n) return fail_size(f->name, &out->shape, "fewer follow");
-    IPU_TRY(inflate_some(f, &more, 1, &got)); /* zlib compares the checksum when it comes to the end */
+    IPU_TRY(inflate_some(f, &more, 1, &got)); /* zlib verifies the checksum when it reaches the end */
     return got ? fail_size(f->name, &out->shape, "more follow") : IPU_OK;
 }
 

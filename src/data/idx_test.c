@@ -1,4 +1,4 @@
-/* IDX files: plain and compressed, and every way in which one can be damaged or lie about itself. */
+/* IDX files: plain and compressed, and every way in which one can be damaged or inconsistent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 static const uint8_t small[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2,  0,  0,
                                 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
-/* As gzip makes it. */
+/* Like gzip. */
 static size_t compress_bytes(const void *data, size_t bytes, uint8_t *to, size_t room)
 {
     z_stream z = {0};
@@ -121,7 +121,7 @@ static void every_shorter_file_is_refused(void **state)
     for (size_t i = 2; i < n; i++) refuse(file, i, IPU_INVALID, "get the file again");
 }
 
-/* But those of gzip's header that say when and where, and those that fill up the last byte, mean nothing. */
+/* Except for those in gzip's header that say when and where, and those that pad the last byte. */
 static void every_flipped_bit_of_compressed_data_is_noticed(void **state)
 {
     (void)state;

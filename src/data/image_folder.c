@@ -1,5 +1,5 @@
-/* Folders of class folders of PNG pictures. All pictures are in memory, decoded by as many threads as there are:
- * reading them again for each epoch would take longer than training. */
+/* Folders with a folder of PNG pictures per class. All pictures are decoded into memory, using all available
+ * threads: rereading them each epoch would take longer than training. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -44,7 +44,7 @@ static ipu_status fail_folder(const char *path)
     return ipu__fail(IPU_IO, "cannot read the folder %s: %s", path, strerror(errno));
 }
 
-/* Names in a folder, in their order: of folders, or of PNG files. Those that begin with a dot are passed over. */
+/* Sorted names in a folder, of folders or of PNG files. Skips those that begin with a dot. */
 static ipu_status list_open(DIR *d, const char *path, bool folders, ipu__arena *arena, names *out)
 {
     for (;;) {
@@ -92,7 +92,7 @@ static ipu_status list_pictures(const char *path, const names *classes, ipu__are
         struct stat st;
         char       *folder = join_path(arena, path, classes->at[c]);
         if (!folder) status = ipu__fail_memory();
-        if (status != IPU_OK || stat(folder, &st) != 0) continue; /* a class that only the other part has */
+        if (status != IPU_OK || stat(folder, &st) != 0) continue; /* only in the other part */
         status = list(folder, false, arena, &pictures);
         for (size_t i = 0; i < pictures.n && status == IPU_OK; i++) {
             entry e = {join_path(arena, folder, pictures.at[i]), (int32_t)c};
@@ -114,11 +114,11 @@ typedef struct trouble {
 typedef struct work {
     const entry  *entries;
     size_t        n;
-    ipu__png_size size;  /* of all */
-    size_t        bytes; /* of each */
+    ipu__png_size size;  /* common to all */
+    size_t        bytes; /* per picture */
     uint8_t      *pixels;
-    trouble      *troubles;  /* the first of each thread; status OK: none */
-    bool         *is_colour; /* each thread has seen some */
+    trouble      *troubles;  /* the first of each thread; status OK if none */
+    bool         *is_colour; /* by thread: it has seen some */
 } work;
 
 static ipu_status measure_one(work *w, size_t i, int part)
@@ -145,7 +145,7 @@ static ipu_status decode_one(const work *w, size_t i)
     if (fits && c == w->size.n_channels)
         memcpy(to, from, w->bytes);
     else if (fits)
-        for (int64_t p = 0; p < n; p++) memset(to + 3 * p, from[p], 3); /* a grey one among colours */
+        for (int64_t p = 0; p < n; p++) memset(to + 3 * p, from[p], 3); /* a grey picture among colour ones */
     ipu_array_free(&picture);
     return fits ? IPU_OK : ipu__fail(IPU_IO, "%s was changed while it was read", w->entries[i].path);
 }
@@ -176,7 +176,7 @@ static void decode_part(void *user, int part, int n_parts)
     }
 }
 
-/* The trouble with the first picture, whichever thread met it. */
+/* Reports the problem with the first bad picture, whichever thread met it. */
 static ipu_status run(ipu__pool *pool, ipu__job_fn job, work *w)
 {
     const trouble *first = NULL;
@@ -234,7 +234,7 @@ static ipu_status read_entries(const entries *e, ipu__images *out)
 
 /* ---- parts ---- */
 
-/* Each of `some` is among `all`; both in their order. */
+/* Whether each of `some` is among `all`; both are sorted. */
 static ipu_status check_classes(const char *path, const names *some, const names *all)
 {
     for (size_t i = 0; i < some->n; i++)
@@ -244,8 +244,8 @@ static ipu_status check_classes(const char *path, const names *some, const names
     return IPU_OK;
 }
 
-/* Where the class folders of `part` are: in `path`, or in its train/ and test/. Classes are those of train/, so that
- * both parts count them alike. */
+/* Where the class folders of `part` are: in `path`, or in its train/ and test/. Classes are those of train/, so
+ * that both parts number them the same way. */
 static ipu_status find_part(const char *path, ipu_dataset_part part, ipu__arena *arena, names *classes,
                             const char **where)
 {

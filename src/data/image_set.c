@@ -1,4 +1,4 @@
-/* Datasets of pictures in memory: which samples are in a part, and pixels made floats. */
+/* Datasets of pictures in memory: which samples belong to a part, and converting pixels to float. */
 #include "data/image_set.h"
 
 #include <math.h>
@@ -8,15 +8,15 @@
 #include "base/philox.h"
 #include "data/array.h"
 
-enum { EXPECTED_BYTES = 2048 }; /* the rest of a row comes by itself, as it is read in order */
+enum { EXPECTED_BYTES = 2048 }; /* the rest of a row is prefetched by hardware, as it is read in order */
 
 typedef struct image_set {
     ipu__images images;
-    int64_t     n_channels, n_pixels; /* of a sample; of a channel */
-    int64_t    *index;                /* of sample i in `images`; NULL: i */
+    int64_t     n_channels, n_pixels; /* per sample; per channel */
+    int64_t    *index;                /* position of sample i in `images`; NULL means i */
     float       mean, std;
     bool        raw;
-    float       table[256]; /* of a byte */
+    float       table[256]; /* indexed by byte */
 } image_set;
 
 void ipu__images_free(ipu__images *images)
@@ -29,7 +29,7 @@ void ipu__images_free(ipu__images *images)
 
 /* ---- samples ---- */
 
-/* In float, step by step as torchvision does it (ToTensor, Normalize), so that the bits are the same. */
+/* In float, with the same steps as torchvision (ToTensor, Normalize), so that the bits agree. */
 static float transform(const image_set *s, float x, float most)
 {
     return s->raw ? x : (x / most - s->mean) / s->std;
@@ -42,7 +42,7 @@ static void get_bytes(const image_set *s, const uint8_t *from, float *to)
         const float *restrict table = s->table;
         float *restrict out         = to;
         int64_t p                   = 0;
-        for (; p + 8 <= n; p += 8) { /* eight bytes at one load */
+        for (; p + 8 <= n; p += 8) { /* load eight bytes at a time */
             uint64_t bytes;
             memcpy(&bytes, from + p, sizeof bytes);
             for (int k = 0; k < 8; k++) out[p + k] = table[bytes >> 8 * k & 255];
@@ -55,7 +55,7 @@ static void get_bytes(const image_set *s, const uint8_t *from, float *to)
             to[c * s->n_pixels + p] = s->table[from[p * s->n_channels + c]];
 }
 
-/* A training would only say that its loss is no number. */
+/* Otherwise training would only report that its loss is NaN. */
 static ipu_status fail_pixel(const image_set *s, int64_t i, int64_t k, double value)
 {
     return ipu__fail(IPU_INVALID,
@@ -90,7 +90,7 @@ static ipu_status get(void *user, int64_t i, void *const *fields)
     return IPU_OK;
 }
 
-/* The rows of a shuffled set are far apart: half of the time of a batch went to waiting for them. */
+/* Rows of a shuffled set are far apart: waiting for them took half of the time of a batch. */
 static void expect(void *user, int64_t i)
 {
     const image_set *s     = user;
@@ -111,8 +111,8 @@ static void destroy(void *user)
 
 /* ---- parts ---- */
 
-/* Goes through the samples once and takes each with the probability that leaves the right number (Knuth 3.4.2,
- * algorithm S), so that the order stays and any part of any size takes no more than its index. */
+/* Goes through the samples once and takes each with the probability that leaves the right number (Knuth
+ * 3.4.2, algorithm S), which preserves their order and needs no memory beyond the index. */
 static ipu_status draw_part(image_set *s, ipu_dataset_part part, double share, int64_t *n_samples)
 {
     int64_t n = s->images.n, n_test = llround((double)n * share),

@@ -1,4 +1,4 @@
-/* .npy files: a header, which is a Python literal of one fixed form, and the elements behind it. */
+/* .npy files: a header, which is a Python literal in one fixed form, followed by the elements. */
 #include "data/npy.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/host/file.h"
 
 /* The format: numpy/lib/format.py. Magic, two bytes of version, the header's length (2 bytes in version 1,
- * 4 in 2 and 3), the header, blank-padded to a multiple of 64 in all. */
+ * 4 in 2 and 3), and the header, blank-padded to a total multiple of 64. */
 static const char magic[] = "\x93NUMPY";
 enum { MAGIC_BYTES = 6, LENGTH_AT = 8, ALIGN = 64 };
 
@@ -68,7 +68,7 @@ typedef struct header {
     char      descr[32];
     bool      fortran;
     ipu_shape shape;
-    unsigned  seen; /* by number of key */
+    unsigned  seen; /* by key number */
 } header;
 
 static ipu_status fail_header(const scanner *s, const char *expected)
@@ -139,7 +139,7 @@ static ipu_status scan_fortran(scanner *s, header *h)
     return h->fortran || accept_word(s, "False") ? IPU_OK : fail_header(s, "True or False");
 }
 
-/* Python 2 put an L behind long numbers. */
+/* Python 2 appended an L to long numbers. */
 static ipu_status scan_dimension(scanner *s, int64_t *out)
 {
     int64_t value = 0;
@@ -240,13 +240,13 @@ static void swap_bytes(void *data, size_t n, size_t size)
         for (uint64_t *p = data, *end = p + n; p < end; p++) *p = __builtin_bswap64(*p);
 }
 
-/* A byte that is neither 0 nor 1 is no bool of C. */
+/* A byte other than 0 and 1 is not a valid C bool. */
 static void make_bools(uint8_t *data, size_t n)
 {
     for (size_t i = 0; i < n; i++) data[i] = data[i] != 0;
 }
 
-/* Elements in Fortran order from `from`, in C order to `to`. */
+/* Reorders elements from Fortran order in `from` to C order in `to`. */
 static void reorder(const char *from, const ipu_shape *shape, size_t size, char *to, size_t n)
 {
     int64_t index[IPU_MAX_RANK] = {0}, stride[IPU_MAX_RANK], at = 0;
@@ -262,7 +262,7 @@ static void reorder(const char *from, const ipu_shape *shape, size_t size, char 
     }
 }
 
-/* Type and shape, held against the bytes that there are. */
+/* Checks type and shape against the number of bytes. */
 static ipu_status check_elements(const header *h, size_t bytes, const char *name, ipu_array *out,
                                  bool *swapped)
 {

@@ -1,4 +1,5 @@
-/* .npy files: every type, version, order and byte order; what is written; headers that are wrong or hostile. */
+/* .npy files: every type, version, order and byte order; what is written; headers that are invalid or
+ * hostile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "base/host/file.h"
 #include "data/npy.h"
 
-/* A file of version `major`: the header as it stands, then the elements. Owned: ipu__free. */
+/* A file of version `major`: the header as given, then the elements. Owned: ipu__free. */
 static char *make_file(int major, const char *header, const void *elements, size_t n, size_t *bytes)
 {
     size_t length = strlen(header), at = major == 1 ? 10 : 12;

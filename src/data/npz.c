@@ -1,6 +1,6 @@
-/* .npz files: zip archives whose entries NAME.npy are arrays. libzip reads and writes the archive; sizes that
- * an archive claims are held against its own size, so that a small file cannot ask for much memory. What is
- * written comes to its name whole. */
+/* .npz files: zip archives whose entries NAME.npy are arrays. libzip reads and writes the archive; sizes
+ * claimed by an archive are checked against its own size, so that a small file cannot demand much memory.
+ * Files are written atomically. */
 #include "data/npz.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 typedef IPU_ARRAY(ipu_named_array) named_arrays;
 
-/* Of the word that libzip has for it; `error` is done with. */
+/* Uses libzip's message; finishes `error`. */
 static ipu_status fail_zip(const char *what, const char *path, zip_error_t *error)
 {
     ipu_status status = ipu__fail(IPU_IO, "%s %s: %s", what, path, zip_error_strerror(error));
@@ -32,10 +32,10 @@ static ipu_status fail_zip(const char *what, const char *path, zip_error_t *erro
 typedef struct archive {
     zip_t      *zip;
     const char *name;
-    uint64_t    bytes; /* of compressed data that there can still be */
+    uint64_t    bytes; /* of compressed data that may still follow */
 } archive;
 
-/* Owns `source`, NULL if it could not be made. */
+/* Takes ownership of `source`, which is NULL if it could not be made. */
 static ipu_status open_archive(zip_source_t *source, const char *name, zip_error_t *error, archive *out)
 {
     zip_stat_t st;
@@ -49,11 +49,11 @@ static ipu_status open_archive(zip_source_t *source, const char *name, zip_error
     }
     zip_error_fini(error);
     if (out->bytes) return IPU_OK;
-    zip_discard(out->zip); /* libzip takes a file without a byte for an archive without entries */
+    zip_discard(out->zip); /* libzip treats an empty file as an archive without entries */
     return ipu__fail(IPU_INVALID, "cannot read %s: expected a zip archive, found an empty file", name);
 }
 
-/* Owns `file`. */
+/* Takes ownership of `file`. */
 static ipu_status open_stream(FILE *file, const char *path, archive *out)
 {
     zip_error_t error;
@@ -81,14 +81,14 @@ static ipu_status open_file(const char *path, archive *out)
     return open_stream(file, path, out);
 }
 
-/* The length of an entry's name without ".npy"; 0: it is no array. */
+/* The length of an entry's name without ".npy"; 0 if it is not an array. */
 static size_t array_name(const char *entry)
 {
     size_t n = strlen(entry);
     return n >= 4 && strcmp(entry + n - 4, ".npy") == 0 ? n - 4 : 0;
 }
 
-/* Deflate makes at most 1032 bytes of one (zlib, "Technical Details"). */
+/* Deflate expands by at most a factor of 1032 (zlib, "Technical Details"). */
 static ipu_status check_size(archive *a, const char *entry, const zip_stat_t *st)
 {
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
@@ -106,11 +106,11 @@ static ipu_status check_size(archive *a, const char *entry, const zip_stat_t *st
                          "cannot read %s: its entry %s says that it has %llu bytes, compressed to %llu, "
                          "which cannot be",
                          a->name, entry, (unsigned long long)st->size, (unsigned long long)st->comp_size);
-    a->bytes -= st->comp_size; /* no two entries share their bytes */
+    a->bytes -= st->comp_size; /* entries must not share bytes */
     return IPU_OK;
 }
 
-/* libzip 1.7 loses count of what it inflates if it is asked for 4 GiB or more. */
+/* libzip 1.7 miscounts what it inflates if asked for 4 GiB or more. */
 enum { MOST_AT_ONCE = 1 << 24 };
 
 static ipu_status read_all(zip_file_t *file, const char *where, char *to, uint64_t bytes)
@@ -122,7 +122,7 @@ static ipu_status read_all(zip_file_t *file, const char *where, char *to, uint64
         if (got > 0) n += (uint64_t)got;
     }
     char more;
-    if (got > 0 || bytes == 0) got = zip_fread(file, &more, 1); /* also checks the sum of all before */
+    if (got > 0 || bytes == 0) got = zip_fread(file, &more, 1); /* also verifies the checksum */
     if (got < 0)
         return ipu__fail(IPU_IO, "cannot read %s: %s", where, zip_error_strerror(zip_file_get_error(file)));
     if (n < bytes || got > 0)
@@ -211,7 +211,7 @@ void ipu_npz_free(ipu_npz *z)
     *z = (ipu_npz){0};
 }
 
-/* Says what there is instead. */
+/* Lists what there is instead. */
 static ipu_status fail_missing(const archive *a, const char *name)
 {
     enum { MOST = 8 };
@@ -250,11 +250,11 @@ ipu_status ipu_array_read_npz(const char *path, const char *name, ipu_array *out
 
 /* ---- seals ---- */
 
-/* The comment of an archive, behind which nothing comes. The digits are the CRC-32 of all before them. */
+/* The archive's comment, at the very end of the file. The digits are the CRC-32 of everything before them. */
 static const char seal[] = "CRC-32 of all bytes before these digits: 00000000";
 enum { SEAL_BYTES = sizeof seal - 1, SEAL_DIGITS = 8 };
 
-/* Of the first `bytes`. False: errno, or 0 if the file ends before. */
+/* Over the first `bytes`. Returns false with errno, or 0 if the file is shorter. */
 static bool sum_file(int fd, int64_t bytes, char digits[SEAL_DIGITS + 1])
 {
     enum { CHUNK = 1 << 15 };
@@ -306,7 +306,7 @@ static ipu_status check_seal(const char *path, int fd)
                      said, digits);
 }
 
-/* The file that is read is the one that was checked, whatever is at `path` by then. */
+/* Reads the very file that was checked, whatever is at `path` by then. */
 ipu_status ipu__npz_read_sealed(const char *path, ipu_npz *out)
 {
     archive a;
@@ -328,7 +328,7 @@ typedef enum how_written { STORED, COMPRESSED, SEALED } how_written;
 
 typedef char npy_header[IPU__NPY_HEADER_BYTES];
 
-/* Header and elements are not copied: both stay until the archive is closed. */
+/* Header and elements are not copied: both must stay until the archive is closed. */
 static ipu_status add_entry(zip_t *zip, const ipu_named_array *one, bool compress, npy_header head)
 {
     size_t    bytes;
@@ -343,17 +343,17 @@ static ipu_status add_entry(zip_t *zip, const ipu_named_array *one, bool compres
     zip_int64_t           i        = source ? zip_file_add(zip, entry, source, ZIP_FL_ENC_UTF_8) : -1;
     if (source && i < 0) zip_source_free(source);
     ipu__free(entry);
-    /* 1980-01-01, as numpy has it: the same arrays are the same bytes. */
+    /* 1980-01-01, as in numpy: equal arrays give equal bytes. */
     bool ok = i >= 0 && zip_file_set_dostime(zip, (uint64_t)i, 0, 1 << 5 | 1, 0) == 0
            && zip_set_file_compression(zip, (uint64_t)i, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) == 0;
     return ok ? IPU_OK : ipu__fail(IPU_IO, "cannot write the array \"%s\": %s", one->name, zip_strerror(zip));
 }
 
-/* Where libzip writes to: the temporary file of `f`, which is committed only when all of it is there. */
+/* What libzip writes to: the temporary file of `f`, committed only when complete. */
 typedef struct sink {
     ipu__new_file f;
     int64_t       at;
-    int           failed; /* errno of a write; 0: none has */
+    int           failed; /* errno of a failed write, or 0 */
     zip_error_t   error;
 } sink;
 
@@ -394,7 +394,7 @@ static int64_t sink_stat(void *data, uint64_t bytes, sink *s)
     }
     zip_stat_t *st = data;
     zip_stat_init(st);
-    st->valid = ZIP_STAT_SIZE; /* of the archive that there was: none */
+    st->valid = ZIP_STAT_SIZE; /* of a previous archive: there is none */
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* .npz files: written and read, names that are missing or double, and archives that lie about themselves.
- * `data_npz_test FROM TO` copies a .npy or .npz instead, for tests/numpy_test.sh. */
+/* .npz files: writing and reading, missing and duplicate names, and inconsistent archives. `data_npz_test
+ * FROM TO` copies a .npy or .npz instead, for tests/numpy_test.sh. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static int remove_folder(void **state)
 {
     (void)state;
     unlink(path);
-    return rmdir(folder); /* fails if a temporary file was left */
+    return rmdir(folder); /* fails if a temporary file is left */
 }
 
 static float           ramp[600];
@@ -86,7 +86,7 @@ static void equal_arrays_make_equal_files(void **state)
     (void)state;
     size_t n, n_again;
     char  *first = archive(true, &n);
-    sleep(2); /* the resolution of times in archives */
+    sleep(2); /* time resolution of archives */
     char *again = archive(true, &n_again);
     assert_int_equal(n, n_again);
     assert_memory_equal(first, again, n);
@@ -171,7 +171,7 @@ static void archives_that_lie_about_sizes_are_refused(void **state)
     assert_refused(data, bytes, "4000000000 bytes, compressed to");
     ipu__free(data);
 
-    data = archive(true, &bytes); /* too large, but not too large to be */
+    data = archive(true, &bytes); /* too large, but still plausible */
     put32(central(data, bytes, 0) + 24, 4000);
     assert_refused(data, bytes, "expected 4000 bytes, found fewer");
     ipu__free(data);
@@ -181,7 +181,7 @@ static void archives_that_lie_about_sizes_are_refused(void **state)
     assert_refused(data, bytes, "");
     ipu__free(data);
 
-    data = archive(true, &bytes); /* as if the second were the bytes of the first, too */
+    data = archive(true, &bytes); /* as if the second also had the bytes of the first */
     put32(central(data, bytes, 1) + 20, (uint32_t)bytes - 50);
     assert_refused(data, bytes, "which cannot be");
     ipu__free(data);
@@ -266,7 +266,7 @@ static void entries_that_are_no_arrays(void **state)
     size_t  bytes;
     char   *data = archive(false, &bytes);
     ipu_npz z;
-    central(data, bytes, 0)[46 + 5] = 't'; /* ramp.tpy: passed over */
+    central(data, bytes, 0)[46 + 5] = 't'; /* ramp.tpy: skipped */
     for (char *p = data; p < data + bytes - 8; p++)
         if (memcmp(p, "ramp.npy", 8) == 0) p[5] = 't';
     assert_int_equal(ipu__npz_read_bytes(data, bytes, "f.npz", &z), IPU_OK);
@@ -284,7 +284,7 @@ static void truncated_archives_are_refused_at_every_length(void **state)
     size_t bytes;
     char  *data = archive(true, &bytes);
     for (size_t n = 0; n < bytes; n++) {
-        char *part = malloc(n + 1); /* of that length: a reader that goes on is noticed */
+        char *part = malloc(n + 1); /* of exactly that length, to detect reads beyond the end */
         memcpy(part, data, n);
         assert_refused(part, n, "");
         free(part);
@@ -367,7 +367,7 @@ static void a_change_of_any_byte_or_length_breaks_the_seal(void **state)
     ipu__free(data);
 }
 
-/* In a child whose files may not pass so many bytes: a full disk, as far as write can tell. */
+/* In a child with a file size limit: to write, this looks like a full disk. */
 static void a_full_disk_leaves_the_old_archive_and_no_other(void **state)
 {
     (void)state;

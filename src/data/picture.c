@@ -1,5 +1,6 @@
-/* Pictures of digits made what networks trained on MNIST expect. In order: grey, ink apart from paper, specks
- * removed, thin lines made thicker, the figure scaled into its box and placed by its centre of mass. */
+/* Converts pictures of digits to what networks trained on MNIST expect. In order: to grey, separating ink
+ * from paper, removing specks, thickening thin lines, scaling the figure into its box and placing it by its
+ * centre of mass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +12,10 @@
 enum { SIZE = 28, BOX = 20, MIDDLE = 14 };
 
 enum {
-    WORK_SIDE  = 512, /* larger pictures are made smaller first */
-    LEAST_SPAN = 24,  /* of grey between paper and ink: less is a blank sheet */
-    LEAST_INK  = 26,  /* of 255: less is paper */
-    SPECK_PART = 25,  /* what has less than 1/25 of the ink of the largest piece is a speck */
+    WORK_SIDE  = 512, /* larger pictures are first reduced */
+    LEAST_SPAN = 24,  /* grey levels between paper and ink: below that it is a blank sheet */
+    LEAST_INK  = 26,  /* of 255: anything less is paper */
+    SPECK_PART = 25,  /* a piece with less than 1/25 of the ink of the largest is a speck */
     THIN_PERCENT =
         8, /* lines thinner than this part of the figure's longer side become LINE_PERCENT: MNIST's have
                          * 2.5 pixels of 20 on average */
@@ -60,7 +61,7 @@ static int grey_at(const uint8_t *p, int n_channels)
     return n_channels == 1 ? *p : (299 * p[0] + 587 * p[1] + 114 * p[2] + 500) / 1000;
 }
 
-/* Each pixel the mean of `step` x `step` ones. */
+/* Each pixel is the mean of `step` x `step` ones. */
 static ipu_status make_grey(const ipu_array *a, int n_channels, sheet *out)
 {
     const int      width = (int)a->shape.dim[1], height = (int)a->shape.dim[0];
@@ -82,8 +83,8 @@ static ipu_status make_grey(const ipu_array *a, int n_channels, sheet *out)
 
 typedef struct paper {
     int  level; /* the median of the border */
-    int  noise; /* how far nine tenths of the border are from it at most */
-    int  span;  /* from paper to what is farthest from it */
+    int  noise; /* maximum deviation of nine tenths of the border */
+    int  span;  /* from paper to the level farthest from it */
     bool is_light;
 } paper;
 
@@ -132,11 +133,11 @@ static void keep_ink(sheet *s, const paper *p)
 
 /* ---- pieces ---- */
 
-/* Pieces of ink that hang together, by number from 1. */
+/* Connected pieces of ink, numbered from 1. */
 typedef struct pieces {
-    int32_t *of;    /* each pixel; 0: paper */
-    int32_t *stack; /* pixels to be looked at */
-    int64_t *ink;   /* each piece */
+    int32_t *of;    /* by pixel; 0 is paper */
+    int32_t *stack; /* pixels still to visit */
+    int64_t *ink;   /* by piece */
     int      n;
 } pieces;
 
@@ -181,7 +182,7 @@ static ipu_status remove_specks(sheet *s)
 
 /* ---- the figure ---- */
 
-/* Only the figure, with `margin` pixels of paper around. */
+/* Keeps only the figure, with a `margin` of paper around it. */
 static ipu_status cut_out(sheet *s, int margin)
 {
     int   left = s->width, right = 0, top = s->height, bottom = 0;
@@ -208,8 +209,8 @@ static bool is_inked(const sheet *s, int x, int y)
     return x >= 0 && y >= 0 && x < s->width && y < s->height && s->at[y * s->width + x] > 127;
 }
 
-/* Of a line: twice its area over its outline. 1 and more. The outline is counted in sides of pixels, of which a
- * slanted line has more than it is long: by 4/pi, on average over all directions. */
+/* Line width: twice the area divided by the outline, at least 1. The outline is counted in pixel sides, which
+ * overestimates slanted lines by 4/pi, averaged over all directions. */
 static double line_width(const sheet *s)
 {
     int64_t area = 0, sides = 0;
@@ -223,7 +224,8 @@ static double line_width(const sheet *s)
     return sides ? 2 * (double)area / ((double)sides * 0.7854) : 1;
 }
 
-/* Each pixel the most of itself and its neighbours: four, then eight, in turns, which grows an octagon. */
+/* Each pixel becomes the maximum of itself and its neighbours: alternately four and eight of them, which
+ * grows an octagon. */
 static ipu_status thicken(sheet *s, int times)
 {
     for (int turn = 0; turn < times; turn++) {
@@ -264,7 +266,7 @@ static double share(double from, double length, int k)
     return high > low ? high - low : 0;
 }
 
-/* The mean of the source over each pixel's square, `scale` source pixels wide. */
+/* The mean of the source over a pixel's square, `scale` source pixels wide. */
 static double mean_at(const sheet *s, double x, double y, double scale)
 {
     double sum = 0;

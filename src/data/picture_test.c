@@ -1,4 +1,5 @@
-/* Pictures made digits: whichever way round, size, shade, specks or pen, the same figure comes out. */
+/* Converting pictures to digits: whatever the polarity, size, shade, specks or pen, the same figure
+ * results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 
 enum { PIXELS = 28 * 28 };
 
-/* The part of two pictures' ink that is not in both. */
+/* The fraction of two pictures' ink that they do not share. */
 static double difference(const uint8_t *a, const uint8_t *b)
 {
     double apart = 0, all = 0;
@@ -94,7 +95,7 @@ static void paint(int x0, int y0, int x1, int y1, int r, int g, int b)
             memcpy(scene + (y * SIDE + x) * 3, (uint8_t[]){(uint8_t)r, (uint8_t)g, (uint8_t)b}, 3);
 }
 
-/* Its lines are 100 long and `width` wide, and do not cross in the middle, where rounding could go either way. */
+/* Lines are 100 long and `width` wide, and do not cross in the middle, where rounding could go either way. */
 static ipu_array cross(int width, bool dark)
 {
     int paper = dark ? 230 : 20;

@@ -1,5 +1,5 @@
-/* PNG pictures through libpng. It jumps out of its functions on errors: all that it works on is in one record, and
- * nothing that changes lives in the frame it jumps to. It takes memory from base/alloc.h. */
+/* PNG pictures through libpng. It longjmps out of its functions on errors, so everything it works on is in one
+ * record, and nothing that changes is in the frame it jumps to. Its memory comes from base/alloc.h. */
 #include "data/png.h"
 
 #include <errno.h>
@@ -20,16 +20,16 @@ typedef struct picture {
     png_structp png;
     png_infop   info;
     const char *name;
-    char        error[128]; /* of libpng */
+    char        error[128]; /* libpng's */
     bool        no_memory;
-    ipu_status  status; /* of ours */
-    /* What is read: */
+    ipu_status  status; /* ours */
+    /* For reading: */
     const uint8_t *data;
     size_t         bytes, at;
     int64_t        width, height;
-    int            n_channels; /* alpha included */
+    int            n_channels; /* including alpha */
     uint8_t       *pixels;
-    /* What is written: */
+    /* For writing: */
     const ipu_array *from;
     IPU_ARRAY(uint8_t) to;
 } picture;
@@ -41,7 +41,7 @@ static void on_error(png_structp png, const char *text)
     png_longjmp(png, 1);
 }
 
-/* Things that libpng mends itself, such as a wrong profile of colours. */
+/* Issues that libpng corrects itself, such as a wrong colour profile. */
 static void on_warning(png_structp png, const char *text) { (void)png, (void)text; }
 
 static void *on_malloc(png_structp png, png_alloc_size_t bytes)
@@ -80,7 +80,8 @@ static void refuse(picture *p, ipu_status status)
     png_longjmp(p->png, 1);
 }
 
-/* Deflate makes at most 1032 bytes of one (zlib, "Technical Details"), so that small files cannot be large pictures. */
+/* Deflate expands by at most a factor of 1032 (zlib, "Technical Details"), so small files cannot be large
+ * pictures. */
 static void check_size(picture *p)
 {
     p->width  = png_get_image_width(p->png, p->info);
@@ -123,7 +124,7 @@ static ipu_status read_guarded(picture *p)
     return IPU_OK;
 }
 
-/* Transparent parts are laid over white. In place: what is written lies behind what is read. */
+/* Blends transparent parts over white. In place: writing stays behind reading. */
 static void drop_alpha(picture *p)
 {
     const int n  = p->n_channels - 1;
@@ -135,7 +136,8 @@ static void drop_alpha(picture *p)
     p->n_channels = n;
 }
 
-/* libpng takes memory for a chunk before it looks whether the file has it all, and only warns of large ones. */
+/* libpng allocates memory for a chunk before checking that the file contains all of it, and only warns of
+ * large ones. */
 static bool has_whole_chunks(const uint8_t *data, size_t bytes)
 {
     enum { SIGNATURE = 8, AROUND = 12 }; /* length, name and checksum. PNG specification, 5.3 */

@@ -1,4 +1,5 @@
-/* PNG pictures: what is written is read; every depth, colour type and interlacing; damage and lies. */
+/* PNG pictures: reading back what was written; every depth, colour type and interlacing; damage and
+ * inconsistencies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +66,7 @@ typedef struct format {
     int colour, depth, interlace;
 } format;
 
-/* Sample c of a pixel, in its depth. */
+/* Sample c of a pixel, at its depth. */
 static int sample(int x, int y, int c, int depth) { return (x * 37 + y * 101 + c * 59) % (1 << depth); }
 
 static int n_samples(int colour)
@@ -76,7 +77,7 @@ static int n_samples(int colour)
                                                : 1;
 }
 
-/* Packs samples of `depth` bits, the first in the highest. */
+/* Packs samples of `depth` bits, starting at the highest. */
 static void fill_row(const format *f, int y, uint8_t *row)
 {
     int bit = 0;
@@ -179,7 +180,7 @@ static void damage_is_an_error(void **state)
     write_format(&(format){PNG_COLOR_TYPE_RGB_ALPHA, 8, PNG_INTERLACE_ADAM7});
     assert_int_equal(ipu__file_read(path, 1 << 20, &data, &bytes), IPU_OK);
     for (size_t n = 0; n < bytes; n++) {
-        char *shorter = ipu__alloc(n); /* of exactly its size, for sanitizers to watch */
+        char *shorter = ipu__alloc(n); /* of exactly that size, for sanitizers */
         memcpy(shorter, data, n);
         assert_int_equal(ipu__png_decode(shorter, n, "short", &a), IPU_INVALID);
         assert_non_null(strstr(ipu_message(), "short"));
@@ -217,7 +218,7 @@ static void large_pictures_are_refused_before_memory_is_taken(void **state)
     set_size((uint8_t *)data, 0, 1);
     assert_int_equal(ipu__png_decode(data, bytes, "f", &a), IPU_INVALID);
     set_size((uint8_t *)data, WIDTH, HEIGHT);
-    png_save_uint_32((uint8_t *)data + 33, 1 << 30); /* the length of the chunk behind IHDR */
+    png_save_uint_32((uint8_t *)data + 33, 1 << 30); /* the length of the chunk after IHDR */
     refused(ipu__png_decode(data, bytes, "f", &a), IPU_INVALID, "ends too early");
     ipu__free(data);
 }

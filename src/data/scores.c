@@ -1,9 +1,9 @@
-/* Rows of scores read: argmax, probabilities, cross-entropy. */
+/* Interpreting rows of scores: argmax, probabilities, cross-entropy. */
 #include "ipu/scores.h"
 
 #include <math.h>
 
-static const double tolerance = 1e-3; /* of a sum of probabilities in half precision */
+static const double tolerance = 1e-3; /* for a sum of half-precision probabilities */
 
 int64_t ipu_scores_best(const ipu_array *a, int64_t first, int64_t n)
 {
@@ -28,7 +28,7 @@ static double log_sum(const ipu_array *a, int64_t first, int64_t n)
     return most + log(sum);
 }
 
-/* Log-probabilities need no case of their own: the logarithm of the sum of their exponentials is 0. */
+/* Log-probabilities need no special case: the logarithm of the sum of their exponentials is 0. */
 void ipu_scores_probabilities(const ipu_array *a, int64_t first, int64_t n, double *out)
 {
     double sum = 0, least = INFINITY;

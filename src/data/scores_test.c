@@ -1,4 +1,4 @@
-/* Scores: the best of a row, its probabilities whatever it is made of, its loss. */
+/* Scores: the best of a row, its probabilities whatever form it has, its loss. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Digits as people write them: drawn by us after the ways of writing that American school children and clerks have.
- * Where two forms stand side by side, what is drawn lies anywhere between them. */
+/* Digits as people write them: our own drawings, modelled on the handwriting of American school children and
+ * clerks. Where two forms are given, the drawing lies anywhere between them. */
 #include "data/strokes.h"
 
 #include <stddef.h>
@@ -40,7 +40,7 @@ static const ipu__pen zero_plain[]  = {{50, 0},  {18, 22}, {6, 60}, {38, 100},
 static const ipu__pen zero_plain2[] = {{62, 2},  {30, 14}, {14, 56}, {32, 98},
                                        {66, 84}, {84, 36}, {58, 0},  END};
 
-/* ---- 1: most often one stroke; sometimes a flag, seldom a foot ---- */
+/* ---- 1: usually one stroke; sometimes a flag, rarely a foot ---- */
 
 static const ipu__pen one_bow[]   = {{50, 0}, {54, 50}, {48, 100}, END};
 static const ipu__pen one_stick[] = {{52, 0}, {47, 50}, {52, 100}, END};
@@ -162,7 +162,7 @@ static const ipu__pen six_b[]      = {{16, 0},  {10, 34}, {10, 66}, {24, 98}, {6
 static const ipu__pen six_b2[]     = {{30, 0},  {18, 30}, {12, 62}, {22, 94}, {54, 100}, {80, 86},
                                       {80, 66}, {56, 60}, {34, 74}, {20, 92}, END};
 
-/* ---- 7: a corner or a bend; seldom with a bar ---- */
+/* ---- 7: a corner or a bend; rarely with a bar ---- */
 
 static const ipu__pen seven_straight[] = {{6, 12},  {40, 8},  {84, 4},   TURN,
                                           {68, 32}, {52, 64}, {38, 100}, END};
