@@ -1,4 +1,4 @@
-/* Whether all processes of a group were started alike: lists of named values, compared with rank 0's. */
+/* Whether all processes of a group were started alike: compares lists of named values with rank 0's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "ipu/version.h"
 
-/* Names and values, each with its end. */
+/* Names and values, each 0-terminated. */
 static void describe(ipu__text *t, const ipu_comm_item *items, size_t n)
 {
     const ipu_comm_item version = {"OpenIPU", ipu_version()};
@@ -19,7 +19,7 @@ static void describe(ipu__text *t, const ipu_comm_item *items, size_t n)
     }
 }
 
-/* The value of `name`; NULL: there is none. */
+/* The value of `name`; NULL if there is none. */
 static const char *find(const char *list, size_t bytes, const char *name)
 {
     for (const char *at = list; at < list + bytes;) {
@@ -30,7 +30,7 @@ static const char *find(const char *list, size_t bytes, const char *name)
     return NULL;
 }
 
-/* The first name of `list` whose value is another in `other`; NULL: there is none. */
+/* The first name in `list` whose value in `other` differs; NULL if there is none. */
 static const char *find_difference(const char *list, size_t bytes, const char *other, size_t other_bytes)
 {
     for (const char *at = list; at < list + bytes;) {
@@ -51,7 +51,7 @@ static void compare(int64_t rank, const ipu__text *mine, const ipu__text *first,
              here ? here : "left out", there ? there : "it left out");
 }
 
-/* The list of rank 0, in all. */
+/* Gives the list of rank 0 to all. */
 static ipu_status share(ipu_comm *comm, const ipu__text *mine, ipu__text *first)
 {
     int64_t bytes = (int64_t)mine->n;
@@ -66,7 +66,8 @@ static ipu_status share(ipu_comm *comm, const ipu__text *mine, ipu__text *first)
     return IPU_OK;
 }
 
-/* What the first rank that differs has to say, to all; each hears the others before it fails. */
+/* Sends the message of the first rank that differs to all, so that each hears from the others before it
+ * fails. */
 static ipu_status conclude(ipu_comm *comm, char *message)
 {
     size_t     n      = (size_t)ipu_comm_size(comm);

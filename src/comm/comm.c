@@ -1,4 +1,4 @@
-/* Groups of processes: the queue of jobs and the thread that does them. */
+/* Process groups: the queue of jobs and the thread that executes them. */
 #include "comm/comm.h"
 
 #include <inttypes.h>
@@ -13,9 +13,9 @@
 #include "base/host/clock.h"
 
 struct ipu_comm {
-    const ipu__transport *transport; /* NULL: alone */
+    const ipu__transport *transport; /* NULL for this process alone */
     void                 *argument;
-    ipu__comm_end         end; /* of the thread; rank, size and self do not change once it is open */
+    ipu__comm_end         end; /* used by the thread; rank, size and self are constant once it is open */
     pthread_t             thread;
     bool                  has_thread;
     pid_t                 owner;
@@ -38,7 +38,7 @@ static bool open_end(ipu_comm *comm)
     return ipu__comm_notes_open(end);
 }
 
-/* What of a group whose jobs are not over cannot be closed in order: the launcher ends the others. */
+/* A group with unfinished jobs cannot be closed in an orderly way: the launcher ends the others. */
 static void close_end(ipu__comm_end *end)
 {
     if (!end->self || !end->peers) return;
@@ -90,7 +90,7 @@ static void *work(void *arg)
         if (!comm->first) comm->last = NULL;
         comm->bytes_sent = comm->end.bytes_sent;
         kind             = job->kind;
-        job->done        = true; /* from here on it is its owner's */
+        job->done        = true; /* from here on it belongs to its owner */
         pthread_cond_broadcast(&comm->done);
     } while (kind != IPU__COMM_STOP);
     pthread_mutex_unlock(&comm->lock);
@@ -115,7 +115,7 @@ void ipu__comm_begin(ipu_comm *comm, ipu__comm_job *job)
     job->next   = NULL;
     job->done   = !comm->has_thread;
     job->status = IPU_OK;
-    if (!comm->has_thread) { /* alone: all sums are there, and rank 0 has everything */
+    if (!comm->has_thread) { /* alone: all sums are complete, and rank 0 has everything */
         if (job->kind == IPU__COMM_GATHER && job->bytes > 0) memcpy(job->all, job->data, job->bytes);
         return;
     }
@@ -264,7 +264,7 @@ ipu_status ipu_comm_barrier(ipu_comm *comm)
     return ipu_comm_all_reduce(comm, IPU_DOUBLE, &unused, 1);
 }
 
-/* The thread may be waiting for a process that does not come any more: it is not asked. */
+/* Does not involve the thread, which may be waiting for a process that will never respond. */
 void ipu_comm_abort(ipu_comm *comm, int exit_status)
 {
     if (comm && comm->end.self) comm->transport->abort(comm->end.self, exit_status);

@@ -1,7 +1,7 @@
-/* Processes that work together: the group of this process, and sums that go on while it computes.
+/* Cooperating processes: the group of this process, and sums that proceed while it computes.
  *
- * One thread for each group does all that passes between processes, job after job in the order they were begun, so that
- * every process of a group handles the same ones in the same order. Public half: ipu/comm.h.
+ * One thread per group does all communication, job by job in the order they were started, so that all processes of a
+ * group handle the same jobs in the same order. Public half: ipu/comm.h.
  */
 #ifndef IPU_COMM_COMM_H
 #define IPU_COMM_COMM_H
@@ -23,7 +23,7 @@ typedef enum ipu__comm_kind {
 
 enum { IPU__COMM_MESSAGE_BYTES = 512 };
 
-/* Of the caller, who keeps it and its data alone until it was waited for. */
+/* Belongs to the caller, who must leave it and its data alone until it has been waited for. */
 typedef struct ipu__comm_job {
     ipu__comm_kind kind;
     ipu_type       type;
@@ -31,20 +31,21 @@ typedef struct ipu__comm_job {
     size_t         bytes;
     int64_t        root;
 
-    /* By the thread of the group: */
+    /* Used by the thread of the group: */
     struct ipu__comm_job *next;
     bool                  done;
     ipu_status            status;
     char                  message[IPU__COMM_MESSAGE_BYTES];
 } ipu__comm_job;
 
-/* A group over a transport, to which `self` is handed on; ipu_comm_open finds both itself. */
+/* A group over a given transport, which receives `self`; ipu_comm_open finds both by itself. */
 ipu_status ipu__comm_create(const ipu__transport *transport, void *argument, ipu_comm **out);
 
 void ipu__comm_begin(ipu_comm *comm, ipu__comm_job *job);
-/* Until the job is done; its failure is this thread's. `waited`: seconds are added; may be NULL. */
+/* Waits until the job is done, and returns its error as this thread's. Adds to `waited`, in seconds, unless
+ * NULL. */
 ipu_status ipu__comm_wait(ipu_comm *comm, ipu__comm_job *job, double *waited);
-/* Bytes that this process has sent. */
+/* Bytes sent by this process. */
 int64_t ipu__comm_bytes(ipu_comm *comm);
 
 /* to[i] = a[i] + b[i]; `to` may be either of them. */
@@ -58,7 +59,7 @@ IPU__SIMD_DECLARE(extern const ipu__comm_loops, ipu__comm_loops)
 /* `n` elements, float or double. */
 void ipu__comm_add(ipu_type type, const void *a, const void *b, void *to, size_t n);
 
-/* ---- notes.c: what processes tell one another beside the data ---- */
+/* ---- notes.c: what processes tell one another besides data ---- */
 
 enum { IPU__COMM_NOTE_TAG = 32001 };
 
@@ -70,59 +71,60 @@ typedef enum ipu__comm_word { /* the last two are final */
 } ipu__comm_word;
 
 typedef struct ipu__comm_note {
-    int64_t word, job; /* jobs are counted from 1; 0: none yet */
+    int64_t word, job; /* jobs are counted from 1; 0 if none yet */
     int64_t kind, type, bytes, root;
     char    text[192]; /* of FAILED */
 } ipu__comm_note;
 
 typedef struct ipu__comm_peer {
     ipu__comm_note last;
-    int64_t        told; /* the last job it was told of that this one waits */
+    int64_t        told; /* the last job for which it was told that this process waits */
 } ipu__comm_peer;
 
-/* How long nothing has moved. All zero: something just has. */
+/* How long nothing has moved. All zero if something just has. */
 typedef struct ipu__comm_stall {
     double since, looked;
 } ipu__comm_stall;
 
 /* ---- jobs.c: what the group's thread does ---- */
 
-/* One process as that thread sees it. */
+/* A process as seen by that thread. */
 typedef struct ipu__comm_end {
     const ipu__transport *transport;
     void                 *self;
     int64_t               rank, size;
     int64_t               bytes_sent;
-    char                 *arriving; /* of all-reduces; NULL until the first */
-    ipu__comm_note        now;      /* the job it is in */
+    char                 *arriving; /* for all-reduces; NULL until the first */
+    ipu__comm_note        now;      /* the current job */
     ipu__comm_peer       *peers;
-    bool                  is_broken; /* a job failed: none is done any more */
+    bool                  is_broken; /* a job has failed: no more are done */
     char                  message[IPU__COMM_MESSAGE_BYTES];
 } ipu__comm_end;
 
 void ipu__comm_end_fini(ipu__comm_end *end);
 
-/* False: end->message says why. */
+/* Returns false if it fails; end->message says why. */
 bool ipu__comm_all_reduce(ipu__comm_end *end, ipu_type type, void *data, size_t bytes);
 bool ipu__comm_broadcast(ipu__comm_end *end, int64_t root, void *data, size_t bytes);
 bool ipu__comm_gather(ipu__comm_end *end, int64_t root, const void *data, size_t bytes, void *all);
 
-/* Sleeps a moment. */
+/* Sleeps briefly. */
 void ipu__comm_pause(void);
 
 bool ipu__comm_notes_open(ipu__comm_end *end);
-/* To be called while nothing comes from `peers`, and nothing can be sent to them. False: nothing ever will. */
+/* To be called while nothing arrives from `peers`, and nothing can be sent to them. Returns false if
+ * nothing ever will. */
 bool ipu__comm_look_around(ipu__comm_end *end, ipu__comm_stall *s, const int64_t *peers, int n);
-/* After a failure, which the others are told of. */
+/* After a failure: tells the others. */
 void ipu__comm_break(ipu__comm_end *end);
 /* At the end. */
 void ipu__comm_part(ipu__comm_end *end);
 
 /* ---- plugin.c ---- */
 
-/* Whether a launcher of MPI started this process with others. */
+/* Whether an MPI launcher started this process along with others. */
 bool ipu__comm_is_launched(void);
-/* The transport over MPI. Statuses: NOT_FOUND. */
+/* The MPI transport. Statuses: NOT_FOUND. */
 ipu_status ipu__comm_load_plugin(const ipu__transport **out);
 
 #endif

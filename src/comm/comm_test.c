@@ -1,4 +1,4 @@
-/* Groups of processes, with threads of this one in their place: sums, broadcasts and gathers of any size and root. */
+/* Process groups, simulated by threads: sums, broadcasts and gathers of any size and root. */
 #include "comm/comm.h"
 
 #include <pthread.h>
@@ -102,8 +102,8 @@ static void sums_of_many_chunks_and_of_nothing(void **state)
     (void)state;
     check_group(4, 0, 0);
     check_group(2, 1, 3);
-    check_group(2, 1200001, 1); /* more chunks than are in flight, the last one short */
-    check_group(4, 70000, 200); /* long enough on their way to sleep for */
+    check_group(2, 1200001, 1); /* more chunks than are in flight, with a short last one */
+    check_group(4, 70000, 200); /* slow enough for sleeping */
 }
 
 static void a_process_by_itself_needs_no_transport(void **state)
@@ -209,10 +209,10 @@ enum { PART = 40000, GUARD = 64 };
 
 typedef struct member {
     int64_t     rank;
-    const char *does; /* from its second call on; NULL: what is agreed */
+    const char *does; /* from its second call on; NULL to behave as agreed */
     pthread_t   thread;
     ipu_status  status;
-    bool        is_hurt; /* something was written behind its data */
+    bool        is_hurt; /* something was written beyond its data */
     char        message[600];
 } member;
 
@@ -249,7 +249,7 @@ static void *take_part(void *arg)
     return NULL;
 }
 
-/* All but rank 1, which may not notice, fail, in time and with words that say why. */
+/* All but rank 1, which may not notice, must fail in time, with a message that says why. */
 static void check_members(int64_t ranks, const char *does, const char *expected)
 {
     member          m[MOST];
@@ -270,7 +270,7 @@ static void check_members(int64_t ranks, const char *does, const char *expected)
         if (r != 1) assert_int_equal(m[r].status, IPU_IO);
     }
     if (!any) fail_msg("expected \"%s\", found \"%s\"", expected, m[0].message);
-    assert_true(now.tv_sec - begin.tv_sec < 60); /* a few seconds, but for machines under load */
+    assert_true(now.tv_sec - begin.tv_sec < 60); /* a few seconds, unless the machine is under load */
     drop_letters();
 }
 

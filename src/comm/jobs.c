@@ -1,8 +1,8 @@
-/* What passes between processes: sums over all, and what one gives to or takes from all.
+/* Communication between processes: sums over all, broadcasts and gathers.
  *
- * Sums: a process exchanges with the one whose rank differs in bit 0, then 1, and so on, and adds: all then have the same
- * bits, which are those of a tree over the ranks. The array goes in chunks, several of them at a time, each in a round of
- * its own: one is added while others are on their way.
+ * Sums: a process exchanges data with the one whose rank differs in bit 0, then 1, and so on, adding each time. All
+ * arrive at identical bits, those of a tree over the ranks. The array is sent in chunks, several at a time, each with
+ * its own rounds, so that one is added while others are in transit.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -13,14 +13,13 @@
 #include "comm/comm.h"
 
 enum {
-    CHUNK_BYTES =
-        256 << 10, /* a message; of the size of a second-level cache, so that adding finds it there */
+    CHUNK_BYTES = 256 << 10, /* per message; a second-level cache's size, so that adding finds it there */
     IN_FLIGHT   = 8,
-    MANY_BYTES  = 1 << 26, /* a message of broadcast and gather: MPI counts in int */
-    SPIN        = 64,      /* looks before sleeping */
+    MANY_BYTES  = 1 << 26, /* per message of broadcast and gather: MPI counts in int */
+    SPIN        = 64,      /* polls before sleeping */
     SLEEP_LEAST = 20000,   /* nanoseconds */
     SLEEP_MOST  = 500000,
-    OTHER_TAG   = 32000, /* of broadcast and gather; those of chunks are below */
+    OTHER_TAG   = 32000, /* for broadcast and gather; those of chunks are below */
 };
 
 void ipu__comm_add(ipu_type type, const void *a, const void *b, void *to, size_t n)
@@ -37,7 +36,7 @@ typedef struct idler {
     ipu__comm_stall stall;
 } idler;
 
-/* False: what is waited for will not come. */
+/* Returns false if what is awaited will never come. */
 static bool idle(ipu__comm_end *end, idler *i, const int64_t *peers, int n)
 {
     if (++i->looks < SPIN) {
@@ -58,7 +57,7 @@ typedef struct chunk {
     char        *mine;
     size_t       bytes;
     int          tag;
-    int64_t      bit; /* of the round; 0: free, or done */
+    int64_t      bit; /* of the round; 0 if free, or done */
     bool         is_sent, has_arrived;
     ipu__request sending, receiving;
 } chunk;
@@ -90,7 +89,7 @@ static bool begin_round(ipu__comm_end *end, chunk *c, char *arriving)
         && send(end, partner, c->tag, c->mine, c->bytes, &c->sending);
 }
 
-/* One look at a chunk: on to the next round, if this one is over. */
+/* Polls a chunk, and starts the next round if this one is over. */
 static bool advance(ipu__comm_end *end, ipu_type type, chunk *c, char *arriving, bool *moved)
 {
     *moved = false;
@@ -111,7 +110,7 @@ static bool make_room(ipu__comm_end *end)
     return end->arriving != NULL;
 }
 
-/* What is still on its way after a failure may yet arrive. */
+/* What is still in transit after a failure may yet arrive. */
 void ipu__comm_end_fini(ipu__comm_end *end)
 {
     ipu__free(end->peers);
@@ -200,7 +199,8 @@ static bool receive_all(ipu__comm_end *end, int64_t from, char *data, size_t byt
     return true;
 }
 
-/* A tree: who has it passes it on to the one whose number, counted from the root, has the next higher bit. */
+/* A tree: whoever has the data passes it on to the process whose number, relative to the root, has the next
+ * higher bit. */
 bool ipu__comm_broadcast(ipu__comm_end *end, int64_t root, void *data, size_t bytes)
 {
     int64_t mine = end->rank ^ root;

@@ -1,6 +1,7 @@
-/* Messages over MPI: libipu-mpi.so, which libipu loads under a launcher of MPI.
+/* Messages over MPI: libipu-mpi.so, which libipu loads under an MPI launcher.
  *
- * Only the thread that opened it calls MPI (MPI_THREAD_FUNNELED), but to abort. Knows nothing of libipu but the table.
+ * Only the thread that opened it calls MPI (MPI_THREAD_FUNNELED), except to abort. The table is all it knows of
+ * libipu.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a request has room for MPI's");
 
 typedef struct group {
-    MPI_Comm comm; /* messages of our own are apart from those of a program that uses MPI too */
+    MPI_Comm comm; /* keeps our messages apart from those of a program that also uses MPI */
     bool     is_ours;
 } group;
 
@@ -37,7 +38,7 @@ static bool open_group(void *argument, void **self, int64_t *rank, int64_t *size
         snprintf(message, room, "out of memory");
         return false;
     }
-    /* Open MPI spins while it waits for its own; where processes are more than processors it must not. */
+    /* Open MPI spins while waiting, which must be avoided if there are more processes than processors. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     bool ok = check(MPI_Initialized(&is_initialized), "MPI_Initialized", message, room);
     if (ok && !is_initialized) {
@@ -103,7 +104,7 @@ static bool is_done(void *self, ipu__request *request, bool *done, char *message
 {
     MPI_Request r;
     MPI_Status  status;
-    size_t      expected = (size_t)request->space[1]; /* and 1; 0: it is sent */
+    size_t      expected = (size_t)request->space[1]; /* and 1; 0 for a send */
     int         flag = 0, n = 0;
     (void)self;
     memcpy(&r, request, sizeof r);

@@ -1,5 +1,5 @@
-/* MPI_Init waits for all processes of the launcher's, also for those that have ended before they called it: Open MPI 4 does
- * not tell. While it waits, a thread looks whether all that were started on this host are still there. */
+/* MPI_Init waits for all of the launcher's processes, even those that ended before calling it, which Open MPI 4 does
+ * not report. Meanwhile a thread checks that all those started on this host still exist. */
 #include "comm/mpi_watch_plugin.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@ static const char rank_name[] = "OMPI_COMM_WORLD_RANK", job_name[] = "PMIX_NAMES
 
 /* ---- processes ---- */
 
-/* Bytes read; 0: it is gone, or not ours to look at. */
+/* Returns the number of bytes read; 0 if it is gone, or we may not read it. */
 static size_t read_file(long pid, const char *name, char *out, size_t room)
 {
     char   path[64];
@@ -32,7 +32,7 @@ static size_t read_file(long pid, const char *name, char *out, size_t room)
     return n;
 }
 
-/* 0: not known. The name of the program, in parentheses, may hold anything. */
+/* 0 if unknown. The program name, in parentheses, may contain anything. */
 static long parent_of(long pid)
 {
     char        text[1024], state;
@@ -41,7 +41,7 @@ static long parent_of(long pid)
     return end && sscanf(end + 1, " %c %ld", &state, &parent) == 2 ? parent : 0;
 }
 
-/* A variable of the environment that a process was started with. */
+/* An environment variable of a process, as of its start. */
 static const char *variable(const char *environment, size_t n, const char *name)
 {
     size_t length = strlen(name);
@@ -50,7 +50,7 @@ static const char *variable(const char *environment, size_t n, const char *name)
     return NULL;
 }
 
-/* Its rank in the job; -1: it is not of it. */
+/* Its rank in the job; -1 if it is not part of it. */
 static long rank_of(long pid, const char *job, char *buffer)
 {
     size_t      n    = read_file(pid, "environ", buffer, ENVIRONMENT);
@@ -58,7 +58,7 @@ static long rank_of(long pid, const char *job, char *buffer)
     return rank && of && strcmp(of, job) == 0 ? strtol(rank, NULL, 10) : -1;
 }
 
-/* The nearest ancestor that is not of the job. */
+/* The nearest ancestor outside the job. */
 static long find_launcher(const char *job, char *buffer)
 {
     long pid = (long)getppid();
@@ -67,7 +67,7 @@ static long find_launcher(const char *job, char *buffer)
     return 0;
 }
 
-/* How many ranks the children of the launcher have. */
+/* How many ranks the launcher's children have. */
 static int count_ranks(long launcher, const char *job, char *buffer, bool *seen)
 {
     int            n = 0;

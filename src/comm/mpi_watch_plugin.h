@@ -1,4 +1,4 @@
-/* Whether the others are still there while MPI_Init waits for them. */
+/* Checks that the other processes still exist while MPI_Init waits for them. */
 #ifndef IPU_COMM_MPI_WATCH_PLUGIN_H
 #define IPU_COMM_MPI_WATCH_PLUGIN_H
 
@@ -15,7 +15,8 @@ typedef struct ipu__mpi_watch {
     long            rank;
 } ipu__mpi_watch;
 
-/* Under Open MPI. Where some of the processes on this host are gone for seconds, this one says so and ends. */
+/* Under Open MPI only. If some of the processes on this host have been gone for seconds, this one reports
+ * it and exits. */
 void ipu__mpi_watch_begin(ipu__mpi_watch *w);
 void ipu__mpi_watch_end(ipu__mpi_watch *w);
 

@@ -1,7 +1,8 @@
-/* What processes tell one another beside the data: that they wait, in which job, and that they have left or failed.
+/* What processes tell one another besides data: that they are waiting, and in which job, or that they have left or
+ * failed.
  *
- * A process that waits long without anything happening asks why: one that has left will not answer any more, and one that
- * waits in another job than this one has made other calls. Nothing is sent as long as all goes well.
+ * A process that has waited for long asks why: one that has left will not answer any more, and one that is waiting in
+ * a different job has made different calls. Nothing is sent as long as all goes well.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,10 +12,10 @@
 #include "base/host/clock.h"
 #include "comm/comm.h"
 
-static const double tell_after  = 0.5; /* seconds in which nothing moved */
-static const double fail_after  = 1;   /* what one that has left had sent before has arrived by then */
+static const double tell_after  = 0.5; /* seconds without progress */
+static const double fail_after  = 1;   /* by then, everything sent by a process that has left has arrived */
 static const double look_every  = 0.05;
-static const double part_within = 0.5; /* for the others' last notes */
+static const double part_within = 0.5; /* to receive the others' last notes */
 
 static const char *const names[] = {[IPU__COMM_OPEN]       = "nothing",
                                     [IPU__COMM_ALL_REDUCE] = "a sum",
@@ -39,7 +40,7 @@ static bool wait_for(ipu__comm_end *end, ipu__request *request)
     return done;
 }
 
-/* One that cannot be delivered is no failure of its own; it may still be on its way then, and its memory stays. */
+/* Failing to deliver a note is not an error in itself; it may still be in transit, so its memory is kept. */
 static void post(ipu__comm_end *end, int64_t to, ipu__comm_word word)
 {
     ipu__request    request;
@@ -54,7 +55,7 @@ static void post(ipu__comm_end *end, int64_t to, ipu__comm_word word)
     if (!sent || wait_for(end, &request)) ipu__free(note);
 }
 
-/* The newest that has come from it. */
+/* Receives its latest note. */
 static void take(ipu__comm_end *end, int64_t from)
 {
     ipu__request request;
@@ -87,7 +88,7 @@ static bool is_same(const ipu__comm_note *a, const ipu__comm_note *b)
     return a->kind == b->kind && a->type == b->type && a->bytes == b->bytes && a->root == b->root;
 }
 
-/* False: nothing will come of waiting for it. */
+/* Returns false if waiting for it is pointless. */
 static bool judge(ipu__comm_end *end, int64_t peer, double waited)
 {
     const ipu__comm_note *note = &end->peers[peer].last;
@@ -103,7 +104,7 @@ static bool judge(ipu__comm_end *end, int64_t peer, double waited)
     }
     if (waited < fail_after) return true;
     if (note->word == IPU__COMM_WAITS
-        && note->job > end->now.job) { /* what it had to send for this job, it has */
+        && note->job > end->now.job) { /* it has sent everything it had to for this job */
         describe(&end->now, here);
         snprintf(end->message, sizeof end->message,
                  "rank %" PRId64 " waits for %s, its call %" PRId64 " of the group; rank %" PRId64
@@ -148,7 +149,8 @@ void ipu__comm_break(ipu__comm_end *end)
         if (r != end->rank) post(end, r, IPU__COMM_FAILED);
 }
 
-/* The others' last notes are taken in, as MPI wants all messages to be, unless they take their time. */
+/* Receives the others' last notes, since MPI requires all messages to be received, unless they take too
+ * long. */
 void ipu__comm_part(ipu__comm_end *end)
 {
     double begin = ipu__clock_seconds();

@@ -1,4 +1,4 @@
-/* Finding the part that speaks MPI: a shared object beside the library, loaded only under a launcher. */
+/* Finding the MPI plugin: a shared object beside the library, loaded only under a launcher. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 
 #define PLUGIN_FILE "libipu-mpi.so"
 
-/* Open MPI, then what MPICH and Slurm set; PMIx has no size in its environment. */
+/* Variables of Open MPI, then those set by MPICH and Slurm; PMIx has no size in its environment. */
 bool ipu__comm_is_launched(void)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
@@ -30,13 +30,13 @@ static const ipu__transport *load(const char *path)
         return NULL;
     }
     const ipu__transport *t = dlsym(library, IPU__TRANSPORT_PLUGIN);
-    if (t && t->version == IPU__TRANSPORT_VERSION) return t; /* MPI cannot be unloaded: it stays */
+    if (t && t->version == IPU__TRANSPORT_VERSION) return t; /* MPI cannot be unloaded, so it stays */
     ipu__log(IPU_LOG_WARN, "comm", "%s is of another version of OpenIPU", path);
     dlclose(library);
     return NULL;
 }
 
-/* Of the library, or of the program it is linked into, with its link resolved. */
+/* The folder of the library, or of the program it is linked into, with links resolved. */
 static bool own_folder(char out[PATH_MAX])
 {
     Dl_info info;
@@ -49,7 +49,7 @@ static bool own_folder(char out[PATH_MAX])
 
 ipu_status ipu__comm_load_plugin(const ipu__transport **out)
 {
-    /* Beside the library; or where programs that the library is part of find it, built and installed. */
+    /* Beside the library, or where programs that contain the library find it, built or installed. */
     static const char *const places[] = {"", "/../src", "/../lib"};
     const char              *given    = getenv("IPU_COMM_PATH");
     char                     folder[PATH_MAX], path[PATH_MAX + 64];

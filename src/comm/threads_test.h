@@ -1,4 +1,4 @@
-/* For tests: a transport between threads of one process, where what is sent is copied to a list of letters. */
+/* For tests: a transport between threads of one process, in which messages are copied to a list of letters. */
 #ifndef IPU_COMM_THREADS_TEST_H
 #define IPU_COMM_THREADS_TEST_H
 
@@ -20,13 +20,13 @@ typedef struct letter {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static letter         *letters;
 static int64_t         n_ranks;
-static int             delay; /* letters are not found at the first looks */
+static int             delay; /* number of polls before letters are found */
 
 typedef struct end {
     int64_t rank;
 } end;
 
-/* Those of requests that are never asked about again stay in the list. */
+/* Requests that are never polled again leave theirs in the list. */
 typedef struct waiting {
     struct waiting *next;
     int64_t         from, to;
@@ -54,7 +54,7 @@ static bool open_end(void *argument, void **self, int64_t *rank, int64_t *size, 
     return true;
 }
 
-/* Notes of the last to leave have nobody to take them. */
+/* Notes sent by the last to leave have no receiver. */
 static void close_end(void *self)
 {
     (void)self;
@@ -156,7 +156,7 @@ static void abort_all(void *self, int status)
     exit(status);
 }
 
-/* What is left of groups that failed. */
+/* Discards what failed groups left behind. */
 static inline void drop_letters(void)
 {
     for (letter *next; letters; letters = next) {

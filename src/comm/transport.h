@@ -1,7 +1,7 @@
-/* What carries bytes between processes: a table of functions, which a plugin has under the name ipu__comm_plugin.
+/* Transports carry bytes between processes. Each is a table of functions, which a plugin exports as ipu__comm_plugin.
  *
- * Plugins are shared objects of their own (libipu-mpi.so), so that the library does not depend on MPI. This header is all
- * they know of it.
+ * Plugins are separate shared objects (libipu-mpi.so), so that the library does not depend on MPI. They know nothing
+ * of the library but this header.
  */
 #ifndef IPU_COMM_TRANSPORT_H
 #define IPU_COMM_TRANSPORT_H
@@ -14,13 +14,13 @@ enum { IPU__TRANSPORT_VERSION = 2 };
 
 #define IPU__TRANSPORT_PLUGIN "ipu__comm_plugin"
 
-/* A message on its way: room for what a transport keeps about it. */
+/* A message in transit: space for a transport's own data. */
 typedef struct ipu__request {
     void *space[2];
 } ipu__request;
 
-/* All functions are called by one thread, that which called `open`. Those that return false have written why to
- * `message`, of `room` bytes. Messages between two processes with the same tag arrive in the order they were sent. */
+/* All functions are called by the thread that called `open`. Those that return false have written the reason to
+ * `message`, of `room` bytes. Messages between two processes with the same tag arrive in the order sent. */
 typedef struct ipu__transport {
     int         version;
     const char *name;
@@ -30,11 +30,11 @@ typedef struct ipu__transport {
                  char *message, size_t room);
     bool (*receive)(void *self, int64_t from, int tag, void *data, size_t bytes, ipu__request *request,
                     char *message, size_t room);
-    /* Once done, a request is not asked about again. A message of another length than was to be received is a failure. */
+    /* Once done, a request is not polled again. A message of unexpected length is an error. */
     bool (*is_done)(void *self, ipu__request *request, bool *done, char *message, size_t room);
-    /* Whether there is a message that nobody has begun to receive. */
+    /* Whether there is a message for which no receive has been started. */
     bool (*has_come)(void *self, int64_t from, int tag, bool *out);
-    /* End all processes. Does not return. From any thread. */
+    /* Ends all processes. Does not return. May be called from any thread. */
     void (*abort)(void *self, int exit_status);
 } ipu__transport;
 
