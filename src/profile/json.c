@@ -8,7 +8,7 @@
 
 enum { VERSION = 1 };
 
-/* Adds to an object or list that exists; whatever is missing makes *ok false. */
+/* Adds to an existing object or list; sets *ok to false if anything is missing. */
 static void put(json_t *object, const char *key, json_t *value, bool *ok)
 {
     if (json_object_set_new(object, key, value) != 0) *ok = false;
@@ -19,7 +19,7 @@ static void append(json_t *list, json_t *value, bool *ok)
     if (json_array_append_new(list, value) != 0) *ok = false;
 }
 
-/* Names may be any bytes; JSON is UTF-8. */
+/* Names may contain any bytes; JSON is UTF-8. */
 static json_t *text(const char *string)
 {
     json_t *value = json_string(string);
@@ -236,7 +236,7 @@ ipu_status ipu_cost_json(const ipu_cost *cost, unsigned flags, char **out)
     put(o, "host_steps", json_host_steps(cost, &ok), &ok);
     char *dump = ok ? json_dumps(o, JSON_INDENT(1)) : NULL;
     json_decref(o);
-    *out = dump ? ipu__strdup(dump) : NULL; /* memory that ipu_free takes */
+    *out = dump ? ipu__strdup(dump) : NULL; /* memory for ipu_free */
     free(dump);
     return *out ? IPU_OK : ipu__fail_memory();
 }

@@ -1,4 +1,4 @@
-/* Profiles: what the text says, the shape of the JSON, and measured times beside their steps. */
+/* Profiles: contents of the text, structure of the JSON, and measured times beside their steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ static void the_text_has_totals_memory_and_steps_with_names_and_lines(void **unu
     ipu_cost *cost = estimate();
     char     *text;
     assert_int_equal(ipu_cost_print(cost, IPU_PROFILE_STEPS, &text), IPU_OK);
-    /* a turn: compute 11 + 6 x (29 + 5), exchange 10, sync 600 */
+    /* one iteration: compute 11 + 6 x (29 + 5), exchange 10, sync 600 */
     assert_says(text, "total                3075 cycles, 3.075 us");
     assert_says(text, "compute              645 cycles");
     assert_says(text, "exchange             30 cycles");
@@ -171,7 +171,7 @@ static void measured_times_stand_beside_their_steps(void **unused)
     ipu_cost_step execute = {0}, sync = {0};
     char         *text;
     assert_true(ipu_cost_step_at(cost, 1, &execute) && ipu_cost_step_at(cost, 2, &sync));
-    assert_true(execute.program != sync.program); /* the loop's body is a sequence of its own */
+    assert_true(execute.program != sync.program); /* the loop's body is a separate sequence */
     ipu_step_time times[] = {{execute.program, execute.step, 30, 0.00006, "execute", "touch",
                               -1}, /* the name of the compute set */
                              {99, 7, 1, 1, "kernel", "conv", 0}};
@@ -193,7 +193,7 @@ static void measured_times_stand_beside_their_steps(void **unused)
     ipu_cost_destroy(cost);
 }
 
-/* One name that differs says that all places mean something else. */
+/* A single different name means that all places refer to something else. */
 static void measured_times_of_another_program_are_listed_apart(void **unused)
 {
     (void)unused;

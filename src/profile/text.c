@@ -133,7 +133,7 @@ static void print_execution(printer *p)
         ipu__text_add(&p->out, "  program %-12lld %lld cycles\n", (long long)i, (long long)c.total);
 }
 
-/* Of one there is nothing to tell that is not above. */
+/* With just one, there is nothing to add to the above. */
 static void print_ipus(printer *p)
 {
     ipu_cost_ipu ipu;
@@ -176,7 +176,7 @@ static void print_steps(printer *p)
     }
 }
 
-/* Nothing where the program that ran is the one that is priced. */
+/* Nothing if the program that ran is the one that was priced. */
 static void print_host_steps(printer *p)
 {
     ipu_step_time t;

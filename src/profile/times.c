@@ -1,4 +1,5 @@
-/* Measured host times beside the estimated steps, matched by their place in the programs; of another program, apart. */
+/* Measured host times beside the estimated steps, matched by their place in the programs; listed separately
+ * for a different program. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ static int by_place(const void *a, const void *b)
     const ipu_cost_step *x = *(ipu_cost_step *const *)a, *y = *(ipu_cost_step *const *)b;
     if (x->program != y->program) return x->program < y->program ? -1 : 1;
     if (x->step != y->step) return x->step < y->step ? -1 : 1;
-    return (x > y) - (x < y); /* all in one array: the first in the list first */
+    return (x > y) - (x < y); /* all in one array: lower addresses come first in the list */
 }
 
 static ipu_cost_step *find(ipu_cost_step **steps, size_t n, const ipu_step_time *time)
@@ -28,14 +29,15 @@ static ipu_cost_step *find(ipu_cost_step **steps, size_t n, const ipu_step_time 
                                                                                              : NULL;
 }
 
-/* Whether something else than ran stands at its place. Kinds of other steps say little: the host need not do all. */
+/* Whether something other than what ran is at its place. Other kinds of steps say little, since the host
+ * may skip them. */
 static bool is_another(const ipu_cost_step *s, const ipu_step_time *time)
 {
     return s && time->kind && *time->name
         && (strcmp(s->kind, time->kind) != 0 || strcmp(s->name, time->name) != 0);
 }
 
-/* Texts are the engine's, which may go before the cost does. */
+/* Strings belong to the engine, which may be destroyed before the cost. */
 static ipu_status list_apart(ipu_cost *cost, const ipu_step_time *times, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
