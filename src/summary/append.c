@@ -1,4 +1,4 @@
-/* Appending, with the end of the file kept in mind so that half a piece can be taken back. */
+/* Appending, remembering the end of the file so that partial writes can be undone. */
 #include "summary/append.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static ipu_status fail(const char *path)
     return IPU_IO;
 }
 
-/* A pipe without a reader must not make this wait. */
+/* Must not block on a pipe without a reader. */
 static int open_file(const char *path, bool exclusive)
 {
     int flags = O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | (exclusive ? O_EXCL : 0);

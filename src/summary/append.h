@@ -1,5 +1,5 @@
-/* Files that grow by whole pieces: what was appended is the system's at once and outlives the process, however that ends; what
- * cannot be written whole (a full disk) is not there at all. */
+/* Files that grow by whole pieces: appended data are handed to the system at once and survive the process, however it
+ * ends; what cannot be written completely (a full disk) is not written at all. */
 #ifndef IPU_SUMMARY_APPEND_H
 #define IPU_SUMMARY_APPEND_H
 
@@ -15,14 +15,14 @@ typedef struct ipu__appended { /* all zero: not open */
     char   *path;
 } ipu__appended;
 
-/* Makes the file if there is none; `exclusive`: and else fails, with errno EEXIST. To be closed in either case. Statuses: IO
- * (also: it is no regular file, or there is a link on the way that is not to be trusted), OUT_OF_MEMORY. */
+/* Creates the file if needed; with `exclusive`, fails with errno EEXIST if it exists. Close it in any case. Statuses:
+ * IO (also if it is not a regular file, or the path contains an untrusted link), OUT_OF_MEMORY. */
 ipu_status ipu__append_open(const char *path, bool exclusive, ipu__appended *out);
 void       ipu__append_close(ipu__appended *f);
 
-/* IO: nothing was appended. */
+/* IO means that nothing was appended. */
 ipu_status ipu__append(ipu__appended *f, const void *data, size_t bytes);
-/* Keeps the first so many bytes. Statuses: IO. */
+/* Truncates to that many bytes. Statuses: IO. */
 ipu_status ipu__append_cut(ipu__appended *f, int64_t bytes);
 
 #endif

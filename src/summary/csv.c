@@ -1,4 +1,4 @@
-/* CSV files. Numbers have a point whatever language the program around us speaks. */
+/* CSV files. Numbers have decimal points regardless of the program's locale. */
 #include "summary/csv.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static ipu_status write_header(ipu__csv *c)
     return status;
 }
 
-/* One that was not written to its end is none. */
+/* An incomplete header counts as none. */
 static ipu_status check_header(ipu__csv *c)
 {
     size_t n = strlen(c->header), most = n + 1;
@@ -102,7 +102,7 @@ ipu_status ipu__csv_add(ipu__csv *c, int64_t key, const double *numbers, size_t 
 
 /* ---- going on ---- */
 
-/* Where the first row begins that is after `key`, or is none. -1: it cannot be read, and errno says why. */
+/* Where the first row after `key` begins, or the first invalid one. -1 with errno if unreadable. */
 static int64_t find_end(FILE *f, size_t header, int64_t key)
 {
     char   *line = NULL, *end;
@@ -135,7 +135,7 @@ ipu_status ipu__csv_cut(ipu__csv *c, int64_t key)
     return end < c->file.bytes ? ipu__append_cut(&c->file, end) : IPU_OK;
 }
 
-/* Owned: ipu__free. NULL: out of memory. */
+/* Owned: ipu__free. NULL on allocation failure. */
 static char *free_name(const char *path)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* Tables: rows, cuts, what was not written to its end, other files in their place, two writers, a full disk, restarts. */
+/* Tables: rows, cuts, incomplete rows, other files in their place, two writers, a full disk, restarts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -87,7 +87,7 @@ static void test_cuts(void **state)
     add(&c, 21);
     ipu__csv_close(&c);
     assert_string_equal(get(path), "step,a,b,time\n10,5,,now\n20,10,,now\n21,10.5,,now\n");
-    put("step,a,b,time\n1,1,1,1\n2,2,2"); /* as a crash of the machine leaves it */
+    put("step,a,b,time\n1,1,1,1\n2,2,2"); /* as left by a crash of the machine */
     open_it(&c);
     assert_ok(ipu__csv_cut(&c, 9));
     assert_string_equal(get(path), "step,a,b,time\n1,1,1,1\n");
@@ -101,7 +101,7 @@ static void test_cuts(void **state)
     assert_string_equal(get(path), "step,a,b,time\n");
 }
 
-/* A folder in place of the file that was opened stands for a disk that fails. */
+/* A folder in place of the opened file simulates a failing disk. */
 static void test_unreadable(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void test_two_writers(void **state)
     ipu__csv_close(&b);
 }
 
-/* The limit to the size of files is a full disk that a test can have. */
+/* The file size limit simulates a full disk. */
 static int fill_up(void)
 {
     ipu__csv            c;
@@ -211,7 +211,7 @@ static void test_decimal_point(void **state)
     bool                     found        = false;
     ipu__csv                 c;
     for (size_t i = 0; i < 4 && !found; i++) found = setlocale(LC_ALL, with_comma[i]) != NULL;
-    if (!found) skip(); /* no such locale is installed */
+    if (!found) skip(); /* no such locale installed */
     open_it(&c);
     add(&c, 1);
     ipu__csv_close(&c);

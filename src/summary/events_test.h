@@ -1,5 +1,5 @@
-/* For tests: an event file cut into its records, each of which must be whole and have the right checksums; the code is none of
- * the library's. */
+/* For tests: splits an event file into records, checking that each is complete and has correct checksums; shares no
+ * code with the library. */
 #ifndef IPU_SUMMARY_EVENTS_TEST_H
 #define IPU_SUMMARY_EVENTS_TEST_H
 
@@ -17,7 +17,7 @@ typedef struct test_events {
     } at[4096];
 } test_events;
 
-/* A bit at a time. */
+/* Bit by bit. */
 static inline uint32_t test_events_masked(const unsigned char *p, size_t n)
 {
     uint32_t crc = 0xFFFFFFFF;

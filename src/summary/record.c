@@ -1,7 +1,7 @@
 /* Records: length, its checksum, data, their checksum; all little-endian. */
 #include "summary/record.h"
 
-/* Of four bits each: the polynomial 0x1EDC6F41, reflected. */
+/* Four bits at a time: the polynomial 0x1EDC6F41, reflected. */
 static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
                                    0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
                                    0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
@@ -23,7 +23,8 @@ static void put(unsigned char *at, uint64_t value, int bytes)
     for (int i = 0; i < bytes; i++) at[i] = (unsigned char)(value >> (8 * i));
 }
 
-/* The format masks checksums, as those of data that hold checksums are weak: rotated, plus a constant. */
+/* The format masks checksums, since checksums of data that contain checksums are weak: rotated, plus a
+ * constant. */
 static uint32_t checksum(const void *data, size_t bytes)
 {
     uint32_t crc = ipu__crc32c(data, bytes);

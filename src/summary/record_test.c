@@ -1,4 +1,5 @@
-/* CRC-32C against the examples of RFC 3720, and a record against one that TensorFlow's documentation of the format leads to. */
+/* CRC-32C against the examples of RFC 3720, and a record against one derived from TensorFlow's
+ * documentation of the format. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Event files: what is told becomes messages of TensorBoard's (event.proto), each a record of the file. */
+/* Event files: values become TensorBoard messages (event.proto), each a record in the file. */
 #include "ipu/summary.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 
 struct ipu_summary {
     ipu__appended file;
-    IPU_ARRAY(unsigned char) record; /* that is written next */
+    IPU_ARRAY(unsigned char) record; /* the next to be written */
 };
 
 typedef Ipu__Tfevents__Summary__Value value_message;
@@ -104,7 +104,7 @@ ipu_status ipu_summary_add_scalar(ipu_summary *s, int64_t step, const char *tag,
 
 /* ---- texts ---- */
 
-/* A tensor of one string, marked as for the plugin that shows texts. */
+/* A tensor of one string, marked for the text plugin. */
 static ipu_status write_text(ipu_summary *s, int64_t step, const value_message *named, char *text)
 {
     value_message v = *named, *values = &v;
@@ -166,7 +166,7 @@ static void measure(const ipu_array *a, histogram *h)
     }
 }
 
-/* The last bucket holds the largest. */
+/* The last bucket includes the largest value. */
 static void count(const ipu_array *a, histogram *h)
 {
     double scale = h->max > h->min ? BUCKETS / (h->max - h->min) : 0;
@@ -217,8 +217,8 @@ ipu_status ipu_summary_add_histogram(ipu_summary *s, int64_t step, const char *t
 
 static const char prefix[] = "events.out.tfevents.";
 
-/* Readers take files in the order of their names, which begin with seconds: the newest is later than any, though a clock was
- * set back or a training goes on within a second. */
+/* Readers take files in the order of their names, which begin with seconds: the new one must sort last even if the
+ * clock was set back, or training resumes within a second. */
 static ipu_status find_time(const char *folder, int64_t *out)
 {
     DIR *d = opendir(folder);
@@ -227,7 +227,7 @@ static ipu_status find_time(const char *folder, int64_t *out)
     for (struct dirent *e = readdir(d); e; e = readdir(d)) {
         if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
         long long then = strtoll(e->d_name + sizeof prefix - 1, NULL, 10);
-        if (then >= *out && then < 9999999999) *out = then + 1; /* more digits would come first */
+        if (then >= *out && then < 9999999999) *out = then + 1; /* longer ones would sort first */
     }
     closedir(d);
     return IPU_OK;

@@ -1,5 +1,6 @@
-/* Event files, read back record by record: framing and checksums by code of this file, messages by their fields; two files in one
- * second; hostile tags and texts; folders that are none. What a process wrote before it was killed is whole. */
+/* Event files, read back record by record: framing and checksums with independent code, messages by their fields; two
+ * files in one second; hostile tags and texts; paths that are not folders. What a process wrote before it was killed
+ * is intact. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -35,7 +36,7 @@
 static char box[] = "/tmp/ipu-summary-test-XXXXXX";
 static char folder[64];
 
-/* The fields by their numbers, against the text of the format rather than event.proto. */
+/* Checks field numbers against the documented format rather than event.proto. */
 static void test_bytes(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void test_histograms(void **state)
     ipu_summary_close(s);
 }
 
-/* Readers refuse a message whose strings are no UTF-8. */
+/* Readers reject messages whose strings are not UTF-8. */
 static void test_hostile(void **state)
 {
     (void)state;
@@ -208,14 +209,14 @@ static void test_no_folder(void **state)
     assert_int_equal(ipu_summary_open(longest, -1, &s), IPU_IO);
     assert_says("too long");
     free(longest);
-    if (geteuid() == 0) return; /* who may write anywhere */
+    if (geteuid() == 0) return; /* may write anywhere */
     remove(folder);
     assert_int_equal(mkdir(folder, 0500), 0);
     assert_int_equal(ipu_summary_open(folder, -1, &s), IPU_IO);
     assert_says("Permission denied");
 }
 
-/* As a full disk, for a child. */
+/* Simulates a full disk, in a child. */
 static int fill_up(void)
 {
     ipu_summary        *s;
@@ -257,7 +258,7 @@ static void test_full_disk(void **state)
     test_events_free(&all);
 }
 
-/* Says through a pipe what it has written, and is killed. */
+/* Reports through a pipe what it has written, and is killed. */
 static void test_killed(void **state)
 {
     (void)state;
@@ -303,7 +304,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_b
     return p;
 }
 
-/* Each call says that there is no memory, or does its work; what it says is of it alone. */
+/* Each call either fails for lack of memory or works, independently of the others. */
 static int write_some(void)
 {
     int          n_failed = 0;

@@ -1,11 +1,11 @@
-/* UTF-8, as RFC 3629 has it: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+/* UTF-8 according to RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
 #include "summary/utf8.h"
 
 #include <stdint.h>
 
 #include "base/text.h"
 
-/* How many bytes the character at `text` has; 0: it is none. */
+/* The length in bytes of the character at `text`; 0 if it is invalid. */
 static int length_of(const unsigned char *text)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
