@@ -29,9 +29,9 @@ extern "C" {
 
 typedef struct ipu_comm ipu_comm;
 
-/* The group this process was started in; can be opened once per process. Owned: ipu_comm_close. Statuses: NOT_FOUND
- * (started by a launcher of MPI, but OpenIPU's MPI plugin is not installed; the message says what to install),
- * INVALID (the number of processes is not a power of two). */
+/* The group this process was started in; can be opened once per process. Owned: ipu_comm_close. Statuses:
+ * NOT_FOUND (started by an MPI launcher, but OpenIPU's MPI plugin is not installed; the message says what to
+ * install), INVALID (the number of processes is not a power of two). */
 ipu_status ipu_comm_open(ipu_comm **out);
 void       ipu_comm_close(ipu_comm *comm);
 

@@ -12,18 +12,18 @@
  *     printf("%.4f\n", r.epochs[r.n_epochs - 1].test_accuracy);
  *
  * A trainer creates the executors and loaders, and does what every training loop has to: the rate of each run, the
- * position in the data, the loss of each epoch and a test after it, checkpoints. One that is stopped, however abruptly,
- * and resumed ends with bit-identical results to one that was not. The trained weights are in the module.
+ * position in the data, the loss of each epoch and a test after it, checkpoints. One that is stopped, however
+ * abruptly, and resumed ends with bit-identical results to one that was not. The trained weights are in the module.
  *
- * A sample has one field for each input of the network in training; the last is the label. The training loss is the
+ * A sample has one field for each input of the network in training; the last is the target. The training loss is the
  * output "loss", or else the first output that is a floating scalar. A test runs the network for inference:
  * - if labels are scalars, with all fields but the last; an output [samples, classes] is taken as scores
  *   (ipu/scores.h), from which accuracy and loss follow;
- * - if there are no scores, or labels are not scalars, as in regression, with all fields; the network must then compute
- *   the loss itself, a mean over samples: `if (n > 1) ipu_nn_loss(...)`.
+ * - if there are no scores, or labels are not scalars, as in regression, with all fields; the network must then
+ *   compute the loss itself, a mean over samples: `if (n > 1) ipu_nn_loss(...)`.
  *
- * Processes that train together (executor.comm) must all make the same calls. Only the first of them tests, writes, and
- * calls events. A trainer is used by one thread at a time, except for ipu_trainer_interrupt.
+ * Processes that train together (executor.comm) must all make the same calls. Only the first of them tests, writes,
+ * and calls events. A trainer is used by one thread at a time, except for ipu_trainer_interrupt.
  */
 #ifndef IPU_TRAINER_H
 #define IPU_TRAINER_H

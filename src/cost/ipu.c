@@ -1,7 +1,8 @@
 /* The part of each IPU: the cycles in which it computes, and its memory.
  *
  * Steps record the cycles of each IPU's busiest tile as they are priced; these are added up once all counts
- * are known. requires: walk, memory.
+ * are known.
+ * requires: walk, memory.
  */
 #include "cost/cost.h"
 

@@ -4,8 +4,8 @@
  * throughout a loop in which a value from before the iteration may be read. One that a program may read
  * before writing it completely keeps its value between runs: it is always live, as are constants and
  * anything the host can access. A variable that only one unit accesses, and always writes first, belongs to
- * that unit; callers see others as accesses of the call. requires: walk. Produces entries and
- * is_always_live.
+ * that unit; callers see others as accesses of the call.
+ * requires: walk. Produces entries and is_always_live.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Memory of every tile: what is always there, and the maximum added to it at any row.
  *
  * For each unit, callees first, changes are listed as events (tile, row, bytes), distributed by tile and
- * swept. A call adds the maximum its callee needs. requires: walk, live. Produces the tiles, and tile_bytes
- * of rows.
+ * swept. A call adds the maximum its callee needs.
+ * requires: walk, live. Produces the tiles, and tile_bytes of rows.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -8,10 +8,11 @@
  *
  * If a kernel may write an output over an input that is no longer needed, the two share memory.
  *
- * A variable accessed by only one unit belongs to it; a function's variables form its frame, which its caller
- * treats as one more variable. The same goes for bodies of a parallel step, whose frames are all needed at the
- * moment of the step. What several units access is placed according to its accesses through calls. requires:
- * access. Produces `places`, `is_kept` and the sizes of variable memory.
+ * A variable accessed by only one unit belongs to it; a function's variables form its frame, which its
+ * caller treats as one more variable. The same goes for bodies of a parallel step, whose frames are all
+ * needed at the moment of the step. What several units access is placed according to its accesses through
+ * calls.
+ * requires: access. Produces `places`, `is_kept` and the sizes of variable memory.
  */
 #include "engine/compile.h"
 #include "engine/memory.h"

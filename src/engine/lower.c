@@ -1,7 +1,8 @@
 /* Programs to instructions: flattens the tree, with jumps.
  *
  * Functions come first, callees before callers, each once; bodies are expanded at each use. Independent
- * copies become one batch (group.c). requires: liveness (places, and the same groups of copies).
+ * copies become one batch (group.c).
+ * requires: liveness (places, and the same groups of copies).
  */
 #include "engine/compile.h"
 

@@ -1,8 +1,8 @@
 /* Runners: they execute instructions, several of them concurrently for bodies of parallel steps.
  *
- * The engine determines the number of runners for bodies. Body i always runs on runner i modulo that number, so that
- * a run's results and errors do not depend on timing. requires: a valid executable, in which bodies share nothing
- * that a run changes (validate_parallel.c).
+ * The engine determines the number of runners for bodies. Body i always runs on runner i modulo that number, so
+ * that a run's results and errors do not depend on timing.
+ * requires: a valid executable, in which bodies share nothing that a run changes (validate_parallel.c).
  */
 #include <stdio.h>
 #include <string.h>

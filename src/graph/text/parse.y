@@ -1,5 +1,5 @@
-/* The grammar of the text form (docs/text-format.md). Actions build the graph as they go, through
- * parse.h; a keyword is also a word, so that things may be called `in` or `copy`.
+/* The grammar of the text form (docs/text-format.md). Actions build the graph as they go, through parse.h;
+ * keywords are also words, so that objects may be called `in` or `copy`.
  * requires: bison 3.8. */
 %require "3.8"
 %define api.pure full
@@ -302,7 +302,7 @@ static bool is_word(yysymbol_kind_t kind)
     return kind >= YYSYMBOL_GRAPH && kind <= YYSYMBOL_CROSS_REPLICA_COPY;
 }
 
-/* "expected 'a', 'b' or a name": where any word will do, the keywords are not listed. */
+/* "expected 'a', 'b' or a name": keywords are not listed where any word will do. */
 static void add_expected(ipu__text *out, const yysymbol_kind_t *expected, int n)
 {
     bool any_word = false;
