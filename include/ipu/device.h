@@ -41,7 +41,7 @@ typedef struct ipu_machine {
     const char *software; /* version of the gateway software; "" if unknown */
     const char *server;   /* version of the IPU server: OpenIPU's unless configured */
     const char *firmware; /* "N/A" unless configured */
-    const char *board[2]; /* serial numbers of its boards, two IPUs each; NULL if there is no second */
+    const char *board[2]; /* serial numbers of its boards, two IPUs each; NULL if there is none */
     int         n_ipus;
 } ipu_machine;
 

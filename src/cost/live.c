@@ -43,7 +43,7 @@ typedef struct branches {
 
 typedef struct liveness {
     ipu__pricer *p;
-    uint32_t    *direct; /* by variable: the unit + 1 that accesses it directly, or SEVERAL */
+    uint32_t    *direct; /* by variable: unit + 1 if only one accesses it directly; SEVERAL */
     uint32_t    *mark, n_marks;
     state       *states;
     int64_t      row;

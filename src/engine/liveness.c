@@ -73,7 +73,7 @@ typedef struct liveness {
     uint32_t       n_ids; /* variables, then a frame for each function */
     state         *states;
     uint32_t      *mark, n_marks;
-    uint32_t      *direct; /* the only unit + 1 that accesses it directly, or SEVERAL */
+    uint32_t      *direct; /* unit + 1 if only one accesses it directly; SEVERAL */
     int64_t       *bytes;
     uint32_t       unit_number;
     int64_t        moment;

@@ -15,8 +15,8 @@ typedef struct ipu__fault {
     const void *address;
 } ipu__fault;
 
-/* Between these two calls, nested over any number of threads, faults inside ipu__fault_call are caught; all
- * others go to the handlers installed before. */
+/* Between these two calls, which any number of threads may make, faults inside ipu__fault_call are caught;
+ * all others go to the handlers installed before. */
 void ipu__fault_begin(void);
 void ipu__fault_end(void);
 

@@ -3,7 +3,7 @@
 
 #include "engine/cpu/cpu.h"
 
-/* Below this, parts of the convolution are of one image, but conv_max_pool works on whole images. */
+/* With fewer, a convolution is split within images, whereas conv_max_pool can only be split between them. */
 enum { LEAST_IMAGES = 16 };
 
 /* Rows of the batch. Fusing saves loading and storing weights and momenta, which does not depend on rows; the sums

@@ -221,7 +221,7 @@ static void run_replicas(void *data, int part, int n_parts)
     note(&c->runner->parts[part], status, r);
 }
 
-/* Error of the lowest-numbered failed replica, and of the first such part. */
+/* Error of the lowest-numbered failed replica, from its first failed part. */
 static ipu_status conclude(const call *c, int n)
 {
     const ipu__part *parts = c->runner->parts, *failed = NULL;

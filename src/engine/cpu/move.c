@@ -13,7 +13,7 @@ int64_t ipu__moves_nanoseconds(const ipu__moves *moves, size_t first, size_t n)
     return sum;
 }
 
-/* Elements of `bits` bytes, in one row or several. Host buffers need not be aligned: memcpy of a fixed size
+/* Elements of `bits` bits, in one row or several. Host buffers need not be aligned: memcpy of a fixed size
  * is a plain load or store. A transpose goes in squares as wide as a cache line through a buffer, so that
  * every line of source and target is touched once, however badly their strides suit the cache. */
 enum { LINE = 64 };
