@@ -69,7 +69,7 @@ if [ "${1:-}" = --self ]; then
     check "blocks that are not marked are found" forms
     check "a document that is not there is an error" missing
     check "docs/index.md lists every manual" listed
-    check "the plate is what the example prints" drawn plate examples/08_stencil_with_halos.expected
+    check "the plate is what the example prints" drawn plate examples/expected/08_stencil_with_halos.expected
     check "the chart of speed shows its measurements" drawn speed docs/pictures/speed.json
     check_end
 else

@@ -123,8 +123,9 @@ static json_t *json_otherwise(const ipu_op_attribute *a)
     if (a->required || a->kind == IPU_ATTRIBUTE_INTS) return json_null();
     if (a->kind == IPU_ATTRIBUTE_TEXT)
         return a->text_otherwise ? json_string(a->text_otherwise) : json_null();
-    if (isinf(a->otherwise))
-        return json_string(a->otherwise > 0 ? "inf" : "-inf"); /* JSON has no such number */
+    /* JSON has no such numbers. */
+    if (isnan(a->otherwise)) return json_string("nan");
+    if (isinf(a->otherwise)) return json_string(a->otherwise > 0 ? "inf" : "-inf");
     return tool_json_number(a->otherwise);
 }
 
