@@ -1,4 +1,4 @@
-/* `ipu dataset`: draw digits to train with; say what a dataset holds; show its pictures on one sheet. */
+/* `ipu dataset`: draw digits to train with, describe a dataset, show its pictures on one sheet. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static tool_exit expect_output(const char *action, const char *what)
 
 /* ---- digits ---- */
 
-/* Rewrites one line of a terminal. */
+/* Rewrites one line of the terminal. */
 static bool show_progress(void *user, int64_t done, int64_t total)
 {
     const bool *is_terminal = user;
@@ -35,7 +35,7 @@ static bool show_progress(void *user, int64_t done, int64_t total)
     return true;
 }
 
-/* The file that is in the way; NULL: none. */
+/* The existing file that is in the way, or NULL. */
 static const char *find_old(const char *folder, char *path, size_t size)
 {
     static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
@@ -114,7 +114,7 @@ static tool_exit sheet(const tool_arguments *args)
 /* ---- the command ---- */
 
 typedef struct action {
-    const char *name, *operand; /* NULL: takes none */
+    const char *name, *operand; /* NULL if it takes none */
     bool        options[N_OPTIONS_dataset];
     tool_exit (*run)(const tool_arguments *args);
 } action;

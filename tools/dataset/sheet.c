@@ -41,7 +41,7 @@ static tool_exit lay_out(const ipu_dataset *set, int64_t count, layout *l)
     return TOOL_OK;
 }
 
-/* Picks until each row is full, or the samples are at an end. */
+/* Picks samples until each row is full or the samples run out. */
 static ipu_status pick(const ipu_dataset *set, const layout *l, picture *out, int64_t *n, int64_t *filled)
 {
     const int64_t n_pixels = l->channels * l->height * l->width;
@@ -58,7 +58,7 @@ static ipu_status pick(const ipu_dataset *set, const layout *l, picture *out, in
     return IPU_OK;
 }
 
-/* Bytes stay as they are; floats from 0 to 1, or of any range, are spread over 0 to 255. */
+/* Bytes stay as they are; floats are scaled from 0..1, or from their actual range, to 0..255. */
 static void find_range(const picture *p, int64_t n, int64_t n_pixels, float *from, float *to)
 {
     float least = INFINITY, most = -INFINITY;
@@ -102,7 +102,7 @@ static tool_exit paint_all(const layout *l, const picture *p, int64_t n, const c
     return status == IPU_OK ? TOOL_OK : tool_fail("%s", ipu_message());
 }
 
-/* One place more than there are pictures: a sample whose row is full is read into it. */
+/* Room for one picture more than is shown: samples whose row is already full are read into it. */
 static tool_exit make_sheet(const ipu_dataset *set, const layout *l, const char *to)
 {
     size_t most      = (size_t)(l->rows * l->columns) + 1,

@@ -1,4 +1,4 @@
-/* What a dataset holds, in words and numbers. */
+/* A dataset's contents, in words and numbers. */
 #include "dataset/show.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 typedef struct summary {
     const char  *part;
     ipu_dataset *set;
-    int64_t     *per_class; /* NULL: no labels */
+    int64_t     *per_class; /* NULL without labels */
     double       mean, std;
 } summary;
 
