@@ -1,4 +1,4 @@
-/* What the commands about devices share. In JSON of the gc tools every value is text, numbers too. */
+/* Shared by the commands about devices. In the gc tools' JSON every value is text, even numbers. */
 #include "device/devices.h"
 
 #include <limits.h>

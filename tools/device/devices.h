@@ -1,4 +1,4 @@
-/* What the commands about devices share: options, names, numbers as text. */
+/* Shared by the commands about devices: options, names, numbers as text. */
 #ifndef TOOLS_DEVICE_DEVICES_H
 #define TOOLS_DEVICE_DEVICES_H
 
@@ -9,24 +9,24 @@
 #include "command.h"
 #include "ipu/device.h"
 
-enum { DEVICE_TEXT = 128 }; /* room for any text made here */
+enum { DEVICE_TEXT = 128 }; /* fits any text made here */
 
-/* The number of --device-id; reports anything else. */
+/* Parses the number of --device-id; reports any error. */
 bool device_number(const char *text, int *out);
 
-/* "p1", or "p1 (gcd:0)" if the list has other domains of the same partition. */
+/* "p1", or "p1 (gcd:0)" if the list has several domains of the partition. */
 void device_partition_name(const ipu_device_list *list, const ipu_partition *p, char out[DEVICE_TEXT]);
 
-/* What a single IPU is reached by: "Fabric" or "PCIe". */
+/* How a single IPU is reached: "Fabric" or "PCIe". */
 const char *device_single_target(const ipu_partition *p);
 
 /* "1330MHz" */
 void device_clock(const ipu_partition *p, char out[DEVICE_TEXT]);
 
-/* Sets `key` of an object to text; both may be NULL. False: out of memory. */
+/* Sets `key` of an object to text; both may be NULL. Returns false if out of memory. */
 bool device_set(json_t *object, const char *key, const char *text);
 bool device_set_number(json_t *object, const char *key, long long number);
-/* The same; below 0 is "N/A". */
+/* Likewise for a number; below 0 becomes "N/A". */
 bool device_set_known(json_t *object, const char *key, long long number);
 
 #endif

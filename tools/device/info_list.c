@@ -6,8 +6,7 @@
 #include "device/devices.h"
 #include "output.h"
 
-/* With all partitions ids go on from one to the next, so that groups, which would have the same ids, are
- * left out. */
+/* With all partitions, ids continue from one to the next; groups, whose ids would collide, are left out. */
 static size_t n_listed(const ipu_partition *p, bool all) { return all ? p->n_ipus : p->n_devices; }
 
 static bool is_single(const ipu_partition *p, size_t i, bool all) { return all || p->devices[i].n_ipus == 1; }

@@ -6,7 +6,7 @@
 
 #include "command.h"
 
-/* Of the active partition, or the single IPUs of all. */
+/* For the active partition, or all single IPUs of every partition. */
 tool_exit info_list(bool all, bool json);
 
 #endif

@@ -1,5 +1,5 @@
-/* gc-info --tile-overview: a map of the tiles of an IPU, four of them (a supertile) in each cell.
- * Sixteen columns, as in the vendor's; what the letters mean is ours (docs/tools.md). */
+/* gc-info --tile-overview: a map of the tiles of an IPU, four of them (a supertile) in each cell. Sixteen
+ * columns, like the vendor's; the meaning of the letters is ours (docs/tools.md). */
 #include "device/info_tiles.h"
 
 #include <stdio.h>
@@ -10,10 +10,10 @@
 
 enum { COLUMNS = 16, TILES_OF_CELL = 4, TILES_OF_ROW = COLUMNS * TILES_OF_CELL };
 
-/* While this process has the device nothing runs on it: a tile is idle, or its IPU waits for a reset. */
+/* This process holds the device, so nothing runs on it: a tile is idle, or its IPU needs a reset. */
 static char state_of(const ipu_single *s) { return !strcmp(s->error, "no errors") ? '.' : 'E'; }
 
-/* "---- ----" of one row, without the cells past the last tile. */
+/* "---- ----" of one row, without cells past the last tile. */
 static void row_text(const ipu_partition *p, const ipu_single *s, int64_t row, char out[DEVICE_TEXT])
 {
     char *end = out;

@@ -6,7 +6,7 @@
 
 #include "command.h"
 
-/* A map of the tiles of each IPU of a device, which is attached meanwhile. */
+/* A map of the tiles of each IPU of a device, which is attached while it runs. */
 tool_exit info_tiles(int id, bool json);
 
 #endif

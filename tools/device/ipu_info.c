@@ -1,4 +1,4 @@
-/* `ipu info`, gc-info: which devices there are, and what is known of one. */
+/* `ipu info`, gc-info: list devices, or show details of one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "ipu/ipuinfo.h"
 #include "output.h"
 
-/* What is asked for: the options, read. */
+/* The parsed options. */
 typedef struct query {
-    int  command; /* the option that says what to print */
+    int  command; /* the option that selects what to print */
     bool all, json;
     bool has_id;
     int  id;
@@ -55,7 +55,7 @@ static tool_exit print_attributes(const ipu_info *info, const query *q)
     return tool_print_json(stdout, NULL);
 }
 
-/* One value alone, or as JSON under its name. */
+/* Prints a single value, or JSON with the value under its name. */
 static tool_exit print_one(const query *q, const char *name, const char *value)
 {
     if (q->json) return tool_print_json(stdout, json_pack("{s:o}", name, tool_json_text(value)));
@@ -101,7 +101,7 @@ static tool_exit about_devices(const query *q)
 
 /* ---- the command ---- */
 
-/* Which of the commands among the options was given: at most one can be. */
+/* Which of the commands among the options was given; at most one is allowed. */
 static tool_exit choose(const tool_arguments *args, query *q)
 {
     static const int commands[] = {INFO_LIST, INFO_ATTRIBUTES, INFO_COUNT,

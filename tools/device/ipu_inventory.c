@@ -7,7 +7,7 @@
 #include "ipu/ipuinfo.h"
 #include "output.h"
 
-/* Scripts ask for the attribute by the shorter name it once had; it goes before the newer one. */
+/* Scripts ask for the attribute by its older, shorter name; it comes before the newer one. */
 static const char newer_key[] = "remote buffers supported", older_key[] = "remote buffers";
 
 static void print_text(const ipu_info *info)

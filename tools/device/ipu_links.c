@@ -1,7 +1,7 @@
-/* `ipu links`, gc-links: each pair of linked IPUs sends patterns both ways, and what arrives is compared.
+/* `ipu links`, gc-links: each pair of linked IPUs sends patterns both ways, which are checked on arrival.
  *
- * All links of the device, the whole partition if none is named, work at the same time. Every pattern is
- * followed by its complement, so that no word that arrives was there before. */
+ * All links of the device (by default the whole partition) work at the same time. Every pattern is followed
+ * by its complement, so that no word can pass by having been there before. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,16 +20,16 @@ typedef struct training {
     selftest       s;
     selftest_link *pairs;
     size_t         n_pairs;
-    int64_t       *wrong; /* words, of each pair and direction */
+    int64_t       *wrong; /* words, by pair and direction */
     ipu_engine    *engine;
     uint32_t      *sent, *landing;
-    double         seconds, modelled; /* of all runs; of one */
+    double         seconds, modelled; /* of all runs; of one run */
 } training;
 
 static size_t n_words(const training *t) { return t->n_pairs * 2 * WORDS; }
 
-/* [pairs, 2 directions, words] on tiles of the IPU that sends, or that receives. Links of one IPU have tiles
- * of their own: the pair's number says which. */
+/* [pairs, 2 directions, words] on tiles of the sending or receiving IPU. Each link of an IPU has tiles of its
+ * own, chosen by the pair's number. */
 static ipu_tensor add_side(const training *t, ipu_graph *g, bool receives)
 {
     ipu_tensor x = ipu_graph_add_variable(g, IPU_UINT32, IPU_SHAPE((int64_t)t->n_pairs, 2, WORDS),
@@ -88,7 +88,7 @@ static double gbps(const training *t, double seconds, int runs)
     return selftest_gbps((double)runs * (double)n_words(t) * sizeof(uint32_t), seconds);
 }
 
-/* Direction k of a pair: from its IPU k to the other. */
+/* Direction k of a pair: from its IPU k to the other one. */
 static int from_id(const training *t, size_t pair, int k)
 {
     return t->s.info->first + (int)t->pairs[pair].ipu[k];
@@ -107,7 +107,7 @@ static void print_text(const training *t)
            gbps(t, t->modelled, 1));
 }
 
-/* A virtual link has no channels to name, no generation and no lanes. */
+/* A virtual link has no channel names, generation or lanes. */
 static json_t *direction_json(const training *t, const ipu_info *info, size_t pair, int k)
 {
     int     from = from_id(t, pair, k), to = from_id(t, pair, 1 - k);

@@ -85,7 +85,7 @@ static tool_exit remove_one(const tool_arguments *args)
 
 typedef struct action {
     const char *name;
-    int         n_operands; /* with its own name */
+    int         n_operands; /* including its own name */
     bool        options[N_OPTIONS_partition];
     tool_exit (*run)(const tool_arguments *args);
 } action;
