@@ -1,4 +1,4 @@
-/* `ipu dump` of a model: printed as it is or after the passes, in summary, or checked. */
+/* `ipu dump` of a model: printed as is or after the passes, summarised, or checked. */
 #include "graph/dump_model.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ static tool_exit write_model(const tool_arguments *args, ipu_model *m, FILE *out
     return TOOL_OK;
 }
 
-/* Lowered for some chip: which does not matter to what is wrong with it. */
+/* Lowers for some chip; which one does not matter to the errors it finds. */
 static tool_exit check(ipu_model *m)
 {
     ipu_target  target;

@@ -1,4 +1,4 @@
-/* `ipu codelet`: C source compiled to a module of codelets, listed, and written to a file if asked. */
+/* `ipu codelet`: compiles C source to a module of codelets, lists it, and optionally writes it to a file. */
 #include "ipu/codelet.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static json_t *json_list(const ipu_codelet_module *m)
     return json_pack("{s:o}", "codelets", codelets);
 }
 
-/* A compiled file is checked by loading it, so that one which would be refused is not written. */
+/* Loads the compiled file before writing it, so that an unloadable one is never written. */
 static tool_exit compile(const tool_arguments *args)
 {
     const char *const        *values = args->values;

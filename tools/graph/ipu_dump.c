@@ -1,4 +1,5 @@
-/* `ipu dump`: a graph or model in text form, read, checked if asked, and printed canonically or in summary. */
+/* `ipu dump`: reads a graph or model in text form, optionally checks it, and prints it canonically or in
+ * summary. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ typedef struct summary {
     int64_t bytes, bytes_per_tile, n_tiles_used, fullest_tile, fullest_bytes; /* of one replica's variables */
 } summary;
 
-/* Adds the bytes of `t` to those of the tiles it is on. */
+/* Adds the bytes of `t` to the tiles it is mapped to. */
 static tool_exit add_tensor(ipu_graph *g, ipu_tensor t, int64_t *bytes_on)
 {
     ipu_tile_interval *map;
@@ -26,7 +27,7 @@ static tool_exit add_tensor(ipu_graph *g, ipu_tensor t, int64_t *bytes_on)
     return TOOL_OK;
 }
 
-/* What the variables take, on all tiles and on the fullest. */
+/* Memory of the variables, in all and on the fullest tile. */
 static tool_exit summarise_memory(ipu_graph *g, summary *s)
 {
     int64_t *bytes_on = calloc((size_t)s->n_tiles, sizeof *bytes_on);
@@ -93,7 +94,6 @@ static json_t *json_summary(const summary *s)
                      (json_int_t)s->fullest_tile, "fullest_tile_bytes", (json_int_t)s->fullest_bytes);
 }
 
-/* Writes what was asked for to `out`. */
 static tool_exit write_result(const tool_arguments *args, const ipu_parsed *p, FILE *out)
 {
     const char *const *values = args->values;
@@ -124,7 +124,7 @@ static tool_exit dump(const tool_arguments *args, const ipu_parsed *p)
     return tool_close(&out, write_result(args, p, out.file));
 }
 
-/* Of a model as a compilation leaves it: layouts are of what is run. */
+/* For a model as compilation leaves it: layouts apply to what actually runs. */
 static tool_exit dump_layouts(const tool_arguments *args, tool_source *source)
 {
     tool_exit code = source->model ? tool_source_lower(source, "gc200", IPU_PASS_ALL) : TOOL_OK;

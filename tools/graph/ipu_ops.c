@@ -45,7 +45,7 @@ static void print_row(const ipu_op_info *op)
     printf("  %-22s %-34.34s %s\n", op->name, line, op->summary);
 }
 
-/* Families in the order of their first op; ops of one need not stand together. */
+/* Families in the order of their first op; ops of a family need not be adjacent. */
 static tool_exit print_list(const char *only)
 {
     ipu_op_info first, op;

@@ -23,7 +23,7 @@ static tool_exit write_cost(const tool_arguments *args, const ipu_cost *cost)
     return code;
 }
 
-/* A report is written for a tile that is over-full, too. */
+/* A report is written even if a tile is over-full. */
 static tool_exit profile(const tool_arguments *args, const ipu_parsed *p, const ipu_cost_options *options)
 {
     ipu_cost  *cost;

@@ -1,4 +1,4 @@
-/* `ipu show`: what an ONNX file holds: inputs, outputs, ops, parameters, work and memory. */
+/* `ipu show`: the contents of an ONNX file: inputs, outputs, ops, parameters, work and memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 enum { COLUMN = 14 };
 
-/* What can be known only of shapes that are known. */
+/* Figures that exist only if all shapes are known. */
 typedef struct work {
     bool    is_known;
-    char    why[1024]; /* it is not */
+    char    why[1024]; /* why it is unknown */
     double  operations;
     int64_t planned, unshared; /* bytes of variables on this host */
 } work;
@@ -24,7 +24,7 @@ typedef struct shown {
     work          work;
 } shown;
 
-/* ---- finding out ---- */
+/* ---- measuring ---- */
 
 static ipu_status measure(ipu_model *m, work *w)
 {
@@ -56,7 +56,7 @@ static void find_work(const onnx_file *f, int64_t most_bytes, work *w)
 
 /* ---- text ---- */
 
-/* Nothing if there is nothing to say. */
+/* Prints nothing if the text is empty. */
 static void print_text(const char *title, const char *text, const char *more)
 {
     if (*text) printf("%-*s%s%s%s\n", COLUMN, title, harmless(text), *more ? " " : "", harmless(more));

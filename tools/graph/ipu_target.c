@@ -1,4 +1,4 @@
-/* `ipu target`: chips and systems, and what is known of one, with units, certainty and sources. */
+/* `ipu target`: lists chips and systems, or prints one in detail, with units, certainty and sources. */
 #include "ipu/target.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ static json_t *json_list(void)
 
 /* ---- one target ---- */
 
-/* The system of that name; false: it is the name of a chip. */
+/* Looks up a system by name; returns false if the name is a chip's. */
 static bool find_system(const char *name, ipu_system *out)
 {
     for (int i = 0; ipu_target_system_at(i, out); i++)

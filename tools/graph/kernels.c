@@ -1,4 +1,4 @@
-/* Kernels of an engine: a line each, and sums. */
+/* An engine's kernels, one per line, and totals. */
 #include "graph/kernels.h"
 
 #include "output.h"

@@ -1,4 +1,4 @@
-/* What an engine chose for its kernels, for people and as JSON. */
+/* The implementations an engine chose for its kernels, as text and as JSON. */
 #ifndef TOOLS_GRAPH_KERNELS_H
 #define TOOLS_GRAPH_KERNELS_H
 
@@ -10,9 +10,9 @@
 #include "ipu/text.h"
 
 void kernels_print(FILE *out, const ipu_engine *e);
-/* {"kernels": [...], "turned_bytes": N}. NULL: out of memory */
+/* {"kernels": [...], "turned_bytes": N}. NULL if out of memory. */
 json_t *kernels_json(const ipu_engine *e);
-/* The kernels of an engine made for the programs, to `output` (NULL: standard output). */
+/* Makes an engine for the programs and writes its kernels to `output` (NULL: standard output). */
 tool_exit kernels_write(const ipu_parsed *p, const char *output, bool json);
 
 #endif

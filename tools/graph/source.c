@@ -1,4 +1,4 @@
-/* Reading a text that is a graph or a model, and making a graph of a model. */
+/* Reads text that is a graph or a model, and lowers models to graphs. */
 #include "graph/source.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "output.h"
 
-/* Whether the first word is "model", comments apart. */
+/* Whether the first word, ignoring comments, is "model". */
 static bool is_model(const char *text)
 {
     for (;;) {
