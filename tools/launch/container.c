@@ -1,4 +1,4 @@
-/* The command line of a container that has the caller's virtual IPUs: user, folders, environment. */
+/* Builds the command line of a container that has the caller's virtual IPUs: user, folders, environment. */
 #include "launch/container.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 #include "words.h"
 
 #define STATE_THERE "/run/openipu"
-#define CONFIG_THERE "/etc/ipuof.conf.d" /* where the library looks, after the user's folder */
+#define CONFIG_THERE "/etc/ipuof.conf.d" /* where the library looks after the user's folder */
 
 /* ---- what is mounted ---- */
 
-/* --mount, not -v: it makes no folder of root's where there was none, and takes colons. */
+/* --mount, not -v: it does not create missing source folders as root, and accepts colons. */
 static tool_exit add_mount(words *w, const char *from, const char *to, bool readonly)
 {
     if (strpbrk(from, ",\"\n") || strpbrk(to, ",\"\n"))
@@ -38,13 +38,13 @@ static tool_exit add_state(words *w)
     return add_mount(w, folder, STATE_THERE, false);
 }
 
-/* `file` configures the active partition. A file that has no name for it is its name: it keeps it there. */
+/* `file` configures the active partition. If it does not name one, its own name does, so it keeps that. */
 static tool_exit add_configuration(words *w, const char *file)
 {
     const char *slash = strrchr(file, '/'), *one = getenv("IPUOF_CONFIG_PATH");
     const char *base = slash ? slash + 1 : file;
     char        folder[PATH_MAX], whole[PATH_MAX], there[PATH_MAX];
-    if (!*file) return TOOL_OK; /* the default one: the library has it there too */
+    if (!*file) return TOOL_OK; /* the default: the library finds it inside as well */
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) : 0, file);
     if (!realpath(one && *one ? file : folder, whole))
         return tool_fail("cannot give %s to a container: %s", file, strerror(errno));
@@ -69,7 +69,7 @@ static bool is_one_of(const char *variable, const char *const *names, size_t n, 
 static bool is_passed_on(const char *variable)
 {
     static const char *const begins[] = {"IPU_", "IPUOF_", "GCDA_", "POPLAR_", "POPTORCH_"};
-    /* Paths of this host, what is given otherwise, and a secret of `ipu monitor`'s. */
+    /* Not passed on: paths of this host, variables set otherwise, and a secret of `ipu monitor`. */
     static const char *const stay[] = {
         "IPU_RUNTIME_DIR", "IPUOF_CONFIG_PATH",  "IPU_DEVICE_ID",    "IPU_LIBRARY",
         "IPU_CC",          "IPU_COMM_PATH",      "IPU_CACHE_DIR",    "POPTORCH_CACHE_DIR",
@@ -78,8 +78,7 @@ static bool is_passed_on(const char *variable)
         && !is_one_of(variable, stay, sizeof stay / sizeof *stay, true);
 }
 
-/* With their values, so that what --echo prints is all of it, and by the alphabet, so that it is the same
- * every time. */
+/* With values, so that --echo prints the complete line, and sorted, so that it is always the same. */
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static tool_exit add_environment(words *w)
@@ -98,7 +97,7 @@ static tool_exit add_environment(words *w)
 
 /* ---- the device ---- */
 
-/* Of the option, or else of the environment; *out NULL: all. */
+/* From the option, else from the environment; *out is NULL for all. */
 static tool_exit find_device(const char *command, const tool_arguments *args, int option,
                              const ipu_partition *p, const char **out)
 {
@@ -151,10 +150,10 @@ static tool_exit become(const container_program *program, const words *w)
     return tool_fail("cannot start %s: %s", program->name, strerror(errno));
 }
 
-/* `gc-docker run ARGUMENTS` is as good as `gc-docker -- ARGUMENTS`; behind `--`, `run` would be an image. */
+/* `gc-docker run ARGUMENTS` equals `gc-docker -- ARGUMENTS`; after `--`, `run` would be an image. */
 static int first_argument(const tool_arguments *args)
 {
-    bool parted = !strcmp(args->operands[-1], "--"); /* there is one: the command's name at least */
+    bool parted = !strcmp(args->operands[-1], "--"); /* operands[-1] exists: at least the command's name */
     return !parted && !strcmp(args->operands[0], "run") ? 1 : 0;
 }
 

@@ -1,11 +1,11 @@
-/* Containers with the caller's virtual IPUs: what `ipu docker` and `ipu podman` share.
+/* Containers with the caller's virtual IPUs: shared by `ipu docker` and `ipu podman`.
  *
- * A virtual IPU is state in a folder of the user's, and a configuration. A container has it when it has
- * both, and processes of the same user in it:
+ * A virtual IPU consists of state in one of the user's folders and a configuration. A container has it if it
+ * has both, and runs as the same user:
  *
  *     docker run --user UID:GID --env ... --mount (the state) --mount (the configuration) ARGUMENTS
  *
- * docs/containers.md says what is given, and why nothing else is.
+ * docs/containers.md explains what is passed on, and why nothing else is.
  */
 #ifndef TOOLS_LAUNCH_CONTAINER_H
 #define TOOLS_LAUNCH_CONTAINER_H
@@ -15,13 +15,14 @@
 #include "command.h"
 
 typedef struct container_program {
-    const char *name;       /* "docker": of the command too */
-    const char *package;    /* Debian's that has it */
-    bool        maps_users; /* who is not root is so inside, unless told to keep their number */
+    const char *name;       /* "docker", which is also the command's name */
+    const char *package;    /* the Debian package it comes in */
+    bool        maps_users; /* maps non-root users to root inside, unless told to keep their id */
 } container_program;
 
-/* Becomes `program run ...` with the operands behind what devices need; with `echo`, prints that line
- * instead. `device_option`: the number of --device-id. Returns only if it could not, or printed. */
+/* Replaces this process by `program run ...`, with the operands after what devices need; with `echo`, prints
+ * that line instead. `device_option` is the number of --device-id. Returns only on failure or after
+ * printing. */
 tool_exit container_run(const container_program *program, const tool_arguments *args, int device_option,
                         bool echo);
 

@@ -1,4 +1,4 @@
-/* The parent of one instance, on whatever host: gives it its number, and says what became of it. */
+/* The parent of one instance, on any host: passes it its number and reports how it ended. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void pass_on(int number)
     if (running) kill((pid_t)running, number);
 }
 
-/* Output of the others is not wanted; their errors are. */
+/* Discards the other instances' output but not their errors. */
 static void choose_output(const char *rank)
 {
     const char *only = getenv("IPU_POPRUN_ONLY_OUTPUT");
@@ -34,7 +34,7 @@ static void choose_output(const char *rank)
 static void become(char **program, const char *rank, pid_t parent)
 {
     tool_default_signals();
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when its parent is killed */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* if its parent is killed */
     if (getppid() != parent) _exit(1);
     choose_output(rank);
     execvp(program[0], program);

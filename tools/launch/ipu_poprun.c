@@ -1,4 +1,4 @@
-/* `ipu poprun`, poprun: starts a program in several processes, over mpirun, on one host or many. */
+/* `ipu poprun`, poprun: starts a program in several processes by mpirun, on one or more hosts. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ void poprun_log(const poprun *p, char level, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fflush(stdout);
-    /* In one piece: mpirun tags pieces. */
+    /* In a single write: mpirun tags each write separately. */
     dprintf(STDERR_FILENO, "%s.%03ld %ld POPRUN [%c] %s\n", clock, now.tv_nsec / 1000000, (long)getpid(),
             level, text);
 }

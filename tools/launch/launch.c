@@ -1,4 +1,4 @@
-/* mpirun, with as many instances on each host, and what it came to. */
+/* Runs mpirun with the requested instances on each host, and reports the outcome. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 /* ---- the command line ---- */
 
-/* Words of an option's text, as a shell would part them without expanding anything. */
+/* Splits an option's text into words as a shell would, but without expansions. */
 static void add_text(words *l, const char *text)
 {
     char  *word  = text ? malloc(strlen(text) + 1) : NULL;
@@ -42,7 +42,7 @@ static void add_text(words *l, const char *text)
     free(word);
 }
 
-/* Variables that instances on other hosts have too: ours, and those that say how to run programs. */
+/* Variables passed on to instances on other hosts: ours, and those that affect how programs run. */
 static bool is_passed_on(const char *variable)
 {
     static const char *const begins[] = {
@@ -82,7 +82,7 @@ static void add_subnet(words *l, const char *subnet)
     words_add_two(l, "oob_tcp_if_include", subnet);
 }
 
-/* On this host alone mpirun needs no ssh, but insists on one that it does not use. */
+/* On a single host mpirun needs no ssh, but insists on having one that it never uses. */
 static void add_launcher(words *l, const poprun *p)
 {
     const char *own = p->values[POPRUN_GLOBAL_ARGS];
@@ -112,7 +112,7 @@ static void build(words *l, const poprun *p, const char *self)
     for (int i = 0; i < p->n_program; i++) words_add(l, p->program[i]);
 }
 
-/* ---- what instances find in their environment ---- */
+/* ---- the instances' environment ---- */
 
 static bool set_number(const char *name, int64_t value)
 {
@@ -136,7 +136,7 @@ static bool set_environment(const poprun *p)
 
 /* ---- running ---- */
 
-static volatile sig_atomic_t running; /* mpirun's PID; 0: none */
+static volatile sig_atomic_t running; /* mpirun's PID, or 0 */
 static volatile sig_atomic_t stopped;
 
 static void pass_on(int number)
@@ -179,7 +179,7 @@ static tool_exit start(poprun *p, const words *l)
         close(report[0]);
         signal(SIGPIPE, SIG_IGN);
         if (!set_environment(p)) _exit(1);
-        /* The other end sees it closed by a program that was started. */
+        /* A successful exec closes this end, which tells the other that the program has started. */
         if (fcntl(report[1], F_SETFD, FD_CLOEXEC) == 0) execvp(l->at[0], l->at);
         problem = errno;
         if (write(report[1], &problem, sizeof problem) < 0) _exit(126);

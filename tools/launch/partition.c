@@ -1,4 +1,4 @@
-/* The partition of a launch: found or made before, reset or removed as asked. */
+/* The partition of a launch: found or created before, reset or removed as requested. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
 
-/* IPUs of the partition of that name; 0: there is none. */
+/* The number of IPUs of the named partition; 0 if it does not exist. */
 static tool_exit find(const char *name, int64_t *n_ipus, bool *is_fixed)
 {
     ipu_device_list *list;

@@ -1,4 +1,4 @@
-/* Options of `poprun`: read, checked, and as a file of JSON. */
+/* Options of `poprun`: read, checked, and saved as JSON. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool add_host(poprun *p, const char *name, size_t n)
     return own != NULL;
 }
 
-/* Numbers as wide as the first is written. False: it is no range. */
+/* Numbers are padded to the width of the first. Returns false if it is not a range. */
 static bool add_range(poprun *p, const char *prefix, int n_prefix, const char *range, size_t n,
                       const char *suffix, int n_suffix)
 {
@@ -52,7 +52,7 @@ static bool add_range(poprun *p, const char *prefix, int n_prefix, const char *r
     return true;
 }
 
-/* prefix[1-3,7]suffix, `n` characters. */
+/* prefix[1-3,7]suffix, of `n` characters. */
 static bool add_ranges(poprun *p, const char *text, size_t n, const char *open)
 {
     const char *close = memchr(open, ']', n - (size_t)(open - text));
@@ -82,7 +82,7 @@ bool poprun_add_hosts(poprun *p, const char *list)
     return true;
 }
 
-/* As mpirun's: a host at the beginning of each line; what follows it, and comments, are passed over. */
+/* mpirun's format: each line starts with a host; the rest of the line and comments are ignored. */
 static bool read_hostfile(poprun *p, const char *path)
 {
     FILE  *f    = fopen(path, "r");
@@ -175,7 +175,7 @@ static tool_exit check_counts(const poprun *p)
 
 static const tool_command *command(void) { return tool_find_command("poprun"); }
 
-/* Not what concerns configurations themselves. */
+/* Excludes the options about configurations themselves. */
 static bool is_kept(int option)
 {
     return option != POPRUN_IMPORT && option != POPRUN_EXPORT && option != POPRUN_OVERWRITE
@@ -219,9 +219,9 @@ static tool_exit export_config(const poprun *p, const char *path)
     return code;
 }
 
-/* ---- the whole ---- */
+/* ---- all options ---- */
 
-/* What has no meaning on this host is taken, and said so. */
+/* Options that mean nothing on this host are accepted, with a note. */
 static void note_unused(const poprun *p)
 {
     static const struct {

@@ -1,4 +1,5 @@
-/* The topology of a launch as a box: hosts, IPU-Link domains, instances, replicas, each under what it is part of. */
+/* The topology of a launch as a box: hosts, IPU-Link domains, instances, replicas, each below what contains
+ * it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static void put_centred(const char *text, int64_t width)
     repeat(' ', width - left - n);
 }
 
-/* Cells of equal width, `n` over `total` characters with the bars between them. */
+/* Cells of equal width, `n` over `total` characters including the bars between them. */
 static void put_row(const poprun *p, const char *title, int64_t n, int64_t total, bool is_host)
 {
     int64_t width = (total - (n - 1)) / n;
@@ -43,7 +44,7 @@ static void put_rule(char c, int64_t total)
     puts("|");
 }
 
-/* Wide enough for the longest host, and for a cell of five for each replica. */
+/* Wide enough for the longest host name and for five characters per replica. */
 static int64_t columns(const poprun *p)
 {
     int64_t longest = 0;
