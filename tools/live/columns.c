@@ -24,7 +24,7 @@ static void put_share(char out[LIVE_CELL], double share)
         snprintf(out, LIVE_CELL, "%.1f%%", 100 * share);
 }
 
-/* Four places at most, and what they count. */
+/* At most four characters, and the unit. */
 static void put_scaled(char out[LIVE_CELL], double value, const char *const *units, int n_units)
 {
     int i = 0;
@@ -42,7 +42,7 @@ static const char *const sizes[]  = {" B", " kB", " MB", " GB", " TB", " PB"};
 
 /* ---- of IPUs ---- */
 
-#define LEAST_BUSY 0.005 /* of the time; as on the monitor's page */
+#define LEAST_BUSY 0.005 /* share of the time; as on the monitor's page */
 
 static const watch_process *holder(const live_view *v, int row)
 {

@@ -15,7 +15,7 @@ enum { MOST_COLUMNS = 16, HEADER = 2, MOST_ALERTS = 4, TEXT = 512 };
 /* ---- columns ---- */
 
 typedef struct layout {
-    int widths[MOST_COLUMNS]; /* 0: left out */
+    int widths[MOST_COLUMNS]; /* 0 if left out */
 } layout;
 
 static int total_of(const layout *l, int n)
@@ -25,7 +25,7 @@ static int total_of(const layout *l, int n)
     return total - 1;
 }
 
-/* Leaves out what can best be spared. False: there is nothing more. */
+/* Drops the most dispensable column. Returns false if there is none left to drop. */
 static bool spare_one(layout *l, const live_column *columns, int n)
 {
     int which = -1;
@@ -119,7 +119,7 @@ static const char *empty_text(const live_view *v, live_table table)
     return table == LIVE_IPUS ? "  no IPUs" : "  no attached processes";
 }
 
-/* In `height` lines from y on, headings among them. */
+/* In `height` lines from y on, including headings. */
 static void draw_table(live_view *v, live_table table, int y, int height)
 {
     live_rows *r = &v->rows[table];
@@ -135,7 +135,7 @@ static void draw_table(live_view *v, live_table table, int y, int height)
     }
 }
 
-/* Both as they wish if there is room; else two thirds for the one that has the keys. */
+/* Both get the height they want if there is room; otherwise two thirds go to the one with the focus. */
 static void draw_tables(live_view *v, int y, int height)
 {
     int wish[LIVE_TABLES], given[LIVE_TABLES];
@@ -208,7 +208,7 @@ static int alert_lines(const live *l)
     return alerts_n_rules(a) == 0 ? 0 : n == 0 ? 1 : n < MOST_ALERTS ? n : MOST_ALERTS;
 }
 
-/* What fires comes first; the rest is counted. */
+/* Firing alerts come first; the rest are counted. */
 static void draw_alerts(const live *l, int y, int height)
 {
     const alerts *a = watch_alerts(l->w);
@@ -300,7 +300,7 @@ void live_draw(live *l)
     draw_title(l);
     draw_summary(l);
     if (*l->view.picture.problem) live_put(y++, 0, COLS, LIVE_BAD, l->view.picture.problem);
-    if (alerting > LINES - y - 5) alerting = LINES - y - 5; /* two tables of two lines, and the last */
+    if (alerting > LINES - y - 5) alerting = LINES - y - 5; /* leaves two tables of two lines, and the last */
     if (l->mode == LIVE_READ)
         draw_page(l, y, LINES - y - 1);
     else {

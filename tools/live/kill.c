@@ -1,4 +1,4 @@
-/* Ending processes by descriptors of them (pidfd). */
+/* Ends processes through descriptors (pidfd). */
 #include "live/kill.h"
 
 #include <errno.h>
@@ -26,7 +26,8 @@ static void describe(live_kill *k, const live_view *v, const watch_process *p)
     snprintf(k->what, sizeof k->what, "which holds %s", ipus);
 }
 
-/* First the descriptor, then the look: what holds the device after the process was pinned is that process. */
+/* Opens the descriptor first and looks second: if the device is held after pinning, it is held by the pinned
+ * process. */
 bool live_kill_begin(live_kill *k, watch *w, const live_view *v, char *problem, size_t size)
 {
     const watch_process *p = live_view_process(v);

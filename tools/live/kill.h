@@ -1,5 +1,5 @@
-/* Ending a process that holds IPUs, and no other: it is pinned by a descriptor, then looked at again; a process that has
- * got its number since is never met. */
+/* Ends a process that holds IPUs, and never another one: the process is pinned by a descriptor and then
+ * looked at again, so that one that has since received its PID is never hit. */
 #ifndef TOOLS_LIVE_KILL_H
 #define TOOLS_LIVE_KILL_H
 
@@ -8,15 +8,15 @@
 enum { LIVE_QUESTION = 512 };
 
 typedef struct live_kill {
-    int     fd; /* of the process; -1: none */
+    int     fd; /* of the process, or -1 */
     int64_t pid;
     char    who[LIVE_QUESTION];  /* "pid 12 (python3) of alice" */
     char    what[LIVE_QUESTION]; /* "which holds IPU 0 of p1" */
 } live_kill;
 
-/* Pins the process that is selected, after a new look. False: *problem says why not. */
+/* Pins the selected process after a fresh look. Returns false with the reason in *problem. */
 bool live_kill_begin(live_kill *k, watch *w, const live_view *v, char *problem, size_t size);
-/* Sends it a signal; *said is what came of it. */
+/* Sends it a signal; *said is the outcome. */
 void live_kill_send(live_kill *k, int number, char *said, size_t size);
 void live_kill_end(live_kill *k);
 

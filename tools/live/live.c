@@ -1,4 +1,4 @@
-/* The loop of the live view: looks, keys, signals. */
+/* The live view's main loop: looks, keys, signals. */
 #include "live/live.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ void live_say(live *l, const char *format, ...)
 
 static void say_text(void *to, const char *text) { live_say(to, "%s", text); }
 
-/* ---- looks ---- */
+/* ---- looking ---- */
 
 static void show(live *l)
 {
@@ -82,7 +82,7 @@ static void ask_to_kill(live *l)
     char problem[LIVE_MESSAGE];
     bool pinned = live_kill_begin(&l->kill, l->w, &l->view, problem, sizeof problem);
     show(l);
-    flushinp(); /* keys that came before the question are no answer to it */
+    flushinp(); /* keys typed before the question are no answer to it */
     if (pinned)
         l->mode = LIVE_ASK_KILL;
     else
@@ -109,7 +109,7 @@ static void edit_filter(live *l, int key)
         filter[n] = 0;
     }
     if (key >= ' ' && key < 256 && key != DELETE && n + 1 < LIVE_FILTER) {
-        filter[n]     = (char)key; /* bytes of UTF-8 come one by one */
+        filter[n]     = (char)key; /* UTF-8 arrives byte by byte */
         filter[n + 1] = 0;
     }
     live_view_arrange(&l->view);
@@ -218,7 +218,7 @@ static void on_key(live *l, int key)
 
 /* ---- the loop ---- */
 
-/* Until something happens: a key, a signal, the next look, or the end of a message. */
+/* Until a key, a signal, the next look, or the end of a message. */
 static void wait_a_while(live *l)
 {
     struct pollfd p[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = watch_signal_fd(), .events = POLLIN}};
@@ -230,7 +230,7 @@ static void wait_a_while(live *l)
     int ready  = poll(p, 2, ms);
     int number = watch_take_signal(l->w);
     if (ready > 0 && !number && (p[0].revents & (POLLHUP | POLLERR | POLLNVAL)))
-        number = SIGHUP; /* it is gone */
+        number = SIGHUP; /* the terminal is gone */
     if (number) {
         l->over = true;
         l->code = (tool_exit)(128 + number);

@@ -17,7 +17,7 @@ void live_page_fini(live_page *page)
     *page = (live_page){0};
 }
 
-/* A line less is all that comes of no memory. */
+/* If memory runs out, the line is missing. */
 static void add(live_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(live_page *page, const char *format, ...)
 {
@@ -91,7 +91,7 @@ void live_page_help(live_page *page)
 
 /* ---- details ---- */
 
-/* One's own IPUs, by the library. */
+/* One of the user's own IPUs: its attributes come from the library. */
 static bool add_attributes(live_page *page, const live_view *v, const watch_ipu *u)
 {
     ipu_info   *info;
@@ -130,7 +130,7 @@ static void add_process(live_page *page, const watch_sample *s, const watch_proc
     if (c->tile_bytes >= 0) put(page, "tile memory used (bytes)", "%lld", (long long)c->tile_bytes);
 }
 
-/* Another user's: what the look has shown. */
+/* Another user's: only what the look has shown. */
 static void add_seen(live_page *page, const watch_sample *s, const watch_ipu *u)
 {
     const watch_partition *p = &s->partitions[u->partition];

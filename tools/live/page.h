@@ -1,4 +1,4 @@
-/* A page to read instead of the tables: help, all there is to know of an IPU or a process. */
+/* A page shown instead of the tables: help, or details of an IPU or a process. */
 #ifndef TOOLS_LIVE_PAGE_H
 #define TOOLS_LIVE_PAGE_H
 
@@ -13,11 +13,12 @@ typedef struct live_page {
     char           title[LIVE_TITLE_TEXT];
     char (*lines)[LIVE_LINE];
     int n, room;
-    int top; /* the first that is seen */
+    int top; /* first visible line */
 } live_page;
 
 void live_page_help(live_page *page);
-/* Of what is selected. False: nothing is, or the attributes cannot be read: *problem says why. */
+/* Details of the selection. Returns false if there is none or the attributes cannot be read, with the reason
+ * in *problem. */
 bool live_page_detail(live_page *page, const live_view *v, char *problem, size_t size);
 void live_page_fini(live_page *page);
 

@@ -1,4 +1,4 @@
-/* The terminal. Text is measured by wcwidth; what it cannot show is a question mark. */
+/* The terminal. Text is measured by wcwidth; characters it cannot show become question marks. */
 #include "live/screen.h"
 
 #include <langinfo.h>
@@ -89,7 +89,7 @@ static void set_style(live_style style)
 
 /* ---- text ---- */
 
-/* The next character of a text: it is moved on, *columns is how wide it is. */
+/* Returns the next character of a text and advances it; *columns is the character's width. */
 static wchar_t next(const char **text, mbstate_t *state, int *columns)
 {
     wchar_t c;
@@ -117,7 +117,7 @@ int live_width(const char *text)
     return n;
 }
 
-/* Adds as much as there is room for; how wide that is. */
+/* Adds as much as fits; returns the width of what was added. */
 static int put_some(const char *text, int width)
 {
     mbstate_t state = {0};
@@ -176,7 +176,7 @@ void live_put_bar(int y, int x, int width, live_style style, double share)
     char text[MOST_CELLS * PIECE] = "";
     int  cells                    = width < MOST_CELLS ? width : MOST_CELLS - 1;
     int  steps = share <= 0 ? 0 : (int)lround((share < 1 ? share : 1) * cells * (wide ? 8 : 1));
-    if (share > 0 && steps == 0) steps = 1; /* a little is not nothing */
+    if (share > 0 && steps == 0) steps = 1; /* round a little up to something */
     for (int i = 0; i < cells; i++) {
         int part = wide ? steps - 8 * i : 8 * (steps - i);
         strcat(text, part <= 0 ? (share < 0 ? " "

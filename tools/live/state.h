@@ -1,4 +1,4 @@
-/* All of a running live view: what it shows, what it asks, what it said last. */
+/* The whole state of a running live view: what it shows, what it asks, its last message. */
 #ifndef TOOLS_LIVE_STATE_H
 #define TOOLS_LIVE_STATE_H
 
@@ -14,11 +14,11 @@ typedef struct live {
     watch    *w;
     live_view view;
     live_mode mode;
-    live_page page; /* that is read */
-    live_kill kill; /* that is asked about */
+    live_page page; /* the page being read */
+    live_kill kill; /* the process being asked about */
     bool      paused;
     char      host[WATCH_TEXT];
-    char      message[LIVE_MESSAGE]; /* "": none */
+    char      message[LIVE_MESSAGE]; /* "" if none */
     int64_t   message_until_ns;      /* monotonic */
     bool      over;
     tool_exit code;
@@ -26,10 +26,9 @@ typedef struct live {
 
 enum { LIVE_LEAST_LINES = 8, LIVE_LEAST_COLUMNS = 40 };
 
-/* Everything, on the terminal. */
 void live_draw(live *l);
 
-/* Say something in the last line, for a while. */
+/* Shows a message in the last line for a while. */
 void live_say(live *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

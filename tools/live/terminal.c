@@ -1,4 +1,5 @@
-/* What terminfo knows of the terminal. Apart from the rest: term.h takes names such as `lines` and `columns`. */
+/* What terminfo knows of the terminal. In its own file because term.h defines names such as `lines` and
+ * `columns`. */
 #include <curses.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,7 +58,7 @@ static bool same_partition(const watch_partition *a, const watch_partition *b)
     return a->uid == b->uid && a->gcd == b->gcd && !strcmp(a->name, b->name);
 }
 
-/* Row i of one picture is row k of another. */
+/* Whether row i of one picture is row k of another. */
 static bool same_row(live_table table, const watch_sample *a, int i, const watch_sample *b, int k)
 {
     if (table == LIVE_PROCESSES) return watch_same_process(a, i, b, k);
@@ -72,7 +72,7 @@ static int selected_row(const live_view *v, live_table table)
     return r->selected >= 0 && r->selected < r->n ? r->order[r->selected] : -1;
 }
 
-/* Where what was selected is now; -1: it is gone. */
+/* Where the selected row is now, or -1 if it is gone. */
 static int find_again(live_table table, const watch_sample *old, int row, const watch_sample *now)
 {
     int n = table == LIVE_IPUS ? now->n_ipus : now->n_processes;
@@ -103,7 +103,7 @@ static bool matches(const live_view *v, live_table table, int row)
     return false;
 }
 
-/* qsort_r's argument. */
+/* The argument of qsort_r. */
 typedef struct sorting {
     const live_view   *view;
     const live_column *column;
@@ -127,7 +127,7 @@ static int compare(const void *a, const void *b, void *context)
     return s->sign * result;
 }
 
-/* `keep`: the row to be selected; -1: whatever has its place. */
+/* `keep`: the row to select; -1: whichever takes its place. */
 static bool arrange(live_view *v, live_table table, int keep)
 {
     live_rows *r     = &v->rows[table];

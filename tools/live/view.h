@@ -1,7 +1,7 @@
-/* What the live view shows, apart from the terminal: a picture of one look, its rows in order, which of them is selected.
+/* What the live view shows, apart from the terminal: a picture of one look, its rows in order, the selection.
  *
- * A picture is a copy, so that it can stand still (pause) while looks, and alerts, go on. Rows are filtered by text and sorted
- * by a column. What is selected stays so by what it is, not by where it stands.
+ * A picture is a copy, so that it can be paused while looks and alerts go on. Rows are filtered by text and
+ * sorted by a column. The selection follows the selected object, not its position.
  */
 #ifndef TOOLS_LIVE_VIEW_H
 #define TOOLS_LIVE_VIEW_H
@@ -26,20 +26,20 @@ typedef enum live_kind { LIVE_TEXT, LIVE_BAR, LIVE_SPARK } live_kind;
 
 typedef struct live_column {
     const char *heading;
-    int         width;       /* at least */
-    int         stretch;     /* its part of the width that is left */
-    int         dispensable; /* what is left out first in a narrow terminal has the highest; 0: never */
+    int         width;       /* minimum */
+    int         stretch;     /* its share of the width that is left over */
+    int         dispensable; /* in a narrow terminal the highest is left out first; 0: never */
     bool        right;
     live_kind   kind;
     void (*text)(const live_view *v, int row, char out[LIVE_CELL]);
-    double (*number)(const live_view *v, int row); /* to sort by; NULL: the text */
+    double (*number)(const live_view *v, int row); /* sort key; NULL: the text */
 } live_column;
 
 typedef struct live_rows {
-    int *order; /* rows that are shown, into ipus or processes */
+    int *order; /* visible rows, as indices into ipus or processes */
     int  n;
-    int  selected; /* in `order`; -1: there is none */
-    int  top;      /* first that is seen */
+    int  selected; /* index into `order`, or -1 */
+    int  top;      /* first visible */
     int  sort;     /* column */
     bool reverse;
 } live_rows;
@@ -47,7 +47,7 @@ typedef struct live_rows {
 struct live_view {
     live_picture picture;
     live_rows    rows[LIVE_TABLES];
-    live_table   table; /* that keys are for */
+    live_table   table; /* the table with the focus */
     char         filter[LIVE_FILTER];
     bool         several_owners, several_partitions;
 };
@@ -55,30 +55,30 @@ struct live_view {
 void live_view_init(live_view *v);
 void live_view_fini(live_view *v);
 
-/* Take the picture of the last look. False: out of memory; what was there stays. */
+/* Copies the last look. Returns false if out of memory; the old picture then stays. */
 bool live_view_take(live_view *v, const watch *w);
 
-/* Anew after filter or sorting have changed. False: out of memory. */
+/* Redone after the filter or sorting changes. Returns false if out of memory. */
 bool live_view_arrange(live_view *v);
 
-/* Move the selection of the table by so many rows; far more than there are is to an end. */
+/* Moves the table's selection by `rows`, stopping at the ends. */
 void live_view_move(live_view *v, int rows);
-/* Make the selection be seen in a window of so many rows. */
+/* Scrolls so that the selection is visible in a window of `rows`. */
 void live_view_scroll(live_view *v, live_table table, int rows);
 
-/* The column to sort by: the next or the one before. */
+/* Selects the next or previous column to sort by. */
 void live_view_sort(live_view *v, int step);
 
-/* The process that is selected, or that holds the IPU that is; NULL: none. */
+/* The selected process, or the one that holds the selected IPU; NULL if none. */
 const watch_process *live_view_process(const live_view *v);
-/* The IPU that is selected; NULL: none. */
+/* The selected IPU, or NULL. */
 const watch_ipu *live_view_ipu(const live_view *v);
 
 int                live_n_columns(live_table table);
 const live_column *live_columns(live_table table);
-/* The column that rows are sorted by at first. */
+/* The column that rows are initially sorted by. */
 int live_first_sort(live_table table);
-/* Is it of use for what is shown? */
+/* Whether the column is useful for what is shown. */
 bool live_column_is_used(const live_view *v, live_table table, int column);
 
 /* "free", "held", "busy", "error". */
