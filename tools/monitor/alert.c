@@ -118,7 +118,7 @@ static void list_units(const unit *units, char *out, size_t size)
 
 /* ---- rules ---- */
 
-/* Says what is wrong with a rule, in the `problem` of the caller; false. */
+/* Writes what is wrong with a rule into the caller's `problem`; false. */
 #define WRONG(...) (snprintf(problem, size, __VA_ARGS__), false)
 
 static bool unknown_metric(const char *name, char *problem, size_t size)
@@ -135,7 +135,7 @@ static bool unknown_metric(const char *name, char *problem, size_t size)
                  nearest ? nearest : "", nearest ? "\"?)" : "", list);
 }
 
-/* "10m", "1h30m", "90": numbers with units that add up. */
+/* "10m", "1h30m", "90": the sum of numbers with units. */
 static bool read_duration(const char *text, double *seconds)
 {
     *seconds = 0;
@@ -174,7 +174,7 @@ static bool read_bound(alert_rule *r, const char *number, const char *name, char
 
 enum { METRIC = 1, OP, NUMBER, FRACTION, UNIT, FOR, DURATION, N_GROUPS };
 
-/* A metric, an operator, a number, a unit (of a time, further pairs of these), a duration. */
+/* A metric, an operator, a number, a unit (for times possibly more such pairs), a duration. */
 #define PATTERN                                                                                           \
     "^[[:space:]]*([[:alpha:]_]+)[[:space:]]*(<=|>=|==|!=|<|>)[[:space:]]*([0-9]+(\\.[0-9]+)?|\\.[0-9]+)" \
     "[[:space:]]*(%|[[:alpha:]]+[0-9smhd.]*)?([[:space:]]+for[[:space:]]+([^[:space:]]+))?[[:space:]]*$"

@@ -1,4 +1,4 @@
-/* Commands for alerts: started by posix_spawn, looked after without waiting. */
+/* Commands run for alerts: started by posix_spawn and tended without blocking. */
 #include "monitor/alert_exec.h"
 
 #include <errno.h>
@@ -24,9 +24,9 @@ typedef struct settings {
 } settings;
 
 typedef struct running {
-    pid_t  pid; /* 0: none */
+    pid_t  pid; /* 0 if none */
     time_t until;
-    bool   ended; /* for taking too long */
+    bool   ended; /* because it took too long */
     char   what[ALERT_SUBJECT + ALERT_TEXT + 16];
 } running;
 
@@ -126,7 +126,7 @@ static void describe(settings *s, const alert_rule *rule, const alert *one)
     set(s, "IPU_ALERT_COMMAND=%s", one->command);
 }
 
-/* What this process has, but for variables that are ours, and these. NULL: out of memory. */
+/* This process's environment, less any variables of ours, plus these. NULL if out of memory. */
 static char **environment(settings *s)
 {
     int n = 0, k = 0;
@@ -141,7 +141,8 @@ static char **environment(settings *s)
 
 /* ---- running ---- */
 
-/* A group of its own, so that Ctrl-C is not for it, and signals as a program expects them. */
+/* In its own process group, so that Ctrl-C does not reach it, and with the signal dispositions programs
+ * expect. */
 static int spawn(const alert_exec *x, char **env, pid_t *pid)
 {
     posix_spawn_file_actions_t files;

@@ -1,4 +1,4 @@
-/* A metric of alerts: a number that each of its subjects has. */
+/* A metric of alerts: a number for each of its subjects. */
 #ifndef TOOLS_MONITOR_ALERT_METRIC_H
 #define TOOLS_MONITOR_ALERT_METRIC_H
 
@@ -10,7 +10,7 @@ struct alert_metric {
     const char *name;
     alert_scope scope;
     alert_kind  kind;
-    /* Of process, IPU or partition i; NaN: it is not known. */
+    /* Of process, IPU or partition i; NaN if unknown. */
     double (*value)(const watch_sample *s, int i);
 };
 

@@ -1,4 +1,4 @@
-/* The states of alerts: each rule held against each of its subjects, look after look. */
+/* The states of alerts: each rule evaluated for each of its subjects, look after look. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static const watch_partition *partition_of(alert_scope scope, const watch_sample
                                                  : i];
 }
 
-/* The subject that a rule has as number i of a sample. */
+/* Fills in the subject that has index i in a sample. */
 static void describe(alert *one, const alert_rule *rule, const watch_sample *s, int i)
 {
     alert_scope            scope = rule->metric->scope;
@@ -140,7 +140,7 @@ static bool holds(const alert_rule *r, double value)
     }
 }
 
-/* What fires from now on is a change. */
+/* Starting to fire is a change. */
 static bool advance(alerts *a, alert *one, int64_t now_ns, int64_t time_ns)
 {
     if (one->state != ALERT_PENDING || now_ns - one->began_ns < a->rules[one->rule].for_ns) return true;
@@ -149,14 +149,14 @@ static bool advance(alerts *a, alert *one, int64_t now_ns, int64_t time_ns)
     return put_change(a, one);
 }
 
-/* Of what could not be looked at, states stay as they are. */
+/* Subjects that could not be looked at keep their states. */
 static bool look_at(alerts *a, int rule, const watch_sample *s, int i, int64_t now_ns)
 {
     const alert_rule *r     = &a->rules[rule];
     double            value = r->metric->value(s, i);
     bool              stale = partition_of(r->metric->scope, s, i)->stale;
     bool              found = !stale && holds(r, value);
-    if (!found && a->n == 0) return true; /* as nearly always */
+    if (!found && a->n == 0) return true; /* the usual case */
     alert one = {.rule     = rule,
                  .state    = ALERT_PENDING,
                  .value    = value,
@@ -174,7 +174,7 @@ static bool look_at(alerts *a, int rule, const watch_sample *s, int i, int64_t n
     return push(&a->open, &a->n, &a->room, &one) && advance(a, &a->open[a->n - 1], now_ns, s->time_ns);
 }
 
-/* What holds no longer is resolved if it fired, and over in any case. */
+/* Alerts whose rule no longer holds are resolved if they fired, and removed in any case. */
 static bool close_unseen(alerts *a, int64_t time_ns)
 {
     int  kept = 0;

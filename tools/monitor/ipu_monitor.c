@@ -1,4 +1,4 @@
-/* `ipu monitor`, gc-monitor: a picture of the IPUs and who is attached to them, once or again and again. */
+/* `ipu monitor`, gc-monitor: shows the IPUs and who is attached to them, once or repeatedly. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 #include "monitor/watch_lines.h"
 #include "web/web.h"
 
-/* ---- one picture ---- */
+/* ---- one look ---- */
 
 static void print_partitions(const ipu_device_list *list, bool all, bool cards)
 {
@@ -31,7 +31,7 @@ static void print_partitions(const ipu_device_list *list, bool all, bool cards)
     }
 }
 
-/* All partitions are read in any case: names show the domain where there are several. */
+/* All partitions are always read: names include the domain where there are several. */
 static tool_exit print_once(const tool_arguments *args)
 {
     bool             all  = args->values[MONITOR_ALL];
@@ -46,11 +46,11 @@ static tool_exit print_once(const tool_arguments *args)
     return code;
 }
 
-/* ---- which of them ---- */
+/* ---- modes ---- */
 
 typedef enum way { ONCE, CSV, JSONL, ALERTS, LIVE, WEB } way;
 
-/* What options ask for one way, and which do not go with it. */
+/* Options that select each mode, and those that do not go with it. */
 static const struct {
     int         option;
     const char *name;
@@ -131,6 +131,6 @@ tool_exit run_monitor(const tool_arguments *args)
     tool_exit code = choose(args, &chosen);
     if (code != TOOL_OK) return code;
     if (chosen == ONCE) return print_once(args);
-    tool_must_finish(); /* it notices by itself, and ends in order */
+    tool_must_finish(); /* it notices by itself, and ends in good order */
     return run_watch(args, chosen);
 }

@@ -1,4 +1,4 @@
-/* Metrics for Prometheus from a sample: every family is a row of metrics.inc, a line a row and an object. */
+/* Prometheus metrics from a sample: a family per row of metrics.inc, a line per object. */
 #include "monitor/metrics.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ typedef enum metric_type { GAUGE, COUNTER, INFO, UNKNOWN } metric_type;
 typedef enum metric_value { NUMBER, PRESENT, STATE, OF_PARTITION, ONE } metric_value;
 typedef enum metric_of { PARTITIONS, IPUS, PROCESSES, ALERTS, MONITOR, N_LISTS } metric_of;
 
-/* A label and the key of its value. The list ends in a label that is NULL. */
+/* A label and the key of its value. A list ends with a NULL label. */
 typedef struct metric_label {
     const char *name, *key;
 } metric_label;
@@ -61,10 +61,10 @@ static const metric metrics[] = {
 
 static const char *const list_keys[N_LISTS] = {"partitions", "ipus", "processes", "alerts", NULL};
 
-/* ---- what a request asks for ---- */
+/* ---- content negotiation ---- */
 
-/* Prometheus asks with several types and weights, its favourite first; curl and browsers do not name
- * OpenMetrics at all. So naming it is enough, but for "q=0", which nobody sends. */
+/* Prometheus asks with several types and weights, its favourite first; curl and browsers never name
+ * OpenMetrics. So naming it suffices, ignoring "q=0", which nobody sends. */
 metrics_form metrics_negotiate(const char *accept)
 {
     static const char type[] = "application/openmetrics-text";
@@ -100,8 +100,8 @@ static void put_escaped(FILE *out, const char *text)
     }
 }
 
-/* IPUs beyond those that a partition shows have no id, and a process may have several lots of them: when it
- * got them tells those apart. */
+/* IPUs beyond those that a partition shows have no id, and a process may hold several lots of them: the time
+ * it got them tells those apart. */
 static void put_label_value(FILE *out, const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -133,7 +133,7 @@ static void put_number(FILE *out, const json_t *value)
         fprintf(out, "%.15g", json_number_value(value));
 }
 
-/* Counters and infos carry their ending on every line, in the older form on the lines about them, too. */
+/* Counters and infos have a suffix on every line; in the older format also on the HELP and TYPE lines. */
 static void put_name(FILE *out, const metric *m, bool ending)
 {
     fputs(m->name, out);
@@ -203,14 +203,15 @@ static bool put_value(FILE *out, const metric *m, const json_t *sample, const js
 
 /* ---- lines ---- */
 
-/* One line is made aside, so that one without a value, or with the labels of another, is left out whole. */
+/* Each line is built separately, so that one without a value, or with the same labels as another, can be left
+ * out. */
 typedef struct line {
     FILE  *file;
     char  *text;
     size_t size;
 } line;
 
-/* `seen` has the names and labels of the family's lines so far. False: out of memory. */
+/* `seen` holds the names and labels of the family's lines so far. Returns false if out of memory. */
 static bool put_line(FILE *out, line *l, const metric *m, const json_t *sample, const json_t *object,
                      json_t *seen)
 {
@@ -261,7 +262,7 @@ static bool put_all(FILE *out, const json_t *sample, const json_t *monitor, metr
     return done;
 }
 
-/* The monitor as a list of one object, so that its rows are like the others. */
+/* The monitor as a list of one object, so that its rows work like the others. */
 static json_t *describe_monitor(const json_t *sample, const metrics_monitor *self)
 {
     return json_pack("[{s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:f}]", "version", self->version, "up",

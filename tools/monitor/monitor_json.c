@@ -1,5 +1,5 @@
-/* gc-monitor as JSON. That there are `cards`, with `ipus`, with a `PID` where one is in use, is all that is
- * known of the vendor's; the other keys are ours (docs/tools.md). */
+/* gc-monitor as JSON. All that is known of the vendor's format is that there are `cards` with `ipus`, with a
+ * `PID` where one is in use; the other keys are ours (docs/tools.md). */
 #include "monitor/monitor_json.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "device/devices.h"
 #include "monitor/monitor_table.h"
 
-/* Each function that fills an object returns false when memory runs out. */
+/* Functions that fill an object return false if out of memory. */
 
 static bool set_date(json_t *object, const char *key, int64_t ns)
 {

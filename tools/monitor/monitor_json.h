@@ -1,4 +1,4 @@
-/* What gc-monitor knows, as JSON. */
+/* gc-monitor's output as JSON. */
 #ifndef TOOLS_MONITOR_MONITOR_JSON_H
 #define TOOLS_MONITOR_MONITOR_JSON_H
 
@@ -6,7 +6,7 @@
 
 #include "ipu/device.h"
 
-/* Of the active partition, or of all in the list. NULL: out of memory. */
+/* For the active partition, or all in the list. NULL if out of memory. */
 json_t *monitor_json(const ipu_device_list *list, bool all, int64_t now_ns);
 
 #endif

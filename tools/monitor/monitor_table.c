@@ -1,5 +1,5 @@
-/* The tables of gc-monitor. Their words, order and widths are those of captured output (docs/tools.md says
- * which are not); nothing here looks at anything but its arguments. */
+/* The tables of gc-monitor. Their words, order and widths follow captured output (docs/tools.md lists
+ * exceptions). Everything here depends on its arguments only. */
 #include "monitor/monitor_table.h"
 
 #include <string.h>
@@ -68,13 +68,13 @@ void monitor_time(int64_t since_ns, int64_t now_ns, char out[MONITOR_TIME])
         snprintf(out, MONITOR_TIME, "%llds", s);
 }
 
-/* A row of a table of processes: an IPU that somebody is attached to. First come those of the partition,
- * then those that processes have of their own. */
+/* A row of a table of processes: an IPU that somebody is attached to. The partition's come first, then those
+ * that processes have of their own. */
 typedef struct row {
-    size_t              next; /* where to look for the row after it: an IPU; behind them, a process */
-    int                 own;  /* how many of that process's own IPUs were shown */
+    size_t              next; /* where to look for the next row: an IPU, or after them, a process */
+    int                 own;  /* how many of that process's own IPUs have been shown */
     const ipu_attached *process;
-    const char         *board; /* NULL: none, the IPU is the process's own */
+    const char         *board; /* NULL if the IPU is the process's own */
     bool                new_board;
     char                id[TEXT];
 } row;
@@ -89,7 +89,7 @@ static void set_row(row *r, const ipu_attached *process, const char *board)
 
 static bool is_own(const ipu_attached *a) { return a->first < 0; }
 
-/* Moves to the next row of processes of this namespace, or of others; false: there is none. */
+/* Moves to the next row of processes in this namespace, or in others; returns false after the last. */
 static bool next_row(const painter *t, bool others, row *r)
 {
     const ipu_partition *p = t->p;
@@ -112,10 +112,11 @@ static bool next_row(const painter *t, bool others, row *r)
     return false;
 }
 
-/* A sensor of the board, which is shown once for each: virtual ones have none. */
+/* A board's sensor, shown once per board; virtual boards have none. */
 static const char *board_sensor(const row *r) { return r->new_board ? "N/A" : ""; }
 
-/* Seen: 41, 82 and 87 for the command; it fills the terminal, but the table is as wide as that of IPUs. */
+/* Observed: 41, 82 and 87 for the command. It fills the terminal, but the table stays as wide as that of
+ * IPUs. */
 static int command_width(int columns)
 {
     enum { FIXED = 76, LEAST = 22, SEEN = 41 };
@@ -149,7 +150,7 @@ static void print_processes(const painter *t)
     table_rule(t->out, widths, N_PROCESS);
 }
 
-/* Locks are seen by processes of this host only, so its is the host they run on. */
+/* Locks are visible on this host only, so the processes run on it. */
 static void print_others(const painter *t)
 {
     static const int         widths[N_OTHER] = {4, 30, 14, 11, 11, 11};

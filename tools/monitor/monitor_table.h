@@ -8,9 +8,9 @@
 
 typedef struct monitor_view {
     const char *name;    /* of the partition, as shown */
-    bool        cards;   /* the table of IPUs too */
-    int         raise;   /* what ids are raised by */
-    int         columns; /* of the terminal; 0: none */
+    bool        cards;   /* also the table of IPUs */
+    int         raise;   /* offset added to ids */
+    int         columns; /* of the terminal; 0 if none */
     int64_t     now_ns;  /* since 1970 */
 } monitor_view;
 
@@ -18,7 +18,7 @@ enum { MONITOR_TIME = 16 };
 
 void monitor_print(FILE *out, const ipu_partition *p, const monitor_view *view);
 
-/* How long ago: "13s", "4m1s", "2h5m", "3d4h". */
+/* Elapsed time: "13s", "4m1s", "2h5m", "3d4h". */
 void monitor_time(int64_t since_ns, int64_t now_ns, char out[MONITOR_TIME]);
 
 #endif

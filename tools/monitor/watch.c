@@ -1,4 +1,4 @@
-/* Looking again and again. */
+/* Looking repeatedly. */
 #include "monitor/watch.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "monitor/watch_signals.h"
 #include "monitor/watch_users.h"
 
-enum { LAST_WAIT_MS = 3000 }; /* for commands, at the end */
+enum { LAST_WAIT_MS = 3000 }; /* for commands to end, at exit */
 
 struct watch {
     bool             all_partitions, all_users;
@@ -22,12 +22,12 @@ struct watch {
     watch_user       me;
     watch_user      *users; /* others */
     int              n_users;
-    watch_sample     sample, last; /* `last`: of the look before, for rates */
-    int64_t          looked_ns;    /* monotonic; 0: never */
+    watch_sample     sample, last; /* `last`: the look before, for rates */
+    int64_t          looked_ns;    /* monotonic; 0 if never */
     int64_t          due_ns;       /* the next look, monotonic */
     watch_histories *histories;
     alerts          *alerts;
-    alert_exec      *exec; /* NULL: none */
+    alert_exec      *exec; /* NULL if none */
     void (*tell)(void *to, const char *text);
     void *to;
     bool  stopped; /* by a signal */
@@ -43,7 +43,7 @@ static void tell(void *to, const char *text)
         tool_fail("%s", text);
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 watch *watch_create(const watch_options *o)
 {
@@ -102,7 +102,8 @@ void watch_tell_to(watch *w, void (*fn)(void *to, const char *text), void *to)
 
 /* ---- looking ---- */
 
-/* A look at one's own IPUs. All partitions are read in any case: names show the domain where there are several. */
+/* Looks at the user's own IPUs. All partitions are always read: names include the domain where there are
+ * several. */
 static void look_own(watch *w)
 {
     watch_user      *me = &w->me;
@@ -117,7 +118,7 @@ static void look_own(watch *w)
     ipu_device_list_destroy(list);
 }
 
-/* Joins what was seen of all users; their problems too. False: out of memory. */
+/* Joins the samples of all users, and their problems. Returns false if out of memory. */
 static bool join(watch *w)
 {
     int used          = 0;
@@ -133,7 +134,7 @@ static bool join(watch *w)
     return true;
 }
 
-/* How fast the counters of a process rise. */
+/* The rates at which a process's counters grow. */
 static void set_rates(watch *w, double seconds)
 {
     int hint = 0, n = w->last.n_processes;
@@ -163,7 +164,7 @@ static void set_due(watch *w, int64_t now)
 {
     int64_t step = (int64_t)(w->interval * 1e9);
     int64_t next = w->due_ns + step;
-    /* In step with the looks before, unless this one is late or was not due. */
+    /* Keeps to the rhythm of earlier looks, unless this one is late or was not due. */
     w->due_ns = w->due_ns && next > now && next <= now + step ? next : now + step;
 }
 
@@ -212,7 +213,7 @@ int watch_take_signal(watch *w)
     return number;
 }
 
-/* Commands that take too long are found out about within a second. */
+/* Wakes up every second to notice commands that take too long. */
 int watch_wait(watch *w)
 {
     for (;;) {

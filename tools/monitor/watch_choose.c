@@ -1,4 +1,4 @@
-/* Which users are looked at, where there are many. */
+/* Which users are looked at if there are many. */
 #include <stdlib.h>
 
 #include "monitor/watch_users.h"

@@ -1,4 +1,4 @@
-/* Samples as CSV: a line each, fields quoted as RFC 4180 has it, what is not there empty. */
+/* Samples as CSV: a line each, fields quoted as in RFC 4180, absent ones empty. */
 #include <string.h>
 #include <time.h>
 

@@ -10,7 +10,7 @@ typedef struct history {
     int64_t uid;
     char    partition[WATCH_TEXT];
     int     gcd, index;
-    int64_t last_look;             /* that it was seen at */
+    int64_t last_look;             /* when it was last seen */
     float   shares[WATCH_HISTORY]; /* of look k at k % WATCH_HISTORY */
 } history;
 
@@ -19,7 +19,7 @@ struct watch_histories {
     int64_t   times[WATCH_HISTORY];
     history **all;
     int       n, room;
-    int      *of_ipu; /* of the last sample; into `all`; -1: memory ran out */
+    int      *of_ipu; /* for the last sample, indices into `all`; -1 if memory ran out */
     int       n_ipus;
 };
 
@@ -41,7 +41,7 @@ static bool is_of(const history *one, const watch_sample *s, const watch_ipu *u)
         && !strcmp(one->partition, p->name);
 }
 
-/* IPUs mostly come in the order of the last look: the search begins at `hint`. */
+/* IPUs mostly come in the order of the last look, so the search starts at `hint`. */
 static int find(const watch_histories *h, const watch_sample *s, const watch_ipu *u, int hint)
 {
     for (int k = 0; k < h->n; k++) {
@@ -70,7 +70,7 @@ static int make(watch_histories *h, const watch_sample *s, const watch_ipu *u)
     return h->n++;
 }
 
-/* Where partitions come and go by the thousand, none is remembered that was not there at the last look. */
+/* Where partitions come and go by the thousand, only those present at the last look are remembered. */
 static void forget_old(watch_histories *h)
 {
     int     kept  = 0;

@@ -1,6 +1,6 @@
-/* What the utilisation of each IPU was at the last looks. Histories of all IPUs keep step: one value a look. An IPU
- * goes by its user, partition and place there, so that partitions may come and go; one that has not been seen for
- * as long as is remembered is forgotten.
+/* The utilisation of each IPU over the last looks. All histories run in step: one value per look. An IPU is
+ * identified by its user, partition and place there, so that partitions may come and go; one not seen for the
+ * length of the history is forgotten.
  *
  *     watch_histories *h = watch_histories_create();
  *     watch_histories_add(h, &sample);                          at each look
@@ -19,14 +19,14 @@ typedef struct watch_histories watch_histories;
 watch_histories *watch_histories_create(void);
 void             watch_histories_destroy(watch_histories *h);
 
-/* Put one look down. False: out of memory; some are then without it. */
+/* Records one look. Returns false if out of memory; some IPUs then lack it. */
 bool watch_histories_add(watch_histories *h, const watch_sample *s);
 
-/* The last values of an IPU of the sample that was added last, at most `most`, oldest first: a share from 0 to 1; below
- * 0: nobody was attached, it was not measured, or the IPU was not there. Returns how many: all IPUs have as many
- * as there were looks. */
+/* The last values of an IPU of the sample added last, at most `most`, oldest first: a share from 0 to 1;
+ * below 0 if nobody was attached, it was not measured, or the IPU was not there. Returns how many: as many as
+ * there were looks, for every IPU. */
 int watch_histories_get(const watch_histories *h, int ipu, int most, float *out);
-/* How many IPUs are remembered. */
+/* The number of IPUs remembered. */
 int watch_histories_n(const watch_histories *h);
 /* When those looks were, in nanoseconds since 1970. */
 int watch_histories_times(const watch_histories *h, int most, int64_t *out);

@@ -1,4 +1,4 @@
-/* A sample as JSON: numbers are numbers, what is not measured is null (docs/tools.md). */
+/* A sample as JSON: numbers are numbers, unmeasured values are null (docs/tools.md). */
 #include <math.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ static json_t *quiet_alert(const alert_rule *rule)
                      "since", "value");
 }
 
-/* Each function that fills a list returns false when memory runs out. */
+/* Functions that fill a list return false if out of memory. */
 
 static bool add_alerts(json_t *list, const alerts *a)
 {

@@ -1,4 +1,4 @@
-/* The loop of looks that are written as lines. */
+/* The loop that writes looks as lines. */
 #include "monitor/watch_lines.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void put_alerts(const watch *w)
     }
 }
 
-/* Where standard output is for data. */
+/* For when standard output is for data. */
 static void tell_alerts(const watch *w)
 {
     const alerts *a = watch_alerts(w);
@@ -64,7 +64,7 @@ static tool_exit put(const watch *w, watch_format format)
     return code;
 }
 
-/* A problem is told once, not at each look. */
+/* Reports a problem once, not at each look. */
 static void tell_problem(const watch *w, char told[WATCH_PROBLEM])
 {
     const char *problem = watch_problem(w);
@@ -73,7 +73,8 @@ static void tell_problem(const watch *w, char told[WATCH_PROBLEM])
     snprintf(told, WATCH_PROBLEM, "%s", problem ? problem : "");
 }
 
-/* Writing failed, or a signal broke it off. It is told here: nothing of it is left for the end of the process. */
+/* Writing failed, or a signal interrupted it. Reported here, so that nothing is left for the end of the
+ * process. */
 static tool_exit end_writing(watch *w, int error)
 {
     int number = watch_take_signal(w);

@@ -8,8 +8,8 @@
 
 typedef enum watch_format { WATCH_CSV, WATCH_JSONL, WATCH_ALERTS } watch_format;
 
-/* Writes to standard output until a signal comes, writing fails, or there were `count` looks (0: no end). A first look that fails is
- * an error; later ones are told on standard error. */
+/* Writes to standard output until a signal comes, writing fails, or `count` looks are done (0: no limit). If
+ * the first look fails it is an error; later failures are reported on standard error. */
 tool_exit watch_lines_run(watch *w, watch_format format, int64_t count);
 
 /* The header of the CSV, and a row for each IPU and each process with IPUs of its own. */

@@ -5,7 +5,7 @@
 #include "ipu/target.h"
 #include "monitor/watch_sample.h"
 
-enum { MOST_OWN = 1 << 20 }; /* IPUs of its own that a process may have */
+enum { MOST_OWN = 1 << 20 }; /* IPUs that a process may have of its own */
 
 #define COPY(to, text) harmless_copy(to, sizeof(to), text)
 
@@ -55,7 +55,7 @@ static int within(int value, int least, int most)
 static int64_t at_least(int64_t value, int64_t least) { return value < least ? least : value; }
 static double  share(double value) { return !(value >= 0) ? -1 : value > 1 ? 1 : value; }
 
-/* Of numbers that are in a file of the user's anything is possible. */
+/* The counters come from a user's file, so they may be anything. */
 static ipu_device_counters plausible(const ipu_device_counters *c)
 {
     return (ipu_device_counters){.runs                = at_least(c->runs, 0),

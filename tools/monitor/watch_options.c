@@ -1,4 +1,4 @@
-/* The options that every way of watching has in common. */
+/* Options shared by all modes of watching. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* Samples: joining, sending them from process to process. */
+/* Samples: joining them, sending them between processes. */
 #include "monitor/watch_sample.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- lists that grow ---- */
+/* ---- growing lists ---- */
 
 void *watch_grow(void **list, int n, int more, size_t size)
 {
@@ -101,7 +101,7 @@ static void clean(char *text, size_t size)
 
 #define CLEAN(text) clean(text, sizeof(text))
 
-/* Bytes that are neither 0 nor 1 are no bool, and must not be read as one. */
+/* A byte that is neither 0 nor 1 is no bool, and must not be read as one. */
 #define IS_BOOL(value) (*(const unsigned char *)&(value) <= 1)
 
 static bool check_partitions(watch_sample *s)
@@ -158,7 +158,7 @@ static bool check_processes(watch_sample *s)
     return true;
 }
 
-/* The next `n` records of `size`; NULL: out of memory. */
+/* The next `n` records of `size`; NULL if out of memory. */
 static void *take(const char **at, int n, size_t size)
 {
     size_t bytes = (size_t)n * size;
@@ -168,7 +168,7 @@ static void *take(const char **at, int n, size_t size)
     return list;
 }
 
-/* How long a sample of so many is. */
+/* The length of a sample with these counts. */
 static size_t length(const watch_sample *s)
 {
     return sizeof(header) + (size_t)s->n_partitions * sizeof *s->partitions

@@ -1,6 +1,6 @@
-/* A sample: partitions, IPUs and attached processes at one moment, of one user or of several, as plain records
- * that refer to each other by index and own no memory but the three lists. Text in them is harmless, whatever
- * names processes give themselves: valid UTF-8 without controls, which read `?`; what does not fit is cut.
+/* A sample: partitions, IPUs and attached processes at one moment, of one user or of several, as plain
+ * records that refer to each other by index and own no memory but the three lists. Text in them is safe to
+ * print, whatever names processes give themselves: valid UTF-8, with `?` for controls, and truncated to fit.
  *
  *     watch_sample s = {0};
  *     if (watch_sample_add(&s, list, uid, "alice", all)) ... s.ipus[i] ...
@@ -16,8 +16,8 @@
 #include "harmless.h"
 #include "ipu/device.h"
 
-/* What is looked at of another user's, so that no user can make the one who looks run out of memory or time: sixteen
- * partitions of the largest size there is. */
+/* Limits on what is read of another user's state, so that no user can make the monitor run out of memory or
+ * time: sixteen partitions of the largest size there is. */
 enum { WATCH_MOST_PARTITIONS = 1024, WATCH_MOST_IPUS = 4096, WATCH_MOST_PROCESSES = 8192 };
 
 enum { WATCH_TEXT = 64, WATCH_PATH = 256, WATCH_TITLE = 96 };
@@ -26,42 +26,42 @@ typedef struct watch_partition {
     int64_t uid; /* of the user whose IPUs these are */
     char    owner[WATCH_TEXT];
     char    name[WATCH_TEXT];
-    char    title[WATCH_TITLE]; /* the name, or "p1 (gcd:0)" where it has several domains */
+    char    title[WATCH_TITLE]; /* the name, or "p1 (gcd:0)" if it has several domains */
     int     gcd;
     bool    active, elastic, reconfigurable;
-    bool    stale; /* it could not be looked at this time: this is from before */
+    bool    stale; /* it could not be read this time: this is from before */
     char    chip[WATCH_TEXT], arch[WATCH_TEXT];
     double  clock_hz;
     int64_t bytes_per_ipu;  /* of memory, on all its tiles */
-    int     first_ipu;      /* in `ipus` */
+    int     first_ipu;      /* index into `ipus` */
     int     n_ipus, n_free; /* free: nobody is attached */
-    int     n_processes;    /* those with IPUs of their own too */
+    int     n_processes;    /* including those with IPUs of their own */
 } watch_partition;
 
 typedef struct watch_ipu {
-    int  partition; /* in `partitions` */
-    int  id;        /* as listed: raised by the IPUs of the partitions before it if all are shown */
+    int  partition; /* index into `partitions` */
+    int  id;        /* as listed: offset by the IPUs of the partitions before it if all are shown */
     int  index;     /* in the partition */
     int  number;    /* in the machine */
-    int  process;   /* in `processes`; -1: nobody is attached */
+    int  process;   /* index into `processes`, or -1 if nobody is attached */
     char machine[WATCH_TEXT], type[WATCH_TEXT], software[WATCH_TEXT], server[WATCH_TEXT],
         firmware[WATCH_TEXT];
     char board[WATCH_TEXT]; /* serial number */
-    char error[WATCH_TEXT]; /* names of errors; "": none */
+    char error[WATCH_TEXT]; /* names of errors, or "" */
 } watch_ipu;
 
-/* One for each device that a process holds. */
+/* One per device that a process holds. */
 typedef struct watch_process {
-    int                 partition; /* in `partitions` */
-    int64_t             pid;       /* 0: a process of another namespace */
+    int                 partition; /* index into `partitions` */
+    int64_t             pid;       /* 0 for a process of another namespace */
     int64_t             uid;
     char                user[WATCH_TEXT], command[WATCH_TEXT], executable[WATCH_PATH];
-    int64_t             since_ns; /* attached, since 1970 */
-    int                 device;   /* id in its partition; -1: IPUs of its own */
-    int                 first_id; /* of its IPUs, as listed; -1: IPUs of its own */
+    int64_t             since_ns; /* when it attached, since 1970 */
+    int                 device;   /* id in its partition; -1 for IPUs of its own */
+    int                 first_id; /* of its IPUs, as listed; -1 for IPUs of its own */
     int                 n_ipus;
     ipu_device_counters counters;
-    double              runs_per_second, host_bytes_per_second; /* since the last look; below 0: not known */
+    double              runs_per_second, host_bytes_per_second; /* since the last look; below 0 if unknown */
 } watch_process;
 
 typedef struct watch_sample {
@@ -72,30 +72,30 @@ typedef struct watch_sample {
     int              n_partitions, n_ipus, n_processes;
 } watch_sample;
 
-/* Add what a list shows to a sample: the active partition, or all of them. False: out of memory. */
+/* Adds the contents of a list to a sample: the active partition, or all. Returns false if out of memory. */
 bool watch_sample_add(watch_sample *s, const ipu_device_list *list, int64_t uid, const char *owner, bool all);
-/* Add another sample, whose time does not count. */
+/* Adds another sample, ignoring its time. */
 bool watch_sample_append(watch_sample *s, const watch_sample *more);
-/* Empty it, keeping its memory for the next. */
+/* Empties it, keeping its memory for reuse. */
 void watch_sample_clear(watch_sample *s);
 void watch_sample_fini(watch_sample *s);
 
-/* Is it more than may be sent? */
+/* Whether it exceeds what may be sent. */
 bool watch_sample_is_too_large(const watch_sample *s);
-/* Between processes. A sample that came from elsewhere is checked: what comes back refers to nothing outside, its text is harmless
- * and its numbers are such as can be. */
+/* Between processes. Received samples are checked: references stay within them, text is safe to print, and
+ * numbers are plausible. */
 bool watch_sample_write(int fd, const watch_sample *s);
-/* From what was written; false: it is no sample, or memory ran out. */
+/* Returns false if it is no valid sample, or out of memory. */
 bool watch_sample_read(const void *bytes, size_t n, watch_sample *out);
 
-/* The same attachment in two samples, neither of which may be NULL. */
+/* Whether both are the same attachment; neither sample may be NULL. */
 bool watch_same_process(const watch_sample *a, int i, const watch_sample *b, int k);
 
-/* Room for `more` behind the `n` of a list; they are zero. NULL: out of memory. */
+/* Makes room for `more` zeroed items after the `n` of a list. NULL if out of memory. */
 void *watch_grow(void **list, int n, int more, size_t size);
 #define WATCH_GROW(list, n, more) watch_grow((void **)&(list), n, more, sizeof *(list))
 
-/* Who, in words: "IPU 0 of p1", "IPUs 0 to 3 of p1", "8 further IPUs of default". */
+/* In words: "IPU 0 of p1", "IPUs 0 to 3 of p1", "8 further IPUs of default". */
 void watch_ipus_text(const watch_sample *s, const watch_process *p, char *out, size_t size);
 
 #endif

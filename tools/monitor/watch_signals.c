@@ -1,4 +1,4 @@
-/* Signals as a descriptor. Those that ask to end break off calls that wait. */
+/* Signals as a descriptor. Those that ask to end also interrupt blocking calls. */
 #include "monitor/watch_signals.h"
 
 #include <errno.h>
@@ -37,10 +37,10 @@ void watch_signals_catch(void)
     if (events >= 0) return;
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     events = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3)
-                     : -1; /* standard output may be closed: not in its place */
+                     : -1; /* standard output may be closed: do not take its place */
     if (fd >= 0) close(fd);
     catch_one(SIGINT);
-    catch_one(SIGQUIT); /* Ctrl-\ of a terminal, which has to be put in order as well */
+    catch_one(SIGQUIT); /* Ctrl-\; the terminal must be restored then too */
     catch_one(SIGTERM);
     catch_one(SIGHUP);
     catch_one(SIGCHLD);

@@ -1,12 +1,12 @@
-/* Signals that end a watch, as a descriptor to wait for. A second one of them ends the process. */
+/* Signals that end a watch, as a descriptor to wait for. The second of them ends the process. */
 #ifndef TOOLS_MONITOR_WATCH_SIGNALS_H
 #define TOOLS_MONITOR_WATCH_SIGNALS_H
 
-/* Catches SIGINT, SIGQUIT, SIGTERM and SIGHUP, unless they are ignored, and SIGCHLD; once in a process. */
+/* Catches SIGINT, SIGQUIT, SIGTERM and SIGHUP, unless ignored, and SIGCHLD. To be called once per process. */
 void watch_signals_catch(void);
-/* Readable when one came; -1: there is no such descriptor. */
+/* Readable after a signal; -1 if it could not be created. */
 int watch_signals_fd(void);
-/* Empties the descriptor; the signal that asks to end, 0 if none did. */
+/* Empties the descriptor; returns the signal that asks to end, or 0. */
 int watch_signals_take(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Looking at other users' IPUs by children that are them. */
+/* Looks at other users' IPUs through child processes that run as those users. */
 #include "monitor/watch_users.h"
 
 #include <dirent.h>
@@ -22,9 +22,9 @@
 enum {
     PATIENCE_MS = 3000,
     REST_MS     = 60000,
-    MOST_BYTES  = 16 << 20, /* more than a sample may have */
+    MOST_BYTES  = 16 << 20, /* more than any sample */
     MOST_ASKED  = 64,
-    MOST_FOUND  = 1 << 20, /* folders that there may be: more than a user with subordinates can make */
+    MOST_FOUND  = 1 << 20, /* possible folders: more than a user with subordinate ids can make */
 };
 
 void watch_user_name(int64_t uid, char *out, size_t size)
@@ -36,9 +36,9 @@ void watch_user_name(int64_t uid, char *out, size_t size)
     harmless_copy(out, size, named ? found->pw_name : number);
 }
 
-/* ---- which there are ---- */
+/* ---- finding users ---- */
 
-/* The user whose number is the rest of a file's name after `prefix`; -1: none. */
+/* The uid that follows `prefix` in a file name, or -1. */
 static int64_t user_in(const char *name, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -50,7 +50,7 @@ static int64_t user_in(const char *name, const char *prefix)
     return good ? uid : -1;
 }
 
-/* A folder of that user's, by what is known of it already: a file system of theirs is not asked. */
+/* Whether it is a folder of that user, by cached attributes: a file system of theirs is not asked. */
 static bool is_folder_of(int folder, const char *name, int64_t uid)
 {
     struct statx st;
@@ -67,9 +67,10 @@ static bool has_name(int64_t uid)
     return getpwuid_r((uid_t)uid, &entry, buffer, sizeof buffer, &found) == 0 && found;
 }
 
-/* Adds the users whose own folder is in `folder` as PREFIX and number. What another has put in its place (anyone can, in
- * /tmp) is one as well, if there is such a user: their state is then in their home. Names may come over a network, and anyone
- * can put many: few are asked for. False: out of memory. */
+/* Adds the users whose own folder in `folder` is named PREFIX and their uid. If somebody else has put
+ * something in its place (anyone can, in /tmp), an existing user counts as well: their state is then in their
+ * home. User lookups may go over a network, and anyone can create many entries, so few are looked up. Returns
+ * false if out of memory. */
 static bool find_in(const char *folder, const char *prefix, int64_t **uids, int *n)
 {
     DIR           *d = opendir(folder);
@@ -91,7 +92,7 @@ static bool find_in(const char *folder, const char *prefix, int64_t **uids, int 
     return ok;
 }
 
-/* The numbers of users but one. -1: out of memory. Owned: free. */
+/* The uids of all users but one. -1 if out of memory. Owned: free. */
 static int find_numbers(int64_t but, int64_t **out, int *left_out)
 {
     int n     = 0;
@@ -114,7 +115,7 @@ static watch_user *find_user(watch_user *users, int n, int64_t uid)
     return NULL;
 }
 
-/* Does the child of the last look still not end? */
+/* Whether the child of the last look has still not ended. */
 static bool is_stuck(watch_user *u)
 {
     if (u->unended && waitpid(u->unended, NULL, WNOHANG) != 0) u->unended = 0;
@@ -123,8 +124,8 @@ static bool is_stuck(watch_user *u)
 
 static bool rests(const watch_user *u) { return now_ms() < u->rests_until; }
 
-/* Whoever has a child that is stuck stays in the list, so that there is never a second one; and so does who rests, or
- * leaving for a moment would end it. */
+/* A user whose child is stuck stays in the list, so that there is never a second child; so does one who
+ * rests, who could otherwise reset the rest by leaving for a moment. */
 bool watch_users_find(int64_t but, watch_user **users, int *n, int *left_out)
 {
     int64_t    *uids;
@@ -137,7 +138,7 @@ bool watch_users_find(int64_t but, watch_user **users, int *n, int *left_out)
             *old     = (watch_user){.uid = -1};
         }
         found[k].uid = uids[i];
-        /* Once: names may come over a network. */
+        /* once: names may come over a network */
         if (!*found[k].name) watch_user_name(uids[i], found[k].name, sizeof found[k].name);
         k++;
     }
@@ -162,7 +163,7 @@ void watch_users_free(watch_user *users, int n)
 
 /* ---- the child ---- */
 
-/* Gives up all that root has. Who has no name has no home: nothing is below /dev/null. */
+/* Drops all of root's privileges. A user without a name has no home: nothing is below /dev/null. */
 static bool become(int64_t uid)
 {
     struct passwd entry, *found = NULL;
@@ -174,8 +175,8 @@ static bool become(int64_t uid)
     return setenv("HOME", named ? found->pw_dir : "/dev/null", 1) == 0;
 }
 
-/* It is the user's to signal, and has no use for what the monitor has open: clients, a terminal, the pipe that another program
- * reads, which would not end before the child does. */
+/* The child can be signalled by its user, and must not keep the monitor's descriptors: clients, a terminal,
+ * or the pipe to another program, which would not see end of file before the child ends. */
 static void leave_monitor(int fd)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD};
@@ -185,7 +186,8 @@ static void leave_monitor(int fd)
     while (open("/dev/null", O_RDWR | O_CLOEXEC) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0) {}
 }
 
-/* Where the library looks (src/device/runtime.c), as the user whose home is HOME. */
+/* Whether there is a folder where the library looks (src/device/runtime.c), as the user whose home is
+ * HOME. */
 static bool has_folder(int64_t uid)
 {
     struct stat st;
@@ -199,10 +201,10 @@ static bool has_folder(int64_t uid)
     return lstat(path, &st) == 0;
 }
 
-/* What it finds, or why it finds nothing: a byte that says which, then a sample or text. */
+/* Sends what it finds, or why it finds nothing: a byte that says which, then a sample or text. */
 static void look_as(int64_t uid, const char *name, bool all, int fd)
 {
-    /* What root has set is not the user's. */
+    /* Set by root, so they must not affect the user. */
     static const char *const variables[] = {"IPU_RUNTIME_DIR",   "XDG_RUNTIME_DIR",
                                             "IPUOF_CONFIG_PATH", "IPUOF_VIPU_API_HOST",
                                             "IPU_PARTITION",     "IPUOF_VIPU_API_PARTITION_ID",
@@ -216,9 +218,9 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
         problem = strerror(errno);
     else {
         for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user ends it */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user resets it */
         if (!has_folder(uid))
-            _exit(write(fd, "+", 1) == 1 && watch_sample_write(fd, &s) ? 0 : 1); /* nothing */
+            _exit(write(fd, "+", 1) == 1 && watch_sample_write(fd, &s) ? 0 : 1); /* no IPUs */
         if (ipu_device_list_create(IPU_ALL_PARTITIONS, &list) != IPU_OK)
             problem = ipu_message();
         else if (!watch_sample_add(&s, list, uid, name, all))
@@ -233,13 +235,13 @@ static void look_as(int64_t uid, const char *name, bool all, int fd)
 /* ---- the parent ---- */
 
 typedef struct looking {
-    pid_t  pid; /* 0: not begun, or over */
+    pid_t  pid; /* 0 if not started, or over */
     int    fd;
     char  *bytes;
     size_t n, room;
 } looking;
 
-/* Why may hold names of files that are the user's to choose: root's terminal gets it harmless. */
+/* `why` may contain file names of the user's choosing; make it safe for root's terminal. */
 static void fail_user(watch_user *u, const char *why)
 {
     char text[WATCH_PROBLEM];
@@ -252,7 +254,7 @@ static void begin(looking *k, watch_user *u, bool all)
     int ends[2];
     if (is_stuck(u)) {
         fail_user(u, "something of theirs still blocks an earlier look");
-        u->rests_until = 0; /* that costs nobody time */
+        u->rests_until = 0; /* checking costs no time */
         return;
     }
     if (rests(u)) return;
@@ -293,7 +295,7 @@ static void take_answer(const looking *k, watch_user *u)
         fail_user(u, "looking at the IPUs ended before its time");
 }
 
-/* A child may not end, killed or not, while a file system does not answer: nobody waits for it. */
+/* A child, even a killed one, may not end while a file system does not answer, so nobody waits for it. */
 static void end(looking *k, watch_user *u, const char *why)
 {
     if (why) {
@@ -306,7 +308,7 @@ static void end(looking *k, watch_user *u, const char *why)
     *k = (looking){0};
 }
 
-/* Reads what there is; ends the child when that was all. */
+/* Reads what is available; ends the child after the last of it. */
 static void read_some(looking *k, watch_user *u)
 {
     if (k->n == k->room) {
