@@ -116,7 +116,7 @@ static void fill_random(ipu_array *a, uint64_t *state)
     }
 }
 
-/* The extent that an input read from a file has where this one has the same symbol; -1: none has. */
+/* The size of this symbol in an input read from a file; -1 if none has it. */
 static int64_t dim_of_others(const run_inputs *in, const onnx_file *f, const char *symbol)
 {
     for (size_t i = 0; symbol && *symbol && i < in->n; i++)
@@ -126,7 +126,8 @@ static int64_t dim_of_others(const run_inputs *in, const onnx_file *f, const cha
     return -1;
 }
 
-/* What --shape says, then what other inputs have, then 1: of one batch but where another input has it of all. */
+/* From --shape, else from other inputs, else 1. The first dimension is for one batch and multiplied, unless
+ * it came from another input, which has all batches. */
 static ipu_shape choose_shape(const run_inputs *in, const onnx_file *f, const ipu_onnx_port *port,
                               int64_t batches)
 {
@@ -145,7 +146,7 @@ static tool_exit make_random(run_inputs *in, const onnx_file *f, size_t i, int64
 {
     const ipu_onnx_port *port = &f->inputs[i];
     ipu_onnx_value      *v    = &in->values[i];
-    if (port->is_optional) return TOOL_OK; /* left out */
+    if (port->is_optional) return TOOL_OK; /* omitted */
     if (port->kind != IPU_ONNX_ARRAY || !port->has_type || port->rank < 0) {
         char text[512];
         onnx_port_text(port, text, sizeof text);

@@ -1,4 +1,4 @@
-/* `ipu infer`: what a network says of pictures. */
+/* `ipu infer`: classifies pictures with a network. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ typedef struct job {
     ipu_options          *options;
     ipu_onnx_session     *session;
     ipu_onnx_value        in, *out;
-    json_t               *results; /* NULL: text is printed */
+    json_t               *results; /* NULL if text is printed */
 } job;
 
 typedef struct guess {
@@ -26,7 +26,7 @@ typedef struct guess {
 
 static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
 
-/* The most probable first; of equal ones, the lower number. */
+/* Most probable first; ties by number. */
 static int by_confidence(const void *a, const void *b)
 {
     const guess *x = a, *y = b;
@@ -80,7 +80,7 @@ static tool_exit tell(job *j, const char *path, guess *guesses, int64_t n)
     return TOOL_OK;
 }
 
-/* The first row of the first output. */
+/* Reports the first row of the first output. */
 static tool_exit report(job *j, const char *path)
 {
     const ipu_array *a = &j->out[0].array;
@@ -169,7 +169,7 @@ static void finish(job *j)
     json_decref(j->results);
 }
 
-/* A picture that cannot be read does not keep the others from being looked at. */
+/* A picture that cannot be read does not stop the others. */
 tool_exit run_infer(const tool_arguments *args)
 {
     job       j    = {.args = args};

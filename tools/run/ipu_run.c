@@ -1,4 +1,5 @@
-/* `ipu run`: an ONNX model run on this host, with the time it takes here and would take on the chip. */
+/* `ipu run`: runs an ONNX model on this host, and reports its time here and its estimated time on the
+ * chip. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,7 +21,7 @@ typedef struct job {
     ipu_onnx_session     *session;
     run_inputs            in;
     ipu_onnx_value       *out;
-    ipu_cost             *profile; /* NULL: none is wanted */
+    ipu_cost             *profile; /* NULL if not wanted */
 } job;
 
 static double now(void)
@@ -55,7 +56,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The first run, which compiles, and `n` after it. */
+/* The first run, which compiles, and `n` more. */
 static tool_exit run_all(job *j, int64_t n, run_result *r)
 {
     double *seconds = calloc((size_t)n, sizeof *seconds);
@@ -72,7 +73,7 @@ static tool_exit run_all(job *j, int64_t n, run_result *r)
 
 /* ---- costs and profiles ---- */
 
-/* What the model that ran would cost. A profile has all of its steps, with the times that were measured. */
+/* The cost of the model that ran. A profile has all of its steps, with their measured times. */
 static tool_exit price(job *j, ipu_cost_summary *out)
 {
     const char *folder = j->args->values[RUN_PROFILE];

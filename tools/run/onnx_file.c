@@ -1,4 +1,4 @@
-/* Opening ONNX files, and the dimensions that --shape gives. */
+/* Opens ONNX files, with the dimensions given by --shape. */
 #include "run/onnx_file.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static bool names_some_dim(const onnx_file *f, const char *name, size_t length)
     return false;
 }
 
-/* The number behind the '=' of NAME=NUMBER, -1: there is none. */
+/* The number after the '=' of NAME=NUMBER, or -1. */
 static int64_t number_of(const char *text)
 {
     const char *sign = strrchr(text, '=');
@@ -35,7 +35,7 @@ static int64_t number_of(const char *text)
 
 int64_t onnx_file_dim(const onnx_file *f, const ipu_onnx_port *port, int d)
 {
-    for (size_t i = f->n_dims; i-- > 0;) /* the last counts */
+    for (size_t i = f->n_dims; i-- > 0;) /* the last one wins */
         if (names_dim(f->dims[i], (size_t)(strrchr(f->dims[i], '=') - f->dims[i]), port, d))
             return number_of(f->dims[i]);
     return -1;

@@ -1,4 +1,4 @@
-/* Outputs of `ipu run`: NAME=FILE.npy is one array, FILE.npz all of them by name. */
+/* Outputs of `ipu run`: NAME=FILE.npy saves one array, FILE.npz all of them by name. */
 #include "run/outputs.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static bool is_npz(const char *file)
     return n >= 4 && !strcmp(file + n - 4, ".npz");
 }
 
-/* The output that is meant, -1: all, -2: none, which is reported. */
+/* The index of the output meant; -1 for all, -2 after reporting that there is none. */
 static int find_output(const onnx_file *f, const char *text, const char **file)
 {
     *file = text;
@@ -67,7 +67,7 @@ static size_t count_arrays(const ipu_onnx_value *v)
     return n;
 }
 
-/* Items of a sequence are called NAME.0, NAME.1 and so on. False: out of memory. */
+/* Items of a sequence are named NAME.0, NAME.1 and so on. Returns false if out of memory. */
 static bool add_arrays(const char *name, const ipu_onnx_value *v, named_list *to)
 {
     if (v->kind == IPU_ONNX_ARRAY) {

@@ -1,5 +1,5 @@
-/* PNG files made inputs of networks. Sizes are changed as Pillow's BILINEAR does: a triangle that is as wide as one
- * pixel of the coarser grid, so that what shrinks is averaged. */
+/* Turns PNG files into inputs of networks. Resizes like Pillow's BILINEAR: with a triangle filter as wide as
+ * a pixel of the coarser grid, so that shrinking averages. */
 #include "run/picture.h"
 
 #include <math.h>
@@ -9,11 +9,11 @@
 #include "ipu/dataset.h"
 #include "output.h"
 
-/* ---- what the model takes ---- */
+/* ---- the model's input ---- */
 
 static bool is_channels(int64_t n) { return n == 1 || n == 3; }
 
-/* False: it is no shape of pictures. */
+/* Returns false if the shape is not one of pictures. */
 static bool read_shape(const ipu_onnx_port *port, picture_form *out)
 {
     const int64_t *dim = port->shape.dim;
@@ -72,9 +72,9 @@ tool_exit picture_form_find(const onnx_file *f, picture_form *out)
 
 int64_t picture_n_elements(const picture_form *form) { return form->channels * form->height * form->width; }
 
-/* ---- changing sizes ---- */
+/* ---- resizing ---- */
 
-/* Along one dimension: `n_lines` lines of `from` elements, `stride` apart, become lines of `to`. */
+/* Resizes along one dimension: `n_lines` lines of `from` elements, `stride` apart, become lines of `to`. */
 static void resize_lines(const double *in, int64_t from, double *out, int64_t to, int64_t n_lines,
                          int64_t line_in, int64_t line_out, int64_t step_in, int64_t step_out)
 {
@@ -96,7 +96,7 @@ static void resize_lines(const double *in, int64_t from, double *out, int64_t to
     }
 }
 
-/* One plane; `between` has room for height x new width. */
+/* Resizes one plane; `between` has room for height x new width. */
 static void resize(const double *in, int64_t height, int64_t width, double *between, const picture_form *form,
                    double *out)
 {
@@ -106,7 +106,7 @@ static void resize(const double *in, int64_t height, int64_t width, double *betw
 
 /* ---- reading ---- */
 
-/* Channel `c` of `n` as the picture [height, width, 1 or 3] has it, or its brightness (ITU-R BT.601). */
+/* Channel `c` of `n` from the picture [height, width, 1 or 3], or its luma (ITU-R BT.601). */
 static void take_plane(const ipu_array *a, int64_t c, int64_t n, double *out)
 {
     const uint8_t *pixels = a->data;

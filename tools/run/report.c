@@ -14,8 +14,8 @@ enum { N_SHOWN = 8, COLUMN = 10 };
 /* ---- arrays ---- */
 
 typedef struct statistics {
-    double  least, most, mean; /* of finite elements; NaN: there is none */
-    int64_t n_strange;         /* NaN and infinite */
+    double  least, most, mean; /* of finite elements; NaN if there are none */
+    int64_t n_strange;         /* NaNs and infinities */
 } statistics;
 
 static statistics summarise(const ipu_array *a)
@@ -87,7 +87,7 @@ static void print_array(const ipu_array *a)
     puts(n > N_SHOWN ? " ..." : "");
 }
 
-/* A line with what it is, and more of it below. */
+/* Prints one line of summary, then details. */
 static void print_value(const char *title, const char *name, const ipu_onnx_value *v, const char *note,
                         bool in_full)
 {
@@ -187,7 +187,7 @@ static json_t *json_value(const ipu_onnx_value *v)
     return NULL;
 }
 
-/* A value with its name; `file` NULL: not of an input from a file. */
+/* A value with its name; `file` is NULL unless it is an input from a file. */
 static json_t *json_named(const char *name, const ipu_onnx_value *v, const char *file, bool is_random)
 {
     json_t *value = json_value(v);

@@ -1,4 +1,4 @@
-/* ONNX test data: input_*.pb are given to a model, and what comes out is compared with output_*.pb. */
+/* ONNX test data: runs a model on input_*.pb and compares its outputs with output_*.pb. */
 #include "run/test.h"
 
 #include <dirent.h>
@@ -16,9 +16,9 @@ static const double suite_rtol = 1e-3, suite_atol = 1e-7;
 
 typedef struct test_result {
     const char          *folder;
-    bool                 passed, is_element; /* of a failure: whether one element can be named */
-    char                 text[1024];         /* of a failure */
-    const char          *output;             /* NULL: it failed before */
+    bool                 passed, is_element; /* is_element: the failure is at one element */
+    char                 text[1024];         /* the failure */
+    const char          *output;             /* NULL if it failed before comparing */
     char                 index[256];
     ipu_array_difference d;
 } test_result;
@@ -62,7 +62,7 @@ static void note_element(const ipu_array *expected, const ipu_array *found, test
              r->index, a, b, r->d.tolerance, (long long)r->d.n, (long long)ipu_array_n_elements(expected));
 }
 
-/* Whether they are alike; if not, `r` says where. */
+/* Compares two values; if they differ, `r` says where. */
 static bool compare(const tester *t, const ipu_onnx_value *expected, const ipu_onnx_value *found,
                     test_result *r)
 {
@@ -82,7 +82,7 @@ static bool compare(const tester *t, const ipu_onnx_value *expected, const ipu_o
     return false;
 }
 
-/* Reads FOLDER/WHAT_0.pb and on, as long as there are any; to values[0..n), which must do. */
+/* Reads FOLDER/WHAT_0.pb and so on while they exist, into values[0..n); more than n is an error. */
 static bool read_values(const char *folder, const char *what, const ipu_onnx_port *ports, size_t n,
                         ipu_onnx_value *values, size_t *n_read, test_result *r)
 {
@@ -195,7 +195,7 @@ static tool_exit run_folders(const tester *t, char **folders, size_t n, bool as_
 
 static int is_set(const struct dirent *e) { return !strncmp(e->d_name, "test_data_set_", 14); }
 
-/* The sets in `folder`, in the order of their numbers. Owned, like the list. */
+/* The sets in `folder`, in order of their numbers. Names and list are owned. */
 static tool_exit find_sets(const char *folder, char ***out, size_t *n)
 {
     char            path[4096];
