@@ -1,11 +1,11 @@
-/* Words from a counter, so that every part of a test can tell what any of them should be. */
+/* Words from a counter, so that every part of a test can compute what any of them should be. */
 #include "selftest/data.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* splitmix64 (Steele, Lea and Flood, 2014), its state from both numbers. */
+/* splitmix64 (Steele, Lea and Flood, 2014), with its state derived from both numbers. */
 uint64_t selftest_random(uint64_t seed, uint64_t i)
 {
     uint64_t z = seed * UINT64_C(0xd1342543de82ef95) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);

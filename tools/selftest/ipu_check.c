@@ -1,5 +1,4 @@
-/* `ipu check`: every part of the library tried once on this host, and what is
- * missing named. */
+/* `ipu check`: tries every part of the library once on this host, and names what is missing. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -25,7 +24,7 @@ static const char *const verdict_texts[] = {[FINE] = "ok", [MISSING] = "missing"
 
 typedef struct finding {
     verdict verdict;
-    char    text[1024]; /* what works, or what does not and what to do */
+    char    text[1024]; /* what works; or what does not, and what to do */
 } finding;
 
 static void say(finding *f, verdict v, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -40,15 +39,15 @@ static void say(finding *f, verdict v, const char *format, ...)
 
 /* ---- engine and codelets: y = 2 x + 1 on all tiles ---- */
 
-enum { MOST_TILES = 1472 }; /* of any chip there is */
+enum { MOST_TILES = 1472 }; /* of any chip */
 
 typedef struct line {
-    int64_t n_tiles; /* of the active partition's chip, a vertex on each */
+    int64_t n_tiles; /* of the active partition's chip, with a vertex on each */
     int     threads, wrong;
 } line;
 
 #define LINE(F) F(IN, float, x) F(OUT, float, y)
-/* cppcheck-suppress internalAstError; it does not see through the macro */
+/* cppcheck-suppress internalAstError; it cannot parse the macro */
 IPU_VERTEX(CheckLine, LINE)
 {
     *v->y = 2 * *v->x + 1;
@@ -83,7 +82,7 @@ static ipu_program build_line(ipu_graph *g, int64_t n)
     return p;
 }
 
-/* Compiles and runs it; `wrong` counts elements that are not what they should be. */
+/* Compiles and runs it; `wrong` counts incorrect elements. */
 static ipu_status run_line(ipu_graph *g, line *out)
 {
     float           data[MOST_TILES];
@@ -137,7 +136,7 @@ static void check_engine(finding *f)
             (long long)l.n_tiles, l.threads, l.threads == 1 ? "" : "s");
 }
 
-/* Without a compiler all works but codelets from source. */
+/* Without a compiler, everything works except codelets from source. */
 static void check_codelets(finding *f)
 {
     line       l;
@@ -153,7 +152,7 @@ static void check_codelets(finding *f)
         say(f, FINE, "compiled from C source and run");
 }
 
-/* ---- kernels: by all threads, more than there are rows ---- */
+/* ---- kernels: on all threads, more than there are rows ---- */
 
 enum { MOST_FLOATS = 1 << 16 }; /* of an operand */
 
@@ -193,7 +192,7 @@ static void forward_case(ipu_model *m, const ipu_value *in, size_t n, void *user
     ipu_model_output(m, y, "y");
 }
 
-/* Element `at` of the result. */
+/* Element `at` of the result, computed here. */
 static double expect(const kernel_case *c, const float *x, const float *w, int64_t at)
 {
     double sum = 0;
@@ -210,7 +209,7 @@ static double expect(const kernel_case *c, const float *x, const float *w, int64
     return sum;
 }
 
-/* `wrong` counts elements that are not what they should be. */
+/* `wrong` counts incorrect elements. */
 static ipu_status run_case(const kernel_case *c, float *data, int64_t *wrong)
 {
     ipu_module                *module;
@@ -277,7 +276,7 @@ static void check_devices(finding *f)
     ipu_device_list_destroy(list);
 }
 
-/* The longest part of a path that is there. */
+/* Cuts a path to its longest part that exists. */
 static void cut_to_what_is_there(char *path)
 {
     while (access(path, F_OK) != 0) {
@@ -290,8 +289,7 @@ static void cut_to_what_is_there(char *path)
     }
 }
 
-/* By writing: rights alone do not tell of file systems that take nothing. 0, or
- * what went wrong. */
+/* Tries by writing: permissions alone do not reveal read-only or full file systems. Returns 0 or errno. */
 static int try_writing(const char *folder)
 {
     char *path;
@@ -306,8 +304,7 @@ static int try_writing(const char *folder)
     return wrong;
 }
 
-/* Where compiled codelets go (ipu/codelet.h) and executables (ipu/executor.h).
- */
+/* Where compiled codelets (ipu/codelet.h) and executables (ipu/executor.h) are cached. */
 static void check_cache(finding *f)
 {
     const char *own = getenv("IPU_CACHE_DIR"), *torch = getenv("POPTORCH_CACHE_DIR");
@@ -352,7 +349,7 @@ static void forward(ipu_model *m, const ipu_value *in, size_t n, void *user)
     if (n > 1) ipu_nn_loss(m, ipu_cross_entropy(b, scores, in[1]), "loss");
 }
 
-/* Points on two sides of a plane. */
+/* Points on either side of a plane. */
 static void make_samples(float *x, int32_t *labels)
 {
     uint32_t random = 1;
@@ -367,7 +364,7 @@ static void make_samples(float *x, int32_t *labels)
     }
 }
 
-/* Losses of the first and the last of N_RUNS runs over all samples. */
+/* The losses of the first and the last of N_RUNS runs over all samples. */
 static ipu_status train(int64_t replicas, double *first, double *last)
 {
     float                      x[N_SAMPLES * N_FEATURES];
@@ -396,7 +393,7 @@ static void check_training(finding *f, int64_t replicas)
 {
     double     first, last, alone_first, alone_last;
     ipu_status status = train(replicas, &first, &last);
-    if (status == IPU_BUSY || (status == IPU_NOT_FOUND && replicas > 1)) /* a partition, or device, of one */
+    if (status == IPU_BUSY || (status == IPU_NOT_FOUND && replicas > 1)) /* partition or device of one IPU */
         say(f, MISSING, "%s", ipu_message());
     else if (status != IPU_OK)
         say(f, BROKEN, "%s", ipu_message());
@@ -406,7 +403,7 @@ static void check_training(finding *f, int64_t replicas)
         say(f, FINE, "loss %.3f to %.3f", first, last);
     else if (train(1, &alone_first, &alone_last) != IPU_OK)
         say(f, BROKEN, "%s", ipu_message());
-    else if (!(fabs(last - alone_last) < 1e-3)) /* sums in another order */
+    else if (!(fabs(last - alone_last) < 1e-3)) /* sums are in another order */
         say(f, BROKEN, "the loss is %g in the end, and %g on one IPU: expected the same", last, alone_last);
     else
         say(f, FINE, "loss %.3f to %.3f, as on one", first, last);
@@ -420,7 +417,7 @@ static void check_two(finding *f) { check_training(f, 2); }
 static const struct {
     const char *name;
     void (*run)(finding *f);
-    const char *praise; /* printed in the end if it is fine */
+    const char *praise; /* printed at the end if all is well */
 } checks[] = {
     {"engine", check_engine, NULL},
     {"kernels", check_kernels, NULL},

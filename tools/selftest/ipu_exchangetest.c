@@ -1,10 +1,10 @@
 /* `ipu exchangetest`, gc-exchangetest: every tile of an IPU sends a block to every other, and vertices check
- * what comes.
+ * what arrives.
  *
  * In step r of an all-to-all (1 <= r < tiles) tile t sends to tile t + r, modulo the tiles. That happens
- * twice: EXCHANGE has nothing but the copies, for their bandwidth; blocks go on from where they are, so that
- * one look at the end tells of all. CHECKED has a vertex on each tile after each step that looks at the
- * block, and makes the next one to send. */
+ * twice. EXCHANGE consists of copies only, to measure their bandwidth; blocks move on from where they are, so
+ * that one check at the end covers all steps. CHECKED has a vertex on each tile after each step, which checks
+ * the block and makes the next one to send. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ static inline uint32_t block_word(uint32_t tile, uint32_t step, uint32_t i)
     F(INOUT, uint32_t, wrong)        \
     F(IN_VECTOR, uint32_t, received) \
     F(OUT_VECTOR, uint32_t, next)
-/* cppcheck-suppress internalAstError; it does not see through the macro */
+/* cppcheck-suppress internalAstError; it cannot parse the macro */
 IPU_VERTEX(SelftestExchange, CHECK)
 {
     const uint32_t step = *v->step, sender = (v->tile + v->tiles - step) % v->tiles;
@@ -44,12 +44,12 @@ IPU_VERTEX(SelftestExchange, CHECK)
     return true;
 }
 
-/* Of one IPU. */
+/* Results of one IPU. */
 typedef struct figures {
     int     id;
     int64_t wrong; /* blocks */
     double  exchange_seconds, checked_seconds;
-    int64_t bytes, supersteps, vertices; /* bytes of EXCHANGE, the rest of CHECKED */
+    int64_t bytes, supersteps, vertices; /* bytes of EXCHANGE, the others of CHECKED */
 } figures;
 
 typedef struct exchange {
@@ -91,7 +91,7 @@ static parts add_parts(ipu_graph *g, int64_t tiles)
     return p;
 }
 
-/* The block of tile t goes to tile t + r. */
+/* Tile t's block goes to tile t + r. */
 static void add_step(ipu_program p, ipu_tensor from, ipu_tensor to, int64_t tiles, int64_t r)
 {
     ipu_program_add_copy(
@@ -124,7 +124,7 @@ static tool_exit load(exchange *t, int ipu, ipu_engine **out)
 
 /* ---- runs ---- */
 
-/* Blocks of step 1 on all tiles, and counters at their beginning. */
+/* Writes the blocks of step 1 to all tiles, and initialises counters. */
 static tool_exit set_up(const exchange *t, ipu_engine *e, uint32_t *blocks)
 {
     size_t     n      = (size_t)t->tiles;
@@ -145,7 +145,7 @@ static tool_exit run_exchange(const exchange *t, ipu_engine *e, uint32_t *blocks
     const uint64_t n = (uint64_t)t->tiles, moved = n * (n - 1) / 2 % n;
     SELFTEST_TRY(set_up(t, e, blocks));
     SELFTEST_TRY(selftest_run(e, EXCHANGE, &f->exchange_seconds));
-    const char *last = t->tiles % 2 ? "sent" : "received"; /* tiles - 1 copies, to and fro */
+    const char *last = t->tiles % 2 ? "sent" : "received"; /* tiles - 1 copies, back and forth */
     if (ipu_engine_read(e, last, blocks, n * WORDS * sizeof *blocks) != IPU_OK) return selftest_fail();
     selftest_spoil(blocks, n * WORDS);
     for (uint64_t i = 0; i < n; i++) {
@@ -198,7 +198,7 @@ static double modelled_gbps(const exchange *t)
     return selftest_gbps((double)t->tiles * WORDS * sizeof(uint32_t), t->modelled[ONE_COPY]);
 }
 
-/* Of compute sets, as the engine counts supersteps; the exchange before each takes its time. */
+/* In compute sets, which is how the engine counts supersteps; the time includes the exchange before each. */
 static double modelled_rate(const exchange *t)
 {
     double seconds = t->modelled[ONE_COPY] + t->modelled[ONE_EXECUTE];
@@ -286,7 +286,7 @@ static tool_exit test(exchange *t, bool json)
 
 tool_exit run_exchangetest(const tool_arguments *args)
 {
-    static exchange t; /* too large for a stack */
+    static exchange t; /* too large for the stack */
     t = (exchange){.iterations = 3};
     if (!selftest_option(args, EXCHANGETEST_TILES, "tiles", 2, INT32_MAX, &t.tiles)
         || !selftest_option(args, EXCHANGETEST_ITERATIONS, "iterations", 1, INT32_MAX, &t.iterations))

@@ -1,4 +1,4 @@
-/* `ipu flops`, gc-flops: products of large matrices, on each IPU of a device for some time, and checked. */
+/* `ipu flops`, gc-flops: products of large matrices, timed on each IPU of a device, and checked. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "selftest/data.h"
 #include "selftest/product.h"
 
-enum { SIDE = 1024, MOST_IPUS = 256 }; /* of the products, bench/ops.c has the engine at its best here */
+enum { SIDE = 1024, MOST_IPUS = 256 }; /* of the products; the engine is fastest here (bench/ops.c) */
 enum { MOST_MODELLED_SIDE = 8192, STEP = 256 };
 
 static const double run_seconds =
-    0.02; /* about: what a signal may have to wait for, and the best of them is told */
+    0.02; /* approximate: the longest a signal waits; the best run is reported */
 
 typedef struct precision {
     const char *name;
@@ -27,13 +27,13 @@ static const precision precisions[] = {{"FP16", IPU_HALF}, {"FP32", IPU_FLOAT}};
 typedef struct flops {
     selftest         s;
     const precision *precision;
-    double           seconds;               /* to measure each IPU for */
+    double           seconds;               /* measuring time per IPU */
     double           rate[MOST_IPUS], took; /* FLOP/s; seconds */
     double           best;                  /* FLOP/s of the best run */
     double           modelled;              /* FLOP/s, of products of modelled_side */
-    int64_t          modelled_side;         /* 0: none has room */
+    int64_t          modelled_side;         /* 0 if none fits */
     float           *a, *b, *c;
-    void            *raw; /* a matrix in the type of the precision */
+    void            *raw; /* a matrix in the chosen precision */
     int64_t          wrong;
 } flops;
 
@@ -61,8 +61,8 @@ static void decode(const flops *t, float *x)
 
 /* ---- programs ---- */
 
-/* A product of matrices of `side`. Sums in half, where the type is, are how the chip reaches its best; they
- * change what it is priced at, and not the result. */
+/* A product of matrices of `side`. Half uses sums in half, which is how the chip reaches its peak; that
+ * changes the price, not the result. */
 static ipu_program add_product(ipu_graph *g, ipu_type type, int64_t side)
 {
     static const char *const names[3] = {"a", "b", "c"};
@@ -79,7 +79,7 @@ static ipu_program add_product(ipu_graph *g, ipu_type type, int64_t side)
     return p;
 }
 
-/* The chip is at its best with larger matrices than a host: the largest that its tiles have room for. */
+/* The chip is fastest with larger matrices than the host: the largest that fit its tiles. */
 static ipu_status model(flops *t)
 {
     ipu_target one = t->s.target;
@@ -104,7 +104,7 @@ static ipu_status model(flops *t)
     return IPU_OK;
 }
 
-/* Program 0 is `products` of them on the tiles of one IPU. */
+/* Program 0 runs `products` of them on the tiles of one IPU. */
 static tool_exit load(flops *t, int ipu, int64_t products, ipu_engine **out)
 {
     ipu_graph *whole = selftest_graph(&t->s);
@@ -124,7 +124,7 @@ static tool_exit write_matrix(const flops *t, ipu_engine *e, const char *name, c
     return ipu_engine_write(e, name, t->raw, bytes) == IPU_OK ? TOOL_OK : selftest_fail();
 }
 
-/* The result is filled with something else first. */
+/* The result is first filled with something else. */
 static tool_exit set_up(flops *t, ipu_engine *e)
 {
     SELFTEST_TRY(write_matrix(t, e, "a", t->a));
@@ -145,7 +145,7 @@ static tool_exit look(flops *t, ipu_engine *e)
     return TOOL_OK;
 }
 
-/* How many products are about a run: by the second of two, since the first one touches memory. */
+/* How many products make a run: from the second of two, since the first touches memory for the first time. */
 static tool_exit calibrate(flops *t, int ipu, int64_t *products)
 {
     ipu_engine *e     = NULL;
@@ -285,7 +285,7 @@ static tool_exit choose(const char *text, const precision **out)
 
 tool_exit run_flops(const tool_arguments *args)
 {
-    static flops t; /* too large for a stack */
+    static flops t; /* too large for the stack */
     const char  *fp = args->values[FLOPS_FP], *seconds = args->values[FLOPS_SECONDS];
     t = (flops){.seconds = 2};
     if (args->values[FLOPS_VERSION]) {

@@ -1,8 +1,8 @@
-/* `ipu hostsynclatencytest`, gc-hostsynclatencytest: how long host and device take to meet.
+/* `ipu hostsynclatencytest`, gc-hostsynclatencytest: how long host and device take to synchronise.
  *
- * A sync is a step of a program that waits for the host: the device counts, and sends its count by a stream
- * whose callback looks whether it is the next. An iteration is one run of --mark-count of them. Then runs of
- * one sync each are timed from outside: what it takes to start a program. */
+ * A sync is a step of a program that waits for the host: the device counts, and sends its count through a
+ * stream whose callback checks that it is the next. An iteration is one run of --mark-count of them. Then
+ * runs of a single sync are timed from outside: the cost of starting a program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +24,12 @@ typedef struct latency {
     int64_t     wrong;
     double      last, *times; /* between one sync and the next, in seconds: the first MOST_TIMES */
     size_t      n_times;
-    double      seconds;         /* of all iterations */
-    double      run_times[RUNS]; /* of runs of one sync */
+    double      seconds;         /* for all iterations */
+    double      run_times[RUNS]; /* of single-sync runs */
 } latency;
 
 #define COUNT(F) F(INOUT, uint32_t, count)
-/* cppcheck-suppress internalAstError; it does not see through the macro */
+/* cppcheck-suppress internalAstError; it cannot parse the macro */
 IPU_VERTEX(SelftestCount, COUNT)
 {
     ++*v->count;
@@ -93,7 +93,7 @@ static tool_exit load(latency *t)
 
 /* ---- results ---- */
 
-/* As the vendor's, without decimals, unless it is small. */
+/* Like the vendor's, without decimals unless it is small. */
 static void microseconds(double seconds, char out[DEVICE_TEXT])
 {
     snprintf(out, DEVICE_TEXT, "%.*f", seconds < 1e-4 ? 3 : 0, seconds * 1e6);
@@ -161,7 +161,7 @@ static json_t *describe(latency *t)
 static tool_exit run_iterations(latency *t)
 {
     for (int64_t i = 0; i < t->iterations; i++) {
-        t->last = 0; /* what lies between two runs is no sync */
+        t->last = 0; /* the time between two runs is not a sync */
         SELFTEST_TRY(selftest_run(t->engine, ITERATION, &t->seconds));
         selftest_show(&t->s, "iterations", i + 1, t->iterations);
     }
@@ -191,7 +191,7 @@ static tool_exit test(latency *t, bool json)
     return selftest_finish(&t->s, code, out);
 }
 
-/* One of the words, which end with NULL. */
+/* Looks `text` up in a NULL-terminated list. */
 static bool choose(const char *option, const char *text, const char *const *words, const char **out)
 {
     if (!text) return true;
@@ -209,7 +209,7 @@ tool_exit run_hostsynclatencytest(const tool_arguments *args)
 {
     static const char *const hsps[]  = {"hsp1", "hsp2", "both", NULL};
     static const char *const modes[] = {"posted", "polling", "hybrid", NULL};
-    static latency           t; /* times are too many for a stack */
+    static latency           t; /* times are too large for the stack */
     t = (latency){
         .hsp = "hsp1", .mode = "polling", .delay_cycles = 5, .delays = 32, .marks = 4095, .iterations = 1};
     if (!choose("hsp", args->values[HOSTSYNC_HSP], hsps, &t.hsp)

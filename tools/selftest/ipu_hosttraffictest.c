@@ -1,9 +1,9 @@
-/* `ipu hosttraffictest`, gc-hosttraffictest: bytes between host and tiles, through a remote buffer.
+/* `ipu hosttraffictest`, gc-hosttraffictest: transfers between host and tiles through a remote buffer.
  *
  * An iteration moves one row of the buffer on each side. Iterations go in batches: the host moves the rows of
- * a batch one by one, a run of a program moves those of the tiles, and what arrived is compared before the
- * next. Only moving is timed. The buffer has two halves. Data that go through it use the first on both sides;
- * where both sides write, or both read, the host has the first and the tiles have the second. */
+ * a batch one by one, one run of a program moves those of the tiles, and the result is checked before the
+ * next batch. Only transfers are timed. The buffer has two halves. Data passing through it use the first half
+ * on both sides; where both sides write, or both read, the host uses the first and the tiles the second. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,12 @@ enum {
     BLOCK_BYTES  = 64,
     BLOCK_WORDS  = BLOCK_BYTES / 4,
     BATCH_ROWS   = 64,
-    BATCH_BYTES  = 16 << 20, /* of a batch: about what stays in a cache, where rows are small */
-    N_IMAGES     = 4,        /* two for a batch, two for the next: what was left over is seen */
+    BATCH_BYTES  = 16 << 20, /* per batch: about what stays in a cache if rows are small */
+    N_IMAGES     = 4,        /* two for this batch, two for the next, so that stale data show */
     N_DIRECTIONS = 4,
 };
 
-/* Programs: what tiles do with a half of the buffer, for whole batches and for what remains. */
+/* Programs: what the tiles do with a half of the buffer, for whole batches and for the remainder. */
 enum { TILES_READ, TILES_WRITE, TILES_READ_OWN, TILES_WRITE_OWN, N_KINDS };
 
 typedef struct direction {
@@ -41,15 +41,15 @@ static bool is_through(const direction *d) { return d->host_writes == d->tiles_r
 typedef struct traffic {
     selftest    s;
     int64_t     tiles, blocks, iterations, repeats;
-    bool        host_side;  /* cards: tiles only */
-    int64_t     rows, rest; /* of a batch, of the last one */
+    bool        host_side;  /* false for cards: tiles only */
+    int64_t     rows, rest; /* of a batch; of the last one */
     size_t      row_words;
     ipu_engine *engine;
-    double      modelled[2]; /* seconds of a batch: tiles read, tiles write */
+    double      modelled[2]; /* seconds per batch: tiles read, tiles write */
     uint32_t   *images[N_IMAGES], *landing;
 } traffic;
 
-/* Of one direction. */
+/* For one direction. */
 typedef struct sides {
     double          host_seconds, tile_seconds;
     selftest_errors errors;
@@ -59,7 +59,7 @@ static size_t row_bytes(const traffic *t) { return t->row_words * sizeof(uint32_
 
 /* ---- programs ---- */
 
-/* Row r of a batch has a place of its own on the tiles, to be looked at when the batch is done. */
+/* Row r of a batch has its own place on the tiles, to be checked when the batch is done. */
 static ipu_tensor add_rows(const traffic *t, ipu_graph *g)
 {
     int64_t    words = t->blocks * BLOCK_WORDS;
@@ -119,7 +119,7 @@ static tool_exit load(traffic *t)
 
 /* ---- the two sides ---- */
 
-/* Rows of one half of the buffer: the host's calls, one for each row. */
+/* Rows of one half of the buffer, one call on the host per row. */
 static tool_exit host_moves(traffic *t, int64_t first, int64_t n, bool writes, uint32_t *words,
                             double *seconds)
 {
@@ -139,7 +139,7 @@ static tool_exit tiles_move(traffic *t, int kind, int64_t n, double *seconds)
     return selftest_run(t->engine, (size_t)(n == t->rows ? kind : N_KINDS + kind), seconds);
 }
 
-/* What tiles hold before they write, and what they held after they read: not part of what is measured. */
+/* Set what the tiles hold before they write, and get what they hold after reading; not timed. */
 static tool_exit tiles_get(traffic *t, const uint32_t *image)
 {
     ipu_status status = ipu_engine_write(t->engine, "rows", image, (size_t)t->rows * row_bytes(t));
@@ -161,7 +161,7 @@ static tool_exit check(const traffic *t, const uint32_t *image, int64_t n, sides
 
 /* ---- a batch ---- */
 
-/* Data that go through: the one who writes is first. */
+/* Data pass through: the writer goes first. */
 static tool_exit batch_through(traffic *t, const direction *d, uint32_t *image, int64_t n, sides *time)
 {
     double ignored = 0, *host = t->host_side ? &time->host_seconds : &ignored;
@@ -177,7 +177,7 @@ static tool_exit batch_through(traffic *t, const direction *d, uint32_t *image, 
     return check(t, image, n, time);
 }
 
-/* Both write: the host its half, the tiles theirs; then each is looked at from the other side. */
+/* Both write: the host its half, the tiles theirs; each is then checked from the other side. */
 static tool_exit batch_both_write(traffic *t, uint32_t *image, uint32_t *other, int64_t n, sides *time)
 {
     double ignored = 0;
@@ -192,7 +192,7 @@ static tool_exit batch_both_write(traffic *t, uint32_t *image, uint32_t *other, 
     return check(t, image, n, time);
 }
 
-/* Both read what the host put there before. */
+/* Both read what the host wrote before. */
 static tool_exit batch_both_read(traffic *t, uint32_t *image, uint32_t *other, int64_t n, sides *time)
 {
     double ignored = 0;
@@ -228,7 +228,7 @@ static tool_exit measure(traffic *t, const direction *d, sides *time)
 
 typedef struct figures {
     double seconds, host_bytes, tile_bytes, host_gbps, tile_gbps,
-        modelled_gbps; /* modelled below 0: not known */
+        modelled_gbps; /* modelled is below 0 if unknown */
 } figures;
 
 static figures figure(const traffic *t, const direction *d, const sides *time)
@@ -302,7 +302,7 @@ static tool_exit report_errors(const direction *d, const selftest_errors *e)
 
 /* ---- all of it ---- */
 
-/* One repeat, into `out` or as text; `verdict`: TOOL_FAILED once data were wrong. */
+/* One repeat, added to `out` or printed; `verdict` becomes TOOL_FAILED if data were wrong. */
 static tool_exit run_directions(traffic *t, json_t *out, tool_exit *verdict)
 {
     for (int i = 0; i < N_DIRECTIONS; i++) {
@@ -345,7 +345,7 @@ static bool prepare(traffic *t)
 static tool_exit test(traffic *t, bool json)
 {
     double row = (double)t->s.target.n_ipus * (double)t->tiles * (double)t->blocks * BLOCK_BYTES;
-    /* A row on the tiles, two in the buffer, the images and the landing here. */
+    /* A row on the tiles, two in the buffer, the images and the landing buffer. */
     if (!selftest_has_memory((3 + N_IMAGES + 1) * row, "use fewer --tiles or a smaller --size"))
         return TOOL_FAILED;
     t->rows      = row * BATCH_ROWS > BATCH_BYTES ? (int64_t)(BATCH_BYTES / row) : BATCH_ROWS;

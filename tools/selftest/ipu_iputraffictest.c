@@ -1,8 +1,8 @@
 /* `ipu iputraffictest`, gc-iputraffictest: copies of 64 KB between tiles of two IPUs, both ways at once.
  *
- * Two sets of blocks go to and fro, one from each IPU, and at every hop move on by one tile. So a copy that
- * goes wrong is carried along, one that does not happen leaves its set a tile behind, and one look at the end
- * tells of all. */
+ * Two sets of blocks go back and forth, one from each IPU, and move on by one tile at every hop. So an error
+ * in a copy is carried along, a missing copy leaves its set a tile behind, and one check at the end finds
+ * them all. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 enum {
     BLOCK_BYTES = 65536,
     BLOCK_WORDS = BLOCK_BYTES / 4,
-    /* Of one run, so that a signal need not wait: about a tenth of a second. */
+    /* Per run, so that a signal waits no longer than about a tenth of a second. */
     RUN_BYTES = 1 << 30,
 };
 
@@ -24,10 +24,10 @@ enum { FULL, REST, THERE, N_PROGRAMS }; /* hops of a whole run, the even ones of
 typedef struct traffic {
     selftest        s;
     int64_t         iterations, tiles;
-    int64_t         hops; /* of a run, an even number */
+    int64_t         hops; /* per run, an even number */
     bool            all, forever, verbose, json;
     int             ends[2]; /* ids of the two IPUs */
-    selftest_link  *pairs;   /* IPUs by their indices in the device */
+    selftest_link  *pairs;   /* IPUs by index in the device */
     size_t          n_pairs;
     ipu_engine     *engine;
     double          modelled; /* seconds of a hop */
@@ -40,7 +40,7 @@ typedef struct traffic {
 
 /* ---- programs ---- */
 
-/* Blocks [pairs, 2 sets, tiles]: set k of a pair is on its IPU k, or, for `other`, on the other. */
+/* Blocks [pairs, 2 sets, tiles]: set k of a pair is on its IPU k, or with `other`, on the other one. */
 static ipu_tensor add_blocks(const traffic *t, ipu_graph *g, bool other, const char *name)
 {
     ipu_tensor x = ipu_graph_add_variable(g, IPU_UINT32,
@@ -87,7 +87,7 @@ static tool_exit load(traffic *t)
 
 /* ---- checking ---- */
 
-/* Where block `i` of a set was `hops` before: every hop moves it on by one tile. */
+/* Where block `i` of a set was `hops` ago: every hop moves it on by one tile. */
 static int64_t came_from(const traffic *t, int64_t i, int64_t hops)
 {
     return ((i - hops % t->tiles) % t->tiles + t->tiles) % t->tiles;
@@ -105,7 +105,7 @@ static tool_exit check(traffic *t, const char *handle, int64_t hops)
     return TOOL_OK;
 }
 
-/* Hops from anew: other data than before, all there and back, and one more where their number is odd. */
+/* Starts over with new data: all hops back and forth, plus one if their number is odd. */
 static tool_exit run_hops(traffic *t, int64_t hops)
 {
     size_t bytes = t->words * sizeof *t->image;
@@ -156,7 +156,7 @@ static void print_result(const traffic *t)
            gbps(t), modelled_gbps(t), (long long)t->errors.wrong);
 }
 
-/* "0024.xxxx.8203321": of which of its boards is not told. */
+/* "0024.xxxx.8203321": hides which of its boards it is. */
 static void mask_serial(const char *serial, char out[DEVICE_TEXT])
 {
     const char *from = strchr(serial, '.'), *to = from ? strchr(from + 1, '.') : NULL;
@@ -166,7 +166,7 @@ static void mask_serial(const char *serial, char out[DEVICE_TEXT])
         snprintf(out, DEVICE_TEXT, "%s", serial);
 }
 
-/* What a virtual board has no sensor for is N/A; the sensors' names are the vendor's. */
+/* Values a virtual board has no sensor for are N/A; the sensors' names are the vendor's. */
 static json_t *add_board(json_t *boards, const ipu_single *single)
 {
     char serial[DEVICE_TEXT];
@@ -218,7 +218,7 @@ static json_t *result_json(const traffic *t)
 
 /* ---- all of it ---- */
 
-/* Ctrl-C is how --forever ends, and no failure. */
+/* Ctrl-C is the normal end of --forever, not a failure. */
 static tool_exit run_all(traffic *t)
 {
     tool_exit code = TOOL_OK;
@@ -234,7 +234,7 @@ static tool_exit run_all(traffic *t)
 static tool_exit test(traffic *t)
 {
     double hop = (double)t->n_pairs * 2 * (double)t->tiles * BLOCK_BYTES;
-    /* Both places of each block, the image and the landing. */
+    /* Both places of each block, its image and the landing buffer. */
     if (!selftest_has_memory(4 * hop, "use fewer --tiles")) return TOOL_FAILED;
     t->hops    = hop * 2 > RUN_BYTES ? 2 : (int64_t)(RUN_BYTES / hop) / 2 * 2;
     t->words   = (size_t)hop / sizeof(uint32_t);
@@ -284,7 +284,7 @@ static bool is_single(const traffic *t, int id)
     return false;
 }
 
-/* The smallest group that holds both. */
+/* The smallest group that contains both. */
 static tool_exit attach_pair(traffic *t)
 {
     SELFTEST_TRY(selftest_look(&t->s));

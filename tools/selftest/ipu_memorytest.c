@@ -1,8 +1,8 @@
-/* `ipu memorytest`, gc-memorytest: patterns through all the memory of the tiles that a program can have.
+/* `ipu memorytest`, gc-memorytest: test patterns in all tile memory available to a program.
  *
- * One vertex of a tile writes a pattern in one run, another checks it in the next. Tiles are tested in
- * passes, so that the host's memory suffices for any device: IPU by IPU, a pass as many tiles as fit. How
- * much of a tile is free for data is what the cost model says code, stacks and the like leave of it. */
+ * On each tile one vertex writes a pattern in one run, and another checks it in the next. Tiles are tested in
+ * passes, IPU by IPU and as many at a time as fit in the host's memory. How much of a tile is free for data
+ * follows from the cost model, after code, stacks and the like. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,9 +16,9 @@ enum { FILL, CHECK, N_PROGRAMS };
 enum { PASS_BYTES = 64 << 20, TRIAL_WORDS = 1024 };
 
 typedef struct totals {
-    int64_t     tiles, bytes, wrong; /* bytes of memory that was tested, words of 8 bytes that were wrong */
+    int64_t     tiles, bytes, wrong; /* bytes tested, wrong words of 8 bytes */
     double      seconds;
-    int64_t     tile; /* of the first that was wrong, in its IPU; the rest of it: */
+    int64_t     tile; /* of the first wrong word, in its IPU; then the rest about it: */
     uint64_t    word, expected, found;
     int         ipu;
     const char *pattern;
@@ -28,9 +28,9 @@ typedef struct memory {
     selftest              s;
     const memory_pattern *patterns;
     int                   n_patterns;
-    int64_t               tiles; /* of each IPU */
-    int64_t               words; /* of each tile, 8 bytes each */
-    int64_t               pass;  /* tiles of a pass */
+    int64_t               tiles; /* per IPU */
+    int64_t               words; /* per tile, 8 bytes each */
+    int64_t               pass;  /* tiles per pass */
     double                modelled[N_PROGRAMS];
     uint64_t             *found;
     totals                all;
@@ -38,7 +38,7 @@ typedef struct memory {
 
 /* ---- programs ---- */
 
-/* Tiles first .. first + n - 1 of the device, `words` of each. */
+/* Tiles first .. first + n - 1 of the device, with `words` words each. */
 static void build(const memory *t, ipu_graph *g, int64_t first, int64_t n, int64_t words,
                   ipu_program out[N_PROGRAMS])
 {
@@ -66,13 +66,13 @@ static void build(const memory *t, ipu_graph *g, int64_t first, int64_t n, int64
     ipu_program_add_execute(out[CHECK], check);
     ipu_graph_add_host_write(g, "pattern", pattern);
     ipu_graph_add_host_read(g, "found", found);
-    /* One word in the middle, for a fault on purpose. */
+    /* One word in the middle, to inject a fault. */
     ipu_tensor middle = ipu_tensor_slice(ipu_tensor_index(data, n / 2), words / 2, words / 2 + 1, 0);
     ipu_graph_add_host_read(g, "word", middle);
     ipu_graph_add_host_write(g, "word", middle);
 }
 
-/* Bytes of the fullest tile, with so many words of data on each. */
+/* Bytes on the fullest tile, with `words` words of data on each. */
 static ipu_status fullest(const memory *t, int64_t words, int64_t *bytes)
 {
     ipu_program      programs[N_PROGRAMS];
@@ -91,7 +91,7 @@ static ipu_status fullest(const memory *t, int64_t words, int64_t *bytes)
     return status;
 }
 
-/* All that is beside the data stays the same however many there are. */
+/* Everything except the data has the same size, however many words there are. */
 static tool_exit size(memory *t)
 {
     const int64_t tile_bytes = ipu_target_bytes_per_tile(&t->s.target);
@@ -183,13 +183,13 @@ static tool_exit run_passes(memory *t)
 
 /* ---- results ---- */
 
-/* Every byte is written and read once for each pattern. */
+/* Every byte is written and read once per pattern. */
 static double gbps(const memory *t)
 {
     return selftest_gbps(2.0 * (double)t->all.bytes * t->n_patterns, t->all.seconds);
 }
 
-/* On the chip all tiles of all IPUs work at the same time. */
+/* On the chip all tiles of all IPUs work simultaneously. */
 static double modelled_seconds(const memory *t)
 {
     return (t->modelled[FILL] + t->modelled[CHECK]) * t->n_patterns;

@@ -1,4 +1,4 @@
-/* `ipu powertest`, gc-powertest: says that there is no power to test. */
+/* `ipu powertest`, gc-powertest: reports that there is no power to measure. */
 #include "device/devices.h"
 #include "output.h"
 

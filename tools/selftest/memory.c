@@ -1,4 +1,4 @@
-/* Loops over a tile's memory: by kind, so that each is short and runs at the speed of memory. */
+/* Loops over a tile's memory, one per kind of pattern, so that each is short and runs at memory speed. */
 #include "selftest/memory.h"
 
 #include "selftest/data.h"
@@ -35,7 +35,7 @@ void memory_fill(const memory_pattern *p, uint64_t tile, uint64_t *words, size_t
         for (size_t i = 0; i < n; i++) words[i] = random_word(p->value, tile, i);
 }
 
-/* All bits that differ anywhere. */
+/* All bits that differ in any word. */
 static uint64_t difference(const memory_pattern *p, uint64_t tile, const uint64_t *words, size_t n)
 {
     uint64_t bits = 0;
@@ -66,7 +66,7 @@ void memory_check(const memory_pattern *p, uint64_t tile, const uint64_t *words,
     F(IN_VECTOR, uint64_t, pattern) \
     F(STATE, uint64_t, tile)        \
     F(OUT_VECTOR, uint64_t, memory)
-/* cppcheck-suppress internalAstError; it does not see through the macro */
+/* cppcheck-suppress internalAstError; it cannot parse the macro */
 IPU_VERTEX(SelftestFill, FILL)
 {
     memory_pattern p = {.kind = v->pattern.data[0], .value = v->pattern.data[1]};

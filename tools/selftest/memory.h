@@ -9,8 +9,8 @@
 
 typedef enum memory_kind {
     MEMORY_FIXED,   /* every word is `value` */
-    MEMORY_ADDRESS, /* a word holds its tile (upper half) and its address */
-    MEMORY_RANDOM,  /* numbers from `value`, the tile and the address */
+    MEMORY_ADDRESS, /* a word holds its tile (upper half) and address */
+    MEMORY_RANDOM,  /* derived from `value`, the tile and the address */
 } memory_kind;
 
 typedef struct memory_pattern {
@@ -20,19 +20,19 @@ typedef struct memory_pattern {
 
 enum { MEMORY_PATTERNS = 6, MEMORY_FINDINGS = 4 };
 
-/* The last two of them find most of what all do: --quick. */
+/* The last two find most of what all of them do, hence --quick. */
 extern const memory_pattern memory_patterns[MEMORY_PATTERNS];
 
-/* What word `i` of a tile's memory holds. */
+/* What word `i` of a tile's memory should hold. */
 uint64_t memory_word(const memory_pattern *p, uint64_t tile, uint64_t i);
 
 void memory_fill(const memory_pattern *p, uint64_t tile, uint64_t *words, size_t n);
-/* found: how many words are wrong, the first of them, what it should hold, what it holds. */
+/* `found`: the number of wrong words, the first one's index, what it should hold, what it holds. */
 void memory_check(const memory_pattern *p, uint64_t tile, const uint64_t *words, size_t n,
                   uint64_t found[MEMORY_FINDINGS]);
 
-/* The same as codelets. Fields: in vector `pattern` (kind, value), state `tile`, the vector `memory`; of the
- * second, out vector `found` too. */
+/* The same as codelets. Fields: in vector `pattern` (kind, value), state `tile`, vector `memory`; the second
+ * also has out vector `found`. */
 extern const ipu_codelet SelftestFill, SelftestCheck;
 
 #endif

@@ -1,4 +1,5 @@
-/* Products of matrices with a vector, in whole numbers: n^2 steps where the product itself has n^3. */
+/* Checks matrix products by multiplying by a vector, in integers: n^2 steps where the product itself takes
+ * n^3. */
 #include "selftest/product.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ static void multiply(const float *m, const int64_t *x, size_t side, int64_t *out
     for (size_t i = 0; i < side; i++) out[i] = multiply_row(m + i * side, x, side);
 }
 
-/* What is no whole number, or too large for a sum of `side` products, is wrong; and not to be converted. */
+/* Anything that is not an integer, or too large for a sum of `side` products, is wrong and must not be
+ * converted. */
 static bool is_sum(const float *row, size_t side)
 {
     for (size_t k = 0; k < side; k++)

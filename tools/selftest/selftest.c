@@ -1,4 +1,4 @@
-/* What self-tests share: the device, signals, engines, and words about what is measured. */
+/* Shared by self-tests: the device, signals, engines, and text about what is measured. */
 #include "selftest/selftest.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 static volatile sig_atomic_t stop_signal;
 
-/* The second one does what it always does. */
+/* The second one has its default effect. */
 static void on_signal(int number)
 {
     stop_signal = number;
@@ -23,7 +23,7 @@ static void on_signal(int number)
     signal(SIGTERM, SIG_DFL);
 }
 
-/* One that the parent ignores (a shell's background job) stays ignored. */
+/* Signals ignored by the parent (a shell's background job) stay ignored. */
 static void catch_signal(int number)
 {
     struct sigaction old, new = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -60,7 +60,7 @@ tool_exit selftest_attach(selftest *s, int id)
     return status == IPU_OK ? TOOL_OK : selftest_fail();
 }
 
-/* The one that IPU_DEVICE_ID allows. What is no device there, attaching reports. */
+/* The one that IPU_DEVICE_ID allows. If that is no device, attaching reports it. */
 static int default_device(const ipu_partition *p, int otherwise)
 {
     const char *text = getenv("IPU_DEVICE_ID");
@@ -114,10 +114,10 @@ static bool read_number(const char *path, double *out)
     FILE *f = fopen(path, "re");
     if (f && fgets(line, sizeof line, f)) *out = strtod(line, &end);
     if (f) fclose(f);
-    return end > line; /* "max" is none */
+    return end > line; /* "max" has no digits */
 }
 
-/* A container may have less than its host: its limit and what it uses, of either version of cgroups. */
+/* A container may have less than its host: its limit less its usage, from either version of cgroups. */
 static double left_in_container(void)
 {
     static const char *const files[][2] = {{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
@@ -129,7 +129,7 @@ static double left_in_container(void)
     return INFINITY;
 }
 
-/* MemAvailable counts what the kernel would give back; where there is no such line, the free pages. */
+/* MemAvailable includes what the kernel could reclaim; without that line, free pages count. */
 double selftest_memory(void)
 {
     double free_bytes = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
