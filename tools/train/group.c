@@ -1,4 +1,4 @@
-/* A training of several processes: its options are read alike, and its end is told. */
+/* Training by several processes: options are read alike by all, and its end is passed on. */
 #include "train/group.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ void train_group_close(train_group *g, tool_exit code)
 
 /* ---- settings ---- */
 
-/* What rank 0 came to. */
+/* Everyone adopts rank 0's result. */
 static tool_exit agree(train_group *g, tool_exit code)
 {
     if (ipu_comm_broadcast(g->comm, 0, &code, sizeof code) != IPU_OK) return failed();

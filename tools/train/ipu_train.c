@@ -1,4 +1,5 @@
-/* `ipu train`: a network trained on pictures, tested, and saved. A signal stops it in order, with a checkpoint. */
+/* `ipu train`: trains a network on pictures, tests and saves it. A signal stops it in good order, with a
+ * checkpoint. */
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,9 +13,9 @@
 /* ---- signals ---- */
 
 static volatile sig_atomic_t  stop_signal;
-static _Atomic(ipu_trainer *) running; /* NULL: none */
+static _Atomic(ipu_trainer *) running; /* NULL if none */
 
-/* The second one does what it always does. */
+/* The second one has its default effect. */
 static void on_signal(int number)
 {
     stop_signal    = number;
@@ -24,10 +25,10 @@ static void on_signal(int number)
     signal(SIGTERM, SIG_DFL);
 }
 
-/* This process; the others hear of it when they meet next. */
+/* In this process; the others learn of it when they next communicate. */
 static bool is_told(void) { return stop_signal != 0; }
 
-/* One that the parent ignores (nohup, a shell's background job) stays ignored. */
+/* Signals ignored by the parent (nohup, a shell's background job) stay ignored. */
 static void catch_signal(int number)
 {
     struct sigaction old, new = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -37,7 +38,7 @@ static void catch_signal(int number)
 
 static tool_exit stop_code(void) { return stop_signal == SIGINT ? TOOL_INTERRUPTED : TOOL_TERMINATED; }
 
-/* ---- what is shown ---- */
+/* ---- progress ---- */
 
 static bool compiling(void *user, int done, int total)
 {
@@ -101,7 +102,7 @@ static void on_message(void *user, ipu_log_level level, const char *text)
         progress_line(&s->progress, "%s", text);
 }
 
-/* ---- how it ends ---- */
+/* ---- the end ---- */
 
 /* --patience: why there are no more epochs. */
 static void tell_of_patience(train_session *s, const ipu_trainer_results *r)
@@ -128,7 +129,7 @@ static tool_exit write_results(train_session *s)
     return code == TOOL_OK ? train_report(s, false) : code;
 }
 
-/* What was stopped says in ipu_message where it goes on from. */
+/* ipu_message says where a stopped training will resume. */
 static tool_exit stop(train_session *s)
 {
     progress_line(&s->progress, "%s", ipu_message());
@@ -136,7 +137,7 @@ static tool_exit stop(train_session *s)
     return code == TOOL_OK ? stop_code() : code;
 }
 
-/* --keep: what it came to, for its owner to look into. */
+/* --keep: saves the diverged state for its owner to inspect. */
 static void keep_diverged(train_session *s)
 {
     const char *save = s->settings.save;

@@ -1,4 +1,4 @@
-/* IPUs of `ipu train`: options that spread a training over several, and a line for each of them in the end. */
+/* IPUs of `ipu train`: options that spread training over several, and a line for each of them at the end. */
 #include "train/ipus.h"
 
 #include <math.h>
@@ -22,11 +22,11 @@ static bool read_count(const tool_arguments *args, int option, const char *name,
     return !args->values[option] || tool_integer(name, args->values[option], 1, most, out);
 }
 
-/* Of this process. */
+/* In this process. */
 static int64_t n_replicas(const train_ipus *t) { return t->replicas / t->n_processes; }
 static int64_t n_ipus(const train_ipus *t) { return n_replicas(t) * t->stages; }
 
-/* As the command line says, or --ipus, or the launcher; else one for each process. */
+/* From the command line, --ipus, or the launcher; else one per process. */
 static tool_exit find_replicas(train_ipus *t, const tool_arguments *args, int64_t ipus)
 {
     const char *launched = getenv("IPU_POPRUN_REPLICAS");
@@ -68,7 +68,7 @@ static tool_exit read_counts(train_ipus *t, const tool_arguments *args)
     return TOOL_OK;
 }
 
-/* The number of a word among `n`; `n`: it is none, and that is said. */
+/* The index of a word among `n`, or `n` after reporting that it is none of them. */
 static int find_word(const char *option, const char *word, const char *const *words, int n)
 {
     char list[128] = "";
@@ -104,7 +104,7 @@ static bool read_words(train_ipus *t, const tool_arguments *args)
     return true;
 }
 
-/* What a pipeline needs so that all its stages have something to do. */
+/* Requirements of a pipeline, so that all its stages have work. */
 static tool_exit check_pipeline(const train_ipus *t, const tool_arguments *args, int64_t accumulation)
 {
     const char *const *v     = args->values;
@@ -154,7 +154,7 @@ void train_ipus_apply(const train_ipus *t, ipu_executor_options *out)
     out->no_fold              = t->no_fold;
 }
 
-/* Schedules, memory and sharding change no numbers, and states are the same: a training may go on with others. */
+/* Schedules, memory and sharding change no numbers or states, so training may resume with different ones. */
 bool train_ipus_settings(const train_ipus *t, json_t *out)
 {
     return (t->reduction == IPU_REDUCTION_MEAN
@@ -164,13 +164,13 @@ bool train_ipus_settings(const train_ipus *t, json_t *out)
             || json_object_set_new(out, "pipeline-stages", json_integer((json_int_t)t->stages)) == 0);
 }
 
-/* ---- which there are ---- */
+/* ---- finding IPUs ---- */
 
 typedef struct place {
     ipu_device_list     *list;
-    const ipu_partition *partition;     /* NULL: not attached */
-    int                  device, first; /* -1: IPUs of its own, beyond those the partition shows */
-    double               busy;          /* share of the time; below 0: not measured */
+    const ipu_partition *partition;     /* NULL if not attached */
+    int                  device, first; /* -1 for IPUs of its own, beyond those the partition shows */
+    double               busy;          /* share of the time; below 0 if not measured */
 } place;
 
 static void find_place(ipu_executor *x, place *out)

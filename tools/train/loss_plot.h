@@ -1,4 +1,4 @@
-/* The losses of a training as a picture. */
+/* The losses of a training run as a picture. */
 #ifndef TOOLS_TRAIN_LOSS_PLOT_H
 #define TOOLS_TRAIN_LOSS_PLOT_H
 

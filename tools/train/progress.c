@@ -1,5 +1,5 @@
-/* A live line, drawn with one write so that nothing flickers, as wide as the terminal is at that moment;
- * or plain lines with time between them. */
+/* A live line as wide as the terminal currently is, drawn with one write so that it does not flicker; or
+ * plain lines at intervals. */
 #include "train/progress.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@
 
 enum { TEXT = 256, BAR = 30, LEAST_BAR = 8, COMPILE_STEP = 20 };
 
-static const double live_seconds  = 0.1; /* between two pictures on a terminal */
-static const double plain_seconds = 10;  /* between two plain lines */
+static const double live_seconds  = 0.1; /* between updates on a terminal */
+static const double plain_seconds = 10;  /* between plain lines */
 
 double progress_now(void)
 {
@@ -38,7 +38,7 @@ void progress_clock(double seconds, char *out, size_t size)
         snprintf(out, size, "%lld:%02lld", s / 60, s % 60);
 }
 
-/* One less than the terminal has: a full line makes some of them begin a new one. */
+/* One less than the terminal's: on some, a full line starts a new one. */
 static int width(const progress *p)
 {
     struct winsize size;
@@ -46,7 +46,7 @@ static int width(const progress *p)
     return size.ws_col - 1;
 }
 
-/* Appends what fits as a whole into `most` characters, after two blanks. */
+/* Appends two blanks and the text if it fits into `most` characters as a whole. */
 static void append(char text[TEXT], int most, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void append(char text[TEXT], int most, const char *format, ...)
 {
@@ -60,7 +60,7 @@ static void append(char text[TEXT], int most, const char *format, ...)
     snprintf(text + n, TEXT - n, "  %s", item);
 }
 
-/* What is known, the most wanted first. */
+/* Known values, most important first. */
 static void append_values(char text[TEXT], int most, const progress_state *s)
 {
     char left[32];
@@ -72,7 +72,7 @@ static void append_values(char text[TEXT], int most, const progress_state *s)
     append(text, most, "%s left", left);
 }
 
-/* A run that takes longer than it should may be beyond its end. */
+/* A run that takes longer than expected may be past its end. */
 static double share_of(const progress_state *s)
 {
     if (s->total <= 0 || s->done <= 0) return 0;
@@ -119,7 +119,7 @@ void progress_show(progress *p, const progress_state *s)
     fflush(p->out);
 }
 
-/* A line for each fifth; several compilations follow one another, each from the beginning. */
+/* A line for each fifth; several compilations may follow one another, each starting at 0. */
 void progress_compiling(progress *p, int done, int total)
 {
     int percent = total > 0 ? (int)(100LL * done / total) : 100;

@@ -1,4 +1,4 @@
-/* How far a training has come: one line that is rewritten on a terminal, plain lines elsewhere. */
+/* Progress of training: one line that is rewritten on a terminal, plain lines elsewhere. */
 #ifndef TOOLS_TRAIN_PROGRESS_H
 #define TOOLS_TRAIN_PROGRESS_H
 
@@ -9,31 +9,32 @@
 typedef struct progress {
     FILE  *out;
     bool   live;  /* `out` is a terminal that can rewrite its line */
-    bool   drawn; /* there is a line that the next one replaces */
-    double shown; /* when something was written last, in seconds; 0: never */
+    bool   drawn; /* there is a line for the next one to replace */
+    double shown; /* time of the last output, in seconds; 0 if never */
     int    compiled;
-    char   what[64]; /* of the state that was drawn last */
+    char   what[64]; /* of the state last drawn */
 } progress;
 
 typedef struct progress_state {
     const char *what; /* "epoch 2/5", "evaluating" */
     int64_t     done, total;
-    double      loss, accuracy;    /* NaN: not known */
-    double      images_per_second; /* 0: not known */
-    double      seconds_left;      /* below 0: not known */
+    double      loss, accuracy;    /* NaN if unknown */
+    double      images_per_second; /* 0 if unknown */
+    double      seconds_left;      /* below 0 if unknown */
 } progress_state;
 
-/* Seconds since some moment, never going back. */
+/* Monotonic time in seconds. */
 double progress_now(void);
 
 void progress_open(progress *p, FILE *out);
-/* Shows it, but no more often than the eye (a terminal) or a log can follow; on a terminal at once if `what` changes. */
+/* Shows the state, at a rate suited to the eye (a terminal) or a log; on a terminal immediately if `what`
+ * changes. */
 void progress_show(progress *p, const progress_state *s);
-/* "Graph compilation: 20/100": as a compilation proceeds (ipu_progress_fn's `done` and `total`). */
+/* "Graph compilation: 20/100": progress of a compilation (ipu_progress_fn's `done` and `total`). */
 void progress_compiling(progress *p, int done, int total);
-/* A line that stays. */
+/* Prints a line that stays. */
 void progress_line(progress *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Takes away what would be replaced. */
+/* Erases the line that would be replaced. */
 void progress_clear(progress *p);
 
 /* "0:07", "12:05", "3:04:05" */

@@ -1,4 +1,4 @@
-/* The end of a training: text or JSON, what a step would take on the chip, its profile. */
+/* The final report of training: text or JSON, the modelled cost of a step, its profile. */
 #include "train/report.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@ static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
 typedef struct price {
     bool        known;
     const char *chip;
-    double      cycles, seconds;               /* of one step of the optimizer */
-    double      ipu_cycles[TRAIN_STAGES_MOST]; /* in which each IPU of a replica computes */
+    double      cycles, seconds;               /* per step of the optimizer */
+    double      ipu_cycles[TRAIN_STAGES_MOST]; /* compute cycles of each IPU of a replica */
 } price;
 
 static tool_exit find_price(train_session *s, price *out)
@@ -115,7 +115,7 @@ tool_exit train_report(train_session *s, bool stopped)
 
 /* ---- the profile ---- */
 
-/* A training executor for the same network, in a module of its own and of this process alone. */
+/* A training executor for the same network, with its own module and for this process alone. */
 static ipu_status open_measured(const train_session *s, ipu_module *module, const ipu_options *engine,
                                 ipu_executor **out)
 {

@@ -10,9 +10,9 @@
 
 static tool_exit failed(void) { return tool_fail("%s", ipu_message()); }
 
-/* ---- what decides the result ---- */
+/* ---- what affects the result ---- */
 
-/* FNV-1a, which tells files apart that nobody forged. */
+/* FNV-1a: tells files apart unless forged. */
 static uint64_t digest(const char *data, size_t bytes)
 {
     uint64_t hash = 0xcbf29ce484222325;
@@ -36,7 +36,7 @@ static tool_exit make_text(train_session *s)
 
 /* ---- opening ---- */
 
-/* A classifier needs pictures and whole numbers to go with them. */
+/* A classifier needs pictures with integer labels. */
 static tool_exit check_dataset(const train_session *s, const ipu_dataset *d)
 {
     if (ipu_dataset_n_fields(d) == 2 && ipu_dataset_field_at(d, 0)->type == IPU_FLOAT
@@ -147,7 +147,7 @@ static tool_exit open_trainer(train_session *s, ipu_trainer_events events)
     return ipu_trainer_create(&options, &s->trainer) == IPU_OK ? TOOL_OK : failed();
 }
 
-/* What would fail in the end fails at once. */
+/* Finds out at the start about places that cannot be written at the end. */
 static tool_exit prepare_places(const train_settings *a)
 {
     tool_exit code = TOOL_OK;
@@ -165,7 +165,7 @@ tool_exit train_session_open(train_session *s, const tool_arguments *args, ipu_t
     if (code != TOOL_OK) return code;
     s->silence = train_group_is_first(&s->group) ? NULL : fopen("/dev/null", "w");
     progress_open(&s->progress, s->silence ? s->silence : s->settings.json ? stderr : stdout);
-    if (s->group.size > 1) s->progress.live = false; /* a launcher passes it on, with that of others */
+    if (s->group.size > 1) s->progress.live = false; /* a launcher mixes it with that of others */
     code = open_data(s);
     if (code == TOOL_OK && (s->settings.checkpoint_dir || s->settings.log || s->group.size > 1))
         code = make_text(s);

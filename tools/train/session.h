@@ -1,4 +1,4 @@
-/* What a training works with: data, network, and the library's trainer. */
+/* What training works with: data, network, and the library's trainer. */
 #ifndef TOOLS_TRAIN_SESSION_H
 #define TOOLS_TRAIN_SESSION_H
 
@@ -11,27 +11,27 @@ typedef struct train_session {
     train_group          group;
     train_settings       settings;
     progress             progress;
-    FILE                *silence; /* where progress goes that nobody sees; NULL: it is seen */
+    FILE                *silence; /* where unseen progress goes; NULL if it is shown */
     ipu_dataset         *train, *test;
     ipu_options         *engine;
-    ipu_executor_options options; /* of training */
+    ipu_executor_options options; /* for training */
     ipu_nn_training      how;
     ipu_module          *module;
     ipu_trainer         *trainer;
     char                *text; /* what decides the result; NULL: nobody asks */
 } train_session;
 
-/* `events`: of the trainer. To be closed also when it fails. */
+/* `events` are for the trainer. To be closed even on failure. */
 tool_exit train_session_open(train_session *s, const tool_arguments *args, ipu_trainer_events events);
-/* `code`: what it came to. */
+/* `code` is the outcome. */
 void train_session_close(train_session *s, tool_exit code);
 
 ipu_trainer_results train_session_results(const train_session *s);
 
-/* A module of the model that is trained, untrained. */
+/* A new, untrained module of the model being trained. */
 ipu_status train_session_module(const train_session *s, ipu_module **out);
 
-/* The trained network as an ONNX file, with what its pixels are. */
+/* Writes the trained network as an ONNX file, including how its pixels are scaled. */
 tool_exit train_session_write_onnx(train_session *s, const char *path);
 
 #endif

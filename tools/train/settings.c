@@ -1,4 +1,4 @@
-/* Options of `ipu train`: read, checked, and put into JSON. */
+/* Options of `ipu train`: read, checked, and converted to JSON. */
 #include "train/settings.h"
 
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static tool_exit read_precision(train_settings *s, const tool_arguments *args)
                                                                                         : TOOL_USAGE;
 }
 
-/* It is read several times, and waiting for a pipe could not be stopped by one signal. */
+/* The file is read several times, and a read blocked on a pipe could not be stopped by one signal. */
 static tool_exit check_model(const train_settings *s)
 {
     struct stat st;
@@ -140,7 +140,7 @@ static tool_exit check_model(const train_settings *s)
                                             : "something else");
 }
 
-/* A model that was trained before is given what it was trained with. */
+/* A model trained earlier is given the pixel scaling it was trained with. */
 static tool_exit read_pixels(train_settings *s, const tool_arguments *args)
 {
     const char *const *v = args->values;
@@ -165,7 +165,7 @@ static tool_exit read_pixels(train_settings *s, const tool_arguments *args)
              : TOOL_USAGE;
 }
 
-/* What goes with folders; options as they were given. */
+/* Checks options that need a folder, as they were given. */
 static tool_exit check_folders(const train_settings *s, const char *checkpoint_every, const char *log_every)
 {
     if (!s->checkpoint_dir && (s->resume || checkpoint_every || (s->restart && !s->log)))
@@ -233,7 +233,7 @@ ipu_schedule train_settings_schedule(const train_settings *s)
 
 /* ---- JSON ---- */
 
-/* What is not as usual: checkpoints that know nothing of it are as usual. */
+/* Only non-default values, so that checkpoints from before an option existed match its default. */
 static bool add_bits(const train_settings *s, json_t *out)
 {
     return (s->precision == IPU_PRECISION_FLOAT
