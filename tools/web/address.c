@@ -1,4 +1,4 @@
-/* Addresses to listen at: parsed, bound, told as a URL, compared with Host headers. */
+/* Addresses to listen at: parsed, bound, printed as a URL, compared with Host headers. */
 #include "web/address.h"
 
 #include <arpa/inet.h>
@@ -16,9 +16,8 @@
 #include "output.h"
 
 enum {
-    BACKLOG    = 4096, /* a full one makes clients wait for seconds */
-    SEND_BYTES = 128
-               * 1024, /* of kernel memory for each: by itself it gives megabytes to those who do not read */
+    BACKLOG    = 4096,       /* a full backlog makes clients wait for seconds */
+    SEND_BYTES = 128 * 1024, /* of kernel memory each: the default gives megabytes to those who do not read */
     SILENCE_SECONDS = 5,
 };
 
@@ -33,7 +32,7 @@ static bool read_port(const char *text, uint16_t *out)
     return true;
 }
 
-/* "HOST:PORT" or "[HOST]:PORT" in two; an address of IPv6 has colons of its own, so it needs the brackets. */
+/* Splits "HOST:PORT" or "[HOST]:PORT"; IPv6 addresses contain colons, so they need the brackets. */
 static bool split(const char *text, char host[WEB_HOST], const char **port)
 {
     const char *begin = text, *end;
@@ -67,7 +66,7 @@ static void classify_four(web_address *a, struct in_addr four)
     a->any      = four.s_addr == htonl(INADDR_ANY);
 }
 
-/* Addresses of IPv4 may come in the clothes of IPv6. */
+/* IPv4 addresses may come mapped into IPv6. */
 static void classify(web_address *a, const socket_address *s)
 {
     struct in_addr inside;
@@ -90,10 +89,10 @@ static int open_socket(const struct addrinfo *info)
     int on = 1, bytes = SEND_BYTES, silence = SILENCE_SECONDS;
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
     if (fd < 0) return -1;
-    /* A monitor that was just stopped left connections behind that wait for their end. */
+    /* A monitor that was just stopped leaves connections in TIME_WAIT. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    /* Who has not sent anything yet waits in the kernel and takes no place of ours. */
+    /* Clients that have not sent anything wait in the kernel and take up no connection of ours. */
     setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silence, sizeof silence);
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) return fd;
     int error = errno;
@@ -151,7 +150,7 @@ void web_address_url(const web_address *a, char *out, size_t size)
     snprintf(out, size, strchr(host, ':') ? "http://[%s]:%u/" : "http://%s:%u/", host, (unsigned)a->port);
 }
 
-/* Any port will do: an ssh tunnel has its own at the other end. */
+/* Any port will do: the other end of an ssh tunnel has its own. */
 bool web_address_is_host(const web_address *a, const char *header)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};

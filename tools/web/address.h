@@ -12,20 +12,20 @@ enum { WEB_HOST = 256 };
 
 typedef struct web_address {
     char     host[WEB_HOST]; /* as given, without brackets */
-    uint16_t port;           /* once it listens: never 0 */
-    bool     loopback;       /* nobody outside this host can reach it */
-    bool     any;            /* every address of the host */
+    uint16_t port;           /* after listening, never 0 */
+    bool     loopback;       /* unreachable from outside this host */
+    bool     any;            /* all addresses of the host */
     int      socket;
 } web_address;
 
-/* Binds and listens; what is wrong is reported. Owned: close(socket). */
+/* Binds and listens; reports errors. Owned: close(socket). */
 tool_exit web_address_listen(const char *text, web_address *out);
 
-/* "http://127.0.0.1:8091/" in `out`, for people: of 0.0.0.0, with the host's name. */
+/* "http://127.0.0.1:8091/" in `out`, for people; 0.0.0.0 is replaced by the host's name. */
 void web_address_url(const web_address *a, char *out, size_t size);
 
-/* Whether a request with this Host header was meant for an address of the loopback: a page from elsewhere whose
- * name was made to lead here has another. NULL: none came. */
+/* Whether a request with this Host header was meant for a loopback address: a foreign page whose name was
+ * made to resolve to this host (DNS rebinding) sends another. NULL if the header is missing. */
 bool web_address_is_host(const web_address *a, const char *header);
 
 #endif

@@ -1,5 +1,5 @@
-/* Connections, their deadlines and their places. A socket is shut down, not closed: the server, whose it is, then finds it at its
- * end. */
+/* Connections, their deadlines and limits. A socket is shut down, not closed: the server, which owns it, then
+ * sees its end. */
 #include "web/connections.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 #include "clock.h"
 
-/* Beyond `most` the oldest gives up its place, if it had it for `least`. */
+/* Beyond `most`, the oldest is dropped if it has been in its phase for `least`. */
 static const struct {
     int64_t limit, least;
     int     most;
@@ -28,14 +28,13 @@ struct web_connection {
     web_phase       phase;
     bool            cut;
     int64_t         since;
-    web_request     request; /* the server's thread's alone */
+    web_request     request; /* used by the server's thread only */
 };
 
 struct web_connections {
     pthread_mutex_t lock;
-    web_connection
-        rings[PHASES]; /* the oldest first; no connection: the one before the first and after the last */
-    int n[PHASES];     /* but for those that are cut off */
+    web_connection  rings[PHASES]; /* oldest first; each head links to the first and the last */
+    int             n[PHASES];     /* excluding those that were cut off */
 };
 
 web_connections *web_connections_create(void)
@@ -62,8 +61,8 @@ void web_connections_destroy(web_connections *all)
 
 /* ---- one of them ---- */
 
-/* The server still reads what has come, so a request that is there in full is served. What is not reset would wait for the
- * client in the kernel, a port each. */
+/* The server still reads what has arrived, so a request that is complete is served. Without a reset, the
+ * connection would wait for the client in the kernel and occupy a port. */
 static void cut(web_connections *all, web_connection *c)
 {
     static const struct linger reset = {1, 0};
@@ -108,9 +107,9 @@ static void take(web_connections *all, web_connection *c)
     if (!c->cut) all->n[c->phase]--;
 }
 
-/* ---- what becomes of them ---- */
+/* ---- phases ---- */
 
-/* One for which there is no memory is served without a deadline of ours; the server has one for silence. */
+/* A connection for which there is no memory has no deadline of ours, only the server's for silence. */
 static web_connection *begin(web_connections *all, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection,

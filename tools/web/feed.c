@@ -1,4 +1,5 @@
-/* The feed. A look is put down under the lock and its texts are made under it: a few milliseconds for hundreds of IPUs. */
+/* The feed. Looks are recorded and texts are built under the lock: a few milliseconds for hundreds of
+ * IPUs. */
 #include "web/feed.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #include "ipu/version.h"
 #include "clock.h"
 
-/* Utilisations of all IPUs of a sample at the last looks: `values` has n_looks of each. */
+/* Utilisation of all IPUs of a sample at the last looks: `values` has n_looks for each. */
 typedef struct history {
     int64_t *times;
     float   *values;
@@ -20,11 +21,11 @@ typedef struct history {
 struct web_feed {
     pthread_mutex_t lock;
     double          interval;
-    json_t         *sample; /* NULL: nothing was published yet */
+    json_t         *sample; /* NULL before the first look is published */
     history         history;
     metrics_monitor self;
     int64_t         published;
-    web_text       *sample_text, *sample_event, *history_text, *history_event; /* NULL: not asked for yet */
+    web_text       *sample_text, *sample_event, *history_text, *history_event; /* NULL until requested */
 };
 
 web_feed *web_feed_create(double interval)

@@ -1,7 +1,7 @@
-/* The feed: the monitor's newest look, and its memory of those before, as texts for the page and for programs.
+/* The feed: the monitor's newest look and its history, as texts for the page and for programs.
  *
- * One thread looks and publishes; the server's thread takes texts. Each text is made once a look, when first asked for,
- * and is the taker's until web_text_release.
+ * One thread looks and publishes; the server's thread takes texts. Each text is built once per look, on first
+ * request, and belongs to the taker until web_text_release.
  */
 #ifndef TOOLS_WEB_FEED_H
 #define TOOLS_WEB_FEED_H
@@ -16,26 +16,27 @@
 
 typedef struct web_feed web_feed;
 
-/* `interval`: seconds between looks. NULL: out of memory. */
+/* `interval` is seconds between looks. NULL if out of memory. */
 web_feed *web_feed_create(double interval);
 void      web_feed_destroy(web_feed *feed);
 
-/* The watch has looked; it took so long. False: out of memory; the look before stays. */
+/* Publishes a look, which took `seconds`. Returns false if out of memory; the previous look then stays. */
 bool web_feed_publish(web_feed *feed, const watch *w, double seconds);
 
 /* Looks published so far. */
 int64_t web_feed_number(web_feed *feed);
 
-/* All of these: NULL if memory ran out, or nothing was published yet. */
+/* These return NULL if out of memory, or before the first look is published. */
 web_text *web_feed_sample(web_feed *feed);  /* JSON: watch_json */
 web_text *web_feed_history(web_feed *feed); /* JSON: docs/tools.md */
 web_text *web_feed_metrics(web_feed *feed, metrics_form form);
 
-/* The same as events of a stream. The newest look only if it is newer than number *look, which then is its own. */
+/* The same as events of a stream. The newest look is returned only if it is newer than number *look, which is
+ * then updated. */
 web_text *web_feed_event(web_feed *feed, int64_t *look);
 web_text *web_feed_history_event(web_feed *feed);
 
-/* Whether IPUs can be read and looks go on; if not, why. */
+/* Whether IPUs can be read and looks go on; if not, `why` says why not. */
 bool web_feed_is_healthy(web_feed *feed, char *why, size_t size);
 
 #endif

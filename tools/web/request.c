@@ -1,5 +1,5 @@
-/* libmicrohttpd hands out the path, names and values as strings that end at the first NUL. They point into the bytes that came in,
- * so what lies between them shows whether anything was hidden behind a NUL. */
+/* libmicrohttpd hands out the path, names and values as strings that end at the first NUL. They point into
+ * the received bytes, so the bytes between them show whether anything was hidden behind a NUL. */
 #include "web/request.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 enum { OK = 0, BAD = MHD_HTTP_BAD_REQUEST };
 
-/* ---- the path and its question ---- */
+/* ---- path and query ---- */
 
 static unsigned judge_target(const char *target)
 {
@@ -32,7 +32,7 @@ void web_request_begin(web_request *r, const char *target)
 
 /* ---- headers ---- */
 
-/* With two of one of these, a proxy may believe one and we the other. */
+/* If one of these occurs twice, a proxy may believe one and we the other. */
 static const char *const single[] = {
     MHD_HTTP_HEADER_HOST,
     MHD_HTTP_HEADER_CONTENT_LENGTH,
@@ -45,7 +45,7 @@ static const char *const single[] = {
 enum { SINGLE = sizeof single / sizeof *single, LENGTH = 1, ENCODING = 2 };
 
 typedef struct head {
-    const char *at, *end; /* how far it is judged, and its end */
+    const char *at, *end; /* how far it has been checked, and its end */
     int         n;
     int         seen[SINGLE];
     unsigned    status;
@@ -61,7 +61,8 @@ static enum MHD_Result refuse(head *h, unsigned status, const char *why)
     return MHD_NO;
 }
 
-/* Skips to `next` over blanks and at most `marks` bytes of separators, which libmicrohttpd overwrote with NULs or left. */
+/* Skips to `next`, over blanks and at most `marks` separator bytes, which libmicrohttpd left or overwrote
+ * with NULs. */
 static bool skip(head *h, const char *next, int marks)
 {
     if (next < h->at || next > h->end) return false;
@@ -108,7 +109,7 @@ static enum MHD_Result judge_header(void *cls, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-/* "GET /path HTTP/1.1": with one blank between them. */
+/* "GET /path HTTP/1.1", with single blanks in between. */
 static bool is_request_line(const web_request *r, const char *method, const char *version)
 {
     size_t n = strlen(method);

@@ -1,5 +1,5 @@
-/* Requests and answers, on libmicrohttpd with one thread. Order of the questions asked of a request: is it one we serve at
- * all, does it come to the right host, may it, what does it want. */
+/* Requests and answers, on libmicrohttpd with one thread. The order of checks on a request: is it of a kind
+ * we serve, is it for the right host, is it authorised, what does it want. */
 #include "web/server.h"
 
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 enum {
     CONNECTIONS      = 256,
-    CONNECTION_BYTES = 32 * 1024, /* of memory for each: a request's head must fit */
+    CONNECTION_BYTES = 32 * 1024, /* memory for each: must hold a request's head */
     SILENCE_SECONDS  = 30,
     COOKIE_BYTES     = 32,
 };
@@ -26,7 +26,7 @@ struct web_server {
     web_server_options options;
     web_connections   *connections;
     struct MHD_Daemon *daemon;
-    char               cookie[COOKIE_BYTES]; /* its name: cookies are a host's, not a port's */
+    char               cookie[COOKIE_BYTES]; /* the cookie's name: cookies belong to a host, not to a port */
 };
 
 typedef struct MHD_Connection connection;
@@ -34,7 +34,7 @@ typedef struct MHD_Response   response;
 
 /* ---- answers ---- */
 
-/* The page loads nothing from elsewhere, runs no text as code, and shows in no other page. */
+/* The page loads nothing from elsewhere, runs no text as code, and cannot be framed. */
 static const char *const every_answer[][2] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -49,7 +49,7 @@ static const char *const every_answer[][2] = {
     {NULL, NULL},
 };
 
-/* Queues an answer and lets go of it. NULL: out of memory; the connection is closed. */
+/* Queues an answer and releases it. NULL if out of memory, which closes the connection. */
 static enum MHD_Result answer(connection *c, unsigned code, const char *type, response *r)
 {
     if (!r) return MHD_NO;
@@ -85,7 +85,7 @@ static response *with_header(response *r, const char *name, const char *value)
 
 static void release_text(void *text) { web_text_release(text); }
 
-/* Takes the text. NULL: there is none. */
+/* Takes ownership of the text, which may be NULL. */
 static enum MHD_Result answer_text(connection *c, const char *type, web_text *text)
 {
     if (!text) return answer(c, MHD_HTTP_SERVICE_UNAVAILABLE, plain, line("nothing was looked at yet\n"));
@@ -95,13 +95,13 @@ static enum MHD_Result answer_text(connection *c, const char *type, web_text *te
     return answer(c, MHD_HTTP_OK, type, r);
 }
 
-/* ---- what there is to ask for ---- */
+/* ---- resources ---- */
 
 typedef struct request {
     web_server *server;
     connection *connection;
     bool        allowed; /* to see everything */
-    bool        head;    /* only what the answer would be */
+    bool        head;    /* HEAD request: headers only */
 } request;
 
 static enum MHD_Result get_sample(const request *q)
@@ -132,11 +132,11 @@ static enum MHD_Result get_events(const request *q)
                       with_header(line("%d pages are open already: close one\n", WEB_STREAMS),
                                   MHD_HTTP_HEADER_RETRY_AFTER, "10"));
     web_connection_enter(q->server->connections, q->connection, WEB_STREAMING);
-    /* A proxy that gathers answers would hold events back. */
+    /* A buffering proxy would hold events back. */
     return answer(q->connection, MHD_HTTP_OK, type, with_header(r, "X-Accel-Buffering", "no"));
 }
 
-/* Who may not see everything learns only whether all is well. */
+/* Unauthorised clients learn only whether all is well. */
 static enum MHD_Result get_health(const request *q)
 {
     char why[WATCH_PROBLEM];
@@ -148,7 +148,7 @@ static enum MHD_Result get_health(const request *q)
 
 static const struct {
     const char *path;
-    bool        open; /* without a token */
+    bool        open; /* needs no token */
     enum MHD_Result (*get)(const request *q);
 } routes[] = {
     {"/api/sample", false, get_sample}, {"/api/history", false, get_history},
@@ -166,7 +166,7 @@ static enum MHD_Result get_file(connection *c, const char *path)
                   line("there is /, /events, /api/sample, /api/history, /metrics and /healthz\n"));
 }
 
-/* ---- who may ---- */
+/* ---- authorisation ---- */
 
 static bool has_bearer(const web_server *s, connection *c)
 {
@@ -183,7 +183,7 @@ static bool is_allowed(const web_server *s, connection *c)
         || web_token_is(s->options.token, MHD_lookup_connection_value(c, MHD_COOKIE_KIND, s->cookie));
 }
 
-/* "/?token=...": from the address that was printed. The token goes into a cookie and out of sight. */
+/* "/?token=...", from the printed address: moves the token into a cookie and out of sight. */
 static enum MHD_Result let_in(const web_server *s, connection *c)
 {
     char cookie[COOKIE_BYTES + WEB_TOKEN_MOST + 64];
@@ -202,7 +202,7 @@ static enum MHD_Result refuse_stranger(connection *c)
                     MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"));
 }
 
-/* Is this the origin of pages that came from here? A proxy in front of us may speak TLS. */
+/* Whether this is the origin of our own pages. A proxy in front of us may speak TLS. */
 static bool is_own_origin(const char *origin, const char *host)
 {
     static const char *const schemes[] = {"http://", "https://"};
@@ -213,8 +213,8 @@ static bool is_own_origin(const char *origin, const char *host)
     return false;
 }
 
-/* A page of another site that the user has open cannot read our answers, but it could ask for them, over and over: browsers say
- * so. A link that leads here is no such thing, and has no Origin. */
+/* A page of another site open in the user's browser cannot read our answers, but could request them over and
+ * over; browsers reveal that. A link that leads here is no such thing, and has no Origin. */
 static bool is_foreign_page(connection *c)
 {
     const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
@@ -249,7 +249,7 @@ static enum MHD_Result serve(web_server *s, connection *c, const char *path, boo
     return q.allowed ? get_file(c, path) : refuse_stranger(c);
 }
 
-/* ---- between libmicrohttpd and the above ---- */
+/* ---- callbacks of libmicrohttpd ---- */
 
 static bool has_body(connection *c)
 {
@@ -258,7 +258,8 @@ static bool has_body(connection *c)
         || MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-/* Its record is the connection's: libmicrohttpd does not tell the end of every request that it refuses by itself. */
+/* The record belongs to the connection: libmicrohttpd does not report the end of every request that it
+ * refuses itself. */
 static void *begin_request(void *cls, const char *target, connection *c)
 {
     web_request *q = web_connection_request(c);
@@ -284,8 +285,8 @@ static enum MHD_Result begin(web_server *s, connection *c, const web_request *q,
     return MHD_YES;
 }
 
-/* Called when the head of a request is there, and again when all of it is. What is refused at once ends the connection where a
- * body would follow. */
+/* Called when the head of a request has arrived, and again when it is complete. A refusal closes the
+ * connection if a body would follow. */
 static enum MHD_Result handle(void *cls, connection *c, const char *path, const char *method,
                               const char *version, const char *body, size_t *body_bytes, void **context)
 {
@@ -306,7 +307,7 @@ static void complete(void *cls, connection *c, void **context, enum MHD_RequestT
     web_connection_enter(s->connections, c, WEB_RESTING);
 }
 
-/* What clients do wrong is theirs to know: they get an answer that says so. */
+/* Clients are told of their errors in the answer; nothing is logged here. */
 static void be_silent(void *cls, const char *format, va_list list) { (void)cls, (void)format, (void)list; }
 
 static struct MHD_Daemon *start_daemon(web_server *s)

@@ -1,4 +1,4 @@
-/* The monitor's page over HTTP: who may ask for what, and the answers. It only reads: nothing can be changed through it.
+/* The monitor's page over HTTP: who may request what, and the answers. It is read-only.
  *
  *     web_server *s;
  *     if (web_server_start(&(web_server_options){&address, &token, feed, streams}, &s) == TOOL_OK) ...
@@ -16,7 +16,7 @@
 
 typedef struct web_server web_server;
 
-/* All borrowed until web_server_stop, but for the address's socket, which is the server's from now on. */
+/* All borrowed until web_server_stop, except the address's socket, which the server takes over. */
 typedef struct web_server_options {
     const web_address *address;
     const web_token   *token;
@@ -24,13 +24,13 @@ typedef struct web_server_options {
     web_streams       *streams;
 } web_server_options;
 
-/* What is wrong is reported. */
+/* Reports errors. */
 tool_exit web_server_start(const web_server_options *options, web_server **out);
 
-/* Cut off clients that take too long: to be called every second or so. */
+/* Cuts off clients that take too long. To be called about every second. */
 void web_server_sweep(web_server *server);
 
-/* Streams must have been closed (web_streams_close). NULL: nothing. */
+/* Streams must have been closed (web_streams_close). NULL is ignored. */
 void web_server_stop(web_server *server);
 
 #endif

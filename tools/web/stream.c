@@ -1,4 +1,5 @@
-/* Event streams over libmicrohttpd. A stream that has nothing to send is suspended, else the server would ask it over and over. */
+/* Event streams over libmicrohttpd. A stream with nothing to send is suspended; otherwise the server would
+ * poll it in a loop. */
 #include "web/stream.h"
 
 #include <pthread.h>
@@ -9,8 +10,8 @@
 #include "clock.h"
 
 static const int64_t beat_every = 15 * TOOL_SECOND;
-static const int64_t most_stuck = 20 * TOOL_SECOND; /* without taking a block */
-static const int64_t most_slow  = 60 * TOOL_SECOND; /* at one event, history and all */
+static const int64_t most_stuck = 20 * TOOL_SECOND; /* without accepting a block */
+static const int64_t most_slow  = 60 * TOOL_SECOND; /* for one event, history included */
 
 enum { BLOCK = 8192 };
 
@@ -21,10 +22,10 @@ struct web_stream {
     struct MHD_Connection *connection;
     int                    socket;
     bool                   suspended, has_history;
-    int64_t                look;        /* the last that was sent */
-    web_text              *text;        /* what is being sent; NULL: nothing */
-    size_t                 sent;        /* of it */
-    int64_t                began, took; /* that text; a block of it */
+    int64_t                look;        /* the last one sent */
+    web_text              *text;        /* being sent, or NULL */
+    size_t                 sent;        /* bytes of it */
+    int64_t                began, took; /* when that text began; when its last block was taken */
 };
 
 struct web_streams {
@@ -54,7 +55,7 @@ void web_streams_destroy(web_streams *all)
 
 /* ---- one stream, in the server's thread ---- */
 
-/* What comes next; NULL: nothing yet, or memory ran out and the next look will do. */
+/* The next text to send; NULL if there is none yet, or memory ran out (the next look will do). */
 static web_text *next_text(web_stream *s, int64_t now)
 {
     if (!s->has_history) {
@@ -151,7 +152,7 @@ struct MHD_Response *web_stream_open(web_streams *all, struct MHD_Connection *co
     return r;
 }
 
-/* ---- all of them, by the one who publishes ---- */
+/* ---- all streams, called by the publisher ---- */
 
 static void wake(web_stream *s)
 {

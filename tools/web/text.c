@@ -1,4 +1,4 @@
-/* Counted text. */
+/* Reference-counted text. */
 #include "web/text.h"
 
 #include <stdlib.h>

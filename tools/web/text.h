@@ -1,4 +1,4 @@
-/* Text that several requests send at once: made once, counted, let go by the last. */
+/* Reference-counted text, for several requests that send the same text at once. */
 #ifndef TOOLS_WEB_TEXT_H
 #define TOOLS_WEB_TEXT_H
 
@@ -11,9 +11,10 @@ typedef struct web_text {
     char      *bytes;
 } web_text;
 
-/* Takes `bytes`, which came from malloc, even if it fails. NULL: out of memory, or `bytes` is NULL. */
+/* Takes ownership of `bytes`, allocated by malloc, even on failure. NULL if out of memory, or `bytes` is
+ * NULL. */
 web_text *web_text_create(char *bytes, size_t size);
-/* NULL: nothing. */
+/* NULL is allowed. */
 web_text *web_text_use(web_text *text);
 void      web_text_release(web_text *text);
 

@@ -1,4 +1,4 @@
-/* Tokens: read, made, compared. */
+/* Access tokens: read, generated, compared. */
 #include "web/token.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "output.h"
 
-/* What an Authorization header and a cookie both take: RFC 6750's b64token. */
+/* Characters valid in both an Authorization header and a cookie: RFC 6750's b64token. */
 static bool is_token_character(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
@@ -46,7 +46,7 @@ static tool_exit set(const char *where, const char *text, size_t n, web_token *o
 static tool_exit read_line(int fd, const char *path, web_token *out)
 {
     struct stat about;
-    char        text[WEB_TOKEN_MOST + 3]; /* a token and the end of its line */
+    char        text[WEB_TOKEN_MOST + 3]; /* a token and a line ending */
     if (fstat(fd, &about) != 0) return tool_fail("cannot read %s: %s", path, strerror(errno));
     if (!S_ISREG(about.st_mode))
         return tool_fail("%s: expected a file with a token, found something else", path);
@@ -95,7 +95,7 @@ tool_exit web_token_get(const char *file, bool needed, web_token *out)
         code = set(variable, text, strlen(text), out);
     else if (needed)
         code = make(out);
-    unsetenv(variable); /* commands that the monitor starts need not know it */
+    unsetenv(variable); /* commands started by the monitor need not know it */
     return code;
 }
 

@@ -28,7 +28,7 @@ static void look(site *s)
     web_streams_wake(s->streams);
 }
 
-/* Until the next look is due: clients are looked after every second. Returns the signal that came; 0: none. */
+/* Waits for the next look, tending clients every second. Returns the signal that came, or 0. */
 static int wait_for_look(site *s)
 {
     for (;;) {
@@ -43,7 +43,7 @@ static int wait_for_look(site *s)
     }
 }
 
-/* Streams are given a moment to end by themselves. */
+/* Gives streams a moment to end by themselves. */
 static void close_streams(site *s)
 {
     for (int i = 0; i < 100 && !web_streams_close(s->streams); i++) usleep(10000);
@@ -61,7 +61,7 @@ static tool_exit announce(const site *s)
     return tool_finish(TOOL_OK);
 }
 
-/* Who reads that it listens finds something there. */
+/* The first look comes before the announcement, so that clients find something. */
 static tool_exit serve(site *s, int64_t count)
 {
     int signal = 0;
