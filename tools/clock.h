@@ -1,4 +1,4 @@
-/* Two clocks, in nanoseconds: one that only goes on, for how long something took or may take, and the time of day. */
+/* Two clocks, in nanoseconds: a monotonic one for durations, and the time of day. */
 #ifndef TOOLS_CLOCK_H
 #define TOOLS_CLOCK_H
 

@@ -109,7 +109,7 @@ static void unknown_option(const tool_command *c, const char *text)
         tool_usage(c->name, "no option --%s; did you mean --%s?", name, nearest);
 }
 
-/* The option a result of getopt_long stands for; -1: none. */
+/* The option that a result of getopt_long stands for, or -1. */
 static int option_number(const tool_command *c, int value)
 {
     if (value >= LONG_BASE) return value - LONG_BASE;
@@ -134,13 +134,13 @@ static void refuse_option(const tool_command *c, int result, char **argv)
         unknown_option(c, text + 2);
 }
 
-/* Reads the options into `out`, which has room for all of them; `help` tells whether --help was among them. */
+/* Reads the options into `out`, which has room for all of them; `help` is set if --help was among them. */
 static tool_exit parse(const tool_command *c, int argc, char **argv, tool_arguments *out, bool *help)
 {
     struct option longs[TOOL_MAX_OPTIONS + 1] = {0};
     char          letters[2 * TOOL_MAX_OPTIONS + 3];
     char         *end = letters;
-    /* What follows the command's name is the command's, what follows a program's is the program's. */
+    /* Options after the command's name belong to the command, those after a program's name to the program. */
     if (c == &tool_commands[0] || c->completes == TOOL_PROGRAM) *end++ = '+';
     *end++ = ':';
     for (int i = 0; i < c->n_options; i++) {
@@ -153,7 +153,7 @@ static tool_exit parse(const tool_command *c, int argc, char **argv, tool_argume
     }
     *end   = 0;
     opterr = 0;
-    optind = 0; /* glibc: begin anew */
+    optind = 0; /* glibc: start over */
     for (;;) {
         int result = getopt_long(argc, argv, letters, longs, NULL);
         if (result == -1) break;
@@ -182,7 +182,7 @@ static tool_exit parse_and_run(const tool_command *c, int argc, char **argv, too
         tool_print_help(c);
         return TOOL_OK;
     }
-    bool frame = c == &tool_commands[0]; /* counts its operands itself: --version needs none */
+    bool frame = c == &tool_commands[0]; /* checks its operands itself: --version needs none */
     if (!frame && args->n_operands < c->least) return tool_usage(c->name, "expected %s", c->operands);
     if (args->n_operands > c->most) return tool_usage(c->name, "unexpected \"%s\"", args->operands[c->most]);
     return c->run(args);
@@ -190,7 +190,7 @@ static tool_exit parse_and_run(const tool_command *c, int argc, char **argv, too
 
 tool_exit tool_run(const tool_command *c, int argc, char **argv)
 {
-    size_t most = 0; /* letters may share an argument: -jst */
+    size_t most = 0; /* letters may be combined: -jst */
     for (int i = 0; i < argc; i++) most += strlen(argv[i]) + 1;
     tool_arguments args = {.given = calloc(most + 1, sizeof *args.given)};
     if (!args.given) return tool_fail("out of memory");
@@ -226,7 +226,7 @@ bool tool_number(const char *option, const char *text, double least, double most
 {
     char  *end;
     double value = strtod(text, &end);
-    if (end == text || *end || !(value >= least && value <= most)) { /* NaN is neither */
+    if (end == text || *end || !(value >= least && value <= most)) { /* also rejects NaN */
         tool_fail("option --%s: \"%s\" is no number from %g to %g", option, text, least, most);
         return false;
     }

@@ -1,4 +1,4 @@
-/* The frame of the `ipu` command: rows of commands.inc, parsed arguments, exit codes. */
+/* The framework of the `ipu` command: rows of commands.inc, parsed arguments, exit codes. */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
 
@@ -10,7 +10,7 @@ typedef enum tool_exit {
     TOOL_OK,
     TOOL_FAILED, /* the input is wrong or the operation failed */
     TOOL_USAGE,  /* the command line is wrong */
-    /* A signal asked it to stop, and it did so in order: 128 and the number, as shells have it. */
+    /* Stopped in good order by a signal: 128 + its number, as shells report it. */
     TOOL_INTERRUPTED = 130, /* SIGINT */
     TOOL_TERMINATED  = 143, /* SIGTERM */
 } tool_exit;
@@ -23,14 +23,14 @@ typedef enum tool_completion {
     TOOL_OPS,
     TOOL_ACTIONS,  /* of `ipu partition` */
     TOOL_DATASETS, /* actions of `ipu dataset`, then files */
-    TOOL_PROGRAM,  /* a program and its arguments, among which no option of the command is */
+    TOOL_PROGRAM,  /* a program and its arguments; no options of the command follow */
     TOOL_NOTHING,
 } tool_completion;
 
 typedef struct tool_option {
-    char        letter; /* 0: none */
+    char        letter; /* 0 if none */
     const char *name;
-    const char *argument; /* NULL: takes none */
+    const char *argument; /* NULL if it takes none */
     const char *help;
 } tool_option;
 
@@ -52,8 +52,9 @@ typedef struct tool_given {
 } tool_given;
 
 typedef struct tool_arguments {
-    const char *values[TOOL_MAX_OPTIONS]; /* by option id, the last: NULL not given, "" without argument */
-    tool_given *given;                    /* all that were given, in their order */
+    const char
+        *values[TOOL_MAX_OPTIONS]; /* by option id, the last given: NULL if none, "" without argument */
+    tool_given *given;             /* all options given, in order */
     int         n_given;
     char      **operands;
     int         n_operands;
@@ -64,7 +65,7 @@ typedef struct tool_command {
     int                   least, most;
     tool_completion       completes;
     const char           *summary, *description;
-    const tool_option    *options; /* ends in --help */
+    const tool_option    *options; /* the last is --help */
     int                   n_options;
     const tool_exit_text *exits;
     const tool_example   *examples;
@@ -89,7 +90,7 @@ typedef struct tool_command {
 extern const tool_command tool_commands[];
 extern const int          tool_n_commands;
 
-/* A name under which the binary is one command (links.inc). */
+/* A name under which the binary is a single command (links.inc). */
 typedef struct tool_link {
     const char *name, *command;
 } tool_link;
@@ -97,23 +98,23 @@ typedef struct tool_link {
 extern const tool_link tool_links[];
 extern const int       tool_n_links;
 
-/* The link this process was started by, as in "/usr/bin/gc-info"; NULL: none, it is `ipu`. */
+/* The link this process was started by, as in "/usr/bin/gc-info"; NULL for `ipu` itself. */
 const tool_link *tool_find_link(const char *path);
-/* The link to a command; NULL: there is none. */
+/* The link to a command, or NULL. */
 const tool_link *tool_link_to(const tool_command *command);
 
-/* NULL: none of that name. */
+/* NULL if there is no such command. */
 const tool_command *tool_find_command(const char *name);
-/* Says that there is no such command, and which is nearest. */
+/* Reports that there is no such command, and suggests the nearest. */
 tool_exit tool_unknown_command(const char *name);
 
 /* Parses argv[1..] by the row of `command` and runs it. */
 tool_exit tool_run(const tool_command *command, int argc, char **argv);
 
-/* The next value of an option that may be given several times; NULL: no more. *at is 0 at first. */
+/* The next value of an option that may be given several times, or NULL. *at starts at 0. */
 const char *tool_next(const tool_arguments *args, int option, int *at);
 
-/* The number an option was given, within least..most; reports anything else. */
+/* Parses an option's number, which must be within least..most; reports any error. */
 bool tool_integer(const char *option, const char *text, int64_t least, int64_t most, int64_t *out);
 /* The same for any finite number. */
 bool tool_number(const char *option, const char *text, double least, double most, double *out);

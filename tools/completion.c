@@ -1,4 +1,4 @@
-/* Completion for bash, from the rows of commands.inc. Only bash's own words are used. */
+/* Completion for bash, from the rows of commands.inc. Uses bash builtins only. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void put_ops(void)
     for (size_t i = 0; ipu_op_info_at(i, &op) == IPU_OK; i++) printf("%s%s", i ? " " : "", op.name);
 }
 
-/* The words an operand can be; none: files. */
+/* The words an operand can be; if there are none, files. */
 static void put_operands(const tool_command *c)
 {
     if (c->completes == TOOL_COMMANDS) put_commands();
@@ -33,7 +33,7 @@ static void put_operands(const tool_command *c)
     if (c->completes == TOOL_OPS) put_ops();
     if (c->completes == TOOL_ACTIONS) fputs("create list remove", stdout);
     if (c->completes == TOOL_DATASETS) fputs("digits show sheet draw", stdout);
-    if (c->completes == TOOL_NOTHING) putchar(' '); /* words, but none */
+    if (c->completes == TOOL_NOTHING) putchar(' '); /* a word list, but an empty one */
 }
 
 static void put_options(const tool_command *c)
@@ -41,8 +41,8 @@ static void put_options(const tool_command *c)
     for (int i = 0; i < c->n_options; i++) printf("%s--%s", i ? " " : "", c->options[i].name);
 }
 
-/* Devices of the active partition and partitions are asked for when they are offered: they come and go. Names have
- * nothing in them that compgen, which expands its words, would act on (device/partition.h). */
+/* Devices and partitions come and go, so they are looked up at completion time. Their names contain nothing
+ * that compgen, which expands its words, would act on (device/partition.h). */
 static void put_questions(void)
 {
     puts("_ipu_ask()\n"
@@ -74,7 +74,7 @@ static const char *offer(const tool_option *o)
     return "COMPREPLY=()";
 }
 
-/* After an option that takes an argument, those are offered of which there is a list, else nothing. */
+/* After an option that takes an argument: its list of values if it has one, else nothing. */
 static void put_arguments(const tool_command *c)
 {
     for (int i = 0; i < c->n_options; i++) {
@@ -116,7 +116,7 @@ void tool_print_completion(void)
         fputs("\"", stdout);
         if (tool_commands[i].completes == TOOL_DATASETS)
             fputs("; [[ $before == \"$command\" ]] || operands=", stdout);
-        if (tool_commands[i].completes == TOOL_ACTIONS) /* then a name: a new one, or one to remove */
+        if (tool_commands[i].completes == TOOL_ACTIONS) /* followed by a name: a new one, or one to remove */
             fputs("; [[ $before == \"$command\" ]] || operands=' '\n"
                   "            [[ $before != remove ]] || operands=\"$(_ipu_partitions) \"",
                   stdout);

@@ -1,4 +1,4 @@
-/* Folders made, and a profile written into one. */
+/* Creating folders, and writing a profile into one. */
 #include "folder.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "output.h"
 
-/* The first `n` characters of `path` as a folder; 0 or what went wrong. */
+/* Creates the folder named by the first `n` characters of `path`; 0 or errno. */
 static int make_part(const char *path, size_t n)
 {
     struct stat about;

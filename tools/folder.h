@@ -5,12 +5,13 @@
 #include "command.h"
 #include "ipu/profile.h"
 
-/* Makes it and those it is in, where they are not there. */
+/* Creates the folder and any missing parents. */
 tool_exit folder_make(const char *folder);
-/* The same for the folder that a file is to be in. */
+/* Likewise for the folder that will hold a file. */
 tool_exit folder_make_for(const char *path);
 
-/* profile.txt and profile.json, with the times of steps that the engine measured (NULL: without). The folder is made. */
+/* Writes profile.txt and profile.json, with step times measured by the engine (NULL: without). Creates the
+ * folder. */
 tool_exit folder_write_profile(const char *folder, ipu_cost *cost, const ipu_engine *engine);
 
 #endif

@@ -1,10 +1,10 @@
-/* Text that does nothing to a terminal. */
+/* Making text safe to print on a terminal. */
 #include "harmless.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* The character at `text`, and how many bytes it has; 0: it is none of UTF-8. */
+/* Decodes the character at `text` and returns its length in bytes; 0 if it is not UTF-8. */
 static int decode(const unsigned char *text, uint32_t *out)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -17,7 +17,7 @@ static int decode(const unsigned char *text, uint32_t *out)
     return n && *out >= least[n] && *out <= 0x10FFFF && *out >> 11 != 0x1B ? n : 0;
 }
 
-/* Controls, and what turns the direction of text: nothing that a name should do to a screen. */
+/* Controls, including those of text direction: a name has no business doing either to a screen. */
 static bool does_harm(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200E && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E)

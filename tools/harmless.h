@@ -1,18 +1,18 @@
-/* Text of other processes and of files, made fit for terminals, tables and JSON: valid UTF-8 without controls, and without
- * what turns the direction of text; each of these reads `?`. */
+/* Makes text from other processes and files safe for terminals, tables and JSON: valid UTF-8, with controls,
+ * including those of text direction, replaced by `?`. */
 #ifndef HARMLESS_H
 #define HARMLESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What does not fit is cut; the rest of `out` is zeros. */
+/* Truncates to fit; the rest of `out` is zeroed. */
 void harmless_copy(char *out, size_t size, const char *text);
 
-/* Borrowed: until the fourth next call of the thread. At most 8191 bytes. */
+/* Borrowed, and valid until the thread's fourth call after this one. At most 8191 bytes. */
 const char *harmless(const char *text);
 
-/* The same in place, for text of several lines: ends of lines and tabs stay. */
+/* Likewise in place for multi-line text: newlines and tabs stay. */
 void harmless_lines(char *text);
 
 #endif

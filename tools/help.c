@@ -1,4 +1,4 @@
-/* Help texts for people, from the rows of commands.inc. */
+/* Help texts, generated from the rows of commands.inc. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* `ipu`: one binary, a command per row of commands.inc. This file starts them. */
+/* `ipu`: one binary, a command per row of commands.inc. This file dispatches to them. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@ tool_exit run_ipu(const tool_arguments *args)
     return tool_run(command, args->n_operands, args->operands);
 }
 
-/* Takes the places of standard descriptors that are closed, so that no file of ours gets one and what is printed goes
- * into it. Using them stays an error: that of input is open for writing only, the others for reading. */
+/* Fills in standard descriptors that are closed, so that none of our files gets one and receives what is
+ * printed. Using them stays an error: standard input is opened write-only, the others read-only. */
 static void occupy_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 {
     occupy_standard();
     tool_mind_reader();
-    signal(SIGXFSZ, SIG_IGN); /* ulimit -f is then an error of the write */
+    signal(SIGXFSZ, SIG_IGN); /* makes exceeding ulimit -f a write error */
     tool_show_warnings();
     const tool_link    *link    = argc > 0 ? tool_find_link(argv[0]) : NULL;
     const tool_command *command = link ? tool_find_command(link->command) : &tool_commands[0];

@@ -5,7 +5,7 @@
 #include "command.h"
 #include "ipu/version.h"
 
-/* Text as troff shows it unchanged: no control at its start, no escapes, plain minus and quotes. */
+/* Text that troff shows unchanged: no control character at its start, no escapes, plain minus and quotes. */
 static void put_text(const char *text)
 {
     if (*text == '.' || *text == '\'') fputs("\\&", stdout);
@@ -72,7 +72,7 @@ static void put_endings(const tool_command *c)
         printf(".TP\n.B %d\n", e->code);
         put_line(e->text);
     }
-    puts(".SH EXAMPLES\n.ad l\n.nh"); /* as they are to be typed */
+    puts(".SH EXAMPLES\n.ad l\n.nh"); /* to be typed as shown */
     for (const tool_example *e = c->examples; e->line; e++) {
         fputs(".TP\n\\fB", stdout);
         put_text(e->line);

@@ -1,4 +1,4 @@
-/* Names that are nearly right, by how many edits lead from one to the other. */
+/* Similar names, by edit distance. */
 #include "nearest.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@ static int smallest(int a, int b, int c)
     return ab < c ? ab : c;
 }
 
-/* Edits (insert, delete, replace) from one name to the other; names too long differ wholly. */
+/* Edits (insert, delete, replace) between two names; overlong names count as wholly different. */
 static int distance(const char *a, const char *b)
 {
     int    row[NEAREST_BYTES];

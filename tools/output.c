@@ -1,4 +1,4 @@
-/* Errors, numbers, JSON and files of the commands. Every failure to write is reported. */
+/* The commands' errors, numbers, JSON and files. Every failed write is reported. */
 #include "output.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@
 #include "harmless.h"
 #include "ipu/log.h"
 
-enum { READ_LIMIT = 1 << 30 }; /* a text form of a gigabyte is no text form */
+enum { READ_LIMIT = 1 << 30 }; /* no real text form is that large */
 
 /* ---- errors ---- */
 
-static const char *called; /* NULL: `ipu` */
+static const char *called; /* NULL for `ipu` */
 
 void tool_called_as(const char *link) { called = link; }
 bool tool_is_link(void) { return called != NULL; }
@@ -32,13 +32,13 @@ void tool_put_called(FILE *out, const char *command)
     if (!called && !frame) fprintf(out, " %s", command);
 }
 
-/* One write, so that lines of commands that were started (--exec) do not get into it. */
+/* In one write, so that output of other commands (--exec) cannot get into a line. */
 __attribute__((format(printf, 2, 0))) static void tell(const char *kind, const char *format, va_list args)
 {
     char *text = NULL;
     fflush(stdout);
     if (vasprintf(&text, format, args) < 0) text = NULL;
-    if (text) harmless_lines(text); /* names of files and what others have called themselves */
+    if (text) harmless_lines(text); /* file names and names chosen by others */
     fprintf(stderr, "%s: %s%s\n", called ? called : "ipu", kind, text ? text : "out of memory");
     free(text);
 }
@@ -60,7 +60,8 @@ void tool_warn(const char *format, ...)
     va_end(args);
 }
 
-/* In a line of its own, also where progress is shown. What programs print (IPU_LOG_PRINT) is as they print it. */
+/* On a line of its own, even while progress is shown. Output of programs (IPU_LOG_PRINT) is passed through as
+ * is. */
 static void show_log(void *user, ipu_log_level level, const char *module, const char *text)
 {
     (void)user, (void)module;
@@ -109,7 +110,7 @@ void tool_print_wrapped(FILE *out, const char *text, int column, int indent, int
     fputc('\n', out);
 }
 
-/* The value as a multiple of 1024 that is whole; false: there is none. */
+/* The value as a whole multiple of 1024; returns false if it is none. */
 static bool format_binary(double value, char *out, size_t size)
 {
     static const char *const prefixes[] = {"KiB", "MiB", "GiB", "TiB"};
@@ -245,8 +246,8 @@ char *tool_read(const char *path, size_t *bytes)
     return text;
 }
 
-/* As in the library (src/base/host/file.c): a link that another user has put in a folder which all may write to would lead what
- * is written to a file of one's own. */
+/* As in the library (src/base/host/file.c): a link that another user placed in a world-writable folder could
+ * redirect what is written to one of our own files. */
 static bool is_planted(const char *link, const char *folder)
 {
     struct stat st, above;
@@ -273,7 +274,7 @@ tool_exit tool_check_links(const char *path)
     return TOOL_OK;
 }
 
-/* A new file beside the target to be renamed to it, with the rights the old one has or a new one would have. */
+/* A new file beside the target, to be renamed to it, with the target's permissions or those of a new file. */
 static FILE *open_beside(tool_output *out, const struct stat *old)
 {
     if (asprintf(&out->temporary, "%s.XXXXXX", out->target) < 0) {
@@ -294,7 +295,8 @@ static FILE *open_beside(tool_output *out, const struct stat *old)
     return NULL;
 }
 
-/* A link stays, and what it names is replaced. A device or a pipe cannot be, nor what a link names that is not there yet. */
+/* Symbolic links stay, and their targets are replaced. Devices and pipes, and link targets that do not exist
+ * yet, are written in place. */
 tool_exit tool_open(tool_output *out, const char *path)
 {
     *out = (tool_output){.file = stdout, .path = path};
@@ -320,7 +322,7 @@ tool_exit tool_close(tool_output *out, tool_exit result)
     bool failed = fflush(out->file) || ferror(out->file) || (out->temporary && fsync(fileno(out->file)));
     int  error  = errno;
     if (failed && error == 0 && out->temporary && write(fileno(out->file), "", 1) < 0)
-        error = errno; /* what kept an earlier write from being done is still in the way */
+        error = errno; /* the reason an earlier write failed still holds */
     if (fclose(out->file) != 0 && !failed) {
         failed = true;
         error  = errno;
@@ -336,10 +338,10 @@ tool_exit tool_close(tool_output *out, tool_exit result)
     return result;
 }
 
-/* ---- readers that went away ---- */
+/* ---- closed pipes ---- */
 
 static volatile sig_atomic_t must_finish;
-static bool                  reader_gone; /* which was noticed where a write failed */
+static bool                  reader_gone; /* found out by a failed write */
 static struct sigaction      inherited;
 
 static bool is_reader_gone(void)
@@ -348,7 +350,7 @@ static bool is_reader_gone(void)
     return poll(&out, 1, 0) == 1 && out.revents & (POLLERR | POLLHUP);
 }
 
-/* Other pipes and sockets have errors of their own. */
+/* Other pipes and sockets report their own errors. */
 static void on_broken_pipe(int number)
 {
     int error = errno;
@@ -405,10 +407,10 @@ tool_exit tool_finish(tool_exit result)
     if (fflush(stdout)) failed = true;
     if (!failed) return result;
     int error = errno;
-    __fpurge(stdout); /* told once: nothing is left for a later flush to fail with */
+    __fpurge(stdout); /* reported once: nothing is left for a later flush to fail on */
     clearerr(stdout);
     tool_exit code = tool_fail_output(error);
     if (result == TOOL_OK) return code;
-    reader_gone = false; /* what went wrong before is why it ends */
+    reader_gone = false; /* an earlier failure is the reason it ends */
     return result;
 }

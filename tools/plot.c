@@ -1,5 +1,5 @@
-/* Line charts in SVG. Colours are classes of a style sheet in the file, which has one set for light and one for dark
- * backgrounds (prefers-color-scheme); they are told apart by people who do not see red and green apart, too. */
+/* Line charts in SVG. Colours are classes of a style sheet in the file, which has one set each for light and
+ * dark backgrounds (prefers-color-scheme); they remain distinct to the red-green colour-blind. */
 #include "plot.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { WIDTH = 800, HEIGHT = 480, LEFT = 76, RIGHT = 24, TOP = 56, BOTTOM = 60, N_COLOURS = 4, TICKS = 6 };
 
-/* After Okabe and Ito's palette (blue, vermilion, green, purple), lighter on dark. */
+/* Okabe and Ito's palette (blue, vermilion, green, purple), lightened on dark. */
 static const char style[] =
     "svg{background:#fff;font-family:system-ui,sans-serif;font-size:13px}"
     "text{fill:#333}.title{font-size:17px;font-weight:600;fill:#111}"
@@ -65,7 +65,7 @@ static void find_axes(const plot *p, axis *x, axis *y)
     if (x_least > x_most) x_least = y_least = 0, x_most = y_most = 1;
     *x      = make_axis(x_least, x_most, true, LEFT, WIDTH - RIGHT);
     *y      = make_axis(y_least, y_most, true, HEIGHT - BOTTOM, TOP);
-    x->most = fmax(x_most, x->least + x->step); /* the curve ends at the frame, on a tick or not */
+    x->most = fmax(x_most, x->least + x->step); /* the curve ends at the frame, whether or not on a tick */
 }
 
 static void put_text(FILE *out, const char *text)

@@ -1,4 +1,4 @@
-/* Curves as a picture: an SVG file that needs nothing else. */
+/* Curves as a picture: a self-contained SVG file. */
 #ifndef TOOLS_PLOT_H
 #define TOOLS_PLOT_H
 
@@ -8,10 +8,10 @@
 
 typedef struct plot_line {
     const char   *name;
-    const double *x, *y; /* points that are not finite are left out */
+    const double *x, *y; /* non-finite points are left out */
     size_t        n;
     bool          points; /* with a mark at each point */
-    bool          faint;  /* drawn thin, behind the others: what one need not look at */
+    bool          faint;  /* drawn thin and behind the others, for secondary curves */
 } plot_line;
 
 typedef struct plot {
@@ -20,7 +20,7 @@ typedef struct plot {
     size_t           n;
 } plot;
 
-/* Replaces the file at one stroke. The y axis begins at 0 if all is above it. */
+/* Replaces the file atomically. The y axis starts at 0 if all values are positive. */
 tool_exit plot_write(const plot *p, const char *path);
 
 #endif

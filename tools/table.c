@@ -1,4 +1,4 @@
-/* Tables in boxes of + - and |. Widths are in characters: a text of UTF-8 takes one for each. */
+/* Tables in boxes of + - and |. Widths are in characters: each UTF-8 character counts as one. */
 #include "table.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ void table_rule(FILE *out, const int *widths, int n)
     fputc('\n', out);
 }
 
-/* Not the second or later byte of a character. */
+/* Whether it is the first byte of a character. */
 static int begins(char c) { return ((unsigned char)c & 0xC0) != 0x80; }
 
 static int characters(const char *text)

@@ -1,4 +1,4 @@
-/* Command lines: made word by word, and printed so that a shell can read them. */
+/* Command lines: built word by word, and printed in shell syntax. */
 #include "words.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@ static bool make_room(words *w)
     return true;
 }
 
-/* Takes `text`, which is owned; NULL: it could not be made. */
+/* Appends `text`, taking ownership; NULL means that it could not be made. */
 static void take(words *w, char *text)
 {
     if (!text || !make_room(w)) {

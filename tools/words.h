@@ -1,4 +1,4 @@
-/* Words of a command line that grows: the arguments of a program to start.
+/* A growing command line: the arguments of a program to start.
  *
  *     words w = {0};
  *     words_add_two(&w, "docker", "run");
@@ -13,18 +13,19 @@
 #include <stdio.h>
 
 typedef struct words {
-    char **at; /* owned, each and all; ends in NULL */
+    char **at; /* array and words owned; NULL-terminated */
     size_t n, room;
     bool   failed; /* out of memory: words are missing */
 } words;
 
-/* Copies of the text are added. */
+/* Adds copies of the text. */
 void words_add(words *w, const char *text);
 void words_add_two(words *w, const char *a, const char *b);
 void words_add_format(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void words_free(words *w);
 
-/* The words on one line (but for newlines in them), quoted so that a shell reads the same words. */
+/* Prints the words on one line (unless they contain newlines), quoted so that a shell reads the same
+ * words. */
 void words_print(const words *w, FILE *out);
 
 #endif
