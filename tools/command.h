@@ -52,9 +52,8 @@ typedef struct tool_given {
 } tool_given;
 
 typedef struct tool_arguments {
-    const char
-        *values[TOOL_MAX_OPTIONS]; /* by option id, the last given: NULL if none, "" without argument */
-    tool_given *given;             /* all options given, in order */
+    const char *values[TOOL_MAX_OPTIONS]; /* by option id, the last given; NULL: none, "": no argument */
+    tool_given *given;                    /* all options given, in order */
     int         n_given;
     char      **operands;
     int         n_operands;
