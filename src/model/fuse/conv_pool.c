@@ -1,8 +1,10 @@
-/* A convolution, relu and max_pool become conv_max_pool, so that what is convolved is never there as a whole; and what
- * their gradients leave of it, pool_scatter, conv_weight_grad and the sum for the bias, one op on what was pooled.
+/* Fuses a convolution, relu and max_pool into conv_max_pool, so that the convolution's full result never
+ * exists; and what is left of their gradients, pool_scatter, conv_weight_grad and the sum for the bias, into
+ * one op on pooled values.
  *
- * The mask of relu is then part of the indices: windows without a positive element have none. Where the scattered
- * gradient is needed by others, too, only the bias's sum moves before the scatter, which changes no sum over planes.
+ * The mask of relu is then part of the indices: windows without a positive element have none. If the
+ * scattered gradient has other users, only the bias's sum moves before the scatter, which changes no sum over
+ * planes.
  */
 #include <string.h>
 
@@ -10,12 +12,12 @@
 
 enum { MOST_WITH = 10 };
 
-/* What is known of a scatter of masked gradients; NO_OP: there is none such. */
+/* A scatter of masked gradients; NO_OP if there is none. */
 #define NO_OP UINT32_MAX
 typedef struct backward {
     uint32_t scatter, where, weights, bias,
-        cast;   /* ops; bias: the sum for it, of `cast` where it is of half */
-    bool alone; /* nobody else uses the scatter */
+        cast;   /* ops; bias: the sum for it, taken of `cast` if that is of half */
+    bool alone; /* the scatter has no other user */
 } backward;
 
 static bool same_shape(const ipu_model *m, uint32_t a, uint32_t b)
@@ -34,7 +36,7 @@ static bool are_all(const ipu_kernel_call *call, const char *name, int64_t value
     return true;
 }
 
-/* Windows that lie side by side, without padding. */
+/* Adjacent windows without padding. */
 static bool has_plain_windows(const ipu_kernel_call *call)
 {
     size_t         n, n_strides;
@@ -45,7 +47,7 @@ static bool has_plain_windows(const ipu_kernel_call *call)
     return are_all(call, "pads", 0) && are_all(call, "dilations", 1) && ipu__op_int(call, "ceil_mode") == 0;
 }
 
-/* The convolution before a pool, whose result nobody else uses; *relu: what is between, or NULL. */
+/* The convolution before a pool, if its result has no other user; *relu is the one between, or NULL. */
 static ipu__model_op *conv_before(ipu_model *m, const ipu__model_op *pool, const uint32_t *uses,
                                   ipu__model_op **relu)
 {
@@ -61,7 +63,7 @@ static ipu__model_op *conv_before(ipu_model *m, const ipu__model_op *pool, const
     return !*relu || ipu__is_together(m, *relu, pool) ? op : NULL;
 }
 
-/* The pool becomes the whole. */
+/* Turns the pool into the fused op. */
 static ipu_status fuse_forward(ipu_model *m, uint32_t id, ipu__model_op *conv, ipu__model_op *relu)
 {
     ipu__model_op  *pool   = &m->ops.at[id];
@@ -89,7 +91,7 @@ static ipu_status fuse_forward(ipu_model *m, uint32_t id, ipu__model_op *conv, i
 
 /* ---- backward ---- */
 
-/* Whether it sums up all of each plane; *per_channel: and all images, and keeps no dimension. */
+/* Whether it sums up each whole plane; *per_channel: also over all images, keeping no dimension. */
 static bool sums_planes(const ipu_model *m, const ipu__model_op *op, bool *per_channel)
 {
     bool mask[IPU_MAX_RANK] = {false};
@@ -103,7 +105,7 @@ static bool sums_planes(const ipu_model *m, const ipu__model_op *op, bool *per_c
     return true;
 }
 
-/* The one user of the indices, if it scatters what relu of `pool` masks. */
+/* Finds the only user of the indices, if it scatters what the relu of `pool` masks. */
 static bool find_scatter(ipu_model *m, const ipu__model_op *pool, const uint32_t *uses, backward *out)
 {
     *out = (backward){NO_OP, NO_OP, NO_OP, NO_OP, NO_OP, true};
@@ -121,7 +123,7 @@ static bool find_scatter(ipu_model *m, const ipu__model_op *pool, const uint32_t
         && same_shape(m, greater->in[0], where->first_out);
 }
 
-/* A sum over planes of the scatter, or of what it is cast to: it is taken of what is scattered. */
+/* Moves a sum over planes of the scatter, or of its cast, to the values that are scattered. */
 static bool move_sum(ipu_model *m, uint32_t id, const uint32_t *uses, backward *b)
 {
     const ipu__model_op *scatter = &m->ops.at[b->scatter], *where = &m->ops.at[b->where];
@@ -162,7 +164,7 @@ static void find_users(ipu_model *m, const uint32_t *uses, backward *b)
     b->alone = b->alone && b->weights != NO_OP && found == uses[value];
 }
 
-/* Value `at` of the new op, which is the last one, in place of `old`; 0: of none. */
+/* Makes output `at` of the newest op replace `old`; 0 if it replaces nothing. */
 static bool add_output(ipu_model *m, const ipu__model_op *made, uint32_t at, uint32_t old,
                        const ipu_kernel_value *type, ipu__renames *renames)
 {
@@ -176,7 +178,7 @@ static bool add_output(ipu_model *m, const ipu__model_op *made, uint32_t at, uin
     return id && (!old || ipu__rename(renames, old, id));
 }
 
-/* conv_max_pool_weight_grad, with the attributes of both and of the op whose place it takes. */
+/* conv_max_pool_weight_grad, with the attributes of both and those of the op it replaces. */
 static ipu_status make_grad(ipu_model *m, const backward *b, ipu__model_op *made, ipu_kernel_call *call)
 {
     const ipu__model_op *weights = &m->ops.at[b->weights], *scatter = &m->ops.at[b->scatter];
@@ -208,7 +210,7 @@ static ipu_status make_grad(ipu_model *m, const backward *b, ipu__model_op *made
     return IPU_OK;
 }
 
-/* Where the first of the ops that it replaces is: nothing that it needs comes later. */
+/* Puts it where the first of the ops it replaces is: nothing it needs comes later. */
 static void put_in_place(ipu_model *m, uint32_t id, const backward *b)
 {
     ipu__block *block = &m->blocks.at[m->ops.at[id].block];
@@ -242,9 +244,9 @@ static ipu_status fuse_backward(ipu_model *m, uint32_t pool, const backward *b)
     return ok ? IPU_OK : ipu__fail_memory();
 }
 
-/* ---- both ---- */
+/* ---- both directions ---- */
 
-/* What nobody uses any more, up to the gradient that is masked. */
+/* Drops what has no user any more, up to the gradient that is masked. */
 static ipu_status drop_mask(ipu_model *m, uint32_t where)
 {
     uint32_t *uses = ipu__model_count_uses(m);
@@ -256,7 +258,7 @@ static ipu_status drop_mask(ipu_model *m, uint32_t where)
     return IPU_OK;
 }
 
-/* Whether the engine wants `def` of what the convolution reads. */
+/* Whether the engine wants `def` for this convolution's operands. */
 static bool is_wanted(const ipu_model *m, const ipu__model_op *conv, const ipu_op_def *def)
 {
     ipu_kernel_call call = ipu__model_call(m, conv);
@@ -280,7 +282,7 @@ static ipu_status fuse_pool(ipu_model *m, uint32_t id, const uint32_t *uses, boo
     return drop_mask(m, b.where);
 }
 
-/* Indices that nobody uses are not computed. */
+/* Unused indices are not computed. */
 static ipu_status drop_indices(ipu_model *m, bool *changed)
 {
     uint32_t *uses = ipu__model_count_uses(m);

@@ -27,7 +27,7 @@ static void test_convolution_relu_and_pool_become_one_op(void **state)
            "  output p2 = p;\n");
 }
 
-/* Gradients of a network whose first layer it is: nothing of the size of what was convolved is left. */
+/* The gradients of a network's first layer: nothing of the convolution's full size is left. */
 static void test_gradients_of_weights_take_what_was_pooled(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void test_gradients_of_weights_take_what_was_pooled(void **state)
            "  output dw2 = dw;\n");
 }
 
-/* Sums of half are of float. */
+/* Sums of half are float. */
 static void test_gradients_of_half_have_a_bias_of_float(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_gradients_of_half_have_a_bias_of_float(void **state)
            "  output dw2 = dw;\n");
 }
 
-/* The input's gradient needs what is scattered, the bias's does not. */
+/* The input's gradient needs the scattered values, the bias's does not. */
 static void test_biases_are_summed_before_the_scatter(void **state)
 {
     (void)state;

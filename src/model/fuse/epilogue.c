@@ -1,7 +1,7 @@
 /* Epilogues: elementwise ops that are the only user of a matmul or convolution become part of it.
  *
- * The op then runs where the last op it has taken in ran: nothing else needs its result before, and what the
- * others need is there by then.
+ * The fused op runs where the last op it absorbed ran: nothing else needs its result earlier, and all inputs
+ * are available by then.
  */
 #include <string.h>
 
@@ -10,14 +10,14 @@
 typedef struct epilogues {
     ipu_model   *m;
     uint32_t    *uses;  /* by value */
-    uint32_t    *user;  /* by value: the op that has all its uses + 1; 0: there is none such */
-    uint32_t    *moved; /* by op: the op that runs in its place + 1; 0: none */
-    bool        *away;  /* by op: it runs in another place */
+    uint32_t    *user;  /* by value: the op that has all its uses + 1, or 0 */
+    uint32_t    *moved; /* by op: the op that runs in its place + 1, or 0 */
+    bool        *away;  /* by op: it runs elsewhere */
     ipu__renames renames;
     bool         changed;
 } epilogues;
 
-/* ---- who uses what ---- */
+/* ---- users ---- */
 
 static void note_users(epilogues *e)
 {
@@ -37,7 +37,7 @@ static bool same_shape(const ipu_model *m, uint32_t a, uint32_t b)
     return ipu__shape_equal(&m->base.values.at[a].shape, &m->base.values.at[b].shape);
 }
 
-/* The op that may be taken in next: the only user of `value`. */
+/* The op that may be absorbed next: the only user of `value`. */
 static ipu__model_op *next_op(epilogues *e, const ipu__model_op *op, uint32_t value)
 {
     if (!e->user[value]) return NULL;
@@ -57,7 +57,8 @@ static int first_extra(const ipu_op_def *def)
     return def->n_in;
 }
 
-/* What the op gives with this epilogue. Statuses: those of its `infer`; INVALID: it does not take it. */
+/* The result's type with this epilogue. Returns the status of its `infer`; INVALID if the op does not take
+ * it. */
 static ipu_status would_give(const epilogues *e, const ipu__model_op *op, const ipu__chain_text *c,
                              ipu_kernel_value *out)
 {
@@ -78,7 +79,7 @@ static ipu_status would_give(const epilogues *e, const ipu__model_op *op, const 
     return op->def->infer(&call, out);
 }
 
-/* The ops taken in, one after another, as a chain whose first operand is what `op` gives by itself. */
+/* Writes the absorbed ops, in order, as a chain whose first operand is the result of `op` alone. */
 static bool write_chain(const epilogues *e, const ipu__model_op *op, const uint32_t *taken, int n,
                         ipu__chain_text *c)
 {
@@ -88,7 +89,7 @@ static bool write_chain(const epilogues *e, const ipu__model_op *op, const uint3
     return ok && !c->out.failed;
 }
 
-/* *ok: whether the op takes the first `n` in, and then gives what the last of them does. */
+/* *ok: whether the op can absorb the first `n`, with the last one's result unchanged. */
 static ipu_status takes(const epilogues *e, const ipu__model_op *op, const uint32_t *taken, int n, bool *ok)
 {
     ipu__chain_text           c                        = {0};
@@ -102,7 +103,7 @@ static ipu_status takes(const epilogues *e, const ipu__model_op *op, const uint3
     return status == IPU_OUT_OF_MEMORY ? ipu__fail_memory() : IPU_OK;
 }
 
-/* ---- doing ---- */
+/* ---- rewriting ---- */
 
 static ipu_status set_epilogue(epilogues *e, uint32_t id, const uint32_t *taken, int n)
 {
@@ -132,8 +133,8 @@ static bool wants_epilogue(const ipu__model_op *op)
     return op->n_in == (uint32_t)op->def->n_in;
 }
 
-/* Ops that only `next`, which is to be taken in, uses, beside `value`: a mask, the slope of an activation. They are
- * computed along with it. Returns how many. */
+/* Ops used only by `next`, which is to be absorbed, besides `value`: a mask, or the slope of an activation.
+ * They are computed along with it. Returns their number. */
 static int side_ops(epilogues *e, const ipu__model_op *next, uint32_t value, uint32_t out[IPU__MAX_OPERANDS])
 {
     int n = 0;
@@ -149,7 +150,7 @@ static int side_ops(epilogues *e, const ipu__model_op *next, uint32_t value, uin
     return n;
 }
 
-/* *n: one more op, with those beside it if they go in too; as it was: none. */
+/* Adds one more op to *n, with its side ops if possible; *n is unchanged if there is none. */
 static ipu_status take_next(epilogues *e, const ipu__model_op *op, uint32_t *taken, int *n)
 {
     uint32_t       value = *n ? e->m->ops.at[taken[*n - 1]].first_out : op->first_out;
@@ -180,9 +181,9 @@ static ipu_status fuse_op(epilogues *e, uint32_t id)
     return n ? set_epilogue(e, id, taken, n) : IPU_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the pass ---- */
 
-/* Ops that were taken in are gone, and those that took them in stand in the place of the last. */
+/* Removes absorbed ops, and puts those that absorbed them in the place of the last. */
 static void put_in_order(const epilogues *e, ipu__block *block)
 {
     size_t kept = 0;

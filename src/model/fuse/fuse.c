@@ -1,15 +1,16 @@
-/* Fusion of elementwise ops: those that feed one another and have one shape become one op "chain".
+/* Fuses elementwise ops: those that feed one another and have the same shape become one op "chain".
  *
- * Ops are met in the order they run. An op joins the groups of its inputs, and the group then runs in its place.
- * Once something outside uses a result of a group, its place is sealed: an op may still join if all it needs is
- * there by then. What is needed outside is a result of the chain. One walk; there can be no cycle.
+ * Ops are visited in the order they run. An op joins the groups of its inputs, and the group then runs in the
+ * op's place. Once something outside uses a result of a group, its place is sealed: an op may still join if
+ * all its inputs are available there. Values needed outside become results of the chain. One walk suffices,
+ * and no cycle can arise.
  */
 #include "model/fuse/fuse.h"
 
 #include <locale.h>
 #include <string.h>
 
-/* ---- what others ask ---- */
+/* ---- shared with other fusions ---- */
 
 bool ipu__is_op(const ipu__model_op *op, const char *name)
 {
@@ -32,12 +33,12 @@ bool ipu__is_together(const ipu_model *m, const ipu__model_op *a, const ipu__mod
 
 /* ---- chains ---- */
 
-enum { WINDOW = 64 }; /* ops between two that are joined: values should not have to live much longer */
+enum { WINDOW = 64 }; /* most ops between two that are joined, since it lengthens the lives of values */
 
 typedef struct group {
-    uint32_t   joined; /* the group it is part of now + 1; 0: itself */
+    uint32_t   joined; /* the group it has been merged into + 1; 0: itself */
     uint32_t   in[IPU__CHAIN_MAX_IN];
-    int        n_in, n_ops, n_live; /* results that are still needed outside */
+    int        n_in, n_ops, n_live; /* results still needed outside */
     uint32_t   block, recompute;
     ipu__stage stage;
     uint32_t   place; /* the op in whose place it runs */
@@ -49,16 +50,16 @@ typedef struct group {
 typedef struct fusing {
     ipu_model        *m;
     const ipu_op_def *chain;
-    uint32_t         *left;   /* by value: uses outside of its group */
-    uint32_t         *group;  /* by op: its group + 1; 0: none */
+    uint32_t         *left;   /* by value: uses outside its group */
+    uint32_t         *group;  /* by op: its group + 1, or 0 */
     size_t           *at;     /* by op: position */
-    bool             *wanted; /* by value: a chainable op of its block and shape uses it */
-    size_t            n_ops;  /* when the pass began: later ones are chains */
+    bool             *wanted; /* by value: a chainable op of the same block and shape uses it */
+    size_t            n_ops;  /* when the pass began; later ones are chains */
     IPU_ARRAY(group) groups;
-    IPU_ARRAY(uint32_t) order; /* of a block, anew */
+    IPU_ARRAY(uint32_t) order; /* a block's new order */
     ipu__renames renames;
     size_t       position;
-    size_t       n_sealed; /* groups before this one all are */
+    size_t       n_sealed; /* all groups before this one are sealed */
     uint32_t     block;
     bool         changed;
 } fusing;
@@ -71,7 +72,7 @@ static uint32_t root_of(const fusing *f, uint32_t at)
     return at;
 }
 
-/* The group of the op that gives `id`, + 1; 0: none. */
+/* The group + 1 of the op that produces `id`, or 0. */
 static uint32_t group_of(const fusing *f, uint32_t id)
 {
     const ipu__model_value *v = &f->m->values.at[id];
@@ -94,7 +95,7 @@ static bool add_input(group *g, uint32_t id)
     return true;
 }
 
-/* Whether the op may join that group, limits apart. */
+/* Whether the op may join that group, leaving limits aside. */
 static bool may_join(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
     const group *g = &f->groups.at[at];
@@ -103,7 +104,7 @@ static bool may_join(const fusing *f, const ipu__model_op *op, uint32_t at)
         && ipu__shape_equal(&g->shape, &f->m->base.values.at[op->first_out].shape);
 }
 
-/* Whether a value is there where the group runs, whose place is sealed. */
+/* Whether a value is available where the sealed group runs. */
 static bool is_ready(const fusing *f, uint32_t id, const group *g)
 {
     const ipu__model_value *v = &f->m->values.at[id];
@@ -114,8 +115,8 @@ static bool is_ready(const fusing *f, uint32_t id, const group *g)
     return by == g || (by->sealed && f->at[by->place] < f->at[g->place]);
 }
 
-/* Whether the op may join that group although its place is sealed. It is not worth while if the op can go
- * together with one that uses it: its result would have to be kept for that. */
+/* Whether the op may join that group although it is sealed. Not worthwhile if the op can be fused with one of
+ * its users: its result would have to be kept for that. */
 static bool may_join_late(const fusing *f, const ipu__model_op *op, uint32_t at)
 {
     if (f->wanted[op->first_out]) return false;
@@ -124,7 +125,7 @@ static bool may_join_late(const fusing *f, const ipu__model_op *op, uint32_t at)
     return true;
 }
 
-/* The groups in `list` and the op as one; false: it would be too large. */
+/* Combines the groups in `list` and the op; returns false if the result would be too large. */
 static bool combine(const fusing *f, const ipu__model_op *op, const uint32_t *list, int n, group *out)
 {
     *out = (group){.n_ops     = 1,
@@ -154,7 +155,7 @@ static bool combine(const fusing *f, const ipu__model_op *op, const uint32_t *li
     return out->n_ops <= IPU__CHAIN_MAX_STEPS && out->n_live <= IPU__CHAIN_MAX_OUT;
 }
 
-/* ---- meeting ops ---- */
+/* ---- visiting ops ---- */
 
 static void seal_inputs(fusing *f, const ipu__model_op *op, uint32_t except)
 {
@@ -164,12 +165,12 @@ static void seal_inputs(fusing *f, const ipu__model_op *op, uint32_t except)
     }
 }
 
-/* Groups that the op may join, each once, the newest first: those whose place is sealed, or those others. */
+/* Groups the op may join, each once, newest first: either the sealed ones or the others. */
 static int find_groups(const fusing *f, const ipu__model_op *op, bool sealed,
                        uint32_t list[IPU__MAX_OPERANDS])
 {
     int n = 0;
-    if (!f->groups.at) return 0; /* none was made yet */
+    if (!f->groups.at) return 0; /* none yet */
     for (uint32_t i = 0; i < op->n_in; i++) {
         uint32_t at = group_of(f, op->in[i]);
         int      k  = 0;
@@ -183,7 +184,7 @@ static int find_groups(const fusing *f, const ipu__model_op *op, bool sealed,
     return n;
 }
 
-/* The groups in `list` and the op become `g`. */
+/* Merges the groups in `list` and the op into `g`. */
 static bool join(fusing *f, uint32_t id, const uint32_t *list, int n, const group *g)
 {
     const ipu__model_op *op   = &f->m->ops.at[id];
@@ -257,7 +258,7 @@ static bool find_chains(fusing *f, uint32_t block)
 
 /* ---- making chains ---- */
 
-/* A value of the new op `op` for its output `at`: that of the op it replaces, or one that stands for nothing. */
+/* A value for output `at` of the new op `op`: that of the op it replaces, or a placeholder. */
 static bool add_output(fusing *f, uint32_t op, uint32_t at, uint32_t old, const ipu_kernel_value *type)
 {
     ipu__builder_value shown = {type->type, type->shape, old ? f->m->base.values.at[old].name : ""};
@@ -308,7 +309,7 @@ static ipu_status add_chain(fusing *f, const members *all, const ipu__chain_text
 {
     ipu_kernel_call call;
     ipu_model      *m    = f->m;
-    ipu__model_op   made = m->ops.at[all->op[all->n - 1]]; /* its block, location, stage and recompute */
+    ipu__model_op   made = m->ops.at[all->op[all->n - 1]]; /* supplies block, location, stage and recompute */
     uint32_t        id   = (uint32_t)m->ops.n;
     IPU_TRY(infer(f, c, &call));
     made.def          = f->chain;
@@ -345,7 +346,7 @@ static ipu_status make_chain(fusing *f, members *all)
 static ipu_status rewrite_block(fusing *f, uint32_t block, uint32_t *next_member, uint32_t *first_member)
 {
     f->order.n = 0;
-    for (size_t i = f->m->blocks.at[block].order.n; i-- > 0;) { /* backwards: lists begin with the first op */
+    for (size_t i = f->m->blocks.at[block].order.n; i-- > 0;) { /* backwards: lists start with the first op */
         uint32_t id = f->m->blocks.at[block].order.at[i];
         if (!f->group[id]) continue;
         uint32_t at      = root_of(f, f->group[id] - 1);
@@ -411,7 +412,7 @@ static ipu_status fuse(ipu_model *m, bool *changed)
     return status;
 }
 
-/* A stop for gradients means nothing any more, and would keep ops apart. */
+/* Gradient stops have no further meaning, and would keep ops apart. */
 static ipu_status drop_stops(ipu_model *m)
 {
     ipu__renames      r    = {0};
@@ -432,7 +433,7 @@ typedef ipu_status (*kind_fn)(ipu_model *m, bool *changed);
 
 static ipu_status fuse_kinds(ipu_model *m, const kind_fn *kinds, size_t n, bool *changed)
 {
-    /* Chains hold numbers as text, which have a point whatever language the program around us speaks. */
+    /* Chains hold numbers as text, which needs a decimal point whatever the program's locale. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return ipu__fail_memory();
     locale_t   before = uselocale(c);

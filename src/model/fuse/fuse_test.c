@@ -54,7 +54,7 @@ static void test_a_mask_goes_before_the_scatter_of_a_pool(void **state)
            "  output g2 = s;\n");
 }
 
-/* Another pool's indices, a mask that is used again, what is not 0 outside. */
+/* Another pool's indices, a mask with a second user, a fill other than 0. */
 static void test_other_masks_stay_where_they_are(void **state)
 {
     (void)state;

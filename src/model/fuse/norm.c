@@ -1,22 +1,22 @@
-/* The gradient of relu behind that of group norm or of a linear layer: where(greater(x, 0), dx, 0), with x what was
- * normalised or multiplied.
+/* The gradient of relu after that of group norm or a linear layer: where(greater(x, 0), dx, 0), with x the
+ * layer's input.
  *
- * group_norm_grad and linear_sgd have x at hand and mask what they give as they go ("relu"): what would otherwise read
- * x, dx and write the result anew is gone. group_norm_grad then has the sums over channels, too, which are the gradient
- * of a bias before the relu.
+ * group_norm_grad and linear_sgd have x at hand and mask their results as they go ("relu"), which saves
+ * another pass over x, dx and the result. group_norm_grad then also gives the sums per channel, which are the
+ * gradient of a bias before the relu.
  */
 #include <string.h>
 
 #include "model/fuse/fuse.h"
 
-/* dx of an op that can mask it by its input 1; 0: it cannot. */
+/* dx of an op that can mask it by its input 1; 0 if it cannot. */
 static uint32_t masked_of(const ipu__model_op *grad)
 {
     if (ipu__is_op(grad, "group_norm_grad")) return grad->first_out;
     return ipu__is_op(grad, "linear_sgd") ? grad->first_out + 2 : 0;
 }
 
-/* The gradient that can take the mask of `where` in; NULL: it is no such mask. */
+/* The gradient op that can absorb the mask of `where`, or NULL. */
 static ipu__model_op *find(ipu_model *m, const ipu__model_op *where, const uint32_t *uses)
 {
     if (!ipu__is_op(where, "where") || !ipu__is_zero(m, where->in[2])) return NULL;
@@ -31,7 +31,7 @@ static ipu__model_op *find(ipu_model *m, const ipu__model_op *where, const uint3
 
 static uint32_t sums_of(const ipu__model_op *grad) { return grad->first_out + 3; }
 
-/* The masked gradient of a norm that `op` sums up, leaving the channels; NULL: there is none such. */
+/* The masked gradient of a norm that `op` sums up per channel, or NULL. */
 static ipu__model_op *find_summed(ipu_model *m, const ipu__model_op *op)
 {
     bool mask[IPU_MAX_RANK] = {false};

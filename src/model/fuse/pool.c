@@ -1,8 +1,8 @@
-/* Masks before pools: the gradient of relu(x) behind max_pool, taken of what was pooled.
+/* Masks before pools: the gradient of relu(x) before max_pool, computed on pooled values.
  *
- * A window's largest element is where its index says, so a condition on that element is one on what was pooled: masking
- * what pool_scatter gives, element by element of the large planes, is scattering what was masked in the small ones. A
- * quarter of the elements or less is touched, and the values before the pool are not needed any more.
+ * A window's index says where its largest element is, so a condition on that element is one on the pooled
+ * value: masking the large planes that pool_scatter gives equals scattering the masked small ones. That
+ * touches at most a quarter of the elements, and values before the pool are no longer needed.
  */
 #include <string.h>
 
@@ -39,7 +39,7 @@ static bool find(ipu_model *m, const ipu__model_op *where, const uint32_t *uses,
     return true;
 }
 
-/* Greater and where move in front of the scatter, whose place in the order is known to be after the pool. */
+/* Moves greater and where in front of the scatter, which is known to come after the pool. */
 static bool move(ipu_model *m, const masked *x, ipu__renames *renames)
 {
     ipu__model_op *where = &m->ops.at[x->where], *greater = &m->ops.at[x->greater],
@@ -54,7 +54,7 @@ static bool move(ipu_model *m, const masked *x, ipu__renames *renames)
     where->in[1]                                = small;
     m->base.values.at[where->first_out].shape   = m->base.values.at[small].shape;
     scatter->in[0]                              = where->first_out;
-    for (size_t i = 0; i < b->order.n; i++) { /* without the two, whose places lie at or behind `kept` */
+    for (size_t i = 0; i < b->order.n; i++) { /* without the two, which are at or after `kept` */
         if (b->order.at[i] == x->scatter) at = kept;
         if (b->order.at[i] != x->where && b->order.at[i] != x->greater) b->order.at[kept++] = b->order.at[i];
     }

@@ -1,11 +1,11 @@
-/* Elementwise ops as the text of a chain. Relies on the C locale being in force: fuse.c sees to that. */
+/* Writes elementwise ops as the text of a chain. Relies on the C locale, which fuse.c sets. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "graph/text/literal.h"
 #include "model/fuse/fuse.h"
 
-/* Empty tensors are left alone: an operand of shape [0] is one that is absent. */
+/* Empty tensors are left alone: an operand of shape [0] means an absent one. */
 bool ipu__is_chainable(const ipu_model *m, const ipu__model_op *op)
 {
     return op->kind == IPU__MODEL_OP && (op->def->flags & IPU__OP_ELEMENTWISE)

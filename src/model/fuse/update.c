@@ -1,8 +1,9 @@
-/* Updates: the gradient of a linear layer's weights, which only sgd takes, and that of its input become one op with the
- * step of sgd, linear_sgd. The gradient of the weights is then never held, and weights are read once for both.
+/* Updates: fuses the gradient of a linear layer's weights, if only sgd uses it, and that of its input with
+ * the step of sgd into linear_sgd. The weights' gradient is then never stored, and weights are read once for
+ * both.
  *
- * It runs where the gradient of the input did, if nothing reads the weights after that; otherwise behind all that does, and
- * without that gradient.
+ * It runs where the input's gradient did if nothing reads the weights after that; otherwise after the last
+ * reader, and without that gradient.
  */
 #include <string.h>
 
@@ -13,10 +14,10 @@ enum { PARAMETER, GRADIENT, RATE, STEP, MOMENTUM, SGD_IN }; /* inputs of sgd */
 
 typedef struct update {
     ipu_model *m;
-    uint32_t  *uses; /* by value, of those that were there before */
+    uint32_t  *uses; /* by value, for those that existed before */
     size_t     n_uses;
-    uint32_t   sgd, weight, input; /* ops; input: UINT32_MAX: none */
-    size_t     place;              /* in the order of the block: behind it */
+    uint32_t   sgd, weight, input; /* ops; input: UINT32_MAX if none */
+    size_t     place;              /* position in the block's order after which it runs */
 } update;
 
 static bool has_attribute(const ipu__model_op *op, const char *name)
@@ -74,7 +75,7 @@ static bool is_candidate(const update *u, const ipu__model_op *sgd)
 
 /* ---- where ---- */
 
-/* Ops that read a value, by itself or through views; branches and loops stand for readers of everything. */
+/* Ops that read a value, directly or through views; branches and loops count as readers of everything. */
 typedef struct readers {
     const ipu_model *m;
     uint8_t         *is_same; /* by value: the one in question, or a view of it */
@@ -91,7 +92,8 @@ static bool reads(const readers *r, const ipu__model_op *op)
     return false;
 }
 
-/* Behind which place all inputs are there and nothing reads the weights and their momentum any more but `except`. */
+/* The position after which all inputs are available and nothing but `except` reads the weights and their
+ * momentum any more. */
 static bool find_place(const update *u, uint32_t except, size_t *out)
 {
     const ipu_model     *m   = u->m;
@@ -115,7 +117,7 @@ static bool find_place(const update *u, uint32_t except, size_t *out)
     return true;
 }
 
-/* The gradient of the layer's input, and where it is. */
+/* The op that computes the gradient of the layer's input, and its position. */
 static uint32_t find_input(const update *u, size_t *at)
 {
     const ipu_model     *m   = u->m;
@@ -130,7 +132,7 @@ static uint32_t find_input(const update *u, size_t *at)
     return UINT32_MAX;
 }
 
-/* False: out of memory. */
+/* Returns false if out of memory. */
 static bool choose(update *u)
 {
     const ipu_model *m = u->m;
@@ -148,7 +150,7 @@ static bool choose(update *u)
     return true;
 }
 
-/* ---- doing ---- */
+/* ---- rewriting ---- */
 
 static bool add_output(update *u, uint32_t op, uint32_t at, uint32_t old, ipu__renames *renames)
 {
@@ -161,7 +163,7 @@ static bool add_output(update *u, uint32_t op, uint32_t at, uint32_t old, ipu__r
     return id && (!old || ipu__rename(renames, old, id));
 }
 
-/* Behind its place; what it stands for goes. */
+/* Inserts the op after its place and removes those it replaces. */
 static bool put(update *u, uint32_t id)
 {
     ipu_model *m              = u->m;
@@ -186,7 +188,7 @@ static bool join(update *u)
     ipu_model          *m   = u->m;
     const ipu__model_op sgd = m->ops.at[u->sgd], weight = m->ops.at[u->weight];
     bool                has_input = u->input != UINT32_MAX;
-    ipu__model_op       made      = sgd; /* its attributes, block and stage */
+    ipu__model_op       made      = sgd; /* supplies attributes, block and stage */
     uint32_t            id        = (uint32_t)m->ops.n;
     ipu__renames        renames   = {0};
     const uint32_t      in[]      = {weight.in[0], weight.in[1], sgd.in[PARAMETER],

@@ -42,7 +42,8 @@ static void gradients_and_step_become_one(void **state)
 #define STEP "  w1, v1 = sgd(w, g, rate, none, v) momentum=0.9;\n"
 #define END "  update w = w1;\n  update v = v1;\n"
 
-/* Behind all that reads the weights, by itself or through a view; it goes on without the gradient of the input then. */
+/* It runs after all that reads the weights, directly or through a view, and then without the gradient of the
+ * input. */
 static void it_waits_for_what_reads_the_weights(void **state)
 {
     (void)state;
@@ -72,7 +73,7 @@ static void it_needs_no_gradient_of_the_input(void **state)
                 "  output y2 = y;\n" END);
 }
 
-/* Two layers, of which the gradient that one gives the other takes. */
+/* Two layers, one of which uses the gradient that the other gives. */
 static void layers_follow_each_other(void **state)
 {
     (void)state;
@@ -97,7 +98,7 @@ static void layers_follow_each_other(void **state)
                 true);
 }
 
-/* The input of a layer is itself trained: its gradient is then a value that fusion has made. */
+/* A layer's input is itself trained, so its gradient is a value made by fusion. */
 static void what_a_layer_reads_may_be_trained_too(void **state)
 {
     (void)state;
@@ -117,7 +118,7 @@ static void what_a_layer_reads_may_be_trained_too(void **state)
                 true);
 }
 
-/* The gradient of a relu before the layer is a mask of what came from it; other masks stay. */
+/* The gradient of a relu before the layer is a mask of the layer's input; other masks stay. */
 static void masks_of_a_relu_go_into_it(void **state)
 {
     (void)state;
@@ -135,7 +136,7 @@ static void masks_of_a_relu_go_into_it(void **state)
     }
 }
 
-/* Clipped, scaled or shown gradients, other products, batches that are large. */
+/* Clipped, scaled or exposed gradients, other products, large batches. */
 static void other_updates_stay(void **state)
 {
     (void)state;
