@@ -1,12 +1,12 @@
 /* Gradients of branches and loops.
  *
- * An IF has as gradient an IF of the same condition, whose branches do the forward branch again and then go
- * backward over it. What comes in are the values the branches use from outside; where a branch does not use
- * one, its gradient there is zeros.
+ * The gradient of an IF is an IF with the same condition, whose branches redo the forward branch and then go
+ * backward over it. Its inputs are the values the branches use from outside; if a branch does not use one,
+ * its gradient there is zero.
  */
 #include "model/grad/gradient.h"
 
-/* ---- what blocks use from outside ---- */
+/* ---- captured values ---- */
 
 static bool is_inside(const ipu_model *m, uint32_t id, uint32_t outer)
 {
@@ -22,7 +22,8 @@ static bool note_use(ipu__diff *p, uint32_t id, uint32_t outer, ipu__id_list *li
     return ipu__push(list, id);
 }
 
-/* Adds what `block` and those in it use and `outer`, which holds it, does not define. False: memory. */
+/* Adds what `block` and nested blocks use but `outer`, which contains them, does not define. Returns false if
+ * out of memory. */
 static bool note_uses(ipu__diff *p, uint32_t block, uint32_t outer, ipu__id_list *list)
 {
     if (block == IPU__NO_BLOCK) return true;
@@ -38,7 +39,7 @@ static bool note_uses(ipu__diff *p, uint32_t block, uint32_t outer, ipu__id_list
     return ok;
 }
 
-/* Gradients of copies belong to what they are copies of: each of those once. */
+/* Gradients of copies belong to the originals, each listed once. */
 static bool note_wanted(ipu__diff *p, uint32_t id, ipu__outside *o)
 {
     if (p->values.at[id].origin) id = p->values.at[id].origin;
@@ -77,7 +78,7 @@ void ipu__diff_leave(ipu__diff *p, ipu__outside *o, const ipu_value *d)
     ipu__array_fini(&o->saved);
 }
 
-/* ---- parts of both ---- */
+/* ---- shared by IF and LOOP ---- */
 
 ipu_value ipu__diff_zeros_like(ipu__diff *p, uint32_t id)
 {

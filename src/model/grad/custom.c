@@ -1,7 +1,8 @@
-/* Gradients of the user's own: groups of identity ops, at the first of which the user's function is asked.
+/* User-defined gradients: groups of identity ops, at the first of which the user's function is called.
  *
- * All uses of what the group gives come after its last op, and all it is computed from before its first: where
- * the pass backward reaches the first, gradients of all outputs are complete and none of an x is taken yet.
+ * All uses of the group's outputs come after its last op, and everything they depend on comes before its
+ * first: when the backward pass reaches the first op, the gradients of all outputs are complete and none of
+ * an x has been used.
  */
 #include "model/grad/gradient.h"
 
@@ -61,7 +62,7 @@ void ipu_model_custom_gradient(ipu_model *m, const ipu_value *x, size_t n, const
 
 const ipu__custom *ipu__diff_custom(const ipu_model *m, const ipu__model_op *op)
 {
-    size_t begin = 0, end = m->customs.n; /* in the order of `first` */
+    size_t begin = 0, end = m->customs.n; /* ordered by `first` */
     while (begin < end) {
         size_t middle = (begin + end) / 2;
         if (op->first_out >= m->customs.at[middle].first + m->customs.at[middle].n_out)
@@ -101,7 +102,7 @@ static bool fits(ipu__diff *p, ipu_value x, ipu_value d_x)
 
 void ipu__diff_step_custom(ipu__diff *p, const ipu__model_op *op, const ipu__custom *of)
 {
-    ipu__custom c = *of; /* they move when the function makes others */
+    ipu__custom c = *of; /* a copy: they move when the function creates others */
     if (op->first_out != c.first || !has_gradient(p, &c) || !ipu__diff_custom_is_active(p, &c)) return;
     ipu_value *d_y = ipu__diff_new_values(p, (size_t)c.n_out + c.n_in);
     if (!d_y) return;

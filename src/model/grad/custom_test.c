@@ -1,4 +1,4 @@
-/* Gradients of the user's own: what the function is asked, where its answer goes, what is refused. */
+/* User-defined gradients: what the function is given, where its results go, what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ typedef struct asked {
     ipu_value x; /* saved, as a function's own tensors are */
 } asked;
 
-/* d_x = 100 d_y0 + 7 d_y1 x; of the second x there is none. */
+/* d_x = 100 d_y0 + 7 d_y1 x; the second x has none. */
 static void hundredfold(ipu_model *m, const ipu_value *d_y, size_t n_y, ipu_value *d_x, size_t n, void *user)
 {
     asked       *a = user;
@@ -54,7 +54,7 @@ static double read_after_run(ipu_model *m, const char *name)
 typedef struct bench {
     ipu_model   *m;
     ipu_builder *b;
-    ipu_value    x, w, out[2]; /* x = 3, w = 5; x w and x + w with gradients of their own */
+    ipu_value    x, w, out[2]; /* x = 3, w = 5; x w and x + w with user-defined gradients */
     asked        asked;
 } bench;
 
@@ -91,7 +91,7 @@ static void the_function_says_what_gradients_are(void **state)
     ipu_model_destroy(t.m);
 }
 
-/* Only the second output is used: the first has no gradient, and the group is asked all the same. */
+/* Only the second output is used: the first has no gradient, but the function is still called. */
 static void outputs_that_nothing_depends_on_have_none(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void outputs_that_nothing_depends_on_have_none(void **state)
     ipu_model_destroy(t.m);
 }
 
-/* d2 / dx2 of x w by the function, 100 at first and then 7 * 1 * ... of what it emitted itself. */
+/* d2 / dx2 of x w by the function: first 100, then 7 * 1 * ... from what it emitted itself. */
 static void what_it_emits_has_gradients_again(void **state)
 {
     (void)state;

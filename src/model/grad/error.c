@@ -1,7 +1,7 @@
-/* Why there is no gradient: the op at which the path from x to y ends, for the message. */
+/* Explains why there is no gradient: finds the op at which the path from x to y ends. */
 #include "model/grad/gradient.h"
 
-/* By value id, while a path is looked for. */
+/* By value id, while searching for a path. */
 enum { FROM_X = 1, TO_Y = 2, ACTIVE = 4, ON_PATH = 8 };
 
 typedef struct path {
@@ -23,7 +23,7 @@ static bool any_out(const path *s, const ipu__model_op *op, unsigned mark)
     return false;
 }
 
-/* What a loop carries comes from before it and from the turn before. */
+/* A loop's carried values come from before the loop and from the previous turn. */
 static void mark_carried(path *s, const ipu__model_op *op, bool backward)
 {
     if (op->kind != IPU__MODEL_LOOP) return;
@@ -36,7 +36,8 @@ static void mark_carried(path *s, const ipu__model_op *op, bool backward)
     }
 }
 
-/* Calls `visit` on the ops of a block and, before the op they belong to or after it, on those inside. */
+/* Calls `visit` on the ops of a block, and on those inside an op: before the op going forward, after it going
+ * backward. */
 static void walk(path *s, uint32_t block, bool backward, void (*visit)(path *s, const ipu__model_op *op))
 {
     const ipu_model  *m = s->p->m;
@@ -45,7 +46,7 @@ static void walk(path *s, uint32_t block, bool backward, void (*visit)(path *s, 
         const ipu__model_op *op = &m->ops.at[b->order.at[backward ? b->order.n - 1 - k : k]];
         if (op->dead) continue;
         if (backward) visit(s, op);
-        /* Twice: what a loop carries goes around. */
+        /* twice, since carried values go around */
         for (int turn = 0; turn < 2 && op->body != IPU__NO_BLOCK; turn++) {
             mark_carried(s, op, backward);
             walk(s, op->body, backward, visit);
@@ -93,13 +94,13 @@ static void visit_backward(path *s, const ipu__model_op *op)
     for (uint32_t i = 0; i < op->n_in; i++) s->marks[op->in[i]] |= TO_Y;
 }
 
-/* Takes what depends on x differentiably and gives, towards y, only what does not. */
+/* Some input depends on x differentiably, but none of its results that lead to y does. */
 static bool is_cut(const path *s, const ipu__model_op *op)
 {
     return any_in(s, op, ACTIVE) && any_out(s, op, TO_Y) && !any_out(s, op, ON_PATH);
 }
 
-/* Has a gradient and gave none to an input that depends on x. */
+/* Has a gradient, but gave none to an input that depends on x. */
 static bool is_silent(const path *s, const ipu__model_op *op)
 {
     const ipu__diff_value *values = s->p->values.at;

@@ -49,7 +49,7 @@ void ipu__diff_add(ipu__diff *p, uint32_t id, ipu_value part)
     p->values.at[id].d = part.id;
 }
 
-/* ---- forward: which values depend on an x ---- */
+/* ---- forward: which values depend on x ---- */
 
 static bool any_active(const ipu__diff *p, const ipu__model_op *op)
 {
@@ -58,7 +58,7 @@ static bool any_active(const ipu__diff *p, const ipu__model_op *op)
     return false;
 }
 
-/* What the blocks of an IF or LOOP give is active if what they yield is. Returns whether that is news. */
+/* Outputs of an IF or LOOP are active if what its blocks yield is. Returns whether that changed anything. */
 static bool activate_from(ipu__diff *p, uint32_t first, const ipu__block *block)
 {
     bool news = false;
@@ -82,7 +82,7 @@ static void sweep_loop(ipu__diff *p, const ipu__model_op *op)
         p->values.at[body->first_carried + i].is_active |= p->values.at[op->in[i + 1]].is_active;
     do sweep_block(p, op->body);
     while (activate_from(p, body->first_carried, body));
-    for (uint32_t i = 0; i < op->n_out; i++) /* without a turn they are what was carried in */
+    for (uint32_t i = 0; i < op->n_out; i++) /* with no turns they are the values carried in */
         p->values.at[op->first_out + i].is_active |= p->values.at[body->first_carried + i].is_active;
 }
 
@@ -117,7 +117,7 @@ void ipu__diff_sweep(ipu__diff *p, uint32_t block, size_t begin, size_t end)
 
 /* ---- backward ---- */
 
-/* Gradients are called after what they are of, if that has a name. */
+/* Gradients are named after their values, if those have names. */
 static void name_gradient(ipu__diff *p, uint32_t id)
 {
     ipu_builder *b    = &p->m->base;
@@ -156,7 +156,7 @@ static void fail_no_gradient(ipu__diff *p, const op_step *s)
         ipu__value_str(s->out[0]));
 }
 
-/* An op's gradient that does not fit its input is an error of the op, found here and not far away. */
+/* A gradient that does not fit its input is a bug of the op, reported here rather than far away. */
 static bool check_part(ipu__diff *p, const op_step *s, uint32_t i)
 {
     ipu_shape want = ipu_value_shape(s->in[i]), found = ipu_value_shape(s->d_in[i]);
@@ -187,7 +187,7 @@ static void step_own(ipu__diff *p, op_step *s)
             ipu__diff_add(p, s->op.in[i], s->d_in[i]);
 }
 
-/* The op again in simpler ones, which are then gone over like those of the model. */
+/* Emits the op again as simpler ones, which are then processed like those of the model. */
 static void step_composed(ipu__diff *p, op_step *s)
 {
     ipu_model *m     = p->m;
@@ -264,14 +264,14 @@ static void step(ipu__diff *p, uint32_t id)
 
 void ipu__diff_reverse(ipu__diff *p, uint32_t block, size_t begin, size_t end)
 {
-    /* Steps may put ops into the block, but only after the one they are at. */
+    /* Steps may insert ops into the block, but only after the current one. */
     for (size_t i = end; i-- > begin && ipu__diff_ok(p) && ipu__diff_cover(p);) {
         uint32_t id = p->m->blocks.at[block].order.at[i];
         if (!p->m->ops.at[id].dead) step(p, id);
     }
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 static bool check_values(ipu_model *m, ipu_value y, const ipu_value *x, size_t n)
 {
@@ -292,7 +292,7 @@ static bool check_values(ipu_model *m, ipu_value y, const ipu_value *x, size_t n
     return m->base.status == IPU_OK;
 }
 
-/* The gradient of y to begin with; null: there is an error. */
+/* The initial gradient of y; null after an error. */
 static ipu_value first_gradient(ipu_model *m, ipu_value y, ipu_value d_y)
 {
     ipu_builder *b = &m->base;

@@ -1,4 +1,4 @@
-/* The rules of gradients, on ops made for it: which are asked, what they are asked for, what is said if they
+/* The rules of gradients, on ops made for the test: which are called, for what, and the errors if they
  * cannot. Values are compared in tests/model/model_gradients_test.c.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include "ipu/op.h"
 #include "model/model.h"
 
-/* ---- ops of our own: out has the type and shape of x ---- */
+/* ---- the test's own ops: out has the type and shape of x ---- */
 
 static struct {
     int  calls;
@@ -49,7 +49,7 @@ static void note_grad(ipu__gradient *g)
     seen.calls++;
     for (int i = 0; i < 2; i++) {
         seen.wanted[i] = g->wanted[i];
-        g->d_in[i]     = g->d_out[0]; /* more than asked for does no harm */
+        g->d_in[i]     = g->d_out[0]; /* giving more than requested is harmless */
     }
 }
 static const ipu_op_def noting = {OWN("noting"), .grad = note_grad};
@@ -63,7 +63,7 @@ static void wrong_grad(ipu__gradient *g)
 }
 static const ipu_op_def wrong = {OWN("wrong"), .grad = wrong_grad};
 
-/* x y, whose gradient is an op without one. */
+/* x y, whose gradient is an op that has none itself. */
 static void once_grad(ipu__gradient *g)
 {
     for (int i = 0; i < 2; i++)
@@ -125,7 +125,7 @@ static void only_what_leads_to_an_x_is_asked_for(void **state)
     ipu_model_gradients(n.m, y, &n.x, 1, NULL, &d);
     assert_true(seen.wanted[0] && !seen.wanted[1]);
     assert_int_equal(seen.calls, 1);
-    assert_int_equal(n.m->ops.n, 2); /* nothing was emitted for w */
+    assert_int_equal(n.m->ops.n, 2); /* nothing emitted for w */
     end(&n);
 }
 
@@ -162,7 +162,7 @@ static void gradient_ops_have_the_line_and_name_of_what_they_are_of(void **state
     ipu_value y      = ipu_named(n.b, ipu_tanh(n.b, n.x), "h");
     size_t    before = n.m->ops.n;
     ipu_model_gradients(n.m, ipu_mul(n.b, y, n.w), &n.x, 1, NULL, &d);
-    size_t last = n.m->ops.n - 1; /* of tanh, which comes first and so goes last */
+    size_t last = n.m->ops.n - 1; /* of tanh, which comes first and so is processed last */
     assert_true(last > before);
     assert_int_equal(n.m->locations.at[n.m->ops.at[last].location].line, line);
     assert_string_equal(ipu_value_name(d), "grad/x");
@@ -191,7 +191,7 @@ static void an_op_that_is_taken_apart_has_second_derivatives(void **state)
     end(&n);
 }
 
-/* ---- what is said ---- */
+/* ---- errors ---- */
 
 static void an_op_without_a_gradient_is_named_with_its_line(void **state)
 {

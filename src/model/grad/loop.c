@@ -1,8 +1,8 @@
 /* Gradients of loops.
  *
- * The backward loop goes from the last turn that was done to the first. In each it takes what was carried into
- * that turn from stacks, does the body again and goes backward over it. The stacks come from the forward loop,
- * which is replaced by one that carries them too: only those that the backward body turns out to use.
+ * The backward loop runs from the last executed turn to the first. In each, it takes the values carried into
+ * that turn from stacks, redoes the body and goes backward over it. The stacks come from the forward loop,
+ * which is replaced by one that also carries them, as far as the backward body turns out to use them.
  */
 #include <string.h>
 
@@ -16,10 +16,10 @@ typedef struct loop {
     uint32_t      id;
     ipu__model_op op;
     uint32_t      n;        /* carried values */
-    bool          vary;     /* how many turns there are is known when it has run */
+    bool          vary;     /* the number of turns is known only after it has run */
     ipu_value     turns;    /* int32 */
     bool         *needed;   /* carried values that get a gradient */
-    uint32_t     *stacks;   /* of each carried value; defined by `rebuild` */
+    uint32_t     *stacks;   /* by carried value; defined by `rebuild` */
     uint32_t      backward; /* block of the backward loop */
 } loop;
 
@@ -37,7 +37,7 @@ static ipu_value int_scalar(const loop *l, int64_t value)
 
 static void mark(ipu__diff *p, uint32_t id) { p->values.at[id].seen = p->walk; }
 
-/* Everything that the blocks of `op` use. */
+/* Marks everything that the blocks of `op` use. */
 static void mark_inside(ipu__diff *p, uint32_t block)
 {
     if (block == IPU__NO_BLOCK) return;
@@ -52,7 +52,7 @@ static void mark_inside(ipu__diff *p, uint32_t block)
     }
 }
 
-/* The op and all in it are gone. */
+/* Kills the op and all in it. */
 static void bury(ipu_model *m, uint32_t id)
 {
     ipu__model_op *op        = &m->ops.at[id];
@@ -67,7 +67,7 @@ static void bury(ipu_model *m, uint32_t id)
     }
 }
 
-/* Marks what the marked values of a block come from. With `drop`, ops that give none of it are removed. */
+/* Marks what the marked values of a block depend on. With `drop`, removes ops that produce none of it. */
 static void mark_sources(ipu__diff *p, uint32_t block, bool drop)
 {
     ipu__block *b    = &p->m->blocks.at[block];
@@ -89,8 +89,8 @@ static void mark_sources(ipu__diff *p, uint32_t block, bool drop)
     b->order.n -= keep;
 }
 
-/* A carried value gets a gradient if it depends on an x and, some turns later, one that has a gradient after
- * the loop depends on it. */
+/* A carried value needs a gradient if it depends on an x and, some turns later, affects one that has a
+ * gradient after the loop. */
 static void find_needed(loop *l)
 {
     ipu__diff *p       = l->p;
@@ -133,7 +133,7 @@ static ipu_value write_stack(const loop *l, ipu_value stack, ipu_value value, ip
         b, stack, ipu_reshape(b, value, IPU_SHAPE(1, ipu_value_n_elements(value))), turn, 0);
 }
 
-/* A value that gets its definition later. */
+/* A value to be defined later. */
 static uint32_t add_place(const loop *l, ipu_type type, ipu_shape shape)
 {
     ipu_model *m     = l->p->m;
@@ -146,7 +146,7 @@ static uint32_t add_place(const loop *l, ipu_type type, ipu_shape shape)
     return id;
 }
 
-/* `place` is `from`; or, with `from` 0, nobody uses it. */
+/* Defines `place` as `from`; 0 means that nobody uses it. */
 static void define(const loop *l, uint32_t place, uint32_t from)
 {
     ipu_model        *m  = l->p->m;
@@ -169,7 +169,7 @@ static void define(const loop *l, uint32_t place, uint32_t from)
     if (!ok) ipu__diff_fail_memory(l->p);
 }
 
-/* The output of the loop that already is the stack of carried value `i`; 0: none. */
+/* The loop's output that already is the stack of carried value `i`, or 0. */
 static uint32_t find_stack(const loop *l, uint32_t i)
 {
     const ipu_model *m = l->p->m;
@@ -192,7 +192,7 @@ static uint32_t find_stack(const loop *l, uint32_t i)
 
 /* ---- the backward loop ---- */
 
-/* One turn: from gradients of what the turn gave (in `inside`) to those of what it was given (in `next`). */
+/* One turn: from gradients of the turn's results (in `inside`) to those of its inputs (in `next`). */
 static void backward_turn(loop *l, const ipu__outside *o, ipu_value turn, const ipu_value *inside,
                           ipu_value *next, ipu_value *d_yields)
 {
@@ -218,7 +218,7 @@ static void backward_turn(loop *l, const ipu__outside *o, ipu_value turn, const 
     }
 }
 
-/* What the backward loop begins with. Returns how many it carries. */
+/* The initial values of the backward loop. Returns how many it carries. */
 static uint32_t begin_with(loop *l, const ipu__outside *o, ipu_value *values)
 {
     ipu__diff *p = l->p;
@@ -232,7 +232,7 @@ static uint32_t begin_with(loop *l, const ipu__outside *o, ipu_value *values)
     return k;
 }
 
-/* results: gradients of needed carried values before the loop, then of captured ones. */
+/* results: gradients of the needed carried values before the loop, then of captured ones. */
 static void backward(loop *l, const ipu__outside *o, ipu_value *results, ipu_value *room)
 {
     ipu_model *m      = l->p->m;
@@ -258,7 +258,7 @@ typedef struct forward {
     uint32_t   n; /* values carried so far */
 } forward;
 
-/* Ops from `begin` on take the place of the loop in the order of their block. */
+/* Moves ops from `begin` on to the place of the loop in their block's order. */
 static void take_place(const loop *l, size_t begin)
 {
     ipu__block *b   = &l->p->m->blocks.at[l->op.block];
@@ -309,7 +309,7 @@ static void build_forward(loop *l, forward *f, uint32_t walk)
     ipu_model_end(m, f->out, f->n);
 }
 
-/* Outputs of the loop as it was, and what the backward loop uses, are outputs of the new one. */
+/* Makes the old loop's outputs, and what the backward loop uses, outputs of the new one. */
 static void define_all(loop *l, const forward *f, uint32_t walk)
 {
     uint32_t k = l->n;
@@ -323,7 +323,7 @@ static void define_all(loop *l, const forward *f, uint32_t walk)
     if (l->vary && ipu__diff_ok(l->p)) define(l, l->turns.id, f->out[k].id);
 }
 
-/* Drops what the backward body does not use of what was made for it; uses are marked with the walk's number.
+/* Drops what was made for the backward body but is not used by it; uses are marked with the walk's number.
  * Returns whether it uses any stack. */
 static bool mark_used(loop *l)
 {
@@ -359,7 +359,7 @@ static void rebuild(loop *l)
     ipu__free(room);
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 static void add_places(loop *l)
 {
@@ -395,7 +395,7 @@ static void differentiate(loop *l)
         k++;
     }
     ipu__stage stage = p->m->stage;
-    p->m->again      = NULL; /* the forward loop uses forward values, and is of the forward stage */
+    p->m->again      = NULL; /* the forward loop uses forward values, and belongs to the forward stage */
     p->m->stage      = l->op.stage;
     if (ok && ipu__diff_ok(p)) rebuild(l);
     p->m->again = again;
@@ -410,7 +410,7 @@ void ipu__diff_loop(ipu__diff *p, uint32_t id)
     if (!ipu__diff_is_wanted(p, &l.op)) return;
     l.n    = l.op.n_in - 1;
     l.vary = l.op.in[0] || body_of(&l)->go_on;
-    if (l.op.most == 0) { /* it does nothing */
+    if (l.op.most == 0) { /* it never runs */
         for (uint32_t i = 0; i < l.n; i++)
             if (p->values.at[l.op.in[i + 1]].is_active)
                 ipu__diff_add(p, l.op.in[i + 1], ipu__diff_of(p, l.op.first_out + i));
