@@ -1,4 +1,4 @@
-/* Layers: parameters with PyTorch's names and initial distributions, and the op on them. */
+/* Layers: parameters with PyTorch's names and initial distributions, and the op that uses them. */
 #include "ipu/nn.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ ipu_value ipu__nn_state(ipu_model *m, const char *layer, const char *what, ipu_t
 
 ipu_initial ipu__nn_uniform(double bound) { return (ipu_initial){IPU_INITIAL_UNIFORM, -bound, bound}; }
 
-/* Layers without a name would share the names of their parameters. */
+/* Layers without names would share the names of their parameters. */
 bool ipu__nn_begin(ipu_model *m, const char *caller, ipu_value x, const char *name, int least_rank)
 {
     ipu_builder *b = &m->base;
@@ -58,7 +58,7 @@ bool ipu__nn_begin(ipu_model *m, const char *caller, ipu_value x, const char *na
 
 /* ---- linear and convolution ---- */
 
-/* PyTorch's kaiming_uniform with a = sqrt(5) is 1 / sqrt(fan in), for weight and bias alike. */
+/* PyTorch's kaiming_uniform with a = sqrt(5) amounts to 1 / sqrt(fan in), for weights and biases. */
 static ipu_initial by_fan_in(int64_t fan_in)
 {
     return ipu__nn_uniform(fan_in > 0 ? 1 / sqrt((double)fan_in) : 0);

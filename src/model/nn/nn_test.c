@@ -1,4 +1,4 @@
-/* Layers: their parameters, how they begin, what differs in training; every optimizer through ipu_nn_train. */
+/* Layers: their parameters, initial values, differences in training; every optimizer through ipu_nn_train. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +120,7 @@ static void weights_begin_within_their_bounds_and_differ(void **state)
     ipu_engine_destroy(e);
 }
 
-/* ---- training and not ---- */
+/* ---- training and inference ---- */
 
 static void dropout_and_batch_norm_rest_after_training(void **state)
 {
@@ -139,7 +139,7 @@ static void dropout_and_batch_norm_rest_after_training(void **state)
         float y = read_float(e, "y"), mean = read_float(e, "b.running_mean"),
               var = read_float(e, "b.running_var");
         assert_true(fabsf(y - (training ? 0 : 12))
-                    < 1e-3f); /* normalised by itself, or by mean 0 and variance 1 */
+                    < 1e-3f); /* normalised by its own statistics, or by mean 0 and variance 1 */
         assert_true(fabsf(mean - (training ? 0.3f : 0)) < 1e-6f);
         assert_true(fabsf(var - (training ? 0.9f + 0.1f * 14 / 3 : 1)) < 1e-5f);
         ipu_engine_destroy(e);
@@ -148,7 +148,7 @@ static void dropout_and_batch_norm_rest_after_training(void **state)
 
 /* ---- optimizers ---- */
 
-/* A line through points, and a parameter that the loss does not depend on. */
+/* A line through points, and a parameter the loss does not depend on. */
 static ipu_model *line(ipu_nn_optimizer how)
 {
     ipu_value    x;
@@ -196,7 +196,7 @@ static void every_optimizer_fits_a_line(void **state)
         assert_int_equal(ipu_engine_write(e, "learning_rate", &(float){0}, sizeof(float)), IPU_OK);
         run(e);
         float before = read_float(e, "f.weight");
-        if (list[k].momentum == 0) { /* without a rate nothing moves but what is in flight */
+        if (list[k].momentum == 0) { /* at rate zero only momentum moves anything */
             run(e);
             assert_true(read_float(e, "f.weight") == before);
         }

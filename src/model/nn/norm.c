@@ -1,4 +1,4 @@
-/* Layers that normalise, tables and dropout. */
+/* Normalisation layers, embedding tables and dropout. */
 #include "model/nn/nn.h"
 
 static ipu_initial constant(double value) { return (ipu_initial){IPU_INITIAL_CONSTANT, value, 0}; }

@@ -18,7 +18,7 @@ static const ipu_nn_optimizer_info infos[] = {
 #undef OPTIMIZER
 };
 
-/* Without a default, so that the compiler misses the kind that has no line. */
+/* No default case, so that the compiler reports a kind without a line. */
 const ipu_nn_optimizer_info *ipu_nn_optimizer_kind_info(ipu_nn_optimizer_kind kind)
 {
     switch (kind) {

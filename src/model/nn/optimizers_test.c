@@ -1,4 +1,4 @@
-/* The list of optimizers beside their ops and beside what a training makes of each. */
+/* The list of optimizers, against their ops and what training makes of each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static void states_are_the_last_inputs_of_the_op(void **state)
     }
 }
 
-/* With all options that ask for states. */
+/* With all options that require states. */
 static ipu_engine *train(ipu_nn_optimizer_kind kind)
 {
     ipu_model      *m;

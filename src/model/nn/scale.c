@@ -1,6 +1,6 @@
-/* Loss scales that find themselves: a state of the model that is halved where gradients overflow.
+/* Automatic loss scaling: the scale is a state of the model that is halved when gradients overflow.
  *
- * requires: gradients of all batches and replicas of a step, so that all of them decide alike.
+ * requires: gradients summed over all batches and replicas of a step, so that all decide alike.
  */
 #include "model/nn/nn.h"
 
@@ -8,7 +8,7 @@
 #define MOST_SCALE 0x1p24
 #define LEAST_SCALE 0x1p-24
 
-/* State *id, made at the first call. */
+/* State *id, created on the first call. */
 static ipu_value state(ipu_model *m, uint32_t *id, ipu_type type, double initial, const char *name)
 {
     if (m->base.status != IPU_OK) return (ipu_value){&m->base, 0};
@@ -30,7 +30,7 @@ ipu_value ipu__nn_scale(ipu_model *m, const ipu_nn_training *how)
                  IPU__NN_SCALE);
 }
 
-/* All of them one after the other, as floats; null: there are none. */
+/* All of them concatenated as floats; null if there are none. */
 static ipu_value together(ipu_model *m, const ipu_value *dw, size_t n)
 {
     ipu_builder *b     = &m->base;
@@ -52,7 +52,7 @@ ipu_value ipu__nn_all_finite(ipu_model *m, const ipu_value *dw, size_t n)
     ipu_builder *b   = &m->base;
     ipu_value    all = together(m, dw, n);
     if (!all.id) return ipu_constant_value(b, IPU_BOOL, IPU_SCALAR, 1);
-    /* 0 for what is finite, else NaN: and so is the sum of them. */
+    /* 0 for finite elements, else NaN; the sum is NaN if any is. */
     ipu_value none = ipu_mul(b, all, ipu_scalar_like(b, all, 0));
     ipu_value sum  = ipu_reduce_sum(b, none, NULL, 0, false);
     if (m->shards.n > 0) sum = ipu__model_sum_shards(m, ipu__model_handle(m, m->shards.at[0]), sum);
@@ -69,7 +69,7 @@ void ipu__nn_update_scale(ipu_model *m, const ipu_nn_training *how, ipu_value al
     ipu_value grows = ipu_greater_equal(b, count, ipu_scalar_like(b, good, (double)how->loss_scale_period));
     ipu_value twice = ipu_mul(b, scale, ipu_scalar_like(b, scale, 2));
     ipu_value half  = ipu_mul(b, scale, ipu_scalar_like(b, scale, 0.5));
-    /* One that was set beyond the bounds stays there. */
+    /* a scale set beyond the bounds stays there */
     ipu_value up   = ipu_maximum(b, scale, ipu_minimum(b, twice, ipu_scalar_like(b, scale, MOST_SCALE)));
     ipu_value down = ipu_minimum(b, scale, ipu_maximum(b, half, ipu_scalar_like(b, scale, LEAST_SCALE)));
     ipu_model_update(m, scale, ipu_where(b, all_finite, ipu_where(b, grows, up, scale), down));

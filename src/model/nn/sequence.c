@@ -1,4 +1,4 @@
-/* Layers over sequences: recurrent ones, attention, the encoder layer of transformers. */
+/* Sequence layers: recurrent ones, attention, the transformer encoder layer. */
 #include <math.h>
 #include <stdio.h>
 
@@ -35,7 +35,7 @@ static void add_weights(const cell *c, int layer, int direction, ipu_value *out)
     }
 }
 
-/* All weights in PyTorch's order; NULL: there is an error. Owned: ipu__free. */
+/* All weights in PyTorch's order; NULL after an error. Owned: ipu__free. */
 static ipu_value *make_weights(const cell *c, size_t *n)
 {
     int n_layers       = c->options->n_layers > 0 ? c->options->n_layers : 1;

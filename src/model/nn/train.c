@@ -1,7 +1,7 @@
 /* Training: gradients of the losses, one step of an optimizer for each parameter, its states.
  *
- * A parameter belongs to the first group one of whose patterns matches its name, or to group 0. Gradients and steps
- * are apart, for those who add up gradients of several batches, or of replicas, in between.
+ * A parameter belongs to the first group with a pattern that matches its name, or to group 0. Gradients and
+ * steps are separate, so that gradients of several batches or replicas can be added up in between.
  */
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -12,20 +12,20 @@
 #include "model/nn/nn.h"
 #include "op/optimizer/optimizer.h"
 
-/* What the parameters of a group share. */
+/* Shared by the parameters of a group. */
 typedef struct trainer {
     ipu_model              *m;
     const ipu_nn_optimizer *how;
     const char *const      *states;     /* names, in the list's order */
-    ipu_value               rate, step; /* step null: no optimizer asks for it */
-    ipu_value               finite;     /* whether the step is made; null: it is */
-    ipu_value               now;        /* of the parameter: itself, or it as floats */
+    ipu_value               rate, step; /* step is null if no optimizer needs it */
+    ipu_value               finite;     /* whether the step is made; null: always */
+    ipu_value               now;        /* the parameter's current value, or that as float */
 } trainer;
 
 static ipu_value state_from(const trainer *t, ipu_value parameter, int k, double initial)
 {
     ipu_type type = ipu_value_type(parameter) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
-    /* The name of a parameter is the whole of it: scopes are in it already. */
+    /* A parameter's name is complete: it includes scopes already. */
     ipu__text scope  = t->m->base.scope;
     t->m->base.scope = (ipu__text){0};
     ipu_value state  = ipu__nn_state(t->m, ipu_value_name(parameter), t->states[k], type,
@@ -35,7 +35,7 @@ static ipu_value state_from(const trainer *t, ipu_value parameter, int k, double
     return state;
 }
 
-/* State `k` of the optimizer's list. */
+/* State `k` in the optimizer's list. */
 static ipu_value state_of(const trainer *t, ipu_value parameter, int k)
 {
     return state_from(t, parameter, k, 0);
@@ -176,7 +176,7 @@ void ipu_nn_loss(ipu_model *m, ipu_value loss, const char *name)
 
 static double loss_scale(const ipu_nn_training *how) { return how->loss_scale == 0 ? 1 : how->loss_scale; }
 
-/* The sum of all, in the type of the first, times the scale. */
+/* The scaled sum of all losses, in the type of the first. */
 static ipu_value total_loss(ipu_model *m, const ipu_nn_training *how)
 {
     ipu_builder *b   = &m->base;
@@ -330,7 +330,7 @@ void ipu__nn_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value
     ipu__free(x);
 }
 
-/* As torch.nn.utils.clip_grad_norm_: the factor max / (norm + 1e-6), at most 1. */
+/* As in torch.nn.utils.clip_grad_norm_: max / (norm + 1e-6), at most 1. */
 static ipu_value clip_factor(ipu_model *m, const ipu_value *w, const ipu_value *dw, size_t n, double most)
 {
     ipu_builder *b   = &m->base;
@@ -348,7 +348,7 @@ static ipu_value clip_factor(ipu_model *m, const ipu_value *w, const ipu_value *
     return ipu_minimum(b, factor, ipu_scalar_like(b, factor, 1));
 }
 
-/* Times the number, by the loss's scale. Halves could not hold what comes of it. */
+/* Multiplies by `scale` and divides by the loss scale, in float, since the result may not fit in half. */
 static void scale_back(ipu_model *m, const ipu_nn_training *how, double scale, ipu_value *dw, size_t n)
 {
     ipu_builder *b      = &m->base;
@@ -367,7 +367,7 @@ static void scale_back(ipu_model *m, const ipu_nn_training *how, double scale, i
     }
 }
 
-/* Cut off by element, then by their norm: so that what a step sees obeys both. */
+/* Clips by element, then by norm, so that what a step sees satisfies both. */
 static void clip_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_value *w, ipu_value *dw,
                            size_t n)
 {
@@ -382,13 +382,13 @@ static void clip_gradients(ipu_model *m, const ipu_nn_training *how, const ipu_v
 
 /* ---- steps ---- */
 
-/* `next`, or where the step is not made `now`. */
+/* `next` if the step is made, else `now`. */
 static ipu_value chosen(ipu_model *m, ipu_value finite, ipu_value next, ipu_value now)
 {
     return finite.id ? ipu_where(&m->base, finite, next, now) : next;
 }
 
-/* The state counts finished steps; the first step is number 1. */
+/* The state counts completed steps; the first step is number 1. */
 static ipu_value count_steps(ipu_model *m, ipu_value finite)
 {
     ipu_value done = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL, IPU__NN_STEP);
@@ -431,7 +431,8 @@ static ipu_value rounding_seed(ipu_model *m)
     return seed;
 }
 
-/* The parameter, or what the network itself makes of it: the step begins there, and its result is what stays. */
+/* The parameter, or the network's own update of it, from which the step starts; the step's result replaces
+ * it. */
 static ipu_value take_update(ipu_model *m, ipu_value w)
 {
     uint32_t *update = &m->values.at[w.id].update, own = *update;

@@ -28,7 +28,7 @@ static ipu_model *two_losses(double k)
     return m;
 }
 
-/* Where one step leads; destroys the model. */
+/* The result of one step; destroys the model. */
 static void step(ipu_model *m, const ipu_nn_training *how, float a[2], float *b)
 {
     ipu_target      target;
@@ -95,14 +95,14 @@ static void gradients_are_clipped(void **state)
     step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 1}, .max_gradient = 3}, a, &b);
     ASSERT_NEAR(a[0], 1);
     ASSERT_NEAR(b, -2);
-    /* A scaled loss changes nothing, clipping included. */
+    /* Scaling the loss changes nothing, even with clipping. */
     step(two_losses(2), &(ipu_nn_training){.optimizer = {.rate = 1}, .max_gradient = 3, .loss_scale = 1024},
          a, &b);
     ASSERT_NEAR(a[0], 1);
     ASSERT_NEAR(b, -2);
 }
 
-/* a = {3, 4} is cut off at 3.5, as weights are that the network keeps in bounds: then the step. */
+/* a = {3, 4} is cut off at 3.5, like weights that the network keeps in bounds; then the step. */
 static void steps_begin_where_the_network_put_a_parameter(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void steps_begin_where_the_network_put_a_parameter(void **state)
     ASSERT_NEAR(q, 0.5);
 }
 
-/* One step of one optimizer: gradients are {2, 2} and {5}. */
+/* One step of one optimizer, with gradients {2, 2} and {5}. */
 static void step_by(ipu_nn_optimizer how, float a[2], float *b)
 {
     step(two_losses(2), &(ipu_nn_training){.optimizer = how}, a, b);
@@ -158,7 +158,8 @@ static void means_can_stay_uncorrected(void **state)
     ASSERT_NEAR(b, 1 - 0.1 * (0.1 * 5) / sqrt(0.25 * 25));
 }
 
-/* The direction of LAMB's first step is {1, 1} and {1}; uncorrected, with these betas, 0.1 / 0.5 of it. */
+/* The direction of LAMB's first step is {1, 1} and {1}; without bias correction, with these betas, 0.1 / 0.5
+ * of that. */
 static void lamb_takes_norms_up_to_the_largest(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void lamb_takes_norms_up_to_the_largest(void **state)
     ASSERT_NEAR(a[1], 4 - 0.1 * 2 / size * d[1]);
 }
 
-/* Its mean of squares begins as ones. */
+/* Its mean of squares starts at one. */
 static void rmsprop_can_be_that_of_tensorflow(void **state)
 {
     (void)state;
@@ -212,7 +213,8 @@ static void adadelta_moves_by_past_changes(void **state)
     ASSERT_NEAR(b, 1 - 5 * sqrt(1e-6 / (0.1 * 25 + 1e-6)));
 }
 
-/* Gradients do not depend on parameters here, so that a first step is what it is without decay, less the decay. */
+/* Gradients do not depend on parameters here, so a first step with decay is one without it, minus the
+ * decay. */
 static void every_optimizer_can_decay_past_its_gradient(void **state)
 {
     (void)state;
@@ -245,13 +247,13 @@ static void every_optimizer_can_decay_through_its_gradient(void **state)
         step_by(how, usual, &b);
         how.decay = IPU_DECAY_L2;
         step_by(how, a, &b);
-        if (kind == IPU_NN_ADAMW) { /* is Adam's */
+        if (kind == IPU_NN_ADAMW) { /* same as Adam's */
             how.kind = IPU_NN_ADAM;
             step_by(how, usual, &b);
         }
         assert_true((a[0] == usual[0] && a[1] == usual[1]) == (kind != IPU_NN_LAMB));
     }
-    /* LAMB's direction then is {3.5, 4} / {4, 4.5}, means being the gradients. */
+    /* LAMB's direction is then {3.5, 4} / {4, 4.5}, the means being the gradients. */
     float            a[2], b;
     ipu_nn_optimizer lamb = {
         .kind = IPU_NN_LAMB, .rate = 0.1, .epsilon = 0.5, .weight_decay = 0.5, .decay = IPU_DECAY_L2};
