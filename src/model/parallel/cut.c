@@ -1,8 +1,8 @@
-/* Stages that nobody named: a network cut into runs of ops of about equal modelled time.
+/* Automatic stages: cuts a network into runs of ops of about equal modelled time.
  *
- * Each op that is there before gradients are taken is a stage of its own first, so that gradients know which one they
- * belong to. Then runs of them are joined: such that the slowest takes as little as possible, and among cuts that are
- * nearly as good, such that they are even and little goes from one to the next.
+ * Before gradients are taken, each op becomes a stage of its own, so that gradients know which one they
+ * belong to. Then consecutive ones are joined so that the slowest stage takes as little as possible and,
+ * among cuts that are nearly as good, so that stages are even and little passes between them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,15 +11,15 @@
 #include "cost/ladder.h"
 #include "model/parallel/plan.h"
 
-/* A stage may be slower than the slowest has to be by this part of it, if all are more even for it. */
+/* The slowest stage may be slower than the optimum by one part in SLACK, if the stages become more even. */
 enum { SLACK = 32 };
 
-/* ---- one for each op ---- */
+/* ---- a stage per op ---- */
 
 typedef struct numbering {
     ipu_model *m;
-    uint8_t   *is_constant; /* by value: it is made of constants alone */
-    uint32_t  *first;       /* by value: stage of the first op that uses it; 0: what else does is not known */
+    uint8_t   *is_constant; /* by value: computed from constants alone */
+    uint32_t  *first;       /* by value: stage of the first op that uses it; 0 if it has unknown users */
 } numbering;
 
 static ipu__model_op *op_in(const numbering *n, size_t i)
@@ -37,7 +37,7 @@ static bool is_of_constants(const numbering *n, const ipu__model_op *op)
     return is;
 }
 
-/* Uses by what is no numbered op. */
+/* Uses by anything other than a numbered op. */
 static void note_other_uses(const numbering *n)
 {
     const ipu_model *m = n->m;
@@ -52,8 +52,8 @@ static void note_other_uses(const numbering *n)
     for (size_t i = 0; i < m->values.n; i++) n->first[m->values.at[i].update] = 0;
 }
 
-/* What is computed of constants alone, and is not folded, is of the first stage that uses it: else weights that are
- * made at the beginning of a network would go over all links. */
+/* Values computed from constants alone, and not folded, belong to the first stage that uses them; otherwise
+ * weights made at the beginning of a network would cross all links. */
 static void move_constants(const numbering *n)
 {
     size_t n_ops = n->m->blocks.at[0].order.n;
@@ -91,17 +91,17 @@ ipu_status ipu__model_number_stages(ipu_model *m)
     return status;
 }
 
-/* ---- what ops take ---- */
+/* ---- costs of ops ---- */
 
 typedef struct cutting {
-    const ipu_model *m;     /* without what is dead */
-    const ipu_model *fused; /* as it will run, but for what is fused over cuts: for its cycles */
+    const ipu_model *m;     /* without dead ops */
+    const ipu_model *fused; /* as it will run, except for fusions across cuts: for its cycles */
     ipu__cost_model  cost;
-    uint32_t         n_ops;    /* numbers of stages there are at first */
-    uint32_t         n;        /* at which a stage may begin */
-    uint32_t        *number;   /* of them, ascending */
-    double          *sum;      /* cycles of those before it */
-    double          *crossing; /* cycles on one link of what goes from those before it to later ones */
+    uint32_t         n_ops;    /* initial number of stages */
+    uint32_t         n;        /* places where a stage may begin */
+    uint32_t        *number;   /* their numbers, ascending */
+    double          *sum;      /* cycles of all before it */
+    double          *crossing; /* cycles on one link for values passed from those before it to later ones */
 } cutting;
 
 static double cycles_of_block(const cutting *c, uint32_t block);
@@ -129,14 +129,14 @@ static double cycles_of_block(const cutting *c, uint32_t block)
     return sum;
 }
 
-/* Op `i` of `m`, if it is needed and of a stage; else NULL. */
+/* Op `i` of `m` if it is needed and has a stage; else NULL. */
 static const ipu__model_op *op_at(const ipu_model *m, size_t i)
 {
     const ipu__model_op *op = &m->ops.at[m->blocks.at[0].order.at[i]];
     return op->dead || op->stage.number == IPU__STAGE_ANY ? NULL : op;
 }
 
-/* No cut between what reads a state and what updates it: the next batch would read it too early. */
+/* No cut between a state's reader and its update: the next batch would read it too early. */
 static void join_states(cutting *c, const ipu__model_op *op)
 {
     for (uint32_t k = 0; k < op->n_in; k++) {
@@ -149,7 +149,7 @@ static void join_states(cutting *c, const ipu__model_op *op)
     }
 }
 
-/* Cycles by stage, forward and backward, in c->sum; then which may begin one, and sums over those. */
+/* Cycles by stage, forward and backward, in c->sum; then the possible beginnings, and sums over those. */
 static void add_up(cutting *c)
 {
     double before = 0;
@@ -175,13 +175,13 @@ static void add_up(cutting *c)
     c->sum[c->n] = before;
 }
 
-/* A value that goes from one to a later one crosses all cuts between. */
+/* A value passed from one stage to a later one crosses all cuts between. */
 static void add_crossing(cutting *c, uint32_t id, uint32_t first, uint32_t last)
 {
     const ipu__builder_value *v     = &c->m->base.values.at[id];
     double                    rate  = c->cost.link_rate * c->cost.link_efficiency;
     double                    bytes = (double)ipu__op_n_elements(&v->shape) * (double)ipu_type_size(v->type);
-    /* Without a rate, a byte is as bad as a cycle: what crosses still counts. */
+    /* without a rate, a byte counts as a cycle, so that crossings still matter */
     double cycles = rate > 0 ? bytes * c->cost.clock / rate : bytes;
     for (uint32_t k = 0; k < c->n && first < last; k++)
         if (c->number[k] > first && c->number[k] <= last) c->crossing[k] += cycles;
@@ -212,18 +212,19 @@ static ipu_status find_crossings(cutting *c)
     return IPU_OK;
 }
 
-/* ---- where to cut ---- */
+/* ---- choosing the cuts ---- */
 
 static double run_of(const cutting *c, uint32_t begin, uint32_t end) { return c->sum[end] - c->sum[begin]; }
 
-/* The least that the slowest of `n` runs can take: best[k * (c->n + 1) + i] is that of k + 1 runs of the first i. */
+/* The smallest possible time of the slowest of `n` runs: best[k * (c->n + 1) + i] is that of k + 1 runs of
+ * the first i. */
 static double slowest(const cutting *c, uint32_t n, double *best)
 {
     uint32_t w = c->n + 1;
     for (uint32_t i = 0; i < w; i++) best[i] = run_of(c, 0, i);
     for (uint32_t k = 1; k < n; k++)
         for (uint32_t i = k + 1; i < w; i++) {
-            /* best of j grows with j, what is left shrinks: the best place is where they meet. */
+            /* best of j grows with j and the rest shrinks: the optimum is where they meet */
             uint32_t low = k, high = i - 1;
             while (low < high) {
                 uint32_t mid = (low + high) / 2;
@@ -240,8 +241,9 @@ static double slowest(const cutting *c, uint32_t n, double *best)
     return best[(n - 1) * w + c->n];
 }
 
-/* Runs that take no more than `most`, as even as they can be: with the least sum of squares of what they take and what
- * comes to them over links. from[k * (c->n + 1) + i] is where the last of k + 1 runs of the first i begins. */
+/* Runs that take no more than `most` and are as even as possible: with the least sum of squares of their
+ * times plus incoming link transfers. from[k * (c->n + 1) + i] is where the last of k + 1 runs of the first i
+ * begins. */
 static void cut_evenly(const cutting *c, uint32_t n, double most, double *sums, uint32_t *from)
 {
     uint32_t w = c->n + 1;
@@ -262,7 +264,7 @@ static void cut_evenly(const cutting *c, uint32_t n, double most, double *sums, 
     }
 }
 
-/* Stage of each number. */
+/* The stage of each number. */
 static void assign(const cutting *c, uint32_t n, const uint32_t *from, uint32_t *stage)
 {
     uint32_t end = c->n, last = c->n_ops;

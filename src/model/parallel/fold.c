@@ -1,10 +1,10 @@
-/* Replicas as one larger batch: whether that is wanted and can be. */
+/* Running replicas as one larger batch: whether that is wanted and possible. */
 #include <stdio.h>
 
 #include "base/log.h"
 #include "model/parallel/parallel.h"
 
-/* What keeps replicas apart; "": nothing. */
+/* What keeps replicas separate, or "". */
 static const char *kept_apart(const ipu__parallel *o, const ipu_model *net)
 {
     if (o->replicas == 1) return "there is one replica";
@@ -16,7 +16,7 @@ static const char *kept_apart(const ipu__parallel *o, const ipu_model *net)
     return "";
 }
 
-/* The ties are of the folded network from now on, whose ids are others. */
+/* Makes the ties refer to the folded network, which has other ids. */
 static void retie(ipu__ties *ties, const uint32_t *ids)
 {
     for (size_t i = 0; i < ties->trained.n; i++) {

@@ -1,7 +1,7 @@
-/* Folding replicas into one larger batch: a walk that finds what only sums are wanted of, and one that emits
+/* Folds replicas into one larger batch: one walk finds values of which only sums are needed, another emits
  * every op anew for the values of all replicas.
  *
- * requires: a model without random numbers, branches and loops; others are refused. /
+ * requires: a model without random numbers, branches and loops; others are refused.
  */
 #include "model/parallel/fold_batch.h"
 
@@ -12,12 +12,13 @@
 #include "ipu/op/shape.h"
 #include "op/replicas.h"
 
-/* Replicas that run one by one are no faster folded: not more than this of all operations. */
+/* Ops run one replica at a time are no faster folded, so they may make up at most this share of all
+ * operations. */
 static const double MOST_ONE_BY_ONE = 0.1;
 
 typedef struct about {
     bool varies; /* differs between replicas */
-    bool sums;   /* only its sum over replicas is wanted */
+    bool sums;   /* only its sum over replicas is needed */
     bool used;
 } about;
 
@@ -28,9 +29,9 @@ typedef struct folding {
     const uint8_t   *is_sum; /* by id */
     uint32_t        *ids;
     about           *about;  /* by id */
-    ipu__folded     *folded; /* by id; null value: not made yet */
+    ipu__folded     *folded; /* by id; null value: not created yet */
     double           work, one_by_one;
-    const char      *first; /* op that runs one by one */
+    const char      *first; /* op that is run replica by replica */
     char            *reason;
 } folding;
 
@@ -52,7 +53,7 @@ static bool can_be(folding *f)
     return true;
 }
 
-/* ---- what is wanted of values ---- */
+/* ---- what is needed of values ---- */
 
 static bool is_sum_state(const folding *f, uint32_t id) { return f->is_sum[id] != 0; }
 
@@ -63,8 +64,8 @@ static bool is_any(const ipu_op_def *op, const ipu_op_def *const *list, size_t n
     return false;
 }
 
-/* Whether the sum of what the op gives is what it gives for the sum of input `i`, and of those others that
- * vary. */
+/* Whether the op's result for a sum of input `i`, and of the other inputs that vary, is the sum of its
+ * results. */
 static bool is_linear(const folding *f, const ipu__model_op *op, uint32_t i)
 {
     static const ipu_op_def *const linear[] = {&ipu__op_add,        &ipu__op_sub,           &ipu__op_neg,
@@ -144,7 +145,7 @@ static bool look_back(folding *f)
     return true;
 }
 
-/* ---- what goes in ---- */
+/* ---- inputs and kept values ---- */
 
 static ipu_value kept(folding *f, uint32_t id)
 {
@@ -199,7 +200,7 @@ static void emit_same(ipu__replicas *r, const ipu_value *in)
     for (int i = 0; i < ipu__op_n_out(op); i++) r->out[i] = (ipu__folded){.value = out[i]};
 }
 
-/* Of sums, by ops that are linear in them. */
+/* For sums, by ops that are linear in them. */
 static void emit_sum(folding *f, const ipu__model_op *op, ipu__replicas *r)
 {
     ipu_value in[IPU__MAX_OPERANDS] = {IPU_NO_VALUE};
@@ -230,7 +231,7 @@ static ipu_value of_replica(const ipu__replicas *r, int i, int64_t replica)
     return one->rank ? v : ipu_reshape(r->b, v, *one);
 }
 
-/* Each replica by an op of its own; `parts`: room for as many values for each output. */
+/* An op for each replica; `parts` has room for that many values per output. */
 static void emit_one_by_one(ipu__replicas *r, ipu_value *parts)
 {
     const ipu_op_def *op    = ipu__op_of(r->call->def);
@@ -295,7 +296,7 @@ static ipu_status fold_op(folding *f, const ipu__model_op *op)
     return status;
 }
 
-/* Names are for those who read what was folded. */
+/* Names remain available in the folded model. */
 static void hand_name_on(folding *f, uint32_t id)
 {
     ipu_value   v    = f->folded[id].value;
@@ -323,7 +324,7 @@ static ipu_status fold_ops(folding *f)
     return IPU_OK;
 }
 
-/* ---- what comes out ---- */
+/* ---- outputs ---- */
 
 static void give_out(folding *f)
 {

@@ -1,5 +1,5 @@
-/* Folding replicas into one batch, as a pass: ops stay as many, kept values as they were, halves add up in
- * float; what is refused. Numbers are compared in tests/model/fold_test.c. */
+/* Folding replicas into one batch, as a pass: the number of ops and the kept values stay the same, halves are
+ * summed in float; what is refused. Numbers are compared in tests/model/fold_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,8 +31,7 @@ static ipu_model *fold(ipu_model *m, char reason[IPU__FOLD_REASON])
     assert_int_equal(ipu__model_fold_batch(m, 4, is_sum, &folded, ids, reason), IPU_OK);
     if (folded && ipu__model_verify(folded) != IPU_OK) fail_msg("%s", ipu_message());
     assert_int_equal(folded == NULL, reason[0] != 0);
-    for (size_t i = 0; folded && i < m->values.n;
-         i++) { /* kept values are what they were, and nothing else is */
+    for (size_t i = 0; folded && i < m->values.n; i++) { /* kept values are unchanged, and only they */
         bool is_kept = m->values.at[i].kind == IPU__VALUE_PARAMETER
                     || m->values.at[i].kind == IPU__VALUE_STATE;
         assert_int_equal(ids[i] != 0, is_kept);
@@ -81,7 +80,7 @@ static void each_op_is_one_for_all_replicas(void **state)
     in   = &folded->base.values.at[folded->inputs.at[0]].shape;
     loss = &folded->base.values.at[folded->outputs.at[0].value].shape;
     assert_true(ipu__shape_equal(in, &IPU_SHAPE(8, 3)));
-    assert_true(ipu__shape_equal(loss, &IPU_SHAPE(4)));                /* one of each replica */
+    assert_true(ipu__shape_equal(loss, &IPU_SHAPE(4)));                /* one per replica */
     const ipu__model_op *product = find_last(folded, &ipu__op_matmul); /* of the gradient */
     assert_true(ipu__shape_equal(&folded->base.values.at[product->first_out].shape, &IPU_SHAPE(3, 5)));
     size_t n = 0;

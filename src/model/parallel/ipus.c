@@ -1,4 +1,4 @@
-/* IPUs: how many a network asks for, and what it is lowered over. */
+/* IPUs: how many a network needs, and the target it is lowered for. */
 #include <inttypes.h>
 
 #include "ipu/target.h"

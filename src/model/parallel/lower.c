@@ -1,4 +1,4 @@
-/* The program of a run: models lowered to one graph, with what is read, repeated and written around them. */
+/* The program of a run: models lowered to one graph, surrounded by reads, loops and writes. */
 #include <string.h>
 
 #include "graph/graph.h"
@@ -24,7 +24,7 @@ static ipu_status optimised(const ipu__lowering *l, const ipu_model *m, ipu_mode
     return *out ? ipu__parallel_optimise(l, *out) : ipu__fail_memory();
 }
 
-/* What is not of the same size is a part (shard.c). */
+/* Tensors of different size are parts (shard.c). */
 static void share(const ipu__lowering *l, ipu__tie tie)
 {
     ipu_tensor t = l->net->tensors.at[tie.net];
@@ -111,8 +111,8 @@ static ipu_program in_order(ipu_graph *g, const ipu_program *parts, size_t n)
     return p;
 }
 
-/* The batches of one step: what comes before the network, the network, what comes after; `last`, if there is one, in
- * place of the network in the last batch. */
+/* The batches of one step: what precedes the network, the network, what follows it; `last`, if there is one,
+ * replaces the network in the last batch. */
 static ipu_program batches(const ipu__parallel *o, ipu_graph *g, const ipu_program parts[3], ipu_program last)
 {
     int64_t     n     = o->accumulation;
@@ -124,7 +124,7 @@ static ipu_program batches(const ipu__parallel *o, ipu_graph *g, const ipu_progr
     return p;
 }
 
-/* The batches of one step of the optimizer, one after another. */
+/* The batches of one optimizer step, one after another. */
 static ipu_status lower_batches(ipu__lowering *l, ipu_program begin, ipu_program *out)
 {
     ipu_program before = ipu_program_sequence(l->g), after = ipu_program_sequence(l->g), run, last;
@@ -160,7 +160,7 @@ static ipu_status lower(ipu__lowering *l, ipu_program *run)
     ipu_program begin = ipu_program_sequence(l->g);
     IPU_TRY(n_stages > 1 ? ipu__parallel_pipeline(l, begin, &iteration)
                          : lower_batches(l, begin, &iteration));
-    if (n_stages > 1 && !o->trains) iterations = 1; /* they are the batches of the pipeline */
+    if (n_stages > 1 && !o->trains) iterations = 1; /* iterations are the pipeline's batches */
     IPU_TRY(lower_step(l, iteration));
     *run = ipu_program_sequence(l->g);
     ipu_program_add(*run, begin);

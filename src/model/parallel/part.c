@@ -1,4 +1,4 @@
-/* One position of a pipeline: what comes in, the model of its ops, what goes out and what has to wait. */
+/* One position of a pipeline: its inputs, the model of its ops, its outputs, and values that have to wait. */
 #include <stdio.h>
 
 #include "graph/graph.h"
@@ -28,7 +28,7 @@ static ipu_tensor as_row(ipu_tensor t)
 
 /* ---- rows ---- */
 
-/* The row of this batch in rings of `depth`, for steps of this part. */
+/* The row for this batch in rings of `depth`, for steps of this part. */
 static ipu_tensor row_of(ipu__pipeline *l, ipu__pipeline_part *part, int64_t depth)
 {
     for (size_t i = 0; i < part->rows.n; i++)
@@ -63,13 +63,13 @@ static void count_rows(ipu__pipeline_part *part)
     }
 }
 
-/* ---- what waits ---- */
+/* ---- values that wait ---- */
 
-/* What becomes of a value that a position gives. */
+/* What happens to a value that a position produces. */
 typedef struct demand {
-    int64_t depth;   /* batches of it that wait on the IPU at most; 0: none of its positions takes it */
-    bool    crosses; /* another IPU takes it */
-    bool    is_late; /* a gradient takes it, and not at once */
+    int64_t depth;   /* most batches of it waiting on the IPU; 0 if no position there uses it */
+    bool    crosses; /* another IPU uses it */
+    bool    is_late; /* a gradient uses it, and not immediately */
 } demand;
 
 static demand demand_of(const ipu__pipeline *l, const ipu__route *r)
@@ -89,7 +89,7 @@ static demand demand_of(const ipu__pipeline *l, const ipu__route *r)
     return d;
 }
 
-/* Makes what the values of this route wait in, once for all routes of the value from there. */
+/* Allocates what the values of this route wait in, once for all routes of the value from there. */
 static void make_ring(ipu__pipeline *l, size_t i, bool off_chip)
 {
     const ipu__route         *r    = &l->plan.routes.at[i];
@@ -103,14 +103,14 @@ static void make_ring(ipu__pipeline *l, size_t i, bool off_chip)
         return;
     }
     l->ways[i].ring = add_variable(part->g, v->type, IPU_SHAPE(l->ways[i].depth, n), v->name);
-    /* Kernels see all of it, also before each row has been written once. */
+    /* Kernels may read all of it before each row has been written once. */
     ipu_program   start = ipu_program_sequence(part->g);
     ipu_attribute zero  = IPU_FLOAT_ATTRIBUTE("value", 0);
     ipu_program_add_kernel(start, IPU__KERNEL(fill), &zero, 1, &l->ways[i].ring, 1);
     ipu_graph_add_start(l->l->g, start);
 }
 
-/* The values that `part` gives into rings. */
+/* Stores the values that `part` puts into rings. */
 static void keep(ipu__pipeline *l, ipu__pipeline_part *part, size_t i)
 {
     ipu__pipeline_way *w    = &l->ways[i];
@@ -127,9 +127,9 @@ static void keep(ipu__pipeline *l, ipu__pipeline_part *part, size_t i)
                                (ipu_tensor[]){w->ring, as_row(t), row, w->ring}, 4);
 }
 
-/* ---- what comes in ---- */
+/* ---- inputs ---- */
 
-/* Where a value that waits on this IPU is when the part uses it; `steps` get it there. */
+/* Where a waiting value of this IPU is when the part uses it; `steps` bring it there. */
 static ipu_tensor fetch(ipu__pipeline *l, ipu__pipeline_part *part, size_t i, ipu_program steps)
 {
     ipu__pipeline_way *w     = &l->ways[i];
@@ -178,7 +178,7 @@ static void read_inputs(ipu__pipeline *l, uint32_t q)
     }
 }
 
-/* ---- what goes out ---- */
+/* ---- outputs ---- */
 
 static ipu_status give_outputs(ipu__pipeline *l, uint32_t q, size_t *n_given)
 {
@@ -193,8 +193,8 @@ static ipu_status give_outputs(ipu__pipeline *l, uint32_t q, size_t *n_given)
     return IPU_OK;
 }
 
-/* Whether what is given lies where others write before all have taken it: in what came in and was not fetched. What
- * came from another IPU goes on to one before the next comes, but does not wait here. */
+/* Whether the value lies in memory that others overwrite before all users have read it: in an input that was
+ * not fetched. A value from another IPU is passed on before the next one arrives, but does not wait here. */
 static bool lies_outside(const ipu__pipeline *l, uint32_t q, ipu_tensor t, bool waits, bool goes_on)
 {
     for (size_t i = 0; i < l->plan.routes.n; i++) {
@@ -239,7 +239,7 @@ static void give_routes(ipu__pipeline *l, uint32_t q, size_t n_given)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 ipu_status ipu__pipeline_lower_part(ipu__pipeline *l, uint32_t q)
 {

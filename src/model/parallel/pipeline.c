@@ -1,7 +1,7 @@
-/* Pipelines: the stages of a network on IPUs of their own, and when each of them does which batch.
+/* Pipelines: the stages of a network on their own IPUs, and when each processes which batch.
  *
- * requires: a network with stages, of which nothing but sums of gradients, its own states and the optimizer's step
- * changes between batches. See pipeline.h.
+ * requires: a network with stages, of which only sums of gradients, its own states and the optimizer's step
+ * change between batches. See pipeline.h.
  */
 #include "model/parallel/pipeline.h"
 
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "graph/graph.h"
 
-/* ---- stages that nobody named ---- */
+/* ---- automatic stages ---- */
 
 static bool is_cut_here(const ipu__parallel *o, const ipu_model *net)
 {
@@ -42,8 +42,9 @@ ipu_status ipu__parallel_end_stages(const ipu__parallel *o, ipu_model *net)
 
 static bool is_sequential(const ipu__pipeline *l) { return l->o->schedule == IPU_PIPELINE_SEQUENTIAL; }
 
-/* Grouped: forward in even slots, backward in odd ones, each stage two slots after the one before; the last goes
- * backward right after it went forward. Interleaved: a slot after the one before, a batch every two. */
+/* Grouped: forward in even slots, backward in odd ones, each stage two slots after the one before; the last
+ * goes backward right after going forward. Interleaved: each a slot after the one before, with a batch every
+ * two slots. */
 static void make_schedule(ipu__pipeline *l)
 {
     uint32_t n = l->plan.n_stages, all = l->plan.n_positions;
@@ -82,7 +83,7 @@ static bool is_in_slot(const ipu__pipeline *l, uint32_t q, int64_t slot, int64_t
     return l->parts[q].offset % l->period == slot && is_busy(l, q, turn);
 }
 
-/* All IPUs at once. */
+/* Runs all IPUs at once. */
 static void add_bodies(ipu__pipeline *l, ipu_program p, int64_t slot, int64_t turn)
 {
     ipu_program bodies[IPU__MOST_REPLICAS];
@@ -101,7 +102,7 @@ static void add_bodies(ipu__pipeline *l, ipu_program p, int64_t slot, int64_t tu
     if (n > 1) ipu_program_add_parallel(p, bodies, n);
 }
 
-/* From the last position on, so that what is passed on has gone before it is given anew. */
+/* From the last position to the first, so that values are passed on before they are overwritten. */
 static void add_exchange(ipu__pipeline *l, ipu_program p, int64_t slot, int64_t turn)
 {
     for (uint32_t q = l->plan.n_positions; q-- > 0;) {
@@ -131,7 +132,7 @@ static ipu_program make_program(ipu__pipeline *l)
     return p;
 }
 
-/* ---- what is kept ---- */
+/* ---- kept values ---- */
 
 static uint32_t first_user(const ipu__pipeline *l, uint32_t id)
 {
@@ -151,7 +152,7 @@ static ipu_tensor *kept_at(const ipu__pipeline *l, int64_t ipu, uint32_t id)
     return &l->kept[(size_t)ipu * l->net->values.n + id];
 }
 
-/* Parameters and states of one IPU, with their handles and what they begin with. */
+/* Parameters and states of one IPU, with their handles and initial values. */
 static ipu_status lower_home(ipu__pipeline *l, int64_t ipu, uint8_t *is_wanted)
 {
     const ipu_model *net = l->net;
@@ -170,7 +171,7 @@ static ipu_status lower_home(ipu__pipeline *l, int64_t ipu, uint8_t *is_wanted)
     return status;
 }
 
-/* What other IPUs read too they get before the first batch: nothing changes it until the last. */
+/* Other IPUs that read a value get it before the first batch: nothing changes it until the last. */
 static void lower_copies(ipu__pipeline *l, uint32_t id)
 {
     if (l->plan.value_position[id] != IPU__EVERYWHERE) return;
@@ -197,7 +198,7 @@ static ipu_status lower_kept(ipu__pipeline *l)
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 static ipu_status make_net(ipu__pipeline *l, const ipu_model *net)
 {
@@ -213,7 +214,7 @@ static ipu_status make_net(ipu__pipeline *l, const ipu_model *net)
     return IPU_OK;
 }
 
-/* Stages that folding and removing what nobody uses have left empty do nothing in a pipeline but fill slots. */
+/* Stages left empty by folding and dead code elimination would only fill slots in a pipeline. */
 static void make_stage_ipus(ipu__pipeline *l, bool *is_kept)
 {
     const ipu__parallel *o        = l->o;

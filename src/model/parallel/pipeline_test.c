@@ -1,4 +1,4 @@
-/* Pipelines: every schedule gives the numbers of one IPU with the same accumulation, to the last bit. */
+/* Pipelines: every schedule gives bit for bit the numbers of one IPU with the same accumulation. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,13 +19,13 @@
 
 enum { WIDTH = 6, BATCH = 3 };
 
-/* What the network has, and whether it names its stages. */
+/* The network's contents, and whether it names its stages. */
 typedef struct network {
-    int  n_layers, n_stages; /* stages: 0: none are named */
+    int  n_layers, n_stages; /* stages: 0 if none are named */
     bool dropout, batch_norm, skip, tied;
-    bool late; /* the input is used again at the end, and a loop is in the middle */
+    bool late; /* the input is used again at the end, and there is a loop in the middle */
     bool
-        hollow; /* around its stages are others of which nothing is left: constants, what nobody uses, nothing */
+        hollow; /* with stages between them of which nothing is left: constants, unused ops, nothing at all */
 } network;
 
 static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value shared, int i)
@@ -43,7 +43,7 @@ static ipu_value layer(ipu_model *m, const network *net, ipu_value x, ipu_value 
     return net->dropout ? ipu_nn_dropout(m, x, 0.25) : x;
 }
 
-/* Three turns, of which the gradient has to keep what they carried. */
+/* Three turns, whose carried values the gradient needs. */
 static ipu_value looped(ipu_model *m, ipu_value x)
 {
     ipu_value inside, index, after;
@@ -54,7 +54,7 @@ static ipu_value looped(ipu_model *m, ipu_value x)
     return after;
 }
 
-/* A stage with ops of which nothing is needed in a run: x times a constant that is 1, and an op that nobody uses. */
+/* A stage whose ops do nothing in a run: x times a constant 1, and an unused op. */
 static ipu_value begin_hollow(ipu_model *m, const char *name, ipu_value x)
 {
     ipu_builder *b = ipu_model_builder(m);
@@ -98,7 +98,7 @@ static void fill(ipu_array *a, unsigned seed)
     }
 }
 
-/* What three runs leave behind: the outputs of the last, and all states. */
+/* The results of three runs: the outputs of the last, and all states. */
 typedef struct result {
     ipu_npz   state;
     ipu_array outputs[2];
@@ -189,7 +189,7 @@ static void expect_equal(const result *one, const result *other, double toleranc
 static const ipu_pipeline_schedule schedules[] = {IPU_PIPELINE_GROUPED, IPU_PIPELINE_INTERLEAVED,
                                                   IPU_PIPELINE_SEQUENTIAL};
 
-/* All schedules, with activations kept, computed again, and off chip, against `one`. */
+/* All schedules, with activations kept, recomputed and off chip, against `one`. */
 static void compare_with(result *one, network net, ipu_executor_options options, bool training,
                          const char *n_threads, double tolerance)
 {
@@ -216,7 +216,7 @@ static void compare(network net, ipu_executor_options options, bool training, co
     compare_with(&one, net, options, training, n_threads, tolerance);
 }
 
-/* Against the same stages one after another on one IPU: in half, a value has a cast in each stage that uses it. */
+/* Against the same stages in sequence on one IPU: in half, a value has a cast in each stage that uses it. */
 static void compare_stages(network net, ipu_executor_options options)
 {
     const int64_t        all[4] = {0};
@@ -265,7 +265,7 @@ static void stages_of_nothing_are_left_out(void **state)
     const int64_t        ipus[] = {2, 0, 3, 1}, two[] = {0, 0, 1, 1};
     const network        net = {.n_layers = 4, .n_stages = 2, .hollow = true};
     ipu_executor_options o   = {.output_mode = IPU_OUTPUT_ALL, .n_stage_ipus = 4};
-    o.gradient_accumulation  = 3; /* as a pipeline of two stages needs */
+    o.gradient_accumulation  = 3; /* as required by a pipeline of two stages */
     o.stage_ipus             = ipus;
     compare(net, o, true, "1", 0);
     o.stage_ipus = two;
@@ -303,7 +303,7 @@ static network any_network(unsigned *seed)
     return net;
 }
 
-/* Each of 1, 2 or 4 IPUs has a stage. */
+/* Assigns each stage 1, 2 or 4 IPUs. */
 static void any_ipus(unsigned *seed, int n_stages, int64_t ipus[MOST_STAGES])
 {
     int n = 1 << below(seed, n_stages < 4 ? 2 : 3), turn = (int)below(seed, 4);
@@ -406,7 +406,7 @@ static void inference_is_pipelined_too(void **state)
             (ipu_executor_options){.device_iterations = 2, .replicas = 2}, false, "1", 0);
 }
 
-/* ---- stages that are chosen ---- */
+/* ---- automatic stages ---- */
 
 static void chosen_stages_give_the_same_numbers(void **state)
 {
@@ -421,7 +421,7 @@ static void chosen_stages_give_the_same_numbers(void **state)
     compare(net, (ipu_executor_options){.device_iterations = 5, .stages = 2}, false, "1", 0);
 }
 
-/* Weights of a network of the tools after two steps on noise. */
+/* Weights of one of the tools' networks after two steps on noise. */
 static void train_named(const char *name, const char *layouts, ipu_executor_options options, ipu_npz *out)
 {
     enum { N = 4 };
@@ -448,7 +448,7 @@ static void train_named(const char *name, const char *layouts, ipu_executor_opti
     ipu_options_destroy(own);
 }
 
-/* Values between stages lie plain, and kernels that find others so may add in another order. */
+/* Values between stages have plain layout, and kernels given other layouts may sum in another order. */
 static void convolutions_pass_stages(void **state)
 {
     (void)state;
@@ -513,10 +513,10 @@ static void errors_say_what_to_change(void **state)
                  true, "expected no more stages than ops");
 }
 
-/* ---- what it would take ---- */
+/* ---- modelled cost ---- */
 
 typedef struct price {
-    int64_t cycles, kept; /* of a run; bytes that are live all the time, on all tiles */
+    int64_t cycles, kept; /* per run; bytes live all the time, on all tiles */
 } price;
 
 static price price_of(network net, ipu_executor_options options)
@@ -563,10 +563,10 @@ static void pipelines_take_less_time_and_schedules_less_memory(void **state)
     assert_true(off.kept < again.kept);
 }
 
-/* ---- memory that ends ---- */
+/* ---- allocation failure ---- */
 
 static struct {
-    long n, live, refuse; /* the number to refuse; 0: none */
+    long n, live, refuse; /* the number of the allocation to refuse, or 0 */
 } heap;
 
 static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
@@ -583,7 +583,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_b
     return p;
 }
 
-/* A network of two stages, compiled; what there is by the first failure is released. */
+/* Compiles a network of two stages; on failure, releases what exists so far. */
 static ipu_status compile_without(long refused, bool chosen)
 {
     network              net     = {.n_layers = 2, .n_stages = chosen ? 0 : 2, .tied = true};
@@ -606,7 +606,7 @@ static ipu_status compile_without(long refused, bool chosen)
     return status;
 }
 
-/* A location that cannot be noted costs an error message its line, no more: such a program may go on. */
+/* A location that cannot be recorded only costs an error message its line: the program may continue. */
 static void allocations_may_fail(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Which op of a network runs where, and on which ways values get there. See plan.h. */
+/* Which op of a network runs where, and by which routes values get there. See plan.h. */
 #include "model/parallel/plan.h"
 
 #include <inttypes.h>
@@ -9,12 +9,12 @@
 typedef struct planning {
     ipu__plan       *p;
     const ipu_model *m;
-    IPU_ARRAY(uint32_t) used; /* values of block 0 that an op reads, in blocks of its own too */
+    IPU_ARRAY(uint32_t) used; /* values of block 0 that an op reads, including in nested blocks */
     uint32_t *lowest;         /* by value: the first position that reads it */
     bool      failed;
 } planning;
 
-/* ---- what an op reads ---- */
+/* ---- values read by ops ---- */
 
 static void note_block(planning *g, uint32_t block);
 
@@ -49,7 +49,7 @@ static void note_uses(planning *g, const ipu__model_op *op)
     note_op(g, op);
 }
 
-/* Live op `i` of block 0; NULL: it is dead. */
+/* Live op `i` of block 0, or NULL. */
 static const ipu__model_op *op_at(const planning *g, size_t i, uint32_t *id)
 {
     *id                     = g->m->blocks.at[0].order.at[i];
@@ -72,7 +72,8 @@ static bool is_updated(const ipu_model *m, uint32_t id)
     return is_kept(v) && v->update != 0 && v->update != id;
 }
 
-/* Ops of a stage are there; others where the last of their inputs is made, if any of them is made by an op. */
+/* Ops with a stage go there; others go where the last of their inputs is produced, if any is produced by an
+ * op. */
 static void place_forward(planning *g)
 {
     ipu__plan *p = g->p;
@@ -101,7 +102,7 @@ static void lower_to(uint32_t *to, uint32_t position)
     if (position != NOWHERE && (*to == NOWHERE || position < *to)) *to = position;
 }
 
-/* What is nowhere yet goes where the first is that reads it. */
+/* Anything not placed yet goes where its first reader is. */
 static void place_backward(planning *g)
 {
     ipu__plan *p = g->p;
@@ -116,7 +117,7 @@ static void place_backward(planning *g)
     }
 }
 
-/* What only an update needs is where the first is that reads what is updated. */
+/* What only an update needs goes where the updated value is first read. */
 static void place_updates(planning *g)
 {
     for (uint32_t id = 1; id < g->m->values.n; id++) {
@@ -203,7 +204,7 @@ static ipu_status place_values(planning *g)
     return IPU_OK;
 }
 
-/* ---- members and what they read ---- */
+/* ---- members and their reads ---- */
 
 static uint8_t *members(const ipu__plan *p, uint32_t position)
 {
@@ -227,7 +228,7 @@ static void add_member(planning *g, uint32_t position, uint32_t id)
     for (size_t k = 0; k < g->used.n; k++) uses(g->p, position)[g->used.at[k]] = 1;
 }
 
-/* The last stage goes backward right after it went forward: what it has it need not compute again. */
+/* The last stage goes backward right after going forward, so it need not recompute anything. */
 static void add_repeated(planning *g, uint32_t stage)
 {
     uint32_t position = 2 * g->p->n_stages - 1 - stage;
@@ -264,7 +265,7 @@ static uint8_t *has(const routing *r, uint32_t position, uint32_t value)
     return &r->has[(size_t)position * r->g->m->values.n + value];
 }
 
-/* The position on the same IPU that had it last; NOWHERE: none. */
+/* The last position on the same IPU that had it, or NOWHERE. */
 static uint32_t last_on_ipu(const routing *r, uint32_t value, uint32_t position)
 {
     for (uint32_t at = position; at-- > 0;)
@@ -272,7 +273,7 @@ static uint32_t last_on_ipu(const routing *r, uint32_t value, uint32_t position)
     return NOWHERE;
 }
 
-/* Where `position` gets the value from; that may first have to get it itself. */
+/* Where `position` gets the value from, which may itself have to get it first. */
 static uint32_t source_of(const routing *r, uint32_t value, uint32_t position)
 {
     const ipu__plan *p    = r->g->p;
@@ -314,7 +315,7 @@ static ipu_status make_routes(planning *g)
     return g->failed ? ipu__fail_memory() : IPU_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 static bool has_backward(const ipu_model *m)
 {

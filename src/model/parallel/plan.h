@@ -1,10 +1,10 @@
-/* A network with stages as parts: which op runs where, and how values get from one to the other.
+/* A network with stages as parts: which op runs where, and how values pass between them.
  *
- * A position is a stage and a direction, in the order in which a batch goes through them: forward stages 0 to S - 1,
- * then backward ones S (of stage S - 1) to 2 S - 1 (of stage 0). A value is made at one position and used at others:
- * a route takes it from position to position, over IPUs only from one to the next, and on one IPU across any number
- * of them. A part is the model of one position, whose inputs and outputs are its ends of routes besides those of the
- * network.
+ * A position is a stage and a direction, in the order in which a batch goes through them: forward stages 0 to
+ * S - 1, then backward ones S (of stage S - 1) to 2 S - 1 (of stage 0). A value is produced at one position
+ * and used at others: routes take it from position to position, only to the next one when crossing IPUs, and
+ * across any number of them within an IPU. A part is the model of one position, whose inputs and outputs are
+ * the ends of its routes plus those of the network.
  */
 #ifndef IPU_MODEL_PARALLEL_PLAN_H
 #define IPU_MODEL_PARALLEL_PLAN_H
@@ -22,19 +22,19 @@ typedef struct ipu__plan {
     const int64_t   *stage_ipus; /* borrowed; by stage */
     uint32_t         n_stages, n_positions;
     uint32_t        *op_position;    /* by op of block 0 */
-    uint32_t        *value_position; /* by value: where it is made, given or updated */
-    uint8_t         *is_member;      /* by position and op: it computes it */
+    uint32_t        *value_position; /* by value: where it is produced, supplied or updated */
+    uint8_t         *is_member;      /* by position and op: it computes the op */
     uint8_t         *uses;           /* by position and value: its ops read it */
-    IPU_ARRAY(ipu__route) routes;    /* in an order in which they can be gone */
+    IPU_ARRAY(ipu__route) routes;    /* in an order in which they can be followed */
 } ipu__plan;
 
-/* Parts of `m`, in which nothing is dead. With `recompute`, backward parts compute again what they need of their
- * forward one. Undo with ipu__plan_fini also when it fails. Statuses: INVALID (a stage with nothing in it, a state
- * that goes backwards), OUT_OF_MEMORY. */
+/* Cuts `m`, which must not contain dead ops, into parts. With `recompute`, backward parts recompute what they
+ * need of their forward part. Undo with ipu__plan_fini even on failure. Statuses: INVALID (an empty stage, a
+ * state that goes backwards), OUT_OF_MEMORY. */
 ipu_status ipu__plan_make(const ipu_model *m, const int64_t *stage_ipus, bool recompute, ipu__plan *out);
 void       ipu__plan_fini(ipu__plan *p);
 
-/* The stage that a position is of. */
+/* The stage of a position. */
 static inline uint32_t ipu__plan_stage(const ipu__plan *p, uint32_t position)
 {
     return position < p->n_stages ? position : 2 * p->n_stages - 1 - position;
@@ -50,27 +50,28 @@ static inline bool ipu__plan_uses(const ipu__plan *p, uint32_t position, uint32_
     return p->uses[(size_t)position * p->m->values.n + value];
 }
 
-/* Where output `i` of the network comes out. */
+/* The position that output `i` of the network comes from. */
 uint32_t ipu__plan_output_position(const ipu__plan *p, size_t i);
-/* Whether this route is the first that takes its value from its position: values are given by it once. */
+/* Whether this is the first route that takes its value from its position: each value is handed over once. */
 bool ipu__plan_is_first(const ipu__plan *p, size_t route);
 
-/* The model of one position: a copy that may be optimised and lowered, with the ids of the network's values. Its
- * outputs are those of the network that come out there, in their order, then those of routes that begin there, in
- * their order and without names. Its inputs are the network's, then those of routes that end there, which are to be
- * bound. NULL: memory. */
+/* The model of one position: a copy that may be optimised and lowered, with the ids of the network's values.
+ * Its outputs are the network's that are produced there, in order, then those of routes that start there, in
+ * order and unnamed. Its inputs are the network's, then those of routes that end there, which are to be
+ * bound. NULL if out of memory. */
 ipu_model *ipu__plan_part(const ipu__plan *p, uint32_t position);
 
-/* The network without ops, inputs and outputs, and with only those kept values whose ids are marked. NULL: memory. */
+/* The network without ops, inputs and outputs, and with only those kept values whose ids are marked. NULL if
+ * out of memory. */
 ipu_model *ipu__plan_kept(const ipu__plan *p, const uint8_t *is_wanted);
 
-/* ---- stages that nobody named (cut.c) ---- */
+/* ---- automatic stages (cut.c) ---- */
 
-/* Every op is a stage of its own, or of the first that uses it if it is of constants alone; to be called before gradients
- * are taken, which belong to them. */
+/* Makes every op a stage of its own, or part of the first stage that uses it if it depends on constants
+ * alone. To be called before gradients are taken, which belong to these stages. */
 ipu_status ipu__model_number_stages(ipu_model *m);
-/* Join them to `n` stages of about equal modelled time on one IPU of `target`. Statuses: INVALID (there are fewer ops),
- * OUT_OF_MEMORY. */
+/* Joins them into `n` stages of about equal modelled time on one IPU of `target`. Statuses: INVALID (there
+ * are fewer ops), OUT_OF_MEMORY. */
 ipu_status ipu__model_cut(ipu_model *m, uint32_t n, const ipu_target *target);
 
 #endif

@@ -1,4 +1,4 @@
-/* The parts of a network as models of their own. See plan.h. */
+/* The parts of a network as separate models. See plan.h. */
 #include "model/parallel/plan.h"
 
 uint32_t ipu__plan_output_position(const ipu__plan *p, size_t i)
@@ -50,7 +50,7 @@ static bool is_kept_there(const ipu__plan *p, uint32_t position, uint32_t id)
     if (ipu__plan_uses(p, position, id)) return true;
     for (size_t i = 0; i < p->m->outputs.n; i++)
         if (p->m->outputs.at[i].value == id && ipu__plan_output_position(p, i) == position) return true;
-    for (uint32_t k = 1; k < p->m->values.n; k++) /* another one takes its value */
+    for (uint32_t k = 1; k < p->m->values.n; k++) /* another value's update is this one */
         if (p->m->values.at[k].update == id && p->value_position[k] == position) return true;
     return false;
 }
@@ -96,7 +96,7 @@ ipu_model *ipu__plan_part(const ipu__plan *p, uint32_t position)
 {
     ipu_model *copy = ipu__model_copy(p->m);
     if (!copy) return NULL;
-    copy->stages.n = 0; /* it is all of one */
+    copy->stages.n = 0; /* it has a single stage */
     keep_members(p, position, copy);
     keep_values(p, position, copy);
     if (keep_ends(p, position, copy)) return copy;

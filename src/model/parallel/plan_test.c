@@ -1,4 +1,4 @@
-/* Parts of a network with stages: where ops run, which ways values take, and what cannot be cut. */
+/* Parts of a network with stages: where ops run, the routes of values, and what cannot be cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static ipu_model *new_model(void)
     return m;
 }
 
-/* x w0 | tanh, w1 | + x, w2, squared and summed up; with gradients of all weights. y: what stage a gives. */
+/* x w0 | tanh, w1 | + x, w2, squared and summed; with gradients of all weights. y: the output of stage a. */
 static ipu_model *three_stages(uint32_t *y)
 {
     ipu_model   *m = new_model();
@@ -98,9 +98,9 @@ static void what_is_computed_again_is_not_kept(void **state)
     ipu__plan     keep, again;
     expect_ok(ipu__plan_make(m, ipus, false, &keep));
     expect_ok(ipu__plan_make(m, ipus, true, &again));
-    assert_false(has_route(&keep, y, 1, 4)); /* the gradient of tanh takes its result */
+    assert_false(has_route(&keep, y, 1, 4)); /* the gradient of tanh uses its result */
     assert_true(has_route(&again, y, 1, 4));
-    assert_int_equal(n_into(&again, 4), 2); /* that, and the gradient from c */
+    assert_int_equal(n_into(&again, 4), 2); /* that one, and the gradient from c */
     assert_int_equal(n_into(&again, 3), n_into(&keep, 3));
     ipu_model *part = ipu__plan_part(&again, 4), *other = ipu__plan_part(&keep, 4);
     assert_int_equal(ipu_model_n_ops(part), ipu_model_n_ops(other) + 1);
@@ -159,9 +159,9 @@ static void what_cannot_be_cut_is_told(void **state)
         "stage \"a\" reads \"s\" float[], which is only there after stage \"b\"");
 }
 
-/* ---- stages that nobody named ---- */
+/* ---- automatic stages ---- */
 
-/* Products of these widths, each of which takes more than the ones before. */
+/* Products with these widths, each more expensive than the one before. */
 static ipu_model *widths(const int64_t *width, size_t n)
 {
     ipu_model   *m = new_model();
@@ -198,11 +198,11 @@ static void cuts_balance_time_then_bytes(void **state)
     expect_cut((int64_t[]){512, 512, 512, 512, 512}, 5, 4, "00112233");
     /* One layer as slow as the others together. */
     expect_cut((int64_t[]){2048, 2048, 256, 256, 256}, 5, 2, "00111111");
-    /* The second cut is between pairs of IPUs and has half the links: it is where 128 go over, not 1024. */
+    /* The second cut is between pairs of IPUs and has half the links: it is where 128 cross, not 1024. */
     expect_cut((int64_t[]){2048, 1024, 1024, 128, 256, 1024}, 6, 3, "0011112222");
 }
 
-/* Weights that are made of constants, all of them first, in several steps; one is a result as well. */
+/* Weights computed from constants, all of them at the start, in several steps; one is also an output. */
 static void what_is_made_of_constants_is_where_it_is_used(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* Gradients of all replicas of all processes, added up before the optimizer's step.
+/* Sums the gradients of all replicas and processes before the optimizer's step.
  *
- * Between processes that takes time, which is the backward pass's: as soon as the sum of a parameter's gradients is final
- * in the last batch of a step, it is begun to be added up, several small ones as one.
+ * Between processes that takes time, which is overlapped with the backward pass: as soon as the sum of a
+ * parameter's gradients is final in the last batch of a step, its summation starts, with small ones bundled.
  */
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "op/op.h"
 #include "model/parallel/lower.h"
 
-enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: more than what a message costs */
+enum { BUNDLE_BYTES = 256 << 10 }; /* of several parameters: enough to outweigh the cost of a message */
 
-/* Whether it is added up here: one that is divided among the replicas of a single process is added up otherwise
+/* Whether it is summed here: parameters divided among the replicas of a single process are handled elsewhere
  * (shard.c). */
 static bool is_wanted(const ipu__lowering *l, const ipu__trained *t)
 {
@@ -25,12 +25,12 @@ static bool is_wanted(const ipu__lowering *l, const ipu__trained *t)
 typedef struct splitter {
     ipu__lowering *l;
     IPU_ARRAY(ipu_program) segments; /* of the network's program */
-    IPU_ARRAY(size_t) ends;          /* by segment: sums in l->begun up to which are begun after it */
-    size_t first;                    /* in l->begun: of the bundle */
-    size_t bytes;                    /* of it */
+    IPU_ARRAY(size_t) ends;          /* by segment: end of the sums in l->begun that start after it */
+    size_t first;                    /* index in l->begun of the bundle's first */
+    size_t bytes;                    /* size of the bundle */
 } splitter;
 
-/* The sums of the bundle up to `end` are begun after what was lowered so far. */
+/* The summation of the bundle up to `end` starts after what has been lowered so far. */
 static bool close_segment(splitter *s, ipu_program *program, size_t end)
 {
     ipu_program done = *program;
@@ -39,7 +39,7 @@ static bool close_segment(splitter *s, ipu_program *program, size_t end)
     return ipu__push(&s->segments, done) && ipu__push(&s->ends, end);
 }
 
-/* A large one goes by itself, and is then added up where it lies; small ones wait for others. */
+/* Large ones go by themselves, and are summed where they lie; small ones wait for others. */
 static bool begin_alone(splitter *s, ipu_tensor t, ipu_program *program)
 {
     ipu_tensor *at = s->l->begun.at;
@@ -95,8 +95,9 @@ static ipu_status update_early(const ipu__lowering *l)
     return status;
 }
 
-/* Gradients need not all be there at once: each weight is updated when its gradient is there, and the next gradient has
- * its memory. An engine may rather have few bytes updated together, when no product reads the weights any more. */
+/* Gradients need not all exist at once: each weight is updated when its gradient is ready, and the next
+ * gradient reuses the memory. An engine may prefer to update all of them together if they are few bytes, once
+ * no product reads the weights any more. */
 static ipu_status update_soon(ipu_model *m, const ipu__engine_def *engine)
 {
     int64_t   bytes = 0;
@@ -127,7 +128,7 @@ ipu_status ipu__parallel_lower_net(ipu__lowering *l, ipu_program *net, ipu_progr
     splitter   s      = {.l = l};
     ipu_status status = ipu__model_lower_with(l->net, l->g, settled, &s, net);
     if (status == IPU_OK && !close_segment(&s, net, l->begun.n)) status = ipu__fail_memory();
-    if (status == IPU_OK) add_segments(&s, false, *net); /* which is a new one now */
+    if (status == IPU_OK) add_segments(&s, false, *net); /* replaced by a new program */
     if (status == IPU_OK && l->begun.n > 0) {
         *last = ipu_program_sequence(l->g);
         add_segments(&s, true, *last);
@@ -138,7 +139,7 @@ ipu_status ipu__parallel_lower_net(ipu__lowering *l, ipu_program *net, ipu_progr
     return status;
 }
 
-/* ---- the rest, when all are there ---- */
+/* ---- the rest, once all are ready ---- */
 
 static bool has_begun(const ipu__lowering *l, ipu_tensor t)
 {
@@ -147,7 +148,7 @@ static bool has_begun(const ipu__lowering *l, ipu_tensor t)
     return false;
 }
 
-/* All sums of gradients of one type as one vector; null: there are none. `parts`: room for all. */
+/* All sums of gradients of one type as one vector; null if there are none. `parts` has room for all. */
 static ipu_tensor all_sums(const ipu__lowering *l, ipu_type type, ipu_tensor *parts)
 {
     const ipu__ties *ties = &l->models->ties;
@@ -163,7 +164,7 @@ static ipu_tensor all_sums(const ipu__lowering *l, ipu_type type, ipu_tensor *pa
 
 ipu_status ipu__parallel_reduce(ipu__lowering *l, ipu_program p)
 {
-    static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* that sums have */
+    static const ipu_type types[] = {IPU_FLOAT, IPU_DOUBLE}; /* the possible types of sums */
     if (ipu_graph_replication(l->g) == 1 && l->o->processes == 1) return IPU_OK;
     ipu_tensor *parts = ipu__alloc((l->models->ties.trained.n + 1) * sizeof *parts);
     if (!parts) return ipu__fail_memory();

@@ -1,11 +1,11 @@
-/* The optimizer's step over replicas: each has, and updates, its part of every large parameter.
+/* The sharded optimizer's step: each replica keeps and updates its part of every large parameter.
  *
- * A parameter of n elements is R rows of ceil(n / R), the last filled up with zeros; row r is of replica r. Gradients
- * are added up by halves: with the replica whose number differs in bit 0, then 1, and so on, each sends the half it
- * does not need. These are the additions of the sum over all replicas, with the same bits. New weights come together
- * the other way round.
- * Rows lie in the order in which halves are sent: place q of replica r has row reversed(q) ^ r, where reversed turns
- * the bits around, so that all replicas send the same part of the same variable, and place 0 is their own row.
+ * A parameter of n elements is R rows of ceil(n / R), the last padded with zeros; row r belongs to replica r.
+ * Gradients are summed by recursive halving: with the replica whose number differs in bit 0, then 1, and so
+ * on, each sends the half it does not need. These are the additions of the sum over all replicas, with the
+ * same bits. New weights are gathered in the opposite order. Rows lie in the order in which halves are sent:
+ * place q of replica r holds row reversed(q) ^ r, where reversed reverses the bits, so that all replicas send
+ * the same part of the same variable, and place 0 is their own row.
  */
 #include <string.h>
 
@@ -14,13 +14,13 @@
 #include "model/parallel/lower.h"
 
 enum {
-    LEAST = 1024,    /* elements of a part; smaller parameters stay whole, for the sake of fewer messages */
-    CHUNK = 1 << 20, /* elements that are exchanged at once: 3 KB of a tile, where they are held 2.5 times */
-    MOST_CHUNKS   = 16, /* each has code of its own */
+    LEAST         = 1024,    /* elements of a part; smaller parameters stay whole to save messages */
+    CHUNK         = 1 << 20, /* elements exchanged at once: 3 KB of a tile, held 2.5 times */
+    MOST_CHUNKS   = 16,      /* each has its own code */
     MOST_REPLICAS = IPU__MOST_REPLICAS
 };
 
-/* ---- which, and how much of them ---- */
+/* ---- which parameters, and into how many parts ---- */
 
 int64_t ipu__parallel_n_shards(const ipu__parallel *o, const ipu_shape *shape)
 {
@@ -34,7 +34,7 @@ ipu_shape ipu__parallel_shard_shape(const ipu__parallel *o, ipu_shape shape)
     return n > 1 ? IPU_SHAPE((ipu__op_n_elements(&shape) + n - 1) / n) : shape;
 }
 
-/* ---- parameters that are divided ---- */
+/* ---- divided parameters ---- */
 
 typedef struct part {
     ipu_tensor whole, whole_sum; /* of the network */
@@ -49,7 +49,7 @@ typedef struct sharding {
     part       *parts;
     size_t      n_parts;
     ipu_tensor  own_row, in_order, back; /* int32: its number; rows by place; places by row */
-    ipu_tensor *scratch;                 /* room for one tensor of each part */
+    ipu_tensor *scratch;                 /* room for one tensor per part */
 } sharding;
 
 static void reversed(int64_t n, int32_t out[MOST_REPLICAS])
@@ -78,7 +78,7 @@ static void add_kernel3(ipu_program p, const char *name, ipu_tensor a, ipu_tenso
     ipu_program_add_kernel(p, name, NULL, 0, (ipu_tensor[]){a, b, out}, 3);
 }
 
-/* What depends on the number of the replica, once and for all. */
+/* Everything that depends on the replica's number, computed once. */
 static void add_orders(sharding *s)
 {
     int32_t   places[MOST_REPLICAS], mask = (int32_t)s->n_replicas - 1;
@@ -105,7 +105,7 @@ static void add_orders(sharding *s)
 
 /* ---- rows ---- */
 
-/* Each row over all tiles, so that halves meet where they are. */
+/* Each row is spread over all tiles, so that halves meet where they are. */
 static ipu_tensor add_rows(ipu_graph *g, ipu_type type, int64_t n_rows, int64_t n)
 {
     ipu_tensor t = ipu_graph_add_variable(g, type, IPU_SHAPE(n_rows, n), "shard.rows");
@@ -113,7 +113,7 @@ static ipu_tensor add_rows(ipu_graph *g, ipu_type type, int64_t n_rows, int64_t 
     return t;
 }
 
-/* A whole tensor as R rows, the last filled up: with zeros, or with what may be written to no use. */
+/* A whole tensor as R rows, the last padded: with zeros, or with a scratch tensor for writing. */
 static ipu_tensor as_rows(const sharding *s, ipu_tensor whole, int64_t n, bool writes)
 {
     ipu_tensor flat   = ipu_tensor_flatten(whole);
@@ -125,7 +125,7 @@ static ipu_tensor as_rows(const sharding *s, ipu_tensor whole, int64_t n, bool w
     return ipu_tensor_reshape(ipu_tensor_concat2(flat, filler, 0), IPU_SHAPE(s->n_replicas, n));
 }
 
-/* One kind of tensors of all parts that have this type: rows [R, n] of the whole ones to read and to write, and the
+/* One kind of tensor of all parts of this type: rows [R, n] of the whole ones to read and to write, and the
  * vector [n] of this replica's. */
 typedef struct bundle {
     ipu_type   type;
@@ -157,7 +157,7 @@ static ipu_tensor joined_own(const sharding *s, int kind, ipu_type type)
     return ipu_tensor_concat(s->scratch, n, 0);
 }
 
-/* False: there is none of the type. */
+/* Returns false if there are none of that type. */
 static bool bundle_of(const sharding *s, int kind, ipu_type type, bool writes, bundle *out)
 {
     *out         = (bundle){.type = type};
@@ -172,7 +172,7 @@ static bool bundle_of(const sharding *s, int kind, ipu_type type, bool writes, b
     return ipu_graph_status(s->g) == IPU_OK;
 }
 
-/* The columns that go at once: the next ones from `begin`. */
+/* The end of the columns exchanged together, starting at `begin`. */
 static int64_t chunk_end(const sharding *s, const bundle *b, int64_t begin)
 {
     int64_t most = b->n * s->n_replicas / CHUNK;
@@ -201,7 +201,7 @@ static ipu_tensor read_rows(const sharding *s, const bundle *b, int64_t begin, i
     return all;
 }
 
-/* Sums over all replicas, of the own row. */
+/* Sums the own row over all replicas. */
 static void scatter(const sharding *s, const bundle *b, int64_t begin, int64_t end)
 {
     int64_t    n   = end - begin;
@@ -216,7 +216,7 @@ static void scatter(const sharding *s, const bundle *b, int64_t begin, int64_t e
                          ipu_tensor_slice(b->own, begin, end, 0));
 }
 
-/* The own row, of what is the same in all replicas. */
+/* Takes the own row of what is the same in all replicas. */
 static void take_own(const sharding *s, const bundle *b, int64_t begin, int64_t end)
 {
     ipu_tensor all = read_rows(s, b, begin, end), own = add_rows(s->g, b->type, 1, end - begin);
@@ -224,13 +224,13 @@ static void take_own(const sharding *s, const bundle *b, int64_t begin, int64_t 
     ipu_program_add_copy(s->p, ipu_tensor_flatten(own), ipu_tensor_slice(b->own, begin, end, 0));
 }
 
-/* All rows, each from its replica. */
+/* Gathers all rows, each from its replica. */
 static void gather(const sharding *s, const bundle *b, int64_t begin, int64_t end)
 {
     int64_t    n      = end - begin;
     ipu_tensor placed = add_rows(s->g, b->type, s->n_replicas, n),
                all    = add_rows(s->g, b->type, s->n_replicas, n);
-    ipu_program_add_write_undef(s->p, placed); /* written bit by bit: it does not live before */
+    ipu_program_add_write_undef(s->p, placed); /* written piece by piece: it is not live before */
     ipu_program_add_copy(s->p, ipu_tensor_slice(b->own, begin, end, 0),
                          ipu_tensor_flatten(rows_of(placed, 0, 1)));
     for (int64_t has = 1, bit = s->n_replicas / 2; bit > 0; has *= 2, bit /= 2)
@@ -241,7 +241,7 @@ static void gather(const sharding *s, const bundle *b, int64_t begin, int64_t en
 
 typedef void (*move_fn)(const sharding *s, const bundle *b, int64_t begin, int64_t end);
 
-/* Of all parts, in chunks. */
+/* For all parts, in chunks. */
 static ipu_status move(const sharding *s, int kind, bool writes, move_fn fn)
 {
     static const ipu_type types[] = {IPU_HALF, IPU_BFLOAT16, IPU_FLOAT, IPU_DOUBLE};
@@ -256,7 +256,7 @@ static ipu_status move(const sharding *s, int kind, bool writes, move_fn fn)
     return ipu__parallel_graph_status(s->g);
 }
 
-/* ---- the step around which rows are moved ---- */
+/* ---- moving rows around the step ---- */
 
 static ipu_status find_parts(ipu__lowering *l, sharding *s)
 {
@@ -282,7 +282,7 @@ static ipu_status find_parts(ipu__lowering *l, sharding *s)
     return ipu__parallel_graph_status(l->g);
 }
 
-/* Sums of several processes are whole by now, in all replicas. */
+/* Sums over several processes are complete by now, in all replicas. */
 static ipu_status before(const ipu__parallel *o, sharding *s)
 {
     if (s->n_parts == 0) return IPU_OK;
@@ -302,7 +302,7 @@ typedef struct off_chip {
     ipu_tensor        t;
 } off_chip;
 
-/* Optimizers' states of parameters become variables that nothing but the step knows; returns their number. */
+/* Turns optimizer states of parameters into variables known only to the step; returns their number. */
 static size_t find_off_chip(ipu__lowering *l, off_chip *out)
 {
     ipu_model *m = l->step;
@@ -321,8 +321,8 @@ static size_t find_off_chip(ipu__lowering *l, off_chip *out)
 
 /* ---- the step ---- */
 
-/* Sums are zero for the next step; of one batch they are written anew. They are the network's, whose parameters the step
- * has. */
+/* Zeroes the sums for the next step; sums of a single batch are simply overwritten. They belong to the
+ * network, the parameters to the step. */
 static ipu_status clear_sums(const ipu__lowering *l, ipu_program p)
 {
     const ipu__ties *ties = &l->models->ties;

@@ -1,4 +1,4 @@
-/* Parameters of which each replica has a part, and sums over all parts. */
+/* Marks parameters of which each replica has a part, and sums over all parts. */
 #include "model/model.h"
 
 void ipu__model_mark_shard(ipu_model *m, ipu_value parameter)

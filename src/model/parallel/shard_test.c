@@ -1,5 +1,5 @@
-/* Optimizers divided among replicas and kept in streaming memory: the numbers of the whole ones on chip, bit for bit
- * but for norms; states that go from one to the other; modelled memory and time. */
+/* Optimizers divided among replicas and kept in streaming memory: the same numbers as whole ones on chip, bit
+ * for bit except for norms; converting states between them; modelled memory and time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,7 @@ static ipu_npz state_of(trained *t)
     return z;
 }
 
-/* Tolerance 0: the same bits. */
+/* Tolerance 0 means the same bits. */
 static void assert_same_state(ipu_npz a, ipu_npz b, double tolerance, const char *what)
 {
     assert_int_equal(a.n, b.n);
@@ -99,7 +99,7 @@ static void assert_same_state(ipu_npz a, ipu_npz b, double tolerance, const char
     ipu_npz_free(&b);
 }
 
-/* The same training with `changed` options; states at the end are equal. */
+/* The same training with `changed` options; final states are equal. */
 static void compare(ipu_executor_options options, ipu_executor_options changed, const ipu_nn_training *how,
                     double tolerance, const char *what)
 {
@@ -114,7 +114,7 @@ static void compare(ipu_executor_options options, ipu_executor_options changed, 
 static const struct {
     const char      *name;
     ipu_nn_optimizer how;
-    double           tolerance; /* of those that need norms */
+    double           tolerance; /* for optimizers that need norms */
 } optimizers[] = {
     {"sgd", {.rate = 0.1}, 0},
     {"momentum", {.rate = 0.1, .momentum = 0.9, .weight_decay = 1e-3, .dampening = 0.5}, 0},
@@ -162,7 +162,7 @@ static void streaming_memory_gives_the_bits_of_tiles(void **state)
         }
 }
 
-/* Without accumulation and replicas the step is not part of the network's model any more. */
+/* Without accumulation and replicas the step is now a separate model. */
 static void streaming_memory_works_for_one_batch(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void norms_are_those_of_all_parts(void **state)
 {
     (void)state;
     const ipu_executor_options whole = {.replicas = 4}, parts = {.replicas = 4, .shard_optimizer = true};
-    /* Small enough to cut every step. */
+    /* small enough to clip every step */
     ipu_nn_training how = {.optimizer = {.rate = 0.5}, .max_gradient_norm = 1e-3};
     compare(whole, parts, &how, 1e-6, "clipped by norm");
     trained a = begin(whole, &how), b = begin(whole, &(ipu_nn_training){.optimizer = {.rate = 0.5}});
@@ -225,7 +225,7 @@ static void product(ipu_model *m, const ipu_value *in, size_t n, void *user)
     ipu_nn_loss(m, ipu_reduce_mean(b, ipu_mul(b, in[0], w), NULL, 0, false), "loss");
 }
 
-/* What only the first replica's part has stops the step of all. */
+/* An overflow in the first replica's part only stops the step of all. */
 static void overflow_in_one_part_is_seen_by_all(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ static void weights_that_are_set_reach_all_parts(void **state)
     assert_same_state(found[0], found[1], 0, "weights");
 }
 
-/* ---- what it would take ---- */
+/* ---- modelled cost ---- */
 
 enum { WIDE = 1024 };
 
@@ -347,7 +347,7 @@ static void wide(ipu_model *m, const ipu_value *in, size_t n, void *user)
 }
 
 typedef struct price {
-    int64_t most, always; /* bytes: on the fullest tile; of all tiles, all the time */
+    int64_t most, always; /* bytes: on the fullest tile; on all tiles, permanently */
     int64_t cycles, host;
 } price;
 
@@ -381,12 +381,12 @@ static void modelled_memory_shrinks(void **state)
           away  = price_of((ipu_executor_options){.replicas = 8, .optimizer_off_chip = true}),
           both  = price_of(
                (ipu_executor_options){.replicas = 8, .shard_optimizer = true, .optimizer_off_chip = true});
-    /* An eighth of the states, which are not divided for biases. */
+    /* an eighth of the states; biases' states are not divided */
     assert_true(whole.always - parts.always > 0.98 * STATES * 7 / 8);
     assert_true(whole.always - away.always > STATES * 0.99);
     assert_true(whole.always - both.always > STATES * 0.99);
     assert_true(parts.most < whole.most && both.most < parts.most);
-    /* Reading and writing take time, less of it for a part. */
+    /* Reading and writing take time, less for a part. */
     assert_true(away.host > both.host && both.host > parts.host);
 }
 

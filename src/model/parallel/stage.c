@@ -1,7 +1,8 @@
-/* Stages: what a network over several IPUs is cut by.
+/* Stages, by which a network over several IPUs is cut.
  *
- * Each op of a model has one; ops of gradients have the backward stage of the op they are of. Ops that bookkeeping
- * emits (seeds, sums of losses and of gradients) are of no stage in particular, and go where their inputs are.
+ * Each op of a model has one; ops of gradients have the backward stage of the op they differentiate. Ops
+ * emitted for bookkeeping (seeds, sums of losses and of gradients) have no particular stage, and go where
+ * their inputs are.
  */
 #include <string.h>
 
@@ -43,7 +44,7 @@ void ipu_model_stage(ipu_model *m, const char *name)
 
 size_t ipu_model_n_stages(const ipu_model *m) { return m->stages.n ? m->stages.n : 1; }
 
-/* Whether ops of the forward pass of stage `s` are left. */
+/* Whether stage `s` has any forward ops left. */
 static bool has_ops(const ipu_model *m, uint32_t s)
 {
     const ipu__block *whole = &m->blocks.at[0];

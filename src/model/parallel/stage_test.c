@@ -1,4 +1,5 @@
-/* Stages of a model: what ops are of, what they may use, and that text, copies and passes keep them apart. */
+/* Stages of a model: which ops belong to them, what they may use, and that text, copies and passes keep them
+ * apart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,7 @@ static ipu_value parameter(ipu_model *m, int64_t n, const char *name)
     return ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(n, n), NULL, name);
 }
 
-/* x w0 | tanh, w1, + x | w2, squared and summed up; gradients of all weights are outputs. */
+/* x w0 | tanh, w1, + x | w2, squared and summed; gradients of all weights are outputs. */
 static ipu_model *three_stages(void)
 {
     ipu_model   *m = new_model();
@@ -51,7 +52,7 @@ static ipu_model *three_stages(void)
     return m;
 }
 
-/* ---- what ops are of ---- */
+/* ---- stages of ops ---- */
 
 static void gradients_are_of_the_backward_stage_of_their_op(void **state)
 {

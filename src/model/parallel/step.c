@@ -1,5 +1,5 @@
-/* Training over several batches and replicas: gradients are added up in states of the network's model, which the
- * optimizer's step, a model of its own, shares.
+/* Training over several batches and replicas: gradients accumulate in states of the network's model, which
+ * are shared with the optimizer's step, a separate model.
  */
 #include "model/parallel/lower.h"
 
@@ -16,7 +16,7 @@ static bool is_split(const ipu__parallel *o, const ipu_model *net)
         || ipu_model_n_stages(net) > 1;
 }
 
-/* What sums of gradients are multiplied by. */
+/* The factor for sums of gradients. */
 static double gradient_scale(const ipu__parallel *o)
 {
     if (o->reduction == IPU_REDUCTION_SUM) return 1;
@@ -24,8 +24,8 @@ static double gradient_scale(const ipu__parallel *o)
     return 1 / (n * (double)ipu__parallel_n_replicas(o));
 }
 
-/* sum + gradient, or the mean so far: after k batches of which this is number k + 1, mean + (gradient - mean) / (k + 1).
- * Of one batch: the gradient itself, scaled, whatever was there. */
+/* sum + gradient, or the running mean: after k batches, for batch k + 1, mean + (gradient - mean) / (k + 1).
+ * For a single batch: the scaled gradient itself, whatever was there. */
 static ipu_value accumulated(const ipu__parallel *o, ipu_model *m, ipu_value sum, ipu_value gradient,
                              ipu_value count)
 {
@@ -33,7 +33,7 @@ static ipu_value accumulated(const ipu__parallel *o, ipu_model *m, ipu_value sum
     if (ipu_value_type(gradient) != ipu_value_type(sum))
         gradient = ipu_cast(b, gradient, ipu_value_type(sum));
     if (o->accumulation == 1) {
-        double scale = gradient_scale(o); /* here, where it may be done as the gradient is computed */
+        double scale = gradient_scale(o); /* here, where it may be done while the gradient is computed */
         return scale == 1 ? gradient : ipu_mul(b, gradient, ipu_scalar_like(b, gradient, scale));
     }
     if (!o->running_mean || o->reduction != IPU_REDUCTION_MEAN) return ipu_add(b, sum, gradient);
@@ -43,7 +43,7 @@ static ipu_value accumulated(const ipu__parallel *o, ipu_model *m, ipu_value sum
 
 static ipu_type type_of_sum(ipu_value w) { return ipu_value_type(w) == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT; }
 
-/* A state of the network that no one else knows; its name is a label. */
+/* A state of the network known to nothing else; its name is a label. */
 static ipu_value add_state(ipu__parallel_models *out, ipu_type type, ipu_shape shape, const char *first,
                            const char *second)
 {
@@ -56,7 +56,7 @@ static ipu_value add_state(ipu__parallel_models *out, ipu_type type, ipu_shape s
     return state;
 }
 
-/* Gradients of the network's parameters go to states; what is not trained has none. */
+/* Accumulates gradients of the network's parameters in states; untrained ones have none. */
 static void accumulate(const ipu__parallel *o, ipu__parallel_models *out, const ipu_value *w,
                        const ipu_value *dw, size_t n)
 {
@@ -80,7 +80,7 @@ static void accumulate(const ipu__parallel *o, ipu__parallel_models *out, const 
     out->ties.scale.net = m->loss_scale;
 }
 
-/* What the step shares has the name that it has in the network. Sums are cleared afterwards (shard.c). */
+/* What the step shares has the same name as in the network. Sums are cleared afterwards (shard.c). */
 static void add_step(const ipu__parallel *o, const ipu_nn_training *how, ipu__parallel_models *out,
                      ipu_value *w, ipu_value *gradient)
 {
@@ -96,7 +96,7 @@ static void add_step(const ipu__parallel *o, const ipu_nn_training *how, ipu__pa
         t->parameter.step = w[i].id;
         t->sum.step       = gradient[i].id;
     }
-    double scale = o->accumulation > 1 ? gradient_scale(o) : 1; /* of one: done already */
+    double scale = o->accumulation > 1 ? gradient_scale(o) : 1; /* of one: already done */
     if (m->base.status == IPU_OK) ipu__nn_step(m, how, scale, w, gradient, n);
     if (out->ties.count.net) {
         ipu_value count = ipu_model_state(m, IPU_INT32, IPU_SCALAR, NULL,
@@ -107,7 +107,7 @@ static void add_step(const ipu__parallel *o, const ipu_nn_training *how, ipu__pa
     out->ties.scale.step = out->ties.scale.net ? m->loss_scale : 0;
 }
 
-/* The host reaches what both keep by one name each. */
+/* The host accesses both models' kept values by name, so names must be unique. */
 static ipu_status check_names(const ipu__parallel_models *models)
 {
     const ipu_model *step = models->step;
@@ -125,7 +125,7 @@ static ipu_status check_names(const ipu__parallel_models *models)
     return IPU_OK;
 }
 
-/* The optimizer's step as a model of its own. */
+/* The optimizer's step as a separate model. */
 static ipu_status build_step(const ipu__parallel *o, const ipu_nn_training *how, ipu__parallel_models *out)
 {
     size_t     n    = out->ties.trained.n + 1;
@@ -149,7 +149,7 @@ ipu_status ipu__parallel_train(const ipu__parallel *o, const ipu_nn_training *ho
     }
     ipu_model *m = out->net;
     size_t     n = m->parameters.n;
-    ipu__model_any_stage(m); /* losses and sums of gradients are where what they add up is */
+    ipu__model_any_stage(m); /* losses and sums of gradients go where their inputs are */
     ipu_value *w = ipu__alloc(2 * (n + 1) * sizeof *w);
     if (!w) return ipu__fail_memory();
     ipu_value *dw = w + n + 1;

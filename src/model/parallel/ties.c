@@ -1,4 +1,4 @@
-/* What the models of a network and of the optimizer's step have in common. */
+/* What the models of the network and of the optimizer's step have in common. */
 #include "base/text.h"
 #include "model/parallel/parallel.h"
 

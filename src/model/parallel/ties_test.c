@@ -1,5 +1,5 @@
-/* What a network and the optimizer's step share is found by what it is: values of a network may have any names, also
- * those that programs have labels like. */
+/* What a network and the optimizer's step share is identified by what it is: values may have any names, even
+ * those used as labels by programs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ typedef struct names {
     const char *x, *w, *other, *count, *bias;
 } names;
 
-/* Parameters `w` and `other` of one shape, both trained, and others: of any names. */
+/* Parameters `w` and `other` of one shape, both trained, and others, with arbitrary names. */
 static void named(ipu_model *m, const ipu_value *in, size_t n, void *user)
 {
     const names *at = user;
@@ -116,7 +116,7 @@ static void values_may_have_any_names(void **state)
     }
 }
 
-/* Whether the optimizer is in the network or is a model of its own. */
+/* Whether the optimizer is part of the network or a separate model. */
 static void names_of_the_optimizers_states_are_taken(void **state)
 {
     (void)state;
