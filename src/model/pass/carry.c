@@ -1,4 +1,4 @@
-/* Loops without copies: which carried values the body may overwrite where it computes the next one. */
+/* Loops without copies: finds carried values that the body may overwrite when it computes the next ones. */
 #include "model/model.h"
 
 typedef struct search {
@@ -31,7 +31,8 @@ static bool uses(const search *s, const ipu__model_op *op)
     return block_uses(s, op->body) || block_uses(s, op->otherwise);
 }
 
-/* Output `out` may be written over input `over`, and the op reads that memory in no other way. */
+/* Whether output `out` may be written over input `over`, and the op does not read that memory in any other
+ * way. */
 static bool may_overwrite(const search *s, const ipu__model_op *op, uint32_t out, uint32_t over)
 {
     int  shares = op->def->kernel.operands[op->n_in + out].shares;

@@ -1,4 +1,4 @@
-/* Loops: what they compute when they run, and which carried values are overwritten in place. */
+/* Loops: their results when run, and which carried values are overwritten in place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void run(ipu_model *m, int32_t a[N], int32_t b[N])
     ipu_model_destroy(m);
 }
 
-/* Expects whether a and b are overwritten in place, and runs 4 turns from a = 1 2 3, b = 10 20 30. */
+/* Checks whether a and b are overwritten in place, and runs 4 turns from a = 1 2 3, b = 10 20 30. */
 static void check(body_fn body, bool a_in_place, bool b_in_place, const int32_t *want_a,
                   const int32_t *want_b)
 {
@@ -114,7 +114,7 @@ static void used_later(ipu_builder *b, const ipu_value *inside, ipu_value index,
 {
     ipu_value turned = ipu_reverse(b, inside[0], 0);
     next[0]          = ipu_add(b, inside[0], index);
-    next[1]          = ipu_add(b, turned, index); /* a view of a, as it was */
+    next[1]          = ipu_add(b, turned, index); /* a view of the old a */
 }
 
 static void what_a_view_reads_later_is_not_overwritten(void **state)

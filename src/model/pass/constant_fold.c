@@ -1,4 +1,4 @@
-/* Folding: ops on constants are computed at once, and what changes nothing is left out.
+/* Constant folding: computes ops on constants, and drops ops that change nothing.
  *
  * `x + 0` counts as x although -0 + 0 is 0. The algebra is in simplify.c.
  */
@@ -7,12 +7,13 @@
 #include <string.h>
 
 enum {
-    MOST_ELEMENTS = 1 << 20, /* of a result */
-    FREE_ELEMENTS = 1 << 12, /* of a result that is larger than what it is made of */
-    MOST_WORK     = 1 << 24  /* elementary operations of a reference: some milliseconds */
+    MOST_ELEMENTS = 1 << 20, /* per result */
+    FREE_ELEMENTS = 1 << 12, /* per result larger than its inputs */
+    MOST_WORK     = 1 << 24  /* elementary operations of a reference: a few milliseconds */
 };
 
-/* What all results of a model may take: so much, and a multiple of its constants. The rest is left to the run. */
+/* Budget for all results of a model: this much, plus a multiple of its constants. The rest is left to the
+ * run. */
 #define FREE_WORK 0x1p28
 #define FREE_BYTES 0x1p28
 enum { MOST_PER_ELEMENT = 64, MOST_PER_BYTE = 4 };
@@ -32,7 +33,7 @@ static void find_budget(ipu_model *m)
     m->fold_bytes      = FREE_BYTES + MOST_PER_BYTE * bytes;
 }
 
-/* Whether there is that much left; then it is taken. */
+/* Whether the budget suffices; if so, it is charged. */
 static bool afford(ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call)
 {
     double work = 0, bytes = 0;
@@ -84,7 +85,7 @@ static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu_k
     for (uint32_t i = 0; i < op->n_in; i++) operand[i] = (void *)(uintptr_t)m->values.at[op->in[i]].data;
     IPU_TRY(ipu__evaluate_alloc(m, op, call, operand));
     ipu_status status = ipu__evaluate_op(&f->evaluation, op, call, operand);
-    if (status == IPU_ABORTED) return IPU_OK; /* values it does not take: the run will say so */
+    if (status == IPU_ABORTED) return IPU_OK; /* invalid values: the run will report it */
     IPU_TRY(status);
     for (uint32_t i = 0; i < op->n_out; i++) {
         uint32_t id = ipu__pass_add_constant(m, call->operand[op->n_in + i], operand[op->n_in + i],

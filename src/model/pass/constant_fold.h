@@ -1,4 +1,5 @@
-/* What folding's two halves share: fold.c computes constants, simplify.c asks records for algebra. */
+/* Shared by the two halves of folding: constant_fold.c computes constants, simplify.c applies the algebra in
+ * ops' records. */
 #ifndef IPU_MODEL_PASS_CONSTANT_FOLD_H
 #define IPU_MODEL_PASS_CONSTANT_FOLD_H
 
@@ -12,10 +13,10 @@ typedef struct ipu__folding {
     bool            changed;
 } ipu__folding;
 
-/* Whether the attribute says what is so anyway: ops that differ in nothing else are the same. */
+/* Whether the attribute has its default value: ops that differ in nothing else are equal. */
 bool ipu__fold_is_default(const ipu_op_def *def, const ipu_attribute *attribute);
-/* *same receives a value that equals the op's first output, 0 if none is known. May also make the op a simpler
- * one in place, and then notes a change. */
+/* *same receives a value that equals the op's first output, or 0 if none is known. May also simplify the op
+ * in place, and then records a change. */
 ipu_status ipu__fold_simplify(ipu__folding *f, ipu__model_op *op, uint32_t *same);
 
 #endif

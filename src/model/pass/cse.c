@@ -1,7 +1,7 @@
-/* Common subexpression elimination: equal ops on equal values become one, equal constants too.
+/* Common subexpression elimination: merges equal ops on equal values, and equal constants.
  *
- * Ops are met in the order they run. Those met before and still visible are in a hash table of chains, the
- * newest first, so that leaving a branch or loop takes its ops out again from the front.
+ * Ops are visited in the order they run. Earlier ones that are still visible are in a chained hash table,
+ * newest first, so that on leaving a branch or loop its ops are removed from the front.
  */
 #include <string.h>
 
@@ -13,10 +13,10 @@ typedef struct merging {
     ipu_model   *m;
     ipu__renames renames;
     size_t       mask;           /* buckets - 1 */
-    uint32_t    *bucket;         /* first op of the chain + 1; 0: none */
-    uint32_t    *next;           /* by op: of the same chain */
+    uint32_t    *bucket;         /* first op of the chain + 1, or 0 */
+    uint32_t    *next;           /* by op: next in the same chain */
     uint64_t    *hash;           /* by op */
-    IPU_ARRAY(uint32_t) visible; /* ops in the table, in the order they came */
+    IPU_ARRAY(uint32_t) visible; /* ops in the table, in order of insertion */
     bool changed, failed;
 } merging;
 
@@ -70,7 +70,7 @@ static uint64_t hash_op(const ipu__model_op *op)
 {
     uint64_t hash = mix((uint64_t)(uintptr_t)op->def, op->recompute);
     if (op->def->flags & IPU__OP_COMMUTES)
-        hash = mix(hash, mix(0, op->in[0]) + mix(0, op->in[1])); /* sums of ids are easily alike */
+        hash = mix(hash, mix(0, op->in[0]) + mix(0, op->in[1])); /* sums of ids collide easily */
     else
         for (uint32_t i = 0; i < op->n_in; i++) hash = mix(hash, op->in[i]);
     for (size_t i = 0; i < op->n_attributes; i++) hash = hash_attribute(hash, &op->attributes[i]);
@@ -149,7 +149,7 @@ static void walk(merging *g, uint32_t block)
 /* ---- constants ---- */
 
 typedef struct constants {
-    uint32_t *bucket; /* first value of the chain; 0: none */
+    uint32_t *bucket; /* first value of the chain, or 0 */
     uint32_t *next;   /* by value */
     uint64_t *hash;   /* by value */
 } constants;
@@ -177,7 +177,7 @@ static void meet_constant(merging *g, const constants *c, uint32_t id)
     uint32_t *chain = &c->bucket[hash & g->mask];
     for (uint32_t at = *chain; at; at = c->next[at]) {
         if (c->hash[at] != hash || !equal_constants(m, at, id)) continue;
-        m->values.at[at].block = 0; /* may be used from everywhere now */
+        m->values.at[at].block = 0; /* now usable everywhere */
         g->failed |= !ipu__rename(&g->renames, id, at);
         return;
     }
@@ -185,7 +185,7 @@ static void meet_constant(merging *g, const constants *c, uint32_t id)
     *chain      = id;
 }
 
-/* Not counted as a change: constants that nobody uses cost nothing and are met again. */
+/* Not counted as a change: unused constants cost nothing and would be found again. */
 static void merge_constants(merging *g)
 {
     size_t    n = g->m->values.n;

@@ -1,7 +1,7 @@
-/* Dead code elimination: drops what no output and no update needs, in branches and loops too.
+/* Dead code elimination: drops what no output or update needs, including in branches and loops.
  *
- * Uses are followed backwards from outputs and updates. A branch or loop is followed result by result:
- * one that nobody uses is taken out of it, with what was computed for it alone.
+ * Uses are followed backwards from outputs and updates. Branches and loops are followed result by result:
+ * unused results are removed, along with what was computed only for them.
  */
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void use_inputs(liveness *l, const ipu__model_op *op)
     for (uint32_t i = 0; i < op->n_in; i++) use(l, op->in[i]);
 }
 
-/* Value `at` that a loop carries: where it begins, and what it is in the next turn. */
+/* Value `at` carried by a loop: its initial value, and its value in the next turn. */
 static void use_carried(liveness *l, const ipu__model_op *op, uint32_t at)
 {
     use(l, op->in[1 + at]);
@@ -68,7 +68,7 @@ static void follow(liveness *l)
     }
 }
 
-/* ---- results of branches and loops that nobody uses ---- */
+/* ---- unused results of branches and loops ---- */
 
 static bool is_needed(const liveness *l, const ipu__model_op *op, uint32_t at)
 {
@@ -84,7 +84,7 @@ static void drop_yields(const liveness *l, const ipu__model_op *op, ipu__block *
     block->yields.n = kept;
 }
 
-/* Those of values first .. first + n that are needed, in new places side by side. */
+/* Renumbers the needed ones of values first .. first + n to be contiguous. */
 static bool close_ranks(liveness *l, ipu__renames *r, const ipu__model_op *op, uint32_t first, uint32_t *out)
 {
     uint32_t kept = 0;

@@ -1,12 +1,10 @@
-/* Ops that an engine does not support, in other ops: their compositions, in their place. What a composition is made of may be decomposed
- * in turn.
- */
+/* Replaces ops that an engine does not support by their compositions, whose ops may be decomposed in turn. */
 #include <string.h>
 
 #include "engine/engine.h"
 #include "model/pass/pass.h"
 
-enum { MOST_DEPTH = 8 }; /* of compositions in compositions: more is one that is made of itself */
+enum { MOST_DEPTH = 8 }; /* of nested compositions; deeper means one that contains itself */
 
 typedef struct decomposing {
     ipu_model   *m;
@@ -49,7 +47,7 @@ static ipu_status emit(decomposing *d, uint32_t id)
     return IPU_OK;
 }
 
-/* Position `at` of the block's order is decomposed; *at: the last of what is there now. */
+/* Decomposes position `at` of the block's order; *at becomes the last of its replacements. */
 static ipu_status replace(decomposing *d, uint32_t block, size_t *at)
 {
     ipu_model *m  = d->m;

@@ -1,4 +1,4 @@
-/* What an engine lacks: other ops in its place, wherever it is. */
+/* Ops an engine lacks are replaced by others, wherever they are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "model/expect_test.h"
 
-/* ---- engines that lack something ---- */
+/* ---- engines that lack ops ---- */
 
 static const char *lacks[4];
 
@@ -87,7 +87,7 @@ static void an_op_becomes_others_in_its_place(void **state)
 
 #define GRADIENT(out, dy) "    " out " = softmax_grad(y, " dy ") axis=1;\n"
 
-/* With what a block yields, and around what a loop carries. */
+/* Including what a block yields, and inside a loop that carries values. */
 static void blocks_are_gone_through(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static const char layer[] = "  input x float[8,20];\n"
                             "  w1, v1, dx = linear_sgd(d, x, w, rate);\n"
                             "  output dx2 = w1;\n";
 
-/* A chain becomes its ops, and one of them others. */
+/* A chain becomes its ops, one of which becomes others. */
 static void compositions_are_decomposed_too(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void what_cannot_be_composed_is_named(void **state)
     ipu_model_destroy(m);
 }
 
-/* What it lacks is not made of others either. */
+/* Fusion does not create what the engine lacks. */
 static void nothing_is_fused_to_what_is_lacking(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
-/* Sums of values with zeros around them that lie side by side are these values joined.
+/* Turns sums of zero-padded values that lie side by side into concatenations.
  *
- * That is what gradients of slices come to: of queries, keys and values that one product gave, say. Of two pads
- * that are added up the later one becomes a concat, and the sum a pad of that, or nothing if no zeros are left.
+ * Gradients of slices have this form: for queries, keys and values from one product, say. Of two pads that
+ * are added, the later one becomes a concat, and the sum becomes a pad of that, or disappears if no zeros are
+ * left.
  */
 #include <string.h>
 
@@ -10,12 +11,12 @@
 typedef struct joining {
     ipu_model   *m;
     uint32_t    *uses;  /* by value */
-    size_t      *place; /* by op: where it is in the order of its block */
+    size_t      *place; /* by op: its position in its block's order */
     ipu__renames renames;
     bool         changed;
 } joining;
 
-/* A value with zeros around it, which nothing else uses. */
+/* A zero-padded value without other users. */
 typedef struct padded {
     ipu__model_op *op;
     const int64_t *before, *after;
@@ -41,7 +42,7 @@ static bool is_padded(const joining *j, const ipu__model_op *sum, uint32_t id, p
     return true;
 }
 
-/* The dimension along which b follows a, in all others they lie alike; -1: there is none. */
+/* The dimension along which b follows a while all others coincide, or -1. */
 static int axis_of(const padded *a, const padded *b)
 {
     int axis = -1;
@@ -53,7 +54,7 @@ static int axis_of(const padded *a, const padded *b)
     return axis >= 0 && a->before[axis] + a->inner.dim[axis] == b->before[axis] ? axis : -1;
 }
 
-/* `op`, the later one of the two, gives a and b side by side. */
+/* `op`, the later of the two, becomes a concat of a and b. */
 static bool make_concat(joining *j, ipu__model_op *op, const padded *a, const padded *b, int axis)
 {
     ipu_model *m  = j->m;
@@ -72,7 +73,7 @@ static bool make_concat(joining *j, ipu__model_op *op, const padded *a, const pa
     return ipu__pass_set_attribute(m, op, IPU_INT_ATTRIBUTE("axis", axis));
 }
 
-/* The sum becomes the zeros around what they are joined to; if there are none, it is that. */
+/* The sum becomes a pad of the joined value, or that value if no zeros are left. */
 static bool make_pad(joining *j, ipu__model_op *sum, uint32_t joined, const int64_t *before,
                      const int64_t *after, int rank)
 {

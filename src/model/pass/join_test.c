@@ -1,4 +1,4 @@
-/* Sums of pads that lie side by side become what is joined; others stay sums. */
+/* Sums of adjacent pads become concatenations; others stay sums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void sums_of_two_that_fill_all(void **unused)
            "  output y = pa;\n");
 }
 
-/* As gradients of slices come, in any order; the first two leave zeros around them for the third. */
+/* Like gradients of slices, in any order; the first two leave zeros around them for the third. */
 static void sums_of_three(void **unused)
 {
     (void)unused;
@@ -71,14 +71,14 @@ static void others_stay_sums(void **unused)
                 "  pb = pad(b) before=[1] after=[0];\n"
                 "  s = add(pa, pb);\n"
                 "  output y = s;\n");
-    expect_same("  input a float[1];\n" /* needed besides */
+    expect_same("  input a float[1];\n" /* used elsewhere */
                 "  input b float[1];\n"
                 "  pa = pad(a) before=[0] after=[1];\n"
                 "  pb = pad(b) before=[1] after=[0];\n"
                 "  s = add(pa, pb);\n"
                 "  output y = s;\n"
                 "  output z = pb;\n");
-    expect_same("  input a float[1,1];\n" /* in a corner each */
+    expect_same("  input a float[1,1];\n" /* each in a corner */
                 "  input b float[1,1];\n"
                 "  pa = pad(a) before=[0,0] after=[1,1];\n"
                 "  pb = pad(b) before=[1,1] after=[0,0];\n"

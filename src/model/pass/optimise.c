@@ -1,8 +1,8 @@
-/* The passes one after another, until none finds anything to do. */
+/* Runs the passes in turn until none changes anything. */
 #include "engine/engine.h"
 #include "model/model.h"
 
-enum { ROUNDS = 8 }; /* each but the last has changed something; models settle in two or three */
+enum { ROUNDS = 8 }; /* each but the last changes something; models settle in two or three */
 
 typedef ipu_status (*pass_fn)(ipu_model *m, bool *changed);
 
@@ -28,7 +28,7 @@ static ipu_status simplify(ipu_model *m, unsigned passes)
     return IPU_OK;
 }
 
-/* What fusing leaves behind is tidied up. */
+/* Fusion is followed by a cleanup. */
 static ipu_status optimise(ipu_model *m, unsigned passes)
 {
     bool changed = false;
@@ -64,6 +64,6 @@ ipu_status ipu__model_optimise_for(ipu_model *m, unsigned passes, const ipu__eng
     if (status == IPU_OK) status = ipu__model_verify(m);
     IPU_ASSERT(status != IPU_INVALID);
 #endif
-    if (status != IPU_OK) m->base.status = status; /* half changed: not to be used any more */
+    if (status != IPU_OK) m->base.status = status; /* half changed: no longer usable */
     return status;
 }

@@ -1,4 +1,4 @@
-/* Passes on models as text: what goes in and what must come out. */
+/* Passes on models as text: inputs and expected outputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Values that stand for others: a table with short cuts, applied to the whole model at once. */
+/* Renamed values: a table with path compression, applied to the whole model at once. */
 #include "model/pass/pass.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ uint32_t ipu__renamed(ipu__renames *r, uint32_t id)
 {
     while (id < r->to.n && r->to.at[id] != id) {
         uint32_t next = r->to.at[id];
-        if (next < r->to.n) r->to.at[id] = r->to.at[next]; /* halves the way for the next one */
+        if (next < r->to.n) r->to.at[id] = r->to.at[next]; /* path halving */
         id = next;
     }
     return id;
@@ -42,14 +42,14 @@ void ipu__rename_inputs(ipu__renames *r, ipu__model_op *op)
     for (uint32_t i = 0; i < op->n_in; i++) op->in[i] = ipu__renamed(r, op->in[i]);
 }
 
-/* Inputs, parameters and states keep their names: they are handles. */
+/* Inputs, parameters and states keep their names, which are handles. */
 static bool may_be_named(const ipu_model *m, uint32_t id)
 {
     ipu__value_kind kind = m->values.at[id].kind;
     return kind == IPU__VALUE_OP || kind == IPU__VALUE_CONSTANT;
 }
 
-/* A value that has a name already, or is a handle, gets a further one. */
+/* A value that already has a name, or is a handle, gets an additional one. */
 static void hand_names_on(ipu__renames *r, ipu_model *m)
 {
     bool ok = true;
@@ -89,7 +89,7 @@ void ipu__renames_fini(ipu__renames *r)
     r->any = false;
 }
 
-/* ---- new things ---- */
+/* ---- new values and attributes ---- */
 
 uint32_t ipu__pass_add_value(ipu_model *m, ipu__builder_value shown, ipu__model_value value)
 {
@@ -106,7 +106,7 @@ uint32_t ipu__pass_copy_value(ipu_model *m, uint32_t id)
 uint32_t ipu__pass_add_constant(ipu_model *m, ipu_kernel_value value, const void *data, uint32_t location)
 {
     ipu__builder_value shown = {value.type, value.shape, ""};
-    /* Constants are no ops: wherever they are first used, they may be used everywhere. */
+    /* constants are not ops: wherever first used, they are usable everywhere */
     return ipu__pass_add_value(
         m, shown, (ipu__model_value){.kind = IPU__VALUE_CONSTANT, .data = data, .location = location});
 }

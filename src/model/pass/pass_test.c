@@ -1,4 +1,4 @@
-/* Passes: what they leave out, what they join, and that they leave everything else alone. */
+/* Passes: what they drop, what they merge, and that they leave everything else alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

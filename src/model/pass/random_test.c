@@ -1,7 +1,7 @@
 /* Random models before and after the passes: every output is the same, bit for bit.
  *
- * A model is computed by folding it: inputs are made constants, and all that depends on them follows by the ops'
- * references. Some are run by the engine too, fused and as they are.
+ * A model is evaluated by folding: inputs are made constants, and the ops' references compute the rest. Some
+ * are also run by the engine, both fused and unfused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static int below(maker *k, int n) { return (int)((unsigned)rand_r(&k->seed) >> 4
 
 static ipu_value pick(maker *k)
 {
-    int n = (int)k->values.n; /* mostly one of the last: chains rather than bushes */
+    int n = (int)k->values.n; /* prefers recent ones: chains rather than bushes */
     return k->values.at[below(k, 3) ? n - 1 - below(k, n < 6 ? n : 6) : below(k, n)];
 }
 
@@ -81,7 +81,7 @@ static ipu_value number(maker *k)
     return below(k, 2) ? x : emit(k, "add", NULL, 0, x, x, NO);
 }
 
-/* Whatever the shape, a matrix again: by broadcasting. */
+/* Broadcasts any shape to a matrix. */
 static ipu_value matrix(maker *k) { return emit(k, "add", NULL, 0, pick(k), k->values.at[0], NO); }
 
 static ipu_value product(maker *k)
@@ -112,7 +112,7 @@ static ipu_value reduced(maker *k)
     return emit(k, below(k, 2) ? "reduce_sum" : "reduce_max", with, 2, matrix(k), NO, NO);
 }
 
-/* One row of a matrix, or a row with zeros around. */
+/* One row of a matrix, or a zero-padded row. */
 static ipu_value row(maker *k)
 {
     int64_t       at = below(k, ROWS), end = at + 1, axis = 0, before[] = {at, 0}, after[] = {ROWS - end, 0};
@@ -130,7 +130,7 @@ static ipu_value again(maker *k)
     return emit(k, "add", NULL, 0, y, x, NO);
 }
 
-/* `products`: matmuls too, whose sums another implementation may add up in another order. */
+/* `products`: also use matmuls, whose sums another implementation may compute in another order. */
 static void make(maker *k, unsigned seed, bool products)
 {
     static ipu_value (*const ways[])(maker *) = {unary,   unary,        binary, binary,  binary,
@@ -176,7 +176,7 @@ static void compute(ipu_model *m)
     if (ipu_model_optimise(m, IPU_PASS_FOLD) != IPU_OK) fail_msg("%s", ipu_message());
 }
 
-/* The same bits, but that x + 0 may have been taken for x, which it is not if x is -0. */
+/* The same bits, except that x + 0 may have been replaced by x, which differs if x is -0. */
 static bool same(const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -265,7 +265,7 @@ static void test_fused_models_run_to_the_same_bits(void **state)
         if (memcmp(plain, fused, sizeof plain) != 0) fail_msg("model %u differs", seed);
         ipu_model_destroy(k.m);
     }
-    assert_true(n_fused > N_RUN); /* or nothing was tried */
+    assert_true(n_fused > N_RUN); /* or nothing was tested */
 }
 
 static void test_computing_again_changes_no_result(void **state)
@@ -288,7 +288,7 @@ static void test_computing_again_changes_no_result(void **state)
         ipu_model_destroy(changed);
         ipu_model_destroy(k.m);
     }
-    assert_true(n_copies > N_MODELS / 2); /* or nothing was tried */
+    assert_true(n_copies > N_MODELS / 2); /* or nothing was tested */
 }
 
 static void test_folding_changes_no_result(void **state) { (void)state, check_passes(IPU_PASS_FOLD); }

@@ -1,8 +1,8 @@
-/* Computing again: clones of blocks, for the gradients of branches and loops, and copies of forward values
- * between checkpoints, which gradient ops use so that memory need not hold the values themselves.
+/* Recomputation: clones of blocks, for the gradients of branches and loops, and copies of forward values
+ * between checkpoints, which gradient ops use so that the originals need not stay in memory.
  *
- * Copies are emitted right before the op that uses them (ipu__model_substitute), and live until the pass
- * goes past a checkpoint: then the same value is computed once more where it is still wanted.
+ * Copies are emitted right before the op that uses them (ipu__model_substitute), and live until the pass goes
+ * past a checkpoint; if the same value is needed after that, it is computed once more.
  */
 #include "model/grad/gradient.h"
 
@@ -13,7 +13,7 @@ ipu_value ipu__clone_of(const ipu__diff *p, uint32_t id)
     return ipu__model_handle(p->m, p->values.at[id].copy ? p->values.at[id].copy : id);
 }
 
-/* `copy` stands for `id`, and is called like it. */
+/* `copy` replaces `id`, and gets its name. */
 static void set_copy(ipu__diff *p, uint32_t id, ipu_value copy)
 {
     if (!ipu__diff_cover(p)) return;
@@ -34,7 +34,7 @@ static void clone_op(ipu__diff *p, const ipu__model_op *op)
     for (uint32_t i = 0; i < op->n_out && ipu__diff_ok(p); i++) set_copy(p, op->first_out + i, out[i]);
 }
 
-/* What the clone of `block` yields; NULL: memory. Owned: ipu__free. */
+/* What the clone of `block` yields; NULL if out of memory. Owned: ipu__free. */
 static ipu_value *cloned_yields(ipu__diff *p, uint32_t block)
 {
     const ipu__block *from   = &p->m->blocks.at[block];
@@ -117,7 +117,7 @@ void ipu__clone_block(ipu__diff *p, uint32_t block)
 /* ---- copies of values ---- */
 
 typedef struct again_value {
-    uint32_t copy, since; /* valid if since is the stretch being done */
+    uint32_t copy, since; /* the copy is valid if `since` is the current stretch */
     bool     is_kept;
 } again_value;
 
@@ -125,7 +125,7 @@ typedef struct ipu__recompute {
     ipu__diff   *p;
     again_value *values; /* by id, up to first_new */
     uint32_t     stretch;
-    uint32_t     number; /* of the ops made in it (m->recompute); 0: none made yet */
+    uint32_t     number; /* recompute number of its ops (m->recompute); 0 before the first */
     IPU_ARRAY(uint32_t) todo;
 } ipu__recompute;
 
@@ -169,7 +169,7 @@ void ipu__recompute_step(ipu__diff *p, const ipu__model_op *op)
     again->number = 0;
 }
 
-/* The op that computes `id` can be done again. */
+/* Whether the op that computes `id` can be repeated. */
 static bool is_copied(const ipu__recompute *again, uint32_t id)
 {
     const ipu__diff        *p = again->p;
@@ -212,7 +212,7 @@ static bool copy_op(ipu__recompute *again, const ipu__model_op *op)
     return true;
 }
 
-/* What must be computed before the op on top of `todo`; 0: nothing. */
+/* What must be computed before the op on top of `todo`, or 0. */
 static uint32_t missing(const ipu__recompute *again, const ipu__model_op *op)
 {
     for (uint32_t i = 0; i < op->n_in; i++)

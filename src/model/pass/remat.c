@@ -1,24 +1,24 @@
-/* Rematerialisation: what is cheap to compute is computed again where it is needed much later, so that memory need not
- * hold it in between.
+/* Rematerialisation: cheap values are recomputed where they are needed much later, rather than held in memory
+ * in between.
  *
  * A training step needs most memory where the forward pass ends. Activations that lie idle there, and that an
- * elementwise op or a normalisation gives from something that is kept in any case, get a copy of that op in
- * front of their first use beyond. Bits are the same. The order of ops stays as it is; where the peak is comes
- * from a plain count of live bytes.
+ * elementwise op or a normalisation computes from something that is kept anyway, get a copy of that op before
+ * their first use beyond the peak. Results are bit-identical. The order of ops is unchanged; the peak is
+ * found by counting live bytes.
  */
 #include "base/arena.h"
 #include "model/pass/pass.h"
 
 enum {
     ROUNDS    = 4,   /* the peak may move */
-    SHARE     = 256, /* smaller parts of the peak are not looked at */
-    MOST_WORK = 16,  /* for an element of the result */
-    MOST_COST = 2,   /* bytes written for a byte that need not be kept */
+    SHARE     = 256, /* smaller parts of the peak are ignored */
+    MOST_WORK = 16,  /* per element of the result */
+    MOST_COST = 2,   /* bytes written per byte saved */
 };
 
 typedef struct life {
-    uint32_t root;        /* the value whose memory it has: itself, or what it is a view of */
-    uint32_t first, last; /* positions, from 1; of roots */
+    uint32_t root;        /* the value whose memory it occupies: itself, or the one it views */
+    uint32_t first, last; /* positions, counted from 1; of roots */
     int64_t  bytes;       /* of roots */
     uint32_t copy, since; /* a copy for the position `since` */
 } life;
@@ -30,10 +30,10 @@ typedef struct inserted {
 typedef struct keeper {
     ipu_model *m;
     life      *lives;    /* by value */
-    uint32_t  *position; /* by op, those of block 0 when the round began */
+    uint32_t  *position; /* by op of block 0 when the round began */
     int64_t   *live;     /* by position: bytes */
     uint32_t   peak_at;
-    int64_t    peak, least;      /* least: bytes of a value that is looked at */
+    int64_t    peak, least;      /* least: smallest value worth looking at */
     uint32_t   n_values, number; /* values when the round began; of copies (ipu__model_op.recompute) */
     bool       any;              /* copies were made */
     IPU_ARRAY(inserted) inserted;
@@ -48,7 +48,7 @@ static const ipu__model_op *op_at(const keeper *k, uint32_t position)
 
 static uint32_t end_of(const keeper *k) { return (uint32_t)k->m->blocks.at[0].order.n + 1; }
 
-/* A view of one value has its memory; of several, it is a copy of them. */
+/* A view of one value shares its memory; a view of several is a copy of them. */
 static uint32_t viewed(const ipu__model_op *op)
 {
     uint32_t in = 0;
@@ -85,7 +85,7 @@ static void note_op(keeper *k, const ipu__model_op *op, uint32_t position)
     }
 }
 
-/* What a parameter becomes takes its memory. */
+/* A parameter's new value takes its memory. */
 static void note_updates(keeper *k, const uint32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -128,7 +128,7 @@ static void find_peak(keeper *k)
     k->least = k->peak / SHARE;
 }
 
-/* ---- whether a value can be had again ---- */
+/* ---- whether a value can be recomputed ---- */
 
 static bool is_cheap(const keeper *k, const ipu__model_op *op)
 {
@@ -140,7 +140,7 @@ static bool is_cheap(const keeper *k, const ipu__model_op *op)
     return op->def->kernel.work(&call) <= MOST_WORK * n;
 }
 
-/* A kept value, until it gets another one. */
+/* A kept value, until it is updated. */
 static bool is_kept(const keeper *k, const ipu__model_value *v, uint32_t at)
 {
     const ipu__model_value *update = &k->m->values.at[v->update];
@@ -148,7 +148,7 @@ static bool is_kept(const keeper *k, const ipu__model_value *v, uint32_t at)
     return !v->update || update->kind != IPU__VALUE_OP || k->position[update->of] > at;
 }
 
-/* Whether `id` is there at `at`, or can be. *cost: bytes that have to be written for it. */
+/* Whether `id` is available at `at`, or can be made so. *cost: bytes to be written for it. */
 static bool is_available(const keeper *k, uint32_t id, uint32_t at, int64_t most, int64_t *cost)
 {
     uint32_t                root = k->lives[id].root;
@@ -168,7 +168,7 @@ static bool is_available(const keeper *k, uint32_t id, uint32_t at, int64_t most
 
 static uint32_t copy_of(keeper *k, uint32_t id, uint32_t at);
 
-/* Copies of the op's outputs, in front of position `at`. */
+/* Copies the op, with its outputs, before position `at`. */
 static bool copy_op(keeper *k, uint32_t id, uint32_t at)
 {
     ipu_model    *m    = k->m;
@@ -192,7 +192,7 @@ static bool copy_op(keeper *k, uint32_t id, uint32_t at)
     return ipu__push(&k->inserted, (inserted){at, (uint32_t)m->ops.n}) && ipu__push(&m->ops, made);
 }
 
-/* What stands for `id` at position `at`: itself where it is there. 0: out of memory. */
+/* What replaces `id` at position `at`: itself if it is available. 0 if out of memory. */
 static uint32_t copy_of(keeper *k, uint32_t id, uint32_t at)
 {
     life *l = &k->lives[id], *root = &k->lives[l->root];
@@ -210,7 +210,7 @@ static uint32_t copy_of(keeper *k, uint32_t id, uint32_t at)
 
 /* ---- choosing ---- */
 
-/* The first use of a root beyond the peak; 0: none. *before: the last use up to there. */
+/* The first use of a root beyond the peak, or 0. *before: the last use up to there. */
 static uint32_t next_use(const keeper *k, uint32_t root, uint32_t *before)
 {
     *before = k->lives[root].first;
@@ -225,7 +225,7 @@ static uint32_t next_use(const keeper *k, uint32_t root, uint32_t *before)
     return 0;
 }
 
-/* Uses of the root from position `at` on are uses of its copy; views made from there on are views of it. */
+/* Makes uses of the root from position `at` on use its copy; later views become views of the copy. */
 static bool redirect(keeper *k, uint32_t root, uint32_t at)
 {
     bool ok = true;
@@ -321,7 +321,7 @@ ipu_status ipu__model_remat(ipu_model *m, int64_t worth)
     for (size_t i = 0; i < m->blocks.at[0].order.n; i++)
         changed &= m->ops.at[m->blocks.at[0].order.at[i]].kind == IPU__MODEL_OP;
     for (int i = 0; ok && changed && i < ROUNDS; i++) ok = do_round(&k, worth, &changed);
-    if (ok && k.any && ipu__model_dce(m, &changed) != IPU_OK) ok = false; /* what was only used beyond */
+    if (ok && k.any && ipu__model_dce(m, &changed) != IPU_OK) ok = false; /* originals used only beyond */
     ipu__free(k.position);
     ipu__free(k.live);
     ipu__free(k.lives);

@@ -1,4 +1,4 @@
-/* What is computed again, and where: cheap results that lie idle at the peak, from what is there anyway. */
+/* What is recomputed, and where: cheap results that lie idle at the peak, from values available anyway. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "ipu/text.h"
 #include "model/model.h"
 
-/* The ops of the model in their order, by the names of what they give, and what they read. */
+/* The ops of the model in order, by the names of their results, with their inputs. */
 static void expect_order(const char *inside, int64_t worth, const char *order)
 {
     ipu__text  text = {0}, found = {0};
@@ -54,7 +54,7 @@ static void activations_are_computed_again_from_what_is_kept(void **unused)
                  "a b c d e f g h b' gv ga v1");
 }
 
-/* a ends before b is needed: it would have to be kept instead. */
+/* a ends before b is needed, so it would have to be kept instead. */
 static void not_if_something_else_would_have_to_be_kept(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* Algebraic simplification, by what an op's record knows of it: flags, or a rule (`simplify`). */
+/* Algebraic simplification, from an op's record: flags, or a rule (`simplify`). */
 #include <string.h>
 
 #include "graph/graph.h"
@@ -11,7 +11,7 @@ typedef struct simplifying {
     ipu__model_op *op;
 } simplifying;
 
-/* ---- what rules are given ---- */
+/* ---- callbacks for rules ---- */
 
 static ipu__model_op *maker_of(const simplifying *s, int i)
 {
@@ -69,7 +69,7 @@ static bool is_all(const simplifying *s, int i, double number)
     return true;
 }
 
-/* x op 0 or x op 1, and the other way round where the op commutes. */
+/* x op 0 or x op 1, and vice versa if the op commutes. */
 static void leave_neutral(simplifying *s, unsigned flags)
 {
     double neutral = flags & IPU__OP_NEUTRAL_0 ? 0 : 1;

@@ -1,10 +1,10 @@
-/* Slice propagation: where only a region of a value is used, or is not 0, only that region is computed.
+/* Slice propagation: if only a region of a value is used, or is not 0, only that region is computed.
  *
- * A region is an interval of one dimension. Where an op's outputs are used through one and the same slice, the
- * slice is taken of its inputs instead. Where an input is padded with zeros, an op that leaves them zeros works on
- * what is inside, and its result is padded; sums leave them out. The gradient of a slice is such a padding: so a
- * network that ends in one row of a sequence computes that row alone, forwards and backwards. Zeros count as
- * neutral: 0 times infinity, which would be NaN, is left out with them.
+ * A region is an interval of one dimension. If an op's outputs are all used through the same slice, its
+ * inputs are sliced instead. If an input is padded with zeros, an op that maps zeros to zeros works on the
+ * inside, and its result is padded; sums skip the zeros. The gradient of a slice is such a padding, so a
+ * network that ends in one row of a sequence computes only that row, forwards and backwards. Zeros count as
+ * neutral: 0 times infinity, which would be NaN, is skipped too.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef enum need { UNUSED, A_REGION, WHOLE } need;
 typedef struct wish {
     need     need;
     region   r;
-    uint32_t slices; /* ops that take it, a list by `next`; + 1 */
+    uint32_t slices; /* ops that slice it, + 1: a list linked by `next` */
 } wish;
 
 typedef struct narrowing {
@@ -30,7 +30,7 @@ typedef struct narrowing {
     ipu__renames renames;
     IPU_ARRAY(wish) wishes;    /* by value */
     IPU_ARRAY(uint32_t) next;  /* by op */
-    IPU_ARRAY(uint32_t) order; /* of the block being rewritten */
+    IPU_ARRAY(uint32_t) order; /* new order of the block being rewritten */
     bool changed;
 } narrowing;
 
@@ -43,7 +43,7 @@ static bool is_same(const region *a, const region *b)
     return a->axis == b->axis && a->begin == b->begin && a->end == b->end && a->extent == b->extent;
 }
 
-/* Whether the op cuts one dimension, one by one. */
+/* Whether the op slices one dimension with step 1. */
 static bool get_slice(const narrowing *n, const ipu__model_op *op, region *r)
 {
     if (op->kind != IPU__MODEL_OP || op->def != &ipu__op_slice) return false;
@@ -62,7 +62,7 @@ static bool get_slice(const narrowing *n, const ipu__model_op *op, region *r)
     return r->begin >= 0 && r->end <= r->extent && r->begin < r->end && is_small(r);
 }
 
-/* Whether the value is another one with zeros around along one dimension. */
+/* Whether the value is another one padded with zeros along one dimension. */
 static bool get_pad(const narrowing *n, uint32_t id, region *r, uint32_t *inside)
 {
     const ipu__model_op *op = ipu__pass_definer(n->m, id);
@@ -85,10 +85,10 @@ static bool get_pad(const narrowing *n, uint32_t id, region *r, uint32_t *inside
     return n_axes == 1 && r->begin < r->end && is_small(r);
 }
 
-/* ---- new ops ---- */
+/* ---- creating ops ---- */
 
-/* An op where `like` is. Its first output, whose id the others follow; 0: memory or what it was made of is not
- * possible. */
+/* Adds an op at the place of `like`. Returns its first output, from which the others follow; 0 if out of
+ * memory or the op is not possible. */
 static uint32_t add_op(narrowing *n, const ipu__model_op *like, const ipu_op_def *def,
                        const ipu_attribute *attributes, size_t n_attributes, const uint32_t *in,
                        uint32_t n_in)
@@ -151,7 +151,7 @@ static uint32_t add_rows(narrowing *n, const ipu__model_op *like, uint32_t in, i
     return add_op(n, like, &ipu__op_reshape, &shape, 1, &in, 1);
 }
 
-/* `op` on narrower inputs; a reshape says so itself. */
+/* `op` on narrower inputs; a reshape determines its own shape. */
 static uint32_t add_narrow(narrowing *n, const ipu__model_op *op, const uint32_t *in, const region *r)
 {
     if (op->def != &ipu__op_reshape)
@@ -162,7 +162,7 @@ static uint32_t add_narrow(narrowing *n, const ipu__model_op *op, const uint32_t
     return add_op(n, op, &ipu__op_reshape, &shown, 1, in, 1);
 }
 
-/* What is not dead of n->order. */
+/* Rebuilds the block from the live ops of n->order. */
 static ipu_status set_order(narrowing *n, uint32_t block)
 {
     ipu__block *b = &n->m->blocks.at[block];
@@ -173,9 +173,9 @@ static ipu_status set_order(narrowing *n, uint32_t block)
     return IPU_OK;
 }
 
-/* ---- zeros around ---- */
+/* ---- zero padding ---- */
 
-/* The region of input `i`: what the zeros are around, or a slice. */
+/* Input `i` restricted to the region: the value inside the padding, or a slice. */
 static uint32_t take(narrowing *n, const ipu__model_op *op, uint32_t id, region r, int axis)
 {
     region   own;
@@ -226,7 +226,7 @@ static ipu_status sink_one(narrowing *n, uint32_t id, uint32_t i, const region *
     return replace_outputs(n, &op, &way, out, *r);
 }
 
-/* A sum over rows that are several dimensions, of which one has zeros around: a^T b, both reshaped to rows. */
+/* A sum over rows that are several dimensions, one of which is zero-padded: a^T b, both reshaped to rows. */
 static ipu_status sink_rows(narrowing *n, uint32_t id, bool *done)
 {
     ipu__model_op   op   = n->m->ops.at[id];
@@ -282,7 +282,7 @@ static ipu_status sink_block(narrowing *n, uint32_t block)
     return set_order(n, block);
 }
 
-/* ---- slices of what is computed ---- */
+/* ---- slices of computed values ---- */
 
 static wish *wish_of(narrowing *n, uint32_t id)
 {
@@ -316,7 +316,7 @@ static bool want_all(narrowing *n)
     return ok;
 }
 
-/* What the op `id` needs of its inputs. */
+/* Records what the op `id` needs of its inputs. */
 static bool want_inputs(narrowing *n, uint32_t id)
 {
     const ipu__model_op *op = &n->m->ops.at[id];
@@ -337,7 +337,7 @@ static bool want_inputs(narrowing *n, uint32_t id)
     return true;
 }
 
-/* The region that all outputs in use are used in. */
+/* The common region in which all used outputs are used. */
 static bool get_region(narrowing *n, const ipu__model_op *op, region *r)
 {
     bool any = false;
@@ -352,7 +352,7 @@ static bool get_region(narrowing *n, const ipu__model_op *op, region *r)
     return any;
 }
 
-/* Slices of output `from` are value `to`. */
+/* Replaces slices of output `from` by value `to`. */
 static bool replace_slices(narrowing *n, uint32_t from, uint32_t to)
 {
     for (uint32_t s = n->wishes.at[from].slices; s; s = n->next.at[s - 1]) {
@@ -362,7 +362,7 @@ static bool replace_slices(narrowing *n, uint32_t from, uint32_t to)
     return true;
 }
 
-/* The list is backwards: what was added last comes first. */
+/* The list is reversed: the last added comes first. */
 static void turn(narrowing *n, size_t from)
 {
     for (size_t a = from, b = n->order.n; a + 1 < b; a++) {
@@ -420,7 +420,7 @@ static ipu_status sink(narrowing *n)
     return IPU_OK;
 }
 
-/* Blocks inside others come behind them: what they use of those is known first. */
+/* Nested blocks come after the enclosing ones, whose values they use. */
 static ipu_status hoist(narrowing *n)
 {
     if (!want_all(n)) return ipu__fail_memory();
@@ -444,8 +444,8 @@ static ipu_status walk(ipu_model *m, ipu_status (*half)(narrowing *n), bool *cha
 ipu_status ipu__model_propagate_slices(ipu_model *m, bool *changed)
 {
     bool dropped;
-    if (m->stages.n > 0) return IPU_OK; /* what a stage gives to the next is decided elsewhere */
+    if (m->stages.n > 0) return IPU_OK; /* what a stage passes to the next is decided elsewhere */
     IPU_TRY(walk(m, sink, changed));
-    if (*changed) IPU_TRY(ipu__model_dce(m, &dropped)); /* paddings nobody needs would need what is sliced */
+    if (*changed) IPU_TRY(ipu__model_dce(m, &dropped)); /* unused pads would count as uses of slices */
     return walk(m, hoist, changed);
 }

@@ -72,13 +72,13 @@ static void test_rows_of_a_norm_with_what_it_keeps(void **state)
            "  output z = c;\n");
 }
 
-/* A model that stays as it is. */
+/* The model must stay as it is. */
 static void stays(const char *inside) { expect(PASSES, inside, inside); }
 
 static void test_what_stays_whole(void **state)
 {
     (void)state;
-    stays("  input x float[8,4];\n" /* used whole too */
+    stays("  input x float[8,4];\n" /* also used whole */
           "  a = relu(x);\n"
           "  b = slice(a) begin=[0] end=[1] axes=[0];\n"
           "  output y = b;\n"
@@ -101,7 +101,7 @@ static void test_what_stays_whole(void **state)
           "  a = layer_norm(x) n_dims=2;\n"
           "  b = slice(a) begin=[0] end=[1] axes=[0];\n"
           "  output y = b;\n");
-    stays("  input x float[2,8,4];\n" /* which queries see what depends on where they are */
+    stays("  input x float[2,8,4];\n" /* which queries see what depends on their position */
           "  a = attention(x, x, x) causal=1;\n"
           "  b = slice(a) begin=[7] end=[8] axes=[1];\n"
           "  output y = b;\n");
@@ -109,7 +109,7 @@ static void test_what_stays_whole(void **state)
           "  a = pad(x) before=[0,0] after=[24,0] value=1;\n"
           "  b = neg(a);\n"
           "  output y = b;\n");
-    stays("  input x float[8,4];\n" /* zeros become others */
+    stays("  input x float[8,4];\n" /* zeros become something else */
           "  input z float[32,4];\n"
           "  a = pad(x) before=[0,0] after=[24,0];\n"
           "  b = add(a, z);\n"
@@ -150,7 +150,7 @@ static void test_zeros_are_left_out_of_products_and_sums(void **state)
            "  output i = i;\n");
 }
 
-/* As gradients in half have them. */
+/* As in gradients of half. */
 static void test_zeros_stay_zeros_in_another_type(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
-/* Update scheduling: updates run as early as they can, so that whoever waits for them need not wait for the rest.
+/* Update scheduling: runs updates as early as possible, so that what waits for them need not wait for the
+ * rest.
  *
- * The order of ops is that of their making, in which sums of gradients come after all gradients. Here those that update
- * given parameters and states move up to what they need last, with casts and views that are only there for them; and
- * no further than what reads the values before, so that they can still be updated in place.
+ * Ops run in order of creation, in which sums of gradients come after all gradients. Here ops that update
+ * given parameters and states, along with casts and views used only by them, move up to their last input; but
+ * not past readers of the old values, so that these can still be updated in place.
  */
 #include <string.h>
 
@@ -10,15 +11,15 @@
 
 typedef struct mover {
     ipu_model *m;
-    uint8_t   *moves;    /* by op */
-    uint8_t   *feeds;    /* by op: something that moves needs it */
-    uint8_t   *is_done;  /* by op: it is in the new order */
-    uint32_t  *last_use; /* by value: position + 1 after which nothing that stays reads it; 0: none does */
-    IPU_ARRAY(uint32_t) waiting; /* ops that move, in their order */
+    uint8_t   *moves;            /* by op */
+    uint8_t   *feeds;            /* by op: something that moves depends on it */
+    uint8_t   *is_done;          /* by op: already in the new order */
+    uint32_t  *last_use;         /* by value: position + 1 of its last reader that stays; 0 if none */
+    IPU_ARRAY(uint32_t) waiting; /* ops that move, in order */
     IPU_ARRAY(uint32_t) order;
 } mover;
 
-/* The op of block 0 that gives a value; UINT32_MAX: none does. */
+/* The op of block 0 that produces a value, or UINT32_MAX. */
 static uint32_t producer(const ipu_model *m, uint32_t value)
 {
     const ipu__model_value *v = &m->values.at[value];
@@ -44,7 +45,7 @@ static void mark(mover *v, uint32_t op, const uint32_t *uses)
     }
 }
 
-/* Whether the op gives the next value of `kept`. */
+/* Whether the op produces the next value of `kept`. */
 static bool is_overwritten(const ipu_model *m, const ipu__model_op *op, uint32_t kept)
 {
     const ipu__model_value *v       = &m->values.at[kept];
@@ -52,7 +53,7 @@ static bool is_overwritten(const ipu_model *m, const ipu__model_op *op, uint32_t
     return is_kept && v->update >= op->first_out && v->update < op->first_out + op->n_out;
 }
 
-/* Views pass the uses of their results on. What branches and loops read is not looked at: they stand for readers of
+/* Views pass the uses of their results on. Branches and loops are not examined: they count as readers of
  * everything. */
 static void find_last_uses(mover *v)
 {
@@ -91,7 +92,7 @@ static bool put(mover *v, uint32_t op)
     return ipu__push(&v->order, op);
 }
 
-/* What waits comes in the order of the ops, so that one pass finds chains. */
+/* Waiting ops are in the order of all ops, so that one pass finds chains. */
 static bool put_ready(mover *v)
 {
     size_t kept = 0;
@@ -113,13 +114,13 @@ static bool move_all(mover *v)
     bool        ok = true;
     for (size_t i = 0; ok && i < b->order.n; i++)
         if (v->moves[b->order.at[i]]) ok = ipu__push(&v->waiting, b->order.at[i]);
-    ok = ok && put_ready(v); /* what needs no op at all */
+    ok = ok && put_ready(v); /* those that depend on no op at all */
     for (size_t i = 0; ok && i < b->order.n; i++) {
         uint32_t op = b->order.at[i];
         if (v->moves[op]) continue;
         ok = put(v, op) && (!v->feeds[op] || put_ready(v));
     }
-    while (ok && v->waiting.n > 0) { /* what something reads that comes after all: in its own order */
+    while (ok && v->waiting.n > 0) { /* those with a later reader after all: in original order */
         ok = put(v, v->waiting.at[0]);
         memmove(v->waiting.at, v->waiting.at + 1, --v->waiting.n * sizeof *v->waiting.at);
     }

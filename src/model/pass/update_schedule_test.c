@@ -1,4 +1,4 @@
-/* Updates as early as they can be: behind what they need and what reads the values before, and no earlier. */
+/* Updates run as early as possible: after their inputs and the readers of the old values, and no earlier. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,8 @@
 #include "ipu/text.h"
 #include "model/model.h"
 
-/* The ops of the model in their order, by the names of what they give, after all its parameters are updated early. */
+/* The ops of the model in order, by the names of their results, after all its parameters are updated
+ * early. */
 static void expect_order(const char *inside, const char *order)
 {
     ipu__text  text = {0}, found = {0};
@@ -47,7 +48,7 @@ static void updates_follow_their_gradients(void **unused)
                  "a b gw d w1 gv v1");
 }
 
-/* d reads w through a view, after gw is there. */
+/* d reads w through a view, after gw is available. */
 static void views_are_read_as_long_as_what_they_view(void **unused)
 {
     (void)unused;
