@@ -1,8 +1,8 @@
-/* Networks of floats as networks of halves.
+/* Converts networks of floats to networks of halves.
  *
- * Ops are met in the order they run, and types of values change as they are met: an op casts what it wants otherwise,
- * and gives what inference says. What follows its inputs is half if they are; weights and constants have no say in it,
- * so that a bias is added in half to what a convolution gave.
+ * Ops are visited in the order they run, and the types of values change on the way: inputs an op wants in
+ * another type are cast, and outputs have inferred types. An op that follows its inputs is in half if they
+ * are; weights and constants have no say in it, so that a bias is added in half to a convolution's result.
  */
 #include "model/precision/precision.h"
 
@@ -63,9 +63,9 @@ void ipu__precision_set_order(ipu_model *m, uint32_t block, ipu__order *order)
 
 typedef struct halved {
     ipu_type original;
-    bool     is_weak; /* weights, constants, and what is made of them alone */
-    bool     fits;    /* a constant that half can hold */
-    /* The last cast of it, and where that can be used. */
+    bool     is_weak; /* weights, constants, and anything computed from them alone */
+    bool     fits;    /* a constant within half's range */
+    /* Its last cast, and where that can be used. */
     uint32_t   cast, cast_block, cast_recompute;
     ipu__stage cast_stage;
     ipu_type   cast_type;
@@ -73,7 +73,7 @@ typedef struct halved {
 
 typedef struct halving {
     ipu_model *m;
-    halved    *values; /* those that were there when the pass began */
+    halved    *values; /* those that existed when the pass began */
     size_t     n_values;
 } halving;
 
@@ -83,7 +83,7 @@ static bool is_wide(ipu_type type) { return type == IPU_DOUBLE || type == IPU_BF
 
 static ipu_status halve_block(halving *h, uint32_t block);
 
-/* The value as `type`: itself, or a cast. 0: out of memory. */
+/* The value as `type`: itself, or a cast. 0 if out of memory. */
 static uint32_t as_type(halving *h, ipu__order *order, const ipu__model_op *like, uint32_t id, ipu_type type)
 {
     halved *v = &h->values[id];
@@ -100,7 +100,7 @@ static uint32_t as_type(halving *h, ipu__order *order, const ipu__model_op *like
     return cast;
 }
 
-/* ---- what an op wants ---- */
+/* ---- the types an op wants ---- */
 
 typedef enum wish { AS_IT_IS, HALVES, ORIGINALS } wish;
 
@@ -126,7 +126,8 @@ static wish wish_of(const halving *h, const ipu__model_op *op)
     return HALVES;
 }
 
-/* Input `i` for an op in half. States stay what they are where they can: running means are float for halves too. */
+/* The type of input `i` for an op in half. States keep their type if possible: running means are float even
+ * for half inputs. */
 static ipu_type wanted_type(const halving *h, const ipu__model_op *op, uint32_t i, wish w, bool with_states)
 {
     uint32_t id = op->in[i];
@@ -136,7 +137,7 @@ static ipu_type wanted_type(const halving *h, const ipu__model_op *op, uint32_t 
     return type_of(h, id) == IPU_FLOAT && (with_states || !is_state) ? IPU_HALF : type_of(h, id);
 }
 
-/* Types and shapes of what the op would give; false: it does not take such inputs. */
+/* Infers the op's output types and shapes; returns false if it does not accept such inputs. */
 static bool infer(const halving *h, const ipu__model_op *op, wish w, bool with_states, ipu_kernel_value *out)
 {
     ipu_kernel_call call = ipu__model_call(h->m, op);
@@ -160,7 +161,7 @@ static void note_weak(halving *h, const ipu__model_op *op)
 
 static ipu_status halve_op(halving *h, uint32_t id, ipu__order *order)
 {
-    ipu__model_op    op = h->m->ops.at[id]; /* a copy: they move when casts are added */
+    ipu__model_op    op = h->m->ops.at[id]; /* a copy: ops move when casts are added */
     ipu_kernel_value out[IPU__MAX_OPERANDS];
     bool             with_states = false;
     wish             w           = wish_of(h, &op);
@@ -180,7 +181,7 @@ static ipu_status halve_op(halving *h, uint32_t id, ipu__order *order)
     return ipu__push(order, id) ? IPU_OK : ipu__fail_memory();
 }
 
-/* ---- branches and loops: they take and give what they took and gave ---- */
+/* ---- branches and loops: their inputs and outputs keep their types ---- */
 
 static ipu_status halve_yields(halving *h, uint32_t block, ipu__order *order)
 {
@@ -220,7 +221,7 @@ static ipu_status halve_ops(halving *h, uint32_t block, ipu__order *order)
     return block == 0 ? IPU_OK : halve_yields(h, block, order);
 }
 
-/* ---- what comes out and is kept ---- */
+/* ---- outputs and kept values ---- */
 
 static ipu_status restore(halving *h, ipu__order *order, uint32_t *id)
 {
@@ -255,7 +256,7 @@ static ipu_status halve_block(halving *h, uint32_t block)
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 static bool fits_in_half(const ipu_model *m, uint32_t id)
 {
@@ -276,7 +277,7 @@ static ipu_status halve_weight(ipu_model *m, uint32_t id)
     ipu__model_value   *v     = &m->values.at[id];
     if (shown->type != IPU_FLOAT) return IPU_OK;
     shown->type = IPU_HALF;
-    if (!v->data) return IPU_OK; /* drawn in the new type */
+    if (!v->data) return IPU_OK; /* initialised in the new type */
     size_t    n   = (size_t)ipu__op_n_elements(&shown->shape);
     ipu_half *own = ipu__arena_alloc(&m->base.arena, (n + 1) * sizeof *own);
     if (!own) return ipu__fail_memory();

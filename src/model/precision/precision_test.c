@@ -1,4 +1,4 @@
-/* Networks in half: which ops run in which type, what stays float, and what is rounded at random. */
+/* Networks in half: which ops run in which type, what stays float, and what is rounded stochastically. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void round_at_random(ipu_model *m)
     if (ipu__model_verify(m) != IPU_OK) fail_msg("%s", ipu_message());
 }
 
-/* The type of what op `name` gives, the first there is; bool: there is none. */
+/* The type of the first result of op `name`; bool if there is none. */
 static ipu_type type_of(const ipu_model *m, const char *name)
 {
     for (size_t i = 0; i < m->ops.n; i++) {
@@ -122,7 +122,7 @@ static void weights_begin_with_what_they_began_with_rounded(void **state)
     ipu_model_destroy(m);
 }
 
-/* A mask of -1e9 would be minus infinity, an epsilon of 1e-12 nothing. */
+/* A mask of -1e9 would become minus infinity, an epsilon of 1e-12 zero. */
 static void constants_that_half_cannot_hold_keep_their_ops_in_float(void **state)
 {
     (void)state;
@@ -195,11 +195,11 @@ static void what_is_cast_once_serves_all_in_its_place(void **state)
     for (int i = 0; i < 5; i++) y = ipu_matmul(b, y, w);
     ipu_model_output(m, y, "y");
     halve(m, false);
-    assert_int_equal(count(m, "cast"), 3); /* x, w, and y in the end */
+    assert_int_equal(count(m, "cast"), 3); /* x, w, and y at the end */
     ipu_model_destroy(m);
 }
 
-/* Nothing is rounded to half otherwise: but constants, and what half has exactly. */
+/* Nothing is rounded to half in another way, except constants and values exact in half. */
 static void every_rounding_is_at_random(void **state)
 {
     (void)state;
@@ -223,12 +223,12 @@ static void every_rounding_is_at_random(void **state)
     }
     assert_true(n > 10);
     size_t before = m->ops.n;
-    round_at_random(m); /* there is nothing left to do */
+    round_at_random(m); /* nothing is left to do */
     assert_int_equal(m->ops.n, before);
     ipu_model_destroy(m);
 }
 
-/* Masks and roundings with one key would be functions of the same words. */
+/* Masks and roundings with the same key would depend on the same random words. */
 static void masks_and_roundings_have_keys_of_their_own(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void masks_and_roundings_have_keys_of_their_own(void **state)
     for (int i = 0; i < 3; i++) {
         x              = ipu_nn_linear(m, x, 8, names[i]);
         ipu_value in[] = {x, ipu_model_seed(m)};
-        ipu_emit(b, "dropout", &p, 1, in, 2, &x, 1); /* as a front end does, which knows of no keys */
+        ipu_emit(b, "dropout", &p, 1, in, 2, &x, 1); /* like a front end, which does not know keys */
     }
     ipu_model_output(m, x, "y");
     halve(m, true);
@@ -266,7 +266,7 @@ static void masks_and_roundings_have_keys_of_their_own(void **state)
     ipu_model_destroy(m);
 }
 
-/* What is emitted once more with the key it has draws the same; a key that is given is not given again. */
+/* An op emitted again with its key draws the same numbers; a key in use is not assigned again. */
 static void keys_that_are_given_are_kept_and_not_given_again(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void keys_that_are_given_are_kept_and_not_given_again(void **state)
     with[1].i = 2;
     ipu_emit(b, "dropout", with, 2, in, 2, &y, 1);
     assert_int_equal(b->next_key, 6);
-    with[1].i = UINT32_MAX; /* one of initial values */
+    with[1].i = UINT32_MAX; /* one for initial values */
     ipu_emit(b, "dropout", with, 2, in, 2, &y, 1);
     assert_int_equal(b->next_key, 6);
     ipu_dropout(b, x, in[1], 0.5);

@@ -1,7 +1,7 @@
-/* Rounding at random: ops in half as ops in float, whose results are rounded so.
+/* Stochastic rounding: turns ops in half into ops in float whose results are rounded stochastically.
  *
- * The value that was the op's result becomes that of the cast: all that uses it stays as it is. Casts have keys, which
- * are copied where an op is computed again: it is then rounded as it was.
+ * The op's former result becomes that of the cast, so that its users stay as they are. Casts have keys, which
+ * are copied when an op is recomputed, so that it is rounded identically.
  */
 #include <string.h>
 
@@ -11,14 +11,14 @@
 typedef struct rounding {
     ipu_model *m;
     ipu__order order;
-    uint32_t  *wide; /* by value: the op by which it was widened last + 1; 0: none */
+    uint32_t  *wide; /* by value: the op that last widened it + 1, or 0 */
     size_t     n_values;
     uint32_t   seed;
 } rounding;
 
 static ipu_type type_of(const rounding *r, uint32_t id) { return r->m->base.values.at[id].type; }
 
-/* Whether the op rounds to half what it computes. */
+/* Whether the op rounds its results to half. */
 static bool rounds(const rounding *r, const ipu__model_op *op)
 {
     bool takes = false, gives = false;
@@ -35,7 +35,7 @@ static bool is_narrowing(const rounding *r, const ipu__model_op *op)
 
 /* ---- one op ---- */
 
-/* `id`, a value there is, becomes what `first`, the one result of a new op, is: that op gives it. */
+/* Makes existing value `id` the result of the new op that gave `first`, its only one. */
 static void take_over(rounding *r, uint32_t id, uint32_t first)
 {
     ipu_model     *m    = r->m;
@@ -72,7 +72,7 @@ static uint32_t widen(rounding *r, const ipu__model_op *like, uint32_t id)
     return wide;
 }
 
-/* What the op gives on floats; false: it takes none. */
+/* The op's results on floats; returns false if it does not accept any. */
 static bool infer(const rounding *r, const ipu__model_op *op, ipu_kernel_value *out)
 {
     ipu_kernel_call call = ipu__model_call(r->m, op);
@@ -83,7 +83,7 @@ static bool infer(const rounding *r, const ipu__model_op *op, ipu_kernel_value *
     return op->def->infer(&call, out) == IPU_OK;
 }
 
-/* Results of the op on floats take the place of its own: halves rounded, others as they are. */
+/* Replaces the op's results by those on floats: halves rounded, others unchanged. */
 static ipu_status round_op(rounding *r, uint32_t id)
 {
     ipu_model       *m    = r->m;
@@ -136,7 +136,7 @@ static ipu_status round_block(rounding *r, uint32_t block)
     return IPU_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 static bool has_halves(const ipu_model *m)
 {
