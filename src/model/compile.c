@@ -1,5 +1,5 @@
-/* A model compiled or priced: a copy of it is optimised, for the host or for the chip, and lowered to a graph, of which
- * an executable or a cost is made. */
+/* Compiles or prices a model: a copy is optimised, for the host or for the chip, and lowered to a graph, from
+ * which an executable or a cost is made. */
 #include "engine/engine.h"
 #include "model/fit.h"
 #include "model/model.h"
@@ -10,7 +10,7 @@ typedef struct lowered {
     ipu_program run;
 } lowered;
 
-/* For an engine, or the chip (NULL). To be undone also when it fails. */
+/* For an engine, or the chip (NULL). To be undone even on failure. */
 static ipu_status lower(ipu_model *m, const ipu_target *target, const ipu__engine_def *engine, lowered *out)
 {
     *out = (lowered){0};

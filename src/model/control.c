@@ -1,7 +1,7 @@
 /* Branches and loops: the blocks of an IF or LOOP op, opened, filled and closed.
  *
- * The op is in `ops` from the moment its first block opens, without outputs and in no order list; it gets
- * both when the last block ends. So m->block leads to everything that is open.
+ * The op is in `ops` as soon as its first block opens, but gets outputs and a place in an order list only
+ * when the last block ends. So everything open can be reached from m->block.
  */
 #include "model/model.h"
 
@@ -21,7 +21,7 @@ static bool same_type(const ipu_model *m, uint32_t a, uint32_t b)
 
 static const char *str(const ipu_model *m, uint32_t id) { return ipu__value_str(ipu__model_handle(m, id)); }
 
-/* The value can be used here; false: there is an error. */
+/* Whether the value can be used here; if not, sets the error. */
 static bool check_use(ipu_model *m, const char *caller, ipu_value v)
 {
     if (!ipu__builder_has(&m->base, caller, v)) return false;
@@ -32,7 +32,7 @@ static bool check_use(ipu_model *m, const char *caller, ipu_value v)
     return false;
 }
 
-/* A value that decides: one bool. */
+/* A value that decides must be one bool. */
 static bool check_decision(ipu_model *m, const char *caller, const char *what, ipu_value v)
 {
     if (!check_use(m, caller, v)) return false;
@@ -44,7 +44,7 @@ static bool check_decision(ipu_model *m, const char *caller, const char *what, i
 
 /* ---- opening ---- */
 
-/* Adds the op, whose outputs and place come when it ends. False: memory. */
+/* Adds the op; its outputs and place follow when it ends. Returns false if out of memory. */
 static bool add_op(ipu_model *m, ipu__model_op op, const uint32_t *in, uint32_t *id)
 {
     op.in        = ipu__arena_copy(&m->base.arena, in, op.n_in * sizeof *op.in);
@@ -79,7 +79,7 @@ void ipu_model_if(ipu_model *m, ipu_value condition)
     if (open_block(m, op, &block)) m->ops.at[op].body = block;
 }
 
-/* The op whose block is being built; NULL, with the error, if there is none of that kind. */
+/* The op whose block is being built; sets the error and returns NULL if there is none of that kind. */
 static ipu__model_op *open_op(ipu_model *m, const char *caller, const char *what)
 {
     if (m->base.status != IPU_OK) return NULL;
@@ -124,7 +124,7 @@ static bool check_loop(ipu_model *m, int64_t most, ipu_value first, const ipu_va
     return true;
 }
 
-/* What the body sees: carried values, one after another, then the turn. */
+/* What the body sees: the carried values in order, then the index of the turn. */
 static bool add_inside(ipu_model *m, uint32_t block, const ipu_value *carried, size_t n, ipu_value *inside,
                        ipu_value *index)
 {
@@ -169,7 +169,8 @@ void ipu_model_loop(ipu_model *m, int64_t most, ipu_value first, const ipu_value
 
 /* ---- yielding ---- */
 
-/* Number and types of what the block must give: those of `first`, ids one after another or a list. */
+/* Checks the number and types of what the block yields against those of `first`: consecutive ids, or a
+ * list. */
 static bool check_yields(ipu_model *m, const char *caller, const ipu__model_op *op, const ipu_value *values,
                          size_t n)
 {

@@ -1,4 +1,4 @@
-/* Branches and loops: what is built, and what is said when it does not fit together. */
+/* Branches and loops: what is built, and the errors when parts do not fit together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,7 +114,7 @@ static void branches_and_loops_nest(void **state)
     ipu_model_destroy(n.m);
 }
 
-/* ---- what is said ---- */
+/* ---- errors ---- */
 
 static void a_condition_is_one_bool(void **state)
 {

@@ -1,4 +1,4 @@
-/* Computing values from constants: for folding, and for importers that must know a shape. */
+/* Computes values from constants: for folding, and for importers that must know a shape. */
 #include "model/evaluate.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 #include "model/pass/pass.h"
 
-/* Of a reference, and of all that one evaluation computes: a second or two. */
+/* For a reference, and for one whole evaluation: a second or two. */
 #define MOST_WORK 0x1p25
 #define MOST_WORK_OF_ALL 0x1p26
 #define MOST_BYTES_OF_ALL 0x1p28
@@ -28,7 +28,7 @@ static ipu_status scratch_graph(ipu__evaluation *e)
 {
     ipu_target target;
     if (e->scratch) return IPU_OK;
-    IPU_TRY(ipu_target_find("gc200", 1, &target)); /* which does not matter: nothing is mapped */
+    IPU_TRY(ipu_target_find("gc200", 1, &target)); /* any chip will do: nothing is mapped */
     return ipu_graph_create(&target, 1, &e->scratch);
 }
 
@@ -87,9 +87,9 @@ ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu_
     return IPU_OK;
 }
 
-/* ---- values of values ---- */
+/* ---- computing values ---- */
 
-/* Whether it may be computed; its cost is added to `e`. A view costs by its elements. */
+/* Whether it may be computed; adds its cost to `e`. A view costs its number of elements. */
 static bool afford(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel_call *call)
 {
     double work = 0, bytes = 0;
@@ -110,7 +110,7 @@ static bool afford(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel
     return true;
 }
 
-/* NULL: not known yet. */
+/* NULL if not known yet. */
 static const void *data_of(const ipu__evaluation *e, uint32_t id)
 {
     const ipu__model_value *v = &e->m->values.at[id];
@@ -140,7 +140,7 @@ static ipu_status compute(ipu__evaluation *e, const ipu__model_op *op)
     return IPU_OK;
 }
 
-/* The last of those that are open, or what it needs first. */
+/* Computes the last open value, or opens what it needs first. */
 static ipu_status step(ipu__evaluation *e)
 {
     uint32_t             id   = e->open.at[e->open.n - 1];

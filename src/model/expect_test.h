@@ -1,4 +1,4 @@
-/* For tests of passes: a model as text, and what it must be after some of them. */
+/* For tests of passes: a model as text, and what passes must make of it. */
 #ifndef IPU_MODEL_EXPECT_TEST_H
 #define IPU_MODEL_EXPECT_TEST_H
 
@@ -18,7 +18,8 @@ static inline ipu_model *parsed(const char *inside)
     return m;
 }
 
-/* What is printed of a model after the passes for that engine; `inside` is what stands between its braces. Owned: ipu_free. */
+/* The printed model after the passes for that engine; `inside` is what stands between its braces. Owned:
+ * ipu_free. */
 static inline char *optimised_text_for(const ipu__engine_def *engine, unsigned passes, const char *inside)
 {
     ipu_model *m = parsed(inside);
@@ -35,7 +36,7 @@ static inline char *optimised_text(unsigned passes, const char *inside)
     return optimised_text_for(&ipu__cpu_engine, passes, inside);
 }
 
-/* It is `after`, between the braces. */
+/* The result must be `after`, between the braces. */
 static inline void expect(unsigned passes, const char *inside, const char *after)
 {
     ipu__text text    = {0};
@@ -46,7 +47,7 @@ static inline void expect(unsigned passes, const char *inside, const char *after
     ipu_free(printed);
 }
 
-/* It holds `part`, or does not. */
+/* The result must contain `part`, or must not. */
 static inline void expect_part(unsigned passes, const char *inside, const char *part, bool is_there)
 {
     char *printed = optimised_text(passes, inside);

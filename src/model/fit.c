@@ -1,4 +1,4 @@
-/* A bound that needs no plan of memory: activations, code and exchange buffers come on top of it. */
+/* A lower bound that needs no memory plan: activations, code and exchange buffers come on top. */
 #include "model/fit.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* A network that is larger than the chip is told of, once, and runs. */
+/* A network larger than the chip causes one warning, and runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void a_model_larger_than_the_chip_is_told_of_once(void **state)
     assert_int_equal(ipu_target_limit_tiles(&target, 2), IPU_OK);
     int64_t room = 2 * ipu_target_bytes_per_tile(&target);
     ipu_log_set(IPU_LOG_WARN, note, NULL);
-    compile(room / 8, &target); /* exactly all of it */
+    compile(room / 8, &target); /* fits exactly */
     assert_int_equal(n_warnings, 0);
     for (int i = 0; i < 2; i++) compile(room / 8 + 1, &target);
     assert_int_equal(n_warnings, 1);

@@ -1,7 +1,7 @@
-/* Hashes of models: two that have one in common compile to the same.
+/* Hashes of models: models with equal hashes compile to the same executable.
  *
- * Everything that lowering looks at goes into a description, whose hash it is; constants and initial values by their
- * own. Locations do not count: they only name lines in messages.
+ * It is the hash of a description of everything that lowering looks at, which includes constants and initial
+ * values by their own hashes. Locations are left out: they only name lines in messages.
  */
 #include <string.h>
 

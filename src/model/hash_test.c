@@ -1,4 +1,4 @@
-/* Hashes of models: equal for what is built alike, different for every change that reaches the executable. */
+/* Hashes of models: equal for models built alike, different for every change that affects the executable. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

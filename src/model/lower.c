@@ -1,9 +1,9 @@
 /* Lowering: a model becomes variables, host handles and a program on a graph.
  *
- * Each value is a variable of its own, spread over the tiles; memory is the engine's business, which shares it
- * by liveness. Views stay views until a kernel needs them in one run. A parameter or state that an op can
- * overwrite when nobody reads it any more is updated in place, others by a copy at the end. Where values are bound
- * to variables in windows of the graph, on one IPU of several, what is computed from them is there too.
+ * Each value is a variable of its own, spread over the tiles; the engine shares memory by liveness. Views
+ * stay views until a kernel needs them contiguous. A parameter or state is updated in place if an op can
+ * overwrite it after its last read, otherwise by a copy at the end. If values are bound to variables in
+ * windows of the graph (one IPU of several), what is computed from them is placed there too.
  * requires: a model without errors whose blocks are all closed.
  */
 #include <string.h>
@@ -13,22 +13,23 @@
 
 #define AT_END UINT32_MAX /* a position after all ops */
 
-/* Pieces of views of one model; so many take seconds and a gigabyte. */
+/* Limit on pieces of views in a model; that many take seconds and a gigabyte. */
 enum { MOST_PIECES = 1 << 26 };
 
 typedef struct lowering {
     ipu_model  *m;
     ipu_graph  *g;
-    ipu_program program;    /* being added to */
+    ipu_program program;    /* being appended to */
     uint32_t   *last_use;   /* by value: position of the last op that may read its memory */
-    uint32_t   *position;   /* by op: of the op of block 0 that it is, or is in */
-    uint8_t    *is_operand; /* by value: of a kernel */
-    uint32_t   *in_place;   /* by value: the kept or carried value whose variable it takes; 0: none */
+    uint32_t   *position;   /* by op: of the op of block 0 that it is, or that contains it */
+    uint8_t    *is_operand; /* by value: a kernel's operand */
+    uint32_t   *in_place;   /* by value: the kept or carried value whose variable it takes, or 0 */
 
-    ipu__model_settled_fn settled; /* NULL: nobody asks */
+    ipu__model_settled_fn settled; /* may be NULL */
     void                 *user;
-    uint32_t   *last_read; /* by value: last_use, but for updates that take it as it is; if somebody asks */
-    ipu_graph **window;    /* by value that is kept: where it is; NULL: all are in `g` */
+    uint32_t
+        *last_read; /* by value: last_use, except for updates that take it unchanged; if `settled` is set */
+    ipu_graph **window; /* by value that is kept: where it is; NULL if all are in `g` */
 } lowering;
 
 static ipu_status lower_block(lowering *l, uint32_t block);
@@ -39,14 +40,14 @@ static ipu_status status_of(const lowering *l)
     return status == IPU_OK ? IPU_OK : ipu__fail(status, "%s", ipu_graph_message(l->g));
 }
 
-/* Errors of the graph name the user's line. */
+/* Makes errors of the graph name the user's line. */
 static void set_place(const lowering *l, uint32_t location)
 {
     const ipu__location *at = &l->m->locations.at[location];
     ipu_here(at->file, at->line);
 }
 
-/* ---- who reads what, and when ---- */
+/* ---- uses and liveness ---- */
 
 static bool is_view(const ipu__model_op *op) { return op->kind == IPU__MODEL_OP && op->def->view; }
 
@@ -69,7 +70,7 @@ static void use(lowering *l, uint32_t id, uint32_t at)
     if (at > l->last_use[id]) l->last_use[id] = at;
 }
 
-/* Backwards, so that a view passes the uses of its result on to what it is a view of. */
+/* Goes backwards, so that a view passes the uses of its result on to what it views. */
 static void note_uses(lowering *l, uint32_t block)
 {
     const ipu__block *b  = &l->m->blocks.at[block];
@@ -108,18 +109,18 @@ static void choose_in_place(lowering *l, uint32_t kept)
     if (!value || v->kind != IPU__VALUE_OP || v->block != 0 || l->in_place[value]) return;
     const ipu__model_op *op = &m->ops.at[v->of];
     if (op->kind != IPU__MODEL_OP || is_view(op) || l->last_use[kept] > l->position[v->of]) return;
-    bool is_free = l->last_use[kept] < l->position[v->of]; /* nobody reads what it was any more */
+    bool is_free = l->last_use[kept] < l->position[v->of]; /* its old value has no later reader */
     if (is_free || may_overwrite(m, op, v->at, kept)) l->in_place[value] = kept;
 }
 
-/* An update that is a kept value, or a view of one, takes what that was before. */
+/* An update that is itself a kept value, or a view of one, takes its previous value. */
 static void use_updates(lowering *l, const uint32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (l->m->values.at[ids[i]].update != ids[i]) use(l, l->m->values.at[ids[i]].update, AT_END);
 }
 
-/* What loop bodies may compute over the value they carry. */
+/* Chooses what loop bodies may write over the values they carry. */
 static ipu_status choose_carried(lowering *l)
 {
     const ipu_model *m     = l->m;
@@ -153,7 +154,7 @@ static void use_viewed_updates(lowering *l, const uint32_t *ids, size_t n)
     }
 }
 
-/* Leaves last_use as it was: all 0. */
+/* Leaves last_use all 0 again. */
 static ipu_status note_reads(lowering *l)
 {
     size_t bytes = l->m->values.n * sizeof *l->last_read;
@@ -253,7 +254,7 @@ static ipu_status lower_kernel(lowering *l, const ipu__model_op *op, const ipu_k
     return status_of(l);
 }
 
-/* Steps of `block` as a program of its own, ending in copies of what it yields. */
+/* The steps of `block` as a separate program, ending with copies of what it yields. */
 static ipu_status lower_body(lowering *l, uint32_t block, const ipu_tensor *results, ipu_program *out)
 {
     ipu_program       around = l->program;
@@ -282,8 +283,8 @@ static ipu_status lower_if(lowering *l, const ipu__model_op *op)
     return status_of(l);
 }
 
-/* Yields of a loop body go to the carried variables all at once: one that is itself a carried variable, or a
- * view of one, passes through a copy. */
+/* A loop body's yields reach the carried variables all at once: one that is itself a carried variable, or a
+ * view of one, goes through a copy. */
 static ipu_status copy_back(lowering *l, const ipu__block *b, const ipu_tensor *carried)
 {
     ipu_tensor *from   = ipu__alloc((b->yields.n + 1) * sizeof *from);
@@ -375,7 +376,8 @@ static ipu_status lower_loop(lowering *l, const ipu__model_op *op)
     return status_of(l);
 }
 
-/* With the replica whose number differs in bit 0, then 1, ...: all make the same additions. */
+/* Adds pairwise with the replica whose number differs in bit 0, then 1, ...: all perform the same
+ * additions. */
 static ipu_status lower_replica_sum(lowering *l, const ipu__model_op *op)
 {
     int64_t    n        = ipu_graph_replication(l->g), partner[64];
@@ -393,9 +395,9 @@ static ipu_status lower_replica_sum(lowering *l, const ipu__model_op *op)
     return status_of(l);
 }
 
-/* ---- where ---- */
+/* ---- windows ---- */
 
-/* What is lowered now goes to `g`. Returns what was in force. */
+/* From now on lowers to `g`. Returns the previous graph. */
 static ipu_graph *enter(lowering *l, ipu_graph *g)
 {
     ipu_graph *before = l->g;
@@ -403,7 +405,7 @@ static ipu_graph *enter(lowering *l, ipu_graph *g)
     return before;
 }
 
-/* An op is in the window of the graph (a virtual one) that an input of it is in; where there is none, anywhere. */
+/* An op goes into the window (virtual graph) that one of its inputs is in; if none is, it may go anywhere. */
 static ipu_graph *window_of(const lowering *l, const ipu__model_op *op)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -414,7 +416,7 @@ static ipu_graph *window_of(const lowering *l, const ipu__model_op *op)
     return l->g;
 }
 
-/* A kept value is in the window of what the first op that reads it reads besides. */
+/* A kept value goes into the window of the other inputs of the first op that reads it. */
 static ipu_status find_windows(lowering *l)
 {
     const ipu_model  *m       = l->m;
@@ -460,7 +462,7 @@ static ipu_status lower_op(lowering *l, const ipu__model_op *op)
     return status;
 }
 
-/* The state that takes the value of `id` and nothing else's; 0: there is none. */
+/* The state that is updated by value `id` and by nothing else, or 0. */
 static uint32_t state_of(const lowering *l, uint32_t id)
 {
     const ipu_model *m     = l->m;
@@ -475,7 +477,7 @@ static uint32_t state_of(const lowering *l, uint32_t id)
     return state;
 }
 
-/* What is not updated in place is copied at once, if the value before is not read any more. */
+/* Updates not done in place are copied here if the old value has no more readers. */
 static ipu_status tell_settled(lowering *l, const ipu__model_op *op)
 {
     uint32_t position = l->position[op - l->m->ops.at];
@@ -503,7 +505,7 @@ static ipu_status lower_block(lowering *l, uint32_t block)
     return IPU_OK;
 }
 
-/* ---- what goes in, stays and comes out ---- */
+/* ---- inputs, kept values, outputs ---- */
 
 static void add_handles(lowering *l, uint32_t id, bool is_read)
 {
@@ -526,7 +528,7 @@ static void add_random(lowering *l, const ipu__model_value *v, ipu_tensor t)
     bool          uniform    = v->initial.kind == IPU_INITIAL_UNIFORM;
     ipu_attribute settings[] = {IPU_FLOAT_ATTRIBUTE(uniform ? "low" : "mean", v->initial.a),
                                 IPU_FLOAT_ATTRIBUTE(uniform ? "high" : "std", v->initial.b),
-                                /* apart from those of random ops, which count up from 0 */
+                                /* distinct from those of random ops, which count up from 0 */
                                 IPU_INT_ATTRIBUTE("key", (int64_t)(IPU__FIRST_INITIAL_KEY + v->key))};
     ipu_tensor    key        = ipu_graph_add_constant(l->g, IPU_UINT32, IPU_SHAPE(2), seed, NULL);
     ipu_graph_map_linearly(l->g, key);
@@ -569,7 +571,7 @@ static ipu_status lower_boundary(lowering *l)
     return status_of(l);
 }
 
-/* Whether a tensor lies in memory that an update is going to change. */
+/* Whether a tensor lies in memory that an update will change. */
 static bool is_updated_memory(const lowering *l, ipu_tensor t, uint32_t except)
 {
     const ipu_model *m = l->m;
@@ -584,7 +586,7 @@ static bool is_updated_memory(const lowering *l, ipu_tensor t, uint32_t except)
     return false;
 }
 
-/* Values that are not ops' results lie in variables that an update may change after the run. */
+/* Values that are not results of ops lie in variables that an update may change after the run. */
 static bool needs_care(const lowering *l, uint32_t id)
 {
     const ipu__model_value *v = &l->m->values.at[id];
@@ -641,7 +643,7 @@ static ipu_status lower_all_updates(lowering *l)
     return status == IPU_OK ? status_of(l) : status;
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 static ipu_status check_ready(const ipu_model *m)
 {

@@ -1,4 +1,5 @@
-/* Lowering: what a model computes when it runs, what is updated in place, how kept values begin. */
+/* Lowering: what a model computes when run, what is updated in place, and the initial values of what it
+ * keeps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,8 +60,8 @@ static void kept_values_begin_as_told_and_are_updated_after_the_run(void **state
     ipu_value    c    = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "c");
     ipu_model_set_initial(m, c, (ipu_initial){IPU_INITIAL_CONSTANT, 5, 0});
     ipu_value next = add(b, w, x);
-    ipu_model_update(m, w, next); /* in place: nobody reads w afterwards */
-    ipu_model_update(m, s, c);    /* an exchange of two kept values */
+    ipu_model_update(m, w, next); /* in place: no later reader */
+    ipu_model_update(m, s, c);    /* two kept values are exchanged */
     ipu_model_update(m, c, s);
     ipu_model_output(m, add(b, next, s), "y");
     ipu_model_output(m, c, "c_before");
@@ -89,7 +90,7 @@ static void a_model_has_the_cost_of_what_is_compiled(void **state)
     ipu_builder *b = ipu_model_builder(m);
     ipu_value    x = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(8, 16), "x");
     ipu_value    w = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(16, 4), NULL, "w");
-    ipu_matmul(b, x, x); /* wrong */
+    ipu_matmul(b, x, x); /* invalid */
     ipu_cost *cost;
     assert_int_equal(ipu_model_cost(m, &target, NULL, &cost), IPU_INVALID);
     assert_null(cost);
@@ -100,18 +101,18 @@ static void a_model_has_the_cost_of_what_is_compiled(void **state)
     x = ipu_model_input(m, IPU_FLOAT, IPU_SHAPE(8, 16), "x");
     w = ipu_model_parameter(m, IPU_FLOAT, IPU_SHAPE(16, 4), NULL, "w");
     ipu_model_output(m, ipu_matmul(b, x, w), "y");
-    ipu_matmul(b, x, ipu_transpose(b, x, (int[]){1, 0}, 2)); /* nothing needs it: it costs nothing */
+    ipu_matmul(b, x, ipu_transpose(b, x, (int[]){1, 0}, 2)); /* unused, so it costs nothing */
     assert_int_equal(ipu_model_cost(m, &target, NULL, &cost), IPU_OK);
     ipu_cost_summary s;
     ipu_cost_get_summary(cost, &s);
     assert_true(s.operations == 2.0 * 8 * 16 * 4);
     assert_true(s.cycles.total > 0 && s.memory_total >= 4 * (8 * 16 + 16 * 4 + 8 * 4));
     ipu_cost_destroy(cost);
-    assert_int_equal(ipu_model_n_ops(m), 3); /* the model itself is as it was */
+    assert_int_equal(ipu_model_n_ops(m), 3); /* the model itself is unchanged */
     ipu_model_destroy(m);
 }
 
-/* 2^41 rows of no elements: looping over them would take hours, in the run and when it is folded. */
+/* 2^41 rows without elements: looping over them, in a run or when folding, would take hours. */
 static void what_has_no_elements_takes_no_time(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void errors_name_values_and_the_line(void **state)
     ipu_model_destroy(m);
 }
 
-/* One keeps what the other was; a third takes what does not depend on it. */
+/* One takes the other's old value; a third takes something independent. */
 static void what_another_update_takes_is_not_written_over(void **state)
 {
     (void)state;
@@ -161,7 +162,7 @@ static void what_another_update_takes_is_not_written_over(void **state)
     ipu_value    old = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "old");
     ipu_value    two = ipu_model_state(m, IPU_FLOAT, IPU_SHAPE(4), NULL, "two"), next = add(b, now, one);
     ipu_model_update(m, old, now);
-    ipu_model_update(m, two, add(b, next, next)); /* straight to its place: nobody reads what was there */
+    ipu_model_update(m, two, add(b, next, next)); /* written directly: the old value has no reader */
     ipu_model_update(m, now, next);
     ipu_engine *e = start(m);
     for (int i = 1; i <= 3; i++) {

@@ -1,5 +1,5 @@
-/* Every allocation of parsing, halving, optimising and printing a model made to fail, one after another: no crash, no
- * leak, IPU_OUT_OF_MEMORY each time.
+/* Makes each allocation of parsing, converting to half, optimising and printing a model fail in turn: no
+ * crash, no leak, IPU_OUT_OF_MEMORY each time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "model/precision/precision.h"
 
 static struct {
-    long n, live, refuse; /* the number to refuse; 0: none */
+    long n, live, refuse; /* the number of the allocation to refuse, or 0 */
 } heap;
 
 static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
@@ -65,7 +65,7 @@ static const char text[] = "model seed 3 keys 2 {\n"
                            "  update s = q;\n"
                            "}\n";
 
-/* All of it; what there is by the first failure is released. */
+/* Runs it all; on failure, releases what exists so far. */
 static ipu_status run(void)
 {
     ipu_model *m = NULL, *again = NULL;

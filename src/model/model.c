@@ -1,4 +1,4 @@
-/* Models: making values and ops, what goes in and comes out, copies.
+/* Models: creating values and ops, inputs and outputs, copies.
  *
  * requires: a builder whose table of values grows in step with the model's.
  */
@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "ipu/op/elementwise.h"
 
-/* Outputs are marked in `names`, whose other numbers are ids. */
+/* Marks outputs in `names`, whose other numbers are ids. */
 #define OUTPUT_MARK 0x80000000u
 
 /* ---- life ---- */
@@ -186,7 +186,7 @@ static ipu_status constant(ipu_builder *b, ipu_kernel_value value, const void *d
 
 const ipu__builder_class ipu__model_class = {.emit = emit, .constant = constant};
 
-/* ---- what goes in, stays and comes out ---- */
+/* ---- inputs, kept values, outputs ---- */
 
 static bool check_boundary(ipu_model *m, const char *caller, ipu_type type, const ipu_shape *shape,
                            const char *name)
@@ -341,7 +341,7 @@ ipu_value ipu_model_seed(ipu_model *m)
     if (m->seed) return ipu__model_handle(m, m->seed);
     uint32_t initial[2] = {m->seed_value, 0}, next[2] = {0, 1};
     size_t   scope   = m->base.scope.n;
-    m->base.scope.n  = 0; /* there is one for the whole model */
+    m->base.scope.n  = 0; /* one for the whole model */
     ipu__stage stage = ipu__model_any_stage(m);
     ipu_value  seed  = ipu_model_state(m, IPU_UINT32, IPU_SHAPE(2), initial, "seed");
     ipu_value  step  = ipu_constant_data(&m->base, IPU_UINT32, IPU_SHAPE(2), next);
@@ -360,7 +360,7 @@ void ipu_model_set_seed(ipu_model *m, uint32_t seed)
     m->values.at[m->seed].data = keep_data(m, IPU_UINT32, &m->base.values.at[m->seed].shape, initial);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 size_t ipu_model_n_parameters(const ipu_model *m) { return m->parameters.n; }
 size_t ipu_model_n_inputs(const ipu_model *m) { return m->inputs.n; }
@@ -406,7 +406,7 @@ ipu_kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op)
 
 /* ---- copies ---- */
 
-/* Arrays of plain things; the copy's capacity is what it holds. */
+/* Copies arrays of plain values; the copy's capacity is its size. */
 #define COPY(array)                                                                                \
     (ipu__reserve(&copy->array, m->array.n)                                                        \
      && ((m->array.n ? (void)memcpy(copy->array.at, m->array.at, m->array.n * sizeof *m->array.at) \

@@ -1,4 +1,5 @@
-/* Values by name: what goes in, stays and comes out, further names, and names of values, in this order. */
+/* Finds values by name: first inputs, kept values and outputs, then additional names, then names of
+ * values. */
 #include <string.h>
 
 #include "base/nearest.h"
@@ -6,7 +7,7 @@
 
 #define OUTPUT_MARK 0x80000000u /* in m->names (model.c) */
 
-/* Whether the value is there and can be used where the model is being built. */
+/* Whether the value exists and can be used where the model is being built. */
 static bool is_usable(const ipu_model *m, uint32_t id)
 {
     const ipu__model_value *v = &m->values.at[id];

@@ -1,4 +1,4 @@
-/* Values found by name, in models, in their copies and after passes; and what is said when there is none. */
+/* Finding values by name, in models, in their copies and after passes; and the errors if there is none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -62,7 +62,7 @@ static void values_are_found_by_their_names(void **state)
     assert_none(n.m, "something else", "the model has no value \"something else\"");
     assert_none(n.m, "", "a value without a name was asked for");
     assert_none(n.m, NULL, "a value without a name was asked for");
-    /* Of two that are called so the first is meant; what goes in or out comes before both. */
+    /* of two with the same name the first one counts, inputs and outputs before both */
     ipu_value first = ipu_named(n.b, ipu_neg(n.b, n.y), "twice");
     ipu_named(n.b, ipu_neg(n.b, first), "twice");
     assert_is(n.m, "twice", first);
@@ -99,7 +99,7 @@ static void gradients_are_taken_of_values_found_by_name(void **state)
     ipu_model_destroy(n.m);
 }
 
-/* In a branch, what is made there is seen from there only. */
+/* Values made in a branch are visible there only. */
 static void values_of_a_branch_are_found_within_it(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void names_live_as_long_as_their_values(void **state)
     if (ipu_model_optimise(copy, IPU_PASS_FOLD | IPU_PASS_CSE | IPU_PASS_DCE) != IPU_OK)
         fail_msg("%s", ipu_message());
     assert_none(copy, "gone", "the model has no value \"gone\"");
-    /* Both became one; and what was x all along. */
+    /* both became one; and x, which it equals */
     ipu_value h = ipu_model_value_named(copy, "layer/h");
     assert_int_not_equal(h.id, 0);
     assert_is(copy, "same", h);

@@ -1,4 +1,4 @@
-/* Models from text: everything is added by the public builders, so that their checks hold for texts too. */
+/* Models from text: everything is added by the public builders, so that their checks apply to texts too. */
 #include "model/parse.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- errors and labels ---- */
 
-/* Whether the model is still well after the builder calls of the statement at `at`. */
+/* Whether the model is still valid after the builder calls of the statement at `at`. */
 static bool built(ipu__model_parser *p, ipu__position at)
 {
     ipu_status status = p->m->base.status;
@@ -17,7 +17,7 @@ static bool built(ipu__model_parser *p, ipu__position at)
     if (status == IPU_OUT_OF_MEMORY) return ipu__parse_memory(&p->base);
     const char *message = ipu_builder_message(&p->m->base);
     size_t      n       = strlen(p->base.name);
-    if (strncmp(message, p->base.name, n) == 0 && message[n] == ':') /* it says where by itself */
+    if (strncmp(message, p->base.name, n) == 0 && message[n] == ':') /* it already names the position */
         p->base.status = ipu__fail(status, "%s", message);
     else
         p->base.status = ipu__fail(status, "%s:%d:%d: %s", p->base.name, at.line, at.column, message);
@@ -54,7 +54,8 @@ static const char *name_of(ipu__model_parser *p, size_t i)
     return ipu__parse_name_of(&p->base, d->label, d->name);
 }
 
-/* Declaration `i` is this value, new since there were `n_before` of them: an old one keeps its own name. */
+/* Makes declaration `i` this value, which is new if there were only `n_before` of them; an old one keeps its
+ * name. */
 static bool declare(ipu__model_parser *p, size_t i, ipu_value v, size_t n_before)
 {
     const char *name = name_of(p, i);
@@ -63,7 +64,7 @@ static bool declare(ipu__model_parser *p, size_t i, ipu_value v, size_t n_before
     return built(p, p->declared.at[i].at) && label(p, i, v);
 }
 
-/* ---- what goes in, stays and is constant ---- */
+/* ---- inputs, kept values and constants ---- */
 
 bool ipu__parse_model(ipu__model_parser *p, ipu__position at, int64_t seed, int64_t keys)
 {
@@ -115,7 +116,7 @@ bool ipu__parse_initial(ipu__model_parser *p, ipu__position at, ipu__slice kind,
 
 static const void *data(const ipu__model_parser *p) { return p->base.values.n ? p->base.values.at : ""; }
 
-/* The state that random ops draw from is known by its name. */
+/* The state that random ops draw from is recognised by its name. */
 static void find_seed(ipu__model_parser *p, ipu_value v)
 {
     ipu_shape shape = ipu_value_shape(v);
@@ -261,7 +262,7 @@ bool ipu__parse_results(ipu__model_parser *p, ipu__position at)
     return true;
 }
 
-/* ---- what comes out ---- */
+/* ---- outputs ---- */
 
 bool ipu__parse_output(ipu__model_parser *p, ipu__position at, const char *name, ipu_value v, ipu__at where)
 {

@@ -1,7 +1,7 @@
-/* Models to text: what goes in and stays, constants, ops block by block, what comes out.
+/* Prints models as text: inputs, kept values, constants, ops block by block, outputs.
  *
- * Values are numbered in the order of the text, whatever their ids are, so that what is printed once prints the
- * same bytes after it is parsed (docs/text-format.md).
+ * Values are numbered in the order of the text, whatever their ids, so that printing, parsing and printing
+ * again gives the same bytes (docs/text-format.md).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,13 +15,13 @@
 enum { DEFAULT_SEED = 42 };
 
 typedef struct model_printer {
-    ipu__printer base; /* first */
+    ipu__printer base; /* first member */
     ipu_model   *m;
     uint32_t    *uses;   /* by value */
-    uint32_t    *number; /* by value; 0: not in the text */
-    bool        *shared; /* by value: another one has its name */
+    uint32_t    *number; /* by value; 0 if not in the text */
+    bool        *shared; /* by value: another one has the same name */
     ipu__map     names;  /* to values */
-    ipu__stage   stage;  /* said last */
+    ipu__stage   stage;  /* the last one printed */
     uint32_t     next;
     bool         failed;
 } model_printer;
@@ -35,7 +35,7 @@ static void number_value(model_printer *p, uint32_t id)
     const char *name = name_of(p, id);
     uint32_t    other;
     p->number[id] = p->next++;
-    p->shared[id] = strcmp(name, "none") == 0 || strcmp(name, "while") == 0; /* mean something themselves */
+    p->shared[id] = strcmp(name, "none") == 0 || strcmp(name, "while") == 0; /* these words are keywords */
     if (*name == 0) return;
     if (ipu__map_find(&p->names, name, &other))
         p->shared[id] = p->shared[other] = true;
@@ -81,7 +81,7 @@ static void number_all(model_printer *p)
     number_block(p, 0);
 }
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
 static void add(model_printer *p, const char *text) { ipu__text_add_bytes(&p->base.out, text, strlen(text)); }
 
@@ -96,7 +96,7 @@ static void print_ref(model_printer *p, uint32_t id)
     if (!is_word || p->shared[id]) ipu__text_add(&p->base.out, "~%" PRIu32, p->number[id]);
 }
 
-/* Where a value is declared: the label, and the name if the label does not tell it. */
+/* Prints the declaration of a value: its label, and its name if the label does not show it. */
 static void print_declared(model_printer *p, uint32_t id)
 {
     print_ref(p, id);
@@ -129,7 +129,7 @@ static void print_type(model_printer *p, uint32_t id)
     ipu__print_dims(&p->base, &v->shape);
 }
 
-/* ---- what goes in, stays and is constant ---- */
+/* ---- inputs, kept values and constants ---- */
 
 static void print_initial(model_printer *p, const ipu__model_value *v)
 {
@@ -193,7 +193,7 @@ static void print_attribute(model_printer *p, const ipu_attribute *a)
     }
 }
 
-/* Outputs up to the last that anything refers to, or has a name; one at least. */
+/* Outputs up to the last that is used or has a name, at least one. */
 static void print_outputs(model_printer *p, const ipu__model_op *op)
 {
     uint32_t n = op->n_out;
@@ -339,7 +339,7 @@ static void print_model(ipu__printer *base)
     add(p, " {");
     base->depth = 1;
     print_values(p);
-    /* All of them first, so that they have the same numbers again. */
+    /* all of them first, so that they get the same numbers again */
     for (uint32_t i = 0; i < m->stages.n; i++) print_stage(p, (ipu__stage){i, false});
     print_block(p, 0);
     for (size_t i = 0; i < m->outputs.n; i++) {

@@ -1,4 +1,4 @@
-/* Going back to a mark: ids grow, so that whatever came later is at the end of every list. */
+/* Going back to a mark: ids only grow, so anything newer is at the end of every list. */
 #include "model/rewind.h"
 
 ipu__model_mark ipu__model_take_mark(const ipu_model *m)
@@ -22,7 +22,7 @@ ipu__model_mark ipu__model_take_mark(const ipu_model *m)
                              .stage         = m->stage};
 }
 
-/* Ids from `first` on leave the list. */
+/* Removes ids from `first` on from the list. */
 static void cut(const uint32_t *ids, size_t *n, uint32_t first)
 {
     while (*n > 0 && ids[*n - 1] >= first) --*n;
@@ -49,7 +49,7 @@ static void cut_blocks(ipu_model *m, const ipu__model_mark *mark)
     }
     m->blocks.n = mark->n_blocks;
     m->block    = mark->block;
-    /* Others have ended, and got nothing since. */
+    /* other blocks have ended, and received nothing since */
     for (uint32_t i = m->block; i != IPU__NO_BLOCK; i = m->blocks.at[i].parent)
         cut(m->blocks.at[i].order.at, &m->blocks.at[i].order.n, mark->n_ops);
 }

@@ -1,5 +1,5 @@
-/* A model taken back to what it was while it is built, and inputs that become constants: for importers, which find
- * out late what a part should have been built from.
+/* Rewinding a model while it is built, and turning inputs into constants: for importers, which find out late
+ * what a part should have been built from.
  *
  *     ipu__model_mark mark = ipu__model_take_mark(m);
  *     ...                                              values, ops, branches and loops, some of them still open
@@ -20,8 +20,8 @@ typedef struct ipu__model_mark {
 
 ipu__model_mark ipu__model_take_mark(const ipu_model *m);
 
-/* An error since then is forgotten, too. The block that was open stays open: it must not have ended. Memory comes back
- * with the model. */
+/* Also clears any error since then. The block that was open must not have ended, and stays open. Memory is
+ * released with the model. */
 void ipu__model_rewind(ipu_model *m, const ipu__model_mark *mark);
 
 /* Input `id` becomes a constant of these values, which are copied, where it stands; its name is free again. It stays in the list of

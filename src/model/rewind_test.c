@@ -1,4 +1,5 @@
-/* Models taken back: what is built again is what it would have been without the detour; inputs that become constants. */
+/* Rewinding models: what is rebuilt equals what it would have been without the detour; inputs that become
+ * constants. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -37,7 +38,7 @@ static char *text_of(ipu_model *m)
     return text;
 }
 
-/* A little of everything, with an open loop in an open branch and an error at its end. */
+/* A bit of everything, with an open loop in an open branch, ending in an error. */
 static void detour(net *n, bool in_block)
 {
     ipu_value yes   = ipu_constant_data(n->b, IPU_BOOL, IPU_SCALAR, (bool[]){true}), inside, turn;

@@ -1,4 +1,4 @@
-/* Models as text: what is printed parses to the same model, and errors say where and what was expected. */
+/* Models as text: printed text parses to the same model, and errors say where and what was expected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static ipu_model *parse(const char *text, const char *side)
     return m;
 }
 
-/* Parses, prints, and does both again. The caller's: ipu_free. */
+/* Parses and prints, twice. Owned: ipu_free. */
 static char *round_trip(const char *text, unsigned flags)
 {
     ipu_model *m     = parse(text, NULL);

@@ -1,5 +1,5 @@
-/* Verifying a model: everything refers to what exists, is defined before it is used where it is used, and has
- * the types and shapes that inference gives. For tests, after parsing, and after passes in debug builds.
+/* Verifies a model: everything refers to something that exists, is defined before use and visible there, and
+ * has inferred types and shapes. For tests, after parsing, and after passes in debug builds.
  * requires: all blocks closed.
  */
 #include <string.h>
@@ -8,8 +8,8 @@
 
 typedef struct verifying {
     const ipu_model *m;
-    uint8_t         *is_defined; /* by value: in a block that is being gone through */
-    uint8_t         *is_met;     /* by op: in some order */
+    uint8_t         *is_defined; /* by value: defined in a block being visited */
+    uint8_t         *is_met;     /* by op: found in some order */
 } verifying;
 
 static ipu_status verify_block(verifying *v, uint32_t block, uint32_t owner);
@@ -45,7 +45,7 @@ static ipu_status verify_same(const verifying *v, uint32_t a, uint32_t b, uint32
     return fail_at(v, location, "what a branch or loop gives differs from what goes out of it", b);
 }
 
-/* A value of kind `kind`, number `at` of `of`, is defined here, once. */
+/* Defines a value of kind `kind`, number `at` of `of`, which must happen once. */
 static ipu_status define(verifying *v, uint32_t id, ipu__value_kind kind, uint32_t of, uint32_t at,
                          uint32_t block, uint32_t location)
 {
@@ -83,7 +83,7 @@ static ipu_status verify_inference(const verifying *v, const ipu__model_op *op)
     return IPU_OK;
 }
 
-/* Numbers and types of what goes into a block and comes out of it. */
+/* Checks the numbers and types of a block's inputs and results. */
 static ipu_status verify_yields(const verifying *v, const ipu__model_op *op, uint32_t block)
 {
     const ipu__block *b = &v->m->blocks.at[block];
@@ -148,7 +148,7 @@ static ipu_status define_inside(verifying *v, uint32_t block, const ipu__model_o
     return IPU_OK;
 }
 
-/* What the block defined is not seen outside. */
+/* What the block defined is invisible outside. */
 static void forget(verifying *v, uint32_t block)
 {
     const ipu__block *b = &v->m->blocks.at[block];
@@ -176,9 +176,9 @@ static ipu_status verify_block(verifying *v, uint32_t block, uint32_t owner)
     return IPU_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
-/* Inputs, kept values and constants are there from the start; constants inside blocks only there. */
+/* Inputs, kept values and constants are defined from the start; constants inside blocks only there. */
 static void define_givens(verifying *v)
 {
     for (size_t i = 1; i < v->m->values.n; i++) {
