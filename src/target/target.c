@@ -12,10 +12,10 @@
 
 enum { MAX_IPUS = 256, NAMES_BYTES = 4096 };
 
-/* ---- the tables ---- */
+/* ---- tables ---- */
 
-/* Every row of chips.inc by number. CHIP takes one too: it is the end of the chip before. A
- * constant given twice for a chip does not compile. */
+/* The number of every row of chips.inc. CHIP takes one too: it ends the chip before. A constant given twice
+ * for a chip does not compile. */
 enum {
 #define CHIP(id, summary) BEFORE_##id,
 #define CONSTANT(chip, name, value, unit, certainty, source) ROW_##chip##_##name,
@@ -38,8 +38,8 @@ static const ipu_constant rows[N_ROWS + 1] = {
 
 struct ipu_chip {
     const char         *name, *summary;
-    const ipu_constant *constants; /* ends in one whose name is NULL */
-    /* Rows that every chip must have: one without does not compile. */
+    const ipu_constant *constants; /* the last one's name is NULL */
+    /* Rows required for every chip: without one it does not compile. */
     const ipu_constant *tiles, *bytes_per_tile, *workers, *clock_hz;
 };
 
@@ -66,7 +66,7 @@ static const ipu_system systems[] = {
 #undef SYSTEM
 };
 
-/* Another name of a chip, and its own. */
+/* Other names of chips, with their own. */
 static const char *const aliases[][2] = {
 #define CHIP(id, summary)
 #define CONSTANT(chip, name, value, unit, certainty, source)
@@ -79,7 +79,7 @@ static const char *const aliases[][2] = {
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static const char *resolve_alias(const char *name)
 {
@@ -102,7 +102,7 @@ static const ipu_system *find_system(const char *name)
     return NULL;
 }
 
-/* Appends a name to a list in a buffer of NAMES_BYTES; what does not fit is left off. */
+/* Appends a name to a list in a buffer of NAMES_BYTES; what does not fit is dropped. */
 static void list_name(char *list, const char *name)
 {
     size_t n = strlen(list);
@@ -148,7 +148,7 @@ ipu_status ipu_target_limit_tiles(ipu_target *target, int64_t tiles_per_ipu)
     return IPU_OK;
 }
 
-/* ---- asking (of a target that was never found: nothing) ---- */
+/* ---- queries (on a target that was never found: nothing) ---- */
 
 const char *ipu_target_chip_name(const ipu_target *target) { return target->chip ? target->chip->name : ""; }
 

@@ -1,4 +1,4 @@
-/* Targets: every constant has its source, the numbers agree with each other, errors say what there is. */
+/* Targets: every constant has its source, the numbers agree with each other, and errors list what exists. */
 #include "ipu/target.h"
 
 #include <setjmp.h>
@@ -124,7 +124,7 @@ static void chips_have_their_published_sizes(void **state)
     }
 }
 
-/* tiles x clock x FLOP/cycle gives the peak that was published, within 1%. */
+/* tiles x clock x FLOP/cycle gives the published peak, within 1%. */
 static void peaks_follow_from_tiles_clock_and_width(void **state)
 {
     (void)state;
@@ -275,7 +275,7 @@ static void a_number_no_one_published_is_not_found(void **state)
     assert_message("c600");
 }
 
-/* The names of the largest chip fit in the message, to the last. */
+/* All names of the largest chip fit in the message. */
 static void the_list_of_constants_is_whole(void **state)
 {
     (void)state;
