@@ -1,6 +1,6 @@
 /* conv, the two convolutions of its gradient, and conv_transpose: records, shapes, gradients.
  *
- * The three kernels are each other's gradients, so that any derivative is made of them.
+ * The three kernels are each other's gradients, so derivatives of any order consist of them.
  */
 #include "ipu/op/conv.h"
 

@@ -1,4 +1,4 @@
-/* conv: values worked out by hand, the three kernels as each other's adjoints, what is refused, prices. */
+/* conv: values worked out by hand, the three kernels as each other's adjoints, errors, prices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The functions that emit convolutions, and conv_transpose, which is a composition. */
+/* Emits convolutions, and conv_transpose, which is a composition. */
 #include <string.h>
 
 #include "graph/graph.h"

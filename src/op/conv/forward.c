@@ -1,7 +1,7 @@
 /* conv by products: y = w x columns of x, for each group and each image or, if they are small, a few of them.
  *
- * Columns are gathered a block at a time, which stays in the second-level cache. Sums go straight to y where
- * it is float and a block belongs to one image.
+ * Columns are gathered in blocks that stay in the second-level cache. Sums go straight to y if it is float
+ * and the block belongs to one image.
  */
 #include "op/conv/cpu/gemm.h"
 

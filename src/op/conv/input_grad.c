@@ -1,4 +1,4 @@
-/* conv_input_grad by products: columns = w^T x d_y, which are then added up where they came from. */
+/* conv_input_grad by products: columns = w^T x d_y, which are then added to the elements they belong to. */
 #include <string.h>
 
 #include "op/conv/cpu/gemm.h"

@@ -1,7 +1,7 @@
 /* What a convolution would cost on the chip: the best of a handful of splits over the tiles of one IPU.
  *
- * Batch and field, output channels and input channels are split; sums of split input channels are added up
- * in a reduction. A weight gradient is a product of matrices: inputs are its positions, the field is summed.
+ * Batch and field, output channels and input channels are split; partial sums over split input channels are
+ * reduced. A weight gradient is a product of matrices: inputs are its positions, the field is summed.
  */
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* conv_max_pool and conv_max_pool_weight_grad: records, shapes, meaning, price.
  *
- * Fusion makes them of conv, relu and max_pool, and of what their gradients leave of these (model/fuse/conv_pool.c).
+ * Fusion makes them from conv, relu and max_pool, and from what is left of their gradients
+ * (model/fuse/conv_pool.c).
  */
 #include "op/conv/pool.h"
 

@@ -1,8 +1,8 @@
-/* A convolution, relu and max pooling as one op, and the gradient of its weights: inside.
+/* Internals of convolution, relu and max pooling as one op, and of the gradient of its weights.
  *
- * What is convolved is large and read once, by the pool, so it need not be there at a time. Windows lie side by side.
- * Implementations do the convolution and the pool on registers (pool_direct.c), or call those of the ops it is
- * made of on a few images at a time, which stay in cache (pool_pieces.c).
+ * The convolution's result is large and read once, by the pool, so it need never exist as a whole. Windows do
+ * not overlap. Implementations either keep it in registers (pool_direct.c), or call those of the constituent
+ * ops on a few images at a time, which stay in cache (pool_pieces.c).
  */
 #ifndef IPU_OP_CONV_POOL_H
 #define IPU_OP_CONV_POOL_H
@@ -20,10 +20,10 @@ enum {
     IPU__CONV_POOL_GRAD_DB
 };
 
-enum { IPU__CONV_POOL_WITH = 8 }; /* attributes of a part, at most */
+enum { IPU__CONV_POOL_WITH = 8 }; /* most attributes of a part */
 
-/* The ops that a call stands for: conv and max_pool, or pool_scatter and conv_weight_grad. What is between them is
- * conv's operand OUT, and scatter's. Refers to itself: it is filled where it is. */
+/* The ops that a call stands for: conv and max_pool, or pool_scatter and conv_weight_grad. The intermediate
+ * is conv's operand OUT, and scatter's. Contains pointers to itself, so it must not be moved. */
 typedef struct ipu__conv_pool_calls {
     ipu_kernel_call conv, pool;
     ipu_attribute   conv_with[IPU__CONV_POOL_WITH], pool_with[IPU__CONV_POOL_WITH];
@@ -49,28 +49,28 @@ ipu_status ipu__conv_pool_pieces_run(const ipu_kernel_call *call, void *prepared
 
 /* ---- pool_direct.c: both ops, for few channels of x and windows of 2 x 2 ---- */
 
-enum { IPU__CONV_POOL_KERNEL = 3 }; /* rows and columns of weights that have a gradient here */
+enum { IPU__CONV_POOL_KERNEL = 3 }; /* rows and columns of weights whose gradient is supported here */
 
-/* Vectors have sixteen images of one channel, and x lies so, too; or, if `blocked`, sixteen channels of one image, and
- * x is numbers. Elements of x are either. */
+/* Vectors hold sixteen images of one channel, and so does x; or, if `blocked`, sixteen channels of one image,
+ * while x is numbers. Elements of x are either. */
 typedef struct ipu__conv_pool_shape {
     bool    blocked;
     int64_t in;                   /* channels of x */
-    int64_t x_columns, x_plane;   /* elements of x from row to row and from channel to channel */
-    int64_t y_columns, z_columns; /* of what is convolved, and pooled */
+    int64_t x_columns, x_plane;   /* elements of x between rows and between channels */
+    int64_t y_columns, z_columns; /* of the convolved and the pooled plane */
     int64_t kernel;               /* forward: 3 or 5 rows and columns */
     bool    relu, mask;
 } ipu__conv_pool_shape;
 
-/* NULL where a level has no instructions for it (pool_simd.c). */
+/* NULL if a level has no instructions for it (pool_simd.c). */
 typedef struct ipu__conv_pool_loops {
-    /* Row `row` of z and, if they are not NULL, of indices, from row 2 * row of x. `w`: [in][kernel][kernel] numbers or
-     * vectors, so is `bias`. */
+    /* Computes row `row` of z and, if not NULL, of indices, from row 2 * row of x. `w` is
+     * [in][kernel][kernel] numbers or vectors, and so is `bias`. */
     void (*forward)(const ipu__conv_pool_shape *s, const float *x, const float *w, const float *bias,
                     int64_t row, float *z, int32_t *indices);
-    /* Adds to the sums for a channel of x, vectors [3][3], and to that for the bias, if that is not NULL, from rows
-     * [begin, end) of d_z and indices, of which row 0 is given. True: there are indices outside of their windows, which
-     * were left out. */
+    /* Adds to the sums for a channel of x, vectors [3][3], and to that for the bias, if that is not NULL,
+     * from rows [begin, end) of d_z and indices, given by their row 0. Returns true if indices outside their
+     * windows were skipped. */
     bool (*grad)(const ipu__conv_pool_shape *s, const float *x, const float *dz, const int32_t *indices,
                  int64_t begin, int64_t end, float *sums, float *bias);
 } ipu__conv_pool_loops;

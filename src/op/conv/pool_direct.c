@@ -1,9 +1,9 @@
-/* conv_max_pool and the gradient of its weights on registers: what is convolved is nowhere in memory.
+/* conv_max_pool and the gradient of its weights in registers: the convolution's result is never in memory.
  *
- * Vectors have sixteen images (IPU_LAYOUT_LANES), or sixteen channels of the result where there are as many
- * (IPU_LAYOUT_BLOCKED). Either way pooled values are [group][vector][row][column][16], of which parts have stretches of
- * rows (lanes.h); what is plain is turned, a group at a time. Gradients are summed up for each part and added up by
- * whoever comes last.
+ * Vectors hold sixteen images (IPU_LAYOUT_LANES), or sixteen channels of the result if there are as many
+ * (IPU_LAYOUT_BLOCKED). Either way pooled values are [group][vector][row][column][16], of which parts get
+ * stretches of rows (lanes.h); plain operands are converted, a group at a time. Gradients are summed within
+ * each part, and the last part to finish adds them up.
  */
 #include <stdatomic.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* conv_max_pool and the gradient of its weights by the implementations of the ops they are made of, a few images at a
- * time: what is between the two stays in the second-level cache.
+/* conv_max_pool and the gradient of its weights by the implementations of their constituent ops, a few images
+ * at a time: intermediate values stay in the second-level cache.
  *
- * A part has images. Within it, what was convolved lies as the convolution likes it; the pool's results are turned if
- * they are wanted in another layout. Gradients of weights are sums over all images: those of parts are added up by
- * whoever comes last.
+ * A part gets images. Within it, intermediate values have the convolution's preferred layout; the pool's
+ * results are converted if wanted in another one. Weight gradients are sums over all images: the last part to
+ * finish adds up those of all parts.
  */
 #include <stdatomic.h>
 #include <string.h>

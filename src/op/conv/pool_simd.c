@@ -1,5 +1,6 @@
-/* Convolution, relu and max pooling of windows of 2 x 2 on registers, and the gradient of the weights by which element
- * of its window each lane takes. Vectors are sixteen images, or sixteen channels (pool.h). */
+/* Convolution, relu and max pooling with windows of 2 x 2 in registers, and the gradient of the weights,
+ * selecting per lane by the index within its window. Vectors are sixteen images, or sixteen channels
+ * (pool.h). */
 #include "op/conv/pool.h"
 
 #if defined(__AVX512F__)

@@ -1,4 +1,4 @@
-/* What a convolution and its two gradients mean: one output element at a time, in plain loops.
+/* The meaning of a convolution and its two gradients: one output element at a time, in plain loops.
  *
  * Sums of half, bfloat16 and float are in double and rounded once at the end.
  */

@@ -1,7 +1,7 @@
 /* conv_weight_grad by products: d_w^T = columns of x times d_y^T, summed over the images.
  *
- * Parts share out the rows of the product (channels and taps) or its columns (channels of y), so that nothing is
- * summed between them.
+ * The rows of the product (channels and taps) or its columns (channels of y) are divided among parts, so
+ * nothing is summed between parts.
  */
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Kernels of 3 x 3, strides of 1 or 2, on planes as they are: what lies outside is masked, nothing copied. */
+/* Kernels of 3 x 3, with stride 1 or 2, on planes as they are: accesses outside are masked, nothing is
+ * copied. */
 #ifndef IPU_OP_CONV_CPU_3X3_H
 #define IPU_OP_CONV_CPU_3X3_H
 
@@ -6,15 +7,15 @@
 
 #include "base/simd.h"
 
-/* Output (i, j) reads 3 columns from j * stride - pad on, of which those that are not there are zeros, and 3
- * rows from i * stride on. */
+/* Output (i, j) reads 3 columns from j * stride - pad on, with zeros for missing ones, and 3 rows from i *
+ * stride on. */
 typedef struct ipu__rows_3x3 {
     const float **row; /* (n_rows - 1) * stride + 3 of n_x floats: zeros where x has no such row */
     int64_t       n_x, pad, stride;
     int64_t       n_rows, n_columns; /* of outputs; at least 4 rows */
 } ipu__rows_3x3;
 
-/* NULL where a level has no instructions for it (3x3_simd.c). */
+/* NULL if a level has no instructions for it (3x3_simd.c). */
 typedef struct ipu__conv_3x3_loops {
     /* y[i][j] = bias + the sum over taps of w times what the output reads. */
     void (*sum)(const ipu__rows_3x3 *x, const float w[9], float bias, float *y);

@@ -1,4 +1,4 @@
-/* Kernels of 3 x 3: rows of x are loaded once for the rows of outputs that read them. */
+/* Kernels of 3 x 3: rows of x are loaded once for all rows of outputs that read them. */
 #include "op/conv/cpu/3x3.h"
 
 #if defined(__AVX2__)

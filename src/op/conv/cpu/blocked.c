@@ -1,10 +1,10 @@
 /* conv and conv_input_grad in blocks of sixteen channels.
  *
- * Both are passes of one kind: results lie on a grid, and each reads what is read at offsets that are the same for all.
- * conv is one pass. The gradient of a strided convolution has one for each remainder of its coordinates, so that
- * nothing is multiplied by the zeros between strides.
+ * Both consist of passes of one kind: results lie on a grid, and all read their inputs at the same offsets.
+ * conv is one pass. The gradient of a strided convolution has one for each remainder of its coordinates, so
+ * that the zeros between strides are never multiplied.
  *
- * Parts have whole images if these divide evenly, else rows of large ones or channels of the result.
+ * Parts get whole images if these divide evenly, else rows of large ones or channels of the result.
  */
 #include "op/conv/cpu/blocked.h"
 

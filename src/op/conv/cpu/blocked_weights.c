@@ -1,8 +1,8 @@
 /* conv_weight_grad in blocks of sixteen channels.
  *
- * A task is all taps from some channels of x to 16 or 32 of d_y. Its sums lie in scratch while images pass, a block of
- * rows at a time, which stays in the second-level cache for all taps. Parts have tasks of their own, so that
- * nothing has to be added up between them.
+ * A task is all taps from some channels of x to 16 or 32 of d_y. Its sums stay in scratch while images pass
+ * through in blocks of rows, which stay in the second-level cache for all taps. Each part has its own tasks,
+ * so nothing has to be added up between parts.
  */
 #include <string.h>
 

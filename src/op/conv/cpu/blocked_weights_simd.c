@@ -1,4 +1,4 @@
-/* Gradients of weights with sixteen channels of d_y in a vector: sums over pixels that stay in registers. */
+/* Weight gradients with sixteen channels of d_y in a vector: sums over pixels stay in registers. */
 #include "op/conv/cpu/blocked.h"
 
 #if defined(__AVX512F__)

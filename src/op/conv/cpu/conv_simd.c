@@ -1,4 +1,5 @@
-/* The loops of convolutions that are not products: rows gathered, added up, and taps of one channel. */
+/* Loops of convolutions other than matrix products: gathering and adding rows, and the taps of one
+ * channel. */
 #include <string.h>
 
 #include "base/simd.h"

@@ -1,9 +1,8 @@
-/* Depthwise convolutions: every group has one channel, so that taps are added up one plane at a time.
+/* Depthwise convolutions: every group has one channel, so taps are summed one plane at a time.
  *
- * Planes are laid out with zeros around them; but for kernels of 3 x 3, whose loops mask what is not there.
- * A gradient with respect to x of stride 1 is a convolution again, with its taps in reverse. Others, and
- * those with respect to w if rows are short, take d_y as its elements would lie in the plane: in one long run
- * with zeros between the rows.
+ * Planes are padded with zeros, except for kernels of 3 x 3, whose loops mask accesses outside. For stride 1,
+ * the gradient of x is again a convolution, with its taps reversed. Others, and gradients of w if rows are
+ * short, take d_y with its elements placed as in the plane: in one long run with zeros between the rows.
  */
 #include <string.h>
 

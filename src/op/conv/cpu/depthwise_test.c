@@ -1,5 +1,5 @@
-/* Depthwise convolutions: the same numbers as the reference in every way that rows are cut into vectors.
- * Values are small whole numbers, so that sums are exact in any order. */
+/* Depthwise convolutions: the same numbers as the reference for every way of cutting rows into vectors.
+ * Values are small integers, so that sums are exact in any order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

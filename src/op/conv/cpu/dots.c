@@ -1,7 +1,9 @@
-/* conv_weight_grad with few channels: dot products of rows of d_y and rows of x, nothing transposed or gathered.
+/* conv_weight_grad with few channels: dot products of rows of d_y and rows of x, without transposing or
+ * gathering.
  *
- * A block of OUTS channels of y times TAPS (channel, tap) pairs is kept in registers, a vector of partial sums for
- * each pair, over all rows of all images; lanes are added up at the end. Parts share out the blocks.
+ * A block of OUTS channels of y times TAPS (channel, tap) pairs is kept in registers, a vector of partial
+ * sums for each pair, over all rows of all images; lanes are added up at the end. Blocks are divided among
+ * parts.
  */
 #include "op/conv/cpu/dots.h"
 

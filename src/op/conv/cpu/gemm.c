@@ -1,4 +1,4 @@
-/* Convolutions as products: shares, kernels and scratch of each part, made at load. */
+/* Convolutions as matrix products: each part's share, kernels and scratch, determined at load. */
 #include "op/conv/cpu/gemm.h"
 
 static const ipu__conv_way *const ways[] = {[IPU__CONV_FORWARD]     = &ipu__conv_forward_way,

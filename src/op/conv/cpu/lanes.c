@@ -1,8 +1,8 @@
 /* Convolutions of few channels with sixteen images at a time in the lanes of vectors.
  *
- * Parts have stretches of memory of whole rows (lanes.h): of what is written, or, for gradients of weights, of
- * d_y. These gradients are sums over all images: those of parts are added up by whoever comes last, unless parts
- * have weights of their own.
+ * Parts get stretches of memory of whole rows (lanes.h): of the output, or for weight gradients, of d_y.
+ * Weight gradients are sums over all images: the last part to finish adds up those of all parts, unless each
+ * has its own weights.
  */
 #include "op/conv/cpu/lanes.h"
 

@@ -1,8 +1,8 @@
-/* Convolutions of few channels: sixteen images side by side, one in each lane of a vector.
+/* Convolutions with few channels: sixteen images side by side, one in each lane of a vector.
  *
- * Layouts that put channels into lanes waste most of them if there are 1, 5 or 12. With images in the lanes, a weight
- * is a number for all of them and no shape wastes anything. Images that do not lie so (IPU_LAYOUT_LANES) are turned
- * before, and outputs back after, which takes some percent of the time.
+ * Layouts with channels in lanes waste most lanes if there are 1, 5 or 12 channels. With images in the lanes,
+ * a weight is one number for all of them and no shape wastes anything. Images in other layouts than
+ * IPU_LAYOUT_LANES are converted before, and outputs back after, which takes a few percent of the time.
  */
 #ifndef IPU_OP_CONV_CPU_LANES_H
 #define IPU_OP_CONV_CPU_LANES_H
@@ -11,22 +11,22 @@
 #include "engine/cpu/impl.h"
 #include "op/conv/conv.h"
 
-/* Rows of x and y that are worked on, of all channels: element (c, i, j) of lane l is [(c * plane + i * columns + j) *
- * IPU__LANES + l]. Kernels have strides of 1 and no padding. */
+/* The rows of x and y being processed, for all channels: element (c, i, j) of lane l is [(c * plane + i *
+ * columns + j) * IPU__LANES + l]. Kernels have strides of 1 and no padding. */
 typedef struct ipu__lanes_shape {
     int64_t in, out;
     int64_t x_rows, x_columns, y_rows, y_columns;
-    int64_t x_plane, y_plane;  /* vectors from channel to channel */
+    int64_t x_plane, y_plane;  /* vectors from one channel to the next */
     int64_t k_rows, k_columns; /* gradients: 3 or 5 columns */
-    bool    relu;              /* forward: of the sum */
+    bool    relu;              /* forward: apply it to the sum */
 } ipu__lanes_shape;
 
-/* NULL where a level has no instructions for it (lanes_simd.c). */
+/* NULL if a level has no instructions for it (lanes_simd.c). */
 typedef struct ipu__lanes_loops {
-    /* All of y, from rows of x that begin where those of y do. `bias` NULL: none. */
+    /* All of y, from rows of x that start where those of y do. `bias` may be NULL. */
     void (*forward)(const ipu__lanes_shape *s, const float *x, const float *w, const float *bias, float *y);
-    /* Channels [begin, end) of rows [first, first + x_rows) of d_x, the first of which is at `dx` for channel 0;
-     * from all of d_y, whose y_rows are those of the image. */
+    /* Channels [begin, end) of rows [first, first + x_rows) of d_x, the first of which is at `dx` for channel
+     * 0, from all of d_y, whose y_rows are those of the image. */
     void (*input_grad)(const ipu__lanes_shape *s, const float *dy, const float *w, int64_t begin, int64_t end,
                        int64_t first, float *dx);
     /* Adds to all weights. */
@@ -35,7 +35,7 @@ typedef struct ipu__lanes_loops {
 
 IPU__SIMD_DECLARE(extern const ipu__lanes_loops, ipu__lanes_loops_at)
 
-/* An implementation of each of the three ops, and what lanes_toom.h does of them. */
+/* Implements each of the three ops, including what lanes_toom.h does of them. */
 bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 bool               ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand);

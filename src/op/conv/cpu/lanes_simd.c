@@ -1,5 +1,5 @@
-/* Sixteen images in the lanes of a vector. Tiles of outputs stay in registers: as many as there are, less what a
- * weight and an input take, so that a value that is loaded is used as often as it can be. */
+/* Sixteen images in the lanes of a vector. Tiles of outputs stay in registers: as many as there are, less
+ * those for a weight and an input, so that each loaded value is used as often as possible. */
 #include "op/conv/cpu/lanes.h"
 
 #if defined(__AVX512F__)

@@ -1,4 +1,4 @@
-/* When Toom and Cook's algorithm pays, and the scratch it takes. */
+/* When Toom-Cook is faster, and the scratch it needs. */
 #include "op/conv/cpu/lanes_toom.h"
 
 /* Vector operations with their loads and stores, for a row of one tile: measured, they are to stand beside

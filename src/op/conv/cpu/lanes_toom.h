@@ -1,11 +1,11 @@
-/* Kernels of 5 x 5 on sixteen images in lanes (lanes.h) with fewer multiplications: rows of a kernel by the
- * algorithm of Toom and Cook, columns as they are.
+/* Kernels of 5 x 5 on sixteen images in lanes (lanes.h) with fewer multiplications: the Toom-Cook algorithm
+ * along rows of a kernel, direct sums along columns.
  *
- * Three outputs of a row of a kernel are 15 products. They are a product of polynomials, too, which is known from its
- * values at 7 points, each of which takes one product: x is turned into values at points, 7 columns for 3 of y; so are
- * rows of weights, 5 to 7; what comes of the products is turned into 3 outputs. At one point all that is left is a
- * convolution of columns. Gradients are the same turned about: d_y goes the way of y backwards, d_x that of x, d_w that
- * of w.
+ * Directly, three outputs of a row of a kernel take 15 products. They are also a product of polynomials,
+ * which is determined by its values at 7 points, each taking one product: x is transformed to values at
+ * points, 7 columns for 3 of y; so are rows of weights, 5 to 7; the products are transformed back to 3
+ * outputs. At each point, what remains is a convolution along columns. Gradients use the transposed
+ * transforms: d_y goes the way of y backwards, d_x that of x, d_w that of w.
  *
  * Points are +-1/2, +-1, +-2 and infinity: factors of images are exact in float, and 1.1 to 1.7 bits are lost
  * (docs/performance.md).
@@ -20,17 +20,17 @@ enum {
     IPU__TOOM_POINTS = 7,
     IPU__TOOM_WIDE   = 3,
     IPU__TOOM_KERNEL = 5,
-    IPU__TOOM_FLOATS = 96 << 10 /* of images at points: they are to stay in the second-level cache */
+    IPU__TOOM_FLOATS = 96 << 10 /* of images at points, to stay in the second-level cache */
 };
 
-/* Whether a convolution that the loops of lanes.h can do takes less time so. */
+/* Whether this is faster than the loops of lanes.h for such a convolution. */
 bool ipu__toom_pays(const ipu__conv *c);
 
-/* Floats of scratch for one part, of which the first are for weights at points. */
+/* Floats of scratch per part, starting with weights at points. */
 int64_t ipu__toom_scratch(const ipu__conv *c, const ipu__lanes_shape *s);
 int64_t ipu__toom_weights(const ipu__conv *c);
 
-/* Tiles of d_y's columns that the gradient of weights takes at a time. */
+/* Tiles of d_y's columns that the weight gradient processes at a time. */
 static inline int64_t ipu__toom_tiles(const ipu__lanes_shape *s)
 {
     const int64_t one = (s->in * s->x_rows + s->out * s->y_rows) * IPU__TOOM_POINTS * IPU__LAYOUT_WIDTH;
@@ -38,11 +38,12 @@ static inline int64_t ipu__toom_tiles(const ipu__lanes_shape *s)
     return n < 1 ? 1 : n < all ? n : all;
 }
 
-/* One group of sixteen images; `s` is that of whole images. `rows` are counted through channels: those of y, and for
- * the gradient of x those of x. `w` are weights at points, [IPU__TOOM_POINTS][out * in * IPU__TOOM_KERNEL]. NULL where
- * a level has no instructions for it (lanes_toom_simd.c). */
+/* One group of sixteen images; `s` is that of whole images. `rows` are numbered across channels: those of y,
+ * or of x for its gradient. `w` are weights at points, [IPU__TOOM_POINTS][out * in * IPU__TOOM_KERNEL]. NULL
+ * if a level has no instructions for it (lanes_toom_simd.c). */
 typedef struct ipu__toom_loops {
-    /* Kernels' rows [begin, end) of `n`, from and to weights at points: these are [IPU__TOOM_POINTS][n]. */
+    /* Transforms rows [begin, end) of `n` kernel rows to weights at points, [IPU__TOOM_POINTS][n], or
+     * back. */
     void (*weights)(const float *w, int64_t n, ipu_interval which, float *at_points);
     void (*weights_back)(const float *at_points, int64_t n, ipu_interval which, float *w);
     void (*forward)(const ipu__lanes_shape *s, const float *x, const float *w, const float *bias,

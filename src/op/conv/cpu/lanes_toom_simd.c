@@ -1,5 +1,5 @@
-/* Values at points, and products of what is at one point: convolutions of columns, tiles of which stay in registers
- * as in lanes_simd.c. Columns are taken three of y at a time, so that what is at points stays in cache. */
+/* Values at points, and products at one point: convolutions along columns, tiles of which stay in registers
+ * as in lanes_simd.c. Three columns of y are processed at a time, so that values at points stay in cache. */
 #include "op/conv/cpu/lanes_toom.h"
 
 #if defined(__AVX512F__)

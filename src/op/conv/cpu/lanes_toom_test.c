@@ -1,5 +1,5 @@
-/* Toom and Cook's convolution against double sums: layouts, parts, edges of tiles, epilogues; how near; where it is
- * taken. */
+/* Toom-Cook convolution against double sums: layouts, parts, edges of tiles, epilogues; its accuracy; where
+ * it is used. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

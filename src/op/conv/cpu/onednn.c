@@ -1,7 +1,7 @@
-/* Convolutions of floats by oneDNN in plain layouts: where libxsmm has no kernels for the CPU.
+/* Convolutions of floats by oneDNN in plain layouts, for CPUs without libxsmm kernels.
  *
- * Parts have whole images, and a primitive each, made at load with one OpenMP thread; weight gradients, which
- * sum over images, are done by the first part alone.
+ * Parts get whole images and a primitive each, created at load with one OpenMP thread; weight gradients,
+ * which sum over images, are computed by the first part alone.
  */
 #include "op/conv/cpu/onednn.h"
 

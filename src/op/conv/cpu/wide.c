@@ -1,10 +1,10 @@
 /* Convolutions of 16-bit types as convolutions of floats, some images at a time.
  *
- * A part has images, or for gradients of weights, which are sums over images, and where images are fewer than parts,
- * channels of the result. It converts a few images, lets an implementation for floats work on them alone, and
- * converts what comes out: all of it stays in the second-level cache. Images and sixteens of channels lie together
- * in blocks, too (IPU_LAYOUT_BLOCKED): what lies so is converted and handed on as it is. An epilogue of
- * factors and sums is done on floats, and rounded once; others work on the rounded result, as they do everywhere.
+ * A part gets images; or channels of the result for weight gradients, which are sums over images, and if
+ * there are fewer images than parts. It converts a few images, runs an implementation for floats on them, and
+ * converts the results: all of that stays in the second-level cache. Blocked operands (IPU_LAYOUT_BLOCKED),
+ * in which images and sixteens of channels are contiguous too, keep their layout. An affine epilogue is
+ * applied to floats and rounded once; others work on the rounded result, as everywhere.
  */
 #include "op/conv/cpu/wide.h"
 

@@ -1,4 +1,4 @@
-/* Convolutions of half and bfloat16 by the implementations for floats: for an op's list, before those of its own. */
+/* Convolutions of half and bfloat16 by implementations for float: listed by an op before its own ones. */
 #ifndef IPU_OP_CONV_CPU_WIDE_H
 #define IPU_OP_CONV_CPU_WIDE_H
 

@@ -1,8 +1,8 @@
-/* Winograd's convolution: what fits, what it costs, and what each part does.
+/* Winograd's convolution: when it fits, what it costs, and what each part does.
  *
- * * Parts have rows of tiles, or channels of the result where transforming the weights costs more than
- * transforming the images: each part transforms what it needs itself. Gradients of weights, which are sums
- * over all tiles, are shared out by channels only.
+ * * Parts get rows of tiles, or channels of the result if transforming the weights costs more than
+ * transforming the images: each part does the transforms it needs. Weight gradients, which are sums over all
+ * tiles, are divided by channels only.
  */
 #include "op/conv/cpu/winograd.h"
 

@@ -1,12 +1,12 @@
 /* Convolutions with kernels of 3 x 3 by Winograd's F(4x4, 3x3): 36 products for 16 outputs, not 144.
  *
- * * Tiles of 4 x 4 outputs, which read 6 x 6 inputs, are taken to values at the points 0, +-sqrt(1/2),
+ * * Tiles of 4 x 4 outputs, which read 6 x 6 inputs, are transformed to values at the points 0, +-sqrt(1/2),
  * +-sqrt(2) and infinity in both directions, where a convolution is a product of each pair of channels: 36
- * products of matrices [tiles x channels] [channels x channels]. These points lose a bit of precision
- * against direct sums, where the usual 0, +-1, +-2 lose two or three: docs/performance.md has the
+ * products of matrices [tiles x channels] [channels x channels]. These points lose one bit of precision
+ * compared with direct sums, while the usual 0, +-1, +-2 lose two or three: see docs/performance.md for
  * measurements.
  *
- * * Vectors hold sixteen channels (IPU_LAYOUT_BLOCKED); plain operands are turned a few rows at a time.
+ * * Vectors hold sixteen channels (IPU_LAYOUT_BLOCKED); plain operands are converted a few rows at a time.
  */
 #ifndef IPU_OP_CONV_CPU_WINOGRAD_H
 #define IPU_OP_CONV_CPU_WINOGRAD_H
@@ -18,44 +18,44 @@
 #include "op/product/xsmm.h"
 
 enum { IPU__WINO_WIDTH = 16, IPU__WINO_TILE = 4, IPU__WINO_POINTS = 36 };
-/* With strides of 2: winograd_strided_simd.c. */
+/* For stride 2: winograd_strided_simd.c. */
 enum { IPU__WINO_STRIDED_POINTS = 25, IPU__WINO_SLOTS = 4 };
 
-/* A row of tiles of sixteen channels, whose plane [n_rows][n_columns][16] is at hand. */
+/* A row of tiles of sixteen channels in a plane [n_rows][n_columns][16]. */
 typedef struct ipu__wino_row {
     int64_t n_rows, n_columns;
-    int64_t row, column;           /* where the first tile begins; what is not in the plane is 0 */
-    int64_t n_tiles;               /* side by side */
+    int64_t row, column;           /* origin of the first tile; outside of the plane everything is 0 */
+    int64_t n_tiles;               /* adjacent */
     int64_t point_step, tile_step; /* of the values at points, in floats */
-    int64_t slot_step;             /* strided: of even and odd rows and columns */
+    int64_t slot_step;             /* strided: between even and odd rows and columns */
 } ipu__wino_row;
 
-/* What comes after the sums. */
+/* What follows the sums. */
 typedef struct ipu__wino_end {
-    const float *scale, *shift; /* of the sixteen channels; NULL: none */
-    const float *add;           /* a plane like that of the result; NULL: none */
+    const float *scale, *shift; /* for the sixteen channels, or NULL */
+    const float *add;           /* a plane like that of the result, or NULL */
     bool         relu;
 } ipu__wino_end;
 
-/* NULL where a level has no instructions for it (winograd_simd.c). */
+/* NULL if a level has no instructions for it (winograd_simd.c). */
 typedef struct ipu__wino_loops {
     /* Tiles of 6 x 6, 4 apart, to their points. */
     void (*input)(const ipu__wino_row *r, const float *x, float *points);
-    /* Points to tiles of 4 x 4. The plane begins where the tiles do: row and column are 0. */
+    /* Points to tiles of 4 x 4. The plane starts at the tiles: row and column are 0. */
     void (*output)(const ipu__wino_row *r, const ipu__wino_end *end, const float *points, float *y);
-    /* Their transposes: tiles of 4 x 4 to points, and points to tiles of 6 x 6, which are added. */
+    /* Their transposes: tiles of 4 x 4 to points, and points to tiles of 6 x 6, which are added up. */
     void (*gradient)(const ipu__wino_row *r, const float *dy, float *points);
     void (*spread)(const ipu__wino_row *r, const float *points, float *x);
-    /* Nine weights of sixteen channels, `tap_step` floats apart, to points, and what sums at points are for
-     * them. */
+    /* Nine weights of sixteen channels, `tap_step` floats apart, to points; and the transpose, for sums at
+     * points. */
     void (*weights)(const float *w, int64_t tap_step, float *points, int64_t point_step);
     void (*weight_grad)(const float *points, int64_t point_step, float *w);
 } ipu__wino_loops;
 
 IPU__SIMD_DECLARE(extern const ipu__wino_loops, ipu__wino_loops_at)
 
-/* Only of conv. Points are those of rows and columns, of which the last is infinity: there are 4 slots of
- * channels, at infinity in one direction 2, in both 1. */
+/* For conv only. Points are those of rows and columns, of which the last is infinity: there are 4 slots of
+ * channels, 2 at infinity in one direction, 1 in both. */
 typedef struct ipu__wino_strided_loops {
     /* Tiles of 9 x 9, 8 apart. */
     void (*input)(const ipu__wino_row *r, const float *x, float *points);
@@ -68,11 +68,11 @@ IPU__SIMD_DECLARE(extern const ipu__wino_strided_loops, ipu__wino_strided_loops_
 static inline int ipu__wino_strided_point(int row, int column) { return row * 5 + column; }
 static inline int ipu__wino_strided_halvings(int point) { return (point / 5 == 4) + (point % 5 == 4); }
 
-/* ---- what a call is, and how it is shared out: winograd.c ---- */
+/* ---- calls and their division into parts: winograd.c ---- */
 
-/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as conv has them. Spread:
- * an input gradient as the transpose of conv, whose tiles are those of d_y, which are fewer where there is
- * no padding. */
+/* conv, or conv_input_grad as the convolution of d_y that it is; weight gradients as for conv. Spread: an
+ * input gradient as the transpose of conv, whose tiles are those of d_y, which are fewer if there is no
+ * padding. */
 typedef struct ipu__wino_shape {
     ipu__conv_kind kind;
     bool           is_spread;
@@ -81,9 +81,8 @@ typedef struct ipu__wino_shape {
     int64_t        tiles[2]; /* of y; spread: of x */
 } ipu__wino_shape;
 
-/* Rows of tiles of all images are counted through: `row` of them. Kept: values at points are kept for all of
- * the part's tiles, while weights, or their gradients, are done `block` channels of y at a time; else the
- * other way round. */
+/* Rows of tiles are numbered across all images. Kept: values at points are kept for all of the part's tiles,
+ * while weights, or their gradients, are processed `block` channels of y at a time; otherwise the reverse. */
 typedef struct ipu__wino_part {
     ipu_interval row, in, out;
     bool         is_kept;
@@ -96,23 +95,24 @@ typedef struct ipu__wino_part {
 typedef struct ipu__wino {
     ipu__wino_shape s;
     ipu__affine     affine;   /* the epilogue of conv, or */
-    ipu__epilogue   epilogue; /* what it is if it is not that */
+    ipu__epilogue   epilogue; /* the epilogue if it is not affine */
     ipu__wino_part  parts[];
 } ipu__wino;
 
-/* Scratch of a part, in floats: each begins at a line. Gradients of weights have sums in place of weights. */
+/* Scratch of a part, in floats; each piece starts at a cache line. Weight gradients have sums in place of
+ * weights. */
 typedef struct ipu__wino_room {
     int64_t input_step, weights_step, output_step;     /* between points */
     int64_t weights, output, turned, small, affine, n; /* inputs come first */
 } ipu__wino_room;
 
-/* Channels at a point, of all slots, and points. */
+/* Channels at a point, over all slots, and points. */
 static inline int64_t ipu__wino_wide(const ipu__wino_shape *s, int64_t in)
 {
     return s->is_strided ? in * IPU__WINO_SLOTS : in;
 }
-/* From tile to tile: rows of a product that are whole pages apart would all lie in the same set of the
- * cache. */
+/* Distance between tiles: rows of a product that are whole pages apart would all fall into the same cache
+ * set. */
 static inline int64_t ipu__wino_pitch(const ipu__wino_shape *s, int64_t in)
 {
     int64_t wide = ipu__wino_wide(s, in);
@@ -125,7 +125,7 @@ static inline int64_t ipu__wino_n_points(const ipu__wino_shape *s)
 
 ipu__wino_room ipu__wino_make_room(const ipu__wino_shape *s, const ipu__wino_part *p);
 
-/* An implementation of each of the three ops. */
+/* Implements each of the three ops. */
 bool               ipu__conv_winograd_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
 ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 size_t             ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts);

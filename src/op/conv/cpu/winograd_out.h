@@ -1,5 +1,5 @@
-/* From points to outputs, four by four, with what follows them: for a file that has POINTS, the number of points along a
- * dimension, point_of, where one lies, and output_1d, the transform. */
+/* From points to outputs, four by four, and what follows: for a file that defines POINTS, the number of
+ * points along a dimension, point_of, the position of one, and output_1d, the transform. */
 #ifndef IPU_OP_CONV_CPU_WINOGRAD_OUT_H
 #define IPU_OP_CONV_CPU_WINOGRAD_OUT_H
 

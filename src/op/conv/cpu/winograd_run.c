@@ -1,4 +1,4 @@
-/* Winograd's convolution, run: transforms of what is at hand, products, and transforms back. */
+/* Running Winograd's convolution: transforms, products, and inverse transforms. */
 #include <string.h>
 
 #include "op/conv/cpu/winograd.h"

@@ -1,5 +1,5 @@
-/* Transforms of F(4x4, 3x3) at the points 0, +-a, +-b and infinity, a = sqrt(1/2), b = sqrt(2): a b = 1, so
- * that half of the factors are 1, and squares are exact. Sixteen channels at a time. */
+/* Transforms of F(4x4, 3x3) at the points 0, +-a, +-b and infinity, a = sqrt(1/2), b = sqrt(2): since a b =
+ * 1, half of the factors are 1, and squares are exact. Sixteen channels at a time. */
 #include "op/conv/cpu/winograd.h"
 
 #if defined(__AVX512F__) || defined(__AVX2__)

@@ -1,5 +1,5 @@
-/* Winograd's convolution against double sums: every layout, parts, paddings, edges of tiles, epilogues; how
- * near. */
+/* Winograd's convolution against double sums: every layout, parts, paddings, edges of tiles, epilogues; its
+ * accuracy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

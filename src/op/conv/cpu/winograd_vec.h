@@ -1,4 +1,4 @@
-/* Sixteen floats at every level that has multiply-adds: for the transforms of Winograd's convolution. */
+/* Sixteen floats at every level that has multiply-adds, for Winograd transforms. */
 #ifndef IPU_OP_CONV_CPU_WINOGRAD_VEC_H
 #define IPU_OP_CONV_CPU_WINOGRAD_VEC_H
 
@@ -18,7 +18,7 @@ INLINE vec     mul(float c, vec x) { return _mm512_mul_ps(_mm512_set1_ps(c), x);
 INLINE vec more(float c, vec x, vec y) { return _mm512_fmadd_ps(_mm512_set1_ps(c), x, y); }
 INLINE vec less(float c, vec x, vec y) { return _mm512_fnmadd_ps(_mm512_set1_ps(c), x, y); }
 INLINE vec times(vec x, vec y, vec z) { return _mm512_fmadd_ps(x, y, z); }
-INLINE vec relu(vec x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* a NaN stays one */
+INLINE vec relu(vec x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* NaN stays NaN */
 #else
 typedef struct vec {
     __m256 lo, hi;
