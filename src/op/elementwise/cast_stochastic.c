@@ -1,6 +1,6 @@
-/* cast_stochastic: float to half, up or down at random; lerp, which is made of other ops.
+/* cast_stochastic: float to half, rounding up or down at random; and lerp, a composition.
  *
- * Element i takes its bits from its word of the op's random numbers (random.h): parts and tiles do not change it.
+ * Element i takes its bits from its word of the op's random numbers (random.h), whatever the parts and tiles.
  */
 #include "engine/cpu/impl.h"
 #include "ipu/op/elementwise.h"

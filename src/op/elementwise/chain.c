@@ -1,7 +1,8 @@
-/* Chains made ready and run: blocks of elements pass through all instructions while they are in cache.
+/* Preparing and running chains: blocks of elements pass through all instructions while in cache.
  *
- * A block of an operand is read where it lies if that is plain and in the form of its lane, else brought to
- * a register: a row of scratch. A result is written to its place if nothing still to be read may be there.
+ * A block of an operand is read in place if it is contiguous and in the format of its lane, else loaded into
+ * a register: a row of scratch. A result is written to its place unless that may hold something still to be
+ * read.
  */
 #include "op/elementwise/chain.h"
 

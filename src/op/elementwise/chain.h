@@ -1,14 +1,14 @@
 /* Chains: elementwise ops that run one after another, block by block.
  *
  * A chain is text, so that it can be an attribute of a kernel (op "chain", and "epilogue" of matmul and
- * convolution), be printed and be compared:
+ * convolution), printed and compared:
  *
  *     "add a0 a1; leaky_relu(alpha=0.1) t0; cast(to=half) t1; out t1 t2"
  *
- * Instruction K is the name of an elementwise op, its attributes if it has any (several: with commas between
- * them), and its inputs: aN is operand N of the chain, tK the result of instruction K. `out` lists the
- * results. All inputs are broadcast to one shape, which all results have. Every result is rounded to its
- * type, also in between: a chain gives the bits that its ops would give one by one.
+ * Instruction K consists of the name of an elementwise op, its attributes if any (separated by commas), and
+ * its inputs: aN is operand N of the chain, tK the result of instruction K. `out` lists the results. All
+ * inputs are broadcast to one shape, which all results have. Every result, even an intermediate one, is
+ * rounded to its type: a chain gives the same bits as its ops one by one.
  */
 #ifndef IPU_OP_ELEMENTWISE_CHAIN_H
 #define IPU_OP_ELEMENTWISE_CHAIN_H
@@ -17,8 +17,8 @@
 
 enum { IPU__CHAIN_MAX_IN = 12, IPU__CHAIN_MAX_OUT = 4, IPU__CHAIN_MAX_STEPS = 64 };
 
-/* Types and shape of what it gives; *n_out of them. Statuses: INVALID (not a chain, types or shapes that do
- * not go together), with what and where in the text. */
+/* Types and shape of its results, *n_out of them. Statuses: INVALID (not a chain, incompatible types or
+ * shapes), naming the problem and its place in the text. */
 ipu_status ipu__chain_infer(const char *text, const ipu_kernel_value *in, int n_in,
                             ipu_kernel_value out[IPU__CHAIN_MAX_OUT], int *n_out);
 
@@ -29,12 +29,12 @@ ipu_status ipu__chain_create(const char *text, const ipu_kernel_value *in, int n
 void       ipu__chain_destroy(ipu__chain *chain);
 size_t     ipu__chain_scratch_bytes(const ipu__chain *chain);
 
-/* Elements begin <= i < end of the results, in row-major order. An output may be the memory of an
- * input of the same shape and type. No allocation; `scratch` is aligned to 64 bytes. */
+/* Elements begin <= i < end of the results, in row-major order. An output may share the memory of an input of
+ * the same shape and type. Does not allocate; `scratch` must be aligned to 64 bytes. */
 void ipu__chain_run(const ipu__chain *chain, const void *const *in, void *const *out, int64_t begin,
                     int64_t end, void *scratch);
 
-/* One elementwise op as a chain: `run` of its kernel. Scratch enough for any of these. */
+/* One elementwise op as a chain, to implement `run` of its kernel. Its scratch suffices for any of these. */
 ipu_status ipu__chain_create_op(const ipu_kernel_call *call, ipu__chain **out);
 size_t     ipu__chain_op_scratch_bytes(void);
 

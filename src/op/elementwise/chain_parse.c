@@ -1,4 +1,4 @@
-/* Reading chains, their types and shapes. Texts may come from a file: nothing in them is trusted.
+/* Parses chains and infers their types and shapes. Texts may come from files and are not trusted.
  *
  * requires: operand types and shapes checked by the graph or the builder.
  */

@@ -1,4 +1,4 @@
-/* A chain as its text says, before anything is known of where operands lie. */
+/* A parsed chain, before the memory layout of operands is known. */
 #ifndef IPU_OP_ELEMENTWISE_CHAIN_PARSE_H
 #define IPU_OP_ELEMENTWISE_CHAIN_PARSE_H
 
@@ -17,13 +17,13 @@ typedef struct ipu__chain_step {
 typedef struct ipu__chain_code {
     int             n_steps, n_out;
     ipu__chain_step step[IPU__CHAIN_MAX_STEPS];
-    int             out[IPU__CHAIN_MAX_OUT]; /* instructions */
+    int             out[IPU__CHAIN_MAX_OUT]; /* indices of instructions */
     bool            is_used[IPU__CHAIN_MAX_IN];
 } ipu__chain_code;
 
-/* Statuses: INVALID, with what and where in the text. */
+/* Statuses: INVALID, naming the problem and its place in the text. */
 ipu_status ipu__chain_parse(const char *text, int n_in, ipu__chain_code *out);
-/* Fill in types of results; *shape receives what all of them have. */
+/* Fills in types of results; *shape receives their common shape. */
 ipu_status ipu__chain_types(ipu__chain_code *code, const ipu_kernel_value *in, ipu_shape *shape);
 
 static inline ipu_type ipu__chain_type(const ipu__chain_code *code, const ipu_kernel_value *in, int value)

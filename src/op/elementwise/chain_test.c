@@ -1,4 +1,5 @@
-/* Chains: the bits of the ops one by one, however operands lie and results are placed; bad texts. */
+/* Chains: the same bits as their ops one by one, whatever the layout of operands and results; invalid
+ * texts. */
 #include "op/elementwise/chain.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Elementwise ops as chains see them: which there are, what types they take, their block functions.
+/* Elementwise ops as seen by chains: the list of them, the types they accept, their block functions.
  *
  * Values are computed in lanes: half, bfloat16 and float as float; integers up to 32 bits as int32; uint32
  * and int64 as int64. A result is then rounded, or wrapped, to its type. So there is one block function
@@ -21,7 +21,7 @@ enum {
     IPU__ELEMENT_where,
     IPU__ELEMENT_cast,
     IPU__N_ELEMENTS,
-    IPU__ELEMENT_mask = IPU__N_ELEMENTS, /* of chains alone: x > z ? y : z, what the gradient of relu is */
+    IPU__ELEMENT_mask = IPU__N_ELEMENTS, /* in chains only: x > z ? y : z, which is the gradient of relu */
     IPU__N_BLOCKS
 };
 
@@ -48,14 +48,14 @@ typedef struct ipu__int_blocks {
     const ipu__block_fn *i32, *i64, *u64, *b8;
 } ipu__int_blocks;
 /* convert_simd.c */
-/* n elements: as they lie (stride 1), or the first again and again (stride 0). */
+/* Copies n elements as they lie (stride 1), or repeats the first (stride 0). */
 typedef void (*ipu__spread_fn)(const void *from, int64_t stride, int64_t n, void *to);
 typedef struct ipu__convert_blocks {
-    ipu__block_fn convert[IPU__N_LANES][IPU__N_LANES]; /* from, to; parameters: least, most if to integers */
-    ipu__block_fn f64_to_odd_f32;                      /* so that rounding again is rounding once */
+    ipu__block_fn convert[IPU__N_LANES][IPU__N_LANES]; /* from, to; parameters: range, if to integers */
+    ipu__block_fn f64_to_odd_f32; /* rounds to odd, so that rounding again does not round twice */
     ipu__block_fn widen[IPU_N_TYPES],
-        narrow[IPU_N_TYPES];                     /* to its lane and back; NULL: the type is the lane */
-    ipu__spread_fn spread[sizeof(uint64_t) + 1]; /* by the bytes of an element */
+        narrow[IPU_N_TYPES];                     /* to its lane and back; NULL if the type is the lane */
+    ipu__spread_fn spread[sizeof(uint64_t) + 1]; /* by element size in bytes */
 } ipu__convert_blocks;
 
 IPU__SIMD_DECLARE(extern const ipu__float_blocks, ipu__float_blocks)
@@ -71,13 +71,13 @@ ipu__block_fn ipu__cast_block(ipu_type from, ipu_type to);
 extern const ipu__lane ipu__lane_of[IPU_N_TYPES];
 size_t                 ipu__lane_bytes(ipu__lane lane);
 
-/* Which it is; IPU__N_ELEMENTS: not an elementwise op. */
+/* The element of a kernel, or IPU__N_ELEMENTS if it is not an elementwise op. */
 int                   ipu__element_of(const ipu_kernel_def *kernel);
 const ipu_kernel_def *ipu__element_kernel(int element);
 
-/* `infer` of all of them. */
+/* The `infer` of all of them. */
 ipu_status ipu__element_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
-/* Attributes that are numbers, in the record's order. */
+/* Numeric attributes, in the record's order. */
 void ipu__element_parameters(const ipu_kernel_call *call, double parameters[IPU__MAX_ELEMENT_PARAMETERS]);
 
 /* Members of records. `ref` computes floating types in double and integers in 64 bits. */
@@ -85,14 +85,14 @@ void       ipu__element_ref(const ipu_kernel_call *call, void *const *operand);
 double     ipu__element_work(const ipu_kernel_call *call);
 ipu_status ipu__element_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 extern const ipu__cpu_impl ipu__element_impl[1];
-/* `layouts` of elementwise kernels: any layout, the same for all, where operands of more than one element have the
- * shape of output `out`; what lies in the same order is computed in the same order. */
+/* `layouts` of elementwise kernels: any layout, the same for all operands of more than one element that have
+ * the shape of output `out`; elements in the same order are computed in that order. */
 ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand);
 
-/* One element: inputs and output in their types' formats. Of cast, `parameters` are not read. */
+/* A single element, with inputs and output in their types' formats. `parameters` is not used for cast. */
 void ipu__element_one(int element, const ipu_type *types, int n_in, const double *parameters,
                       const void *const *in, ipu_type type, void *out);
-/* Where element `i` of `out` comes from in an input that is broadcast to it. */
+/* The index of the source of element `i` of `out` in an input that is broadcast to it. */
 int64_t ipu__element_source(const ipu_shape *out, const ipu_shape *in, int64_t i);
 
 /* grad.c */
@@ -100,7 +100,7 @@ void ipu__element_grad(ipu__gradient *g);
 
 /* ---- plan.c ---- */
 
-/* Cycles of a worker: `start`, then `cycles` for each `elements`. */
+/* A worker's cycles: `start`, then `cycles` per `elements`. */
 typedef struct ipu__element_cost {
     ipu__op_loop loop;
     const char  *basis;
@@ -115,7 +115,7 @@ double ipu__element_operations(int element);
 ipu_half     ipu__half_from_double(double value);
 ipu_bfloat16 ipu__bfloat16_from_double(double value);
 
-/* The least and the largest value of an integer type, as double: not above, for the 64-bit ones. */
+/* The minimum and maximum of an integer type as doubles, rounded towards 0 for 64-bit types. */
 void ipu__integer_range(ipu_type type, double range[2]);
 
 #endif

@@ -1,5 +1,5 @@
-/* Elementwise ops: accuracy against the C library, the same bits on all levels of instructions, edges of
- * types, casts, errors. Gradients and broadcasting are also covered by tests/ops_test. */
+/* Elementwise ops: accuracy against the C library, the same bits at all instruction levels, limits of types,
+ * casts, errors. Gradients and broadcasting are also covered by tests/ops_test. */
 #include "op/elementwise/elementwise.h"
 
 #include <setjmp.h>

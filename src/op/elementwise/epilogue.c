@@ -1,4 +1,4 @@
-/* Epilogues, by the chains they are. */
+/* Epilogues, implemented by their chains. */
 #include "op/elementwise/epilogue.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Epilogues that are a factor and a sum for each channel. */
+/* Epilogues that consist of a scale and shift per channel. */
 #include "op/elementwise/epilogue_affine.h"
 
 #include "op/elementwise/chain_parse.h"

@@ -1,4 +1,4 @@
-/* Which epilogues are factors and sums of channels, and what these are. */
+/* Which epilogues are recognised as a scale and shift per channel, and their values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

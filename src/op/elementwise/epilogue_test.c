@@ -1,5 +1,5 @@
-/* Epilogues: every implementation of matmul and conv gives the bits of its own result followed by the chain, in
- * any number of parts; and what is refused. */
+/* Epilogues: every implementation of matmul and conv gives the bits of its own result followed by the chain,
+ * in any number of parts; errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

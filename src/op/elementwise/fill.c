@@ -1,7 +1,7 @@
 /* fill: every element of `out` becomes the attribute `value`.
  *
- * The value is an int or a float. Integer types take it only if they can hold it exactly,
- * floating types round it. Hosts are little-endian: the low bytes of a word come first.
+ * The value is an int or a float. Integer types accept it only if they can hold it exactly, floating types
+ * round it. Hosts are little-endian: the low bytes of a word come first.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* fill: the bits that each type gets, and the values it refuses. */
+/* fill: the bits for each type, and rejected values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Block functions of the floating lanes.
  *
- * Floats are computed in float where one operation decides, in double by vector_math.h where there are
- * several: rounded once, a result is within an ulp. Doubles are computed with the C library.
+ * Floats are computed in float for single operations, and in double by vector_math.h for several: rounded
+ * once, a result is within an ulp. Doubles are computed with the C library.
  */
 #include "op/vector/block.h"
 #include "op/elementwise/elementwise.h"

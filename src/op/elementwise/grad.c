@@ -1,6 +1,6 @@
 /* Gradients of elementwise ops, as ops, from the columns of unary.inc and binary.inc.
  *
- * At kinks they are PyTorch's.
+ * At kinks they follow PyTorch.
  */
 #include <math.h>
 

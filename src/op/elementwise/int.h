@@ -1,5 +1,5 @@
-/* What the words of unary.inc and binary.inc mean for one lane of integers. The file that includes this, once
- * for each, defines T, U (T unsigned), BITS, FN(name) and IS_NEGATIVE(x). Arithmetic wraps; nothing traps. */
+/* The words of unary.inc and binary.inc for one lane of integers. The file that includes this, once for each,
+ * defines T, U (T unsigned), BITS, FN(name) and IS_NEGATIVE(x). Arithmetic wraps; nothing traps. */
 
 static inline T FN(neg)(T x) { return (T)(0 - (U)x); }
 static inline T FN(abs)(T x) { return IS_NEGATIVE(x) ? FN(neg)(x) : x; }
@@ -8,7 +8,7 @@ static inline T FN(sign)(T x) { return (T)((x > 0) - IS_NEGATIVE(x)); }
 static inline T FN(div)(T x, T y)
 {
     if (y == 0) return 0;
-    if (IS_NEGATIVE(y) && y == (T)-1) return FN(neg)(x); /* the least by -1 does not fit */
+    if (IS_NEGATIVE(y) && y == (T)-1) return FN(neg)(x); /* the minimum divided by -1 overflows */
     return x / y;
 }
 
@@ -43,12 +43,12 @@ static inline T FN(shift_right)(T x, T y)
     return IS_NEGATIVE(x) ? (T)-1 : 0;
 }
 
-/* A parameter, which is a double, as the nearest of these. */
+/* A parameter, which is a double, as the nearest integer in range. */
 static inline T FN(parameter)(double p)
 {
     const double least = BITS == 32 ? -0x1p31 : IS_NEGATIVE((T)-1) ? -0x1p63 : 0;
     const double over  = BITS == 32 ? 0x1p31 : IS_NEGATIVE((T)-1) ? 0x1p63 : 0x1p64;
     const T      most  = (T)(IS_NEGATIVE((T)-1) ? (U)-1 >> 1 : (U)-1);
-    if (!(p > least)) return p == p ? (T)((U)most + 1) : 0; /* wraps to the least */
+    if (!(p > least)) return p == p ? (T)((U)most + 1) : 0; /* wraps to the minimum */
     return p >= over ? most : (T)p;
 }

@@ -1,4 +1,4 @@
-/* Block functions of the lanes of integers and bool. */
+/* Block functions of the integer and bool lanes. */
 #include <math.h>
 
 #include "op/vector/block.h"

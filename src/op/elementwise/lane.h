@@ -1,5 +1,5 @@
-/* The words of unary.inc and binary.inc for floating lanes: the simple ones for whatever type x has, the
- * others for double. The file that includes this defines FN(name): the function that computes it. */
+/* The words of unary.inc and binary.inc for floating lanes: simple ones for any type of x, the others for
+ * double. The file that includes this defines FN(name): the function that computes it. */
 #ifndef IPU_OP_ELEMENTWISE_LANE_H
 #define IPU_OP_ELEMENTWISE_LANE_H
 
@@ -69,7 +69,7 @@ EXTREME(float)
 EXTREME(double)
 #undef EXTREME
 
-/* At -infinity too it is what it goes to: 0. */
+/* At -infinity its limit, 0. */
 static inline double gelu_double(double x)
 {
     double below = 0.5 * erfc(x * -0.70710678118654752440);
@@ -88,7 +88,7 @@ static inline double mod_double(double x, double y)
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-/* The whole number that goes with mod_double: x / y might round up to the next one. */
+/* The quotient that goes with mod_double: x / y might round up to the next integer. */
 static inline double floor_div_double(double x, double y)
 {
     if (y == 0) return x / y;

@@ -1,8 +1,8 @@
 /* The block functions of one lane, from unary.inc and binary.inc, and the table of them, blocks_LANE.
  *
- * The file that includes this, once for each lane, defines T; LANE; WORK_FLOAT, WORK_WIDE, WORK_ANGLE: in
- * what type the form is computed, and UNARY_ANGLE: how; IF_x(...): its arguments if lines of types x are
- * for this lane; and the words that values are written in.
+ * The file that includes this, once for each lane, defines T; LANE; WORK_FLOAT, WORK_WIDE, WORK_ANGLE: the
+ * types each form is computed in, and UNARY_ANGLE: how; IF_x(...): its arguments if lines of types x apply to
+ * this lane; and the words used in values.
  */
 #define UNARY_FLOAT(name, ...) IPU__BLOCK_UNARY(__VA_ARGS__)
 #define UNARY_WIDE(name, ...) IPU__BLOCK_UNARY(__VA_ARGS__)

@@ -1,10 +1,11 @@
 /* Kernels of 16-bit types by an implementation for floats, some images at a time.
  *
- * Which operands have images, are the same for all or are sums over them the op's record says (`batch`, op.h). Some
- * images are converted, the implementation works on them, and what it wrote is converted back: all of it stays in the
- * second-level cache. Sixteen it may have in lanes: an operand that it takes so is handed to it so, turned on the way
- * if it does not lie so. Where an op has other implementations for 16-bit types, only those that do so are taken.
- * Parts have images; of sixteen alone they have stretches of what is written, if the implementation says which.
+ * The op's record (`batch`, op.h) says which operands have images, are shared by all or are sums over them.
+ * Some images are converted, the implementation runs on them, and its results are converted back: all of that
+ * stays in the second-level cache. It may get sixteen images in lanes: operands it accepts in that layout are
+ * passed in it, converted if necessary. If an op has other implementations for 16-bit types, only
+ * implementations that do so are used. Parts get images; if there are only sixteen, parts get stretches of
+ * the output, if the implementation says which.
  */
 #include "op/elementwise/wide.h"
 

@@ -1,4 +1,4 @@
-/* Kernels of half and bfloat16 by the implementations for floats: for an op's list, before those of its own. */
+/* Kernels of half and bfloat16 by implementations for float: listed by an op before its own ones. */
 #ifndef IPU_OP_ELEMENTWISE_WIDE_H
 #define IPU_OP_ELEMENTWISE_WIDE_H
 
