@@ -1,4 +1,4 @@
-/* Losses with a margin between classes, and of several labels at once: compositions. */
+/* Losses with a margin between classes, and losses for several labels at once: compositions. */
 #include <math.h>
 
 #include "graph/graph.h"

@@ -1,4 +1,5 @@
-/* Losses of distributions, of several labels and with a margin between classes: values worked out by hand. */
+/* Losses of distributions, for several labels and with a margin between classes: values worked out by
+ * hand. */
 #include "op/graph_test.h"
 
 #include "ipu/op/loss.h"

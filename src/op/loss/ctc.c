@@ -1,7 +1,7 @@
 /* ctc: minus the log probability of all ways in which outputs over time can spell a target; its gradient.
  *
  * States of a target are blank, label 1, blank, label 2 .. blank. alpha[t][s]: log probability of all ways to
- * be in state s at step t; beta[t][s]: to end well from there. All in double.
+ * be in state s at step t; beta[t][s]: of completing the target from there. All in double.
  */
 #include "op/loss/ctc.h"
 

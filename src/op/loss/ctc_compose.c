@@ -1,6 +1,6 @@
-/* ctc in other ops: alpha of all sequences at once, step by step. What second derivatives are made of.
+/* ctc as other ops: alpha of all sequences at once, step by step. Used for second derivatives.
  *
- * States that cannot be have a logarithm of -1e30: with -infinity gradients would be NaN.
+ * Impossible states have a logarithm of -1e30: with -infinity, gradients would be NaN.
  */
 #include <math.h>
 

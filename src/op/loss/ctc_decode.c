@@ -1,8 +1,9 @@
-/* ctc_decode: the label sequences that outputs over time most likely spell, by beam search over prefixes.
+/* ctc_decode: the most likely label sequences for outputs over time, by beam search over prefixes.
  *
- * Prefixes are a tree. Of each in the beam there are two log probabilities: of all ways that end in a blank, and of
- * those that end in its last label; a label right behind itself is another one only after a blank. A prefix that
- * leaves the beam and comes back is the same node, so that ways to it are never counted in two places. All in double.
+ * Prefixes form a tree. Each one in the beam has two log probabilities: of all ways that end in a blank, and
+ * of those that end in its last label; a repeated label counts as new only after a blank. A prefix that
+ * leaves the beam and comes back is the same node, so ways to it are never counted in two places. All in
+ * double.
  */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* ctc_decode against all ways there are to spell something, with beams that hold everything and beams that do not. */
+/* ctc_decode against enumeration of all spellings, with beams that hold everything and beams that do not. */
 #include "op/call_test.h"
 
 #include "ipu/ipu.h"

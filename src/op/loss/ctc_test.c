@@ -1,4 +1,5 @@
-/* ctc against all paths there are, targets that cannot be spelled, reductions; losses with a margin by hand. */
+/* ctc against enumeration of all paths, targets that cannot be spelled, reductions; losses with a margin by
+ * hand. */
 #include "op/graph_test.h"
 
 #include "ipu/ipu.h"

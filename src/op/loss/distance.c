@@ -1,4 +1,4 @@
-/* Distances and similarities of vectors, covariances: compositions. */
+/* Distances and similarities of vectors, and covariances: compositions. */
 #include "ipu/op/distance.h"
 
 #include <math.h>

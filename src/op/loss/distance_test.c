@@ -1,4 +1,4 @@
-/* Norms, distances and covariances by hand; gradients where there is no slope. */
+/* Norms, distances and covariances by hand; gradients at points without a slope. */
 #include "op/graph_test.h"
 
 #include "ipu/op/distance.h"

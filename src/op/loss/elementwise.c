@@ -1,6 +1,6 @@
 /* Losses that compare element by element: compositions, and the functions that emit them.
  *
- * requires: a target of the type and shape of what is compared with it.
+ * requires: a target of the same type and shape as the prediction.
  */
 #include "graph/graph.h"
 #include "ipu/op/elementwise.h"

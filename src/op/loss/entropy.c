@@ -1,6 +1,6 @@
-/* softmax_nll: cross entropy of logits with labels, a row at a time; softmax_nll_grad: what flows back.
+/* softmax_nll: cross entropy of logits with labels, a row at a time; softmax_nll_grad: its gradient.
  *
- * As one kernel the log probabilities are never stored. With labels smoothed by e, of C classes,
+ * Being one kernel, it never stores the log probabilities. With labels smoothed by e, of C classes,
  *     loss = (1 - e) w[label] (L - x[label]) + e / C sum_c w[c] (L - x[c]),  L = log(sum(exp(x)))
  */
 #include <math.h>

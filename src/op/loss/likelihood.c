@@ -1,4 +1,4 @@
-/* Negative log likelihoods of a Poisson and of a normal distribution: compositions. */
+/* Negative log likelihoods of Poisson and normal distributions: compositions. */
 #include <math.h>
 
 #include "graph/graph.h"

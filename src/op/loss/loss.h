@@ -1,4 +1,4 @@
-/* Losses inside: labels, and how elements become one number. */
+/* Internals of losses: labels, and reducing elements to one number. */
 #ifndef IPU_OP_LOSS_LOSS_H
 #define IPU_OP_LOSS_LOSS_H
 
@@ -15,7 +15,7 @@ typedef struct ipu__labelled {
     int64_t  ignore_index;
 } ipu__labelled;
 
-/* Label i: a class, or -1 for the ignored one, or -2 for one that is neither. */
+/* Label i: a class, -1 if it is to be ignored, -2 if it is invalid. */
 static inline int64_t ipu__label(const ipu__labelled *l, const void *labels, int64_t i)
 {
     int64_t label = l->label_type == IPU_INT64 ? ((const int64_t *)labels)[i] : ((const int32_t *)labels)[i];
@@ -23,12 +23,12 @@ static inline int64_t ipu__label(const ipu__labelled *l, const void *labels, int
     return label >= 0 && label < l->classes ? label : -2;
 }
 
-/* The error of label i, which is neither a class nor ignored. */
+/* The error for label i, which is invalid. */
 ipu_status ipu__label_fail(const ipu__labelled *l, const void *labels, int64_t i);
 
 /* `scores` is the operand with classes in dimension 1. */
 ipu__labelled ipu__labelled_of(const ipu_kernel_call *call, const ipu_shape *scores, int labels);
-/* That labels and weight (optional) go with predictions of that shape and type. */
+/* Checks that labels and the optional weight fit predictions of that shape and type. */
 ipu_status ipu__labelled_check(const ipu_kernel_call *call, const ipu_kernel_value *scores, int labels,
                                int weight);
 
@@ -46,12 +46,12 @@ ipu_status ipu__labelled_check(const ipu_kernel_call *call, const ipu_kernel_val
         .meaning = "\"mean\", \"sum\", \"none\" or \"batch_mean\" (sum by dimension 0)" \
     }
 
-/* That `weight`, if there is one, has the type of `x` and broadcasts to it. */
+/* Checks that `weight`, if present, has the type of `x` and broadcasts to it. */
 ipu_status ipu__loss_weight_check(const ipu_kernel_call *call, int x, int weight);
 
 const char *ipu__loss_reduction_text(ipu_loss_reduction reduction);
 ipu_status  ipu__loss_reduction_get(const ipu_kernel_call *call, ipu_loss_reduction *out);
-/* `losses`, of dimension 0 `n_batch`; `weights` is null where all count alike. */
+/* `losses` have dimension 0 of `n_batch`; `weights` is null if all count equally. */
 ipu_value ipu__loss_reduce(ipu_builder *b, const ipu_kernel_call *call, ipu_value losses, ipu_value weights);
 
 #endif

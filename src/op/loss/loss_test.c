@@ -1,4 +1,4 @@
-/* Losses: values worked out by hand, labels that are ignored or wrong, numbers at the ends of their range. */
+/* Losses: values worked out by hand, ignored and invalid labels, numbers at the limits of their range. */
 #include "op/graph_test.h"
 
 #include "ipu/op/loss.h"

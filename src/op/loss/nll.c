@@ -1,4 +1,4 @@
-/* nll: minus the log probability of each label, and its weight; nll_grad: what flows back.
+/* nll: minus the log probability of each label, and its weight; nll_grad: its gradient.
  *
  * Both are linear in their first input and each is the gradient of the other.
  */
