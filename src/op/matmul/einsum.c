@@ -1,7 +1,8 @@
 /* einsum: sums of products over named indices, as diagonals, sums, products of matrices and transposes.
  *
- * Operands are joined from left to right. What only one of two has, and nothing later wants, is summed
- * before; what both have and nothing later wants is the inner dimension of a batched product of matrices.
+ * Operands are combined from left to right. An index that only one of the two has, and nothing later needs,
+ * is summed first; one that both have and nothing later needs is the inner dimension of a batched matrix
+ * product.
  */
 #include <ctype.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* einsum against loops over all indices, and what equations are refused. */
+/* einsum against loops over all indices, and rejected equations. */
 #include "op/graph_test.h"
 
 #include "ipu/ipu.h"

@@ -1,7 +1,7 @@
 /* Determinants, inverses and the gradient of determinants, of batches of square matrices.
  *
  * All by Gaussian elimination with complete pivoting in double, whatever the type: P A Q = L U. A singular
- * matrix has a last pivot of exactly 0 or near it; its cofactors come out right all the same.
+ * matrix has a last pivot of exactly 0 or near it; its cofactors are still correct.
  */
 #include "ipu/op/linalg.h"
 

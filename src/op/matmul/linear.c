@@ -1,4 +1,4 @@
-/* gemm and linear: matmul and what is added to it, as compositions; fusion makes the rest an epilogue. */
+/* gemm and linear: matmul plus additions, as compositions; fusion turns the rest into an epilogue. */
 #include "ipu/op/elementwise.h"
 #include "ipu/op/matmul.h"
 #include "op/op.h"

@@ -1,6 +1,6 @@
-/* linear_sgd: gradients of a linear layer and a step of sgd on its weights, so that the gradient of the weights is never
- * held. It means matmul, sgd, and matmul with the weights before the step. Fusion makes it of the three
- * (model/fuse/update.c).
+/* linear_sgd: gradients of a linear layer and a step of sgd on its weights, so that the gradient of the
+ * weights is never stored. Equivalent to matmul, sgd, and matmul with the weights before the step, from which
+ * fusion makes it (model/fuse/update.c).
  */
 #include "op/matmul/linear_sgd.h"
 

@@ -1,4 +1,4 @@
-/* linear_sgd in pieces: gradients of a linear layer and a step of sgd on its weights, in one. */
+/* linear_sgd in pieces: gradients of a linear layer fused with a step of sgd on its weights. */
 #ifndef IPU_OP_MATMUL_LINEAR_SGD_H
 #define IPU_OP_MATMUL_LINEAR_SGD_H
 
@@ -19,27 +19,27 @@ enum {
     IPU__LINEAR_SGD_OPERANDS
 };
 
-/* Fewest rows of w, and of the batch where dx is wanted, that tiles can be made of. */
+/* Smallest number of rows of w, and of the batch if dx is wanted, that can be tiled. */
 enum { IPU__LINEAR_SGD_LEAST = 3 };
 
-/* The calls it stands for: dy^T x, the step that takes this gradient, and dy w. */
+/* The calls it replaces: dy^T x, the step that uses this gradient, and dy w. */
 ipu_kernel_call ipu__linear_sgd_gradient(const ipu_kernel_call *call);
 ipu_kernel_call ipu__linear_sgd_update(const ipu_kernel_call *call);
 ipu_kernel_call ipu__linear_sgd_input_gradient(const ipu_kernel_call *call);
 
-/* What sgd does in this step; `o` is ipu__optimizer_get of the update. */
+/* The parameters of sgd in this step; `o` is ipu__optimizer_get of the update. */
 void ipu__linear_sgd_set_step(const ipu_kernel_call *call, void *const *operand, ipu__optimizer *o);
 
 /* ---- linear_sgd_simd.c ---- */
 
-/* Sums over k of a[k][row] * b[k][column], in registers until they are complete. Rows of `b` and of results are `b_step`
- * and `step` apart, a is packed: [k][rows]. */
+/* Sums over k of a[k][row] * b[k][column], kept in registers until complete. Rows of `b` and of results are
+ * `b_step` and `step` apart, a is packed: [k][rows]. */
 typedef struct ipu__outer_tile {
     int          rows, columns;
     int64_t      k, b_step, step;
     const float *a, *b;
     float       *out, *momentum;
-    const float *next, *next_momentum; /* what the tile after this one writes; asked for meanwhile */
+    const float *next, *next_momentum; /* what the next tile writes, prefetched meanwhile */
     float        keep, rate;
 } ipu__outer_tile;
 
@@ -50,7 +50,7 @@ typedef struct ipu__linear_sgd_loops {
     /* momentum = keep * momentum + sums, out -= rate * momentum */
     void (*update)(const ipu__outer_tile *tile);
     void (*add)(const float *from, float *to, int64_t n);
-    /* 0 where x is not above it */
+    /* 0 where x is not above 0 */
     void (*mask)(const float *x, float *to, int64_t n);
 } ipu__linear_sgd_loops;
 

@@ -1,11 +1,12 @@
-/* linear_sgd by tiles: each part has some rows of w, with which it adds to dx, and which it then updates.
+/* linear_sgd by tiles: each part owns some rows of w, adds their contribution to dx, and then updates them.
  *
- * Forward products divide the same rows, so that weights and momenta stay in the cache of one core. Sums for dx are then
- * spread over the parts, and are added up by whoever comes when all of them are there: nobody waits, and parts may run one
- * after another. In which order they are added does not depend on that.
+ * Forward products divide the rows in the same way, so that weights and momenta stay in the cache of one
+ * core. Sums for dx are spread over the parts, and the last part to finish adds them up: nobody waits, and
+ * parts may run one after another. The order of addition does not depend on that.
  *
- * Processors that see rows being read one after another fetch those that come next, in the end those of the part behind,
- * which has to get them back (20 us for 16 x 972 x 100 instead of 2): so every other part goes through its rows backwards.
+ * Processors that see rows being read in order prefetch the next ones, at the end those of the next part,
+ * which has to get them back (20 us for 16 x 972 x 100 instead of 2): so every other part goes through its
+ * rows backwards.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Tiles of outer products whose sums stay in registers, and go from there into weights and momenta.
  *
- * Tiles are as large as registers allow, less what a row of b and a value of a take. What follows the sums is rounded as
- * sgd by itself is, so that results are the same.
+ * Tiles are as large as registers allow, less those for a row of b and a value of a. The update is rounded
+ * exactly as in sgd, so that results are the same.
  */
 #include "op/matmul/linear_sgd.h"
 

@@ -1,4 +1,5 @@
-/* linear_sgd: several calls with one state, parts in any order and at once, and new values over the old. */
+/* linear_sgd: repeated calls with one state, parts in any order and concurrently, and new values in place of
+ * the old. */
 #include "op/call_test.h"
 #include "op/matmul/linear_sgd.h"
 

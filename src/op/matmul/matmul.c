@@ -1,7 +1,7 @@
 /* matmul: out = a x b, with broadcast batch dimensions in front and either operand transposed.
  *
- * Sums run over ascending k in the accumulating type (float for half) and every operation is
- * rounded; an implementation may order sums otherwise and then agrees to rounding.
+ * Sums run over ascending k in the accumulating type (float for half), rounding every operation; an
+ * implementation may sum in another order, and then agrees up to rounding.
  */
 #include "op/matmul/matmul.h"
 

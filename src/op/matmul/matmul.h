@@ -1,4 +1,4 @@
-/* matmul in pieces: what its implementations and its price have in common. */
+/* matmul in pieces: shared by its implementations and its price. */
 #ifndef IPU_OP_MATMUL_MATMUL_H
 #define IPU_OP_MATMUL_MATMUL_H
 
@@ -8,33 +8,34 @@
 /* Inputs of the epilogue lie between. */
 enum { IPU__MATMUL_A, IPU__MATMUL_B, IPU__MATMUL_OUT = 2 + IPU__EPILOGUE_IN };
 
-/* out[i,m,n] = sum over k of a[i,m,k] * b[i,k,n]; strides in elements, as the operands lie. */
+/* out[i,m,n] = sum over k of a[i,m,k] * b[i,k,n]; strides are in elements, for the operands' layout. */
 typedef struct ipu__matmul {
     int64_t batch, m, n, k;
     int64_t a_m, a_k; /* strides of a */
     int64_t b_k, b_n;
     bool    transpose_a, transpose_b;
-    /* The batch by dimensions, and how far a step in one moves in a and b: 0 where they are broadcast. */
+    /* The batch by dimensions, and the strides of each in a and b: 0 where they are broadcast. */
     int     rank;
     int64_t dim[IPU_MAX_RANK], a_step[IPU_MAX_RANK], b_step[IPU_MAX_RANK];
 } ipu__matmul;
 
-/* The call must have passed `check`. A batch that shares b and does not transpose a is one tall matrix. */
+/* The call must have passed `check`. A batch that shares b without transposing a is one tall matrix. */
 ipu__matmul ipu__matmul_get(const ipu_kernel_call *call);
 
-/* Where matrix `i` of the batch begins in a and b, in elements. */
+/* The offset of matrix `i` of the batch in a and b, in elements. */
 void ipu__matmul_at(const ipu__matmul *mm, int64_t i, int64_t *a, int64_t *b);
 
-/* What one part does: batches [batch.begin, batch.end), in each of them rows [row.begin, row.end) and columns
- * [column.begin, column.end). Whole batches where there are enough of them; then rows, or columns if there are
- * many and few rows, so that both operands are read by as few parts as can be. */
+/* The work of one part: batches [batch.begin, batch.end), in each of them rows [row.begin, row.end) and
+ * columns [column.begin, column.end). Work is split by batches if there are enough of them, otherwise by
+ * rows, or by columns if there are many columns and few rows, so that each operand is read by as few parts as
+ * possible. */
 typedef struct ipu__matmul_part {
     ipu_interval batch, row, column;
 } ipu__matmul_part;
 
 ipu__matmul_part ipu__matmul_part_get(const ipu__matmul *mm, int part, int n_parts);
 
-/* The epilogue on rows and columns of matrix `i`. */
+/* Applies the epilogue to rows and columns of matrix `i`. */
 static inline void ipu__matmul_finish(const ipu__matmul *mm, const ipu__epilogue *e, void *const *operand,
                                       int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns,
                                       void *scratch)
@@ -42,7 +43,7 @@ static inline void ipu__matmul_finish(const ipu__matmul *mm, const ipu__epilogue
     ipu__epilogue_run(e, operand, (i * mm->m + row) * mm->n + column, columns, mm->n, rows, scratch);
 }
 
-/* ---- plain.c: any type, sums in the order of `ref` ---- */
+/* ---- plain.c: any type, summed in the order of `ref` ---- */
 
 ipu_status ipu__matmul_plain_prepare(const ipu_kernel_call *call, int n_parts, void **out);
 void       ipu__matmul_plain_release(void *prepared);
@@ -73,7 +74,7 @@ ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, v
 
 ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
 
-/* An AMP unit as one pair of types finds it. */
+/* How an AMP unit handles a pair of types. */
 typedef enum ipu__amp_path {
     IPU__AMP_COMMON, /* half in, float partials; or half partials on 16 units */
     IPU__AMP_NARROW, /* half partials on 8 units */
@@ -82,26 +83,27 @@ typedef enum ipu__amp_path {
 
 typedef struct ipu__amp {
     ipu__amp_path path;
-    double        units, inputs; /* output channels of a pass, input channels of a group */
-    double        load_cycles;   /* of the weights of a pass */
+    double        units, inputs; /* output channels per pass, input channels per group */
+    double        load_cycles;   /* to load the weights of a pass */
     double        n_workers;
     bool          half_partials;
 } ipu__amp;
 
-/* As `type` finds it (half or float); half_partials: of half. */
+/* For `type` (half or float); half_partials: for half. */
 ipu_status ipu__amp_get(ipu_type type, bool half_partials, const ipu_target *target, ipu__amp *out);
-/* The other way to use it that there is, with 8 units: for few channels. False: there is none. */
+/* The alternative way to use it, with 8 units, for few channels. Returns false if there is none. */
 bool ipu__amp_narrow(const ipu__amp *amp, ipu__amp *out);
 
-/* Sums of products of halves as the chip would keep them: prices follow it, results do not (they are added up in float).
- */
+/* The type of partial sums of half products on the chip: affects prices but not results (which are summed in
+   float).
+*/
 #define IPU__PARTIALS_ATTRIBUTE                                                                    \
     {                                                                                              \
         .name = "partials", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "float",                 \
         .meaning = "\"half\": sums of products of half are priced as half; the result is the same" \
     }
 ipu_status ipu__partials_check(const ipu_kernel_call *call);
-/* Whether they are half: only products of half have such. */
+/* Whether partials are half, which only products of half can have. */
 bool ipu__partials_are_half(const ipu_kernel_call *call);
 
 /* PopLibs' 1x1 vertex: `groups` products of `positions` x (in_groups * inputs) x (out_groups * units). */

@@ -1,4 +1,4 @@
-/* matmul: products worked out by hand, what is refused, and the price of PopLibs' test vectors. */
+/* matmul: products worked out by hand, errors, and the price of PopLibs' test vectors. */
 #include "op/call_test.h"
 #include "op/matmul/matmul.h"
 

@@ -1,6 +1,6 @@
 /* matmul of floats by oneDNN: one primitive per part, made at load.
  *
- * oneDNN is given one OpenMP thread here and by the engine when it runs: parts are the threads.
+ * oneDNN is limited to one OpenMP thread here, and by the engine when it runs: parts are the threads.
  * requires: that no part is empty of inner products (k > 0), which `fits` says.
  */
 #include "base/alloc.h"

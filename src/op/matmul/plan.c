@@ -1,7 +1,7 @@
 /* What a matmul would cost on the chip: blocks of the product on tiles, each by the AMP unit.
  *
- * All of k stays on one tile, so nothing is reduced between tiles; the tiles are those of one IPU. Types
- * that the AMP unit does not have run as a loop of multiplications and additions.
+ * All of k stays on one tile, so nothing is reduced between tiles; the tiles are those of one IPU. Types not
+ * supported by the AMP unit run as a loop of multiplications and additions.
  */
 #include <math.h>
 #include <string.h>

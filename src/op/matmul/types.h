@@ -1,5 +1,5 @@
-/* The types that multiply: X(T, type of the sum, load, store). half and bfloat16 sum in float; integers
- * in unsigned words, which wrap. */
+/* The types that can be multiplied: X(T, type of the sum, load, store). half and bfloat16 are summed in
+ * float; integers in unsigned words, which wrap. */
 #ifndef IPU_OP_MATMUL_TYPES_H
 #define IPU_OP_MATMUL_TYPES_H
 

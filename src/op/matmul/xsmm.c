@@ -1,8 +1,8 @@
 /* matmul of float, half and bfloat16 in blocks, each by a kernel of libxsmm.
  *
- * Blocks that lie otherwise than kernels want them, and those of b if many rows use them, are packed into
- * scratch, where they stay in the second-level cache: panels of few columns that have all of the depth, so that
- * each is packed once and sums are complete at once. In which order a sum is added depends on the sizes of blocks.
+ * Blocks whose layout does not suit the kernels, and those of b if many rows use them, are packed into
+ * scratch, where they stay in the second-level cache: panels of few columns over the whole depth, so that
+ * each is packed once and sums are complete immediately. The order of summation depends on the block sizes.
  */
 #include <string.h>
 
