@@ -1,4 +1,4 @@
-/* Batch norm where sixteen channels lie side by side (IPU_LAYOUT_BLOCKED), in float; plain ones are planes.c's.
+/* Batch norm with sixteen channels side by side (IPU_LAYOUT_BLOCKED), in float; planes.c does plain ones.
  *
  * Parts are blocks of sixteen channels. Stretches of a plane stay in the first-level cache while they are read
  * twice, for the mean and for the deviations from it; they are combined in double (Chan, Golub, LeVeque 1979).

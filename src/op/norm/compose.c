@@ -1,4 +1,4 @@
-/* Normalisations that are compositions of others, and the functions that emit all of them. */
+/* Normalisations composed of others, and the functions that emit all of them. */
 #include "graph/graph.h"
 #include "ipu/op/elementwise.h"
 #include "ipu/op/norm.h"

@@ -1,7 +1,7 @@
-/* Normalisation run: the references, and rows (layer norm, rms norm) in float.
+/* Running normalisation: the references, and rows (layer norm, rms norm) in float.
  *
- * Gradients of weights are sums over all rows: each block of rows has its own, whoever comes last adds the
- * blocks up. Blocks depend on the extents only, so that threads make no difference.
+ * Gradients of weights are sums over all rows: each block of rows has its own, and the last part to finish
+ * adds them up. Blocks depend on the sizes only, so threads make no difference.
  */
 #include <math.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
-/* Group norm where sixteen images lie side by side (IPU_LAYOUT_LANES), in float; plain ones are planes.c's.
+/* Group norm with sixteen images side by side (IPU_LAYOUT_LANES), in float; planes.c does plain ones.
  *
- * Of one group of images a part has channels, of several whole ones, where these divide evenly. A mean is over
- * whole groups of channels: where parts meet within one, both find it. Operands may each lie in lanes or not: what
- * does not is turned a stretch at a time. What a channel adds up over the batch is kept in the state, and put
- * together by whoever comes last.
+ * A part gets channels of one group of images, or several whole groups if these divide evenly. Means are over
+ * whole groups of channels: if parts meet within one, both compute it. Each operand may be in lanes or not;
+ * those that are not are converted a stretch at a time. A channel's sums over the batch are kept in the
+ * state, and combined by the last part to finish.
  */
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
-/* The loops of group norm where sixteen images lie side by side: every number is sixteen.
+/* The loops of group norm with sixteen images side by side: every number is a vector of sixteen.
  *
- * Sums go to four vectors; what calls these makes stretches short and adds those up in double.
+ * Sums use four vectors; callers keep stretches short and add their sums up in double.
  */
 #include <math.h>
 

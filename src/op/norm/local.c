@@ -1,5 +1,5 @@
-/* Local response norm (over neighbouring channels) and mean-variance norm: compositions. Of half and bfloat16
- * all is computed in float.
+/* Local response norm (over neighbouring channels) and mean-variance norm: compositions, computed in float
+ * for half and bfloat16.
  */
 #include "graph/graph.h"
 #include "ipu/op/elementwise.h"

@@ -1,7 +1,7 @@
 /* Normalisation: records, inference, gradients and compositions.
  *
- * requires: kernel.c and planes.c for the arithmetic. In compositions every kind is a view of x,
- * some of whose dimensions are averaged.
+ * requires: kernel.c and planes.c for the arithmetic. In compositions, every kind averages some dimensions of
+ * a view of x.
  */
 #include "op/norm/norm.h"
 

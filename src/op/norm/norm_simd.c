@@ -1,7 +1,8 @@
 /* The loops of normalisation in float.
  *
- * Sums go to 32 lanes, in stretches of 4096 elements that stay in the first cache while they are read twice,
- * for the mean and for the deviations from it; stretches are combined in double (Chan, Golub, LeVeque 1979).
+ * Sums use 32 lanes, in stretches of 4096 elements that stay in the first-level cache while they are read
+ * twice, for the mean and for the deviations from it; stretches are combined in double (Chan, Golub, LeVeque
+ * 1979).
  */
 #include "op/norm/norm.h"
 

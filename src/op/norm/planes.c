@@ -1,8 +1,8 @@
 /* Normalisation of planes in float: group norm, instance norm, batch norm over [N, C, d...].
  *
- * Parts are whole units. What a channel of a group norm adds up over the batch is kept in the state, and
- * put together by whoever comes last. A batch norm of small planes goes down blocks of columns: all planes of
- * some channels, in all images.
+ * Parts are whole units. In group norm, a channel's sums over the batch are kept in the state, and combined
+ * by the last part to finish. Batch norm of small planes goes down blocks of columns: all planes of some
+ * channels, in all images.
  */
 #include <math.h>
 #include <stdatomic.h>

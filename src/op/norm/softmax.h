@@ -1,4 +1,4 @@
-/* Softmax inside: loops over one row, or over columns that lie next to each other. */
+/* Internals of softmax: loops over one row, or over adjacent columns. */
 #ifndef IPU_OP_NORM_SOFTMAX_H
 #define IPU_OP_NORM_SOFTMAX_H
 
@@ -6,9 +6,9 @@
 #include "op/op.h"
 
 typedef struct ipu__softmax_loops {
-    /* x (and dy, for gradients) to out, n elements; out may be one of them. */
+    /* From x (and dy, for gradients) to out, n elements; out may be either of them. */
     void (*row)(const float *x, const float *dy, float *out, int64_t n);
-    /* The same down each of `columns` columns of [n, columns], with 3 x columns floats to work in. */
+    /* Likewise down each of `columns` columns of [n, columns], with 3 x columns floats of scratch. */
     void (*columns)(const float *x, const float *dy, float *out, int64_t n, int64_t columns, float *sums);
 } ipu__softmax_loops;
 

@@ -1,7 +1,6 @@
 /* The loops of the softmax family in float.
  *
- * Sums go to 32 lanes and are added up every 1024 elements. `out` may be the memory of an input, element by
- * element.
+ * Sums use 32 lanes, which are added up every 1024 elements. `out` may be the same memory as an input.
  */
 #include "op/norm/softmax.h"
 

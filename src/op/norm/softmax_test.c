@@ -1,4 +1,4 @@
-/* The softmax family: values worked out by hand, logits that overflow, and what is refused. */
+/* The softmax family: values worked out by hand, logits that overflow, and errors. */
 #include "op/call_test.h"
 
 static const ipu_attribute down = {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .i = 0};
