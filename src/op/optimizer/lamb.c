@@ -1,6 +1,6 @@
 /* LAMB: the direction of every element, then the norms of parameter and direction, then the step.
  *
- * A composition: a norm needs all elements, and parts of a kernel do not wait for each other.
+ * It is a composition because a norm needs all elements, and parts of a kernel do not wait for each other.
  */
 #include "ipu/op.h"
 #include "op/optimizer/optimizer.h"

@@ -1,8 +1,8 @@
-/* Optimizers: what each rule means, its checks and its price.
+/* Optimizers: the meaning of each rule, its checks and its price.
  *
  * The meaning is computed in double and rounded once, for the parameter and for each state. Inputs are the
- * parameter, its gradient, the rate and the number of the step where a rule needs them, then the states;
- * outputs the new parameter and the new states.
+ * parameter, its gradient, the rate and the step's number if a rule needs them, then the states; outputs are
+ * the new parameter and the new states.
  */
 #include "op/optimizer/optimizer.h"
 

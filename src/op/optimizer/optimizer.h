@@ -1,7 +1,7 @@
-/* Optimizers in pieces: what the rules, their loops and their records have in common.
+/* Optimizers in pieces: shared by the rules, their loops and their records.
  *
- * All have operands in one order: parameter, gradient, rate, step, up to three states; then the new
- * parameter and the new states. An operand that a rule has no use for is not in its table.
+ * All have the same order of operands: parameter, gradient, rate, step, up to three states; then the new
+ * parameter and the new states. Operands that a rule does not use are missing from its table.
  */
 #ifndef IPU_OP_OPTIMIZER_OPTIMIZER_H
 #define IPU_OP_OPTIMIZER_OPTIMIZER_H
@@ -12,18 +12,18 @@
 
 enum { IPU__OPTIMIZER_MAX_STATES = 3 };
 
-/* Hyperparameters as one step needs them: attributes, and what follows from rate and step. */
+/* Hyperparameters as a step needs them: attributes, and values derived from rate and step. */
 typedef struct ipu__optimizer {
     double rate, step;
     double momentum, dampening, weight_decay, beta1, beta2, epsilon, alpha, rho, rate_decay;
-    double bias1, bias2; /* 1 - beta^step; uncorrected: 1 */
+    double bias1, bias2; /* 1 - beta^step; 1 without correction */
     bool   uncorrected, tensorflow;
-    bool   decoupled, l2; /* decay that is not the op's usual one; l2: of lamb */
+    bool   decoupled, l2; /* the op's less usual kind of decay; l2: for lamb */
     bool   nesterov, first, has[IPU__OPTIMIZER_MAX_STATES];
 } ipu__optimizer;
 
-/* Elements of one step in float. New values may be in the memory of the old. States that are not there
- * are not touched. */
+/* Elements of one step in float. New values may share the memory of the old. Missing states are not
+ * touched. */
 typedef struct ipu__optimizer_block {
     int64_t      n;
     const float *p, *g, *s[IPU__OPTIMIZER_MAX_STATES];
@@ -47,7 +47,7 @@ ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *o
 /* Attributes of the call. */
 ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call);
 
-/* What sgd means for one element: *p and s[0] are old values and become the new. */
+/* sgd for one element: *p and s[0] are old values and become the new ones. */
 void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s);
 
 /* Attributes of sgd, for records. */
@@ -69,7 +69,7 @@ void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s);
 
 /* ---- step.c ---- */
 
-/* ipu_lamb_step where each replica has a part of the parameter: norms are of all parts. */
+/* ipu_lamb_step if each replica has a part of the parameter: norms are over all parts. */
 ipu_optimized ipu__lamb_step_of_part(ipu_builder *b, ipu_value parameter, ipu_value gradient, ipu_value rate,
                                      ipu_value step, ipu_value mean, ipu_value square,
                                      ipu_adam_options options);

@@ -1,7 +1,7 @@
-/* Optimizers in float, element by element: the loops that vectors are made of.
+/* Optimizers in float, element by element, in loops that compilers vectorise.
  *
- * Each rule is one loop for every choice of its options, so that nothing is decided inside. Old and new
- * values may be the same memory, element for element: IPU__INDEPENDENT says that to the compiler.
+ * Each rule has a loop for every combination of its options, so that nothing is decided inside. Old and new
+ * values may be the same memory, element for element: IPU__INDEPENDENT tells the compiler.
  */
 #include <math.h>
 

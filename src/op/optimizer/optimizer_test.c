@@ -1,4 +1,4 @@
-/* Optimizers: several steps beside torch.optim, every implementation beside the meaning, what is refused. */
+/* Optimizers: several steps compared with torch.optim, every implementation with the reference, errors. */
 #include "op/call_test.h"
 
 #include "ipu/op/optimizer.h"
