@@ -1,4 +1,4 @@
-/* Pooling made of other ops: p-norms of windows, maxima put back where they were. */
+/* Pooling composed of other ops: p-norms of windows, unpooling of maxima. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* p-norm pooling, unpooling and the norms over channels and moments, by hand. */
+/* p-norm pooling, unpooling, and norms over channels and moments, by hand. */
 #include "op/graph_test.h"
 
 #include "ipu/ipu.h"

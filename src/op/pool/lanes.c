@@ -1,8 +1,8 @@
-/* Pooling where sixteen planes lie side by side: images in lanes or channels in blocks, which are the same to it.
+/* Pooling with sixteen planes side by side: images in lanes or channels in blocks, which it treats alike.
  *
- * Parts have stretches of memory of whole rows. A scatter cannot know the windows its indices come from: it takes
- * them to lie side by side, as they mostly do, so that a part writes rows of its own; what is found elsewhere is
- * added by whoever comes last.
+ * Parts get stretches of memory of whole rows. A scatter cannot know the windows its indices come from: it
+ * assumes that they do not overlap, as is usual, so that a part writes its own rows; indices found elsewhere
+ * are added by the last part to finish.
  */
 #include <stdatomic.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Pooling of planes whose elements are vectors: sixteen planes side by side, window by window. */
+/* Pooling of planes whose elements are vectors of sixteen planes, window by window. */
 #include <math.h>
 #include <string.h>
 

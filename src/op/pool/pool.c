@@ -1,7 +1,7 @@
 /* Pooling: geometry, inference, references, implementations over planes.
  *
- * A plane is one channel of one image. Indices are places in a plane; -1 stands for a window in which there
- * is nothing but padding. Averages and their gradients are summed in float (double for double).
+ * A plane is one channel of one image. Indices are positions in a plane; -1 stands for a window that contains
+ * only padding. Averages and their gradients are summed in float (double for double).
  */
 #include "op/pool/pool.h"
 

@@ -1,4 +1,5 @@
-/* Pooling inside: windows over a plane of three dimensions (leading ones 1), and the loops over a plane. */
+/* Internals of pooling: windows over a plane of three dimensions (leading ones 1), and the loops over a
+ * plane. */
 #ifndef IPU_OP_POOL_POOL_H
 #define IPU_OP_POOL_POOL_H
 
@@ -19,7 +20,7 @@ typedef struct ipu__pooling {
     ipu__pool_axis axis[IPU__POOL_DIMS];
 } ipu__pooling;
 
-/* `x` is the shape of the larger side. Lists of the call have been checked. */
+/* `x` is the shape of the larger side. The call's lists have been checked. */
 ipu__pooling ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation);
 
 /* Outputs lo <= o < hi of an axis for which tap `tap` of the window is inside the input. */
@@ -32,7 +33,7 @@ static inline void ipu__pool_valid(const ipu__pool_axis *a, int64_t tap, int64_t
     if (*lo > *hi) *lo = *hi;
 }
 
-/* By how many elements window `o` is divided along an axis. */
+/* The number of elements that window `o` is averaged over, along one axis. */
 static inline int64_t ipu__pool_count(const ipu__pool_axis *a, int64_t o, bool include_padding)
 {
     int64_t begin = o * a->stride - a->begin, end = begin + a->kernel;
@@ -61,16 +62,16 @@ IPU__SIMD_DECLARE(extern const ipu__pool_loops, ipu__pool_loops_of)
 
 /* ---- planes of vectors (lanes.c): sixteen images in lanes, or sixteen channels in blocks ---- */
 
-/* Rows [begin, end) of the smaller side, of one plane; a row is (depth, height). */
+/* Rows [begin, end) of the smaller side, for one plane; a row is (depth, height). */
 typedef struct ipu__pool_lane_loops {
-    /* `indices` are those of all rows or, if `of_row`, of one row, over and over. */
+    /* `indices` are for all rows, or if `of_row`, for one row, reused. */
     void (*max)(const ipu__pooling *p, const float *x, int64_t begin, int64_t end, float *y, int32_t *indices,
                 bool of_row);
     void (*average)(const ipu__pooling *p, const float *x, int64_t begin, int64_t end, float *y);
     /* All rows. */
     void (*average_grad)(const ipu__pooling *p, const float *dy, float *dx);
-    /* What falls into windows that lie side by side, and 0 elsewhere in these rows of the windows. True: there are
-     * indices elsewhere. */
+    /* Scatters into windows that do not overlap, and zeroes the rest of these rows of windows. Returns true
+     * if there are indices elsewhere. */
     bool (*scatter)(const ipu__pooling *p, const float *dy, const int32_t *indices, int64_t begin,
                     int64_t end, float *dx);
 } ipu__pool_lane_loops;
@@ -78,14 +79,14 @@ IPU__SIMD_DECLARE(extern const ipu__pool_lane_loops, ipu__pool_lane_loops_of)
 
 ipu_kernel_layouts ipu__pool_layouts(const ipu_kernel_call *call, int n_parts, int operand);
 
-/* Whether the call's operands, which have one layout, lie so. */
+/* Whether the call's operands, which share a layout, have this one. */
 static inline bool ipu__pool_is_turned(const ipu_kernel_call *call)
 {
     return call->layout[0] != IPU_LAYOUT_PLAIN;
 }
 
-/* `scratch`, of other types than float: sixteen planes of the first operand and of the result. `spare`: room for as many
- * indices as a row of vectors has, if they are not wanted; else NULL. */
+/* `scratch`, for types other than float: sixteen planes of the first operand and of the result. `spare`: room
+ * for the indices of a row of vectors if they are not wanted; else NULL. */
 void ipu__pool_lanes_max(const ipu__pooling *p, ipu_type type, void *const *operand, int32_t *spare,
                          float *scratch, int part, int n_parts);
 void ipu__pool_lanes_average(const ipu__pooling *p, ipu_type type, void *const *operand, float *scratch,

@@ -1,4 +1,4 @@
-/* Pooling: small planes by hand, edges of windows, and what is refused. */
+/* Pooling: small planes by hand, edges of windows, and errors. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
