@@ -1,4 +1,5 @@
-/* What implementations by oneDNN share: its statuses as ours, and one thread while primitives are made. */
+/* Shared by implementations using oneDNN: converting its statuses, and limiting it to one thread while
+ * primitives are created. */
 #ifndef IPU_OP_PRODUCT_DNNL_H
 #define IPU_OP_PRODUCT_DNNL_H
 
@@ -21,8 +22,8 @@ static inline ipu_status ipu__fail_dnnl(dnnl_status_t status, const char *op, co
         if (status_ != dnnl_success) return ipu__fail_dnnl(status_, (op), (what)); \
     } while (0)
 
-/* oneDNN writes code for no more than we were told the CPU has, and none for AMX: that of oneDNN 2.6 stops with an
- * illegal instruction in products of 8 bits. It heeds this if it has not been asked for anything before. */
+/* Limits oneDNN to the CPU features we were told of, and never AMX: oneDNN 2.6's code for it stops with an
+ * illegal instruction in 8-bit products. Effective only before its first use. */
 static inline void ipu__dnnl_limit(void)
 {
     dnnl_set_max_cpu_isa(ipu__simd_has(IPU__SIMD_AVX512) ? dnnl_cpu_isa_avx512_core_bf16
@@ -30,14 +31,14 @@ static inline void ipu__dnnl_limit(void)
                                                          : dnnl_cpu_isa_sse41);
 }
 
-/* Whether its code for AMX would be used, as somebody in this process (PyTorch) asked it for something first. */
+/* Whether its AMX code would be used, because something else in this process (PyTorch) used it first. */
 static inline bool ipu__dnnl_uses_amx(void)
 {
     ipu__dnnl_limit();
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
 }
 
-/* The caller's setting, for ipu__dnnl_leave. */
+/* Returns the caller's setting, for ipu__dnnl_leave. */
 static inline int ipu__dnnl_enter(void)
 {
     ipu__dnnl_limit();

@@ -1,6 +1,6 @@
 /* Products of float matrices inside other kernels: by libxsmm where it works, else by a plain loop.
  *
- * Made at load, for sizes that are known then; running one chooses nothing and allocates nothing.
+ * Created at load, for sizes known then; running one makes no choices and allocates nothing.
  */
 #ifndef IPU_OP_PRODUCT_PRODUCT_H
 #define IPU_OP_PRODUCT_PRODUCT_H
@@ -11,13 +11,13 @@
 /* c[m][n] (+)= a[m][k] b[k][n], rows lda, ldb, ldc apart. */
 typedef struct ipu__product {
     int64_t          m, n, k, lda, ldb, ldc;
-    bool             transpose_a; /* a lies as [k][m] */
-    bool             add;         /* to what c holds */
+    bool             transpose_a; /* a is stored as [k][m] */
+    bool             add;         /* add to the contents of c */
     bool             has_kernels;
     ipu__xsmm_blocks blocks;
 } ipu__product;
 
-/* Sizes, strides and flags are set; any of the sizes may be 0. */
+/* Sizes, strides and flags must be set; sizes may be 0. */
 void ipu__product_make(ipu__product *p);
 void ipu__product_run(const ipu__product *p, const float *a, const float *b, float *c);
 

@@ -1,4 +1,4 @@
-/* Products inside other kernels, where there is no libxsmm or nothing to add up. */
+/* Products inside other kernels, without libxsmm or with nothing to sum. */
 #include "op/product/product.h"
 
 enum { COLUMNS = 64 };

@@ -1,5 +1,5 @@
-/* Products inside kernels: libxsmm's blocks and the plain loop against sums in double, at sizes that differ; loops
- * of several kernels compiled for several levels of instructions, which must not differ at all. */
+/* Products inside kernels: libxsmm's blocks and the plain loop against sums in double, at various sizes;
+ * loops of several kernels compiled for several instruction levels, which must not differ at all. */
 #include "op/call_test.h"
 
 #include "op/sequence/attention.h"

@@ -1,4 +1,4 @@
-/* Floats moved to where kernels want them: transposed, or converted from and to the 16-bit types. */
+/* Packs floats for kernels: transposes them, or converts them from and to 16-bit types. */
 #include <string.h>
 
 #include "op/vector/half.h"

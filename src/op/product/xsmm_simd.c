@@ -1,4 +1,4 @@
-/* Dot products, conversions and transpositions, for every level of instructions. */
+/* Dot products, conversions and transpositions, at every instruction level. */
 #include "base/simd.h"
 #include "op/product/xsmm.h"
 

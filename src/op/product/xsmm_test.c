@@ -1,4 +1,4 @@
-/* Blocks, packing and conversions that products are made of. */
+/* The blocks, packing and conversions that products consist of. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
