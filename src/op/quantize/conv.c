@@ -1,7 +1,7 @@
 /* conv_integer and qlinear_conv: convolutions of 8 bits.
  *
- * Where oneDNN does not do it, patches of the input become rows of 16 bits with the zero point taken off, in
- * which padding is 0, and are multiplied with the rows of the weight.
+ * Without oneDNN, patches of the input become 16-bit rows with the zero point subtracted, in which padding is
+ * 0, and are multiplied with the rows of the weight.
  */
 #include <string.h>
 

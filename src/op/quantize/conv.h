@@ -6,7 +6,7 @@
 #include "op/quantize/quantize.h"
 
 ipu__conv ipu__int8_conv_get(const ipu_kernel_call *call);
-/* The place in its plane of tap `tap` of output `o`; -1: padding. */
+/* The position in its plane of tap `tap` of output `o`; -1 for padding. */
 int64_t  ipu__int8_conv_place(const ipu__conv *c, int64_t o, int64_t tap);
 uint32_t ipu__int8_conv_bias(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                              int64_t channel);

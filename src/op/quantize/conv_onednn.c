@@ -1,7 +1,7 @@
 /* conv_integer and qlinear_conv by oneDNN's matrix product.
  *
- * Channels of the image are put last, so that a tap of a patch is one run of bytes; weights are put in the
- * same order. Padding is the zero point, and what zero points add to sums is taken off at the end.
+ * Channels of the image are moved last, so that a tap of a patch is one run of bytes; weights are reordered
+ * alike. Padding is the zero point, and the contribution of zero points to sums is subtracted at the end.
  */
 #include <string.h>
 

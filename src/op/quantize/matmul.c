@@ -1,7 +1,7 @@
 /* matmul_integer and qlinear_matmul: products of matrices of 8 bits.
  *
- * Where oneDNN does not do it, blocks of both are unpacked to 16 bits with their zero points taken off, so
- * that sums need no correction.
+ * Without oneDNN, blocks of both are unpacked to 16 bits with their zero points subtracted, so that sums need
+ * no correction.
  */
 #include "graph/graph.h"
 #include "ipu/op/quantize.h"

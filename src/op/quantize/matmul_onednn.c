@@ -1,7 +1,6 @@
-/* matmul_integer and qlinear_matmul by oneDNN: sums of the numbers as they are, then what zero points take
- * off.
+/* matmul_integer and qlinear_matmul by oneDNN: sums of the raw numbers, then a correction for zero points.
  *
- * The right factor must be int8: uint8 is copied with 128 taken off it and its zero point.
+ * The right factor must be int8: uint8 is copied with 128 subtracted from it and from its zero point.
  */
 #include <string.h>
 

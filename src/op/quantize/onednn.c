@@ -1,6 +1,6 @@
 /* Products of 8 bits by oneDNN, one primitive each.
  *
- * Without VNNI its code adds pairs of products in 16 bits, which may saturate: it is not used there.
+ * Not used without VNNI, where its code adds pairs of products in 16 bits, which may saturate.
  */
 #include "base/alloc.h"
 #include "op/product/dnnl.h"

@@ -1,4 +1,4 @@
-/* What products of 8 bits have in common: types, zero points, scales, storing sums. */
+/* Shared by 8-bit products: types, zero points, scales, storing sums. */
 #include "op/quantize/quantize.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* quantize_linear, dequantize_linear, fake_quantize, dynamic_quantize_linear.
  *
- * x is [outer, channels, inner], with a scale and a zero point for each channel. Numbers are divided in
- * float (in double where x is), as they are in ONNX and PyTorch: an implementation gives the same bits.
+ * x is [outer, channels, inner], with a scale and a zero point for each channel. Division is in float (in
+ * double if x is), as in ONNX and PyTorch: implementations give the same bits.
  */
 #include "op/quantize/quantize.h"
 

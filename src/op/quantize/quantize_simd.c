@@ -1,4 +1,4 @@
-/* Loops of quantising, and dot products of 16 bits.
+/* Loops of quantisation, and 16-bit dot products.
  *
  * The dots are written so that compilers find the instruction that multiplies and adds pairs.
  */

@@ -1,4 +1,4 @@
-/* Quantising by hand: ties, limits, NaN, zero points, gradients, products of extremes, what is refused. */
+/* Quantisation by hand: ties, limits, NaN, zero points, gradients, products of extremes, errors. */
 #include <math.h>
 
 #include "op/graph_test.h"
