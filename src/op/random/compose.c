@@ -1,7 +1,7 @@
-/* Distributions made of uniform and normal numbers, kinds of dropout, and seeds of loops: compositions.
+/* Distributions derived from uniform and normal numbers, kinds of dropout, and seeds of loops: compositions.
  *
- * Each draw is an op with a key of its own, emitted in this order: what is drawn depends on it. Distributions are
- * computed in float.
+ * Each draw is an op with its own key, and the numbers drawn depend on the order of emission. Distributions
+ * are computed in float.
  */
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Distributions made of others: means and variances of many draws; what dropout keeps; seeds of loops. */
+/* Composed distributions: means and variances of many draws; what dropout keeps; seeds of loops. */
 #include <math.h>
 
 #include "op/graph_test.h"

@@ -1,7 +1,7 @@
 /* Random numbers and dropout.
  *
- * Every element has its word of Philox's output (random.h); normal numbers come in pairs from two words by Box
- * and Muller's method, in double. What an implementation gives is the reference's, bit for bit.
+ * Every element has its word of Philox's output (random.h); normal numbers come in pairs from two words by
+ * Box and Muller's method, in double. Implementations match the reference bit for bit.
  */
 #include "op/random/random.h"
 

@@ -1,4 +1,4 @@
-/* Random bits by the block. */
+/* Blocks of random bits. */
 #ifndef IPU_OP_RANDOM_RANDOM_H
 #define IPU_OP_RANDOM_RANDOM_H
 
@@ -7,17 +7,17 @@
 #include "base/simd.h"
 #include "op/op.h"
 
-/* What all elements of a call share: Philox's key, and the last two words of its counter. */
+/* Shared by all elements of a call: Philox's key, and the last two words of its counter. */
 typedef struct ipu__random {
-    uint32_t key[2]; /* seed, number of the op */
+    uint32_t key[2]; /* seed, key of the op */
     uint32_t step, replica;
 } ipu__random;
 
-enum { IPU__RANDOM_BLOCK = 1024 }; /* words made at once: a multiple of 4 */
+enum { IPU__RANDOM_BLOCK = 1024 }; /* words generated at a time: a multiple of 4 */
 
 typedef struct ipu__random_loops {
-    /* Words first .. first + IPU__RANDOM_BLOCK; first is a multiple of 4. Word i is word i % 4 of what Philox makes
-     * of counter {i / 4 low, i / 4 high, step, replica}. */
+    /* Words first .. first + IPU__RANDOM_BLOCK; first is a multiple of 4. Word i is word i % 4 of Philox's
+     * output for counter {i / 4 low, i / 4 high, step, replica}. */
     void (*bits)(const ipu__random *r, int64_t first, uint32_t *out);
     /* y = word < limit ? 0 : x * scale. */
     void (*drop)(const uint32_t *words, uint32_t limit, float scale, const float *x, float *y, int64_t n);
@@ -30,9 +30,9 @@ IPU__SIMD_DECLARE(extern const ipu__random_loops, ipu__random_loops_of)
 
 enum { IPU__HALF_TINY = 0x38800000, IPU__HALF_MOST = 0x477fe000 }; /* bits of 2^-14 and 65504, floats */
 
-/* The half next to the float of these bits on the side of 0, or the next one away from it, with a chance of how far it
- * is between them. The float is under 65504 in magnitude. 13 bits of a significand are cut off, and more of it under
- * 2^-14, where halves are 2^-24 apart. */
+/* The half next to the float with these bits in the direction of 0, or the one after it away from 0, with a
+ * probability given by the distance. The float is under 65504 in magnitude. 13 bits of the significand are
+ * cut off, and more under 2^-14, where halves are 2^-24 apart. */
 static inline uint16_t ipu__random_half_bits(uint32_t bits, uint32_t word)
 {
     uint32_t magnitude = bits & 0x7fffffff, exponent = magnitude >> 23;
@@ -45,7 +45,8 @@ static inline uint16_t ipu__random_half_bits(uint32_t bits, uint32_t word)
     return (uint16_t)((bits >> 16 & 0x8000) | (magnitude < IPU__HALF_TINY ? tiny : normal));
 }
 
-/* Up or down at random, so that the mean is the value; infinities and NaN as ever, and so what is 65504 or more. */
+/* Rounds up or down at random, so that the mean is the value; infinities, NaN and magnitudes of at least
+ * 65504 are converted as usual. */
 static inline ipu_half ipu__random_half(float value, uint32_t word)
 {
     uint32_t bits;
@@ -54,10 +55,10 @@ static inline ipu_half ipu__random_half(float value, uint32_t word)
     return (ipu_half){ipu__random_half_bits(bits, word)};
 }
 
-/* Word i alone. */
+/* A single word i. */
 uint32_t ipu__random_word(const ipu__random *r, int64_t i);
 
-/* Of a call whose operands `seed` and the next are the seed and the replica, with attribute "key". */
+/* For a call whose operands `seed` and the next are the seed and the replica, with attribute "key". */
 ipu_status  ipu__random_check(const ipu_kernel_call *call, int seed);
 ipu__random ipu__random_get(const ipu_kernel_call *call, void *const *operand, int seed);
 

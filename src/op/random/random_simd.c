@@ -1,4 +1,4 @@
-/* Philox 4x32-10 for many counters side by side, and the loops over its words. base/philox.c is the meaning. */
+/* Philox 4x32-10 for many counters side by side, and loops over its words. base/philox.c is the reference. */
 #include "op/random/random.h"
 
 enum { LANES = 64, GROUPS = IPU__RANDOM_BLOCK / 4 };

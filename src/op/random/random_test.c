@@ -1,4 +1,4 @@
-/* Random numbers: their distributions, what they depend on and what not, and what is refused. */
+/* Random numbers: their distributions, what they depend on and what not, and errors. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

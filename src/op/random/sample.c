@@ -1,4 +1,4 @@
-/* bernoulli and multinomial: random numbers whose distributions are values. */
+/* bernoulli and multinomial: random numbers whose distributions are inputs. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Distributions that are values: how often each outcome is drawn, and that a seed says which. */
+/* Distributions given as inputs: how often each outcome is drawn, and that a seed determines the draws. */
 #include <math.h>
 
 #include "op/graph_test.h"
