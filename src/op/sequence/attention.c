@@ -1,4 +1,4 @@
-/* Attention: records, checks, what it means and what it costs. */
+/* Attention: records, checks, meaning and price. */
 #include "op/sequence/attention.h"
 
 #include <math.h>

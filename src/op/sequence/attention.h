@@ -1,7 +1,7 @@
-/* Attention in pieces: what its reference, its implementation and its gradient have in common.
+/* Attention in pieces: shared by its reference, its implementation and its gradient.
  *
  * out = softmax(scale q k^T + mask) v for each of `groups` matrices; `lse`, the logarithm of the sum of
- * exponentials of each row, is what the gradient needs to have the probabilities again.
+ * exponentials of each row, lets the gradient recompute the probabilities.
  */
 #ifndef IPU_OP_SEQUENCE_ATTENTION_H
 #define IPU_OP_SEQUENCE_ATTENTION_H
@@ -38,14 +38,14 @@ typedef struct ipu__attention {
     double   scale;
     bool     causal; /* query i sees keys 0 to i */
     ipu_type type;
-    int      mask; /* operand; -1: none */
-    /* Where mask[group][query][key] is: strides of the dimensions before the last two, 0 where it is
+    int      mask; /* operand, or -1 */
+    /* The position of mask[group][query][key]: strides of the dimensions before the last two, 0 where it is
      * broadcast. */
     int     n_leading;
     int64_t leading[IPU_MAX_RANK], mask_leading[IPU_MAX_RANK], mask_query, mask_key;
 } ipu__attention;
 
-/* Of a call that passed `infer`. */
+/* For a call that passed `infer`. */
 ipu__attention ipu__attention_get(const ipu_kernel_call *call);
 int64_t        ipu__attention_mask_at(const ipu__attention *a, int64_t group, int64_t query);
 

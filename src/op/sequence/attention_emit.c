@@ -1,4 +1,4 @@
-/* Attention: its gradient as ops, its composition, and attention of several heads. */
+/* Attention: its gradient as ops, its composition, and multi-head attention. */
 #include <math.h>
 
 #include "base/alloc.h"

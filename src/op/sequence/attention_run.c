@@ -1,9 +1,9 @@
-/* Attention by blocks of queries: scores of a block stay in cache between the product, the softmax and the
- * next.
+/* Attention by blocks of queries: a block's scores stay in cache between product, softmax and the next
+ * product.
  *
- * A part takes blocks of queries, backwards whole groups, because gradients of keys and values are sums over
- * all queries. Keys (and backwards values) are transposed once for a group. half and bfloat16 are converted
- * for a group.
+ * A part gets blocks of queries, or whole groups in the backward pass, because gradients of keys and values
+ * are sums over all queries. Keys (and values, backwards) are transposed once per group. half and bfloat16
+ * are converted once per group.
  */
 #include <math.h>
 #include <string.h>

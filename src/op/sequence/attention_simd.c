@@ -1,6 +1,6 @@
 /* The loops of attention in float: rows of scores become probabilities, forwards and backwards.
  *
- * Sums and maxima go to 32 lanes, which are then taken together in pairs.
+ * Sums and maxima use 32 lanes, which are then combined in pairs.
  */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Attention: hand-made cases, several heads beside torch, masks that hide everything, what is refused. */
+/* Attention: hand-made cases, multiple heads compared with torch, masks that hide everything, errors. */
 #include "op/call_test.h"
 
 #include "op/run_bench.h"

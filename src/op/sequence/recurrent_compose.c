@@ -1,4 +1,4 @@
-/* Recurrent layers taken apart: every step in simple ops. For second derivatives and for checking. */
+/* Recurrent layers unrolled: every step in simple ops. For second derivatives and for checking. */
 #include "base/alloc.h"
 #include "ipu/op.h"
 #include "op/builder.h"

@@ -1,4 +1,4 @@
-/* Recurrent layers as functions: stacks and directions made of the op that is one layer in one direction. */
+/* Recurrent layers as functions: stacks and directions built from the op for one layer in one direction. */
 #include "ipu/op/recurrent.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* Stacks of recurrent layers in both directions, run by an engine, beside torch. */
+/* Stacks of recurrent layers in both directions, run by an engine and compared with torch. */
 #include "op/run_bench.h"
 
 #include <math.h>

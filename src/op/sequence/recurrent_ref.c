@@ -1,7 +1,7 @@
-/* What recurrent layers mean: step by step, row by row, unit by unit.
+/* The meaning of recurrent layers: step by step, row by row, unit by unit.
  *
- * Everything is in double, and rounded only where it is stored. half and bfloat16 carry their state from step
- * to step in memory of its own for that; if there is none to be had, it is the rounded one that goes on.
+ * Everything is in double, and rounded only where it is stored. For half and bfloat16 the state is therefore
+ * carried from step to step in separate memory; if that cannot be allocated, the rounded state is carried.
  */
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Recurrent layers forwards: a part takes rows of the batch through all steps.
+/* Recurrent layers, forward: a part takes rows of the batch through all steps.
  *
- * Each step is a product with x, one with h, both added up in place, and one loop over the gates while they
- * are in cache. Weights are transposed once into scratch, which makes rows of them vectors.
+ * Each step is a product with x, one with h, both accumulated in place, and one loop over the gates while
+ * they are in cache. Weights are transposed once into scratch, so that their rows are vectors.
  */
 #include <string.h>
 

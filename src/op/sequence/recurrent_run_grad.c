@@ -1,8 +1,8 @@
-/* Recurrent layers backwards: a part takes rows of the batch from the last step to the first.
+/* Recurrent layers, backward: a part takes rows of the batch from the last step to the first.
  *
  * Each step is one loop over the gates, which gives gradients before the activations, and one product with
- * w_hh, which takes them to the step before. Weights' gradients are products of all steps together, and ops
- * of their own.
+ * w_hh, which takes them to the previous step. Weight gradients are products over all steps together, and
+ * separate ops.
  */
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* The loops of recurrent layers in float: gates of one step, forwards and backwards.
  *
- * Where old and new state are the same memory they are so element for element: IPU__INDEPENDENT says that to the
- * compiler.
+ * Old and new state may be the same memory, element for element: IPU__INDEPENDENT tells the compiler.
  */
 #include <math.h>
 

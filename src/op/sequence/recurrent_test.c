@@ -1,4 +1,4 @@
-/* Recurrent layers: numbers of torch, every implementation beside the meaning, sequences of nothing. */
+/* Recurrent layers: torch's numbers, every implementation against the reference, empty sequences. */
 #include "op/call_test.h"
 
 #include "op/sequence/recurrent.h"
