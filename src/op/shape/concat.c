@@ -1,4 +1,4 @@
-/* Concat: values joined along a dimension. A view; its gradient is slices. */
+/* Concat: values joined along a dimension. A view, whose gradient is slices. */
 #include "ipu/op/shape.h"
 #include "base/array.h"
 #include "graph/graph.h"

@@ -1,6 +1,7 @@
-/* Pad: elements put before, behind and between those of x (negative: cut off), and other ways of padding.
+/* Pad: inserts elements before, after and between those of x (negative: cuts off), and other modes of
+ * padding.
  *
- * The kernel moves bits: it serves every type. Modes that repeat x are views of it (pad_around).
+ * The kernel moves bits, so it works for every type. Modes that repeat x are views of it (pad_around).
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Rearranging: roll, diagonal, triangles, space to depth and back, sequences reversed. Compositions of views;
- * only a sequence's length, which is a value, makes it a gather.
+/* Rearranging: roll, diagonal, triangles, space to depth and back, reversed sequences. Compositions of views,
+ * except that reversing sequences whose lengths are values is a gather.
  */
 #include <string.h>
 

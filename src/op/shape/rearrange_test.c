@@ -1,4 +1,4 @@
-/* Roll, diagonals, triangles, depth and space, reversed sequences: element by element, and what they refuse. */
+/* Roll, diagonals, triangles, depth and space, reversed sequences: element by element, and errors. */
 #include "op/graph_test.h"
 
 #include "ipu/ipu.h"

@@ -1,6 +1,6 @@
 /* Shape: reshape, transpose, reverse, expand, tile, identity, and the functions made of them.
  *
- * Views (op.h): the tensor algebra of the graph does all of it.
+ * All are views (op.h), done by the graph's tensor algebra.
  */
 #include "ipu/op/shape.h"
 

@@ -1,5 +1,4 @@
-/* Views: reshape, transpose, reverse, expand, tile, slice, concat and pad, element by element, and what they
- * refuse. */
+/* Views: reshape, transpose, reverse, expand, tile, slice, concat and pad, element by element, and errors. */
 #include "op/run_bench.h"
 
 enum { MOST = 4096 };

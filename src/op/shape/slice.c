@@ -1,6 +1,6 @@
-/* Slice: begin, end and step along some dimensions, and the functions that cut.
+/* Slice: begin, end and step along some dimensions, and the functions that emit it.
  *
- * A view. Its gradient is ipu_pad's record with zeros, before, behind and (steps) in between.
+ * A view. Its gradient is pad with zeros before, after and (for steps) in between.
  */
 #include "ipu/op/shape.h"
 #include "graph/graph.h"

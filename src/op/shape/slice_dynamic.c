@@ -1,6 +1,7 @@
 /* dynamic_slice and dynamic_update_slice: a slice whose start is known only when the program runs.
  *
- * Each is in the gradient of the other. The start is moved into range, as XLA does: loops rely on it.
+ * Each occurs in the gradient of the other. The start is clamped to the valid range, as in XLA: loops rely on
+ * it.
  */
 #include "engine/cpu/impl.h"
 #include "graph/graph.h"
