@@ -1,8 +1,8 @@
 /* dft: the discrete Fourier transform along an axis; the last dimension is 1 (real) or 2 (real, imaginary).
  *
- * Lengths with small prime factors are done in stages (dft_simd.c), others as a convolution with a chirp whose
- * length is a power of 2 (Bluestein). All is computed in double. The inverse is the transform with real and
- * imaginary parts exchanged, before and after.
+ * Lengths with small prime factors are done in stages (dft_simd.c), others as a convolution with a chirp
+ * whose length is a power of 2 (Bluestein). Everything is computed in double. The inverse is the transform
+ * with real and imaginary parts exchanged before and after.
  */
 #include "op/signal/dft.h"
 

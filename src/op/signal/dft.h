@@ -1,4 +1,5 @@
-/* Discrete Fourier transforms inside: the stages of one length, over some transforms side by side. */
+/* Internals of discrete Fourier transforms: the stages for one length, over several transforms side by
+ * side. */
 #ifndef IPU_OP_SIGNAL_DFT_H
 #define IPU_OP_SIGNAL_DFT_H
 
@@ -21,7 +22,7 @@ typedef struct ipu__dft_data {
 } ipu__dft_data;
 
 typedef struct ipu__dft_loops {
-    /* Forward and not scaled; the result lies in `x`, or in `y` if it returns true. Both are overwritten. */
+    /* Forward and unscaled; the result is in `x`, or in `y` if it returns true. Both are overwritten. */
     bool (*transform)(const ipu__dft_plan *plan, int64_t n_lanes, ipu__dft_data x, ipu__dft_data y);
 } ipu__dft_loops;
 IPU__SIMD_DECLARE(extern const ipu__dft_loops, ipu__dft_loops_of)

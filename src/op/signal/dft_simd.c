@@ -1,7 +1,7 @@
-/* Stockham's transform: each stage takes one factor off the length and leaves its results in order.
+/* Stockham's transform: each stage splits one factor off the length and leaves its results in order.
  *
  * A stage reads r elements m = n / r apart and writes them next to each other, times a twiddle: the loops
- * over q, which are all transforms and all that earlier stages split off, are what vectorises.
+ * over q, which covers all transforms and all that earlier stages split off, are vectorised.
  */
 #include "op/signal/dft.h"
 

@@ -1,4 +1,4 @@
-/* stft, a composition of gather, product and dft; windows and mel weights, constants made in double. */
+/* stft, a composition of gather, product and dft; windows and mel weights as constants computed in double. */
 #include "ipu/op/signal.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Fourier transforms of signals whose spectrum is known, windows and mel weights by known numbers. */
+/* Fourier transforms of signals with known spectra; windows and mel weights against known numbers. */
 #include "op/graph_test.h"
 
 #include "ipu/ipu.h"
