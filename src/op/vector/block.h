@@ -1,11 +1,11 @@
-/* How a loop over a block is written, so that gcc and clang make vector code of it. */
+/* How loops over blocks are written so that gcc and clang vectorise them. */
 #ifndef IPU_OP_VECTOR_BLOCK_H
 #define IPU_OP_VECTOR_BLOCK_H
 
 #include "base/simd.h"
 
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* loops that call C's functions stay as they are */
+#pragma clang diagnostic ignored "-Wpass-failed" /* loops that call C library functions stay scalar */
 #endif
 
 #define IPU__BLOCK_UNARY(function, From, Work, To, value)                                       \

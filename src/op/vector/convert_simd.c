@@ -1,7 +1,7 @@
 /* Conversions of blocks: between lanes, and between a type and its lane.
  *
- * To integers from floating values: towards 0, into the range of the type, NaN to 0. Between integers: modulo
- * 2^bits. To bool: whether it is not 0.
+ * Floating values to integers: rounded towards 0, clamped to the range of the type, NaN to 0. Between
+ * integers: modulo 2^bits. To bool: whether the value is not 0.
  */
 #include <math.h>
 #include <string.h>

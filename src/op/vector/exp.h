@@ -26,11 +26,11 @@ static inline __attribute__((always_inline)) float ipu__exp_within(float x)
     return p * power;
 }
 
-/* For x <= 88. Below e^-87.3, close to the smallest normal number, it is 0. */
+/* For x <= 88. Below e^-87.3, near the smallest normal number, it is 0. */
 static inline __attribute__((always_inline)) float ipu__exp_below(float x)
 {
     const float least = -87.3f;
-    float       y     = ipu__exp_within(x < least ? least : x); /* NaN stays */
+    float       y     = ipu__exp_within(x < least ? least : x); /* NaN stays NaN */
     return x < least ? 0 : y;
 }
 

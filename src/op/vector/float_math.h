@@ -1,8 +1,8 @@
-/* Functions of float, computed in float: no branches, no tables, no calls, so that compilers vectorise them.
+/* Functions of float, computed in float without branches, tables or calls, so that compilers vectorise them.
  *
- * For those that networks spend time in; the others are in double (vector_math.h). No fma: all machines give
- * the same bits. Polynomials are sums of pairs: where a multiply and an add take three cycles each, one after
- * another they would be twice as slow.
+ * For functions that networks spend time in; the others are in double (vector_math.h). No fma: all machines
+ * give the same bits. Polynomials are sums of pairs: with latencies of three cycles each for multiply and
+ * add, Horner's scheme would be twice as slow.
  */
 #ifndef IPU_OP_VECTOR_FLOAT_MATH_H
 #define IPU_OP_VECTOR_FLOAT_MATH_H
@@ -13,16 +13,16 @@
 
 #define IPU__F_INLINE static inline __attribute__((always_inline))
 
-/* Beyond it the normal distribution leaves the range of float. */
+/* Beyond it the normal distribution underflows in float. */
 #define IPU__F_NORMAL_END 13.1f
 
-/* e^(-z^2 / 2) and what it has to be multiplied with to be the normal distribution function at -z. */
+/* e^(-z^2 / 2), and the factor that turns it into the normal distribution function at -z. */
 typedef struct ipu__f_normal {
     float density, tail;
 } ipu__f_normal;
 
-/* 0 <= z <= IPU__F_NORMAL_END. The square is exact in two parts: its rounding would be 50 ulp of the result. Cody
- * and Waite's reduction, a polynomial at Chebyshev's nodes: 2^-24.4. */
+/* 0 <= z <= IPU__F_NORMAL_END. The square is kept exact in two parts: rounding it would cost 50 ulp of the
+ * result. Cody and Waite's reduction, a polynomial at Chebyshev's nodes: 2^-24.4. */
 IPU__F_INLINE float ipu__f_normal_exp(float z)
 {
     uint32_t bits;
@@ -53,11 +53,11 @@ IPU__F_INLINE ipu__f_normal ipu__f_normal_of(float z)
     return (ipu__f_normal){ipu__f_normal_exp(z), u * p};
 }
 
-/* x times the normal distribution function at x: what is over 0, less |x| times the function at -|x|. To 8 ulp, or
+/* x times the normal distribution function at x: max(x, 0) minus |x| times the function at -|x|. To 8 ulp, or
  * 3e-38. */
 IPU__F_INLINE float ipu__f_gelu(float x)
 {
-    float         a = fabsf(x), z = a > IPU__F_NORMAL_END ? IPU__F_NORMAL_END : a; /* NaN stays */
+    float         a = fabsf(x), z = a > IPU__F_NORMAL_END ? IPU__F_NORMAL_END : a; /* NaN stays NaN */
     ipu__f_normal n = ipu__f_normal_of(z);
     return (x > 0 ? x : 0) - z * n.tail * n.density;
 }

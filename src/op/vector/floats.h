@@ -1,4 +1,4 @@
-/* Arrays of half, bfloat16 and float as floats, and back, from element `at` on. */
+/* Converts arrays of half, bfloat16 and float to floats, and back, starting at element `at`. */
 #ifndef IPU_OP_VECTOR_FLOATS_H
 #define IPU_OP_VECTOR_FLOATS_H
 
@@ -9,7 +9,7 @@ static inline void ipu__floats_load(ipu_type type, const void *from, int64_t at,
     ipu__to_floats(type, (const char *)from + at * (int64_t)ipu_type_size(type), to, n);
 }
 
-/* The same without a copy where they are floats: in `buffer` otherwise. */
+/* Likewise, without a copy if they are floats already; otherwise in `buffer`. */
 static inline const float *ipu__floats_get(ipu_type type, const void *from, int64_t at, int64_t n,
                                            float *buffer)
 {

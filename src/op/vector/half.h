@@ -1,4 +1,4 @@
-/* Rows of half to floats and back, for every level of instructions (half_simd.c). */
+/* Converts rows of half to floats and back, at every instruction level (half_simd.c). */
 #ifndef IPU_OP_VECTOR_HALF_H
 #define IPU_OP_VECTOR_HALF_H
 

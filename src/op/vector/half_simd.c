@@ -1,4 +1,5 @@
-/* Rows of half to floats and back: the last elements of a row by masks where there are any, as rows may be short. */
+/* Converts rows of half to floats and back: the last elements of a row by masks if available, since rows may
+ * be short. */
 #include "op/vector/half.h"
 
 #if defined(__AVX512F__)

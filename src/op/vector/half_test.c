@@ -1,4 +1,4 @@
-/* Rows of half to floats and back: every half, floats between them, ends of rows, and nothing beside them. */
+/* Rows of half to floats and back: every half, floats between them, ends of rows, and memory beyond them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Rows of sixteen images to lanes (IPU_LAYOUT_LANES) and back. Channels of one image to blocks (IPU_LAYOUT_BLOCKED) are
- * the same: rows are then the planes of sixteen channels. */
+/* Converts rows of sixteen images to lanes (IPU_LAYOUT_LANES) and back. Channels of one image to blocks
+ * (IPU_LAYOUT_BLOCKED) work the same way: rows are then the planes of sixteen channels. */
 #ifndef IPU_OP_VECTOR_LANES_H
 #define IPU_OP_VECTOR_LANES_H
 
@@ -17,14 +17,14 @@ typedef struct ipu__lane_turns {
 
 IPU__SIMD_DECLARE(extern const ipu__lane_turns, ipu__lane_turns_at)
 
-/* Parts of what lies in lanes are stretches of memory, so that what one op of a program wrote the next one reads in the
- * same thread: rows of [n_groups][n_channels][n_rows][...][16], counted through. */
+/* Parts of data in lanes are stretches of memory, so that what one op of a program wrote is read by the next
+ * one in the same thread: rows of [n_groups][n_channels][n_rows][...][16], numbered consecutively. */
 typedef struct ipu__lanes_piece {
     int64_t      group;
-    ipu_interval channel, row; /* several channels: whole ones */
+    ipu_interval channel, row; /* if several channels, whole ones */
 } ipu__lanes_piece;
 
-/* Takes the first piece off `left`; false: there is none. */
+/* Removes the first piece from `left`; returns false if nothing is left. */
 static inline bool ipu__lanes_next(ipu_interval *left, int64_t n_channels, int64_t n_rows,
                                    ipu__lanes_piece *out)
 {

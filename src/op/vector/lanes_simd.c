@@ -1,4 +1,5 @@
-/* Sixteen rows of floats turned to lanes and back: blocks of 16 x 16 in registers where there are 32 of them. */
+/* Converts sixteen rows of floats to lanes and back: blocks of 16 x 16 in registers if there are 32 of
+ * them. */
 #include "op/vector/lanes.h"
 
 #if defined(__AVX512F__)

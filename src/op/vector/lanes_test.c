@@ -1,4 +1,5 @@
-/* Pieces of parts, turning, and scattering in lanes what no window is expected to have. */
+/* Pieces of parts, conversion to and from lanes, and scatters in lanes with indices outside the expected
+ * windows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

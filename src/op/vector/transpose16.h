@@ -1,4 +1,4 @@
-/* Sixteen by sixteen floats turned in registers of AVX-512. */
+/* Transposes sixteen by sixteen floats in AVX-512 registers. */
 #ifndef IPU_OP_VECTOR_TRANSPOSE16_H
 #define IPU_OP_VECTOR_TRANSPOSE16_H
 

@@ -1,9 +1,9 @@
-/* Functions of double that compilers vectorise: no branches, no tables, no calls.
+/* Functions of double without branches, tables or calls, so that compilers vectorise them.
  *
- * For values that are floats or come from floats, with results that are rounded to float: relative errors
- * are under 2^-30, and what leaves the range of float may end at a number beyond it (exp(1e6) is 1e304).
- * Polynomials interpolate at Chebyshev nodes; their errors are given with them. No fma: all machines give
- * the same bits.
+ * For values that are or come from floats, with results that are rounded to float: relative errors are under
+ * 2^-30, and results beyond the range of float may saturate at some number outside it (exp(1e6) is 1e304).
+ * Polynomials interpolate at Chebyshev nodes; their errors are given with them. No fma: all machines give the
+ * same bits.
  */
 #ifndef IPU_OP_VECTOR_VECTOR_MATH_H
 #define IPU_OP_VECTOR_VECTOR_MATH_H
@@ -50,7 +50,7 @@ static inline ipu__v_scaled ipu__v_exp_parts(double r, double shifted)
 
 static inline double ipu__v_clamp(double x, double most)
 {
-    double low = x < -most ? -most : x; /* NaN stays */
+    double low = x < -most ? -most : x; /* NaN stays NaN */
     return low > most ? most : low;
 }
 
@@ -104,7 +104,7 @@ static inline double ipu__v_log(double x)
 static inline double ipu__v_log2(double x) { return ipu__v_log(x) * 1.4426950408889634074; }
 static inline double ipu__v_log10(double x) { return ipu__v_log(x) * 0.43429448190325182765; }
 
-/* What 1 + x loses is added again. */
+/* Adds back what 1 + x loses. */
 static inline double ipu__v_log1p(double x)
 {
     double u = 1 + x, lost = x - (u - 1);
@@ -149,7 +149,7 @@ static inline double ipu__v_atanh(double x)
 
 /* ---- circular ---- */
 
-/* Above it, n times the first part of pi / 2 is not exact any more. */
+/* Above it, n times the first part of pi / 2 is no longer exact. */
 #define IPU__V_LARGEST_ANGLE 0x1p20
 
 typedef struct ipu__v_angle {
@@ -184,7 +184,7 @@ static inline double ipu__v_cos_of(double r)
     return p * z + 0x1.ffffffff976b3p-1;
 }
 
-/* `quarter` turns of a quarter: bit 0 swaps sine and cosine, bit 1 turns the sign. */
+/* `quarter` quarter-turns: bit 0 swaps sine and cosine, bit 1 flips the sign. */
 static inline double ipu__v_turned(double r, uint64_t quarter)
 {
     double even = ipu__v_sin_of(r), odd = ipu__v_cos_of(r);
@@ -307,7 +307,7 @@ static inline double ipu__v_erf(double x)
 
 /* ---- powers ---- */
 
-/* Whether it is a whole number; all beyond 2^52 are. */
+/* Whether it is an integer; all numbers beyond 2^52 are. */
 static inline int ipu__v_is_whole(double x)
 {
     double a = fabs(x), n = (a + 0x1p52) - 0x1p52;
