@@ -1,7 +1,7 @@
 /* grid_sample and its two gradients, and affine_grid.
  *
- * What is read at a place is a sum over taps along each axis, of weights that are functions of the grid's
- * numbers: gradients need these weights and their slopes.
+ * A sample is a sum over taps along each axis, with weights that are functions of the grid's numbers:
+ * gradients need these weights and their slopes.
  */
 #include "op/vision/grid_sample.h"
 

@@ -1,4 +1,4 @@
-/* grid_sample inside: what a place along one axis is made of. */
+/* Internals of grid_sample: the taps of a position along one axis. */
 #ifndef IPU_OP_VISION_GRID_SAMPLE_H
 #define IPU_OP_VISION_GRID_SAMPLE_H
 
@@ -11,7 +11,7 @@ typedef struct ipu__grid {
     ipu_grid_mode    mode;
     ipu_grid_padding padding;
     bool             align_corners;
-    int64_t          n, channels, in[2], out; /* in: height, width; out: places of an image */
+    int64_t          n, channels, in[2], out; /* in: height, width; out: positions per image */
 } ipu__grid;
 
 /* The attributes. Statuses: INVALID. */
@@ -19,7 +19,7 @@ ipu_status ipu__grid_read(const ipu_kernel_call *call, ipu__grid *out);
 
 typedef struct ipu__grid_place {
     int     n;
-    int64_t index[IPU__GRID_TAPS];                         /* -1: beyond the edge, 0 */
+    int64_t index[IPU__GRID_TAPS];                         /* -1: beyond the edge, reads 0 */
     double  weight[IPU__GRID_TAPS], slope[IPU__GRID_TAPS]; /* slope: of the weight, by the grid's number */
 } ipu__grid_place;
 

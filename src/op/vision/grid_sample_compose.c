@@ -1,6 +1,6 @@
 /* grid_sample as elementwise ops and gathers, from which gradients of any order follow.
  *
- * Short types are computed in float, as the kernel does: coordinates in half would be off by whole elements.
+ * Short types are computed in float, as in the kernel: coordinates in half would be off by whole elements.
  */
 #include "ipu/op/elementwise.h"
 #include "ipu/op/gather.h"

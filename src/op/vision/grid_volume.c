@@ -1,4 +1,4 @@
-/* Grids of affine maps, and volumes read at the places of a grid: compositions. */
+/* Grids of affine maps, and volumes sampled at a grid's positions: compositions. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* resize and its gradient: where outputs lie, what they are made of, references, records. */
+/* resize and its gradient: positions of outputs, the inputs they are made of, references, records. */
 #include "op/vision/resize.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Resizing inside: which inputs an output of one dimension is made of, and the loops. */
+/* Internals of resizing: the inputs that make up an output along one dimension, and the loops. */
 #ifndef IPU_OP_VISION_RESIZE_H
 #define IPU_OP_VISION_RESIZE_H
 
@@ -15,31 +15,32 @@ typedef struct ipu__resize_axis {
     ipu_resize_nearest     nearest;
     bool                   exclude_outside;
     int64_t                in, out;
-    double                 scale, length, a, begin, end; /* length: in * scale, as it was given */
+    double                 scale, length, a, begin, end; /* length: in * scale, as given */
 } ipu__resize_axis;
 
-/* Inputs and weights of output `o`, how many; 0: it lies outside and has the extrapolation value. */
+/* Inputs and weights of output `o`; returns their number, or 0 if it lies outside and takes the extrapolation
+ * value. */
 int ipu__resize_taps(const ipu__resize_axis *axis, int64_t o, int64_t index[IPU__RESIZE_TAPS],
                      double weight[IPU__RESIZE_TAPS]);
 
-/* The attributes of a call, whose `x` has the shape given. Statuses: INVALID, with what is wrong. */
+/* Reads the attributes of a call whose `x` has the given shape. Statuses: INVALID, saying what is wrong. */
 ipu_status ipu__resize_axes(const ipu_kernel_call *call, const ipu_shape *x,
                             ipu__resize_axis axes[IPU_MAX_RANK]);
 
-/* `to` places made of `taps` elements each of `from`; index and weight are [taps][to]. */
+/* `to` outputs, each made of `taps` of `from` elements; index and weight are [taps][to]. */
 typedef struct ipu__resize_table {
     int64_t  from, to, taps;
     bool     is_identity;
     int32_t *index;
     float   *weight;
-    bool    *is_outside; /* by place; NULL: none is */
+    bool    *is_outside; /* by output; NULL if none is */
 } ipu__resize_table;
 
 typedef struct ipu__resize_loops {
     /* y = w * x, and y += w * x */
     void (*scale)(const float *x, float w, float *y, int64_t n);
     void (*add)(const float *x, float w, float *y, int64_t n);
-    /* Places made of the elements of one row. */
+    /* Computes the outputs from one row. */
     void (*row)(const ipu__resize_table *t, const float *x, float *y);
 } ipu__resize_loops;
 IPU__SIMD_DECLARE(extern const ipu__resize_loops, ipu__resize_loops_of)

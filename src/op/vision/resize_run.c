@@ -1,7 +1,7 @@
-/* Resizing, fast: the first dimension that changes by whole slabs, the others within one slab after another.
+/* Fast resizing: the first dimension that changes by whole slabs, the others within each slab in turn.
  *
- * The gradient is the same with tables the other way round. What is one place of the first dimension is
- * done by one part: results do not depend on the number of parts.
+ * The gradient is the same with transposed tables. Each position of the first dimension belongs to one part,
+ * so results do not depend on the number of parts.
  */
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* Resizing by hand: ONNX's examples of every kind of coordinates, scales as given, any type, what is
- * refused. */
+/* Resizing by hand: ONNX's examples of every coordinate mode, explicit scales, all types, errors. */
 #include <math.h>
 
 #include "op/graph_test.h"

@@ -1,6 +1,6 @@
 /* roi_align, its gradient, and roi_align_max.
  *
- * A sample is a sum over two elements along each axis. Where they are, and how many, is computed in double in
+ * A sample is a sum over two elements along each axis. Their positions and number are computed in double for
  * all types and implementations.
  */
 #include <math.h>

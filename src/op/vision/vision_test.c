@@ -1,4 +1,4 @@
-/* Grids, regions and boxes by hand: edges, centres, what overlaps, and what is refused. */
+/* Grids, regions and boxes by hand: edges, centres, overlaps, and errors. */
 #include <math.h>
 
 #include "op/graph_test.h"
