@@ -1,6 +1,6 @@
 /* The builder over a graph: each op is a kernel step on new variables, or a view.
  *
- * requires: a graph that outlives the builder. Results lie linearly over its tiles.
+ * requires: a graph that outlives the builder. Results are mapped linearly over its tiles.
  */
 #include "graph/graph.h"
 #include "op/builder.h"

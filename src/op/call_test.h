@@ -1,6 +1,6 @@
-/* For tests of kernels: a call made from shapes and numbers, done by `ref` and every implementation.
+/* For tests of kernels: a call made from shapes and numbers, run by `ref` and by every implementation.
  *
- * Floating inputs are given as doubles and stored in the type asked for; int32 ones as they are.
+ * Floating inputs are given as doubles and stored in the requested type; int32 inputs as they are.
  */
 #ifndef IPU_OP_CALL_TEST_H
 #define IPU_OP_CALL_TEST_H
@@ -22,9 +22,9 @@
 #include "op/op.h"
 
 typedef struct call_input {
-    ipu_type      type; /* FLOAT: the type under test. DOUBLE: that, but float for half and bfloat16 */
+    ipu_type      type; /* FLOAT: the type under test. DOUBLE: likewise, but float for half and bfloat16 */
     ipu_shape     shape;
-    const double *values; /* NULL and elements: random, -2 to 2 or 0 to 9 */
+    const double *values; /* NULL although there are elements: random, -2 to 2 or 0 to 9 */
 } call_input;
 
 typedef struct call_made {
@@ -110,7 +110,7 @@ static inline void *call_run_part(void *data)
     return NULL;
 }
 
-/* Two parts at once, on threads; more one after another, the last first. */
+/* Two parts run concurrently on threads; more run one after another, the last first. */
 static inline void call_run(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *const *operand,
                             int n_parts)
 {
@@ -156,7 +156,7 @@ static inline void call_compare(const ipu_kernel_call *call, const char *what, i
 }
 
 /* Every implementation, in 1, 2 and 5 parts, is near `ref` (whose results are left in `made`), and the number
- * of parts makes no difference. `size`: of the numbers that results are made from. */
+ * of parts makes no difference. `size` is the magnitude of the numbers that make up results. */
 static inline void call_check_parts(call_made *made, double size, bool same_bits)
 {
     static const int  parts[] = {1, 2, 5};
@@ -192,7 +192,7 @@ static inline void call_check_parts(call_made *made, double size, bool same_bits
 
 static inline void call_check(call_made *made, double size) { call_check_parts(made, size, true); }
 
-/* The first output of `ref` and of every implementation is `expected`, in double and float. */
+/* The first output of `ref` and of every implementation equals `expected`, in double and float. */
 static inline void call_expect(const char *op, const ipu_attribute *attributes, size_t n_attributes,
                                const call_input *in, size_t n_in, int output, const double *expected)
 {

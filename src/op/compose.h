@@ -1,4 +1,4 @@
-/* For compositions: types that results are computed in, and arithmetic with numbers. */
+/* For compositions: the types in which results are computed, and arithmetic with constants. */
 #ifndef IPU_OP_COMPOSE_H
 #define IPU_OP_COMPOSE_H
 
@@ -18,7 +18,8 @@ static inline ipu_value ipu__as_shape(ipu_builder *b, ipu_value x, ipu_shape sha
     return ipu__shape_equal(&has, &shape) ? x : ipu_reshape(b, x, shape);
 }
 
-/* Half and bfloat16 as float: what is made of several ops is rounded once, and does not overflow between. */
+/* Half and bfloat16 as float: results of several ops are then rounded once, and do not overflow in
+ * between. */
 static inline ipu_value ipu__wide(ipu_builder *b, ipu_value x)
 {
     ipu_type type = ipu_value_type(x);

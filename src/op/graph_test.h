@@ -1,4 +1,4 @@
-/* For tests of what is emitted: values made in a graph, run by an engine, read as doubles. */
+/* For tests of emitted ops: values built in a graph, run by an engine, read as doubles. */
 #ifndef IPU_OP_GRAPH_TEST_H
 #define IPU_OP_GRAPH_TEST_H
 
@@ -52,7 +52,7 @@ static inline ipu_value graph_labels(graph_bench *t, ipu_shape shape, const int3
     return ipu_constant_data(t->b, IPU_INT32, shape, labels);
 }
 
-/* Run what has been emitted; *out[0..n) receives `v`. */
+/* Runs what has been emitted; *out[0..n) receives `v`. */
 static inline ipu_status graph_run(graph_bench *t, ipu_value v, double *out, int64_t n)
 {
     ipu_executable *exe = NULL;

@@ -1,4 +1,4 @@
-/* host_call, host_show: functions of the host inside a run.
+/* host_call, host_show: host functions called during a run.
  *
  * Neither is folded, merged or split: a function may do anything. It is called by part 0.
  */

@@ -1,4 +1,4 @@
-/* Functions of the host: a table of names in this process, behind a lock. */
+/* Host functions: a table of names in this process, protected by a lock. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Functions of the host inside models: what they are given, when they are called, what happens if they are missing. */
+/* Host functions inside models: their arguments, when they are called, what happens if they are missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* What an op is, for tools and bindings: the record, its operands as lists of names.
+/* Describes ops to tools and bindings: the record, and its operands as lists of names.
  *
- * The lists are made once, in static memory: as many as ops.inc has lines.
+ * The lists are built once, in static memory sized by ops.inc.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* What tools and bindings learn of ops: all of them, with their operands, and the nearest to a wrong name. */
+/* What tools and bindings are told about ops: all of them, with their operands, and the nearest to a wrong
+ * name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Elements of any type as whole numbers in the same order: NaN above all, -0 equal to 0. */
+/* Elements of any type as integers in the same order: NaN above all, -0 equal to 0. */
 #ifndef IPU_OP_KEY_H
 #define IPU_OP_KEY_H
 

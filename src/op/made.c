@@ -1,4 +1,4 @@
-/* Constants with a rule: arange, linspace, eye; triangles of matrices. */
+/* Constants given by a rule: arange, linspace, eye; triangles of matrices. */
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "ipu/op/elementwise.h"

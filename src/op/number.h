@@ -1,4 +1,4 @@
-/* Elements of any numeric type as doubles: how references of several families read and write. */
+/* Elements of any numeric type as doubles: for references of several families. */
 #ifndef IPU_OP_NUMBER_H
 #define IPU_OP_NUMBER_H
 
@@ -18,7 +18,7 @@ static inline double ipu__number_load(ipu_type type, const void *from, int64_t i
     }
 }
 
-/* Element `i` of an array of integers or bool; uint64 as the same bits. */
+/* Element `i` of an array of integers or bool; uint64 bit for bit. */
 static inline int64_t ipu__whole_load(ipu_type type, const void *from, int64_t i)
 {
     switch (type) {

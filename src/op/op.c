@@ -1,4 +1,4 @@
-/* The list of ops, their attributes, and what `infer` functions share.
+/* The list of ops, their attributes, and helpers for `infer` functions.
  *
  * requires: shapes checked by the graph or the builder.
  */

@@ -1,6 +1,6 @@
-/* What ops share: attributes and their checks, axes, broadcasting, parts, prices of loops.
+/* Helpers of ops: attributes and their checks, axes, broadcasting, parts, prices of loops.
  *
- * The ops themselves are tested by tests/op/ops_test.c, from their records.
+ * The ops themselves are tested from their records by tests/op/ops_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* replica_sum: the sum over all replicas of a graph. Where there is one, a view: nothing moves.
+/* replica_sum: the sum over all replicas of a graph. With a single replica it is a view: nothing moves.
  *
- * Lowering of a model (model/lower.c) puts the exchange there: an op knows of one replica only.
+ * Lowering (model/lower.c) inserts the exchange, because an op knows only one replica.
  */
 #include "op/op.h"
 

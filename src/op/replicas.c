@@ -1,5 +1,5 @@
-/* Values of all replicas at once: as rows, with replicas in front, as sums; and ops that say by a list, or by
- * being elementwise, how they take them. */
+/* Values of all replicas at once: as rows, with replicas in front, as sums; and ops that handle them by a
+ * list or because they are elementwise. */
 #include "op/replicas.h"
 
 #include <string.h>

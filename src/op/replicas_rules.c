@@ -1,6 +1,6 @@
-/* How ops whose dimensions depend on attributes, and products, take the values of all replicas at once.
+/* How ops whose dimensions depend on attributes, and products, handle the values of all replicas at once.
  *
- * Each rule has a fast way, where rows stay where they are, and a sure one: replicas as a dimension in front.
+ * Each rule has a fast way, in which rows stay in place, and a safe one: replicas as a leading dimension.
  */
 #include "op/replicas.h"
 

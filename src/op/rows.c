@@ -1,5 +1,5 @@
-/* Which operands of a call are rows that do not depend on each other: `rows` of records. From what they say of batches
- * (op.h); products and softmax by their attributes. */
+/* Which operands of a call are independent rows: `rows` of records. Derived from their batches (op.h), and
+ * for products and softmax from attributes. */
 #include "op/elementwise/epilogue.h"
 #include "op/matmul/matmul.h"
 #include "op/replicas.h"

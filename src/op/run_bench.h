@@ -1,4 +1,4 @@
-/* For tests: ops emitted into a graph and run by an engine, with plain arrays going in and coming out.
+/* For tests: ops emitted into a graph and run by an engine, with plain arrays as inputs and outputs.
  *
  *     bench     t = bench_start();
  *     ipu_value y = ipu_reverse(t.b, bench_floats(&t, IPU_SHAPE(3), (float[]){1, 2, 3}), 0);
@@ -65,7 +65,7 @@ static inline ipu_value bench_input(bench *t, ipu_type type, ipu_shape shape, co
 #define bench_floats(t, shape, data) bench_input(t, IPU_FLOAT, shape, data)
 #define bench_ints(t, shape, data) bench_input(t, IPU_INT32, shape, data)
 
-/* A result to be read after the run; its number. */
+/* Marks a result to be read after the run; returns its number. */
 static inline int bench_result(bench *t, ipu_value v)
 {
     char name[32];
@@ -100,7 +100,7 @@ static inline void bench_read(bench *t, int result, void *out, size_t bytes)
     bench_ok(ipu_engine_read(t->e, name, out, bytes));
 }
 
-/* The one result of a test: its shape and its bits, with one thread and with two. */
+/* Checks the only result of a test: its shape and bits, with one thread and with two. */
 static inline void bench_expect(bench *t, ipu_value v, ipu_shape shape, const void *expected)
 {
     if (ipu_builder_status(t->b) != IPU_OK) fail_msg("%s", ipu_builder_message(t->b));
@@ -123,7 +123,7 @@ static inline void bench_expect(bench *t, ipu_value v, ipu_shape shape, const vo
     free(data);
 }
 
-/* The builder refused, with a sentence that has this in it. */
+/* The builder must have failed, with a message containing this. */
 static inline void bench_refused(bench *t, const char *text)
 {
     assert_int_equal(ipu_builder_status(t->b), IPU_INVALID);

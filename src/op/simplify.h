@@ -1,4 +1,5 @@
-/* An op made simpler: what `simplify` of a record is given by the pass that folds constants (model/pass/constant_fold.h).
+/* Simplifying an op: the argument of a record's `simplify`, from the constant folding pass
+ * (model/pass/constant_fold.h).
  *
  *     static ipu_status slice_simplify(ipu__simplify *s)
  *     {
@@ -16,24 +17,25 @@
 typedef struct ipu__simplify ipu__simplify;
 struct ipu__simplify {
     ipu_kernel_call call; /* attributes, types and shapes, outputs included */
-    int             same; /* for the rule to set: the input that the first output equals; -1 at first */
+    int             same; /* set by the rule: the input that the first output equals; initially -1 */
 
-    /* The op that makes input `i`, and in *call its call; NULL: none does. */
+    /* The op that produces input `i`, with *call describing it; NULL if none does. */
     const ipu_op_def *(*maker)(const ipu__simplify *s, int i, ipu_kernel_call *call);
-    /* Input `i`, which an op makes, becomes the first input of that op. */
+    /* Replaces input `i`, which must be produced by an op, by the first input of that op. */
     void (*pass_over)(ipu__simplify *s, int i);
     ipu_status (*set)(ipu__simplify *s, ipu_attribute attribute);
-    /* It becomes an op of another kind, with one attribute and the same inputs. */
+    /* Turns it into an op of another kind, with one attribute and the same inputs. */
     ipu_status (*become)(ipu__simplify *s, const ipu_op_def *op, ipu_attribute attribute);
 };
 
-/* Whether the first output has the type and shape of input `i`, which is there. */
+/* Whether the first output has the type and shape of input `i`, which must be present. */
 bool ipu__simplify_is_like(const ipu__simplify *s, int i);
 
-/* A rule: the first input if the output is like it. */
+/* A rule: replaces the output by the first input if they are alike. */
 ipu_status ipu__simplify_if_alike(ipu__simplify *s);
 
-/* Of "transpose": which dimension of the input each of the output is; returns their number. The call has been checked. */
+/* For "transpose": the input dimension of each output dimension; returns their number. The call has been
+ * checked. */
 int ipu__transpose_perm(const ipu_kernel_call *call, int64_t perm[IPU_MAX_RANK]);
 
 #endif

@@ -1,4 +1,5 @@
-/* Integers at the ends of their ranges, powers of another type, activations with numbers of one's own. */
+/* Integers at the limits of their ranges, powers with exponents of another type, activations with non-default
+ * parameters. */
 #include "op/run_bench.h"
 
 static void large_unsigned_numbers_are_not_negative(void **unused)
