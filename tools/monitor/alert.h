@@ -1,4 +1,4 @@
-/* Alerts: rules such as "utilisation<5% for 10m", and what each holds for.
+/* Alerts: rules such as "utilisation<5% for 10m", and which subjects they hold for.
  *
  *     METRIC OPERATOR VALUE[UNIT] [for DURATION]
  *
